@@ -1,0 +1,2 @@
+//! The aish helper.
+fn main() {}
