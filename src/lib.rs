@@ -1,1 +1,7 @@
-//! map
+//! aish: an AI companion for the ordinary zsh. One binary with three faces:
+//! the per-user daemon, the client that the zsh function `llm` runs, and the
+//! admin commands.
+
+pub mod chat;
+pub mod error;
+pub mod paths;

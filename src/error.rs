@@ -1,0 +1,130 @@
+//! The one error that crosses rooms: what failed, why, and what to do next.
+
+use std::fmt;
+
+/// What went wrong, in the coarse terms that decide the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The model, the transport, the daemon or a file failed.
+    Runtime,
+    /// The command line makes no sense.
+    Usage,
+    /// The configuration is wrong or nothing is configured.
+    Config,
+    /// An approval was needed and there was no terminal to ask on.
+    Approval,
+    /// The user pressed Ctrl-C.
+    Interrupted,
+}
+
+impl Kind {
+    /// The process exit code: 1, 2, 3, 4 or 130.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Kind::Runtime => 1,
+            Kind::Usage => 2,
+            Kind::Config => 3,
+            Kind::Approval => 4,
+            Kind::Interrupted => 130,
+        }
+    }
+
+    /// The word that stands for the kind on the wire and in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Runtime => "runtime",
+            Kind::Usage => "usage",
+            Kind::Config => "config",
+            Kind::Approval => "approval",
+            Kind::Interrupted => "interrupted",
+        }
+    }
+
+    /// The kind a word stands for; an unknown word (a newer daemon) is `Runtime`.
+    pub fn from_word(word: &str) -> Kind {
+        match word {
+            "usage" => Kind::Usage,
+            "config" => Kind::Config,
+            "approval" => Kind::Approval,
+            "interrupted" => Kind::Interrupted,
+            _ => Kind::Runtime,
+        }
+    }
+}
+
+/// An error with a kind, one line that says what failed and where, and a hint that says what to do next.
+///
+/// Texts are plain and may hold untrusted parts (an error body, a file name): whoever prints one
+/// passes it through [`crate::safety::text`].
+#[derive(Debug)]
+pub struct Error {
+    /// Decides the exit code.
+    pub kind: Kind,
+    /// What failed and where, one line, no final full stop.
+    pub message: String,
+    /// What to do next, one line.
+    pub hint: Option<String>,
+}
+
+/// The result of nearly everything.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of `kind` that says `message`.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Error {
+            kind,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// A failure of the model, the transport, the daemon or a file (exit code 1).
+    pub fn runtime(message: impl Into<String>) -> Self {
+        Error::new(Kind::Runtime, message)
+    }
+
+    /// A command line that makes no sense (exit code 2).
+    pub fn usage(message: impl Into<String>) -> Self {
+        Error::new(Kind::Usage, message)
+    }
+
+    /// A wrong or missing configuration (exit code 3).
+    pub fn config(message: impl Into<String>) -> Self {
+        Error::new(Kind::Config, message)
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Gives an IO error the place it happened at.
+pub trait Context<T> {
+    /// `what` says what was being done to what: `"cannot read /etc/x"`.
+    ///
+    /// # Errors
+    /// The same failure, with `what` in front.
+    fn context(self, what: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T, E: fmt::Display> Context<T> for std::result::Result<T, E> {
+    fn context(self, what: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|e| Error::runtime(format!("{}: {e}", what())))
+    }
+}
