@@ -5,3 +5,4 @@
 pub mod chat;
 pub mod error;
 pub mod paths;
+pub mod protocol;

@@ -1,0 +1,555 @@
+//! What client and daemon say to each other on the unix socket.
+//!
+//! A frame is a little-endian `u32` (the length of what follows), one byte (the
+//! kind) and a body: raw UTF-8 for text, JSON for all else. Text is the hot
+//! path, so it is neither quoted nor parsed. The client sends [`Hello`] and its
+//! [`Request`] in one write; the daemon answers with its own `Hello` first.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Kind, Result};
+
+/// Grows when the frames change in a way that the other side cannot ignore.
+pub const PROTOCOL: u32 = 1;
+
+/// The largest frame: a prompt of 10 MB with its attachments fits after JSON quoting.
+pub const MAX_FRAME: usize = 48 << 20;
+
+/// Bytes in front of a body: length and kind.
+pub const HEADER: usize = 5;
+
+/// The kind byte of a frame.
+pub mod kind {
+    /// Both ways: [`super::Hello`].
+    pub const HELLO: u8 = b'H';
+    /// Client: [`super::Request`].
+    pub const REQUEST: u8 = b'R';
+    /// Client: stop the turn; no body.
+    pub const CANCEL: u8 = b'C';
+    /// Client: a map of the environment variables that were asked for by [`super::Event::NeedEnv`].
+    pub const ENV: u8 = b'E';
+    /// Client (capture): [`super::Captured`].
+    pub const CAPTURED: u8 = b'O';
+    /// Daemon: a part of the answer, raw UTF-8, not yet made safe for a terminal.
+    pub const TEXT: u8 = b'T';
+    /// Daemon: [`super::Event`].
+    pub const EVENT: u8 = b'V';
+    /// Daemon: the reply to a request, its last frame.
+    pub const REPLY: u8 = b'D';
+    /// Daemon: [`super::Failure`], instead of a reply.
+    pub const FAILURE: u8 = b'F';
+}
+
+/// Who speaks. The daemon checks the protocol before it looks at the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL`] of the sender.
+    pub protocol: u32,
+    /// The sender's version, `MAJOR.MINOR.PATCH`.
+    pub version: String,
+    /// The daemon is older than the client and will serve it no more: it ends as
+    /// soon as its turns have, and the client then starts a new one.
+    #[serde(default)]
+    pub leaving: bool,
+}
+
+impl Hello {
+    /// This binary's hello.
+    pub fn ours() -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            leaving: false,
+        }
+    }
+
+    /// Whether the sender's version is newer than `than` (numerically, part by part).
+    pub fn is_newer(&self, than: &str) -> bool {
+        version_parts(&self.version) > version_parts(than)
+    }
+}
+
+fn version_parts(version: &str) -> Vec<u64> {
+    version
+        .split(['.', '-', '+'])
+        .map_while(|part| part.parse().ok())
+        .collect()
+}
+
+/// What a client wants.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Request {
+    /// One prompt. Answered by text frames, events and [`Answer`].
+    Ask(Box<Ask>),
+    /// How the daemon is: [`Status`].
+    Status {
+        /// The shell whose model is meant.
+        shell: Option<String>,
+        /// `AISH_*` of the asking client.
+        overrides: BTreeMap<String, String>,
+    },
+    /// End the daemon: `{}` once it has begun to.
+    Stop {
+        /// Do not wait for running turns.
+        now: bool,
+    },
+    /// The sessions, newest first: [`Vec<SessionInfo>`].
+    Sessions {
+        /// At most so many.
+        limit: usize,
+    },
+    /// The turns of a session: [`Transcript`].
+    Transcript {
+        /// Its id or a unique part of it; `None` is the shell's own.
+        session: Option<String>,
+        /// The shell that asks.
+        shell: Option<String>,
+        /// Only the last so many records.
+        limit: Option<usize>,
+    },
+    /// A fresh session for a shell: [`SessionInfo`].
+    NewSession {
+        /// The shell.
+        shell: String,
+    },
+    /// The model of a shell's session from now on: `{}`.
+    UseModel {
+        /// The shell.
+        shell: String,
+        /// A name of the config.
+        model: String,
+    },
+    /// The models: [`Vec<ModelInfo>`].
+    Models {
+        /// The shell whose choice is marked.
+        shell: Option<String>,
+        /// `AISH_*` of the asking client.
+        overrides: BTreeMap<String, String>,
+    },
+    /// The next proposal nobody has decided: [`Option<Proposal>`].
+    NextProposal {
+        /// The shell whose answer made it.
+        shell: String,
+    },
+    /// The person's word on a proposal: [`Decided`].
+    Decide {
+        /// The shell.
+        shell: String,
+        /// The proposal.
+        token: String,
+        /// What the person chose.
+        choice: Choice,
+        /// The command as shown, which is what will run. Differs from the proposal after an edit.
+        command: String,
+    },
+    /// The pump of an approved command reports for duty; it gets [`Event::Finish`] when the command
+    /// has ended, and then sends a CAPTURED frame.
+    Capture {
+        /// The shell.
+        shell: String,
+        /// The proposal.
+        token: String,
+    },
+    /// An approved command has ended: `{}` once its output is recorded.
+    ExecDone {
+        /// The shell.
+        shell: String,
+        /// The proposal.
+        token: String,
+        /// Its exit code.
+        exit: i32,
+    },
+}
+
+/// One prompt and what belongs to it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Ask {
+    /// The shell that asks, where a plugin runs in it.
+    pub shell: Option<String>,
+    /// In which session.
+    pub session: SessionChoice,
+    /// A model of the config, for this prompt alone.
+    pub model: Option<String>,
+    /// What the person typed.
+    pub text: String,
+    /// stdin and files.
+    pub attachments: Vec<Attachment>,
+    /// The working directory.
+    pub cwd: String,
+    /// Words to one command, outside of the conversation.
+    pub command: bool,
+    /// `AISH_*` of the client's environment.
+    pub overrides: BTreeMap<String, String>,
+}
+
+/// In which session a prompt goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionChoice {
+    /// The shell's own; without a shell, a fresh one.
+    #[default]
+    Shell,
+    /// A fresh one, the shell's own from now on.
+    New,
+    /// The one last used, of whatever shell.
+    Continue,
+    /// The one whose id begins so, the shell's own from now on.
+    Attach(String),
+}
+
+/// A text that goes along with a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// `stdin` or the file's name.
+    pub name: String,
+    /// Its text; what was not UTF-8 is U+FFFD.
+    pub text: String,
+}
+
+/// What happens while a request is served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The turn has begun.
+    Started {
+        /// The session.
+        session: String,
+        /// The model's name in the config, or what was found.
+        model: String,
+    },
+    /// A line for the person, in aish's own words (parts of it may be untrusted).
+    Notice {
+        /// One line.
+        text: String,
+    },
+    /// The model proposes a command.
+    Proposal {
+        /// The command, exactly.
+        command: String,
+    },
+    /// The daemon needs these variables of the client's environment (they name a key); the client
+    /// answers with an ENV frame.
+    NeedEnv {
+        /// Names.
+        names: Vec<String>,
+    },
+    /// To a pump: the command has ended.
+    Finish,
+}
+
+/// The reply to [`Request::Ask`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The session it went to.
+    pub session: String,
+    /// The model as the provider names it.
+    pub model: String,
+    /// `stop`, `length`, `content_filter` or `interrupted`.
+    pub finish: String,
+    /// Tokens of the request, where the provider says.
+    pub prompt_tokens: Option<u64>,
+    /// Tokens of the answer, where the provider says.
+    pub completion_tokens: Option<u64>,
+    /// From the request to the last token.
+    pub seconds: f64,
+    /// US dollars, where the price is known.
+    pub cost: Option<f64>,
+    /// How many commands it proposes.
+    pub proposals: usize,
+}
+
+/// Why a request was not served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// A word of [`Kind`].
+    pub kind: String,
+    /// What failed and where.
+    pub message: String,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// Nothing is configured and nothing was found: the client may guide the person.
+    #[serde(default)]
+    pub nothing_configured: bool,
+}
+
+impl From<&Error> for Failure {
+    fn from(e: &Error) -> Failure {
+        Failure {
+            kind: e.kind.as_str().to_string(),
+            message: e.message.clone(),
+            hint: e.hint.clone(),
+            nothing_configured: false,
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(f: Failure) -> Error {
+        Error {
+            kind: Kind::from_word(&f.kind),
+            message: f.message,
+            hint: f.hint,
+        }
+    }
+}
+
+/// How the daemon is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Process id.
+    pub pid: u32,
+    /// Version of its binary.
+    pub version: String,
+    /// Seconds since it was ready.
+    pub uptime_seconds: u64,
+    /// Its socket.
+    pub socket: String,
+    /// Resident memory in bytes.
+    pub memory_bytes: u64,
+    /// The model a prompt would go to, or why none.
+    pub model: Option<String>,
+    /// Where that model is.
+    pub endpoint: Option<String>,
+    /// `answers`, or what is wrong with it.
+    pub endpoint_state: Option<String>,
+    /// Sessions in the journal.
+    pub sessions: usize,
+    /// Shells whose plugin has said hello and that still live.
+    pub shells: usize,
+    /// Turns running now.
+    pub turns: usize,
+    /// Size of the journal in bytes.
+    pub journal_bytes: u64,
+    /// The config file in force.
+    pub config: Option<String>,
+}
+
+/// A session in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: String,
+    /// When it was last used, milliseconds since 1970.
+    pub updated_ms: u64,
+    /// Prompts so far.
+    pub prompts: usize,
+    /// The first prompt's beginning.
+    pub title: String,
+}
+
+/// A session's records, as they stand in the journal.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Transcript {
+    /// The session.
+    pub session: String,
+    /// The journal's lines, parsed.
+    pub records: Vec<serde_json::Value>,
+}
+
+/// A model in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelInfo {
+    /// Its name in the config.
+    pub name: String,
+    /// Its name at the provider.
+    pub model: String,
+    /// Where it is.
+    pub base_url: String,
+    /// Whether a prompt would go to it now.
+    pub current: bool,
+}
+
+/// A command that the model proposes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// Names it in all that follows.
+    pub token: String,
+    /// The command, exactly.
+    pub command: String,
+    /// Which it is, from 1.
+    pub number: usize,
+    /// How many the answer made.
+    pub of: usize,
+    /// Ask before it is run (`confirm_cmd`).
+    pub confirm: bool,
+}
+
+/// What a person says to a proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// Run it in the shell.
+    Run,
+    /// Put it in the next edit buffer.
+    Insert,
+    /// Not this one.
+    No,
+    /// Not this one and none of the rest.
+    Quit,
+}
+
+/// The daemon has recorded a decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decided {
+    /// The command needs the terminal for itself: it runs there and its output is not captured.
+    pub terminal: bool,
+}
+
+/// What a pump has seen of a command's output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Captured {
+    /// The first part of the output, or all of it.
+    pub head: String,
+    /// The last part, when something was left out between.
+    pub tail: String,
+    /// Bytes left out between.
+    pub omitted: u64,
+}
+
+/// A whole frame with a JSON body.
+///
+/// # Errors
+/// The frame would be larger than [`MAX_FRAME`].
+pub fn json_frame<T: Serialize>(kind: u8, body: &T) -> Result<Vec<u8>> {
+    let mut frame = vec![0, 0, 0, 0, kind];
+    serde_json::to_writer(&mut frame, body)
+        .map_err(|e| Error::runtime(format!("cannot write a frame: {e}")))?;
+    finish_frame(frame)
+}
+
+/// A whole frame with raw text.
+///
+/// # Errors
+/// The frame would be larger than [`MAX_FRAME`].
+pub fn text_frame(text: &str) -> Result<Vec<u8>> {
+    let mut frame = Vec::with_capacity(HEADER + text.len());
+    frame.extend_from_slice(&[0, 0, 0, 0, kind::TEXT]);
+    frame.extend_from_slice(text.as_bytes());
+    finish_frame(frame)
+}
+
+fn finish_frame(mut frame: Vec<u8>) -> Result<Vec<u8>> {
+    let length = frame.len() - 4;
+    if length > MAX_FRAME {
+        return Err(Error::usage(format!(
+            "the request is too large: {} MB, the limit is {} MB",
+            length >> 20,
+            MAX_FRAME >> 20
+        ))
+        .hint("attach less"));
+    }
+    // The limit above is far below 4 GiB, so that nothing is cut off here.
+    frame[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    Ok(frame)
+}
+
+/// Reads the header of a frame: its kind and the length of its body.
+///
+/// # Errors
+/// The length is 0 or above [`MAX_FRAME`]: the other side speaks another language.
+pub fn parse_header(header: [u8; HEADER]) -> Result<(u8, usize)> {
+    let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
+    if length == 0 || length > MAX_FRAME {
+        return Err(
+            Error::runtime(format!("a frame of {length} bytes came over the socket"))
+                .hint("run: aish-helper restart"),
+        );
+    }
+    Ok((header[4], length - 1))
+}
+
+/// Reads a JSON body.
+///
+/// # Errors
+/// It is not of the form wanted.
+pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body).map_err(|e| {
+        Error::runtime(format!("cannot read what came over the socket: {e}"))
+            .hint("run: aish-helper restart")
+    })
+}
+
+/// Splits a byte stream into frames; what is incomplete is kept until more comes.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Decoder {
+    /// Adds what was read.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.start > 0 {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame: kind and body.
+    ///
+    /// # Errors
+    /// As for [`parse_header`].
+    pub fn next_frame(&mut self) -> Result<Option<(u8, &[u8])>> {
+        let rest = &self.buffer[self.start..];
+        let Some(header) = rest.first_chunk::<HEADER>() else {
+            return Ok(None);
+        };
+        let (kind, length) = parse_header(*header)?;
+        if rest.len() < HEADER + length {
+            return Ok(None);
+        }
+        let body = self.start + HEADER;
+        self.start = body + length;
+        Ok(Some((kind, &self.buffer[body..body + length])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_survive_any_split() {
+        let mut stream = json_frame(kind::HELLO, &Hello::ours()).unwrap();
+        stream.extend(text_frame("grüße").unwrap());
+        for cut in 0..=stream.len() {
+            let mut decoder = Decoder::default();
+            let mut seen = Vec::new();
+            for part in [&stream[..cut], &stream[cut..]] {
+                decoder.push(part);
+                while let Some((kind, body)) = decoder.next_frame().unwrap() {
+                    seen.push((kind, body.to_vec()));
+                }
+            }
+            assert_eq!(seen.len(), 2, "cut at {cut}");
+            assert_eq!(parse::<Hello>(&seen[0].1).unwrap(), Hello::ours());
+            assert_eq!(seen[1], (kind::TEXT, "grüße".as_bytes().to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_wild_length_is_an_error_not_an_allocation() {
+        let mut decoder = Decoder::default();
+        decoder.push(b"GET / HTTP/1.1\r\n");
+        assert!(decoder.next_frame().is_err());
+        let mut decoder = Decoder::default();
+        decoder.push(&[0, 0, 0, 0, b'H']);
+        assert!(decoder.next_frame().is_err());
+    }
+
+    #[test]
+    fn versions_compare_by_number() {
+        let v = |s: &str| Hello {
+            version: s.into(),
+            ..Hello::ours()
+        };
+        assert!(v("0.10.0").is_newer("0.9.9"));
+        assert!(!v("0.9.0").is_newer("0.9.0"));
+        assert!(!v("0.1.9").is_newer("0.2.0"));
+    }
+}
