@@ -1,0 +1,244 @@
+//! What the model sees: the instructions, the conversation so far, and with
+//! each prompt what the shell knows. Pure: the caller reads files and clocks.
+
+use std::fmt::Write;
+
+use crate::chat::Message;
+use crate::history::record::{Body, Output, Record};
+
+/// What goes along with one prompt.
+#[derive(Debug, Default)]
+pub struct Facts<'a> {
+    /// The working directory.
+    pub cwd: &'a str,
+    /// Commands since the last prompt, oldest first.
+    pub commands: Vec<CommandFact<'a>>,
+    /// Environment, `NAME=value`.
+    pub env: &'a [String],
+    /// Approved commands that have ended since the last prompt.
+    pub execs: Vec<ExecFact<'a>>,
+    /// stdin and files: name and text.
+    pub attachments: Vec<(&'a str, &'a str)>,
+}
+
+/// A command the person ran. Its output was not seen.
+#[derive(Debug)]
+pub struct CommandFact<'a> {
+    /// The text.
+    pub command: &'a str,
+    /// Where.
+    pub cwd: &'a str,
+    /// Its exit code.
+    pub exit: i32,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// A command that was proposed, approved and run.
+#[derive(Debug)]
+pub struct ExecFact<'a> {
+    /// The text.
+    pub command: &'a str,
+    /// Its exit code.
+    pub exit: i32,
+    /// Its output, where it was captured.
+    pub output: Option<&'a Output>,
+}
+
+/// The instructions that every conversation begins with, unless `system_prompt` replaces them.
+pub const SYSTEM_PROMPT: &str = "\
+You are aish, an assistant in the user's zsh. Answer briefly, in Markdown.
+To propose a command, write it on a line of its own that begins with `CMD: `, outside of code blocks, one line a command:
+CMD: ls -l
+The user is asked before a command runs, in their own shell; its output comes with their next message, so do not guess it.
+What the shell knows stands in front of a message: recent commands with exit codes (<commands>), output of commands you proposed (<output>), files (<file>). \
+You do not see the output of <commands>. When you would need output that you do not have, say so plainly and propose how to get it.";
+
+/// The instructions for words to one command.
+pub const COMMAND_PROMPT: &str = "\
+Turn the user's words into one zsh command line for the system named below. \
+Reply with the command alone: one line, no explanation, no Markdown, no prompt sign.";
+
+/// What is sent for a prompt: facts first, the person's words last. Without facts it is the words alone.
+pub fn content(text: &str, facts: &Facts<'_>) -> String {
+    let mut out = String::new();
+    if !facts.commands.is_empty() || !facts.env.is_empty() {
+        let _ = writeln!(out, "<commands cwd={:?}>", facts.cwd);
+        for var in facts.env {
+            let _ = writeln!(out, "{var}");
+        }
+        for c in &facts.commands {
+            let _ = write!(out, "$ {}\n[exit {}, {}", c.command, c.exit, seconds(c.duration_ms));
+            if c.cwd != facts.cwd {
+                let _ = write!(out, ", in {:?}", c.cwd);
+            }
+            out.push_str("; output not seen]\n");
+        }
+        out.push_str("</commands>\n");
+    }
+    for e in &facts.execs {
+        let _ = writeln!(out, "<output command={:?} exit=\"{}\">", e.command, e.exit);
+        match e.output {
+            None => out.push_str("[ran on the terminal; output not captured]"),
+            Some(o) if o.head.is_empty() && o.tail.is_empty() => out.push_str("[no output]"),
+            Some(o) => {
+                out.push_str(o.head.trim_end_matches('\n'));
+                if o.omitted > 0 {
+                    let _ = write!(out, "\n[… {} bytes left out …]\n", o.omitted);
+                }
+                out.push_str(o.tail.trim_end_matches('\n'));
+            }
+        }
+        out.push_str("\n</output>\n");
+    }
+    for (name, text) in &facts.attachments {
+        let _ = write!(out, "<file name={name:?}>\n{}\n</file>\n", text.trim_end_matches('\n'));
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(text);
+    out
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{}.{} s", ms / 1000, ms % 1000 / 100)
+}
+
+/// The conversation that a session's records make: user and assistant in turn, as they were sent.
+///
+/// A prompt whose answer never came (a failure, a crash) stands with a note in the answer's place,
+/// so that roles alternate as strict chat templates demand.
+pub fn conversation(records: &[Record]) -> Vec<Message> {
+    let mut messages = Vec::new();
+    for record in records {
+        match &record.body {
+            Body::User { content, .. } => {
+                answered(&mut messages);
+                messages.push(Message::User(content.clone()));
+            }
+            Body::Assistant { text, finish, .. } if matches!(messages.last(), Some(Message::User(_))) => {
+                messages.push(Message::Assistant(match (text.is_empty(), finish.as_str()) {
+                    (true, "interrupted") => "[interrupted before an answer]".to_string(),
+                    (true, _) => "[no answer]".to_string(),
+                    (false, _) => text.clone(),
+                }));
+            }
+            _ => {}
+        }
+    }
+    answered(&mut messages);
+    messages
+}
+
+fn answered(messages: &mut Vec<Message>) {
+    if matches!(messages.last(), Some(Message::User(_))) {
+        messages.push(Message::Assistant("[no answer]".to_string()));
+    }
+}
+
+/// What is sent: the instructions, as much of the conversation's end as fits, the new prompt.
+///
+/// `window` is the model's context in tokens, of which `reserve` are kept for the answer. A token is
+/// taken as three bytes, which is on the safe side for prose and code alike. Whole pairs of prompt and
+/// answer are left out, oldest first; the number of pairs left out is returned.
+pub fn fit(
+    system: String,
+    conversation: &[Message],
+    prompt: String,
+    window: Option<u32>,
+    reserve: u32,
+) -> (Vec<Message>, usize) {
+    let tokens = |m: &Message| m.text().len() / 3 + 8;
+    let system = Message::System(system);
+    let prompt = Message::User(prompt);
+    let mut first = 0;
+    if let Some(window) = window {
+        let room = (window as usize).saturating_sub(reserve as usize + tokens(&system) + tokens(&prompt));
+        let mut used = 0;
+        first = conversation.len();
+        for (at, pair) in conversation.chunks(2).enumerate().rev() {
+            used += pair.iter().map(tokens).sum::<usize>();
+            if used > room {
+                break;
+            }
+            first = at * 2;
+        }
+    }
+    let mut messages = vec![system];
+    messages.extend_from_slice(&conversation[first..]);
+    messages.push(prompt);
+    (messages, first / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_alone_go_out_as_they_are() {
+        assert_eq!(content("why?", &Facts::default()), "why?");
+    }
+
+    #[test]
+    fn facts_stand_in_front_and_say_what_was_not_seen() {
+        let output = Output { head: "a\n".into(), tail: "z\n".into(), omitted: 7 };
+        let facts = Facts {
+            cwd: "/src",
+            commands: vec![CommandFact { command: "make", cwd: "/", exit: 2, duration_ms: 3140 }],
+            env: &["VIRTUAL_ENV=/v".to_string()],
+            execs: vec![ExecFact { command: "ls", exit: 0, output: Some(&output) }],
+            attachments: vec![("err.log", "boom\n")],
+        };
+        assert_eq!(
+            content("why?", &facts),
+            "<commands cwd=\"/src\">\nVIRTUAL_ENV=/v\n$ make\n[exit 2, 3.1 s, in \"/\"; output not seen]\n</commands>\n\
+             <output command=\"ls\" exit=\"0\">\na\n[… 7 bytes left out …]\nz\n</output>\n\
+             <file name=\"err.log\">\nboom\n</file>\n\nwhy?"
+        );
+    }
+
+    fn record(body: Body) -> Record {
+        Record::new(uuid::Uuid::nil(), 0, body)
+    }
+
+    fn user(text: &str) -> Record {
+        record(Body::User { text: text.into(), content: text.into(), shell: None, cwd: "/".into() })
+    }
+
+    fn assistant(text: &str, finish: &str) -> Record {
+        record(Body::Assistant {
+            text: text.into(),
+            model: "m".into(),
+            finish: finish.into(),
+            error: None,
+            prompt_tokens: None,
+            completion_tokens: None,
+            ms: 1,
+        })
+    }
+
+    #[test]
+    fn roles_alternate_whatever_happened() {
+        let records = [user("a"), user("b"), assistant("", "interrupted"), user("c"), assistant("C", "stop"), user("d")];
+        let messages = conversation(&records);
+        for (at, message) in messages.iter().enumerate() {
+            assert_eq!(matches!(message, Message::User(_)), at % 2 == 0, "{messages:?}");
+        }
+        assert_eq!(messages[3], Message::Assistant("[interrupted before an answer]".into()));
+        assert_eq!(messages.len(), 8);
+    }
+
+    #[test]
+    fn the_oldest_pairs_are_left_out() {
+        let records = [user(&"x".repeat(900)), assistant("X", "stop"), user("c"), assistant("C", "stop")];
+        let talk = conversation(&records);
+        let (messages, left_out) = fit("s".into(), &talk, "p".into(), Some(200), 50);
+        assert_eq!(left_out, 1);
+        assert_eq!(messages.len(), 4);
+        let (messages, left_out) = fit("s".into(), &talk, "p".into(), None, 50);
+        assert_eq!((messages.len(), left_out), (6, 0));
+        let (messages, _) = fit("s".into(), &talk, "p".repeat(9000), Some(200), 50);
+        assert_eq!(messages.len(), 2, "the prompt itself is never cut");
+    }
+}

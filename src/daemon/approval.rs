@@ -1,0 +1,177 @@
+//! Commands that a model proposed: a person's word on each, and what became of those that ran.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::Daemon;
+use super::connection::Connection;
+use super::session::lock;
+use crate::error::{Error, Result};
+use crate::history::record::{Body, Output};
+use crate::protocol::{Captured, Choice, Decided, Event, Proposal, SessionChoice, kind};
+
+/// How long a pump may take to drain what a command has printed.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Approved commands that run now, by token.
+pub type Running = Mutex<HashMap<String, Exec>>;
+
+/// An approved command.
+#[derive(Debug)]
+pub struct Exec {
+    shell: String,
+    session: String,
+    command: String,
+    /// The pump, if one reported: told to finish, it answers with the output.
+    pump: Option<oneshot::Sender<oneshot::Sender<Captured>>>,
+}
+
+/// The next proposal of a shell.
+///
+/// # Errors
+/// The config cannot be read, so that it is unknown whether to confirm.
+pub fn next(daemon: &Daemon, shell: &str) -> Result<Option<Proposal>> {
+    let Some(waiting) = daemon.sessions.next_waiting(shell) else {
+        return Ok(None);
+    };
+    let config = daemon.models.config(&Default::default())?;
+    Ok(Some(Proposal {
+        token: waiting.token,
+        command: waiting.command,
+        number: waiting.number,
+        of: waiting.of,
+        confirm: config.shell.confirm_cmd,
+    }))
+}
+
+/// Records a decision; for `run`, only when it is safely on the disk may the command run.
+///
+/// # Errors
+/// The proposal waits no more, or the record could not be written: then nothing may run.
+pub async fn decide(daemon: &Daemon, shell: &str, token: &str, choice: Choice, command: String) -> Result<Decided> {
+    let config = daemon.models.config(&Default::default())?;
+    let waiting = daemon.sessions.take_waiting(shell, token, choice == Choice::Quit)?;
+    let session = daemon.sessions.choose(&SessionChoice::Attach(waiting.session.clone()), None)?;
+    let mut session = session.lock().await;
+    let word = match choice {
+        Choice::Run => "run",
+        Choice::Insert => "insert",
+        Choice::No => "no",
+        Choice::Quit => "quit",
+    };
+    let written = session.record(Body::Decision {
+        token: token.to_string(),
+        choice: word.to_string(),
+        proposed: waiting.command,
+        command: command.clone(),
+    });
+    if choice != Choice::Run {
+        written?;
+        return Ok(Decided { terminal: false });
+    }
+    written.and_then(|()| session.sync()).map_err(|e| {
+        let hint = e.hint.clone().unwrap_or_default();
+        Error::runtime(format!("not run, since the approval could not be recorded: {}", e.message)).hint(hint)
+    })?;
+    let terminal = wants_terminal(&command, &config.shell.terminal_programs);
+    lock(&daemon.running).insert(
+        token.to_string(),
+        Exec { shell: shell.to_string(), session: waiting.session, command, pump: None },
+    );
+    Ok(Decided { terminal })
+}
+
+/// Whether a command line starts a program that needs the terminal for itself.
+///
+/// It looks at the first word of every part that `|`, `&`, `;` or a line end separates, behind assignments
+/// and the likes of `sudo`. A wrong guess only costs the captured output, or a program that shows less.
+fn wants_terminal(command: &str, programs: &[String]) -> bool {
+    const PREFIXES: [&str; 8] = ["sudo", "doas", "command", "env", "nice", "time", "nohup", "builtin"];
+    command.split(['|', '&', ';', '\n', '(', '{']).any(|part| {
+        let program = part.split_whitespace().find(|word| {
+            let assignment = word.contains('=') && !word.starts_with('=');
+            !assignment && !word.starts_with('-') && !PREFIXES.contains(word)
+        });
+        program.is_some_and(|word| {
+            let name = word.rsplit('/').next().unwrap_or(word);
+            programs.iter().any(|p| p == name)
+        })
+    })
+}
+
+/// Serves a pump: waits for the end of its command, asks it for the output, passes that on.
+///
+/// # Errors
+/// The command was not approved, or the pump has gone.
+pub async fn capture(daemon: &Daemon, connection: &mut Connection, shell: &str, token: &str) -> Result<()> {
+    let (sender, finish) = oneshot::channel();
+    match lock(&daemon.running).get_mut(token) {
+        Some(exec) if exec.shell == shell && exec.pump.is_none() => exec.pump = Some(sender),
+        _ => return Err(Error::runtime("no approved command has this token")),
+    }
+    connection.send_json(kind::REPLY, &()).await?;
+    let answer = tokio::select! {
+        answer = finish => answer,
+        () = daemon.cancel.cancelled() => return Ok(()),
+    };
+    // The sender is dropped when the shell died with its command: nobody waits for the output then.
+    let Ok(answer) = answer else {
+        return Ok(());
+    };
+    connection.send_json(kind::EVENT, &Event::Finish).await?;
+    let captured = connection.expect(kind::CAPTURED).await?;
+    // The other end gave up waiting, and has recorded the command without its output.
+    let _ = answer.send(captured);
+    Ok(())
+}
+
+/// An approved command has ended: gets its output from the pump and records both.
+///
+/// # Errors
+/// The command was not approved, or the record could not be written.
+pub async fn exec_done(daemon: &Daemon, shell: &str, token: &str, exit: i32) -> Result<()> {
+    let exec = {
+        let mut running = lock(&daemon.running);
+        match running.get(token) {
+            Some(exec) if exec.shell == shell => running.remove(token),
+            _ => None,
+        }
+    };
+    let exec = exec.ok_or_else(|| Error::runtime("no approved command has this token"))?;
+    let output = match exec.pump {
+        Some(pump) => {
+            let (sender, output) = oneshot::channel();
+            match pump.send(sender) {
+                Ok(()) => tokio::time::timeout(DRAIN, output).await.ok().and_then(|r| r.ok()),
+                Err(_) => None,
+            }
+        }
+        None => None,
+    };
+    let session = daemon.sessions.choose(&SessionChoice::Attach(exec.session), None)?;
+    session.lock().await.record(Body::Exec {
+        token: token.to_string(),
+        command: exec.command,
+        exit,
+        output: output.map(|c| Output { head: c.head, tail: c.tail, omitted: c.omitted }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wants_terminal;
+
+    #[test]
+    fn programs_that_need_the_terminal_are_known_wherever_they_stand() {
+        let programs = ["vim".to_string(), "less".to_string()];
+        for command in ["vim x", "sudo vim /etc/hosts", "cd /x && vim", "git log | less", "A=1 /usr/bin/vim -R x", "(vim)"] {
+            assert!(wants_terminal(command, &programs), "{command}");
+        }
+        for command in ["ls vim", "echo less is more", "vimdiff a b", "grep vim x", ""] {
+            assert!(!wants_terminal(command, &programs), "{command}");
+        }
+    }
+}

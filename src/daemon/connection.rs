@@ -1,0 +1,158 @@
+//! One client's connection: who it is, its frames, and which request it makes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interprocess::local_socket::tokio::Stream;
+use interprocess::local_socket::traits::StreamCommon;
+use interprocess::os::unix::local_socket::PeerCredsExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{Daemon, approval, driver, queries};
+use crate::error::{Context, Error, Result};
+use crate::protocol::{self, Decoder, Failure, Hello, PROTOCOL, Request, kind};
+
+/// A client that says nothing is let go after this time.
+const HELLO_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The socket and what was read of the next frame.
+#[derive(Debug)]
+pub struct Connection {
+    stream: Stream,
+    decoder: Decoder,
+}
+
+impl Connection {
+    /// The next whole frame; `None` when the client has hung up. May be dropped while it waits.
+    ///
+    /// # Errors
+    /// The socket failed, or the client speaks another language.
+    pub async fn read(&mut self) -> Result<Option<(u8, Vec<u8>)>> {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            if let Some((kind, body)) = self.decoder.next_frame()? {
+                return Ok(Some((kind, body.to_vec())));
+            }
+            let length = self.stream.read(&mut buffer).await.context(|| "cannot read from the client".into())?;
+            if length == 0 {
+                return Ok(None);
+            }
+            self.decoder.push(&buffer[..length]);
+        }
+    }
+
+    /// Waits for a frame of one kind and reads its body.
+    ///
+    /// # Errors
+    /// Another frame or the end came.
+    pub async fn expect<T: DeserializeOwned>(&mut self, wanted: u8) -> Result<T> {
+        match self.read().await? {
+            Some((kind, body)) if kind == wanted => protocol::parse(&body),
+            Some(_) => Err(Error::runtime("the client sent another frame than it was asked for")),
+            None => Err(Error::runtime("the client hung up")),
+        }
+    }
+
+    /// Sends a whole frame.
+    ///
+    /// # Errors
+    /// The client has gone.
+    pub async fn send(&mut self, frame: &[u8]) -> Result<()> {
+        self.stream.write_all(frame).await.context(|| "cannot write to the client".into())
+    }
+
+    /// Sends a frame with a JSON body.
+    ///
+    /// # Errors
+    /// The client has gone, or the body is too large.
+    pub async fn send_json<T: Serialize>(&mut self, kind: u8, body: &T) -> Result<()> {
+        self.send(&protocol::json_frame(kind, body)?).await
+    }
+}
+
+/// Serves one client until it has its reply.
+pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
+    let mut connection = Connection { stream, decoder: Decoder::default() };
+    match greet(&daemon, &mut connection).await {
+        Ok(Some(request)) => {
+            if let Err(e) = dispatch(&daemon, &mut connection, request).await {
+                // The client may be gone, which is no news then.
+                let _ = connection.send_json(kind::FAILURE, &Failure::from(&e)).await;
+            }
+        }
+        Ok(None) => {}
+        Err(e) => tracing::debug!("{}", e.message),
+    }
+}
+
+/// Checks who the client is and reads its request; `None` when it is not to be served.
+async fn greet(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Request>> {
+    // The directory keeps others out already; this holds where it was opened by hand.
+    let uid = connection.stream.peer_creds().ok().and_then(|c| c.euid());
+    if uid != Some(nix::unistd::geteuid().as_raw()) {
+        tracing::warn!(?uid, "turned away another user's client");
+        return Ok(None);
+    }
+    let first = tokio::time::timeout(HELLO_DEADLINE, connection.expect::<Hello>(kind::HELLO));
+    let hello = first.await.map_err(|_| Error::runtime("a client said nothing"))??;
+    let mut ours = Hello::ours();
+    ours.leaving = hello.is_newer(&ours.version) || daemon.leaving.is_cancelled();
+    connection.send_json(kind::HELLO, &ours).await?;
+    if ours.leaving {
+        daemon.leaving.cancel();
+        return Ok(None);
+    }
+    if hello.protocol != PROTOCOL {
+        let e = Error::runtime(format!(
+            "this aish-helper ({}) is older than the daemon ({})",
+            hello.version, ours.version
+        ))
+        .hint("use the newer one, or run: aish-helper restart");
+        connection.send_json(kind::FAILURE, &Failure::from(&e)).await?;
+        return Ok(None);
+    }
+    let request = tokio::time::timeout(HELLO_DEADLINE, connection.expect(kind::REQUEST));
+    request.await.map_err(|_| Error::runtime("a client asked nothing"))?.map(Some)
+}
+
+async fn dispatch(daemon: &Arc<Daemon>, connection: &mut Connection, request: Request) -> Result<()> {
+    match request {
+        Request::Ask(ask) => driver::ask(daemon, connection, *ask).await,
+        Request::Capture { shell, token } => approval::capture(daemon, connection, &shell, &token).await,
+        Request::ExecDone { shell, token, exit } => {
+            approval::exec_done(daemon, &shell, &token, exit).await?;
+            reply(connection, &()).await
+        }
+        Request::NextProposal { shell } => reply(connection, &approval::next(daemon, &shell)?).await,
+        Request::Decide { shell, token, choice, command } => {
+            reply(connection, &approval::decide(daemon, &shell, &token, choice, command).await?).await
+        }
+        Request::Status { shell, overrides } => {
+            let status = queries::status(daemon, connection, shell.as_deref(), &overrides).await?;
+            reply(connection, &status).await
+        }
+        Request::Stop { now } => {
+            reply(connection, &()).await?;
+            daemon.stop(now);
+            Ok(())
+        }
+        Request::Sessions { limit } => reply(connection, &daemon.sessions.list(limit)?).await,
+        Request::Transcript { session, shell, limit } => {
+            reply(connection, &queries::transcript(daemon, session, shell, limit)?).await
+        }
+        Request::NewSession { shell } => reply(connection, &queries::new_session(daemon, &shell).await?).await,
+        Request::UseModel { shell, model } => {
+            queries::use_model(daemon, &shell, model).await?;
+            reply(connection, &()).await
+        }
+        Request::Models { shell, overrides } => {
+            reply(connection, &queries::models(daemon, shell.as_deref(), &overrides).await?).await
+        }
+    }
+}
+
+async fn reply<T: Serialize>(connection: &mut Connection, body: &T) -> Result<()> {
+    connection.send_json(kind::REPLY, body).await
+}

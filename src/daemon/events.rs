@@ -1,0 +1,273 @@
+//! The event channel of the hooks: a FIFO, since opening one for writing
+//! neither blocks nor forks, is not inherited, and fails at once when nobody
+//! reads. This file decodes it; pure.
+//!
+//! A write of up to PIPE_BUF bytes is atomic, so a chunk is never torn by
+//! another shell's. An event of several chunks is put together by shell and
+//! sequence number; one whose chunk was dropped (the pipe was full) is dropped.
+
+use std::collections::HashMap;
+
+/// The longest header and payload that one atomic write can be on any system.
+const MAX_CHUNK: usize = 4096;
+/// The longest event, all parts together.
+const MAX_EVENT: usize = 64 << 10;
+/// So many shells may have an event half sent.
+const MAX_PARTIAL: usize = 256;
+
+/// What a hook told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ShellEvent {
+    /// A shell has loaded the plugin.
+    Hello {
+        /// Its process.
+        pid: i32,
+        /// Its terminal.
+        tty: String,
+        /// `ZSH_VERSION`.
+        zsh: String,
+    },
+    /// A command has ended.
+    Command {
+        /// The shell's process.
+        pid: i32,
+        /// Its terminal.
+        tty: String,
+        /// Start, milliseconds since 1970.
+        start_ms: u64,
+        /// How long it took.
+        duration_ms: u64,
+        /// Its exit code.
+        exit: i32,
+        /// Where it was started.
+        cwd: String,
+        /// `NAME=value` of the variables that the plugin was told to send.
+        env: Vec<String>,
+        /// The text.
+        command: String,
+    },
+    /// A shell is about to end.
+    Bye,
+}
+
+/// Puts chunks together.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    partial: HashMap<String, Partial>,
+}
+
+#[derive(Debug)]
+struct Partial {
+    seq: u64,
+    next: u32,
+    data: Vec<u8>,
+}
+
+impl Decoder {
+    /// Takes what was read; gives each whole event with its shell's id.
+    pub fn push(&mut self, bytes: &[u8], emit: &mut impl FnMut(&str, ShellEvent)) {
+        self.buffer.extend_from_slice(bytes);
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut rest = &buffer[..];
+        while !rest.is_empty() {
+            match chunk(rest) {
+                Ok(Some((chunk, length))) => {
+                    self.join(chunk, emit);
+                    rest = &rest[length..];
+                }
+                Ok(None) if rest.len() < 2 * MAX_CHUNK => break,
+                // Not ours (somebody wrote to the FIFO by hand): go on at the next header.
+                _ => rest = &rest[next_header(rest)..],
+            }
+        }
+        self.buffer = rest.to_vec();
+    }
+
+    fn join(&mut self, chunk: Chunk<'_>, emit: &mut impl FnMut(&str, ShellEvent)) {
+        let whole = if chunk.part == 1 && chunk.parts == 1 {
+            self.partial.remove(chunk.shell);
+            chunk.data.to_vec()
+        } else {
+            if chunk.part == 1 {
+                if self.partial.len() >= MAX_PARTIAL {
+                    self.partial.clear();
+                }
+                let fresh = Partial { seq: chunk.seq, next: 1, data: Vec::new() };
+                self.partial.insert(chunk.shell.to_string(), fresh);
+            }
+            let Some(partial) = self.partial.get_mut(chunk.shell) else {
+                return;
+            };
+            let fits = partial.seq == chunk.seq
+                && partial.next == chunk.part
+                && partial.data.len() + chunk.data.len() <= MAX_EVENT;
+            if !fits {
+                self.partial.remove(chunk.shell);
+                return;
+            }
+            partial.next += 1;
+            partial.data.extend_from_slice(chunk.data);
+            if chunk.part < chunk.parts {
+                return;
+            }
+            self.partial.remove(chunk.shell).map(|p| p.data).unwrap_or_default()
+        };
+        if let Some(event) = event(&whole) {
+            emit(chunk.shell, event);
+        }
+    }
+}
+
+struct Chunk<'a> {
+    shell: &'a str,
+    seq: u64,
+    part: u32,
+    parts: u32,
+    data: &'a [u8],
+}
+
+const MAGIC: &[u8] = b"aish1 ";
+
+/// The chunk at the start of `bytes` and its length; `None` while it is incomplete.
+fn chunk(bytes: &[u8]) -> Result<Option<(Chunk<'_>, usize)>, ()> {
+    let head = bytes.len().min(MAGIC.len());
+    if bytes[..head] != MAGIC[..head] {
+        return Err(());
+    }
+    let Some(end) = bytes.iter().take(MAX_CHUNK).position(|b| *b == b'\n') else {
+        return if bytes.len() < MAX_CHUNK { Ok(None) } else { Err(()) };
+    };
+    let header = std::str::from_utf8(&bytes[..end]).map_err(|_| ())?;
+    let mut fields = header.split(' ').skip(1);
+    let mut number = |shell: Option<&str>| shell.and_then(|f| f.parse::<u64>().ok()).ok_or(());
+    let shell = fields.next().filter(|s| is_shell_id(s)).ok_or(())?;
+    let seq = number(fields.next())?;
+    let part = u32::try_from(number(fields.next())?).map_err(|_| ())?;
+    let parts = u32::try_from(number(fields.next())?).map_err(|_| ())?;
+    let length = usize::try_from(number(fields.next())?).map_err(|_| ())?;
+    if part == 0 || part > parts || length > MAX_CHUNK {
+        return Err(());
+    }
+    let start = end + 1;
+    match bytes.get(start..start + length) {
+        Some(data) => Ok(Some((Chunk { shell, seq, part, parts, data }, start + length))),
+        None => Ok(None),
+    }
+}
+
+/// Where the next header may begin, behind the first byte.
+fn next_header(bytes: &[u8]) -> usize {
+    (1..bytes.len())
+        .find(|at| bytes[*at..].starts_with(&MAGIC[..MAGIC.len().min(bytes.len() - at)]))
+        .unwrap_or(bytes.len())
+}
+
+/// Whether `id` is what the plugin makes: it becomes a file's name.
+pub fn is_shell_id(id: &str) -> bool {
+    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+fn event(data: &[u8]) -> Option<ShellEvent> {
+    let text = String::from_utf8_lossy(data);
+    let mut fields = text.split('\0');
+    let kind = fields.next()?;
+    let pid = fields.next()?.parse().ok()?;
+    match kind {
+        "bye" => Some(ShellEvent::Bye),
+        "hello" => Some(ShellEvent::Hello {
+            pid,
+            tty: fields.next()?.to_string(),
+            zsh: fields.next()?.to_string(),
+        }),
+        "cmd" => {
+            let tty = fields.next()?.to_string();
+            let start: f64 = fields.next()?.parse().ok()?;
+            let end: f64 = fields.next()?.parse().ok()?;
+            Some(ShellEvent::Command {
+                pid,
+                tty,
+                // A float to integer cast saturates.
+                start_ms: (start * 1000.0) as u64,
+                duration_ms: ((end - start) * 1000.0) as u64,
+                exit: fields.next()?.parse().ok()?,
+                cwd: fields.next()?.to_string(),
+                env: fields.next()?.split('\x1f').filter(|v| !v.is_empty()).map(str::to_string).collect(),
+                command: fields.next()?.to_string(),
+            })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn send(shell: &str, seq: u64, data: &[u8], size: usize) -> Vec<Vec<u8>> {
+        let parts = data.chunks(size).count();
+        data.chunks(size)
+            .enumerate()
+            .map(|(at, part)| {
+                let mut chunk = format!("aish1 {shell} {seq} {} {parts} {}\n", at + 1, part.len()).into_bytes();
+                chunk.extend_from_slice(part);
+                chunk
+            })
+            .collect()
+    }
+
+    fn decode(bytes: &[&[u8]]) -> Vec<(String, ShellEvent)> {
+        let mut decoder = Decoder::default();
+        let mut events = Vec::new();
+        for part in bytes {
+            decoder.push(part, &mut |shell, event| events.push((shell.to_string(), event)));
+        }
+        events
+    }
+
+    const COMMAND: &[u8] = b"cmd\07\0/dev/pts/1\01700000000.25\01700000003.5\02\0/src\0A=1\x1fB=2\0make \xc3\xa9\ntest";
+
+    #[test]
+    fn a_command_survives_any_split_of_the_pipe() {
+        let stream = send("s-1", 4, COMMAND, 20).concat();
+        let want = ShellEvent::Command {
+            pid: 7,
+            tty: "/dev/pts/1".into(),
+            start_ms: 1_700_000_000_250,
+            duration_ms: 3250,
+            exit: 2,
+            cwd: "/src".into(),
+            env: vec!["A=1".into(), "B=2".into()],
+            command: "make é\ntest".into(),
+        };
+        for cut in 0..=stream.len() {
+            assert_eq!(decode(&[&stream[..cut], &stream[cut..]]), [("s-1".to_string(), want.clone())], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn shells_may_interleave_their_chunks() {
+        let a = send("a", 1, COMMAND, 30);
+        let b = send("b", 1, COMMAND, 50);
+        let stream = [&a[0][..], &b[0], &a[1], &b[1], &a[2]].concat();
+        let shells: Vec<_> = decode(&[&stream]).into_iter().map(|(s, _)| s).collect();
+        assert_eq!(shells, ["b", "a"]);
+    }
+
+    #[test]
+    fn a_lost_chunk_loses_its_event_alone() {
+        let torn = send("a", 1, COMMAND, 30);
+        let stream = [&torn[0][..], &torn[2], &send("a", 2, b"bye\07", 100).concat()].concat();
+        assert_eq!(decode(&[&stream]), [("a".to_string(), ShellEvent::Bye)]);
+    }
+
+    #[test]
+    fn noise_is_passed_over() {
+        let good = send("a", 2, b"bye\07", 100).concat();
+        for noise in [&b"hello\n"[..], b"aish1 ../../x 1 1 1 3\nbye", b"aish1 a 1 1 1 99999999\n", b"aish1 a 1 1 1 0\n", &[0xff; 9000]] {
+            let mut stream = noise.to_vec();
+            stream.extend_from_slice(&good);
+            assert_eq!(decode(&[&stream]), [("a".to_string(), ShellEvent::Bye)], "{:?}", &noise[..5]);
+        }
+    }
+}

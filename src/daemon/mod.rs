@@ -1,0 +1,221 @@
+//! The per-user daemon: one process that keeps everything warm.
+//!
+//! It binds under a lock that it holds for life, accepts in a loop that never
+//! waits for anything else, and drains when it is told to leave: running turns
+//! end, nobody new is served.
+
+pub mod approval;
+pub mod connection;
+pub mod driver;
+pub mod events;
+pub mod model;
+pub mod proposals;
+pub mod queries;
+pub mod session;
+pub mod shells;
+pub mod turn;
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use interprocess::local_socket::tokio::Listener;
+use interprocess::local_socket::traits::tokio::Listener as _;
+use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
+use nix::fcntl::{Flock, FlockArg};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::broker::Broker;
+use crate::error::{Context, Error, Result};
+use crate::history::journal::Journal;
+use crate::paths::Paths;
+use session::{Sessions, lock};
+use shells::Shells;
+
+/// How often it looks whether its socket is still there, and closes what nobody uses.
+const TIDY: Duration = Duration::from_secs(60);
+
+/// What all connections share.
+#[derive(Debug)]
+pub struct Daemon {
+    /// Where things are.
+    pub paths: Paths,
+    /// The way to the models.
+    pub broker: Broker,
+    /// The conversations.
+    pub sessions: Arc<Sessions>,
+    /// What the hooks told.
+    pub shells: Arc<Mutex<Shells>>,
+    /// Config, keys and what was found.
+    pub models: model::Models,
+    /// Approved commands that run now.
+    pub running: approval::Running,
+    /// Since when it is ready.
+    pub started: Instant,
+    /// Turns that run now.
+    pub turns: AtomicUsize,
+    /// No new client is served from now on.
+    pub leaving: CancellationToken,
+    /// Everything ends now.
+    pub cancel: CancellationToken,
+}
+
+impl Daemon {
+    /// Ends it: at once, or when the running turns have ended.
+    pub fn stop(&self, now: bool) {
+        self.leaving.cancel();
+        if now {
+            self.cancel.cancel();
+        }
+    }
+
+    /// Counts a turn as running until the guard is dropped.
+    pub fn count_turn(&self) -> TurnGuard<'_> {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        TurnGuard(&self.turns)
+    }
+}
+
+/// Counts a turn.
+#[derive(Debug)]
+pub struct TurnGuard<'a>(&'a AtomicUsize);
+
+impl Drop for TurnGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The right to be the daemon: held for life, and gone with the process however it ends.
+#[derive(Debug)]
+pub struct Right(#[expect(dead_code, reason = "holding it is the use")] Flock<File>);
+
+/// Waits until no other daemon lives.
+///
+/// # Errors
+/// The run directory is not ours alone, or cannot be written.
+pub fn claim(paths: &Paths) -> Result<Right> {
+    paths.prepare_run()?;
+    let path = paths.lock();
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .context(|| format!("cannot open {}", path.display()))?;
+    Flock::lock(file, FlockArg::LockExclusive)
+        .map(Right)
+        .map_err(|(_, e)| Error::runtime(format!("cannot lock {}: {e}", path.display())))
+}
+
+/// Binds the socket. Only the holder of the right may call this, so that a socket that refuses is stale.
+///
+/// # Errors
+/// Something that is no stale socket is in the way.
+pub fn bind(paths: &Paths, _right: &Right) -> Result<Listener> {
+    let path = paths.socket();
+    if fs::symlink_metadata(&path).is_ok() {
+        match std::os::unix::net::UnixStream::connect(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(&path).context(|| format!("cannot remove the stale socket {}", path.display()))?;
+            }
+            Ok(_) => {
+                return Err(Error::runtime(format!("another program answers on {}", path.display()))
+                    .hint("end it, or set AISH_HOME to another place"));
+            }
+            Err(e) => {
+                return Err(Error::runtime(format!("{} is in the way: {e}", path.display())).hint("remove it"));
+            }
+        }
+    }
+    let name = path.as_path().to_fs_name::<GenericFilePath>().context(|| format!("bad path {}", path.display()))?;
+    let listener = ListenerOptions::new()
+        .name(name)
+        .create_tokio()
+        .context(|| format!("cannot listen on {}", path.display()))?;
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .context(|| format!("cannot protect {}", path.display()))?;
+    Ok(listener)
+}
+
+/// Serves until told to leave, then drains. `ready` is called when clients can connect.
+///
+/// # Errors
+/// The socket or the FIFO cannot be made.
+pub async fn run(paths: Paths, right: Right, cancel: CancellationToken, ready: impl FnOnce()) -> Result<()> {
+    let listener = bind(&paths, &right)?;
+    shells::make_fifo(&paths.events())?;
+    let journal = Journal::new(paths.journal());
+    let (log, records) = match journal.open_shells() {
+        Ok((log, records)) => (Some(log), records),
+        Err(e) => {
+            tracing::warn!("{}", e.message);
+            (None, Vec::new())
+        }
+    };
+    let daemon = Arc::new(Daemon {
+        broker: Broker::new(),
+        sessions: Arc::new(Sessions::new(journal, paths.state.join("shells"))),
+        shells: Arc::new(Mutex::new(Shells::new(log, records))),
+        models: model::Models::new(&paths),
+        running: Mutex::new(HashMap::new()),
+        started: Instant::now(),
+        turns: AtomicUsize::new(0),
+        leaving: cancel.child_token(),
+        cancel,
+        paths,
+    });
+    let tracker = TaskTracker::new();
+    let hooks = {
+        let daemon = daemon.clone();
+        tracker.spawn(async move {
+            let events = daemon.paths.events();
+            let cancel = daemon.leaving.clone();
+            if let Err(e) = shells::listen(&events, daemon.shells.clone(), daemon.sessions.clone(), cancel).await {
+                tracing::error!("{}", e.message);
+            }
+        })
+    };
+    ready();
+    accept(&daemon, &listener, &tracker).await;
+    // Unlinked before the drain, so that the next client starts a new daemon, which waits for our lock.
+    drop(listener);
+    hooks.abort();
+    tracker.close();
+    tracker.wait().await;
+    daemon.models.shutdown().await;
+    Ok(())
+}
+
+async fn accept(daemon: &Arc<Daemon>, listener: &Listener, tracker: &TaskTracker) {
+    let mut tidy = tokio::time::interval(TIDY);
+    let socket = daemon.paths.socket();
+    let inode = fs::symlink_metadata(&socket).map(|m| m.ino()).ok();
+    loop {
+        tokio::select! {
+            biased;
+            () = daemon.leaving.cancelled() => return,
+            stream = listener.accept() => match stream {
+                Ok(stream) => { tracker.spawn(connection::serve(daemon.clone(), stream)); }
+                // Out of file descriptors: those that are served now will give some back.
+                Err(e) => {
+                    tracing::warn!("cannot accept a client: {e}");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            _ = tidy.tick() => {
+                daemon.sessions.tidy();
+                lock(&daemon.shells).alive();
+                if fs::symlink_metadata(&socket).map(|m| m.ino()).ok() != inode {
+                    tracing::info!("the socket is gone, and so are we");
+                    daemon.leaving.cancel();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Sessions: a conversation with its journal file, and which shell is in which.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Context, Error, Result};
+use crate::history::journal::{Journal, Log};
+use crate::history::record::{Body, Record};
+use crate::paths;
+use crate::protocol::{SessionChoice, SessionInfo};
+
+/// A conversation. Whoever holds it is the only one to write to its file.
+#[derive(Debug)]
+pub struct Session {
+    /// Its id.
+    pub id: String,
+    log: Log,
+    /// All its records, in order. What could not be written is here all the same.
+    pub records: Vec<Record>,
+}
+
+impl Session {
+    /// Keeps and writes one record.
+    ///
+    /// # Errors
+    /// It could not be written; it is kept in memory.
+    pub fn record(&mut self, body: Body) -> Result<()> {
+        match self.log.append(body.clone()) {
+            Ok(record) => {
+                self.records.push(record);
+                Ok(())
+            }
+            Err(e) => {
+                self.records.push(Record::new(uuid::Uuid::now_v7(), 0, body));
+                Err(e)
+            }
+        }
+    }
+
+    /// Waits until the records are on the disk.
+    ///
+    /// # Errors
+    /// The disk says no.
+    pub fn sync(&self) -> Result<()> {
+        self.log.sync()
+    }
+
+    /// A handle to sync with, away from the hot path.
+    ///
+    /// # Errors
+    /// No more file descriptors.
+    pub fn log_handle(&self) -> Result<Log> {
+        self.log.handle()
+    }
+
+    /// The model that was chosen for this session last.
+    pub fn model(&self) -> Option<&str> {
+        self.records.iter().rev().find_map(|r| match &r.body {
+            Body::Model { model } => Some(model.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The records since the last prompt.
+    pub fn since_last_prompt(&self) -> &[Record] {
+        let start = self
+            .records
+            .iter()
+            .rposition(|r| matches!(r.body, Body::User { .. }))
+            .map_or(0, |at| at + 1);
+        &self.records[start..]
+    }
+}
+
+/// A session that tasks share; its lock is held for a whole turn.
+pub type Shared = Arc<tokio::sync::Mutex<Session>>;
+
+/// A command that waits for a person's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Names it.
+    pub token: String,
+    /// The command.
+    pub command: String,
+    /// Which of its answer's, from 1.
+    pub number: usize,
+    /// How many its answer made.
+    pub of: usize,
+    /// The session of the answer.
+    pub session: String,
+}
+
+/// All open sessions and the shells in them.
+#[derive(Debug)]
+pub struct Sessions {
+    /// The journal they are kept in.
+    pub journal: Journal,
+    /// A file a shell, which holds its session's id: so a shell finds it after a restart.
+    shells: PathBuf,
+    open: Mutex<HashMap<String, Shared>>,
+    waiting: Mutex<HashMap<String, VecDeque<Waiting>>>,
+}
+
+/// How long a shell that was not seen keeps its session.
+const SHELL_DAYS: u64 = 60;
+
+impl Sessions {
+    /// The sessions of the journal; none is opened yet.
+    pub fn new(journal: Journal, shells: PathBuf) -> Sessions {
+        Sessions {
+            journal,
+            shells,
+            open: Mutex::default(),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// The session a prompt goes to.
+    ///
+    /// # Errors
+    /// There is none to continue or attach to, or its file cannot be made or read.
+    pub fn choose(&self, choice: &SessionChoice, shell: Option<&str>) -> Result<Shared> {
+        let id = match choice {
+            SessionChoice::Shell => match shell.and_then(|s| self.of_shell(s)) {
+                Some(id) => id,
+                None => return self.create(shell),
+            },
+            SessionChoice::New => return self.create(shell),
+            SessionChoice::Continue => {
+                let sessions = self.journal.sessions()?;
+                let last = sessions.first().ok_or_else(|| {
+                    Error::usage("there is no session to continue").hint("leave out -c")
+                })?;
+                last.id.clone()
+            }
+            SessionChoice::Attach(wanted) => self.journal.find(wanted)?,
+        };
+        let session = match self.load(&id) {
+            Ok(session) => session,
+            // The shell's own file was deleted by hand: that is a wish to begin anew.
+            Err(_) if *choice == SessionChoice::Shell && self.journal.find(&id).is_err() => {
+                return self.create(shell);
+            }
+            Err(e) => return Err(e),
+        };
+        if let Some(shell) = shell {
+            if self.of_shell(shell).as_deref() != Some(&id) {
+                self.attach(shell, &id)?;
+                if let Ok(mut session) = session.try_lock() {
+                    session.record(Body::Attached { shell: shell.to_string() })?;
+                }
+            }
+        }
+        Ok(session)
+    }
+
+    /// A fresh session, the shell's own from now on.
+    ///
+    /// # Errors
+    /// Its file cannot be made.
+    pub fn create(&self, shell: Option<&str>) -> Result<Shared> {
+        let id = uuid::Uuid::now_v7().to_string();
+        let log = self.journal.create(&id)?;
+        let mut session = Session { id: id.clone(), log, records: Vec::new() };
+        session.record(Body::Session {
+            session: id.clone(),
+            shell: shell.map(str::to_string),
+        })?;
+        if let Some(shell) = shell {
+            self.attach(shell, &id)?;
+        }
+        let shared = Arc::new(tokio::sync::Mutex::new(session));
+        lock(&self.open).insert(id, shared.clone());
+        Ok(shared)
+    }
+
+    fn load(&self, id: &str) -> Result<Shared> {
+        let mut open = lock(&self.open);
+        if let Some(session) = open.get(id) {
+            return Ok(session.clone());
+        }
+        let (log, records) = self.journal.open(id)?;
+        let shared = Arc::new(tokio::sync::Mutex::new(Session { id: id.to_string(), log, records }));
+        open.insert(id.to_string(), shared.clone());
+        Ok(shared)
+    }
+
+    /// The id of a shell's session.
+    pub fn of_shell(&self, shell: &str) -> Option<String> {
+        let id = fs::read_to_string(self.shells.join(shell)).ok()?;
+        // A file that somebody edited must not name a path.
+        uuid::Uuid::parse_str(id.trim()).ok().map(|u| u.to_string())
+    }
+
+    fn attach(&self, shell: &str, id: &str) -> Result<()> {
+        paths::make_dir(&self.shells)?;
+        let path = self.shells.join(shell);
+        let temporary = self.shells.join(format!("{shell}.new"));
+        fs::write(&temporary, id)
+            .and_then(|()| fs::rename(&temporary, &path))
+            .context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Forgets shells that are long gone, and closes sessions that nobody uses.
+    pub fn tidy(&self) {
+        lock(&self.open).retain(|_, session| Arc::strong_count(session) > 1);
+        let Ok(entries) = fs::read_dir(&self.shells) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let age = entry.metadata().ok().and_then(|m| m.modified().ok()?.elapsed().ok());
+            if age.is_some_and(|a| a.as_secs() > SHELL_DAYS * 86_400) {
+                // It is tried again at the next tidying.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// What `session list` shows.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn list(&self, limit: usize) -> Result<Vec<SessionInfo>> {
+        let mut infos = Vec::new();
+        for summary in self.journal.sessions()?.into_iter().take(limit) {
+            let records = self.journal.read(&summary.id)?;
+            let prompts = records.iter().filter(|r| r["type"] == "user");
+            let title = prompts.clone().next().and_then(|r| r["text"].as_str()).unwrap_or("");
+            infos.push(SessionInfo {
+                prompts: prompts.count(),
+                title: title.chars().take(200).collect(),
+                id: summary.id,
+                updated_ms: summary.updated_ms,
+            });
+        }
+        Ok(infos)
+    }
+
+    /// Offers the commands of an answer to the shell; what waited before is dropped.
+    pub fn offer(&self, shell: &str, session: &str, commands: Vec<String>) {
+        let of = commands.len();
+        let waiting = commands
+            .into_iter()
+            .enumerate()
+            .map(|(at, command)| Waiting {
+                token: uuid::Uuid::now_v7().to_string(),
+                command,
+                number: at + 1,
+                of,
+                session: session.to_string(),
+            })
+            .collect();
+        lock(&self.waiting).insert(shell.to_string(), waiting);
+    }
+
+    /// The next command that waits for the word of this shell's person.
+    pub fn next_waiting(&self, shell: &str) -> Option<Waiting> {
+        lock(&self.waiting).get(shell)?.front().cloned()
+    }
+
+    /// Takes a command that was decided; `all` takes the rest too.
+    ///
+    /// # Errors
+    /// It is not the one that waits: decided already, or another answer came.
+    pub fn take_waiting(&self, shell: &str, token: &str, all: bool) -> Result<Waiting> {
+        let mut map = lock(&self.waiting);
+        let queue = map.get_mut(shell);
+        let taken = queue.and_then(|q| {
+            let front = q.front().filter(|w| w.token == token).cloned()?;
+            if all {
+                q.clear();
+            } else {
+                q.pop_front();
+            }
+            Some(front)
+        });
+        taken.ok_or_else(|| Error::runtime("this proposal is no longer waiting: it was decided, or another answer came"))
+    }
+}
+
+/// A lock whose holder panicked still guards whole data here: every change is one call.
+pub fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,172 @@
+//! What the shells' hooks tell: who is there, and their last commands.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio_util::sync::CancellationToken;
+
+use super::events::{Decoder, ShellEvent};
+use super::session::{Sessions, lock};
+use crate::error::{Context, Error, Result};
+use crate::history::journal::Log;
+use crate::history::record::{Body, Record};
+
+/// So many commands are kept for each shell.
+const KEPT: usize = 64;
+
+/// One shell.
+#[derive(Debug, Default)]
+struct Shell {
+    pid: Option<i32>,
+    commands: VecDeque<Body>,
+    /// The commands up to this time (milliseconds since 1970) were told to the model already.
+    told_ms: u64,
+}
+
+/// All shells that were heard of.
+#[derive(Debug)]
+pub struct Shells {
+    shells: HashMap<String, Shell>,
+    log: Option<Log>,
+}
+
+impl Shells {
+    /// Begins with the commands that the journal remembers.
+    pub fn new(log: Option<Log>, records: Vec<Record>) -> Shells {
+        let mut shells = Shells { shells: HashMap::new(), log };
+        for record in records {
+            if let Body::Command { shell, .. } = &record.body {
+                let shell = shell.clone();
+                shells.keep(&shell, record.body);
+            }
+        }
+        shells
+    }
+
+    fn keep(&mut self, shell: &str, body: Body) {
+        let commands = &mut self.shells.entry(shell.to_string()).or_default().commands;
+        if commands.len() == KEPT {
+            commands.pop_front();
+        }
+        commands.push_back(body);
+    }
+
+    /// Takes one event.
+    pub fn take(&mut self, shell: &str, event: ShellEvent, session: Option<String>) {
+        match event {
+            ShellEvent::Bye => {
+                self.shells.remove(shell);
+            }
+            ShellEvent::Hello { pid, .. } => {
+                self.shells.entry(shell.to_string()).or_default().pid = Some(pid);
+            }
+            ShellEvent::Command { pid, tty, start_ms, duration_ms, exit, cwd, env, command } => {
+                self.shells.entry(shell.to_string()).or_default().pid = Some(pid);
+                let body = Body::Command {
+                    shell: shell.to_string(),
+                    command,
+                    cwd,
+                    tty,
+                    start_ms,
+                    duration_ms,
+                    exit,
+                    session,
+                    env,
+                };
+                if let Some(Err(e)) = self.log.as_ref().map(|log| log.append(body.clone())) {
+                    tracing::warn!("{}", e.message);
+                }
+                self.keep(shell, body);
+            }
+        }
+    }
+
+    /// The commands of a shell since the model was last told, at most `limit`; they count as told now.
+    /// The commands that are calls of aish itself say nothing, and are left out.
+    pub fn untold(&mut self, shell: &str, limit: usize) -> Vec<Body> {
+        let Some(shell) = self.shells.get_mut(shell) else {
+            return Vec::new();
+        };
+        let told = shell.told_ms;
+        let fresh = shell.commands.iter().filter(|body| {
+            matches!(body, Body::Command { start_ms, command, .. } if *start_ms > told && !is_aish(command))
+        });
+        let all: Vec<_> = fresh.cloned().collect();
+        if let Some(Body::Command { start_ms, .. }) = shell.commands.back() {
+            shell.told_ms = *start_ms;
+        }
+        all[all.len().saturating_sub(limit)..].to_vec()
+    }
+
+    /// A new conversation begins: everything may be told again.
+    pub fn forget_told(&mut self, shell: &str) {
+        if let Some(shell) = self.shells.get_mut(shell) {
+            shell.told_ms = 0;
+        }
+    }
+
+    /// Shells whose process still lives.
+    pub fn alive(&mut self) -> usize {
+        self.shells.retain(|_, shell| shell.pid.is_none_or(is_alive));
+        self.shells.values().filter(|s| s.pid.is_some()).count()
+    }
+}
+
+fn is_alive(pid: i32) -> bool {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) != Err(nix::errno::Errno::ESRCH)
+}
+
+fn is_aish(command: &str) -> bool {
+    let first = command.split_whitespace().next().unwrap_or("");
+    first == "llm" || first == "aish-helper"
+}
+
+/// Makes the FIFO, or takes the one that an earlier daemon left.
+///
+/// # Errors
+/// Something else stands there, or it cannot be made.
+pub fn make_fifo(path: &Path) -> Result<()> {
+    use nix::sys::stat::Mode;
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if meta.file_type().is_fifo() && meta.uid() == nix::unistd::getuid().as_raw() => return Ok(()),
+        Ok(_) => {
+            return Err(Error::runtime(format!("{} is in the way: it is no FIFO of yours", path.display()))
+                .hint("remove it"));
+        }
+        Err(_) => {}
+    }
+    nix::unistd::mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)
+        .context(|| format!("cannot make the FIFO {}", path.display()))
+}
+
+/// Reads the FIFO until the daemon ends. It only ever reads and remembers, so that no shell waits.
+///
+/// # Errors
+/// The FIFO cannot be opened.
+pub async fn listen(
+    path: &Path,
+    shells: Arc<std::sync::Mutex<Shells>>,
+    sessions: Arc<Sessions>,
+    cancel: CancellationToken,
+) -> Result<()> {
+    let what = || format!("cannot read the FIFO {}", path.display());
+    let mut reader = pipe::OpenOptions::new().open_receiver(path).context(what)?;
+    // Our own writer: without one, every read would end when the last shell closes its end.
+    let _writer = pipe::OpenOptions::new().open_sender(path).context(what)?;
+    let mut decoder = Decoder::default();
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        let length = tokio::select! {
+            () = cancel.cancelled() => return Ok(()),
+            read = reader.read(&mut buffer) => read.context(what)?,
+        };
+        decoder.push(&buffer[..length], &mut |shell, event| {
+            let session = sessions.of_shell(shell);
+            lock(&shells).take(shell, event, session);
+        });
+    }
+}

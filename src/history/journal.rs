@@ -1,0 +1,367 @@
+//! The journal: JSON Lines, append-only, a file a session and one for the
+//! commands of all shells.
+//!
+//! Every record is one `write`, so that a killed daemon leaves at most a torn
+//! last line, which the next open cuts off: it was never acknowledged.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::record::{Body, Record};
+use crate::error::{Context, Error, Result};
+use crate::paths;
+
+/// The file of the commands of all shells.
+const SHELLS: &str = "shells.jsonl";
+
+/// How much of a file's end is read to restore the last commands.
+const TAIL: u64 = 256 << 10;
+
+/// The directory of the journal.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    dir: PathBuf,
+}
+
+/// A file of the journal, open for appending.
+#[derive(Debug)]
+pub struct Log {
+    file: File,
+    path: PathBuf,
+}
+
+/// A session as its file shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Its id.
+    pub id: String,
+    /// When it was last written, milliseconds since 1970.
+    pub updated_ms: u64,
+}
+
+/// Milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl Journal {
+    /// The journal in `dir`, which is made (0700) at the first write.
+    pub fn new(dir: PathBuf) -> Journal {
+        Journal { dir }
+    }
+
+    fn path(&self, session: &str) -> PathBuf {
+        self.dir.join(format!("{session}.jsonl"))
+    }
+
+    /// Begins the file of a session.
+    ///
+    /// # Errors
+    /// It cannot be made, or is there already.
+    pub fn create(&self, session: &str) -> Result<Log> {
+        paths::make_dir(&self.dir)?;
+        let path = self.path(session);
+        let file = OpenOptions::new()
+            .append(true)
+            .read(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|e| unwritable(&path, &e))?;
+        Ok(Log { file, path })
+    }
+
+    /// Opens the file of a session, cuts off a torn last line, and reads the rest.
+    ///
+    /// # Errors
+    /// It cannot be read or repaired.
+    pub fn open(&self, session: &str) -> Result<(Log, Vec<Record>)> {
+        let log = Log::open(self.path(session), false)?;
+        let records = log.read_all()?;
+        Ok((log, records))
+    }
+
+    /// Opens the file of the shells' commands and reads the last of them.
+    ///
+    /// # Errors
+    /// It cannot be made, read or repaired.
+    pub fn open_shells(&self) -> Result<(Log, Vec<Record>)> {
+        paths::make_dir(&self.dir)?;
+        let log = Log::open(self.dir.join(SHELLS), true)?;
+        let records = log.read_tail()?;
+        Ok((log, records))
+    }
+
+    /// Reads a session without touching it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(&self, session: &str) -> Result<Vec<serde_json::Value>> {
+        let path = self.path(session);
+        let file = File::open(&path).context(|| format!("cannot read {}", path.display()))?;
+        let mut records = Vec::new();
+        for line in BufReader::new(file).split(b'\n') {
+            let line = line.context(|| format!("cannot read {}", path.display()))?;
+            if let Ok(record) = serde_json::from_slice(&line) {
+                records.push(record);
+            }
+        }
+        Ok(records)
+    }
+
+    /// The sessions, last used first. No journal yet is an empty list.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn sessions(&self) -> Result<Vec<Summary>> {
+        let mut sessions = Vec::new();
+        self.each_file(|name, meta| {
+            if let Some(id) = name.strip_suffix(".jsonl").filter(|_| name != SHELLS) {
+                let updated_ms = meta
+                    .modified()
+                    .ok()
+                    .and_then(|t| t.duration_since(UNIX_EPOCH).ok())
+                    .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
+                sessions.push(Summary {
+                    id: id.to_string(),
+                    updated_ms,
+                });
+            }
+        })?;
+        // Ids sort by time too, which decides between files written in the same tick.
+        sessions.sort_by(|a, b| (b.updated_ms, &b.id).cmp(&(a.updated_ms, &a.id)));
+        Ok(sessions)
+    }
+
+    /// The session whose id is, or has the unique part, `wanted`.
+    ///
+    /// # Errors
+    /// None or several fit.
+    pub fn find(&self, wanted: &str) -> Result<String> {
+        let sessions = self.sessions()?;
+        if let Some(s) = sessions.iter().find(|s| s.id == wanted) {
+            return Ok(s.id.clone());
+        }
+        let mut fits = sessions.iter().filter(|s| s.id.contains(wanted));
+        match (fits.next(), fits.next()) {
+            (Some(s), None) if !wanted.is_empty() => Ok(s.id.clone()),
+            (Some(_), Some(_)) => Err(Error::usage(format!(
+                "more than one session has '{wanted}' in its id"
+            ))
+            .hint("give more of the id; see: aish-helper session list")),
+            _ => Err(
+                Error::usage(format!("there is no session with '{wanted}' in its id"))
+                    .hint("see: aish-helper session list"),
+            ),
+        }
+    }
+
+    /// Bytes in all files.
+    pub fn size(&self) -> u64 {
+        let mut size = 0;
+        // A journal that cannot be listed has no size to tell; `doctor` says why.
+        let _ = self.each_file(|_, meta| size += meta.len());
+        size
+    }
+
+    fn each_file(&self, mut f: impl FnMut(&str, &fs::Metadata)) -> Result<()> {
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(e).context(|| format!("cannot list {}", self.dir.display())),
+        };
+        for entry in entries.flatten() {
+            if let (Some(name), Ok(meta)) = (entry.file_name().to_str(), entry.metadata()) {
+                f(name, &meta);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Log {
+    fn open(path: PathBuf, create: bool) -> Result<Log> {
+        let file = OpenOptions::new()
+            .append(true)
+            .read(true)
+            .create(create)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|e| unwritable(&path, &e))?;
+        let log = Log { file, path };
+        log.repair()?;
+        Ok(log)
+    }
+
+    /// Cuts off what follows the last LF.
+    fn repair(&self) -> Result<()> {
+        let what = || format!("cannot repair {}", self.path.display());
+        let length = self.file.metadata().context(what)?.len();
+        let mut end = length;
+        let mut block = vec![0; 64 << 10];
+        while end > 0 {
+            let start = end.saturating_sub(block.len() as u64);
+            // The difference is at most the block's length.
+            let part = &mut block[..(end - start) as usize];
+            self.file.read_exact_at(part, start).context(what)?;
+            if let Some(at) = part.iter().rposition(|b| *b == b'\n') {
+                end = start + at as u64 + 1;
+                break;
+            }
+            end = start;
+        }
+        if end < length {
+            tracing::warn!(file = %self.path.display(), bytes = length - end, "cut off a torn record");
+            self.file.set_len(end).context(what)?;
+        }
+        Ok(())
+    }
+
+    fn read_all(&self) -> Result<Vec<Record>> {
+        self.read_from(0)
+    }
+
+    fn read_tail(&self) -> Result<Vec<Record>> {
+        let length = self.file.metadata().map_or(0, |m| m.len());
+        self.read_from(length.saturating_sub(TAIL))
+    }
+
+    /// Lines that are no record (a tail begins in one) are passed over: they stay in the file.
+    fn read_from(&self, start: u64) -> Result<Vec<Record>> {
+        let what = || format!("cannot read {}", self.path.display());
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(start)).context(what)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).context(what)?;
+        Ok(bytes
+            .split(|b| *b == b'\n')
+            .filter(|line| !line.is_empty())
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect())
+    }
+
+    /// Appends one record with one `write`.
+    ///
+    /// # Errors
+    /// It could not be written whole; what was written of it is cut off again.
+    pub fn append(&self, body: Body) -> Result<Record> {
+        let record = Record::new(uuid::Uuid::now_v7(), now_ms(), body);
+        let mut line = serde_json::to_vec(&record)
+            .context(|| format!("cannot write to {}", self.path.display()))?;
+        line.push(b'\n');
+        let length = self.file.metadata().map_or(0, |m| m.len());
+        let mut file = &self.file;
+        if let Err(e) = file.write_all(&line) {
+            // A part of a line would spoil the next record. `/dev/full` and the like cannot be cut.
+            let _ = self.file.set_len(length);
+            return Err(unwritable(&self.path, &e));
+        }
+        Ok(record)
+    }
+
+    /// Waits until all that was appended is on the disk.
+    ///
+    /// # Errors
+    /// The disk says no.
+    pub fn sync(&self) -> Result<()> {
+        self.file
+            .sync_data()
+            .map_err(|e| unwritable(&self.path, &e))
+    }
+
+    /// A second handle, to sync elsewhere than on the hot path.
+    ///
+    /// # Errors
+    /// No more file descriptors.
+    pub fn handle(&self) -> Result<Log> {
+        Ok(Log {
+            file: self
+                .file
+                .try_clone()
+                .context(|| format!("cannot reopen {}", self.path.display()))?,
+            path: self.path.clone(),
+        })
+    }
+}
+
+fn unwritable(path: &Path, e: &std::io::Error) -> Error {
+    Error::runtime(format!("cannot write the history: {}: {e}", path.display()))
+        .hint("free space or make the directory writable; what is not recorded cannot be resumed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(text: &str) -> Body {
+        Body::User {
+            text: text.into(),
+            content: text.into(),
+            shell: None,
+            cwd: "/".into(),
+        }
+    }
+
+    #[test]
+    fn a_tail_torn_at_any_byte_is_cut_off_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::new(dir.path().join("j"));
+        let log = journal.create("s").unwrap();
+        log.append(user("one")).unwrap();
+        log.append(user("zwei ✓")).unwrap();
+        let whole = fs::read(journal.path("s")).unwrap();
+        let first = whole.iter().position(|b| *b == b'\n').unwrap() + 1;
+        for cut in first..whole.len() {
+            fs::write(journal.path("s"), &whole[..cut]).unwrap();
+            let (log, records) = journal.open("s").unwrap();
+            assert_eq!(records.len(), 1, "cut at {cut}");
+            log.append(user("three")).unwrap();
+            let (_, records) = journal.open("s").unwrap();
+            assert_eq!(records.len(), 2);
+            assert_eq!(records[1].body, user("three"));
+        }
+    }
+
+    #[test]
+    fn records_of_a_later_version_are_kept_and_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::new(dir.path().to_path_buf());
+        let line = "{\"v\":9,\"id\":\"x\",\"at_ms\":1,\"type\":\"hologram\",\"depth\":3}\n";
+        fs::write(journal.path("s"), line).unwrap();
+        let (log, records) = journal.open("s").unwrap();
+        assert_eq!(records[0].body, Body::Unknown);
+        log.append(user("one")).unwrap();
+        assert!(fs::read_to_string(journal.path("s")).unwrap().starts_with(line));
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_that_names_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::new(dir.path().to_path_buf());
+        std::os::unix::fs::symlink("/dev/full", journal.path("s")).unwrap();
+        let file = OpenOptions::new().append(true).open(journal.path("s")).unwrap();
+        let log = Log { file, path: journal.path("s") };
+        let e = log.append(user("one")).unwrap_err();
+        assert!(e.message.contains("s.jsonl"), "{e}");
+        assert!(e.message.contains("No space left"), "{e}");
+    }
+
+    #[test]
+    fn a_session_is_found_by_a_unique_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::new(dir.path().to_path_buf());
+        for id in ["abc-1", "abd-2"] {
+            journal.create(id).unwrap();
+        }
+        assert_eq!(journal.find("d-2").unwrap(), "abd-2");
+        assert!(journal.find("ab").unwrap_err().message.contains("more than one"));
+        assert!(journal.find("").is_err());
+        assert!(journal.find("zzz").unwrap_err().message.contains("no session"));
+        assert_eq!(journal.sessions().unwrap().len(), 2);
+    }
+}
