@@ -16,7 +16,10 @@
 //! so without any colour a stand-in cannot be mistaken for text, and every other visible character
 //! stands as it is, the backslash too.
 //!
-//! In both, a combining mark needs a base that it belongs to, and a base has eight at most.
+//! In both, a combining mark needs a base that it belongs to, and a base has eight at most. The tags
+//! in the flags of England, Scotland and Wales are shown like all tags. Not covered is what visible
+//! characters do: letters of another script that look alike, and terminals that order a line by its
+//! right-to-left letters.
 
 use super::glyph::{Before, Kind, kind};
 use std::fmt::Write;

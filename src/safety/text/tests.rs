@@ -1,4 +1,5 @@
 use super::*;
+use crate::safety::utf8::Utf8Stream;
 use proptest::prelude::*;
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 use unicode_width::UnicodeWidthChar;
@@ -190,8 +191,42 @@ fn the_corpus_is_tamed_at_every_split() {
 }
 
 #[test]
+fn bytes_cut_anywhere_show_the_same() {
+    for bytes in CORPUS
+        .iter()
+        .map(|s| s.as_bytes())
+        .chain([&b"\x9b31m \xe2\x80 \xff\xc2"[..]])
+    {
+        for (mode, whole) in [Mode::Prose, Mode::Strict]
+            .map(|mode| (mode, whole(&String::from_utf8_lossy(bytes), mode)))
+        {
+            for cut in 0..=bytes.len() {
+                let (mut stream, mut sink) = (Utf8Stream::new(), Sink::new(mode));
+                let (mut text, mut out) = (String::new(), String::new());
+                for part in [&bytes[..cut], &bytes[cut..]] {
+                    text.clear();
+                    stream.push(part, &mut text);
+                    sink.push(&text, &mut out);
+                }
+                text.clear();
+                stream.finish(&mut text);
+                sink.push(&text, &mut out);
+                sink.finish(&mut out);
+                assert_eq!(out, whole, "{bytes:x?} cut at {cut}");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_character_is_tamed_beside_letters_and_alone() {
-    for c in char::MIN..=char::MAX {
+    // The planes where something is assigned, and the ends of the rest.
+    let planes = (0..0x2_0010).chain(0xd_ffff..0xe_1001);
+    for c in planes
+        .chain(0xf_fff0..0x10_0010)
+        .chain(0x10_fff0..=0x10_ffff)
+        .filter_map(char::from_u32)
+    {
         for s in [format!("a{c}b"), c.to_string()] {
             check_prose(&prose(&s));
             check_strict(&s, &strict(&s));
