@@ -6,3 +6,4 @@ pub mod chat;
 pub mod error;
 pub mod paths;
 pub mod protocol;
+pub mod safety;

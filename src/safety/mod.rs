@@ -1,0 +1,5 @@
+//! What stands between untrusted bytes and the person at the terminal.
+
+mod glyph;
+pub mod text;
+pub mod utf8;
