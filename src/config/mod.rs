@@ -1,0 +1,396 @@
+//! The configuration: what the program needs.
+//!
+//! [`file`] is what the user wrote, [`source`] decides who wins, and this is
+//! what comes out. A key itself is never in here: only where to get it.
+
+mod disk;
+mod edit;
+pub mod file;
+mod rules;
+pub mod source;
+mod table;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use disk::Stamp;
+pub use edit::add_model;
+pub use file::{File, Problem};
+pub use rules::nearest;
+pub use source::{Overrides, env_overrides};
+
+use crate::error::{Error, Result};
+use crate::paths::Paths;
+
+/// Everything that can be set.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Config {
+    /// The models by name.
+    pub models: BTreeMap<String, Model>,
+    /// The one to use where nothing else is said: in force, whoever named it. It exists in `models`.
+    pub default_model: Option<String>,
+    /// Replaces the built-in one.
+    pub system_prompt: Option<String>,
+    /// Commands and their output.
+    pub shell: Shell,
+    /// What the model is told of the shell.
+    pub context: Context,
+    /// The journal.
+    pub history: History,
+    /// The file that was read.
+    pub file: Option<PathBuf>,
+}
+
+/// A way to talk to models.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Provider {
+    /// `/chat/completions` as OpenAI and most others have it.
+    #[default]
+    OpenAi,
+}
+
+impl Provider {
+    /// The word in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Provider::OpenAi => "openai",
+        }
+    }
+}
+
+/// Where a model's key comes from.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum Key {
+    /// No key.
+    #[default]
+    None,
+    /// This environment variable.
+    Env(String),
+    /// The output of this command, run by `/bin/sh -c`.
+    Cmd(String),
+}
+
+impl fmt::Debug for Key {
+    /// Without the command, which may hold the key itself.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::None => f.write_str("None"),
+            Key::Env(name) => write!(f, "Env({name})"),
+            Key::Cmd(_) => f.write_str("Cmd"),
+        }
+    }
+}
+
+/// One model.
+#[derive(Clone, PartialEq)]
+pub struct Model {
+    /// Its name here.
+    pub name: String,
+    /// How to talk to it.
+    pub provider: Provider,
+    /// The address to which `/chat/completions` is added.
+    pub base_url: String,
+    /// Its name there.
+    pub model: String,
+    /// Where its key comes from.
+    pub key: Key,
+    /// Sent with every request; values may be secrets.
+    pub headers: Vec<(String, String)>,
+    /// Sent where set.
+    pub temperature: Option<f64>,
+    /// The longest answer, in tokens.
+    pub max_tokens: Option<u32>,
+    /// How many tokens it can look at.
+    pub context_window: Option<u32>,
+    /// What it costs.
+    pub price: Option<Price>,
+    /// The server to start for it.
+    pub serve: Option<Serve>,
+    /// How long its stream may be silent (`timeout` in the file).
+    pub idle_timeout: Duration,
+    /// Where it stands in the file; 0 if it does not.
+    pub line: usize,
+    /// Where its `key_env` or `key_cmd` stands; 0 if it does not.
+    pub key_line: usize,
+}
+
+impl Model {
+    /// Seconds of silence that are borne where the file does not say.
+    pub(crate) const TIMEOUT: u32 = 120;
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Model {
+            name: String::new(),
+            provider: Provider::default(),
+            base_url: String::new(),
+            model: String::new(),
+            key: Key::None,
+            headers: Vec::new(),
+            temperature: None,
+            max_tokens: None,
+            context_window: None,
+            price: None,
+            serve: None,
+            idle_timeout: Duration::from_secs(Model::TIMEOUT.into()),
+            line: 0,
+            key_line: 0,
+        }
+    }
+}
+
+impl fmt::Debug for Model {
+    /// Without headers and commands: they may hold secrets, and this ends up in logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model")
+            .field("name", &self.name)
+            .field("base_url", &self.base_url)
+            .field("model", &self.model)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    /// Of the request.
+    pub input: f64,
+    /// Of the answer.
+    pub output: f64,
+}
+
+/// A server that the daemon starts when it is needed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Serve {
+    /// The program and its arguments; never empty.
+    pub command: Vec<String>,
+    /// How long it may go unused before it is stopped.
+    pub idle: Duration,
+}
+
+impl Serve {
+    /// Seconds that a server may go unused where the file does not say.
+    pub(crate) const IDLE: u32 = 600;
+}
+
+impl fmt::Debug for Serve {
+    /// Without the arguments, which may hold a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Serve({:?})", self.command.first())
+    }
+}
+
+/// Programs that draw on the terminal or talk on it, so that their output cannot be captured.
+const TERMINAL_PROGRAMS: &[&str] = &[
+    "btop", "emacs", "fzf", "gdb", "helix", "htop", "hx", "info", "ipython", "kak", "lazygit",
+    "less", "lldb", "lynx", "man", "mc", "micro", "more", "most", "mutt", "mysql", "nano", "ncdu",
+    "neomutt", "nnn", "nvim", "psql", "ranger", "screen", "sqlite3", "ssh", "telnet", "tig",
+    "tmux", "top", "vi", "view", "vim", "vimdiff", "watch", "w3m", "yazi", "zellij",
+];
+
+/// Commands and their output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shell {
+    /// Ask before a proposed command runs.
+    pub confirm_cmd: bool,
+    /// How much of a command's output is kept, head and tail together.
+    pub output_bytes: usize,
+    /// Programs that get the terminal itself: the built-in ones and the user's.
+    pub terminal_programs: Vec<String>,
+}
+
+impl Default for Shell {
+    fn default() -> Self {
+        Shell {
+            confirm_cmd: true,
+            output_bytes: 16_384,
+            terminal_programs: TERMINAL_PROGRAMS.iter().map(|s| (*s).to_string()).collect(),
+        }
+    }
+}
+
+/// What the model is told of the shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context {
+    /// How many of the last commands; 0 is none.
+    pub commands: usize,
+    /// Which variables.
+    pub env: Vec<String>,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        // What explains why the same command works in one shell and fails in the next; no secrets.
+        let env = [
+            "VIRTUAL_ENV",
+            "CONDA_DEFAULT_ENV",
+            "AWS_PROFILE",
+            "KUBECONFIG",
+            "DOCKER_CONTEXT",
+            "NODE_ENV",
+            "LANG",
+        ];
+        Context {
+            commands: 10,
+            env: env.map(String::from).to_vec(),
+        }
+    }
+}
+
+/// The journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    /// Sync every record to the disk; without, only what must be there before a command runs.
+    pub sync: bool,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        History { sync: true }
+    }
+}
+
+impl Config {
+    /// The model of that name.
+    ///
+    /// # Errors
+    /// There is none; the message has the nearest name.
+    pub fn model(&self, name: &str) -> Result<&Model> {
+        self.models.get(name).ok_or_else(|| {
+            let names = self.models.keys().map(String::as_str);
+            Error::config(file::no_such_model(name, names))
+                .hint("see them with: aish-helper model list")
+        })
+    }
+
+    /// The model to use where the request names none; `None` when no model is configured at all.
+    ///
+    /// # Errors
+    /// There are several and none is the default.
+    pub fn current(&self) -> Result<Option<&Model>> {
+        match &self.default_model {
+            Some(name) => self.model(name).map(Some),
+            None if self.models.is_empty() => Ok(None),
+            None => {
+                let names: Vec<&str> = self.models.keys().map(String::as_str).collect();
+                Err(Error::config(format!(
+                    "several models are configured and none is the default: {}",
+                    names.join(", ")
+                ))
+                .hint("choose one with: aish-helper model use NAME"))
+            }
+        }
+    }
+
+    /// What to say when the variable of a model's `key_env` is not set.
+    ///
+    /// `names` are the variables that are set, for the nearest one.
+    pub fn unset_key<'n>(
+        &self,
+        model: &Model,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Option<Error> {
+        let Key::Env(variable) = &model.key else {
+            return None;
+        };
+        let message = unset(variable, names);
+        let place = match &self.file {
+            Some(file) if model.key_line > 0 => format!(
+                "{}:{}: models.{}.key_env",
+                file.display(),
+                model.key_line,
+                table::shown_key(&model.name)
+            ),
+            _ => "AISH_KEY_ENV".to_string(),
+        };
+        Some(Error::config(format!("{place}: {message}")).hint(format!(
+            "run: export {variable}=…   (then: aish-helper restart)"
+        )))
+    }
+}
+
+fn unset<'n>(variable: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    match nearest(variable, names) {
+        Some(near) => format!("the variable {variable} is not set; did you mean {near}?"),
+        None => format!("the variable {variable} is not set"),
+    }
+}
+
+/// Reads the file, if there is one.
+///
+/// # Errors
+/// The first thing that is wrong with it, and how many more there are.
+pub fn read(paths: &Paths) -> Result<File> {
+    disk::read(paths).map_err(|problems| {
+        let more = problems.len().saturating_sub(1);
+        let first = problems.first().map(Problem::to_string).unwrap_or_default();
+        Error::config(first).hint(match more {
+            0 => "correct the file, then check it with: aish-helper config check".to_string(),
+            n => format!("and {n} more; see all with: aish-helper config check"),
+        })
+    })
+}
+
+/// The configuration in force: [`read`] and [`source::resolve`].
+///
+/// # Errors
+/// The file is wrong, or an override names a model that is not there.
+pub fn load(paths: &Paths, over: &Overrides) -> Result<Config> {
+    source::resolve(&read(paths)?, over)
+}
+
+/// Everything that is wrong with the file, unset variables of `key_env` in this process's
+/// environment included.
+pub fn problems(paths: &Paths) -> Vec<Problem> {
+    let file = match disk::read(paths) {
+        Ok(file) => file,
+        Err(problems) => return problems,
+    };
+    let Some(path) = &file.path else {
+        return Vec::new();
+    };
+    let set: Vec<String> = std::env::vars_os()
+        .filter(|(_, value)| !value.is_empty())
+        .filter_map(|(name, _)| name.into_string().ok())
+        .collect();
+    file.models
+        .iter()
+        .filter_map(|(name, model)| {
+            let at = model.key.as_ref()?;
+            let Key::Env(variable) = &at.value else {
+                return None;
+            };
+            (!set.contains(variable)).then(|| Problem {
+                file: path.clone(),
+                line: Some(at.line),
+                key: format!("models.{}.key_env", table::shown_key(name)),
+                message: unset(variable, set.iter().map(String::as_str)),
+            })
+        })
+        .collect()
+}
+
+/// The file in use, or where it would be.
+///
+/// # Errors
+/// Both `config.toml` and `aish.json` are there.
+pub fn path(paths: &Paths) -> Result<(PathBuf, bool)> {
+    match disk::find(paths) {
+        Ok(Some((path, _))) => Ok((path, true)),
+        Ok(None) => Ok((paths.config.join("config.toml"), false)),
+        Err(problem) => Err(Error::config(problem.to_string())),
+    }
+}
+
+/// A commented example of every setting.
+pub fn starter() -> &'static str {
+    include_str!("starter.toml")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! What a value must be like, beyond its type. Pure checks, each with the
+//! words for the user; none quotes a value that may hold a secret.
+
+use std::net::IpAddr;
+
+use reqwest::Url;
+use reqwest::header::{HeaderName, HeaderValue};
+
+/// The known name nearest to what was written, if one is near enough to be meant.
+pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let word = word.to_lowercase();
+    names
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(&word, &name.to_lowercase()), name))
+        .filter(|(score, _)| *score >= 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+/// A model's name: short, visible, safe in a status line and a file name of a log.
+pub(super) fn model_name(name: &str) -> Result<(), String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "._:/-".contains(c);
+    if (1..=64).contains(&name.len()) && name.chars().all(fine) {
+        Ok(())
+    } else {
+        Err("a model's name has 1 to 64 of the characters A-Z a-z 0-9 . _ : / -".into())
+    }
+}
+
+/// The name of an environment variable.
+pub(super) fn variable_name(name: &str) -> Result<(), String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.len() <= 128
+        && name.chars().all(fine)
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+    {
+        Ok(())
+    } else {
+        // Not quoted: people paste the key itself here.
+        Err("must be the name of an environment variable, such as OPENAI_API_KEY".into())
+    }
+}
+
+/// A variable whose value the model may see.
+pub(super) fn told_variable(name: &str) -> Result<(), String> {
+    variable_name(name)?;
+    let upper = name.to_ascii_uppercase();
+    let secret = ["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "APIKEY"]
+        .iter()
+        .any(|part| upper.contains(part))
+        || upper.split('_').any(|part| part == "KEY" || part == "PASS");
+    if secret {
+        Err("looks like a secret by its name, and would be sent to the model".into())
+    } else {
+        Ok(())
+    }
+}
+
+/// A header's name and value as HTTP has them: no line breaks, nothing invisible.
+pub(super) fn header(name: &str, value: &str) -> Result<(), String> {
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| "not a valid header name".to_string())?;
+    if HeaderValue::from_str(value).is_err() {
+        return Err("a header's value is one line of visible characters".into());
+    }
+    if matches!(
+        name.to_ascii_lowercase().as_str(),
+        "connection" | "content-length" | "content-type" | "host" | "transfer-encoding"
+    ) {
+        return Err("this header is set by aish itself".into());
+    }
+    Ok(())
+}
+
+/// May this header's value be shown? Only what is known to be harmless is: a header can carry a
+/// secret under any name.
+pub(super) fn is_public_header(name: &str) -> bool {
+    matches!(
+        name.to_ascii_lowercase().as_str(),
+        "accept"
+            | "accept-language"
+            | "http-referer"
+            | "openai-beta"
+            | "referer"
+            | "user-agent"
+            | "x-title"
+    )
+}
+
+/// The address of an API, read by the very parser that will connect to it.
+pub(super) fn base_url(text: &str) -> Result<Url, String> {
+    let wanted = "must be an address such as https://api.openai.com/v1";
+    let url = Url::parse(text).map_err(|e| format!("{wanted} ({e})"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("must begin with http:// or https://".into());
+    }
+    if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(format!("{wanted}, without spaces"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(
+            "must not hold a user name or password: use key_env, key_cmd or headers".into(),
+        );
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("must not hold ? or #: paths are added at its end".into());
+    }
+    Ok(url)
+}
+
+/// Refuses to send a key in clear over a network that is not the user's own.
+///
+/// Private addresses written as numbers pass: a model server in the same house or VPN mostly has no
+/// certificate. Names do not, since whoever answers for the name would get the key.
+pub(super) fn clear_text(url: &Url) -> Result<(), String> {
+    if url.scheme() == "https" || is_loopback(url) || is_private(url) {
+        return Ok(());
+    }
+    Err(
+        "the key would cross the network in clear: use https://, or a numeric private address"
+            .into(),
+    )
+}
+
+fn address(url: &Url) -> Option<IpAddr> {
+    // `Url` has already brought every spelling of an address (octal, hex, short) to this one.
+    url.host_str()?
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse()
+        .ok()
+}
+
+/// Does the address lead to this machine and nowhere else?
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match address(url) {
+        Some(ip) => ip.to_canonical().is_loopback(),
+        None => url.host_str() == Some("localhost"),
+    }
+}
+
+fn is_private(url: &Url) -> bool {
+    match address(url).map(|ip| ip.to_canonical()) {
+        // 100.64.0.0/10 is what overlay networks give out.
+        Some(IpAddr::V4(ip)) => {
+            ip.is_private() || (ip.octets()[0] == 100 && (64..128).contains(&ip.octets()[1]))
+        }
+        Some(IpAddr::V6(ip)) => ip.is_unique_local(),
+        None => false,
+    }
+}
