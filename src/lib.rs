@@ -3,6 +3,7 @@
 //! admin commands.
 
 pub mod chat;
+pub mod cli;
 pub mod config;
 pub mod error;
 pub mod paths;

@@ -3,49 +3,92 @@
 use std::fs::{self, File as Fd, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::fcntl::{Flock, FlockArg};
 use toml::de::DeTable;
 
 use super::disk;
-use super::file::{self, Format};
+use super::file::{self, File, Format, Problem};
 use super::rules;
 use super::table::shown_key;
 use crate::error::{Context as _, Error, Result};
 use crate::paths::{Paths, make_dir};
 
 /// Appends `[models.NAME]` with `table_text` as its lines to `config.toml`, and makes it the default
-/// if asked. The result is checked before it replaces the file.
+/// if asked. Text in it that came from elsewhere goes through [`toml_string`].
 ///
 /// # Errors
 /// The file cannot be read or written, is wrong already, is `aish.json`, or has a model of that name.
 pub fn add_model(paths: &Paths, name: &str, table_text: &str, make_default: bool) -> Result<()> {
     rules::model_name(name).map_err(Error::config)?;
-    make_dir(&paths.config)?;
-    // Two at once would each read the same file and the later would undo the earlier.
-    let dir =
-        Fd::open(&paths.config).context(|| format!("cannot open {}", paths.config.display()))?;
-    let _lock = Flock::lock(dir, FlockArg::LockExclusive)
-        .map_err(|(_, e)| e)
-        .context(|| format!("cannot lock {}", paths.config.display()))?;
-
-    let by_hand = || {
-        format!(
-            "add it by hand: {} with the settings {}",
-            shown_key(name),
-            table_text.trim().replace('\n', ", ")
-        )
-    };
-    let path = match disk::find(paths).map_err(|p| Error::config(p.to_string()))? {
-        Some((path, Format::Toml)) => path,
-        Some((path, Format::Json)) => {
-            let message = format!(
-                "cannot add a model to {}: aish writes TOML only",
-                path.display()
+    let body = table_text.trim();
+    let by_hand = format!(
+        "add to models by hand: {}, with {}",
+        shown_key(name),
+        body.replace('\n', ", ")
+    );
+    edit(paths, &by_hand, |old, file, path| {
+        if file.models.contains_key(name) {
+            let message = format!("{}: there is a model named {name} already", path.display());
+            return Err(
+                Error::config(message).hint("choose another name, or change that one by hand")
             );
-            return Err(Error::config(message).hint(by_hand()));
         }
+        let mut new = if make_default {
+            with_default(old, name)
+        } else {
+            old.to_string()
+        };
+        if !new.is_empty() && !new.ends_with('\n') {
+            new.push('\n');
+        }
+        if !new.is_empty() {
+            new.push('\n');
+        }
+        new.push_str(&format!("[models.{}]\n{body}\n", shown_key(name)));
+        Ok(new)
+    })
+}
+
+/// Makes a model of the file the default.
+///
+/// # Errors
+/// As for [`add_model`]; or there is no model of that name.
+pub fn set_default(paths: &Paths, name: &str) -> Result<()> {
+    let by_hand = format!("set default_model by hand to {}", toml_string(name));
+    edit(paths, &by_hand, |old, file, _| {
+        if file.models.contains_key(name) {
+            return Ok(with_default(old, name));
+        }
+        let names = file.models.keys().map(String::as_str);
+        Err(Error::config(file::no_such_model(name, names)))
+    })
+}
+
+/// A string as TOML writes it.
+pub fn toml_string(text: &str) -> String {
+    // TOML's basic strings are JSON's, but for DEL, which TOML wants escaped as well.
+    serde_json::Value::from(text)
+        .to_string()
+        .replace('\u{7f}', "\\u007F")
+}
+
+/// Changes `config.toml` as a whole, under a lock; the result is checked before it is written.
+fn edit(
+    paths: &Paths,
+    by_hand: &str,
+    change: impl FnOnce(&str, &File, &Path) -> Result<String>,
+) -> Result<()> {
+    make_dir(&paths.config)?;
+    // Two at once would each read the same file, and the later would undo the earlier.
+    let _lock = lock(paths)?;
+    let path = match disk::find(paths).map_err(|p| Error::config(p.to_string()))? {
+        Some((path, Format::Json)) => {
+            let message = format!("cannot change {}: aish writes TOML only", path.display());
+            return Err(Error::config(message).hint(by_hand));
+        }
+        Some((path, Format::Toml)) => path,
         None => paths.config.join("config.toml"),
     };
     let old = match fs::symlink_metadata(&path) {
@@ -53,66 +96,51 @@ pub fn add_model(paths: &Paths, name: &str, table_text: &str, make_default: bool
         Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
         Err(e) => return Err(e).context(|| format!("cannot look at {}", path.display())),
     };
-    let first_fault = |text: &str| match file::parse(text, Format::Toml, &path) {
-        Ok(file) => Ok(file),
-        Err(problems) => {
-            let first = problems
-                .first()
-                .map(ToString::to_string)
-                .unwrap_or_default();
-            Err(Error::config(first))
-        }
+    let check = |text: &str| {
+        file::parse(text, Format::Toml, &path).map_err(|problems| {
+            Error::config(problems.first().map(Problem::to_string).unwrap_or_default())
+        })
     };
-    let before = first_fault(&old)
-        .map_err(|e| e.hint("correct the file, then try again: aish-helper config check"))?;
-    if before.models.contains_key(name) {
-        let message = format!("{}: there is a model named {name} already", path.display());
-        return Err(Error::config(message).hint("choose another name, or change that one by hand"));
-    }
-    let new = with_model(&old, name, table_text, make_default);
-    first_fault(&new).map_err(|e| e.hint(by_hand()))?;
+    let file = check(&old).map_err(|e| e.hint("correct the file: aish-helper config check"))?;
+    // The mark some editors put first must stay first.
+    let (mark, body) = match old.strip_prefix('\u{feff}') {
+        Some(body) => ("\u{feff}", body),
+        None => ("", old.as_str()),
+    };
+    let new = format!("{mark}{}", change(body, &file, &path)?);
+    check(&new).map_err(|e| {
+        let message = format!("the changed file would be wrong: {}", e.message);
+        Error::config(message).hint(by_hand)
+    })?;
     replace(&path, &new)
 }
 
-/// The text with the table at its end and the default where TOML wants it.
-fn with_model(old: &str, name: &str, table_text: &str, make_default: bool) -> String {
-    let (bom, body) = match old.strip_prefix('\u{feff}') {
-        Some(body) => ("\u{feff}", body),
-        None => ("", old),
-    };
-    let mut new = String::from(bom);
-    if make_default {
-        match default_span(body) {
-            // The span is of the value as the parser saw it, so it ends on character boundaries.
-            Some(span) => {
-                new.push_str(body.get(..span.start).unwrap_or_default());
-                new.push_str(&format!("\"{name}\""));
-                new.push_str(body.get(span.end..).unwrap_or_default());
-            }
-            // At the very top: after a table's head it would belong to the table.
-            None => {
-                new.push_str(&format!("default_model = \"{name}\"\n"));
-                if !body.is_empty() {
-                    new.push('\n');
-                }
-                new.push_str(body);
-            }
-        }
-    } else {
-        new.push_str(body);
+fn lock(paths: &Paths) -> Result<Flock<Fd>> {
+    make_dir(&paths.state)?;
+    let path = paths.state.join("config.lock");
+    // A file opened for writing: on NFS an exclusive lock wants one, so the directory will not do.
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .context(|| format!("cannot open {}", path.display()))?;
+    Flock::lock(file, FlockArg::LockExclusive)
+        .map_err(|(_, e)| e)
+        .context(|| format!("cannot lock {}", path.display()))
+}
+
+/// The text with `name` as its default, where TOML wants it.
+fn with_default(old: &str, name: &str) -> String {
+    let value = toml_string(name);
+    let around = default_span(old).and_then(|at| Some((old.get(..at.start)?, old.get(at.end..)?)));
+    match around {
+        Some((before, after)) => format!("{before}{value}{after}"),
+        None if old.is_empty() => format!("default_model = {value}\n"),
+        // At the very top: after the head of a table it would belong to the table.
+        None => format!("default_model = {value}\n\n{old}"),
     }
-    if !new.is_empty() && !new.ends_with('\n') {
-        new.push('\n');
-    }
-    if !new.is_empty() {
-        new.push('\n');
-    }
-    new.push_str(&format!(
-        "[models.{}]\n{}\n",
-        shown_key(name),
-        table_text.trim_end()
-    ));
-    new
 }
 
 /// Where the value of `default_model` stands.
@@ -130,7 +158,10 @@ fn replace(path: &Path, text: &str) -> Result<()> {
         Ok(target) => target,
         Err(_) => path.to_path_buf(),
     };
-    let temp = sibling(&target);
+    let mut temp = target.clone().into_os_string();
+    temp.push(".aish-new");
+    // Whoever holds the lock is alone: one that is there was left by a crash.
+    let _ = fs::remove_file(&temp);
     let write = || -> std::io::Result<()> {
         let mut file = OpenOptions::new()
             .write(true)
@@ -152,10 +183,4 @@ fn replace(path: &Path, text: &str) -> Result<()> {
         let _ = fs::remove_file(&temp);
     }
     written.context(|| format!("cannot write {}", target.display()))
-}
-
-fn sibling(target: &Path) -> PathBuf {
-    let mut name = target.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.tmp", std::process::id()));
-    target.with_file_name(name)
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use disk::Stamp;
-pub use edit::add_model;
+pub use edit::{add_model, set_default, toml_string};
 pub use file::{File, Problem};
 pub use rules::nearest;
 pub use source::{Overrides, env_overrides};

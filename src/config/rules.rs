@@ -11,8 +11,13 @@ pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
     let word = word.to_lowercase();
     names
         .into_iter()
-        .map(|name| (strsim::jaro_winkler(&word, &name.to_lowercase()), name))
-        .filter(|(score, _)| *score >= 0.8)
+        .filter_map(|name| {
+            let other = name.to_lowercase();
+            let score = strsim::jaro_winkler(&word, &other);
+            // Two letters swapped weigh too much in a short word.
+            let swapped = word.len() > 2 && strsim::osa_distance(&word, &other) == 1;
+            (score >= 0.8 || swapped).then_some((score, name))
+        })
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
 }

@@ -1,4 +1,54 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use proptest::prelude::*;
+
+use super::file::{Format, parse};
+use super::source::{Origin, resolve, resolve_noting};
 use super::*;
+
+fn home() -> (tempfile::TempDir, Paths) {
+    let home = tempfile::tempdir().unwrap();
+    let paths = Paths::under(home.path(), 1).unwrap();
+    fs::create_dir(&paths.config).unwrap();
+    (home, paths)
+}
+
+fn home_with(text: &str) -> (tempfile::TempDir, Paths) {
+    let (home, paths) = home();
+    fs::write(paths.config.join("config.toml"), text).unwrap();
+    (home, paths)
+}
+
+fn overrides(pairs: &[(&str, &str)]) -> Result<Overrides> {
+    let map = pairs.iter().map(|(k, v)| ((*k).into(), (*v).into()));
+    Overrides::from_map(&map.collect())
+}
+
+fn faults(text: &str, format: Format) -> Vec<String> {
+    match parse(text, format, std::path::Path::new("/c")) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A model that is right, to which one line is added (line 4).
+fn model_with(line: &str) -> String {
+    format!("[models.gpt]\nbase_url = \"https://a.example/v1\"\nmodel = \"m\"\n{line}\n")
+}
+
+const GOOD: &str = r#"default_model = "gpt"
+[models.gpt]
+base_url = "https://a.example/v1"
+model = "m"
+[models.llama]
+base_url = "http://127.0.0.1:8080/v1"
+model = "l"
+[shell]
+confirm_cmd = false
+[context]
+commands = 3
+"#;
 
 #[test]
 fn no_file_is_a_valid_configuration() {
@@ -11,11 +61,805 @@ fn no_file_is_a_valid_configuration() {
 }
 
 #[test]
-fn the_starter_is_valid() {
-    let home = tempfile::tempdir().unwrap();
-    let paths = Paths::under(home.path(), 1).unwrap();
-    std::fs::create_dir(&paths.config).unwrap();
-    std::fs::write(paths.config.join("config.toml"), starter()).unwrap();
+fn the_starter_is_valid_with_and_without_its_commented_parts() {
+    let (_home, paths) = home_with(starter());
     let config = load(&paths, &Overrides::default()).unwrap();
     assert_eq!(config.current().unwrap().unwrap().name, "local");
+
+    let whole = uncommented();
+    let file = parse(&whole, Format::Toml, std::path::Path::new("/c")).unwrap();
+    let config = resolve(&file, &Overrides::default()).unwrap();
+    assert!(config.system_prompt.is_some());
+    assert_eq!(
+        config.models["own"].serve.as_ref().unwrap().idle,
+        Duration::from_secs(600)
+    );
+}
+
+/// The starter with every `# key = …` and `# [table]` line made live.
+fn uncommented() -> String {
+    let live = |line: &&str| {
+        let rest = line.strip_prefix("# ").unwrap_or_default();
+        rest.starts_with('[')
+            || rest
+                .split_once(" = ")
+                .is_some_and(|(k, _)| !k.contains(' '))
+    };
+    // system_prompt moves to the place where it belongs: it stands before the first table already.
+    starter()
+        .lines()
+        .map(|line| if live(&line) { &line[2..] } else { line })
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+#[test]
+fn the_starter_mentions_every_key() {
+    // A key that is near to none makes the reader list all that it knows, in every table there is.
+    let probe = "qqqq = 1\n[models.a]\nqqqq = 1\nprice = { qqqq = 1 }\nserve = { qqqq = 1 }\n\
+                 [shell]\nqqqq = 1\n[context]\nqqqq = 1\n[history]\nqqqq = 1\n";
+    let known: Vec<String> = faults(probe, Format::Toml)
+        .iter()
+        .filter_map(|fault| fault.split_once("the keys here are "))
+        .flat_map(|(_, keys)| keys.split(", ").map(String::from).collect::<Vec<_>>())
+        .collect();
+    assert!(known.len() > 25, "{known:?}");
+    let whole = uncommented();
+    for key in known {
+        let written = [format!("{key} = "), format!("[{key}"), format!("[{key}.")];
+        assert!(
+            written.iter().any(|w| whole.contains(w.as_str())),
+            "the starter does not mention {key}"
+        );
+    }
+}
+
+#[test]
+fn each_fault_has_its_line_and_key() {
+    let table: &[(&str, &str)] = &[
+        (
+            "base_urll = 1",
+            "/c:4: models.gpt.base_urll: unknown key; did you mean base_url?",
+        ),
+        (
+            "Temprature = 1",
+            "/c:4: models.gpt.Temprature: unknown key; did you mean temperature?",
+        ),
+        (
+            "\"a\\u001b b\" = 1",
+            "/c:4: models.gpt.\"a\\u{1b} b\": unknown key; the keys here are provider, base_url, model, key_env, key_cmd, headers, temperature, max_tokens, context_window, price, serve, timeout",
+        ),
+        (
+            "api_key = 'sk-secret'",
+            "/c:4: models.gpt.api_key: unknown key; keys are not kept in this file: use key_env (the name of a variable) or key_cmd (a command that prints the key)",
+        ),
+        (
+            "key = 'sk-secret'",
+            "/c:4: models.gpt.key: unknown key; keys are not kept in this file: use key_env (the name of a variable) or key_cmd (a command that prints the key)",
+        ),
+        (
+            "key_env = 'sk-secret'",
+            "/c:4: models.gpt.key_env: must be the name of an environment variable, such as OPENAI_API_KEY",
+        ),
+        (
+            "key_env = 'A'\nkey_cmd = 'b'",
+            "/c:5: models.gpt.key_cmd: give key_env or key_cmd, not both",
+        ),
+        (
+            "key_cmd = ['sk-secret']",
+            "/c:4: models.gpt.key_cmd: must be a string, not a list",
+        ),
+        (
+            "key_cmd = ''",
+            "/c:4: models.gpt.key_cmd: must not be empty",
+        ),
+        (
+            "provider = 'opnai'",
+            "/c:4: models.gpt.provider: unknown value; did you mean \"openai\"?",
+        ),
+        (
+            "provider = 'zzz'",
+            "/c:4: models.gpt.provider: unknown value; the values are \"openai\"",
+        ),
+        (
+            "temperature = 3",
+            "/c:4: models.gpt.temperature: must be a number from 0 to 2, not 3",
+        ),
+        (
+            "temperature = nan",
+            "/c:4: models.gpt.temperature: must be a number from 0 to 2, not NaN",
+        ),
+        (
+            "temperature = 'hot'",
+            "/c:4: models.gpt.temperature: must be a number from 0 to 2, not a string",
+        ),
+        (
+            "max_tokens = 0",
+            "/c:4: models.gpt.max_tokens: must be a whole number from 1 to 10000000, not 0",
+        ),
+        (
+            "max_tokens = 1.5",
+            "/c:4: models.gpt.max_tokens: must be a whole number from 1 to 10000000, not 1.5",
+        ),
+        (
+            "max_tokens = 99999999999999999999",
+            "/c:4: models.gpt.max_tokens: must be a whole number from 1 to 10000000, not a number beyond 64 bits",
+        ),
+        (
+            "max_tokens = 2026-01-01",
+            "/c:4: models.gpt.max_tokens: must be a whole number from 1 to 10000000, not a date",
+        ),
+        (
+            "price = { input = 1 }",
+            "/c:4: models.gpt.price.output: missing",
+        ),
+        (
+            "price = { input = -1, output = 1 }",
+            "/c:4: models.gpt.price.input: must be a number from 0 to 100000, not -1",
+        ),
+        (
+            "headers = 'sk-secret'",
+            "/c:4: models.gpt.headers: must be a table, not a string",
+        ),
+        (
+            "headers = { 'a b' = 'sk-secret' }",
+            "/c:4: models.gpt.headers.\"a b\": not a valid header name",
+        ),
+        (
+            "headers = { A = \"sk-secret\\r\\nB: c\" }",
+            "/c:4: models.gpt.headers.A: a header's value is one line of visible characters",
+        ),
+        (
+            "headers = { Host = 'a' }",
+            "/c:4: models.gpt.headers.Host: this header is set by aish itself",
+        ),
+        (
+            "key_env = 'A'\nheaders = { authorization = 'sk-secret' }",
+            "/c:5: models.gpt.headers.authorization: the key is sent in this header already",
+        ),
+        (
+            "[models.b]\nbase_url = 'http://[::1]'\nmodel = 'm'\nserve = { command = [] }",
+            "/c:7: models.b.serve.command: must not be empty",
+        ),
+        (
+            "timeout = 0",
+            "/c:4: models.gpt.timeout: must be a whole number from 1 to 86400, not 0",
+        ),
+        (
+            "[models.'a\u{200b}b']\nbase_url = 'http://a'\nmodel = 'b'",
+            "/c:4: models.\"a\\u{200b}b\": a model's name has 1 to 64 of the characters A-Z a-z 0-9 . _ : / -",
+        ),
+        (
+            "[models.b]\nmodel = 'b'",
+            "/c:4: models.b.base_url: missing",
+        ),
+        (
+            "[context]\nenv = ['LANG',\n 'OPENAI_API_KEY']",
+            "/c:6: context.env: looks like a secret by its name, and would be sent to the model",
+        ),
+        (
+            "[context]\nenv = ['A=B']",
+            "/c:5: context.env: must be the name of an environment variable, such as OPENAI_API_KEY",
+        ),
+        (
+            "[shell]\nterminal_programs = ['a b']",
+            "/c:5: shell.terminal_programs: a program's name alone, without its directory or options",
+        ),
+        (
+            "[shell]\noutput_bytes = 1",
+            "/c:5: shell.output_bytes: must be a whole number from 256 to 1048576, not 1",
+        ),
+        (
+            "[histry]",
+            "/c:4: histry: unknown key; did you mean history?",
+        ),
+        ("[[history]]", "/c:4: history: must be a table, not a list"),
+        (
+            "a = b",
+            "/c:4: not valid TOML: string values must be quoted, expected literal string",
+        ),
+        ("model = 'again'", "/c:4: not valid TOML: duplicate key"),
+    ];
+    for (line, expected) in table {
+        let found = faults(&model_with(line), Format::Toml);
+        assert_eq!(found.first().map(String::as_str), Some(*expected), "{line}");
+        assert!(!found.concat().contains("sk-secret"), "{found:?}");
+    }
+}
+
+#[test]
+fn addresses_are_checked() {
+    let table: &[(&str, &str)] = &[
+        ("ftp://a.example", "must begin with http:// or https://"),
+        (
+            "a.example/v1",
+            "must be an address such as https://api.openai.com/v1 (relative URL without a base)",
+        ),
+        (
+            "https://u:sk-secret@a.example",
+            "must not hold a user name or password: use key_env, key_cmd or headers",
+        ),
+        (
+            "https://a.example/?k=sk-secret",
+            "must not hold ? or #: paths are added at its end",
+        ),
+        (
+            "https://a.example/\\tb",
+            "must be an address such as https://api.openai.com/v1, without spaces",
+        ),
+    ];
+    for (url, expected) in table {
+        let text = format!("[models.a]\nmodel = 'm'\nbase_url = \"{url}\"");
+        assert_eq!(
+            faults(&text, Format::Toml),
+            [format!("/c:3: models.a.base_url: {expected}")]
+        );
+    }
+}
+
+#[test]
+fn a_key_never_crosses_a_network_in_clear() {
+    let faults_of = |url: &str, extra: &str| {
+        let text = format!("[models.a]\nmodel = 'm'\nbase_url = '{url}'\n{extra}");
+        faults(&text, Format::Toml)
+    };
+    let refused = [
+        "http://a.example/v1",
+        "http://8.8.8.8/v1",
+        "http://gpu.local/v1",
+        "http://localhost.evil.example/v1",
+        "http://127.0.0.1.evil.example/v1",
+        "http://100.128.0.1/v1",
+        "http://[2001:db8::1]/v1",
+        "http://[::ffff:8.8.8.8]/v1",
+    ];
+    for url in refused {
+        for extra in [
+            "key_env = 'A'",
+            "key_cmd = 'a'",
+            "headers = { X-Auth = 'a' }",
+        ] {
+            let found = faults_of(url, extra);
+            assert!(
+                found.concat().contains("in clear"),
+                "{url} {extra}: {found:?}"
+            );
+        }
+        assert_eq!(
+            faults_of(url, "headers = { X-Title = 'a' }"),
+            Vec::<String>::new()
+        );
+    }
+    let fine = [
+        "https://a.example/v1",
+        "http://localhost:1/v1",
+        "http://127.0.0.1:1/v1",
+        "http://0x7f.1/v1",
+        "http://[::1]:1/v1",
+        "http://192.168.1.2/v1",
+        "http://100.64.0.1/v1",
+        "http://[fd00::1]/v1",
+    ];
+    for url in fine {
+        assert_eq!(
+            faults_of(url, "key_env = 'A'"),
+            Vec::<String>::new(),
+            "{url}"
+        );
+    }
+}
+
+#[test]
+fn a_served_model_is_on_this_machine() {
+    let text =
+        "[models.a]\nmodel = 'm'\nbase_url = 'http://192.168.1.2/v1'\nserve = { command = ['x'] }";
+    let found = faults(text, Format::Toml);
+    assert!(
+        found[0].starts_with("/c:3: models.a.base_url: must be on this machine"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn json_has_the_same_faults() {
+    let text = r#"{
+  // comments and a final comma are fine
+  "default_model": "gtp",
+  "models": {
+    "gpt": {
+      "base_urll": "https://a.example",
+      "model": null,
+      "max_tokens": 1e3,
+    },
+  },
+  "shell": []
+}"#;
+    assert_eq!(
+        faults(text, Format::Json),
+        [
+            "/c:3: default_model: no model is named gtp; did you mean gpt?",
+            "/c:5: models.gpt.base_url: missing",
+            "/c:6: models.gpt.base_urll: unknown key; did you mean base_url?",
+            "/c:7: models.gpt.model: must be a string, not null",
+            "/c:8: models.gpt.max_tokens: must be a whole number from 1 to 10000000, not 1000",
+            "/c:11: shell: must be a table, not a list",
+        ]
+    );
+    assert_eq!(
+        faults("{\n\"a\": 1,\n\"a\": 2}", Format::Json),
+        ["/c:3: not valid here: this key stands twice in one object"]
+    );
+    assert_eq!(
+        faults("{\n'a': 1}", Format::Json),
+        ["/c:2: not valid JSON: Single-quoted strings are not allowed"]
+    );
+    assert_eq!(
+        faults("[]", Format::Json),
+        ["/c:1: must be a table, not a list"]
+    );
+    assert_eq!(faults("", Format::Json), Vec::<String>::new());
+    let deep = "[".repeat(100_000);
+    assert_eq!(faults(&deep, Format::Json).len(), 1);
+    assert_eq!(faults(&format!("a = {deep}"), Format::Toml).len(), 1);
+}
+
+#[test]
+fn both_formats_mean_the_same() {
+    let json = r#"{"default_model": "gpt", "models": {
+        "gpt": {"base_url": "https://a.example/v1", "model": "m"},
+        "llama": {"base_url": "http://127.0.0.1:8080/v1", "model": "l"}},
+        "shell": {"confirm_cmd": false}, "context": {"commands": 3}}"#;
+    let read = |text, format| {
+        let file = parse(text, format, std::path::Path::new("/c")).unwrap();
+        let mut config = resolve(&file, &Overrides::default()).unwrap();
+        config.models.values_mut().for_each(|m| m.line = 0);
+        config
+    };
+    assert_eq!(read(GOOD, Format::Toml), read(json, Format::Json));
+}
+
+#[test]
+fn flags_beat_environment_beats_file_beats_default() {
+    let (_home, paths) = home_with(GOOD);
+    let file = read(&paths).unwrap();
+    let origin = |over: &Overrides, key: &str| {
+        let (config, settings) = resolve_noting(&file, over).unwrap();
+        let setting = settings.into_iter().find(|s| s.key == key).unwrap();
+        (config, setting.origin)
+    };
+    let default = Overrides::default();
+    let (config, from) = origin(&default, "default_model");
+    assert_eq!(
+        (config.default_model.as_deref(), from),
+        (Some("gpt"), Origin::File(1))
+    );
+    let env = overrides(&[
+        ("AISH_MODEL", "llama"),
+        ("AISH_KEY", "^x"),
+        ("AISH_CONTEXT_COMMANDS", "0"),
+    ])
+    .unwrap();
+    let (config, from) = origin(&env, "default_model");
+    assert_eq!(
+        (config.default_model.as_deref(), from),
+        (Some("llama"), Origin::Env("AISH_MODEL"))
+    );
+    assert_eq!(config.context.commands, 0);
+    let flag = env.with_model(Some("gpt".into()));
+    let (config, from) = origin(&flag, "default_model");
+    assert_eq!(
+        (config.default_model.as_deref(), from),
+        (Some("gpt"), Origin::Flag("--model"))
+    );
+    assert!(
+        Origin::Default < Origin::File(9)
+            && Origin::File(9) < Origin::Env("")
+            && Origin::Env("") < Origin::Flag("")
+    );
+    let (config, from) = origin(&default, "shell.confirm_cmd");
+    assert_eq!((config.shell.confirm_cmd, from), (false, Origin::File(9)));
+    let env = overrides(&[("AISH_CONFIRM_CMD", "YES"), ("AISH_SYSTEM_PROMPT", "x")]).unwrap();
+    let (config, from) = origin(&env, "shell.confirm_cmd");
+    assert_eq!(
+        (config.shell.confirm_cmd, from),
+        (true, Origin::Env("AISH_CONFIRM_CMD"))
+    );
+    assert_eq!(config.system_prompt.as_deref(), Some("x"));
+    assert_eq!(origin(&default, "shell.output_bytes").1, Origin::Default);
+}
+
+#[test]
+fn a_model_can_come_from_the_environment_alone() {
+    let over = overrides(&[
+        ("AISH_BASE_URL", "https://a.example/v1"),
+        ("AISH_MODEL", "some/model"),
+        ("AISH_KEY_ENV", "MY_KEY"),
+    ])
+    .unwrap();
+    let config = resolve(&File::default(), &over).unwrap();
+    let model = config.current().unwrap().unwrap();
+    assert_eq!(
+        (model.name.as_str(), model.model.as_str()),
+        ("env", "some/model")
+    );
+    assert_eq!(model.key, Key::Env("MY_KEY".into()));
+    let error = config.unset_key(model, ["MY_KEYS"]).unwrap();
+    assert_eq!(
+        error.message,
+        "AISH_KEY_ENV: the variable MY_KEY is not set; did you mean MY_KEYS?"
+    );
+}
+
+#[test]
+fn a_bad_variable_is_named() {
+    let table: &[(&[(&str, &str)], &str)] = &[
+        (
+            &[("AISH_CONFIRM_CMD", "maybe")],
+            "AISH_CONFIRM_CMD: must be true or false",
+        ),
+        (
+            &[("AISH_CONTEXT_COMMANDS", "101")],
+            "AISH_CONTEXT_COMMANDS: must be a whole number from 0 to 100",
+        ),
+        (
+            &[("AISH_BASE_URL", "https://a.example")],
+            "AISH_BASE_URL: needs AISH_MODEL, the model's name on that server",
+        ),
+        (
+            &[("AISH_BASE_URL", "a")],
+            "AISH_BASE_URL: must be an address such as https://api.openai.com/v1 (relative URL without a base)",
+        ),
+        (
+            &[
+                ("AISH_BASE_URL", "http://a.example"),
+                ("AISH_MODEL", "m"),
+                ("AISH_KEY_ENV", "K"),
+            ],
+            "AISH_BASE_URL: the key would cross the network in clear: use https://, or a numeric private address",
+        ),
+        (
+            &[("AISH_KEY_ENV", "K")],
+            "AISH_KEY_ENV: is set without AISH_BASE_URL",
+        ),
+        (
+            &[("AISH_KEY_ENV", "sk-x")],
+            "AISH_KEY_ENV: must be the name of an environment variable, such as OPENAI_API_KEY",
+        ),
+    ];
+    for (pairs, expected) in table {
+        let error = overrides(pairs).unwrap_err();
+        assert_eq!(
+            error.message,
+            format!("the environment variable {expected}")
+        );
+        assert_eq!(error.kind, crate::error::Kind::Config);
+    }
+    assert_eq!(
+        overrides(&[("AISH_CONFIRM_CMD", "")]).unwrap(),
+        Overrides::default()
+    );
+    let (_home, paths) = home_with(GOOD);
+    let error = load(&paths, &overrides(&[("AISH_MODEL", "lama")]).unwrap()).unwrap_err();
+    assert_eq!(
+        error.message,
+        "the environment variable AISH_MODEL: no model is named lama; did you mean llama?"
+    );
+    let error = load(&paths, &Overrides::default().with_model(Some("zzz".into()))).unwrap_err();
+    assert_eq!(
+        error.message,
+        "no model is named zzz; the models are gpt, llama"
+    );
+}
+
+#[test]
+fn without_a_default_one_model_is_it_and_several_are_a_question() {
+    let one = model_with("");
+    let file = parse(&one, Format::Toml, std::path::Path::new("/c")).unwrap();
+    let config = resolve(&file, &Overrides::default()).unwrap();
+    assert_eq!(config.current().unwrap().unwrap().name, "gpt");
+    let two = GOOD.replace("default_model = \"gpt\"", "");
+    let file = parse(&two, Format::Toml, std::path::Path::new("/c")).unwrap();
+    let error = resolve(&file, &Overrides::default())
+        .unwrap()
+        .current()
+        .unwrap_err();
+    assert!(error.message.ends_with("gpt, llama"), "{error}");
+}
+
+#[test]
+fn load_says_the_first_fault_and_how_many_more() {
+    let (_home, paths) = home_with("[shell]\nconfirm = 1\n[context]\ncommand = 1\nenvs = 1\n");
+    let error = load(&paths, &Overrides::default()).unwrap_err();
+    let file = paths.config.join("config.toml");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}:2: shell.confirm: unknown key; did you mean confirm_cmd?\n  and 2 more; see all with: aish-helper config check",
+            file.display()
+        )
+    );
+}
+
+#[test]
+fn an_unset_key_variable_is_a_problem_with_its_line() {
+    let (_home, paths) = home_with(&model_with("key_env = 'CARGO_MANIFEST_DIRR'"));
+    let found = problems(&paths);
+    assert_eq!(
+        found[0].to_string(),
+        format!(
+            "{}:4: models.gpt.key_env: the variable CARGO_MANIFEST_DIRR is not set; did you mean CARGO_MANIFEST_DIR?",
+            paths.config.join("config.toml").display()
+        )
+    );
+    let config = load(&paths, &Overrides::default()).unwrap();
+    let error = config
+        .unset_key(&config.models["gpt"], ["CARGO_MANIFEST_DIR"])
+        .unwrap();
+    assert_eq!(error.message, found[0].to_string());
+}
+
+#[test]
+fn two_files_are_one_too_many() {
+    let (_home, paths) = home_with("");
+    fs::write(paths.config.join("aish.json"), "{}").unwrap();
+    let error = load(&paths, &Overrides::default()).unwrap_err();
+    assert!(
+        error.message.contains("config.toml") && error.message.contains("aish.json"),
+        "{error}"
+    );
+    assert!(path(&paths).is_err());
+    assert!(add_model(&paths, "a", "", false).is_err());
+    fs::remove_file(paths.config.join("config.toml")).unwrap();
+    let config = load(&paths, &Overrides::default()).unwrap();
+    assert_eq!(config.file, Some(paths.config.join("aish.json")));
+}
+
+#[test]
+fn a_file_that_others_may_write_is_refused() {
+    let (_home, paths) = home_with("");
+    let file = paths.config.join("config.toml");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o646)).unwrap();
+    let error = load(&paths, &Overrides::default()).unwrap_err();
+    assert_eq!(
+        error.message,
+        format!(
+            "{}: may be written by other users (mode 0646), and it can run programs: chmod go-w it",
+            file.display()
+        )
+    );
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(load(&paths, &Overrides::default()).is_ok());
+}
+
+#[test]
+fn a_link_is_followed_and_what_is_no_file_is_refused() {
+    let (home, paths) = home();
+    let file = paths.config.join("config.toml");
+    let real = home.path().join("dotfiles.toml");
+    fs::write(&real, GOOD).unwrap();
+    std::os::unix::fs::symlink(&real, &file).unwrap();
+    assert_eq!(load(&paths, &Overrides::default()).unwrap().models.len(), 2);
+    let entry = "base_url = 'http://127.0.0.1:1/v1'\nmodel = 'm'";
+    add_model(&paths, "new", entry, true).unwrap();
+    assert!(fs::symlink_metadata(&file).unwrap().is_symlink());
+    assert!(fs::read_to_string(&real).unwrap().contains("[models.new]"));
+    fs::remove_file(&real).unwrap();
+    let error = load(&paths, &Overrides::default()).unwrap_err();
+    assert!(error.message.contains("cannot be opened"), "{error}");
+    fs::remove_file(&file).unwrap();
+    nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let error = load(&paths, &Overrides::default()).unwrap_err();
+    assert!(error.message.ends_with("is no regular file"), "{error}");
+}
+
+#[test]
+fn bytes_that_are_no_text_have_a_line() {
+    let (_home, paths) = home();
+    fs::write(paths.config.join("config.toml"), b"# a\n# \xff\n").unwrap();
+    let error = load(&paths, &Overrides::default()).unwrap_err();
+    assert!(
+        error.message.ends_with("config.toml:2: is not UTF-8 text"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_stamp_changes_with_the_file() {
+    let (_home, paths) = home();
+    let none = Stamp::of(&paths);
+    assert_eq!(none, Stamp::of(&paths));
+    let file = paths.config.join("config.toml");
+    fs::write(&file, "").unwrap();
+    let empty = Stamp::of(&paths);
+    assert_ne!(none, empty);
+    fs::write(&file, "#").unwrap();
+    assert_ne!(empty, Stamp::of(&paths));
+}
+
+#[test]
+fn add_model_keeps_every_other_byte() {
+    let entry = "base_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"";
+    let head = "[models.new]\n";
+    let cases = [
+        ("", format!("default_model = \"new\"\n\n{head}{entry}\n")),
+        (
+            "# mine\r\n[shell]",
+            format!("default_model = \"new\"\n\n# mine\r\n[shell]\n\n{head}{entry}\n"),
+        ),
+        (
+            "# é\ndefault_model = 'old' # why\n[models.old]\nbase_url = 'http://a'\nmodel = 'm'\n",
+            format!(
+                "# é\ndefault_model = \"new\" # why\n[models.old]\nbase_url = 'http://a'\nmodel = 'm'\n\n{head}{entry}\n"
+            ),
+        ),
+        (
+            "\u{feff}# é\n",
+            format!("\u{feff}default_model = \"new\"\n\n# é\n\n{head}{entry}\n"),
+        ),
+    ];
+    for (old, expected) in cases {
+        let (_home, paths) = home_with(old);
+        add_model(&paths, "new", entry, true).unwrap();
+        let file = paths.config.join("config.toml");
+        assert_eq!(fs::read_to_string(&file).unwrap(), expected);
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(
+            fs::read_dir(&paths.config).unwrap().count(),
+            1,
+            "no temporary file is left"
+        );
+        let config = load(&paths, &Overrides::default()).unwrap();
+        assert_eq!(config.current().unwrap().unwrap().name, "new");
+        // A second one, of a name that needs quotes, without touching the default.
+        add_model(&paths, "a/b:1.5", entry, false).unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!(text, format!("{expected}\n[models.\"a/b:1.5\"]\n{entry}\n"));
+    }
+}
+
+#[test]
+fn add_model_refuses_what_would_break_the_file() {
+    let entry = "base_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"";
+    let cases = [
+        (GOOD, "gpt", entry, "there is a model named gpt already"),
+        (GOOD, "a b", entry, "a model's name has"),
+        (GOOD, "new", "modle = 1", "the changed file would be wrong"),
+        ("shell = 1", "new", entry, "shell: must be a table"),
+        (
+            "models = { a = { base_url = 'http://a', model = 'm' } }",
+            "new",
+            entry,
+            "not valid TOML",
+        ),
+    ];
+    for (old, name, entry, expected) in cases {
+        let (_home, paths) = home_with(old);
+        let error = add_model(&paths, name, entry, true).unwrap_err();
+        assert!(error.message.contains(expected), "{error}");
+        assert_eq!(
+            fs::read_to_string(paths.config.join("config.toml")).unwrap(),
+            old
+        );
+    }
+    let (_home, paths) = home();
+    fs::write(paths.config.join("aish.json"), "{}").unwrap();
+    let error = add_model(&paths, "new", entry, true).unwrap_err();
+    assert!(error.to_string().contains("models by hand: new, with"), "{error}");
+}
+
+#[test]
+fn set_default_changes_one_value() {
+    let (_home, paths) = home_with(GOOD);
+    set_default(&paths, "llama").unwrap();
+    let text = fs::read_to_string(paths.config.join("config.toml")).unwrap();
+    assert_eq!(
+        text,
+        GOOD.replace("default_model = \"gpt\"", "default_model = \"llama\"")
+    );
+    let error = set_default(&paths, "lama").unwrap_err();
+    assert_eq!(error.message, "no model is named lama; did you mean llama?");
+}
+
+#[test]
+fn models_added_at_once_all_stay() {
+    let (_home, paths) = home();
+    let entry = "base_url = 'http://127.0.0.1:1/v1'\nmodel = 'm'";
+    std::thread::scope(|s| {
+        for i in 0..8 {
+            let paths = &paths;
+            s.spawn(move || add_model(paths, &format!("m{i}"), entry, true).unwrap());
+        }
+    });
+    assert_eq!(load(&paths, &Overrides::default()).unwrap().models.len(), 8);
+}
+
+#[test]
+fn add_model_makes_the_directory() {
+    let home = tempfile::tempdir().unwrap();
+    let paths = Paths::under(&home.path().join("new"), 1).unwrap();
+    let entry = "base_url = 'http://127.0.0.1:1/v1'\nmodel = 'm'";
+    add_model(&paths, "a", entry, false).unwrap();
+    assert_eq!(load(&paths, &Overrides::default()).unwrap().models.len(), 1);
+}
+
+/// Lines that look like a configuration, in any order, with odd pieces between them.
+fn soup() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        proptest::sample::select(vec![
+            "[models.a]",
+            "[models.\"\"]",
+            "[models]",
+            "base_url = ",
+            "model = ",
+            "\"http://é\"",
+            "\"https://a\"",
+            "key_env = ",
+            "headers = {",
+            "}",
+            "\"\\u0000\"",
+            "serve.command = [",
+            "]",
+            "price = {",
+            "input = 1e999",
+            "default_model = ",
+            "[shell]",
+            "output_bytes = ",
+            "-1",
+            "0xffffffffffffffffff",
+            "nan",
+            "1979-05-27",
+            "{",
+            "\"models\":",
+            "{\"a\":",
+            ",",
+            ":",
+            "null",
+            "//",
+            "\u{feff}",
+            "\"\"\"",
+        ])
+        .prop_map(String::from),
+        any::<String>(),
+        Just("\n".to_string()),
+    ];
+    proptest::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_loader_panic(text in soup()) {
+        for format in [Format::Toml, Format::Json] {
+            let lines = text.split('\n').count();
+            match parse(&text, format, std::path::Path::new("/c")) {
+                Ok(file) => {
+                    let (config, _) = resolve_noting(&file, &Overrides::default()).unwrap();
+                    prop_assert!(config.current().is_ok() || config.models.len() > 1);
+                }
+                Err(problems) => {
+                    prop_assert!(!problems.is_empty());
+                    for p in problems {
+                        prop_assert!(p.line.is_some_and(|n| (1..=lines).contains(&n)));
+                        prop_assert!(!p.to_string().contains('\n'));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_string_reads_back_as_it_was(text in any::<String>()) {
+        let doc = format!("a = {}", toml_string(&text));
+        let root = toml::de::DeTable::parse(&doc).unwrap();
+        prop_assert_eq!(root.get_ref().get("a").unwrap().get_ref().as_str(), Some(text.as_str()));
+    }
+
+    #[test]
+    fn no_value_of_a_variable_makes_it_panic(name in proptest::sample::select(&source::VARIABLES[..]), value in any::<String>()) {
+        if let Ok(over) = overrides(&[(name, &value)]) {
+            let _ = resolve(&File::default(), &over);
+        }
+    }
 }

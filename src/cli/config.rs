@@ -1,0 +1,205 @@
+//! `aish-helper config path|check|show`: each gives the text to print.
+
+use serde_json::{Value, json};
+
+use crate::config::source::{Origin, Setting, resolve_noting};
+use crate::config::{self, Overrides, Problem};
+use crate::error::{Kind, Result};
+use crate::paths::Paths;
+
+/// The file in use, or where it would be.
+///
+/// # Errors
+/// Both `config.toml` and `aish.json` are there.
+pub fn path(paths: &Paths, json: bool) -> Result<String> {
+    let (path, exists) = config::path(paths)?;
+    let path = path.display().to_string();
+    if json {
+        return Ok(format!("{}\n", json!({"path": path, "exists": exists})));
+    }
+    Ok(format!("{path}\n"))
+}
+
+/// Everything that is wrong with the file, a line each, and the exit code: 0 or 3.
+pub fn check(paths: &Paths, json: bool) -> (String, u8) {
+    let problems = config::problems(paths);
+    let code = if problems.is_empty() {
+        0
+    } else {
+        Kind::Config.exit_code()
+    };
+    let text = if json {
+        let list: Vec<Value> = problems.iter().map(problem_json).collect();
+        format!("{}\n", json!({"ok": list.is_empty(), "problems": list}))
+    } else if problems.is_empty() {
+        match config::path(paths) {
+            Ok((path, true)) => format!("{}: no problem found\n", path.display()),
+            _ => "there is no configuration file, and none is needed\n".to_string(),
+        }
+    } else {
+        problems.iter().map(|p| format!("{p}\n")).collect()
+    };
+    (text, code)
+}
+
+fn problem_json(p: &Problem) -> Value {
+    json!({
+        "file": p.file.display().to_string(),
+        "line": p.line,
+        "key": p.key,
+        "message": p.message,
+    })
+}
+
+/// Every value in force and who set it, secrets taken out.
+///
+/// # Errors
+/// The configuration cannot be loaded.
+pub fn show(paths: &Paths, over: &Overrides, json: bool) -> Result<String> {
+    let file = config::read(paths)?;
+    let (_, settings) = resolve_noting(&file, over)?;
+    let path = file.path.as_ref().map(|p| p.display().to_string());
+    if json {
+        let list: Vec<Value> = settings.iter().map(setting_json).collect();
+        return Ok(format!("{}\n", json!({"file": path, "settings": list})));
+    }
+    let lines: Vec<String> = settings
+        .iter()
+        .map(|s| format!("{} = {}", s.key, s.value))
+        .collect();
+    // Long values do not push the column of sources off the screen.
+    let width = lines
+        .iter()
+        .map(|line| line.chars().count())
+        .filter(|n| *n <= 60)
+        .max()
+        .unwrap_or_default();
+    let file = path.as_deref().unwrap_or_default();
+    Ok(lines
+        .iter()
+        .zip(&settings)
+        .map(|(line, s)| match s.origin {
+            Origin::Default => format!("{line:width$}  # default\n"),
+            Origin::File(n) => format!("{line:width$}  # {file}:{n}\n"),
+            Origin::Env(name) => format!("{line:width$}  # environment {name}\n"),
+            Origin::Flag(name) => format!("{line:width$}  # flag {name}\n"),
+        })
+        .collect())
+}
+
+fn setting_json(s: &Setting) -> Value {
+    let (source, line, name) = match s.origin {
+        Origin::Default => ("default", None, None),
+        Origin::File(line) => ("file", Some(line), None),
+        Origin::Env(name) => ("environment", None, Some(name)),
+        Origin::Flag(name) => ("flag", None, Some(name)),
+    };
+    json!({"key": s.key, "value": s.value, "source": source, "line": line, "name": name})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn home(text: &str) -> (tempfile::TempDir, Paths) {
+        let home = tempfile::tempdir().unwrap();
+        let paths = Paths::under(home.path(), 1).unwrap();
+        std::fs::create_dir(&paths.config).unwrap();
+        if !text.is_empty() {
+            std::fs::write(paths.config.join("config.toml"), text).unwrap();
+        }
+        (home, paths)
+    }
+
+    const SECRETS: &str = r#"default_model = "a"
+[models.a]
+base_url = "https://a.example/v1"
+model = "m"
+key_cmd = "echo s3cret"
+headers = { X-Title = "aish", X-Custom = "s3cret", Cookie = "s3cret" }
+serve.command = ["run", "--api-key", "s3cret"]
+"#;
+
+    #[test]
+    fn path_says_whether_the_file_is_there() {
+        let (_home, paths) = home("");
+        let text = path(&paths, true).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["exists"], false);
+        assert!(
+            path(&paths, false)
+                .unwrap()
+                .ends_with("/config/config.toml\n")
+        );
+    }
+
+    #[test]
+    fn check_gives_a_line_a_problem_and_exit_code_3() {
+        let (_home, paths) = home("colour = 1\n[shell]\nconfirm_cmd = 1\n");
+        let file = paths.config.join("config.toml");
+        let file = file.display();
+        let (text, code) = check(&paths, false);
+        assert_eq!(
+            text,
+            format!(
+                "{file}:1: colour: unknown key; the keys here are default_model, system_prompt, models, shell, context, history\n\
+                 {file}:3: shell.confirm_cmd: must be true or false, not a number\n"
+            )
+        );
+        assert_eq!(code, 3);
+        let value: Value = serde_json::from_str(&check(&paths, true).0).unwrap();
+        assert_eq!(value["ok"], false);
+        assert_eq!(value["problems"][1]["line"], 3);
+        assert_eq!(value["problems"][1]["key"], "shell.confirm_cmd");
+    }
+
+    #[test]
+    fn check_of_nothing_is_fine() {
+        let (_home, paths) = home("");
+        assert_eq!(check(&paths, false).1, 0);
+        assert_eq!(check(&paths, true).0, "{\"ok\":true,\"problems\":[]}\n");
+    }
+
+    #[test]
+    fn show_names_the_source_of_each_value() {
+        let (_home, paths) = home("[shell]\noutput_bytes = 1000\n");
+        let map = BTreeMap::from([("AISH_CONFIRM_CMD".to_string(), "no".to_string())]);
+        let over = Overrides::from_map(&map).unwrap();
+        let text = show(&paths, &over, false).unwrap();
+        let file = paths.config.join("config.toml");
+        let squeezed: Vec<String> = text
+            .lines()
+            .map(|l| l.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert!(
+            squeezed.contains(&"shell.confirm_cmd = false # environment AISH_CONFIRM_CMD".into()),
+            "{text}"
+        );
+        assert!(
+            squeezed.contains(&format!("shell.output_bytes = 1000 # {}:2", file.display())),
+            "{text}"
+        );
+        assert!(
+            squeezed.contains(&"context.commands = 10 # default".into()),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn show_takes_secrets_out() {
+        let (_home, paths) = home(&SECRETS.replace("https://a.example", "http://127.0.0.1:1"));
+        for json in [false, true] {
+            let text = show(&paths, &Overrides::default(), json).unwrap();
+            assert!(!text.contains("s3cret"), "{text}");
+            assert!(
+                text.contains("[REDACTED]") && text.contains("echo …"),
+                "{text}"
+            );
+            assert!(text.contains("aish"), "harmless headers are shown: {text}");
+        }
+        let config = config::load(&paths, &Overrides::default()).unwrap();
+        assert!(!format!("{config:?}").contains("s3cret"));
+        assert!(!format!("{:?}", config::read(&paths).unwrap()).contains("s3cret"));
+    }
+}
