@@ -6,6 +6,7 @@
 mod disk;
 mod edit;
 pub mod file;
+pub mod key;
 mod rules;
 pub mod source;
 mod table;
@@ -286,39 +287,6 @@ impl Config {
             }
         }
     }
-
-    /// What to say when the variable of a model's `key_env` is not set.
-    ///
-    /// `names` are the variables that are set, for the nearest one.
-    pub fn unset_key<'n>(
-        &self,
-        model: &Model,
-        names: impl IntoIterator<Item = &'n str>,
-    ) -> Option<Error> {
-        let Key::Env(variable) = &model.key else {
-            return None;
-        };
-        let message = unset(variable, names);
-        let place = match &self.file {
-            Some(file) if model.key_line > 0 => format!(
-                "{}:{}: models.{}.key_env",
-                file.display(),
-                model.key_line,
-                table::shown_key(&model.name)
-            ),
-            _ => "AISH_KEY_ENV".to_string(),
-        };
-        Some(Error::config(format!("{place}: {message}")).hint(format!(
-            "run: export {variable}=…   (then: aish-helper restart)"
-        )))
-    }
-}
-
-fn unset<'n>(variable: &str, names: impl IntoIterator<Item = &'n str>) -> String {
-    match nearest(variable, names) {
-        Some(near) => format!("the variable {variable} is not set; did you mean {near}?"),
-        None => format!("the variable {variable} is not set"),
-    }
 }
 
 /// Reads the file, if there is one.
@@ -354,10 +322,7 @@ pub fn problems(paths: &Paths) -> Vec<Problem> {
     let Some(path) = &file.path else {
         return Vec::new();
     };
-    let set: Vec<String> = std::env::vars_os()
-        .filter(|(_, value)| !value.is_empty())
-        .filter_map(|(name, _)| name.into_string().ok())
-        .collect();
+    let set = key::variable_names();
     file.models
         .iter()
         .filter_map(|(name, model)| {
@@ -369,7 +334,7 @@ pub fn problems(paths: &Paths) -> Vec<Problem> {
                 file: path.clone(),
                 line: Some(at.line),
                 key: format!("models.{}.key_env", table::shown_key(name)),
-                message: unset(variable, set.iter().map(String::as_str)),
+                message: key::unset(variable, set.iter().map(String::as_str)),
             })
         })
         .collect()

@@ -49,16 +49,22 @@ pub(super) fn variable_name(name: &str) -> Result<(), String> {
 /// A variable whose value the model may see.
 pub(super) fn told_variable(name: &str) -> Result<(), String> {
     variable_name(name)?;
-    let upper = name.to_ascii_uppercase();
-    let secret = ["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "APIKEY"]
-        .iter()
-        .any(|part| upper.contains(part))
-        || upper.split('_').any(|part| part == "KEY" || part == "PASS");
-    if secret {
+    if is_secret_name(name) {
         Err("looks like a secret by its name, and would be sent to the model".into())
     } else {
         Ok(())
     }
+}
+
+/// Would something of this name hold a secret?
+fn is_secret_name(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let parts = ["token", "secret", "passw", "credential", "apikey"];
+    let words = ["auth", "code", "key", "pass", "pwd", "sig", "signature"];
+    parts.iter().any(|part| lower.contains(part))
+        || lower
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|word| words.contains(&word))
 }
 
 /// A header's name and value as HTTP has them: no line breaks, nothing invisible.
@@ -106,8 +112,12 @@ pub(super) fn base_url(text: &str) -> Result<Url, String> {
             "must not hold a user name or password: use key_env, key_cmd or headers".into(),
         );
     }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err("must not hold ? or #: paths are added at its end".into());
+    if url.fragment().is_some() {
+        return Err("must not hold #".into());
+    }
+    // Some services want their version there; a key would show up wherever the address does.
+    if url.query_pairs().any(|(name, _)| is_secret_name(&name)) {
+        return Err("must not hold a key: use key_env, key_cmd or headers".into());
     }
     Ok(url)
 }

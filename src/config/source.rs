@@ -12,6 +12,12 @@ use super::{Config, Context, History, Key, Model, Price, Provider, Serve, Shell,
 use crate::error::{Error, Result};
 
 /// The variables that set something here. The plugin has others of its own.
+///
+/// - `AISH_MODEL`: the model to use, by its name in the file.
+/// - `AISH_BASE_URL`: makes a model out of the environment alone, which is used: `AISH_MODEL` is its
+///   name on that server then, and `AISH_KEY_ENV` names the variable that holds its key.
+/// - `AISH_SYSTEM_PROMPT`, `AISH_CONFIRM_CMD`, `AISH_CONTEXT_COMMANDS`: as `system_prompt`,
+///   `shell.confirm_cmd` and `context.commands` in the file.
 pub const VARIABLES: [&str; 6] = [
     "AISH_MODEL",
     "AISH_BASE_URL",

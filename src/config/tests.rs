@@ -25,6 +25,11 @@ fn overrides(pairs: &[(&str, &str)]) -> Result<Overrides> {
     Overrides::from_map(&map.collect())
 }
 
+fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let own = |(k, v): &(&str, &str)| ((*k).to_string(), (*v).to_string());
+    pairs.iter().map(own).collect()
+}
+
 fn faults(text: &str, format: Format) -> Vec<String> {
     match parse(text, format, std::path::Path::new("/c")) {
         Ok(_) => Vec::new(),
@@ -280,9 +285,10 @@ fn addresses_are_checked() {
             "must not hold a user name or password: use key_env, key_cmd or headers",
         ),
         (
-            "https://a.example/?k=sk-secret",
-            "must not hold ? or #: paths are added at its end",
+            "https://a.example/?v=1&api-key=sk-secret",
+            "must not hold a key: use key_env, key_cmd or headers",
         ),
+        ("https://a.example/#sk-secret", "must not hold #"),
         (
             "https://a.example/\\tb",
             "must be an address such as https://api.openai.com/v1, without spaces",
@@ -483,10 +489,10 @@ fn a_model_can_come_from_the_environment_alone() {
         ("env", "some/model")
     );
     assert_eq!(model.key, Key::Env("MY_KEY".into()));
-    let error = config.unset_key(model, ["MY_KEYS"]).unwrap();
+    let error = key::from_env(&config, model, &variables(&[("MY_KEYS", "x")])).unwrap_err();
     assert_eq!(
         error.message,
-        "AISH_KEY_ENV: the variable MY_KEY is not set; did you mean MY_KEYS?"
+        "the environment variable AISH_KEY_ENV: the variable MY_KEY is not set; did you mean MY_KEYS?"
     );
 }
 
@@ -592,9 +598,12 @@ fn an_unset_key_variable_is_a_problem_with_its_line() {
         )
     );
     let config = load(&paths, &Overrides::default()).unwrap();
-    let error = config
-        .unset_key(&config.models["gpt"], ["CARGO_MANIFEST_DIR"])
-        .unwrap();
+    let error = key::from_env(
+        &config,
+        &config.models["gpt"],
+        &variables(&[("CARGO_MANIFEST_DIR", "x")]),
+    )
+    .unwrap_err();
     assert_eq!(error.message, found[0].to_string());
 }
 
@@ -747,7 +756,10 @@ fn add_model_refuses_what_would_break_the_file() {
     let (_home, paths) = home();
     fs::write(paths.config.join("aish.json"), "{}").unwrap();
     let error = add_model(&paths, "new", entry, true).unwrap_err();
-    assert!(error.to_string().contains("models by hand: new, with"), "{error}");
+    assert!(
+        error.to_string().contains("models by hand: new, with"),
+        "{error}"
+    );
 }
 
 #[test]
