@@ -1,0 +1,178 @@
+//! The small requests: what there is and how it is.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::Daemon;
+use super::connection::Connection;
+use super::model;
+use super::session::lock;
+use crate::config::Overrides;
+use crate::error::{Error, Result};
+use crate::history::record::Body;
+use crate::protocol::{ModelInfo, SessionChoice, SessionInfo, Status, Transcript};
+
+/// How long `status` waits for the model's endpoint.
+const PROBE: Duration = Duration::from_secs(2);
+
+/// How the daemon is.
+///
+/// # Errors
+/// The client has gone.
+pub async fn status(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    shell: Option<&str>,
+    overrides: &BTreeMap<String, String>,
+) -> Result<Status> {
+    let of_session = session_model(daemon, shell).await;
+    let (mut model, mut endpoint, mut state) = (None, None, None);
+    match model::look(daemon, connection, None, of_session.as_deref(), overrides).await {
+        Ok(Some(chosen)) => {
+            state = Some(if chosen.on_demand {
+                "started when needed".to_string()
+            } else {
+                match tokio::time::timeout(PROBE, daemon.broker.probe(&chosen.endpoint)).await {
+                    Ok(Ok(report)) if report.has_model => "answers".to_string(),
+                    Ok(Ok(_)) => format!("answers, but does not list the model {}", chosen.endpoint.model),
+                    Ok(Err(e)) => e.message,
+                    Err(_) => format!("no answer within {} s", PROBE.as_secs()),
+                }
+            });
+            endpoint = Some(chosen.endpoint.base_url);
+            model = Some(chosen.name);
+        }
+        Ok(None) => state = Some(model::nothing_found().message),
+        Err(e) => state = Some(e.message),
+    }
+    let config = daemon.models.config(&Overrides::default()).ok().and_then(|c| c.file.clone());
+    Ok(Status {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        uptime_seconds: daemon.started.elapsed().as_secs(),
+        socket: daemon.paths.socket().display().to_string(),
+        memory_bytes: memory(),
+        model,
+        endpoint,
+        endpoint_state: state,
+        sessions: daemon.sessions.journal.sessions().map_or(0, |s| s.len()),
+        shells: lock(&daemon.shells).alive(),
+        turns: daemon.turns.load(Ordering::Relaxed),
+        journal_bytes: daemon.sessions.journal.size(),
+        config: config.map(|c| c.display().to_string()),
+    })
+}
+
+/// Resident memory in bytes; where the system has no `/proc`, the most there ever was.
+fn memory() -> u64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let resident = std::fs::read_to_string("/proc/self/statm").ok().and_then(|statm| {
+        let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+        let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
+        Some(pages * u64::try_from(size).ok()?)
+    });
+    resident.unwrap_or_else(|| {
+        let most = getrusage(UsageWho::RUSAGE_SELF).map_or(0, |u| u.max_rss());
+        u64::try_from(most).unwrap_or(0)
+    })
+}
+
+/// The model chosen for a shell's session, if it has one that can be read.
+async fn session_model(daemon: &Daemon, shell: Option<&str>) -> Option<String> {
+    let id = daemon.sessions.of_shell(shell?)?;
+    let session = daemon.sessions.choose(&SessionChoice::Attach(id), None).ok()?;
+    // A turn of that session may be running for minutes: then its choice is not waited for.
+    session.try_lock().ok()?.model().map(str::to_string)
+}
+
+/// A session's records.
+///
+/// # Errors
+/// There is no such session.
+pub fn transcript(
+    daemon: &Daemon,
+    session: Option<String>,
+    shell: Option<String>,
+    limit: Option<usize>,
+) -> Result<Transcript> {
+    let id = match (session, shell) {
+        (Some(wanted), _) => daemon.sessions.journal.find(&wanted)?,
+        (None, Some(shell)) => daemon
+            .sessions
+            .of_shell(&shell)
+            .ok_or_else(|| Error::usage("this shell has no conversation yet"))?,
+        (None, None) => {
+            let sessions = daemon.sessions.journal.sessions()?;
+            let last = sessions.first().ok_or_else(|| Error::usage("there is no conversation yet"))?;
+            last.id.clone()
+        }
+    };
+    let mut records = daemon.sessions.journal.read(&id)?;
+    if let Some(limit) = limit {
+        records.drain(..records.len().saturating_sub(limit));
+    }
+    Ok(Transcript { session: id, records })
+}
+
+/// A fresh session for a shell.
+///
+/// # Errors
+/// Its file cannot be made.
+pub async fn new_session(daemon: &Daemon, shell: &str) -> Result<SessionInfo> {
+    check_shell(shell)?;
+    let session = daemon.sessions.create(Some(shell))?;
+    lock(&daemon.shells).forget_told(shell);
+    let session = session.lock().await;
+    Ok(SessionInfo {
+        id: session.id.clone(),
+        updated_ms: crate::history::journal::now_ms(),
+        prompts: 0,
+        title: String::new(),
+    })
+}
+
+fn check_shell(shell: &str) -> Result<()> {
+    if super::events::is_shell_id(shell) {
+        Ok(())
+    } else {
+        Err(Error::usage("--shell takes letters, digits and hyphens, at most 64"))
+    }
+}
+
+/// Chooses the model of a shell's session.
+///
+/// # Errors
+/// There is no such model.
+pub async fn use_model(daemon: &Daemon, shell: &str, model: String) -> Result<()> {
+    check_shell(shell)?;
+    daemon.models.config(&Overrides::default())?.model(&model)?;
+    let session = daemon.sessions.choose(&SessionChoice::Shell, Some(shell))?;
+    session.lock().await.record(Body::Model { model })
+}
+
+/// The models of the config.
+///
+/// # Errors
+/// The config cannot be read.
+pub async fn models(
+    daemon: &Daemon,
+    shell: Option<&str>,
+    overrides: &BTreeMap<String, String>,
+) -> Result<Vec<ModelInfo>> {
+    let config = daemon.models.config(&Overrides::from_map(overrides)?)?;
+    let current = match session_model(daemon, shell).await {
+        Some(name) => Some(name),
+        None => config.current().ok().flatten().map(|m| m.name.clone()),
+    };
+    Ok(config
+        .models
+        .values()
+        .map(|m| ModelInfo {
+            name: m.name.clone(),
+            model: m.model.clone(),
+            base_url: m.base_url.clone(),
+            current: current.as_ref() == Some(&m.name),
+        })
+        .collect())
+}
