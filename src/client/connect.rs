@@ -293,7 +293,15 @@ impl Connection {
     /// # Errors
     /// The daemon has gone.
     pub fn send_env(&mut self, names: &[String]) -> Result<()> {
-        let values = crate::config::source::variables(names);
+        let mut values = crate::config::key::variables();
+        // All is well: the values asked for. Else the names of all, so that the daemon can name the nearest.
+        let complete = names.iter().any(|n| values.contains_key(n));
+        values.retain(|name, value| {
+            if !names.contains(name) {
+                value.clear();
+            }
+            !value.is_empty() || !complete
+        });
         let frame = protocol::json_frame(kind::ENV, &values)?;
         self.send(&frame)
     }

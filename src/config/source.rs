@@ -450,3 +450,9 @@ fn program_only(command: &str) -> String {
         (first, Some(_)) => format!("{first} …"),
     }
 }
+
+/// Whether colours are wanted: `NO_COLOR` is unset (<https://no-color.org>) and the terminal is no dumb one.
+pub fn wants_colors() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+        && std::env::var_os("TERM").is_some_and(|t| !t.is_empty() && t != "dumb")
+}

@@ -112,7 +112,8 @@ pub async fn capture(daemon: &Daemon, connection: &mut Connection, shell: &str, 
         Some(exec) if exec.shell == shell && exec.pump.is_none() => exec.pump = Some(sender),
         _ => return Err(Error::runtime("no approved command has this token")),
     }
-    connection.send_json(kind::REPLY, &()).await?;
+    let limit = daemon.models.config(&Default::default())?.shell.output_bytes;
+    connection.send_json(kind::REPLY, &limit).await?;
     let answer = tokio::select! {
         answer = finish => answer,
         () = daemon.cancel.cancelled() => return Ok(()),

@@ -19,8 +19,6 @@ use crate::secret::Secret;
 const KEY_CMD: Duration = Duration::from_secs(60);
 /// How long the output of a `key_cmd` is used before it is run again.
 const KEY_AGE: Duration = Duration::from_secs(3600);
-/// A key is shorter.
-const KEY_MAX: usize = 16 << 10;
 
 /// What is known about models between two prompts.
 #[derive(Debug)]
@@ -161,17 +159,17 @@ fn endpoint(model: &Model, key: Option<Secret>) -> Endpoint {
 
 /// The key of a model. A variable is asked of the client, whose shell has its present value: the
 /// daemon's own environment is that of whatever shell started it.
-async fn key(models: &Models, connection: &mut Connection, config: &Config, model: &Model) -> Result<Option<Secret>> {
+async fn key(
+    models: &Models,
+    connection: &mut Connection,
+    config: &Config,
+    model: &Model,
+) -> Result<Option<Secret>> {
     match &model.key {
         Key::None => Ok(None),
         Key::Env(name) => {
-            let mut env = variables(connection, vec![name.clone()]).await?;
-            match env.remove(name).filter(|v| !v.trim().is_empty()) {
-                Some(value) => Ok(Some(Secret::new(value.trim()))),
-                None => Err(config.unset_key(model, env.keys().map(String::as_str)).unwrap_or_else(|| {
-                    Error::config(format!("the variable {name} is not set"))
-                })),
-            }
+            let variables = variables(connection, vec![name.clone()]).await?;
+            Ok(config::key::from_env(config, model, &variables)?.map(Secret::new))
         }
         Key::Cmd(command) => {
             let mut keys = models.keys.lock().await;
@@ -180,7 +178,8 @@ async fn key(models: &Models, connection: &mut Connection, config: &Config, mode
                     return Ok(Some(key.clone()));
                 }
             }
-            let key = run_key_cmd(command, &model.name).await?;
+            let output = run_key_cmd(command, &model.name).await?;
+            let key = Secret::new(config::key::from_output(config, model, &output)?);
             keys.insert(command.clone(), (Instant::now(), key.clone()));
             Ok(Some(key))
         }
@@ -194,9 +193,10 @@ async fn variables(connection: &mut Connection, names: Vec<String>) -> Result<BT
 }
 
 /// Runs a `key_cmd`; what it prints goes into no message, since it may be the key.
-async fn run_key_cmd(command: &str, model: &str) -> Result<Secret> {
+async fn run_key_cmd(command: &str, model: &str) -> Result<Vec<u8>> {
     let failed = |why: String| {
-        Error::config(format!("the key_cmd of model {model} {why}")).hint("try it in a shell; it must print the key alone")
+        Error::config(format!("the key_cmd of model {model} {why}"))
+            .hint("try it in a shell: it must print the key alone")
     };
     let child = tokio::process::Command::new("/bin/sh")
         .arg("-c")
@@ -212,8 +212,5 @@ async fn run_key_cmd(command: &str, model: &str) -> Result<Secret> {
     if !output.status.success() {
         return Err(failed(format!("failed ({})", output.status)));
     }
-    match std::str::from_utf8(&output.stdout).map(str::trim) {
-        Ok(key) if !key.is_empty() && key.len() < KEY_MAX && !key.contains(char::is_control) => Ok(Secret::new(key)),
-        _ => Err(failed("printed no key: one line of text is wanted".to_string())),
-    }
+    Ok(output.stdout)
 }

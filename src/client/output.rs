@@ -1,0 +1,304 @@
+//! How an answer is shown: rendered on a terminal, plain on a pipe, or as JSON Lines.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde_json::json;
+
+use super::render::{Options, Renderer};
+use super::terminal;
+use crate::error::Error;
+use crate::protocol::{Answer, Event, Failure};
+use crate::safety::text::{Mode, Piece, Shown, Sink, one_line, strict_pieces};
+
+/// What the person asked the output to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Markdown rendered for the terminal; plain text where there is none.
+    Auto,
+    /// The text as it came, on a terminal too.
+    Raw,
+    /// Every event as a line of JSON.
+    Json,
+}
+
+/// The frames of the spinner, one every [`super::ask`] tick.
+const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "⠇"];
+
+/// Where the answer goes. Everything is collected and written once a frame.
+pub struct Output {
+    way: Way,
+    stdout: io::Stdout,
+    out: Vec<u8>,
+    /// Whether stderr is a terminal with colours.
+    dim: bool,
+    /// Frames of the spinner shown so far; it stands on the current line of stderr.
+    spinner: Option<usize>,
+    /// stdout is a terminal, so that a spinner and a footer make sense.
+    terminal: bool,
+}
+
+enum Way {
+    Rendered(Box<Renderer>, Sink, Options),
+    Plain { sink: Sink, line_start: bool, any: bool },
+    Json,
+}
+
+impl Output {
+    /// Output to stdout, with notices on stderr.
+    pub fn new(format: Format) -> Output {
+        let stdout = io::stdout();
+        let terminal = stdout.is_terminal();
+        let way = match format {
+            Format::Json => Way::Json,
+            Format::Auto if terminal => {
+                let options = Options {
+                    width: terminal::size(&stdout).0,
+                    color: terminal::colors(&stdout),
+                };
+                Way::Rendered(Box::new(Renderer::new(options)), Sink::new(Mode::Prose), options)
+            }
+            _ => Way::Plain { sink: Sink::new(Mode::Prose), line_start: true, any: false },
+        };
+        Output {
+            way,
+            stdout,
+            out: Vec::new(),
+            dim: terminal::colors(&io::stderr()),
+            spinner: None,
+            terminal,
+        }
+    }
+
+    /// Whether a spinner may be shown while nothing has come.
+    pub fn may_spin(&self) -> bool {
+        self.terminal && !matches!(self.way, Way::Json) && io::stderr().is_terminal()
+    }
+
+    /// Shows the next frame of the spinner.
+    pub fn spin(&mut self) {
+        let frame = self.spinner.map_or(0, |n| n + 1);
+        self.spinner = Some(frame);
+        let sign = if self.dim { SPINNER[frame % SPINNER.len()] } else { "." };
+        // Only a decoration: a terminal that fails here fails at the next write too.
+        let _ = write!(io::stderr(), "\r{sign} \r");
+    }
+
+    fn unspin(&mut self) {
+        if self.spinner.take().is_some() {
+            let _ = write!(io::stderr(), "\r  \r");
+        }
+    }
+
+    /// Shows a part of the answer.
+    ///
+    /// # Errors
+    /// stdout is closed.
+    pub fn text(&mut self, text: &str) -> io::Result<()> {
+        self.unspin();
+        match &mut self.way {
+            Way::Rendered(renderer, sink, _) => {
+                let out = &mut self.out;
+                sink.push_with(text, &mut |piece| match piece {
+                    Piece::Text(t) | Piece::Mark(t) => renderer.push(t, out),
+                });
+            }
+            Way::Plain { sink, line_start, any } => {
+                let out = &mut self.out;
+                sink.push_with(text, &mut |piece| match piece {
+                    Piece::Text(t) | Piece::Mark(t) => out.extend_from_slice(t.as_bytes()),
+                });
+                if let Some(last) = self.out.last() {
+                    *line_start = *last == b'\n';
+                    *any = true;
+                }
+            }
+            Way::Json => self.json(&json!({"type": "text", "text": text})),
+        }
+        self.flush()
+    }
+
+    /// Shows an event.
+    ///
+    /// # Errors
+    /// stdout is closed.
+    pub fn event(&mut self, event: &Event) -> io::Result<()> {
+        if matches!(self.way, Way::Json) {
+            if !matches!(event, Event::NeedEnv { .. } | Event::Finish) {
+                self.json(event);
+            }
+            return self.flush();
+        }
+        match event {
+            Event::Notice { text } => {
+                self.end_block();
+                self.flush()?;
+                self.notice(text);
+            }
+            Event::Proposal { command } => {
+                self.unspin();
+                self.proposal(command);
+                self.flush()?;
+            }
+            Event::Started { .. } | Event::NeedEnv { .. } | Event::Finish => {}
+        }
+        Ok(())
+    }
+
+    /// A line in aish's own words, on stderr.
+    pub fn notice(&mut self, text: &str) {
+        self.unspin();
+        let (dim, plain) = if self.dim { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+        // There is nowhere else to say that stderr is closed.
+        let _ = writeln!(io::stderr(), "{dim}[aish] {}{plain}", one_line(text, 500));
+    }
+
+    /// Ends what the renderer has open, so that a line of our own can follow.
+    fn end_block(&mut self) {
+        match &mut self.way {
+            Way::Rendered(renderer, sink, options) => {
+                let (mut rest, out) = (String::new(), &mut self.out);
+                sink.finish(&mut rest);
+                renderer.push(&rest, out);
+                renderer.finish(out);
+                **renderer = Renderer::new(*options);
+            }
+            Way::Plain { sink, line_start, any } => {
+                let mut rest = String::new();
+                sink.finish(&mut rest);
+                self.out.extend_from_slice(rest.as_bytes());
+                if *any && !(*line_start && rest.is_empty()) {
+                    self.out.push(b'\n');
+                }
+                (*line_start, *any) = (true, false);
+            }
+            Way::Json => {}
+        }
+    }
+
+    fn proposal(&mut self, command: &str) {
+        self.end_block();
+        let color = matches!(&self.way, Way::Rendered(_, _, o) if o.color);
+        if matches!(self.way, Way::Rendered(..)) {
+            self.out.extend_from_slice(if color { b"\x1b[36m  $ \x1b[0m" } else { b"  $ " });
+        } else {
+            self.out.extend_from_slice(b"CMD: ");
+        }
+        command_bytes(command, color, &mut self.out);
+        self.out.push(b'\n');
+    }
+
+    /// The answer is complete.
+    ///
+    /// # Errors
+    /// stdout is closed.
+    pub fn answer(&mut self, answer: &Answer) -> io::Result<()> {
+        self.unspin();
+        if matches!(self.way, Way::Json) {
+            let mut line = json!(answer);
+            line["type"] = json!("answer");
+            self.json(&line);
+            return self.flush();
+        }
+        self.end_block();
+        self.flush()?;
+        match answer.finish.as_str() {
+            "length" => self.notice("the answer was cut off by the model's limit; say: llm go on"),
+            "content_filter" => self.notice("the provider has filtered the answer"),
+            _ => {}
+        }
+        if self.terminal {
+            let (dim, plain) = if self.dim { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+            let _ = writeln!(io::stderr(), "{dim}{}{plain}", footer(answer));
+        }
+        Ok(())
+    }
+
+    /// The prompt failed.
+    pub fn failed(&mut self, e: &Error) {
+        self.unspin();
+        if matches!(self.way, Way::Json) {
+            let mut line = json!(Failure::from(e));
+            line["type"] = json!("error");
+            self.json(&line);
+        } else {
+            self.end_block();
+        }
+        // The error itself is printed by whoever gets it; a closed stdout is no news then.
+        let _ = self.flush();
+    }
+
+    /// The terminal has another size now.
+    pub fn resized(&mut self) {
+        if let Way::Rendered(renderer, _, options) = &mut self.way {
+            options.width = terminal::size(&self.stdout).0;
+            renderer.resize(options.width);
+        }
+    }
+
+    fn json<T: serde::Serialize>(&mut self, line: &T) {
+        // Plain data with text keys always serialises.
+        if serde_json::to_writer(&mut self.out, line).is_ok() {
+            self.out.push(b'\n');
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        // Not through the line buffer of `Stdout`: a frame is one write.
+        let written = write_all(&self.stdout, &self.out);
+        self.out.clear();
+        written
+    }
+}
+
+fn write_all(fd: &impl std::os::fd::AsFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match nix::unistd::write(fd, bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(nix::errno::Errno::EAGAIN) => {
+                use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+                let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLOUT)];
+                let _ = poll(&mut fds, PollTimeout::NONE);
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+/// A command, exactly: what is not plain to see is marked, in reverse where there is colour.
+fn command_bytes(command: &str, color: bool, out: &mut Vec<u8>) {
+    for piece in strict_pieces(command) {
+        match piece {
+            Shown::Text(t) => styled(&t, "\x1b[1m", color, out),
+            Shown::Mark(t) => styled(&t, "\x1b[7m", color, out),
+        }
+    }
+}
+
+/// Text that was made safe, with an attribute of ours around it.
+pub fn styled(text: &str, on: &str, color: bool, out: &mut Vec<u8>) {
+    let (on, off) = if color { (on, "\x1b[0m") } else { ("", "") };
+    for part in [on, text, off] {
+        out.extend_from_slice(part.as_bytes());
+    }
+}
+
+/// `model · 12 + 345 tokens · 1.2 s · $0.0031`
+fn footer(answer: &Answer) -> String {
+    let mut parts = vec![one_line(&answer.model, 60)];
+    if let (Some(prompt), Some(completion)) = (answer.prompt_tokens, answer.completion_tokens) {
+        parts.push(format!("{prompt} + {completion} tokens"));
+    }
+    parts.push(format!("{:.1} s", answer.seconds));
+    if let Some(cost) = answer.cost {
+        parts.push(if cost < 0.01 { format!("${cost:.5}") } else { format!("${cost:.2}") });
+    }
+    if answer.finish == "interrupted" {
+        parts.push("interrupted".to_string());
+    }
+    parts.join(" · ")
+}

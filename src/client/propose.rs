@@ -1,0 +1,275 @@
+//! The question about a proposed command, asked on the person's terminal.
+//!
+//! What is shown is what runs. A command longer than the screen must be read to
+//! its end before it can be accepted, and keys typed before the question count for nothing.
+
+use std::io::{IsTerminal, Write};
+
+use super::connect;
+use super::output::styled;
+use super::terminal::{self, Tty};
+use crate::error::{Context, Error, Kind, Result};
+use crate::paths::Paths;
+use crate::protocol::{Choice, Decided, Proposal, Request};
+use crate::safety::text::{Shown, strict_pieces};
+
+/// What the zsh function is told to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Run it; `terminal`: with the terminal for itself.
+    Run {
+        /// The proposal.
+        token: String,
+        /// The command, exactly as shown.
+        command: String,
+        /// Its output is not captured.
+        terminal: bool,
+    },
+    /// Let the person edit it, then ask again.
+    Edit(String, String),
+    /// Put it in the edit buffer.
+    Insert(String, String),
+    /// It was refused; the next one may come.
+    No(String),
+    /// It and the rest were refused.
+    Quit,
+    /// Nothing waits.
+    None,
+}
+
+impl Verdict {
+    /// What goes to the zsh function: a line of words, and the command where there is one.
+    pub fn lines(&self) -> String {
+        match self {
+            Verdict::Run { token, command, terminal } => {
+                format!("run {token} {}\n{command}", if *terminal { "terminal" } else { "capture" })
+            }
+            Verdict::Edit(token, command) => format!("edit {token}\n{command}"),
+            Verdict::Insert(token, command) => format!("insert {token}\n{command}"),
+            Verdict::No(token) => format!("no {token}"),
+            Verdict::Quit => "quit".to_string(),
+            Verdict::None => "none".to_string(),
+        }
+    }
+}
+
+/// Asks about the next proposal of a shell, or about it as the person has edited it.
+///
+/// # Errors
+/// There is no terminal (exit code 4), or the daemon could not record the answer.
+pub fn propose(paths: &Paths, shell: &str, edited: Option<(String, String)>) -> Result<Verdict> {
+    let request = Request::NextProposal { shell: shell.to_string() };
+    let Some(proposal) = connect::request::<Option<Proposal>>(paths, &request)? else {
+        return Ok(Verdict::None);
+    };
+    let (command, fresh) = match edited {
+        Some((token, text)) if token == proposal.token => (text, false),
+        Some(_) => return Err(Error::runtime("this proposal is no longer waiting")),
+        None => (proposal.command.clone(), true),
+    };
+    let key = if command.trim().is_empty() {
+        Key::No
+    } else if proposal.confirm || !fresh {
+        question(&proposal, &command)?
+    } else {
+        // The person has set confirm_cmd = false; without a terminal nothing is run all the same.
+        Tty::open()?;
+        Key::Yes
+    };
+    let token = proposal.token.clone();
+    let decide = |choice| -> Result<Decided> {
+        let request = Request::Decide {
+            shell: shell.to_string(),
+            token: token.clone(),
+            choice,
+            command: command.clone(),
+        };
+        connect::request(paths, &request)
+    };
+    Ok(match key {
+        Key::Yes => {
+            let decided = decide(Choice::Run)?;
+            Verdict::Run { token, command, terminal: decided.terminal }
+        }
+        Key::Edit => Verdict::Edit(token, command),
+        Key::Insert => {
+            decide(Choice::Insert)?;
+            Verdict::Insert(token, command)
+        }
+        Key::No => {
+            decide(Choice::No)?;
+            Verdict::No(token)
+        }
+        Key::Quit => {
+            decide(Choice::Quit)?;
+            Verdict::Quit
+        }
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Yes,
+    Edit,
+    Insert,
+    No,
+    Quit,
+}
+
+/// Draws the question and waits for its answer.
+fn question(proposal: &Proposal, command: &str) -> Result<Key> {
+    let tty = Tty::open()?;
+    let color = tty.file.is_terminal() && terminal::colors(&tty.file);
+    let (width, height) = terminal::size(&tty.file);
+    let say = |text: &[u8]| (&tty.file).write_all(text).context(|| "cannot write to the terminal".into());
+    let (bold, dim, plain) = if color { ("\x1b[1m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
+
+    let mut head = format!("{dim}┌{plain} {bold}run this command?{plain}");
+    if proposal.of > 1 {
+        head.push_str(&format!("{dim}  {} of {}{plain}", proposal.number, proposal.of));
+    }
+    say(format!("{head}\n").as_bytes())?;
+
+    let lines = wrap(command, width.saturating_sub(2).max(1));
+    let page = height.saturating_sub(4).max(1);
+    let mut keys = tty.keys()?;
+    let mut shown = 0;
+    loop {
+        for line in lines.iter().skip(shown).take(page) {
+            let mut out = format!("{dim}│{plain} ").into_bytes();
+            command_line(line, color, &mut out);
+            out.push(b'\n');
+            say(&out)?;
+        }
+        shown = (shown + page).min(lines.len());
+        let left = lines.len() - shown;
+        if left == 0 {
+            break;
+        }
+        say(format!("{dim}└{plain} {left} more lines: [space] read on · [n]o · [q]uit ").as_bytes())?;
+        keys.settle()?;
+        loop {
+            match keys.read()? {
+                b' ' | b'j' | b'f' => break,
+                b'n' | b'N' | b'\n' | b'\r' => {
+                    say(b"no\n")?;
+                    return Ok(Key::No);
+                }
+                b'q' | b'Q' | 4 => {
+                    say(b"quit\n")?;
+                    return Ok(Key::Quit);
+                }
+                3 => return interrupted(&say),
+                _ => {}
+            }
+        }
+        say(b"\n")?;
+    }
+    say(format!("{dim}└{plain} [y]es run · [e]dit · [i]nsert in the prompt · [n]o · [q]uit ").as_bytes())?;
+    keys.settle()?;
+    loop {
+        let (key, word) = match keys.read()? {
+            b'y' | b'Y' => (Key::Yes, "yes"),
+            b'e' | b'E' => (Key::Edit, "edit"),
+            b'i' | b'I' => (Key::Insert, "insert"),
+            // Enter alone is no: it is the key that is pressed without reading.
+            b'n' | b'N' | b'\n' | b'\r' => (Key::No, "no"),
+            b'q' | b'Q' | 4 => (Key::Quit, "quit"),
+            3 => return interrupted(&say),
+            _ => continue,
+        };
+        say(format!("{word}\n").as_bytes())?;
+        return Ok(key);
+    }
+}
+
+fn interrupted(say: &dyn Fn(&[u8]) -> Result<()>) -> Result<Key> {
+    say(b"\n")?;
+    Err(Error::new(Kind::Interrupted, "interrupted; nothing was run"))
+}
+
+fn command_line(line: &[Shown], color: bool, out: &mut Vec<u8>) {
+    for piece in line {
+        match piece {
+            Shown::Text(t) => styled(t, "\x1b[1m", color, out),
+            Shown::Mark(t) => styled(t, "\x1b[7m", color, out),
+        }
+    }
+}
+
+/// The command in lines of `width` columns; a newline in it is marked and then also breaks the line.
+fn wrap(command: &str, width: usize) -> Vec<Vec<Shown>> {
+    use unicode_segmentation::UnicodeSegmentation;
+    use unicode_width::UnicodeWidthStr;
+    let mut lines = vec![Vec::new()];
+    let mut column = 0;
+    let mut add = |piece: Shown, columns: usize, end: bool| {
+        if column + columns > width && column > 0 {
+            lines.push(Vec::new());
+            column = 0;
+        }
+        column += columns;
+        if let Some(line) = lines.last_mut() {
+            match (line.last_mut(), piece) {
+                (Some(Shown::Text(text)), Shown::Text(more)) => text.push_str(&more),
+                (_, piece) => line.push(piece),
+            }
+        }
+        if end {
+            lines.push(Vec::new());
+            column = 0;
+        }
+    };
+    for piece in strict_pieces(command) {
+        match piece {
+            Shown::Text(text) => {
+                for cluster in text.graphemes(true) {
+                    add(Shown::Text(cluster.to_string()), cluster.width(), false);
+                }
+            }
+            Shown::Mark(mark) => {
+                let (columns, end) = (mark.width(), mark.contains("\\n"));
+                add(Shown::Mark(mark), columns, end);
+            }
+        }
+    }
+    if lines.last().is_some_and(Vec::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(lines: &[Vec<Shown>]) -> Vec<String> {
+        lines
+            .iter()
+            .map(|line| {
+                line.iter()
+                    .map(|p| match p {
+                        Shown::Text(t) | Shown::Mark(t) => t.as_str(),
+                    })
+                    .collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_byte_is_shown_and_no_line_is_too_wide() {
+        let command = "echo 日本語日本語 | tr a b\nrm\u{200b} x";
+        for width in 1..40 {
+            let lines = text(&wrap(command, width));
+            assert_eq!(lines.concat(), crate::safety::text::strict(command), "width {width}");
+        }
+        assert_eq!(text(&wrap("echo 日本語", 8)), ["echo 日", "本語"]);
+        assert_eq!(text(&wrap("a\nb", 80)), ["a‹\\n›", "b"]);
+    }
+
+    #[test]
+    fn a_verdict_carries_the_command_untouched() {
+        let verdict = Verdict::Run { token: "t".into(), command: "echo  'a\nb'".into(), terminal: false };
+        assert_eq!(verdict.lines(), "run t capture\necho  'a\nb'");
+    }
+}

@@ -1,0 +1,124 @@
+//! The terminal: its size, its modes, single keys.
+
+use std::fs::{File, OpenOptions};
+use std::io::{IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::termios::{FlushArg, LocalFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr};
+
+use crate::error::{Context, Error, Kind, Result};
+
+/// Keys are not taken before the question has stood so long: whoever types on did not mean it.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// Columns and rows; 80 × 24 where the terminal does not say.
+pub fn size(fd: &impl AsFd) -> (usize, usize) {
+    match terminal_size::terminal_size_of(fd) {
+        Some((w, h)) if w.0 > 0 && h.0 > 0 => (usize::from(w.0), usize::from(h.0)),
+        Some((w, _)) if w.0 > 0 => (usize::from(w.0), 24),
+        _ => (80, 24),
+    }
+}
+
+/// Whether colours are wanted on this terminal.
+pub fn colors(fd: &impl IsTerminal) -> bool {
+    fd.is_terminal() && crate::config::source::wants_colors()
+}
+
+/// The terminal of the person, whatever stdin and stdout are.
+#[derive(Debug)]
+pub struct Tty {
+    /// `/dev/tty`.
+    pub file: File,
+}
+
+impl Tty {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// There is none (exit code 4): nothing can be asked.
+    pub fn open() -> Result<Tty> {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/tty")
+            .map(|file| Tty { file })
+            .map_err(|_| {
+                Error::new(Kind::Approval, "there is no terminal to ask on, so nothing was run")
+                    .hint("run llm in a terminal to decide on proposed commands")
+            })
+    }
+
+    /// Single keys without echo until the guard is dropped; Ctrl-C is a key then.
+    ///
+    /// # Errors
+    /// It is no terminal, or it has gone.
+    pub fn keys(&self) -> Result<Keys<'_>> {
+        let before = tcgetattr(&self.file).context(|| "cannot set up the terminal".into())?;
+        let mut raw = before.clone();
+        raw.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG);
+        tcsetattr(&self.file, SetArg::TCSADRAIN, &raw).context(|| "cannot set up the terminal".into())?;
+        Ok(Keys { tty: self, before })
+    }
+}
+
+/// The terminal in single-key mode.
+#[derive(Debug)]
+pub struct Keys<'a> {
+    tty: &'a Tty,
+    before: Termios,
+}
+
+impl Keys<'_> {
+    /// Throws away what was typed before the question could be read.
+    ///
+    /// # Errors
+    /// The terminal has gone.
+    pub fn settle(&self) -> Result<()> {
+        let end = Instant::now() + SETTLE;
+        loop {
+            tcflush(&self.tty.file, FlushArg::TCIFLUSH).context(|| "cannot read the terminal".into())?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.wait(left)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for input; `false` when there was none in time.
+    fn wait(&self, patience: Duration) -> Result<bool> {
+        let mut fds = [PollFd::new(self.tty.file.as_fd(), PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+        match poll(&mut fds, timeout) {
+            Ok(n) => Ok(n > 0),
+            Err(nix::errno::Errno::EINTR) => Ok(false),
+            Err(e) => Err(Error::runtime(format!("cannot read the terminal: {e}"))),
+        }
+    }
+
+    /// The next key. The rest of an escape sequence (an arrow key) is passed over.
+    ///
+    /// # Errors
+    /// The terminal has gone.
+    pub fn read(&mut self) -> Result<u8> {
+        let mut buffer = [0; 64];
+        loop {
+            let length = (&self.tty.file).read(&mut buffer).context(|| "cannot read the terminal".into())?;
+            match buffer[..length] {
+                [] => return Err(Error::runtime("the terminal has gone")),
+                [key] => return Ok(key),
+                // Several bytes at once are an escape sequence, a pasted text or no ASCII: no answer.
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Drop for Keys<'_> {
+    fn drop(&mut self) {
+        // A terminal that has gone needs no restoring.
+        let _ = tcsetattr(&self.tty.file, SetArg::TCSADRAIN, &self.before);
+    }
+}
