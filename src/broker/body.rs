@@ -46,7 +46,7 @@ pub fn silent(endpoint: &Endpoint, url: &Url) -> Error {
         authority(url),
         retry::spoken(endpoint.idle_timeout)
     ))
-    .hint("the server may be overloaded or loading the model; idle_timeout sets how long to wait")
+    .hint("the server may be overloaded or loading the model; `timeout` of the model sets how long to wait")
 }
 
 /// Whether the body is an event stream or one piece of something else.

@@ -1,5 +1,6 @@
 //! Where a model is asked, and how that place is named in a message.
 
+use std::fmt;
 use std::time::Duration;
 
 use reqwest::Url;
@@ -15,7 +16,7 @@ use crate::secret::{REDACTED, Secret};
 const QUOTE: usize = 300;
 
 /// One model at one server, with what a request to it needs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Endpoint {
     /// The begin of every URL, usually ending in `/v1`.
     pub base_url: String,
@@ -33,6 +34,17 @@ pub struct Endpoint {
     pub idle_timeout: Duration,
     /// How the user knows the key (`OPENAI_API_KEY`, `key_cmd of model fast`), for hints.
     pub key_name: Option<String>,
+}
+
+impl fmt::Debug for Endpoint {
+    /// Without the headers, whose values may be secrets; a URL may hold one as well.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("model", &self.model)
+            .field("key", &self.key)
+            .field("key_name", &self.key_name)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Endpoint {
@@ -208,6 +220,15 @@ mod tests {
         assert_eq!(
             endpoint("http://h").scrub("a\r\n\x1b[31m  team-secret\u{85}b"),
             "a [31m [REDACTED] b"
+        );
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let shown = format!("{:?}", endpoint("http://u:pass@h"));
+        assert!(
+            !shown.contains("secret") && !shown.contains("pass"),
+            "{shown}"
         );
     }
 

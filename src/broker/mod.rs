@@ -6,6 +6,7 @@
 //! closes the upstream connection.
 
 mod body;
+pub mod detect;
 pub mod endpoint;
 mod http;
 pub mod openai;

@@ -31,6 +31,15 @@ impl Broker {
     /// # Errors
     /// The server is not reached, refuses, or answers with something else than a list of models.
     pub async fn probe(&self, endpoint: &Endpoint) -> Result<ProbeReport> {
+        self.probe_within(endpoint, PATIENCE).await
+    }
+
+    /// The same, within `patience` from the connection to the last byte.
+    pub(super) async fn probe_within(
+        &self,
+        endpoint: &Endpoint,
+        patience: Duration,
+    ) -> Result<ProbeReport> {
         let url = endpoint.url(&["models"])?;
         let headers = endpoint.header_map()?;
         let client = self.clients.get(&url)?;
@@ -38,14 +47,14 @@ impl Broker {
         let request = client
             .get(url.clone())
             .headers(headers)
-            .timeout(PATIENCE)
+            .timeout(patience)
             .send();
         let mut response = request.await.map_err(|e| http::failure(&url, &e))?;
         if !response.status().is_success() {
             let (refusal, _) = refused(endpoint, &url, response).await;
             return Err(refusal.error(None));
         }
-        let body = http::read_some(&mut response, MAX_LIST, PATIENCE).await;
+        let body = http::read_some(&mut response, MAX_LIST, patience).await;
         let Some(models) = model_ids(&body) else {
             let text = String::from_utf8_lossy(&body);
             return Err(Error::runtime(format!(
@@ -64,18 +73,22 @@ impl Broker {
     }
 }
 
-/// The ids in `{"data": [{"id": "…"}, …]}`, or `None` if that is not what it is. Pure.
+/// The ids in `{"data": [{"id": "…"}, …]}` or, as one provider has it, in the bare list;
+/// `None` if the body is something else. Pure.
 pub fn model_ids(body: &[u8]) -> Option<Vec<String>> {
     #[derive(Deserialize)]
-    struct List {
-        data: Vec<Model>,
+    #[serde(untagged)]
+    enum List {
+        Wrapped { data: Vec<Model> },
+        Bare(Vec<Model>),
     }
     #[derive(Deserialize)]
     struct Model {
         id: String,
     }
     let list: List = serde_json::from_slice(body).ok()?;
-    Some(list.data.into_iter().map(|m| m.id).collect())
+    let (List::Wrapped { data } | List::Bare(data)) = list;
+    Some(data.into_iter().map(|m| m.id).collect())
 }
 
 /// Whether a model can be talked to, going by its name: servers list embedders and the like as well.
@@ -110,12 +123,16 @@ mod tests {
             ids(r#"{"object":"list","data":[{"id":"a","object":"model"},{"id":"b"}]}"#),
             Some(vec!["a".to_owned(), "b".to_owned()])
         );
+        assert_eq!(
+            ids(r#"[{"id":"a","type":"chat"}]"#),
+            Some(vec!["a".to_owned()])
+        );
         assert_eq!(ids(r#"{"data":[]}"#), Some(vec![]));
         for other in [
             "",
             "<html>",
-            "[]",
             "{}",
+            "[1]",
             r#"{"data":{}}"#,
             r#"{"data":["a"]}"#,
             r#"{"data":[{"name":"a"}]}"#,
