@@ -1,0 +1,245 @@
+//! Where a model is asked, and how that place is named in a message.
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    USER_AGENT,
+};
+
+use crate::error::{Error, Result};
+use crate::secret::{REDACTED, Secret};
+
+/// The most that is quoted of a text that a server sent, in characters.
+const QUOTE: usize = 300;
+
+/// One model at one server, with what a request to it needs.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// The begin of every URL, usually ending in `/v1`.
+    pub base_url: String,
+    /// The model's name as the server knows it.
+    pub model: String,
+    /// Sent as a bearer token.
+    pub key: Option<Secret>,
+    /// More headers, which replace ours. Their values may be secrets too.
+    pub headers: Vec<(String, String)>,
+    /// Left to the server when `None`.
+    pub temperature: Option<f64>,
+    /// Left to the server when `None`.
+    pub max_tokens: Option<u32>,
+    /// How long the server may be silent.
+    pub idle_timeout: Duration,
+    /// How the user knows the key (`OPENAI_API_KEY`, `key_cmd of model fast`), for hints.
+    pub key_name: Option<String>,
+}
+
+impl fmt::Debug for Endpoint {
+    /// Without the headers, whose values may be secrets; a URL may hold one as well.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("model", &self.model)
+            .field("key", &self.key)
+            .field("key_name", &self.key_name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// The URL of `path` under `base_url`; a query (Azure has one) stays at the end.
+    ///
+    /// # Errors
+    /// `base_url` is no http or https URL.
+    pub fn url(&self, path: &[&str]) -> Result<Url> {
+        let wrong = |why: &str| {
+            Error::config(format!(
+                "base_url {:?} of model {}: {why}",
+                self.scrub(&self.base_url),
+                self.model
+            ))
+            .hint("it looks like https://api.example.com/v1 or http://127.0.0.1:8080/v1")
+        };
+        let mut url = Url::parse(self.base_url.trim()).map_err(|e| wrong(&e.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("neither http nor https"));
+        }
+        url.path_segments_mut()
+            .map_err(|()| wrong("not a URL with a path"))?
+            .pop_if_empty()
+            .extend(path);
+        Ok(url)
+    }
+
+    /// The headers of every request, the key among them.
+    ///
+    /// # Errors
+    /// A name or a value that no header can have; the value is not shown.
+    pub fn header_map(&self) -> Result<HeaderMap> {
+        let mut map = HeaderMap::with_capacity(6 + self.headers.len());
+        map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        map.insert(
+            ACCEPT,
+            HeaderValue::from_static("text/event-stream, application/json"),
+        );
+        // Saying nothing would allow any encoding.
+        map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        map.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("aish/", env!("CARGO_PKG_VERSION"))),
+        );
+        if let Some(key) = &self.key {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose().trim()))
+                .map_err(|_| {
+                    let name = self.key_name.as_deref().unwrap_or("the key");
+                    Error::config(format!("{name} holds a character that no key has"))
+                        .hint("look for a line break or a quote in it")
+                })?;
+            value.set_sensitive(true);
+            map.insert(AUTHORIZATION, value);
+        }
+        for (name, value) in &self.headers {
+            let wrong =
+                |what| Error::config(format!("header {name:?} of model {}: {what}", self.model));
+            let key = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| wrong("no header can have this name"))?;
+            let mut value =
+                HeaderValue::from_str(value).map_err(|_| wrong("no header can have this value"))?;
+            value.set_sensitive(true);
+            map.insert(key, value);
+        }
+        Ok(map)
+    }
+
+    /// A server's words as one short line without secrets: the key and the values of the
+    /// configured headers are masked before anything is cut, so that no part of them is left.
+    pub fn scrub(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        if let Some(key) = &self.key {
+            text = Secret::new(key.expose().trim()).mask(&text);
+        }
+        for (_, value) in self.headers.iter().filter(|(_, v)| v.len() >= 8) {
+            text = text.replace(value.as_str(), REDACTED);
+        }
+        one_line(&text)
+    }
+}
+
+/// The first [`QUOTE`] characters with every run of white space and controls as one space.
+fn one_line(text: &str) -> String {
+    let words = text
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|w| !w.is_empty());
+    let mut line = String::new();
+    let mut left = QUOTE;
+    for word in words {
+        let space = usize::from(!line.is_empty());
+        let length = word.chars().count();
+        if space + length > left {
+            line.extend(" ".repeat(space).chars().chain(word.chars()).take(left));
+            line.push('…');
+            return line;
+        }
+        if space > 0 {
+            line.push(' ');
+        }
+        line.push_str(word);
+        left -= space + length;
+    }
+    line
+}
+
+/// `host:port`, which is where a connection fails.
+pub fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or("?");
+    match url.port_or_known_default() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// The URL without user, password and query, any of which may be secret.
+pub fn place(url: &Url) -> String {
+    let port = url.port().map(|p| format!(":{p}")).unwrap_or_default();
+    let host = url.host_str().unwrap_or("?");
+    format!("{}://{host}{port}{}", url.scheme(), url.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(base_url: &str) -> Endpoint {
+        Endpoint {
+            base_url: base_url.to_owned(),
+            model: "m".to_owned(),
+            key: Some(Secret::new("sk-secret\n")),
+            headers: vec![("x-team".to_owned(), "team-secret".to_owned())],
+            temperature: None,
+            max_tokens: None,
+            idle_timeout: Duration::from_secs(1),
+            key_name: Some("SOME_KEY".to_owned()),
+        }
+    }
+
+    #[test]
+    fn paths_join_with_and_without_a_final_slash_and_before_a_query() {
+        for (base, expected) in [
+            ("http://h:1/v1", "http://h:1/v1/chat/completions"),
+            ("http://h:1/v1/", "http://h:1/v1/chat/completions"),
+            ("https://h", "https://h/chat/completions"),
+            (" https://h/a?b=c ", "https://h/a/chat/completions?b=c"),
+        ] {
+            let url = endpoint(base).url(&["chat", "completions"]).unwrap();
+            assert_eq!(url.as_str(), expected);
+        }
+    }
+
+    #[test]
+    fn a_base_url_that_is_none_is_a_configuration_error() {
+        for base in ["", "localhost:8080/v1", "ftp://h/v1", "data:x", "http://"] {
+            let error = endpoint(base).url(&["models"]).unwrap_err();
+            assert_eq!(error.kind, crate::error::Kind::Config, "{base}");
+        }
+    }
+
+    #[test]
+    fn places_hold_no_secrets() {
+        let url = Url::parse("https://user:pass@h/v1?key=sk-1").unwrap();
+        assert_eq!(place(&url), "https://h/v1");
+        assert_eq!(authority(&url), "h:443");
+    }
+
+    #[test]
+    fn words_are_masked_before_they_are_cut() {
+        let text = format!("{} sk-secret", "x".repeat(QUOTE - 4));
+        let line = endpoint("http://h").scrub(&text);
+        assert!(!line.contains("sk-"), "{line}");
+        assert_eq!(line.chars().count(), QUOTE + 1);
+        assert_eq!(
+            endpoint("http://h").scrub("a\r\n\x1b[31m  team-secret\u{85}b"),
+            "a [31m [REDACTED] b"
+        );
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let shown = format!("{:?}", endpoint("http://u:pass@h"));
+        assert!(
+            !shown.contains("secret") && !shown.contains("pass"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_broken_key_is_named_and_not_shown() {
+        let mut e = endpoint("http://h");
+        e.key = Some(Secret::new("sk\n-secret"));
+        let error = e.header_map().unwrap_err().to_string();
+        assert!(
+            error.contains("SOME_KEY") && !error.contains("secret"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! Asks a model and streams its answer.
+//!
+//! [`Broker::stream`] is one request: it repeats what is worth repeating, as long
+//! as nothing of an answer has been seen, and turns every failure into one line
+//! that says what, where and what next. Dropping the future, or cancelling it,
+//! closes the upstream connection.
+
+mod body;
+pub mod detect;
+pub mod endpoint;
+mod http;
+pub mod openai;
+pub mod probe;
+mod refusal;
+pub mod retry;
+pub mod sse;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::{Client, Response, Url};
+use tokio::sync::mpsc::Sender;
+use tokio_util::sync::CancellationToken;
+
+pub use self::endpoint::Endpoint;
+use self::openai::Quirks;
+use self::refusal::Refusal;
+use self::retry::Plan;
+use crate::chat::{Finish, Message, Usage};
+use crate::error::{Error, Result};
+
+/// The most that is read of the body of a refusal.
+const MAX_REFUSAL: usize = 64 * 1024;
+
+/// How long the body of a refusal may take.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A part of an answer, in the order of its arrival.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chunk {
+    /// Text of the answer.
+    Text(String),
+    /// What the model thinks before it answers; not part of the answer.
+    Reasoning(String),
+    /// What the server says the model is. At most once.
+    Model(String),
+    /// The tokens that the request took. At most once, at the end.
+    Usage(Usage),
+    /// Something to tell the user while it lasts: a wait before another try.
+    Notice(String),
+    /// The answer is complete; nothing follows.
+    Done(Finish),
+}
+
+/// Asks models. One for the whole process, so that connections stay warm.
+#[derive(Debug)]
+pub struct Broker {
+    clients: http::Clients,
+    /// What servers turned out not to understand, by base URL and model.
+    quirks: Mutex<HashMap<(String, String), Quirks>>,
+    /// The first pause before another try.
+    pause: Duration,
+}
+
+impl Default for Broker {
+    fn default() -> Self {
+        Broker::new()
+    }
+}
+
+impl Broker {
+    /// A broker that has built nothing yet.
+    pub fn new() -> Self {
+        Broker::with_pause(Duration::from_millis(500))
+    }
+
+    /// A broker whose first pause before another try is `pause`; it doubles each time.
+    pub fn with_pause(pause: Duration) -> Self {
+        Broker {
+            clients: http::Clients::default(),
+            quirks: Mutex::default(),
+            pause,
+        }
+    }
+
+    /// Sends `messages` to the model at `endpoint` and its answer to `out`.
+    ///
+    /// When `cancel` is cancelled, or `out` has no receiver any more, the request is dropped and the
+    /// result is [`Finish::Interrupted`], without a [`Chunk::Done`]. After an error, what has been
+    /// sent to `out` is what has arrived.
+    ///
+    /// # Errors
+    /// One line that says what failed, where, and what to do next.
+    pub async fn stream(
+        &self,
+        endpoint: &Endpoint,
+        messages: &[Message],
+        cancel: &CancellationToken,
+        out: &Sender<Chunk>,
+    ) -> Result<Finish> {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Ok(Finish::Interrupted),
+            () = out.closed() => Ok(Finish::Interrupted),
+            result = self.ask(endpoint, messages, out) => result,
+        }
+    }
+
+    async fn ask(
+        &self,
+        endpoint: &Endpoint,
+        messages: &[Message],
+        out: &Sender<Chunk>,
+    ) -> Result<Finish> {
+        let url = endpoint.url(&["chat", "completions"])?;
+        let headers = endpoint.header_map()?;
+        let client = self.clients.get(&url)?;
+        let mut quirks = self.known_quirks(endpoint);
+        let mut done = 0;
+        loop {
+            let body = openai::request_body(endpoint, messages, quirks)?;
+            let response = post(&client, endpoint, &url, &headers, body).await?;
+            if response.status().is_success() {
+                return body::Reader::new(endpoint, &url, response)?.run(out).await;
+            }
+            let (refusal, after) = refused(endpoint, &url, response).await;
+            if matches!(refusal.status, 400 | 422)
+                && let Some(learnt) = quirks.learn(endpoint, &refusal.body)
+            {
+                quirks = learnt;
+                self.remember(endpoint, learnt);
+                continue;
+            }
+            if refusal.out_of_credit() {
+                return Err(refusal.error(None));
+            }
+            match retry::plan(refusal.status, &after, done, self.pause, jitter()) {
+                Plan::GiveUp(waiting) => return Err(refusal.error(waiting.as_deref())),
+                Plan::Wait(wait) => {
+                    done += 1;
+                    let notice = format!(
+                        "{}; trying again in {} ({done} of {})",
+                        refusal.short(),
+                        retry::spoken(wait),
+                        retry::RETRIES
+                    );
+                    send(out, Chunk::Notice(notice)).await;
+                    tokio::time::sleep(wait).await;
+                }
+            }
+        }
+    }
+
+    fn known_quirks(&self, endpoint: &Endpoint) -> Quirks {
+        let key = (endpoint.base_url.clone(), endpoint.model.clone());
+        let known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&key).copied().unwrap_or_default()
+    }
+
+    fn remember(&self, endpoint: &Endpoint, quirks: Quirks) {
+        let key = (endpoint.base_url.clone(), endpoint.model.clone());
+        let mut known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(key, quirks);
+    }
+}
+
+/// Sends the request, once more if the pooled connection turned out to be closed.
+async fn post(
+    client: &Client,
+    endpoint: &Endpoint,
+    url: &Url,
+    headers: &HeaderMap,
+    body: Vec<u8>,
+) -> Result<Response> {
+    // Cheap to clone, unlike the vector.
+    let request = client
+        .post(url.clone())
+        .headers(headers.clone())
+        .body(body)
+        .build()
+        .map_err(|e| http::failure(url, &e))?;
+    let again = request.try_clone();
+    let send = async {
+        match client.execute(request).await {
+            Err(e) if http::closed_while_idle(&e) => match again {
+                Some(again) => client.execute(again).await,
+                None => Err(e),
+            },
+            result => result,
+        }
+    };
+    match tokio::time::timeout(endpoint.idle_timeout, send).await {
+        Ok(result) => result.map_err(|e| http::failure(url, &e)),
+        Err(_) => Err(body::silent(endpoint, url)),
+    }
+}
+
+/// Reads what a refusal says.
+async fn refused<'a>(
+    endpoint: &'a Endpoint,
+    url: &'a Url,
+    mut response: Response,
+) -> (Refusal<'a>, retry::RetryAfter) {
+    let header = |name| {
+        let value = response.headers().get(name)?;
+        Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    let after = retry::retry_after(header(RETRY_AFTER).as_deref(), SystemTime::now());
+    let location = header(LOCATION);
+    let status = response.status().as_u16();
+    let body = http::read_some(&mut response, MAX_REFUSAL, REFUSAL_PATIENCE).await;
+    let refusal = Refusal {
+        endpoint,
+        url,
+        status,
+        location,
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
+    (refusal, after)
+}
+
+/// Sends a chunk. A receiver that is gone is noticed by [`Broker::stream`].
+async fn send(out: &Sender<Chunk>, chunk: Chunk) {
+    let _ = out.send(chunk).await;
+}
+
+/// A number from 0 to 1 that differs from call to call, which is all that is asked of it.
+fn jitter() -> f64 {
+    let bits = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or(0);
+    f64::from(bits) / f64::from(u32::MAX)
+}
+
+/// The kind of error that ends an answer for which the server is to blame.
+fn server_error(message: String) -> Error {
+    Error::runtime(message).hint("try again; if it stays so, the server's log says more")
+}

@@ -1,0 +1,429 @@
+//! `/v1/chat/completions` as bytes: the request body, and what the events of the
+//! answer mean. Pure. Servers disagree on many details; what is tolerated here
+//! is what llama.cpp, Ollama, LM Studio, vLLM, OpenRouter, OpenAI, Mistral and
+//! Groq are known to send.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use super::sse::{Event, TooLong};
+use super::{Chunk, Endpoint};
+use crate::chat::{Finish, Message, Usage};
+use crate::error::{Context, Result};
+
+/// What a server turned out not to understand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quirks {
+    /// It rejects `stream_options`.
+    pub no_stream_options: bool,
+    /// It wants `max_completion_tokens` where others want `max_tokens`.
+    pub max_completion_tokens: bool,
+}
+
+impl Quirks {
+    /// What a refusal (status 400 or 422) teaches about the server, if that is a reason to ask again.
+    pub fn learn(self, endpoint: &Endpoint, refusal: &str) -> Option<Quirks> {
+        let mut learnt = self;
+        if refusal.contains("max_completion_tokens") && endpoint.max_tokens.is_some() {
+            learnt.max_completion_tokens = true;
+        }
+        if refusal.contains("stream_options") || refusal.contains("include_usage") {
+            learnt.no_stream_options = true;
+        }
+        (learnt != self).then_some(learnt)
+    }
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    model: &'a str,
+    messages: Vec<RequestMessage<'a>>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct RequestMessage<'a> {
+    role: &'static str,
+    content: &'a str,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+/// The body of a request for a streamed answer.
+///
+/// # Errors
+/// None that is known: every part is a string or a number.
+pub fn request_body(endpoint: &Endpoint, messages: &[Message], quirks: Quirks) -> Result<Vec<u8>> {
+    let new_name = quirks.max_completion_tokens;
+    let request = Request {
+        model: &endpoint.model,
+        messages: messages
+            .iter()
+            .map(|m| RequestMessage {
+                role: match m {
+                    Message::System(_) => "system",
+                    Message::User(_) => "user",
+                    Message::Assistant(_) => "assistant",
+                },
+                content: m.text(),
+            })
+            .collect(),
+        stream: true,
+        stream_options: (!quirks.no_stream_options).then_some(StreamOptions {
+            include_usage: true,
+        }),
+        temperature: endpoint.temperature,
+        max_tokens: endpoint.max_tokens.filter(|_| !new_name),
+        max_completion_tokens: endpoint.max_tokens.filter(|_| new_name),
+    };
+    serde_json::to_vec(&request).context(|| "cannot write the request as JSON".to_owned())
+}
+
+/// Why the events of an answer cannot be followed further.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A line longer than the decoder takes.
+    TooLong,
+    /// An event that is not the JSON it should be; holds its begin.
+    BadJson(String),
+    /// The server reports an error; holds its words.
+    Server(String),
+}
+
+impl From<TooLong> for Fault {
+    fn from(_: TooLong) -> Self {
+        Fault::TooLong
+    }
+}
+
+/// What is known of an answer while its events come in.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// Why the model stopped, once it has said so.
+    pub finish: Option<Finish>,
+    /// `[DONE]` was seen.
+    pub done: bool,
+    /// Some text was there, so the answer is not empty.
+    pub text: bool,
+    /// Some reasoning was there.
+    pub reasoning: bool,
+    /// The last count; some providers send one with every event, counting up.
+    pub usage: Option<Usage>,
+    model: bool,
+}
+
+impl Answer {
+    /// Takes one event and adds what it means to `out`; text joins the text before it.
+    ///
+    /// # Errors
+    /// A [`Fault`]; what was added to `out` before it stays valid.
+    pub fn event(
+        &mut self,
+        event: &Event<'_>,
+        out: &mut Vec<Chunk>,
+    ) -> std::result::Result<(), Fault> {
+        let text = String::from_utf8_lossy(event.data);
+        let data = text.trim();
+        if data == "[DONE]" {
+            self.done = true;
+            return Ok(());
+        }
+        if event.name == b"error" {
+            let words = error_words(data).unwrap_or_else(|| data.to_owned());
+            return Err(Fault::Server(words));
+        }
+        if data.is_empty() || self.done {
+            return Ok(());
+        }
+        let body: Body<'_> = serde_json::from_str(data).map_err(|_| bad_json(data))?;
+        self.take(body, data, out)
+    }
+
+    /// Takes a whole `chat.completion` object, from a server that does not stream.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    pub fn whole(&mut self, body: &[u8], out: &mut Vec<Chunk>) -> std::result::Result<(), Fault> {
+        let text = String::from_utf8_lossy(body);
+        let data = text.trim();
+        let parsed: Body<'_> = serde_json::from_str(data).map_err(|_| bad_json(data))?;
+        if parsed.choices.is_none() {
+            let words = error_words(data).unwrap_or_else(|| start_of(data));
+            return Err(Fault::Server(words));
+        }
+        self.take(parsed, data, out)?;
+        self.finish.get_or_insert(Finish::Stop);
+        self.done = true;
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        body: Body<'_>,
+        data: &str,
+        out: &mut Vec<Chunk>,
+    ) -> std::result::Result<(), Fault> {
+        if let Some(usage) = body.usage {
+            self.usage = Some(Usage {
+                prompt_tokens: usage.prompt_tokens.unwrap_or(0),
+                completion_tokens: usage.completion_tokens.unwrap_or(0),
+            });
+        }
+        let choices = match body.choices {
+            Some(choices) => choices,
+            None if body.usage.is_some() => Vec::new(),
+            // Neither choices nor usage: a keep-alive of some kind, or an error in other words.
+            None => match error_words(data) {
+                Some(words) => return Err(Fault::Server(words)),
+                None => Vec::new(),
+            },
+        };
+        if let Some(error) = body.error {
+            let words = error_words(error.get()).unwrap_or_else(|| start_of(error.get()));
+            return Err(Fault::Server(words));
+        }
+        if let Some(choice) = choices.into_iter().find(|c| c.index.unwrap_or(0) == 0) {
+            let finish = choice.finish_reason;
+            if let Some(delta) = choice.delta.or(choice.message) {
+                // A server that sends both names sends the same words under both.
+                let thought = if delta.reasoning_content.text.is_empty() {
+                    delta.reasoning.text
+                } else {
+                    delta.reasoning_content.text
+                };
+                self.reasoning |= push_reasoning(out, thought);
+                self.reasoning |= push_reasoning(out, Cow::Owned(delta.content.thinking));
+                self.text |= push_text(out, delta.content.text);
+                self.text |= push_text(out, delta.refusal.text);
+            }
+            match finish.as_ref().map(|f| f.text.as_ref()) {
+                None | Some("") => {}
+                Some("error") => {
+                    return Err(Fault::Server("the provider gave up".to_owned()));
+                }
+                Some("length" | "max_tokens") => self.finish = Some(Finish::Length),
+                Some("content_filter") => self.finish = Some(Finish::ContentFilter),
+                Some(_) => self.finish = Some(Finish::Stop),
+            }
+        }
+        if !self.model
+            && let Some(model) = body.model
+            && !model.text.is_empty()
+        {
+            self.model = true;
+            out.push(Chunk::Model(model.text.into_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Adds text to the text before it, or as a new chunk; says whether there was any.
+fn push_text(out: &mut Vec<Chunk>, text: Cow<'_, str>) -> bool {
+    if text.is_empty() {
+        return false;
+    }
+    match out.last_mut() {
+        Some(Chunk::Text(last)) => last.push_str(&text),
+        _ => out.push(Chunk::Text(text.into_owned())),
+    }
+    true
+}
+
+/// The same for reasoning.
+fn push_reasoning(out: &mut Vec<Chunk>, text: Cow<'_, str>) -> bool {
+    if text.is_empty() {
+        return false;
+    }
+    match out.last_mut() {
+        Some(Chunk::Reasoning(last)) => last.push_str(&text),
+        _ => out.push(Chunk::Reasoning(text.into_owned())),
+    }
+    true
+}
+
+fn bad_json(data: &str) -> Fault {
+    Fault::BadJson(start_of(data))
+}
+
+/// Enough of a text to recognise it by.
+fn start_of(data: &str) -> String {
+    data.chars().take(500).collect()
+}
+
+/// The words of an error, wherever a provider puts them:
+/// `{"error": {"message"}}`, `{"error": "…"}`, `{"message"}`, `{"detail"}`, `{"detail": [{"msg"}]}`.
+pub fn error_words(json: &str) -> Option<String> {
+    fn words(value: &serde_json::Value, depth: usize) -> Option<String> {
+        match value {
+            serde_json::Value::String(s) if !s.is_empty() => Some(s.clone()),
+            serde_json::Value::Array(list) if depth > 0 => words(list.first()?, depth - 1),
+            serde_json::Value::Object(map) if depth > 0 => ["error", "message", "detail", "msg"]
+                .iter()
+                .find_map(|key| words(map.get(*key)?, depth - 1)),
+            _ => None,
+        }
+    }
+    let value: serde_json::Value = serde_json::from_str(json).ok()?;
+    // A bare string or list is no error that a provider would send.
+    if !value.is_object() {
+        return None;
+    }
+    words(&value, 4)
+}
+
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(borrow, default)]
+    model: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    choices: Option<Vec<Choice<'a>>>,
+    #[serde(default)]
+    usage: Option<Counts>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+struct Counts {
+    #[serde(default)]
+    prompt_tokens: Option<u64>,
+    #[serde(default)]
+    completion_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(default)]
+    index: Option<u64>,
+    #[serde(borrow, default)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    message: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    finish_reason: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, default)]
+    content: Text<'a>,
+    #[serde(borrow, default)]
+    reasoning_content: Text<'a>,
+    #[serde(borrow, default)]
+    reasoning: Text<'a>,
+    #[serde(borrow, default)]
+    refusal: Text<'a>,
+}
+
+/// Text as it is found: a string, `null`, or a list of parts. Borrowed unless the JSON escapes something.
+#[derive(Default)]
+struct Text<'a> {
+    text: Cow<'a, str>,
+    /// What the parts of a list hold that are reasoning.
+    thinking: String,
+}
+
+impl<'a> From<Cow<'a, str>> for Text<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        Text {
+            text,
+            thinking: String::new(),
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+
+            fn visit_borrowed_str<E>(self, v: &'de str) -> std::result::Result<Text<'de>, E> {
+                Ok(Text::from(Cow::Borrowed(v)))
+            }
+
+            fn visit_str<E>(self, v: &str) -> std::result::Result<Text<'de>, E> {
+                Ok(Text::from(Cow::Owned(v.to_owned())))
+            }
+
+            fn visit_string<E>(self, v: String) -> std::result::Result<Text<'de>, E> {
+                Ok(Text::from(Cow::Owned(v)))
+            }
+
+            fn visit_unit<E>(self) -> std::result::Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+
+            fn visit_bool<E>(self, _: bool) -> std::result::Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+
+            fn visit_i64<E>(self, _: i64) -> std::result::Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+
+            fn visit_u64<E>(self, _: u64) -> std::result::Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+
+            fn visit_f64<E>(self, _: f64) -> std::result::Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut list: A,
+            ) -> std::result::Result<Text<'de>, A::Error> {
+                let (mut text, mut thinking) = (String::new(), String::new());
+                while let Some(part) = list.next_element::<Part<'de>>()? {
+                    text.push_str(&part.text.text);
+                    thinking.push_str(&part.thinking.text);
+                }
+                Ok(Text {
+                    text: Cow::Owned(text),
+                    thinking,
+                })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<Text<'de>, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Text::default())
+            }
+        }
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+/// One part of a `content` list: `{"text": "…"}` or `{"thinking": [{"text": "…"}]}`.
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, default)]
+    text: Text<'a>,
+    #[serde(borrow, default)]
+    thinking: Text<'a>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,3 @@
+//! Servers that behave as they are told.
+
+pub mod provider;

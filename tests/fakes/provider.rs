@@ -1,0 +1,580 @@
+//! A model provider that follows a script: a real HTTP/1.1 server on loopback, in
+//! threads, without a framework.
+//!
+//! It checks every request against what a strict provider would accept, and what
+//! it finds wrong fails the test when the provider is dropped. Nothing here
+//! sleeps: a script waits at a named gate until the test opens it, and a test
+//! waits for what the server has seen.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// How long anything is waited for before a test fails.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A piece of a scripted body.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// These bytes, in one write.
+    Bytes(Vec<u8>),
+    /// These bytes many times over.
+    Repeat(Vec<u8>, usize),
+    /// Nothing until the test opens the gate of this name, or the client leaves.
+    Gate(&'static str),
+    /// The connection is closed here, in the middle of it all.
+    Cut,
+}
+
+impl From<&str> for Part {
+    fn from(text: &str) -> Self {
+        Part::Bytes(text.as_bytes().to_vec())
+    }
+}
+
+/// What one request is answered with.
+#[derive(Debug, Clone)]
+pub enum Script {
+    /// A whole answer, one event and one HTTP chunk per token, sent as fast as the socket takes it.
+    Tokens(Vec<String>),
+    /// Status 200 with this content type; one HTTP chunk per part.
+    Body(&'static str, Vec<Part>),
+    /// A status with headers and a body of known length.
+    Status(u16, Vec<(&'static str, String)>, Vec<u8>),
+    /// Bytes as they are, from the status line on; the connection is closed after them.
+    Raw(Vec<Part>),
+    /// No answer for as long as the client stays.
+    Hang,
+}
+
+impl Script {
+    /// An answer of these tokens.
+    pub fn tokens<T: Into<String>>(tokens: impl IntoIterator<Item = T>) -> Script {
+        Script::Tokens(tokens.into_iter().map(Into::into).collect())
+    }
+
+    /// An event stream of these parts.
+    pub fn events<T: Into<Part>>(parts: impl IntoIterator<Item = T>) -> Script {
+        Script::Body(
+            "text/event-stream",
+            parts.into_iter().map(Into::into).collect(),
+        )
+    }
+
+    /// A status with a JSON body.
+    pub fn status(code: u16, body: &str) -> Script {
+        Script::Status(
+            code,
+            vec![("content-type", "application/json".to_owned())],
+            body.as_bytes().to_vec(),
+        )
+    }
+}
+
+/// One event with a piece of text.
+pub fn text_event(text: &str) -> String {
+    event(&json!({ "content": text }), &Value::Null)
+}
+
+/// The event that says why the model stopped.
+pub fn finish_event(reason: &str) -> String {
+    event(&json!({}), &json!(reason))
+}
+
+fn event(delta: &Value, finish: &Value) -> String {
+    let chunk = json!({
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": MODEL,
+        "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }],
+    });
+    format!("data: {chunk}\n\n")
+}
+
+/// What the server calls its model in an answer, whatever it was asked for.
+pub const MODEL: &str = "fake-model-1";
+
+/// A request as it arrived.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Which connection it came on, from 0.
+    pub connection: usize,
+    pub method: String,
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    /// `Null` when there is none.
+    pub json: Value,
+}
+
+impl Request {
+    /// The value of a header, by its lower-case name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.headers.iter().find(|(n, _)| n == name)?;
+        Some(value)
+    }
+
+    /// What is wrong with it, by a strict provider's standards.
+    fn violations(&self, key: Option<&str>) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let expected = key.map(|k| format!("Bearer {k}"));
+        if self.header("authorization") != expected.as_deref() {
+            wrong.push("authorization is not what was scripted".to_owned());
+        }
+        if self.header("accept-encoding") != Some("identity") {
+            wrong.push("accept-encoding must be identity".to_owned());
+        }
+        if !self
+            .header("user-agent")
+            .is_some_and(|v| v.starts_with("aish/"))
+        {
+            wrong.push("user-agent must be aish/VERSION".to_owned());
+        }
+        match (self.method.as_str(), self.path.as_str()) {
+            ("GET", "/v1/models") => {}
+            ("POST", "/v1/chat/completions") => self.chat_violations(&mut wrong),
+            (method, path) => wrong.push(format!("nothing is at {method} {path}")),
+        }
+        wrong
+    }
+
+    fn chat_violations(&self, wrong: &mut Vec<String>) {
+        if self.header("content-type") != Some("application/json") {
+            wrong.push("content-type must be application/json".to_owned());
+        }
+        let Some(body) = self.json.as_object() else {
+            wrong.push("the body is not a JSON object".to_owned());
+            return;
+        };
+        for (key, value) in body {
+            let right = match key.as_str() {
+                "model" => value.as_str().is_some_and(|m| !m.is_empty()),
+                "messages" => value.is_array(),
+                "stream" => *value == json!(true),
+                "stream_options" => *value == json!({ "include_usage": true }),
+                "temperature" => value.as_f64().is_some_and(|t| (0.0..=2.0).contains(&t)),
+                "max_tokens" | "max_completion_tokens" => value.as_u64().is_some_and(|n| n > 0),
+                "tools" => value.as_array().is_some_and(|t| !t.is_empty()),
+                _ => false,
+            };
+            if !right {
+                wrong.push(format!("unknown or wrong: {key:?}: {value}"));
+            }
+        }
+        for key in ["model", "messages", "stream"] {
+            if !body.contains_key(key) {
+                wrong.push(format!("{key} is missing"));
+            }
+        }
+        if body.contains_key("max_tokens") && body.contains_key("max_completion_tokens") {
+            wrong.push("max_tokens and max_completion_tokens exclude each other".to_owned());
+        }
+        let messages = self.json["messages"].as_array().map_or(&[][..], |m| m);
+        let mut expected = "system";
+        for (i, message) in messages.iter().enumerate() {
+            let role = message["role"].as_str().unwrap_or_default();
+            if role != expected {
+                wrong.push(format!("message {i} is of {role:?}, not {expected:?}"));
+            }
+            if !message["content"].as_str().is_some_and(|c| !c.is_empty()) {
+                wrong.push(format!("message {i} has no content"));
+            }
+            if message.as_object().is_none_or(|m| m.len() != 2) {
+                wrong.push(format!("message {i} has other keys than role and content"));
+            }
+            expected = if role == "user" { "assistant" } else { "user" };
+        }
+        if messages.last().is_none_or(|m| m["role"] != "user") {
+            wrong.push("the last message is not the user's".to_owned());
+        }
+    }
+}
+
+type Answer = Box<dyn FnMut(&Request) -> Script + Send>;
+
+/// What the threads and the test share.
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Script>,
+    /// Answers when the queue is empty.
+    answer: Option<Answer>,
+    models: Option<Script>,
+    key: Option<String>,
+    requests: Vec<Request>,
+    violations: Vec<String>,
+    reached: HashSet<&'static str>,
+    open: HashSet<&'static str>,
+    connections: Vec<TcpStream>,
+    closed: usize,
+    stopped: bool,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("queue", &self.queue)
+            .field("requests", &self.requests)
+            .field("violations", &self.violations)
+            .field("reached", &self.reached)
+            .field("open", &self.open)
+            .field("connections", &self.connections.len())
+            .field("closed", &self.closed)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let result = change(&mut self.lock());
+        self.changed.notify_all();
+        result
+    }
+}
+
+/// The server, for as long as this value lives.
+pub struct Provider {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl Provider {
+    /// A server on a free port that answers these requests in order.
+    pub fn start(queue: impl IntoIterator<Item = Script>) -> Provider {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared::default());
+        shared.lock().queue = queue.into_iter().collect();
+        let accept = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                stream.set_nodelay(true).unwrap();
+                let kept = stream.try_clone().unwrap();
+                let id = accept.update(|s| {
+                    s.connections.push(kept);
+                    s.connections.len() - 1
+                });
+                if accept.lock().stopped {
+                    break;
+                }
+                let shared = Arc::clone(&accept);
+                thread::spawn(move || serve(&shared, stream, id));
+            }
+        });
+        Provider { addr, shared }
+    }
+
+    /// A server that asks `answer` what to do about each request.
+    pub fn answering(answer: impl FnMut(&Request) -> Script + Send + 'static) -> Provider {
+        let provider = Provider::start([]);
+        provider.shared.lock().answer = Some(Box::new(answer));
+        provider
+    }
+
+    /// Demands this key with every request; without it, no key may be sent.
+    #[must_use]
+    pub fn key(self, key: &str) -> Provider {
+        self.shared.lock().key = Some(key.to_owned());
+        self
+    }
+
+    /// What `/v1/models` is answered with, in place of a list of one model.
+    #[must_use]
+    pub fn models(self, script: Script) -> Provider {
+        self.shared.lock().models = Some(script);
+        self
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The `base_url` of its models.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.addr)
+    }
+
+    /// Everything that was asked so far, in order.
+    pub fn requests(&self) -> Vec<Request> {
+        self.shared.lock().requests.clone()
+    }
+
+    /// How many connections were made so far.
+    pub fn connections(&self) -> usize {
+        self.shared.lock().connections.len()
+    }
+
+    /// Lets scripts pass the gate of this name, now and later.
+    pub fn open(&self, gate: &'static str) {
+        self.shared.update(|s| s.open.insert(gate));
+    }
+
+    /// Waits until a script stands at the gate of this name.
+    pub fn wait_gate(&self, gate: &'static str) {
+        self.wait(&format!("gate {gate:?} reached"), |s| {
+            s.reached.contains(gate)
+        });
+    }
+
+    /// Waits until this many requests have arrived.
+    pub fn wait_requests(&self, n: usize) {
+        self.wait(&format!("{n} requests"), |s| s.requests.len() >= n);
+    }
+
+    /// Waits until clients have closed this many connections.
+    pub fn wait_closed(&self, n: usize) {
+        self.wait(&format!("{n} connections closed"), |s| s.closed >= n);
+    }
+
+    /// What was wrong with the requests so far, after which it is forgotten.
+    pub fn take_violations(&self) -> Vec<String> {
+        std::mem::take(&mut self.shared.lock().violations)
+    }
+
+    fn wait(&self, what: &str, mut done: impl FnMut(&State) -> bool) {
+        let state = self.shared.lock();
+        let (state, timeout) = self
+            .shared
+            .changed
+            .wait_timeout_while(state, DEADLINE, |s| !done(s))
+            .unwrap_or_else(PoisonError::into_inner);
+        assert!(
+            !timeout.timed_out(),
+            "waited in vain for {what}: {state:#?}"
+        );
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        let (violations, unused) = self.shared.update(|s| {
+            s.stopped = true;
+            for connection in &s.connections {
+                // Closed already is as good.
+                let _ = connection.shutdown(Shutdown::Both);
+            }
+            (std::mem::take(&mut s.violations), s.queue.len())
+        });
+        // Wakes the accepting thread, which then ends.
+        let _ = TcpStream::connect(self.addr);
+        if !thread::panicking() {
+            assert!(violations.is_empty(), "wrong requests: {violations:#?}");
+            assert_eq!(unused, 0, "scripted answers that nobody asked for");
+        }
+    }
+}
+
+/// One connection: a thread reads, so that a client that leaves is noticed while this one writes.
+fn serve(shared: &Arc<Shared>, mut stream: TcpStream, id: usize) {
+    let (sender, requests) = mpsc::channel();
+    let gone = Arc::new(AtomicBool::new(false));
+    let reader = BufReader::new(stream.try_clone().unwrap());
+    let (reading, left) = (Arc::clone(shared), Arc::clone(&gone));
+    thread::spawn(move || {
+        let mut reader = reader;
+        while let Ok(Some(request)) = read_request(&mut reader, id) {
+            if sender.send(request).is_err() {
+                break;
+            }
+        }
+        left.store(true, Ordering::SeqCst);
+        reading.update(|s| s.closed += 1);
+    });
+    for request in requests {
+        let script = shared.update(|s| {
+            let wrong = request.violations(s.key.as_deref());
+            let n = s.requests.len();
+            s.violations
+                .extend(wrong.into_iter().map(|w| format!("request {n}: {w}")));
+            s.requests.push(request.clone());
+            if request.path == "/v1/models" {
+                return s.models.clone().unwrap_or_else(|| {
+                    let list =
+                        json!({ "object": "list", "data": [{ "id": MODEL, "object": "model" }] });
+                    Script::status(200, &list.to_string())
+                });
+            }
+            match (s.queue.pop_front(), &mut s.answer) {
+                (Some(script), _) => script,
+                (None, Some(answer)) => answer(&request),
+                (None, None) => {
+                    s.violations.push(format!("request {n} was not expected"));
+                    Script::status(500, r#"{"error":{"message":"nothing is scripted"}}"#)
+                }
+            }
+        });
+        let usage = request.json.get("stream_options").is_some();
+        let mut writer = Writer {
+            shared,
+            gone: &gone,
+            stream: &mut stream,
+        };
+        if writer.answer(&script, usage).is_err() {
+            break;
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+fn read_request(reader: &mut impl BufRead, connection: usize) -> io::Result<Option<Request>> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (method, path) = (words.next(), words.next());
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            break;
+        };
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    let mut request = Request {
+        connection,
+        method: method.unwrap_or_default(),
+        path: path.unwrap_or_default(),
+        headers,
+        json: Value::Null,
+    };
+    let length = request.header("content-length").unwrap_or("0");
+    let mut body = vec![0; length.parse().map_err(io::Error::other)?];
+    reader.read_exact(&mut body)?;
+    request.json = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    Ok(Some(request))
+}
+
+struct Writer<'a> {
+    shared: &'a Shared,
+    gone: &'a AtomicBool,
+    stream: &'a mut TcpStream,
+}
+
+impl Writer<'_> {
+    /// Follows the script; an error means that the connection is to be closed.
+    fn answer(&mut self, script: &Script, usage: bool) -> io::Result<()> {
+        match script {
+            Script::Tokens(tokens) => self.stream.write_all(&stream_of(tokens, usage)),
+            Script::Body(content_type, parts) => {
+                let head = head_of(200, content_type);
+                self.stream.write_all(head.as_bytes())?;
+                self.parts(parts, true)?;
+                self.stream.write_all(b"0\r\n\r\n")
+            }
+            Script::Status(code, headers, body) => {
+                let mut head = format!(
+                    "HTTP/1.1 {code} Scripted\r\ncontent-length: {}\r\n",
+                    body.len()
+                );
+                for (name, value) in headers {
+                    head.push_str(&format!("{name}: {value}\r\n"));
+                }
+                head.push_str("\r\n");
+                self.stream.write_all(head.as_bytes())?;
+                self.stream.write_all(body)
+            }
+            Script::Raw(parts) => {
+                self.parts(parts, false)?;
+                Err(io::ErrorKind::ConnectionAborted.into())
+            }
+            Script::Hang => self.gate("hang"),
+        }
+    }
+
+    fn parts(&mut self, parts: &[Part], chunked: bool) -> io::Result<()> {
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => self.write(bytes, chunked)?,
+                Part::Repeat(bytes, times) => {
+                    for _ in 0..*times {
+                        self.write(bytes, chunked)?;
+                    }
+                }
+                Part::Gate(gate) => self.gate(gate)?,
+                Part::Cut => return Err(io::ErrorKind::ConnectionAborted.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8], chunked: bool) -> io::Result<()> {
+        if chunked {
+            self.stream.write_all(&chunk(bytes))
+        } else {
+            self.stream.write_all(bytes)
+        }
+    }
+
+    fn gate(&mut self, gate: &'static str) -> io::Result<()> {
+        self.shared.update(|s| s.reached.insert(gate));
+        let mut state = self.shared.lock();
+        while !state.open.contains(gate) {
+            if state.stopped || self.gone.load(Ordering::SeqCst) {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            state = self
+                .shared
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
+    }
+}
+
+fn head_of(code: u16, content_type: &str) -> String {
+    format!(
+        "HTTP/1.1 {code} Scripted\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+}
+
+fn chunk(bytes: &[u8]) -> Vec<u8> {
+    let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
+    chunk.extend_from_slice(bytes);
+    chunk.extend_from_slice(b"\r\n");
+    chunk
+}
+
+/// A whole response with one event and one HTTP chunk per token.
+fn stream_of(tokens: &[String], usage: bool) -> Vec<u8> {
+    let mut response = head_of(200, "text/event-stream").into_bytes();
+    let mut add = |event: &str| response.extend_from_slice(&chunk(event.as_bytes()));
+    add(&event(
+        &json!({ "role": "assistant", "content": "" }),
+        &Value::Null,
+    ));
+    for token in tokens {
+        add(&text_event(token));
+    }
+    add(&finish_event("stop"));
+    if usage {
+        let count = json!({ "prompt_tokens": 7, "completion_tokens": tokens.len() });
+        add(&format!(
+            "data: {}\n\n",
+            json!({ "choices": [], "usage": count })
+        ));
+    }
+    add("data: [DONE]\n\n");
+    response.extend_from_slice(b"0\r\n\r\n");
+    response
+}

@@ -1,0 +1,4 @@
+//! Everything that is tested against the outside, in one binary.
+
+mod broker;
+mod fakes;
