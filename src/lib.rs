@@ -3,5 +3,6 @@
 //! admin commands.
 
 pub mod chat;
+pub mod cli;
 pub mod error;
 pub mod paths;

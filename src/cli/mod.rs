@@ -1,0 +1,3 @@
+//! The admin commands, a file each.
+
+pub mod model_install;
