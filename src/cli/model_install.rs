@@ -172,11 +172,11 @@ fn build(models: &Path, dir: &Path, progress: &mut dyn FnMut(&str)) -> Result<()
     remove(&partial)?;
     let system = find_python()?;
     progress(&format!(
-        "Making a virtual environment in {} (320 MB) …",
+        "Making a virtual environment in {} (220 MB) …",
         dir.display()
     ));
     let venv = partial.join("venv");
-    let made = output(Command::new(&system).arg("-m").arg("venv").arg(&venv))?;
+    let made = output(Command::new(system).args(["-I", "-m", "venv"]).arg(&venv))?;
     if !made.status.success() {
         return Err(venv_error(&last_line(&made)));
     }

