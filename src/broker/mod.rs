@@ -13,6 +13,7 @@ pub mod openai;
 pub mod probe;
 mod refusal;
 pub mod retry;
+pub mod serve;
 pub mod sse;
 
 use std::collections::HashMap;

@@ -1,3 +1,4 @@
 //! The admin commands, a file each.
 
 pub mod config;
+pub mod model_install;

