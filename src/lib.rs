@@ -5,8 +5,12 @@
 pub mod broker;
 pub mod chat;
 pub mod cli;
+pub mod client;
 pub mod config;
+pub mod context;
+pub mod daemon;
 pub mod error;
+pub mod history;
 pub mod paths;
 pub mod protocol;
 pub mod safety;

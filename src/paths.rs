@@ -4,6 +4,7 @@
 //! The socket's place depends on the uid alone (or on `AISH_HOME`), so that a
 //! shell under tmux, ssh or `sudo -u` finds the same daemon.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -208,6 +209,14 @@ fn check_private(dir: &Path, meta: &fs::Metadata) -> Result<()> {
             "remove it (aish makes it anew, for you alone), or set AISH_HOME to another place",
         ),
     )
+}
+
+/// Those of the named variables that are set: all that a child of the daemon gets.
+pub fn environment(names: &[&str]) -> Vec<(OsString, OsString)> {
+    names
+        .iter()
+        .filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)))
+        .collect()
 }
 
 /// FNV-1a: a short name that is the same every time; not for security, the directory is checked.

@@ -102,6 +102,11 @@ pub const LOCALS: [Local; 3] = [
     },
 ];
 
+/// The variables that [`detect`] looks at.
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    HOSTED.iter().map(|h| h.variable).chain(["OPENAI_BASE_URL"])
+}
+
 /// A model that can be used without any configuration.
 #[derive(Debug, Clone)]
 pub struct Found {

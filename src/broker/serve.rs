@@ -34,6 +34,7 @@ const PORT_TRIES: u32 = 3;
 
 /// The servers that run, each found by its name, command and idle time: a changed configuration gets
 /// a server of its own, and the old one ends when it is idle.
+#[derive(Debug)]
 pub struct Servers {
     shared: Arc<Shared>,
     logs: PathBuf,
@@ -41,13 +42,14 @@ pub struct Servers {
     start: Duration,
 }
 
+#[derive(Debug)]
 struct Shared {
     running: Mutex<HashMap<Key, Arc<Server>>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     name: String,
     command: Vec<String>,
@@ -55,6 +57,7 @@ struct Key {
 }
 
 /// What the callers and the task of one server share.
+#[derive(Debug)]
 struct Server {
     status: watch::Sender<Status>,
     /// A lease is a receiver, so that "nobody holds one" is an event.
@@ -63,7 +66,7 @@ struct Server {
     leased: Notify,
 }
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 enum Status {
     Starting,
     Ready(String),
@@ -71,7 +74,7 @@ enum Status {
 }
 
 /// An error that many callers get.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Failure {
     kind: Kind,
     message: String,
@@ -79,6 +82,7 @@ struct Failure {
 }
 
 /// A server that answers. It is not stopped for being idle while one of these is held.
+#[derive(Debug)]
 pub struct Lease {
     base_url: String,
     _hold: watch::Receiver<()>,

@@ -1,4 +1,147 @@
-//! The admin commands, a file each.
+//! The command line and the admin commands, a file each.
 
+pub mod args;
+pub mod ask;
 pub mod config;
+pub mod daemon;
+pub mod doctor;
+pub mod generate;
+pub mod guide;
+pub mod model;
 pub mod model_install;
+pub mod session;
+pub mod status;
+
+use std::io::{Read, Write};
+
+use args::{Cli, Command, Config, Model, Session};
+
+use crate::client::{capture, connect, propose};
+use crate::config::{Overrides, env_overrides};
+use crate::error::{Context, Error, Kind, Result};
+use crate::paths::Paths;
+use crate::protocol::Request;
+use crate::safety::text;
+
+/// Does what the command line says; the exit code.
+///
+/// # Errors
+/// What failed; its kind has the exit code.
+pub fn run(cli: Cli) -> Result<u8> {
+    let paths = Paths::from_env;
+    match cli.command {
+        Command::Ask(args) => return ask::run(&paths()?, args),
+        Command::Status(args) => status::run(&paths()?, args.json)?,
+        Command::Start => daemon::start(&paths()?)?,
+        Command::Stop(args) => daemon::stop(&paths()?, args.now)?,
+        Command::Restart(args) => daemon::restart(&paths()?, args.now)?,
+        Command::Daemon(args) => daemon::run(paths()?, args.detach)?,
+        Command::Doctor(args) => return doctor::run(&paths()?, args.json),
+        Command::Config(Config::Path(args)) => print(&config::path(&paths()?, args.json)?)?,
+        Command::Config(Config::Check(args)) => {
+            let (text, code) = config::check(&paths()?, args.json);
+            print(&text)?;
+            return Ok(code);
+        }
+        Command::Config(Config::Show(args)) => {
+            let overrides = Overrides::from_map(&env_overrides()?)?;
+            print(&config::show(&paths()?, &overrides, args.json)?)?;
+        }
+        Command::Model(Model::List { json, shell }) => model::list(&paths()?, json, shell)?,
+        Command::Model(Model::Use { name, shell, json }) => {
+            model::choose(&paths()?, &name, shell, json)?
+        }
+        Command::Model(Model::Install { name: _ }) => model::install(&paths()?)?,
+        Command::Session(Session::List { limit, json }) => session::list(&paths()?, limit, json)?,
+        Command::Session(Session::Show {
+            id,
+            limit,
+            shell,
+            json,
+        }) => {
+            session::show(
+                &paths()?,
+                Request::Transcript {
+                    session: id,
+                    shell,
+                    limit,
+                },
+                json,
+            )?;
+        }
+        Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
+        Command::Completions => print(&generate::completions())?,
+        Command::Man => print(&generate::man()?)?,
+        Command::Propose(args) => {
+            let edited = match args.edited {
+                Some(token) => {
+                    let mut text = String::new();
+                    std::io::stdin()
+                        .read_to_string(&mut text)
+                        .context(|| "cannot read the edited command".into())?;
+                    Some((token, text))
+                }
+                None => None,
+            };
+            let verdict = propose::propose(&paths()?, &args.shell, edited)?;
+            // Not through the sink: the zsh function must get exactly the bytes that were shown.
+            write(&format!("{}\n", verdict.lines()))?;
+        }
+        Command::Capture(args) => match args.pump {
+            Some(pty) => capture::pump(&paths()?, &args.shell, &args.token, &pty)?,
+            None => write(&format!("{}\n", capture::start(&args.shell, &args.token)?))?,
+        },
+        Command::ExecDone(args) => {
+            let request = Request::ExecDone {
+                shell: args.shell,
+                token: args.token,
+                exit: args.exit,
+            };
+            connect::request::<()>(&paths()?, &request)?;
+        }
+    }
+    Ok(0)
+}
+
+/// Prints text that may hold untrusted parts.
+///
+/// # Errors
+/// stdout is closed; a closed pipe is no error.
+pub fn print(text: &str) -> Result<()> {
+    write(&text::prose(text))
+}
+
+fn write(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.context(|| "cannot write to stdout".into()),
+    }
+}
+
+/// Prints a value as one line of JSON.
+///
+/// # Errors
+/// stdout is closed.
+pub fn print_json<T: serde::Serialize>(value: &T) -> Result<()> {
+    let line = serde_json::to_string(value).context(|| "cannot print".into())?;
+    write(&format!("{line}\n"))
+}
+
+/// Prints an error on stderr: what failed, and what to do next.
+pub fn report(e: &Error) {
+    let name = if e.kind == Kind::Interrupted {
+        "[aish]"
+    } else {
+        "aish:"
+    };
+    let mut out = format!("{name} {}\n", text::one_line(&e.message, 1000));
+    if let Some(hint) = &e.hint {
+        out.push_str(&format!("  {}\n", text::one_line(hint, 1000)));
+    }
+    // There is nowhere else to say that stderr is closed.
+    let _ = std::io::stderr().write_all(out.as_bytes());
+}

@@ -42,10 +42,14 @@ pub fn gather(words: &str, files: &[PathBuf]) -> Result<(String, Vec<Attachment>
     let mut left = MAX_INPUT;
     for path in files {
         let file = File::open(path).map_err(|e| {
-            Error::usage(format!("cannot read {}: {e}", path.display())).hint("give -f a file with text in it")
+            Error::usage(format!("cannot read {}: {e}", path.display()))
+                .hint("give -f a file with text in it")
         })?;
         let text = read_text(file, &path.display().to_string(), &mut left)?;
-        attachments.push(Attachment { name: path.display().to_string(), text });
+        attachments.push(Attachment {
+            name: path.display().to_string(),
+            text,
+        });
     }
     let stdin = io::stdin();
     let mut text = words.to_string();
@@ -58,7 +62,10 @@ pub fn gather(words: &str, files: &[PathBuf]) -> Result<(String, Vec<Attachment>
         if text.trim().is_empty() {
             text = read;
         } else if !read.is_empty() {
-            attachments.push(Attachment { name: "stdin".to_string(), text: read });
+            attachments.push(Attachment {
+                name: "stdin".to_string(),
+                text: read,
+            });
         }
     }
     if text.trim().is_empty() {
@@ -86,21 +93,31 @@ fn read_text(reader: impl Read, name: &str, left: &mut u64) -> Result<String> {
         .read_to_end(&mut bytes)
         .map_err(|e| Error::usage(format!("cannot read {name}: {e}")))?;
     if bytes.len() as u64 > *left {
-        return Err(Error::usage(format!("{name} is too large: a prompt takes at most {} MB", MAX_INPUT >> 20))
-            .hint("attach the part that matters, for example with head or grep"));
+        return Err(Error::usage(format!(
+            "{name} is too large: a prompt takes at most {} MB",
+            MAX_INPUT >> 20
+        ))
+        .hint("attach the part that matters, for example with head or grep"));
     }
     *left -= bytes.len() as u64;
     if bytes.iter().take(8192).any(|b| *b == 0) {
         return Err(Error::usage(format!("{name} is not text")).hint("attach text only"));
     }
-    Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
 /// A prompt of several lines, typed.
 fn read_lines(stdin: &io::Stdin) -> Result<String> {
-    let _ = writeln!(io::stderr(), "Your prompt; end it with Ctrl-D on a line of its own:");
+    let _ = writeln!(
+        io::stderr(),
+        "Your prompt; end it with Ctrl-D on a line of its own:"
+    );
     let mut bytes = Vec::new();
-    stdin.lock().read_to_end(&mut bytes).context(|| "cannot read the terminal".into())?;
+    stdin
+        .lock()
+        .read_to_end(&mut bytes)
+        .context(|| "cannot read the terminal".into())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -146,9 +163,10 @@ pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
     drop(request);
     let result = follow(&mut connection, &mut output, &signals);
     match &result {
-        Ok(Outcome::Answered(answer)) if answer.finish == "interrupted" => {
-            Err(Error::new(Kind::Interrupted, "interrupted; what has arrived is kept"))
-        }
+        Ok(Outcome::Answered(answer)) if answer.finish == "interrupted" => Err(Error::new(
+            Kind::Interrupted,
+            "interrupted; what has arrived is kept",
+        )),
         Err(e) => {
             output.failed(e);
             result
@@ -161,7 +179,10 @@ fn follow(connection: &mut Connection, output: &mut Output, signals: &Signals) -
     let mut interrupted: Option<Instant> = None;
     let mut spinning = output.may_spin();
     loop {
-        while let Some((kind, body)) = connection.buffered().context(|| "cannot talk to the daemon".into())? {
+        while let Some((kind, body)) = connection
+            .buffered()
+            .context(|| "cannot talk to the daemon".into())?
+        {
             if kind == kind::TEXT || kind == kind::REPLY || kind == kind::FAILURE {
                 spinning = false;
             }
@@ -175,7 +196,12 @@ fn follow(connection: &mut Connection, output: &mut Output, signals: &Signals) -
         let patience = match interrupted {
             Some(since) => match GRACE.checked_sub(since.elapsed()) {
                 Some(left) => Some(left),
-                None => return Err(Error::new(Kind::Interrupted, "interrupted; what has arrived is kept")),
+                None => {
+                    return Err(Error::new(
+                        Kind::Interrupted,
+                        "interrupted; what has arrived is kept",
+                    ));
+                }
             },
             None if spinning => Some(TICK),
             None => None,
@@ -225,7 +251,12 @@ impl From<io::Error> for Stop {
     }
 }
 
-fn take(connection: &mut Connection, output: &mut Output, kind: u8, body: &[u8]) -> std::result::Result<Option<Outcome>, Stop> {
+fn take(
+    connection: &mut Connection,
+    output: &mut Output,
+    kind: u8,
+    body: &[u8],
+) -> std::result::Result<Option<Outcome>, Stop> {
     match kind {
         kind::TEXT => {
             // The daemon sends whole characters; anything else is shown as replacement characters.
@@ -313,7 +344,10 @@ pub fn command(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
     let mut connection = connect::to_daemon(paths, &request)?;
     let mut text = String::new();
     loop {
-        match connection.read().context(|| "cannot talk to the daemon".into())? {
+        match connection
+            .read()
+            .context(|| "cannot talk to the daemon".into())?
+        {
             Some((kind::TEXT, body)) => text.push_str(&String::from_utf8_lossy(&body)),
             Some((kind::EVENT, body)) => match protocol::parse(&body)? {
                 Event::NeedEnv { names } => connection.send_env(&names)?,
@@ -336,10 +370,13 @@ pub fn command(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
     match bare_command(&text) {
         Some(command) => {
             let line = format!("{command}\n");
-            io::stdout().write_all(line.as_bytes()).context(|| "cannot write the command".into())?;
+            io::stdout()
+                .write_all(line.as_bytes())
+                .context(|| "cannot write the command".into())?;
             Ok(None)
         }
-        None => Err(Error::runtime("the model answered with no command").hint("say it in other words, or ask another model")),
+        None => Err(Error::runtime("the model answered with no command")
+            .hint("say it in other words, or ask another model")),
     }
 }
 
@@ -347,7 +384,10 @@ pub fn command(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
 ///
 /// A line that holds a control or invisible character is no command: it goes into an edit buffer.
 fn bare_command(text: &str) -> Option<&str> {
-    let line = text.lines().map(str::trim).find(|l| !l.is_empty() && !l.starts_with("```"))?;
+    let line = text
+        .lines()
+        .map(str::trim)
+        .find(|l| !l.is_empty() && !l.starts_with("```"))?;
     let line = line.strip_prefix("CMD:").map_or(line, str::trim);
     let line = line.strip_prefix("$ ").unwrap_or(line);
     let line = match line.strip_prefix('`').and_then(|l| l.strip_suffix('`')) {

@@ -34,7 +34,12 @@ pub fn start(shell: &str, token: &str) -> Result<String> {
     let tty = Tty::open()?;
     let (columns, rows) = terminal::size(&tty.file);
     let cells = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-    let size = Winsize { ws_row: cells(rows), ws_col: cells(columns), ws_xpixel: 0, ws_ypixel: 0 };
+    let size = Winsize {
+        ws_row: cells(rows),
+        ws_col: cells(columns),
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
     let pty = openpty(&size, None).context(|| "cannot open a pty".into())?;
     // The real terminal turns LF into CR LF; doing it here too would be seen in the captured text.
     let mut modes = tcgetattr(&pty.slave).context(|| "cannot set up the pty".into())?;
@@ -61,7 +66,10 @@ pub fn start(shell: &str, token: &str) -> Result<String> {
     drop(pty.slave);
     match said.as_str() {
         "ready\n" => Ok(path.display().to_string()),
-        why => Err(Error::runtime(format!("the output cannot be captured: {}", why.trim()))),
+        why => Err(Error::runtime(format!(
+            "the output cannot be captured: {}",
+            why.trim()
+        ))),
     }
 }
 
@@ -72,22 +80,43 @@ pub fn start(shell: &str, token: &str) -> Result<String> {
 pub fn pump(paths: &Paths, shell: &str, token: &str, path: &Path) -> Result<()> {
     // Out of the shell's session: no job-control signal stops the copying, and `jobs` does not list it.
     let _ = nix::unistd::setsid();
-    let master = File::from(std::io::stdin().as_fd().try_clone_to_owned().context(|| "no pty".into())?);
-    let terminal = File::from(std::io::stderr().as_fd().try_clone_to_owned().context(|| "no terminal".into())?);
+    let master = File::from(
+        std::io::stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .context(|| "no pty".into())?,
+    );
+    let terminal = File::from(
+        std::io::stderr()
+            .as_fd()
+            .try_clone_to_owned()
+            .context(|| "no terminal".into())?,
+    );
     let slave = OpenOptions::new()
         .read(true)
         .write(true)
         .custom_flags(O_NOCTTY)
         .open(path)
         .context(|| format!("cannot open {}", path.display()))?;
-    let request = Request::Capture { shell: shell.to_string(), token: token.to_string() };
+    let request = Request::Capture {
+        shell: shell.to_string(),
+        token: token.to_string(),
+    };
     let mut connection = connect::to_daemon(paths, &request)?;
     let limit: usize = connection.reply()?;
-    std::io::stdout().write_all(b"ready\n").context(|| "the starter has gone".into())?;
+    std::io::stdout()
+        .write_all(b"ready\n")
+        .context(|| "the starter has gone".into())?;
     copy(&master, &terminal, slave, Some(connection), limit)
 }
 
-fn copy(master: &File, terminal: &File, slave: File, mut connection: Option<Connection>, limit: usize) -> Result<()> {
+fn copy(
+    master: &File,
+    terminal: &File,
+    slave: File,
+    mut connection: Option<Connection>,
+    limit: usize,
+) -> Result<()> {
     let mut kept = Kept::new(limit);
     // Held open, so that the end is not seen before the shell has opened the pty.
     let mut slave = Some(slave);
@@ -112,7 +141,8 @@ fn copy(master: &File, terminal: &File, slave: File, mut connection: Option<Conn
                     kept.push(&buffer[..n]);
                     let mut to = terminal;
                     // A terminal that was closed takes the rest with it.
-                    to.write_all(&buffer[..n]).context(|| "the terminal has gone".into())?;
+                    to.write_all(&buffer[..n])
+                        .context(|| "the terminal has gone".into())?;
                     // What has come is shown and kept before the end is listened to.
                     continue;
                 }
@@ -153,7 +183,12 @@ struct Kept {
 
 impl Kept {
     fn new(limit: usize) -> Kept {
-        Kept { half: limit / 2, head: Vec::new(), tail: VecDeque::new(), omitted: 0 }
+        Kept {
+            half: limit / 2,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            omitted: 0,
+        }
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -171,16 +206,26 @@ impl Kept {
             0 => ([&self.head[..], &tail].concat(), Vec::new()),
             _ => (self.head.clone(), tail),
         };
-        Captured { head: plain(&head), tail: plain(&tail), omitted: self.omitted }
+        Captured {
+            head: plain(&head),
+            tail: plain(&tail),
+            omitted: self.omitted,
+        }
     }
 }
 
 /// The text as it stands on the screen: no colours, and of a line that was overwritten the last state.
 fn plain(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&strip_ansi_escapes::strip(mark_returns(bytes))).into_owned();
+    let text =
+        String::from_utf8_lossy(&strip_ansi_escapes::strip(mark_returns(bytes))).into_owned();
     let lines: Vec<&str> = text
         .split('\n')
-        .map(|line| line.trim_end_matches(RETURN).rsplit(RETURN).next().unwrap_or(line))
+        .map(|line| {
+            line.trim_end_matches(RETURN)
+                .rsplit(RETURN)
+                .next()
+                .unwrap_or(line)
+        })
         .collect();
     lines.join("\n")
 }
@@ -212,10 +257,20 @@ mod tests {
             kept.push(part.as_bytes());
         }
         let captured = kept.captured();
-        assert_eq!((captured.head.as_str(), captured.tail.as_str(), captured.omitted), ("abcde", "mnopq", 7));
+        assert_eq!(
+            (
+                captured.head.as_str(),
+                captured.tail.as_str(),
+                captured.omitted
+            ),
+            ("abcde", "mnopq", 7)
+        );
         let mut kept = Kept::new(10);
         kept.push(b"abcdefgh");
-        assert_eq!((kept.captured().head.as_str(), kept.captured().omitted), ("abcdefgh", 0));
+        assert_eq!(
+            (kept.captured().head.as_str(), kept.captured().omitted),
+            ("abcdefgh", 0)
+        );
     }
 
     #[test]

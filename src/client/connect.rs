@@ -48,17 +48,32 @@ fn probe(paths: &Paths) -> Result<Probe> {
         return Ok(Probe::Absent);
     }
     let path = paths.socket();
-    let name = path.as_path().to_fs_name::<GenericFilePath>().context(|| format!("bad path {}", path.display()))?;
-    let options = ConnectOptions::new().name(name).wait_mode(ConnectWaitMode::Timeout(CONNECT));
+    let name = path
+        .as_path()
+        .to_fs_name::<GenericFilePath>()
+        .context(|| format!("bad path {}", path.display()))?;
+    let options = ConnectOptions::new()
+        .name(name)
+        .wait_mode(ConnectWaitMode::Timeout(CONNECT));
     match options.connect_sync() {
         Ok(stream) => {
             let pid = stream.peer_creds().ok().and_then(|c| c.pid());
             let Stream::UdSocket(stream) = stream;
-            Ok(Probe::Ready(UnixStream::from(std::os::fd::OwnedFd::from(stream)), pid))
+            Ok(Probe::Ready(
+                UnixStream::from(std::os::fd::OwnedFd::from(stream)),
+                pid,
+            ))
         }
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => Ok(Probe::Absent),
-        Err(e) if matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => Err(hangs(None)),
-        Err(e) => Err(Error::runtime(format!("cannot connect to {}: {e}", path.display()))),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            Ok(Probe::Absent)
+        }
+        Err(e) if matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
+            Err(hangs(None))
+        }
+        Err(e) => Err(Error::runtime(format!(
+            "cannot connect to {}: {e}",
+            path.display()
+        ))),
     }
 }
 
@@ -97,7 +112,10 @@ pub fn to_daemon(paths: &Paths, request: &Request) -> Result<Connection> {
         }
         wait_until_gone(paths)?;
     }
-    Err(Error::runtime("no daemon would serve this version of aish-helper").hint("run: aish-helper restart"))
+    Err(
+        Error::runtime("no daemon would serve this version of aish-helper")
+            .hint("run: aish-helper restart"),
+    )
 }
 
 enum Greeting {
@@ -109,25 +127,40 @@ enum Greeting {
 fn greet(stream: UnixStream, pid: Option<i32>, request: &Request) -> Result<Greeting> {
     let mut frames = protocol::json_frame(kind::HELLO, &Hello::ours())?;
     frames.extend(protocol::json_frame(kind::REQUEST, request)?);
-    stream.set_write_timeout(Some(HELLO)).context(|| "cannot set up the socket".into())?;
-    stream.set_read_timeout(Some(HELLO)).context(|| "cannot set up the socket".into())?;
-    let mut connection = Connection { stream, decoder: Decoder::default(), pid };
+    stream
+        .set_write_timeout(Some(HELLO))
+        .context(|| "cannot set up the socket".into())?;
+    stream
+        .set_read_timeout(Some(HELLO))
+        .context(|| "cannot set up the socket".into())?;
+    let mut connection = Connection {
+        stream,
+        decoder: Decoder::default(),
+        pid,
+    };
     // A daemon that turns us away may close before it has read all.
     let sent = connection.stream.write_all(&frames);
     let hello: Hello = match connection.read() {
         Ok(Some((kind::HELLO, body))) => protocol::parse(&body)?,
-        Ok(Some(_)) => return Err(Error::runtime("the daemon speaks another language").hint("run: aish-helper restart")),
+        Ok(Some(_)) => {
+            return Err(Error::runtime("the daemon speaks another language")
+                .hint("run: aish-helper restart"));
+        }
         Ok(None) => return Ok(Greeting::Leaving),
         Err(e) if is_timeout(&e) => return Err(hangs(pid)),
         Err(e) => {
-            return Err(Error::runtime(format!("cannot talk to the daemon: {e}")).hint("run: aish-helper restart"));
+            return Err(Error::runtime(format!("cannot talk to the daemon: {e}"))
+                .hint("run: aish-helper restart"));
         }
     };
     if hello.leaving {
         return Ok(Greeting::Leaving);
     }
     sent.context(|| "cannot send the request to the daemon".into())?;
-    connection.stream.set_read_timeout(None).context(|| "cannot set up the socket".into())?;
+    connection
+        .stream
+        .set_read_timeout(None)
+        .context(|| "cannot set up the socket".into())?;
     Ok(Greeting::Served(connection))
 }
 
@@ -165,7 +198,8 @@ fn lock_start(paths: &Paths) -> Result<Flock<File>> {
 }
 
 fn not_started(why: &str) -> Error {
-    Error::runtime(format!("the daemon could not be started: {why}")).hint("see: aish-helper doctor")
+    Error::runtime(format!("the daemon could not be started: {why}"))
+        .hint("see: aish-helper doctor")
 }
 
 /// Starts the daemon and waits until it says that it is ready, or why it is not.
@@ -188,7 +222,9 @@ fn spawn_daemon() -> Result<()> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if !readable(&said, left)? {
-            return Err(not_started("it was not ready in time; an older one may still be ending its turns"));
+            return Err(not_started(
+                "it was not ready in time; an older one may still be ending its turns",
+            ));
         }
         match said.read(&mut buffer) {
             Ok(0) => break,
@@ -220,8 +256,19 @@ fn readable(fd: &impl AsFd, patience: Duration) -> Result<bool> {
     }
 }
 
+/// The process that listens on our socket, as the kernel knows it; it need not answer.
+pub fn listener_pid(paths: &Paths) -> Option<i32> {
+    match probe(paths) {
+        Ok(Probe::Ready(_, pid)) => pid,
+        _ => None,
+    }
+}
+
 /// Waits until the daemon that is leaving has let go of its lock.
-fn wait_until_gone(paths: &Paths) -> Result<()> {
+///
+/// # Errors
+/// It does not in ten minutes.
+pub fn wait_until_gone(paths: &Paths) -> Result<()> {
     let file = File::open(paths.lock()).context(|| "cannot open the daemon's lock".into())?;
     let deadline = Instant::now() + LEAVE;
     let mut file = file;
@@ -230,7 +277,12 @@ fn wait_until_gone(paths: &Paths) -> Result<()> {
         match Flock::lock(file, FlockArg::LockSharedNonblock) {
             Ok(_) => return Ok(()),
             Err((again, _)) if Instant::now() < deadline => file = again,
-            Err((_, e)) => return Err(Error::runtime(format!("the older daemon does not end: {e}")).hint("run: aish-helper restart")),
+            Err((_, e)) => {
+                return Err(
+                    Error::runtime(format!("the older daemon does not end: {e}"))
+                        .hint("run: aish-helper restart"),
+                );
+            }
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -257,7 +309,10 @@ impl Connection {
     /// # Errors
     /// It is no frame.
     pub fn buffered(&mut self) -> std::io::Result<Option<(u8, Vec<u8>)>> {
-        let frame = self.decoder.next_frame().map_err(|e| std::io::Error::other(e.message))?;
+        let frame = self
+            .decoder
+            .next_frame()
+            .map_err(|e| std::io::Error::other(e.message))?;
         Ok(frame.map(|(kind, body)| (kind, body.to_vec())))
     }
 
@@ -285,7 +340,9 @@ impl Connection {
     /// # Errors
     /// The daemon has gone.
     pub fn send(&mut self, frame: &[u8]) -> Result<()> {
-        self.stream.write_all(frame).context(|| "cannot talk to the daemon".into())
+        self.stream
+            .write_all(frame)
+            .context(|| "cannot talk to the daemon".into())
     }
 
     /// Answers the daemon's wish for environment variables.
@@ -314,7 +371,9 @@ impl Connection {
         loop {
             match self.read().context(|| "cannot talk to the daemon".into())? {
                 Some((kind::REPLY, body)) => return protocol::parse(&body),
-                Some((kind::FAILURE, body)) => return Err(protocol::parse::<Failure>(&body)?.into()),
+                Some((kind::FAILURE, body)) => {
+                    return Err(protocol::parse::<Failure>(&body)?.into());
+                }
                 Some((kind::EVENT, body)) => {
                     if let protocol::Event::NeedEnv { names } = protocol::parse(&body)? {
                         self.send_env(&names)?;

@@ -39,7 +39,11 @@ pub struct Output {
 
 enum Way {
     Rendered(Box<Renderer>, Sink, Options),
-    Plain { sink: Sink, line_start: bool, any: bool },
+    Plain {
+        sink: Sink,
+        line_start: bool,
+        any: bool,
+    },
     Json,
 }
 
@@ -55,9 +59,17 @@ impl Output {
                     width: terminal::size(&stdout).0,
                     color: terminal::colors(&stdout),
                 };
-                Way::Rendered(Box::new(Renderer::new(options)), Sink::new(Mode::Prose), options)
+                Way::Rendered(
+                    Box::new(Renderer::new(options)),
+                    Sink::new(Mode::Prose),
+                    options,
+                )
             }
-            _ => Way::Plain { sink: Sink::new(Mode::Prose), line_start: true, any: false },
+            _ => Way::Plain {
+                sink: Sink::new(Mode::Prose),
+                line_start: true,
+                any: false,
+            },
         };
         Output {
             way,
@@ -78,7 +90,11 @@ impl Output {
     pub fn spin(&mut self) {
         let frame = self.spinner.map_or(0, |n| n + 1);
         self.spinner = Some(frame);
-        let sign = if self.dim { SPINNER[frame % SPINNER.len()] } else { "." };
+        let sign = if self.dim {
+            SPINNER[frame % SPINNER.len()]
+        } else {
+            "."
+        };
         // Only a decoration: a terminal that fails here fails at the next write too.
         let _ = write!(io::stderr(), "\r{sign} \r");
     }
@@ -102,7 +118,11 @@ impl Output {
                     Piece::Text(t) | Piece::Mark(t) => renderer.push(t, out),
                 });
             }
-            Way::Plain { sink, line_start, any } => {
+            Way::Plain {
+                sink,
+                line_start,
+                any,
+            } => {
                 let out = &mut self.out;
                 sink.push_with(text, &mut |piece| match piece {
                     Piece::Text(t) | Piece::Mark(t) => out.extend_from_slice(t.as_bytes()),
@@ -147,7 +167,11 @@ impl Output {
     /// A line in aish's own words, on stderr.
     pub fn notice(&mut self, text: &str) {
         self.unspin();
-        let (dim, plain) = if self.dim { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+        let (dim, plain) = if self.dim {
+            ("\x1b[2m", "\x1b[0m")
+        } else {
+            ("", "")
+        };
         // There is nowhere else to say that stderr is closed.
         let _ = writeln!(io::stderr(), "{dim}[aish] {}{plain}", one_line(text, 500));
     }
@@ -162,7 +186,11 @@ impl Output {
                 renderer.finish(out);
                 **renderer = Renderer::new(*options);
             }
-            Way::Plain { sink, line_start, any } => {
+            Way::Plain {
+                sink,
+                line_start,
+                any,
+            } => {
                 let mut rest = String::new();
                 sink.finish(&mut rest);
                 self.out.extend_from_slice(rest.as_bytes());
@@ -179,7 +207,11 @@ impl Output {
         self.end_block();
         let color = matches!(&self.way, Way::Rendered(_, _, o) if o.color);
         if matches!(self.way, Way::Rendered(..)) {
-            self.out.extend_from_slice(if color { b"\x1b[36m  $ \x1b[0m" } else { b"  $ " });
+            self.out.extend_from_slice(if color {
+                b"\x1b[36m  $ \x1b[0m"
+            } else {
+                b"  $ "
+            });
         } else {
             self.out.extend_from_slice(b"CMD: ");
         }
@@ -207,7 +239,11 @@ impl Output {
             _ => {}
         }
         if self.terminal {
-            let (dim, plain) = if self.dim { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+            let (dim, plain) = if self.dim {
+                ("\x1b[2m", "\x1b[0m")
+            } else {
+                ("", "")
+            };
             let _ = writeln!(io::stderr(), "{dim}{}{plain}", footer(answer));
         }
         Ok(())
@@ -295,7 +331,11 @@ fn footer(answer: &Answer) -> String {
     }
     parts.push(format!("{:.1} s", answer.seconds));
     if let Some(cost) = answer.cost {
-        parts.push(if cost < 0.01 { format!("${cost:.5}") } else { format!("${cost:.2}") });
+        parts.push(if cost < 0.01 {
+            format!("${cost:.5}")
+        } else {
+            format!("${cost:.2}")
+        });
     }
     if answer.finish == "interrupted" {
         parts.push("interrupted".to_string());

@@ -41,8 +41,15 @@ impl Verdict {
     /// What goes to the zsh function: a line of words, and the command where there is one.
     pub fn lines(&self) -> String {
         match self {
-            Verdict::Run { token, command, terminal } => {
-                format!("run {token} {}\n{command}", if *terminal { "terminal" } else { "capture" })
+            Verdict::Run {
+                token,
+                command,
+                terminal,
+            } => {
+                format!(
+                    "run {token} {}\n{command}",
+                    if *terminal { "terminal" } else { "capture" }
+                )
             }
             Verdict::Edit(token, command) => format!("edit {token}\n{command}"),
             Verdict::Insert(token, command) => format!("insert {token}\n{command}"),
@@ -58,7 +65,9 @@ impl Verdict {
 /// # Errors
 /// There is no terminal (exit code 4), or the daemon could not record the answer.
 pub fn propose(paths: &Paths, shell: &str, edited: Option<(String, String)>) -> Result<Verdict> {
-    let request = Request::NextProposal { shell: shell.to_string() };
+    let request = Request::NextProposal {
+        shell: shell.to_string(),
+    };
     let Some(proposal) = connect::request::<Option<Proposal>>(paths, &request)? else {
         return Ok(Verdict::None);
     };
@@ -89,7 +98,11 @@ pub fn propose(paths: &Paths, shell: &str, edited: Option<(String, String)>) -> 
     Ok(match key {
         Key::Yes => {
             let decided = decide(Choice::Run)?;
-            Verdict::Run { token, command, terminal: decided.terminal }
+            Verdict::Run {
+                token,
+                command,
+                terminal: decided.terminal,
+            }
         }
         Key::Edit => Verdict::Edit(token, command),
         Key::Insert => {
@@ -121,12 +134,23 @@ fn question(proposal: &Proposal, command: &str) -> Result<Key> {
     let tty = Tty::open()?;
     let color = tty.file.is_terminal() && terminal::colors(&tty.file);
     let (width, height) = terminal::size(&tty.file);
-    let say = |text: &[u8]| (&tty.file).write_all(text).context(|| "cannot write to the terminal".into());
-    let (bold, dim, plain) = if color { ("\x1b[1m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
+    let say = |text: &[u8]| {
+        (&tty.file)
+            .write_all(text)
+            .context(|| "cannot write to the terminal".into())
+    };
+    let (bold, dim, plain) = if color {
+        ("\x1b[1m", "\x1b[2m", "\x1b[0m")
+    } else {
+        ("", "", "")
+    };
 
     let mut head = format!("{dim}┌{plain} {bold}run this command?{plain}");
     if proposal.of > 1 {
-        head.push_str(&format!("{dim}  {} of {}{plain}", proposal.number, proposal.of));
+        head.push_str(&format!(
+            "{dim}  {} of {}{plain}",
+            proposal.number, proposal.of
+        ));
     }
     say(format!("{head}\n").as_bytes())?;
 
@@ -146,7 +170,9 @@ fn question(proposal: &Proposal, command: &str) -> Result<Key> {
         if left == 0 {
             break;
         }
-        say(format!("{dim}└{plain} {left} more lines: [space] read on · [n]o · [q]uit ").as_bytes())?;
+        say(
+            format!("{dim}└{plain} {left} more lines: [space] read on · [n]o · [q]uit ").as_bytes(),
+        )?;
         keys.settle()?;
         loop {
             match keys.read()? {
@@ -165,7 +191,10 @@ fn question(proposal: &Proposal, command: &str) -> Result<Key> {
         }
         say(b"\n")?;
     }
-    say(format!("{dim}└{plain} [y]es run · [e]dit · [i]nsert in the prompt · [n]o · [q]uit ").as_bytes())?;
+    say(
+        format!("{dim}└{plain} [y]es run · [e]dit · [i]nsert in the prompt · [n]o · [q]uit ")
+            .as_bytes(),
+    )?;
     keys.settle()?;
     loop {
         let (key, word) = match keys.read()? {
@@ -185,7 +214,10 @@ fn question(proposal: &Proposal, command: &str) -> Result<Key> {
 
 fn interrupted(say: &dyn Fn(&[u8]) -> Result<()>) -> Result<Key> {
     say(b"\n")?;
-    Err(Error::new(Kind::Interrupted, "interrupted; nothing was run"))
+    Err(Error::new(
+        Kind::Interrupted,
+        "interrupted; nothing was run",
+    ))
 }
 
 fn command_line(line: &[Shown], color: bool, out: &mut Vec<u8>) {
@@ -261,7 +293,11 @@ mod tests {
         let command = "echo 日本語日本語 | tr a b\nrm\u{200b} x";
         for width in 1..40 {
             let lines = text(&wrap(command, width));
-            assert_eq!(lines.concat(), crate::safety::text::strict(command), "width {width}");
+            assert_eq!(
+                lines.concat(),
+                crate::safety::text::strict(command),
+                "width {width}"
+            );
         }
         assert_eq!(text(&wrap("echo 日本語", 8)), ["echo 日", "本語"]);
         assert_eq!(text(&wrap("a\nb", 80)), ["a‹\\n›", "b"]);
@@ -269,7 +305,11 @@ mod tests {
 
     #[test]
     fn a_verdict_carries_the_command_untouched() {
-        let verdict = Verdict::Run { token: "t".into(), command: "echo  'a\nb'".into(), terminal: false };
+        let verdict = Verdict::Run {
+            token: "t".into(),
+            command: "echo  'a\nb'".into(),
+            terminal: false,
+        };
         assert_eq!(verdict.lines(), "run t capture\necho  'a\nb'");
     }
 }

@@ -46,8 +46,11 @@ impl Tty {
             .open("/dev/tty")
             .map(|file| Tty { file })
             .map_err(|_| {
-                Error::new(Kind::Approval, "there is no terminal to ask on, so nothing was run")
-                    .hint("run llm in a terminal to decide on proposed commands")
+                Error::new(
+                    Kind::Approval,
+                    "there is no terminal to ask on, so nothing was run",
+                )
+                .hint("run llm in a terminal to decide on proposed commands")
             })
     }
 
@@ -58,8 +61,10 @@ impl Tty {
     pub fn keys(&self) -> Result<Keys<'_>> {
         let before = tcgetattr(&self.file).context(|| "cannot set up the terminal".into())?;
         let mut raw = before.clone();
-        raw.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG);
-        tcsetattr(&self.file, SetArg::TCSADRAIN, &raw).context(|| "cannot set up the terminal".into())?;
+        raw.local_flags
+            .remove(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG);
+        tcsetattr(&self.file, SetArg::TCSADRAIN, &raw)
+            .context(|| "cannot set up the terminal".into())?;
         Ok(Keys { tty: self, before })
     }
 }
@@ -79,7 +84,8 @@ impl Keys<'_> {
     pub fn settle(&self) -> Result<()> {
         let end = Instant::now() + SETTLE;
         loop {
-            tcflush(&self.tty.file, FlushArg::TCIFLUSH).context(|| "cannot read the terminal".into())?;
+            tcflush(&self.tty.file, FlushArg::TCIFLUSH)
+                .context(|| "cannot read the terminal".into())?;
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() || !self.wait(left)? {
                 return Ok(());
@@ -105,7 +111,9 @@ impl Keys<'_> {
     pub fn read(&mut self) -> Result<u8> {
         let mut buffer = [0; 64];
         loop {
-            let length = (&self.tty.file).read(&mut buffer).context(|| "cannot read the terminal".into())?;
+            let length = (&self.tty.file)
+                .read(&mut buffer)
+                .context(|| "cannot read the terminal".into())?;
             match buffer[..length] {
                 [] => return Err(Error::runtime("the terminal has gone")),
                 [key] => return Ok(key),

@@ -68,7 +68,13 @@ pub fn content(text: &str, facts: &Facts<'_>) -> String {
             let _ = writeln!(out, "{var}");
         }
         for c in &facts.commands {
-            let _ = write!(out, "$ {}\n[exit {}, {}", c.command, c.exit, seconds(c.duration_ms));
+            let _ = write!(
+                out,
+                "$ {}\n[exit {}, {}",
+                c.command,
+                c.exit,
+                seconds(c.duration_ms)
+            );
             if c.cwd != facts.cwd {
                 let _ = write!(out, ", in {:?}", c.cwd);
             }
@@ -92,7 +98,11 @@ pub fn content(text: &str, facts: &Facts<'_>) -> String {
         out.push_str("\n</output>\n");
     }
     for (name, text) in &facts.attachments {
-        let _ = write!(out, "<file name={name:?}>\n{}\n</file>\n", text.trim_end_matches('\n'));
+        let _ = write!(
+            out,
+            "<file name={name:?}>\n{}\n</file>\n",
+            text.trim_end_matches('\n')
+        );
     }
     if !out.is_empty() {
         out.push('\n');
@@ -117,12 +127,16 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
                 answered(&mut messages);
                 messages.push(Message::User(content.clone()));
             }
-            Body::Assistant { text, finish, .. } if matches!(messages.last(), Some(Message::User(_))) => {
-                messages.push(Message::Assistant(match (text.is_empty(), finish.as_str()) {
-                    (true, "interrupted") => "[interrupted before an answer]".to_string(),
-                    (true, _) => "[no answer]".to_string(),
-                    (false, _) => text.clone(),
-                }));
+            Body::Assistant { text, finish, .. }
+                if matches!(messages.last(), Some(Message::User(_))) =>
+            {
+                messages.push(Message::Assistant(
+                    match (text.is_empty(), finish.as_str()) {
+                        (true, "interrupted") => "[interrupted before an answer]".to_string(),
+                        (true, _) => "[no answer]".to_string(),
+                        (false, _) => text.clone(),
+                    },
+                ));
             }
             _ => {}
         }
@@ -154,7 +168,8 @@ pub fn fit(
     let prompt = Message::User(prompt);
     let mut first = 0;
     if let Some(window) = window {
-        let room = (window as usize).saturating_sub(reserve as usize + tokens(&system) + tokens(&prompt));
+        let room =
+            (window as usize).saturating_sub(reserve as usize + tokens(&system) + tokens(&prompt));
         let mut used = 0;
         first = conversation.len();
         for (at, pair) in conversation.chunks(2).enumerate().rev() {
@@ -182,12 +197,25 @@ mod tests {
 
     #[test]
     fn facts_stand_in_front_and_say_what_was_not_seen() {
-        let output = Output { head: "a\n".into(), tail: "z\n".into(), omitted: 7 };
+        let output = Output {
+            head: "a\n".into(),
+            tail: "z\n".into(),
+            omitted: 7,
+        };
         let facts = Facts {
             cwd: "/src",
-            commands: vec![CommandFact { command: "make", cwd: "/", exit: 2, duration_ms: 3140 }],
+            commands: vec![CommandFact {
+                command: "make",
+                cwd: "/",
+                exit: 2,
+                duration_ms: 3140,
+            }],
             env: &["VIRTUAL_ENV=/v".to_string()],
-            execs: vec![ExecFact { command: "ls", exit: 0, output: Some(&output) }],
+            execs: vec![ExecFact {
+                command: "ls",
+                exit: 0,
+                output: Some(&output),
+            }],
             attachments: vec![("err.log", "boom\n")],
         };
         assert_eq!(
@@ -203,7 +231,12 @@ mod tests {
     }
 
     fn user(text: &str) -> Record {
-        record(Body::User { text: text.into(), content: text.into(), shell: None, cwd: "/".into() })
+        record(Body::User {
+            text: text.into(),
+            content: text.into(),
+            shell: None,
+            cwd: "/".into(),
+        })
     }
 
     fn assistant(text: &str, finish: &str) -> Record {
@@ -220,18 +253,37 @@ mod tests {
 
     #[test]
     fn roles_alternate_whatever_happened() {
-        let records = [user("a"), user("b"), assistant("", "interrupted"), user("c"), assistant("C", "stop"), user("d")];
+        let records = [
+            user("a"),
+            user("b"),
+            assistant("", "interrupted"),
+            user("c"),
+            assistant("C", "stop"),
+            user("d"),
+        ];
         let messages = conversation(&records);
         for (at, message) in messages.iter().enumerate() {
-            assert_eq!(matches!(message, Message::User(_)), at % 2 == 0, "{messages:?}");
+            assert_eq!(
+                matches!(message, Message::User(_)),
+                at % 2 == 0,
+                "{messages:?}"
+            );
         }
-        assert_eq!(messages[3], Message::Assistant("[interrupted before an answer]".into()));
+        assert_eq!(
+            messages[3],
+            Message::Assistant("[interrupted before an answer]".into())
+        );
         assert_eq!(messages.len(), 8);
     }
 
     #[test]
     fn the_oldest_pairs_are_left_out() {
-        let records = [user(&"x".repeat(900)), assistant("X", "stop"), user("c"), assistant("C", "stop")];
+        let records = [
+            user(&"x".repeat(900)),
+            assistant("X", "stop"),
+            user("c"),
+            assistant("C", "stop"),
+        ];
         let talk = conversation(&records);
         let (messages, left_out) = fit("s".into(), &talk, "p".into(), Some(200), 50);
         assert_eq!(left_out, 1);

@@ -51,10 +51,20 @@ pub fn next(daemon: &Daemon, shell: &str) -> Result<Option<Proposal>> {
 ///
 /// # Errors
 /// The proposal waits no more, or the record could not be written: then nothing may run.
-pub async fn decide(daemon: &Daemon, shell: &str, token: &str, choice: Choice, command: String) -> Result<Decided> {
+pub async fn decide(
+    daemon: &Daemon,
+    shell: &str,
+    token: &str,
+    choice: Choice,
+    command: String,
+) -> Result<Decided> {
     let config = daemon.models.config(&Default::default())?;
-    let waiting = daemon.sessions.take_waiting(shell, token, choice == Choice::Quit)?;
-    let session = daemon.sessions.choose(&SessionChoice::Attach(waiting.session.clone()), None)?;
+    let waiting = daemon
+        .sessions
+        .take_waiting(shell, token, choice == Choice::Quit)?;
+    let session = daemon
+        .sessions
+        .choose(&SessionChoice::Attach(waiting.session.clone()), None)?;
     let mut session = session.lock().await;
     let word = match choice {
         Choice::Run => "run",
@@ -74,12 +84,21 @@ pub async fn decide(daemon: &Daemon, shell: &str, token: &str, choice: Choice, c
     }
     written.and_then(|()| session.sync()).map_err(|e| {
         let hint = e.hint.clone().unwrap_or_default();
-        Error::runtime(format!("not run, since the approval could not be recorded: {}", e.message)).hint(hint)
+        Error::runtime(format!(
+            "not run, since the approval could not be recorded: {}",
+            e.message
+        ))
+        .hint(hint)
     })?;
     let terminal = wants_terminal(&command, &config.shell.terminal_programs);
     lock(&daemon.running).insert(
         token.to_string(),
-        Exec { shell: shell.to_string(), session: waiting.session, command, pump: None },
+        Exec {
+            shell: shell.to_string(),
+            session: waiting.session,
+            command,
+            pump: None,
+        },
     );
     Ok(Decided { terminal })
 }
@@ -89,7 +108,9 @@ pub async fn decide(daemon: &Daemon, shell: &str, token: &str, choice: Choice, c
 /// It looks at the first word of every part that `|`, `&`, `;` or a line end separates, behind assignments
 /// and the likes of `sudo`. A wrong guess only costs the captured output, or a program that shows less.
 fn wants_terminal(command: &str, programs: &[String]) -> bool {
-    const PREFIXES: [&str; 8] = ["sudo", "doas", "command", "env", "nice", "time", "nohup", "builtin"];
+    const PREFIXES: [&str; 8] = [
+        "sudo", "doas", "command", "env", "nice", "time", "nohup", "builtin",
+    ];
     command.split(['|', '&', ';', '\n', '(', '{']).any(|part| {
         let program = part.split_whitespace().find(|word| {
             let assignment = word.contains('=') && !word.starts_with('=');
@@ -106,13 +127,22 @@ fn wants_terminal(command: &str, programs: &[String]) -> bool {
 ///
 /// # Errors
 /// The command was not approved, or the pump has gone.
-pub async fn capture(daemon: &Daemon, connection: &mut Connection, shell: &str, token: &str) -> Result<()> {
+pub async fn capture(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    shell: &str,
+    token: &str,
+) -> Result<()> {
     let (sender, finish) = oneshot::channel();
     match lock(&daemon.running).get_mut(token) {
         Some(exec) if exec.shell == shell && exec.pump.is_none() => exec.pump = Some(sender),
         _ => return Err(Error::runtime("no approved command has this token")),
     }
-    let limit = daemon.models.config(&Default::default())?.shell.output_bytes;
+    let limit = daemon
+        .models
+        .config(&Default::default())?
+        .shell
+        .output_bytes;
     connection.send_json(kind::REPLY, &limit).await?;
     let answer = tokio::select! {
         answer = finish => answer,
@@ -146,18 +176,27 @@ pub async fn exec_done(daemon: &Daemon, shell: &str, token: &str, exit: i32) -> 
         Some(pump) => {
             let (sender, output) = oneshot::channel();
             match pump.send(sender) {
-                Ok(()) => tokio::time::timeout(DRAIN, output).await.ok().and_then(|r| r.ok()),
+                Ok(()) => tokio::time::timeout(DRAIN, output)
+                    .await
+                    .ok()
+                    .and_then(|r| r.ok()),
                 Err(_) => None,
             }
         }
         None => None,
     };
-    let session = daemon.sessions.choose(&SessionChoice::Attach(exec.session), None)?;
+    let session = daemon
+        .sessions
+        .choose(&SessionChoice::Attach(exec.session), None)?;
     session.lock().await.record(Body::Exec {
         token: token.to_string(),
         command: exec.command,
         exit,
-        output: output.map(|c| Output { head: c.head, tail: c.tail, omitted: c.omitted }),
+        output: output.map(|c| Output {
+            head: c.head,
+            tail: c.tail,
+            omitted: c.omitted,
+        }),
     })
 }
 
@@ -168,10 +207,23 @@ mod tests {
     #[test]
     fn programs_that_need_the_terminal_are_known_wherever_they_stand() {
         let programs = ["vim".to_string(), "less".to_string()];
-        for command in ["vim x", "sudo vim /etc/hosts", "cd /x && vim", "git log | less", "A=1 /usr/bin/vim -R x", "(vim)"] {
+        for command in [
+            "vim x",
+            "sudo vim /etc/hosts",
+            "cd /x && vim",
+            "git log | less",
+            "A=1 /usr/bin/vim -R x",
+            "(vim)",
+        ] {
             assert!(wants_terminal(command, &programs), "{command}");
         }
-        for command in ["ls vim", "echo less is more", "vimdiff a b", "grep vim x", ""] {
+        for command in [
+            "ls vim",
+            "echo less is more",
+            "vimdiff a b",
+            "grep vim x",
+            "",
+        ] {
             assert!(!wants_terminal(command, &programs), "{command}");
         }
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::StreamCommon;
-use interprocess::os::unix::local_socket::PeerCredsExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -35,7 +34,11 @@ impl Connection {
             if let Some((kind, body)) = self.decoder.next_frame()? {
                 return Ok(Some((kind, body.to_vec())));
             }
-            let length = self.stream.read(&mut buffer).await.context(|| "cannot read from the client".into())?;
+            let length = self
+                .stream
+                .read(&mut buffer)
+                .await
+                .context(|| "cannot read from the client".into())?;
             if length == 0 {
                 return Ok(None);
             }
@@ -50,7 +53,9 @@ impl Connection {
     pub async fn expect<T: DeserializeOwned>(&mut self, wanted: u8) -> Result<T> {
         match self.read().await? {
             Some((kind, body)) if kind == wanted => protocol::parse(&body),
-            Some(_) => Err(Error::runtime("the client sent another frame than it was asked for")),
+            Some(_) => Err(Error::runtime(
+                "the client sent another frame than it was asked for",
+            )),
             None => Err(Error::runtime("the client hung up")),
         }
     }
@@ -60,7 +65,10 @@ impl Connection {
     /// # Errors
     /// The client has gone.
     pub async fn send(&mut self, frame: &[u8]) -> Result<()> {
-        self.stream.write_all(frame).await.context(|| "cannot write to the client".into())
+        self.stream
+            .write_all(frame)
+            .await
+            .context(|| "cannot write to the client".into())
     }
 
     /// Sends a frame with a JSON body.
@@ -74,12 +82,17 @@ impl Connection {
 
 /// Serves one client until it has its reply.
 pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
-    let mut connection = Connection { stream, decoder: Decoder::default() };
+    let mut connection = Connection {
+        stream,
+        decoder: Decoder::default(),
+    };
     match greet(&daemon, &mut connection).await {
         Ok(Some(request)) => {
             if let Err(e) = dispatch(&daemon, &mut connection, request).await {
                 // The client may be gone, which is no news then.
-                let _ = connection.send_json(kind::FAILURE, &Failure::from(&e)).await;
+                let _ = connection
+                    .send_json(kind::FAILURE, &Failure::from(&e))
+                    .await;
             }
         }
         Ok(None) => {}
@@ -96,7 +109,9 @@ async fn greet(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Re
         return Ok(None);
     }
     let first = tokio::time::timeout(HELLO_DEADLINE, connection.expect::<Hello>(kind::HELLO));
-    let hello = first.await.map_err(|_| Error::runtime("a client said nothing"))??;
+    let hello = first
+        .await
+        .map_err(|_| Error::runtime("a client said nothing"))??;
     let mut ours = Hello::ours();
     ours.leaving = hello.is_newer(&ours.version) || daemon.leaving.is_cancelled();
     connection.send_json(kind::HELLO, &ours).await?;
@@ -110,24 +125,46 @@ async fn greet(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Re
             hello.version, ours.version
         ))
         .hint("use the newer one, or run: aish-helper restart");
-        connection.send_json(kind::FAILURE, &Failure::from(&e)).await?;
+        connection
+            .send_json(kind::FAILURE, &Failure::from(&e))
+            .await?;
         return Ok(None);
     }
     let request = tokio::time::timeout(HELLO_DEADLINE, connection.expect(kind::REQUEST));
-    request.await.map_err(|_| Error::runtime("a client asked nothing"))?.map(Some)
+    request
+        .await
+        .map_err(|_| Error::runtime("a client asked nothing"))?
+        .map(Some)
 }
 
-async fn dispatch(daemon: &Arc<Daemon>, connection: &mut Connection, request: Request) -> Result<()> {
+async fn dispatch(
+    daemon: &Arc<Daemon>,
+    connection: &mut Connection,
+    request: Request,
+) -> Result<()> {
     match request {
         Request::Ask(ask) => driver::ask(daemon, connection, *ask).await,
-        Request::Capture { shell, token } => approval::capture(daemon, connection, &shell, &token).await,
+        Request::Capture { shell, token } => {
+            approval::capture(daemon, connection, &shell, &token).await
+        }
         Request::ExecDone { shell, token, exit } => {
             approval::exec_done(daemon, &shell, &token, exit).await?;
             reply(connection, &()).await
         }
-        Request::NextProposal { shell } => reply(connection, &approval::next(daemon, &shell)?).await,
-        Request::Decide { shell, token, choice, command } => {
-            reply(connection, &approval::decide(daemon, &shell, &token, choice, command).await?).await
+        Request::NextProposal { shell } => {
+            reply(connection, &approval::next(daemon, &shell)?).await
+        }
+        Request::Decide {
+            shell,
+            token,
+            choice,
+            command,
+        } => {
+            reply(
+                connection,
+                &approval::decide(daemon, &shell, &token, choice, command).await?,
+            )
+            .await
         }
         Request::Status { shell, overrides } => {
             let status = queries::status(daemon, connection, shell.as_deref(), &overrides).await?;
@@ -139,16 +176,30 @@ async fn dispatch(daemon: &Arc<Daemon>, connection: &mut Connection, request: Re
             Ok(())
         }
         Request::Sessions { limit } => reply(connection, &daemon.sessions.list(limit)?).await,
-        Request::Transcript { session, shell, limit } => {
-            reply(connection, &queries::transcript(daemon, session, shell, limit)?).await
+        Request::Transcript {
+            session,
+            shell,
+            limit,
+        } => {
+            reply(
+                connection,
+                &queries::transcript(daemon, session, shell, limit)?,
+            )
+            .await
         }
-        Request::NewSession { shell } => reply(connection, &queries::new_session(daemon, &shell).await?).await,
+        Request::NewSession { shell } => {
+            reply(connection, &queries::new_session(daemon, &shell).await?).await
+        }
         Request::UseModel { shell, model } => {
             queries::use_model(daemon, &shell, model).await?;
             reply(connection, &()).await
         }
         Request::Models { shell, overrides } => {
-            reply(connection, &queries::models(daemon, shell.as_deref(), &overrides).await?).await
+            reply(
+                connection,
+                &queries::models(daemon, shell.as_deref(), &overrides).await?,
+            )
+            .await
         }
     }
 }

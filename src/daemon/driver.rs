@@ -30,7 +30,9 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
     let _running = daemon.count_turn();
     let shell = ask.shell.as_deref();
     if shell.is_some_and(|s| !events::is_shell_id(s)) {
-        return Err(Error::usage("--shell takes letters, digits and hyphens, at most 64"));
+        return Err(Error::usage(
+            "--shell takes letters, digits and hyphens, at most 64",
+        ));
     }
     if ask.command {
         return command(daemon, connection, &ask).await;
@@ -53,7 +55,9 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
     let reserve = chosen.endpoint.max_tokens.unwrap_or(RESERVE);
     let (messages, left_out) = context::fit(system, &talk, content.clone(), chosen.window, reserve);
     if left_out > 0 {
-        let text = format!("the conversation is longer than the model's window: its first {left_out} answers are left out");
+        let text = format!(
+            "the conversation is longer than the model's window: its first {left_out} answers are left out"
+        );
         notice(connection, text).await?;
     }
     let user = Body::User {
@@ -73,7 +77,15 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
         price: chosen.price,
     };
     let turn = Turn::new(setting);
-    let offered = run(daemon, connection, &chosen, &messages, turn, Some(&mut session)).await?;
+    let offered = run(
+        daemon,
+        connection,
+        &chosen,
+        &messages,
+        turn,
+        Some(&mut session),
+    )
+    .await?;
     if let (Some(shell), false) = (shell, offered.is_empty()) {
         daemon.sessions.offer(shell, &session.id, offered.commands);
     }
@@ -104,11 +116,21 @@ async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Res
         Some(id) => {
             let choice = SessionChoice::Attach(id);
             let session = daemon.sessions.choose(&choice, None)?;
-            session.try_lock().ok().and_then(|s| s.model().map(str::to_string))
+            session
+                .try_lock()
+                .ok()
+                .and_then(|s| s.model().map(str::to_string))
         }
         None => None,
     };
-    let chosen = model::choose(daemon, connection, ask.model.clone(), of_session.as_deref(), &ask.overrides).await?;
+    let chosen = model::choose(
+        daemon,
+        connection,
+        ask.model.clone(),
+        of_session.as_deref(),
+        &ask.overrides,
+    )
+    .await?;
     let Some(chosen) = chosen else {
         return nothing_configured(connection).await;
     };
@@ -130,11 +152,18 @@ async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Res
 }
 
 /// Waits for the session, which another prompt of the same shell may be using.
-async fn wait_for(connection: &mut Connection, session: Shared) -> Result<tokio::sync::OwnedMutexGuard<Session>> {
+async fn wait_for(
+    connection: &mut Connection,
+    session: Shared,
+) -> Result<tokio::sync::OwnedMutexGuard<Session>> {
     if let Ok(guard) = session.clone().try_lock_owned() {
         return Ok(guard);
     }
-    notice(connection, "waiting for the other llm of this conversation".to_string()).await?;
+    notice(
+        connection,
+        "waiting for the other llm of this conversation".to_string(),
+    )
+    .await?;
     tokio::select! {
         guard = session.lock_owned() => Ok(guard),
         // Whatever the client says now, it does not want to wait.
@@ -162,7 +191,9 @@ async fn started(connection: &mut Connection, session: &Session, chosen: &Chosen
 }
 
 async fn notice(connection: &mut Connection, text: String) -> Result<()> {
-    connection.send_json(kind::EVENT, &Event::Notice { text }).await
+    connection
+        .send_json(kind::EVENT, &Event::Notice { text })
+        .await
 }
 
 /// The prompt with all that goes along with it.
@@ -180,7 +211,13 @@ fn content(daemon: &Daemon, session: &Session, chosen: &Chosen, ask: &Ask) -> St
         commands: commands
             .iter()
             .filter_map(|body| match body {
-                Body::Command { command, cwd, exit, duration_ms, .. } => Some(CommandFact {
+                Body::Command {
+                    command,
+                    cwd,
+                    exit,
+                    duration_ms,
+                    ..
+                } => Some(CommandFact {
                     command,
                     cwd,
                     exit: *exit,
@@ -194,7 +231,12 @@ fn content(daemon: &Daemon, session: &Session, chosen: &Chosen, ask: &Ask) -> St
             .since_last_prompt()
             .iter()
             .filter_map(|r| match &r.body {
-                Body::Exec { command, exit, output, .. } => Some(ExecFact {
+                Body::Exec {
+                    command,
+                    exit,
+                    output,
+                    ..
+                } => Some(ExecFact {
                     command,
                     exit: *exit,
                     output: output.as_ref(),
@@ -202,7 +244,11 @@ fn content(daemon: &Daemon, session: &Session, chosen: &Chosen, ask: &Ask) -> St
                 _ => None,
             })
             .collect(),
-        attachments: ask.attachments.iter().map(|a| (a.name.as_str(), a.text.as_str())).collect(),
+        attachments: ask
+            .attachments
+            .iter()
+            .map(|a| (a.name.as_str(), a.text.as_str()))
+            .collect(),
     };
     context::content(&ask.text, &facts)
 }
@@ -215,7 +261,11 @@ fn system_prompt(chosen: &Chosen, ours: &str) -> String {
 }
 
 fn system_facts() -> String {
-    format!("System: {} ({}).", std::env::consts::OS, std::env::consts::ARCH)
+    format!(
+        "System: {} ({}).",
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    )
 }
 
 /// Lets the model answer and does what the turn says.
@@ -259,7 +309,14 @@ async fn run(
         };
         let last = matches!(input, Input::Ended(_));
         for effect in turn.handle(input, elapsed()) {
-            perform(connection, &cancel, effect, session.as_deref_mut(), &mut offered).await?;
+            perform(
+                connection,
+                &cancel,
+                effect,
+                session.as_deref_mut(),
+                &mut offered,
+            )
+            .await?;
         }
         if last {
             return Ok(offered);
@@ -274,9 +331,12 @@ async fn stream(
     cancel: &CancellationToken,
     sender: mpsc::Sender<Chunk>,
 ) -> Result<Finish> {
-    let result = daemon.broker.stream(&chosen.endpoint, messages, cancel, &sender).await;
-    if let Err(e) = &result {
-        daemon.models.failed(&chosen.name, e);
+    let result = daemon
+        .broker
+        .stream(&chosen.endpoint, messages, cancel, &sender)
+        .await;
+    if result.is_err() {
+        daemon.models.failed().await;
     }
     result
 }

@@ -93,7 +93,11 @@ impl Decoder {
                 if self.partial.len() >= MAX_PARTIAL {
                     self.partial.clear();
                 }
-                let fresh = Partial { seq: chunk.seq, next: 1, data: Vec::new() };
+                let fresh = Partial {
+                    seq: chunk.seq,
+                    next: 1,
+                    data: Vec::new(),
+                };
                 self.partial.insert(chunk.shell.to_string(), fresh);
             }
             let Some(partial) = self.partial.get_mut(chunk.shell) else {
@@ -111,7 +115,10 @@ impl Decoder {
             if chunk.part < chunk.parts {
                 return;
             }
-            self.partial.remove(chunk.shell).map(|p| p.data).unwrap_or_default()
+            self.partial
+                .remove(chunk.shell)
+                .map(|p| p.data)
+                .unwrap_or_default()
         };
         if let Some(event) = event(&whole) {
             emit(chunk.shell, event);
@@ -136,11 +143,15 @@ fn chunk(bytes: &[u8]) -> Result<Option<(Chunk<'_>, usize)>, ()> {
         return Err(());
     }
     let Some(end) = bytes.iter().take(MAX_CHUNK).position(|b| *b == b'\n') else {
-        return if bytes.len() < MAX_CHUNK { Ok(None) } else { Err(()) };
+        return if bytes.len() < MAX_CHUNK {
+            Ok(None)
+        } else {
+            Err(())
+        };
     };
     let header = std::str::from_utf8(&bytes[..end]).map_err(|_| ())?;
     let mut fields = header.split(' ').skip(1);
-    let mut number = |shell: Option<&str>| shell.and_then(|f| f.parse::<u64>().ok()).ok_or(());
+    let number = |shell: Option<&str>| shell.and_then(|f| f.parse::<u64>().ok()).ok_or(());
     let shell = fields.next().filter(|s| is_shell_id(s)).ok_or(())?;
     let seq = number(fields.next())?;
     let part = u32::try_from(number(fields.next())?).map_err(|_| ())?;
@@ -151,7 +162,16 @@ fn chunk(bytes: &[u8]) -> Result<Option<(Chunk<'_>, usize)>, ()> {
     }
     let start = end + 1;
     match bytes.get(start..start + length) {
-        Some(data) => Ok(Some((Chunk { shell, seq, part, parts, data }, start + length))),
+        Some(data) => Ok(Some((
+            Chunk {
+                shell,
+                seq,
+                part,
+                parts,
+                data,
+            },
+            start + length,
+        ))),
         None => Ok(None),
     }
 }
@@ -192,7 +212,12 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
                 duration_ms: ((end - start) * 1000.0) as u64,
                 exit: fields.next()?.parse().ok()?,
                 cwd: fields.next()?.to_string(),
-                env: fields.next()?.split('\x1f').filter(|v| !v.is_empty()).map(str::to_string).collect(),
+                env: fields
+                    .next()?
+                    .split('\x1f')
+                    .filter(|v| !v.is_empty())
+                    .map(str::to_string)
+                    .collect(),
                 command: fields.next()?.to_string(),
             })
         }
@@ -209,7 +234,8 @@ mod tests {
         data.chunks(size)
             .enumerate()
             .map(|(at, part)| {
-                let mut chunk = format!("aish1 {shell} {seq} {} {parts} {}\n", at + 1, part.len()).into_bytes();
+                let mut chunk =
+                    format!("aish1 {shell} {seq} {} {parts} {}\n", at + 1, part.len()).into_bytes();
                 chunk.extend_from_slice(part);
                 chunk
             })
@@ -220,7 +246,9 @@ mod tests {
         let mut decoder = Decoder::default();
         let mut events = Vec::new();
         for part in bytes {
-            decoder.push(part, &mut |shell, event| events.push((shell.to_string(), event)));
+            decoder.push(part, &mut |shell, event| {
+                events.push((shell.to_string(), event))
+            });
         }
         events
     }
@@ -241,7 +269,11 @@ mod tests {
             command: "make é\ntest".into(),
         };
         for cut in 0..=stream.len() {
-            assert_eq!(decode(&[&stream[..cut], &stream[cut..]]), [("s-1".to_string(), want.clone())], "cut at {cut}");
+            assert_eq!(
+                decode(&[&stream[..cut], &stream[cut..]]),
+                [("s-1".to_string(), want.clone())],
+                "cut at {cut}"
+            );
         }
     }
 
@@ -257,17 +289,33 @@ mod tests {
     #[test]
     fn a_lost_chunk_loses_its_event_alone() {
         let torn = send("a", 1, COMMAND, 30);
-        let stream = [&torn[0][..], &torn[2], &send("a", 2, b"bye\07", 100).concat()].concat();
+        let stream = [
+            &torn[0][..],
+            &torn[2],
+            &send("a", 2, b"bye\07", 100).concat(),
+        ]
+        .concat();
         assert_eq!(decode(&[&stream]), [("a".to_string(), ShellEvent::Bye)]);
     }
 
     #[test]
     fn noise_is_passed_over() {
         let good = send("a", 2, b"bye\07", 100).concat();
-        for noise in [&b"hello\n"[..], b"aish1 ../../x 1 1 1 3\nbye", b"aish1 a 1 1 1 99999999\n", b"aish1 a 1 1 1 0\n", &[0xff; 9000]] {
+        for noise in [
+            &b"hello\n"[..],
+            b"aish1 ../../x 1 1 1 3\nbye",
+            b"aish1 a 1 1 1 99999999\n",
+            b"aish1 a 1 1 1 0\n",
+            &[0xff; 9000],
+        ] {
             let mut stream = noise.to_vec();
             stream.extend_from_slice(&good);
-            assert_eq!(decode(&[&stream]), [("a".to_string(), ShellEvent::Bye)], "{:?}", &noise[..5]);
+            assert_eq!(
+                decode(&[&stream]),
+                [("a".to_string(), ShellEvent::Bye)],
+                "{:?}",
+                &noise[..5]
+            );
         }
     }
 }

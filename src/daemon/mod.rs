@@ -56,6 +56,8 @@ pub struct Daemon {
     pub running: approval::Running,
     /// Since when it is ready.
     pub started: Instant,
+    /// What may go on after its connection has ended.
+    pub tasks: TaskTracker,
     /// Turns that run now.
     pub turns: AtomicUsize,
     /// No new client is served from now on.
@@ -122,18 +124,28 @@ pub fn bind(paths: &Paths, _right: &Right) -> Result<Listener> {
     if fs::symlink_metadata(&path).is_ok() {
         match std::os::unix::net::UnixStream::connect(&path) {
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(&path).context(|| format!("cannot remove the stale socket {}", path.display()))?;
+                fs::remove_file(&path)
+                    .context(|| format!("cannot remove the stale socket {}", path.display()))?;
             }
             Ok(_) => {
-                return Err(Error::runtime(format!("another program answers on {}", path.display()))
-                    .hint("end it, or set AISH_HOME to another place"));
+                return Err(Error::runtime(format!(
+                    "another program answers on {}",
+                    path.display()
+                ))
+                .hint("end it, or set AISH_HOME to another place"));
             }
             Err(e) => {
-                return Err(Error::runtime(format!("{} is in the way: {e}", path.display())).hint("remove it"));
+                return Err(
+                    Error::runtime(format!("{} is in the way: {e}", path.display()))
+                        .hint("remove it"),
+                );
             }
         }
     }
-    let name = path.as_path().to_fs_name::<GenericFilePath>().context(|| format!("bad path {}", path.display()))?;
+    let name = path
+        .as_path()
+        .to_fs_name::<GenericFilePath>()
+        .context(|| format!("bad path {}", path.display()))?;
     let listener = ListenerOptions::new()
         .name(name)
         .create_tokio()
@@ -147,7 +159,12 @@ pub fn bind(paths: &Paths, _right: &Right) -> Result<Listener> {
 ///
 /// # Errors
 /// The socket or the FIFO cannot be made.
-pub async fn run(paths: Paths, right: Right, cancel: CancellationToken, ready: impl FnOnce()) -> Result<()> {
+pub async fn run(
+    paths: Paths,
+    right: Right,
+    cancel: CancellationToken,
+    ready: impl FnOnce(),
+) -> Result<()> {
     let listener = bind(&paths, &right)?;
     shells::make_fifo(&paths.events())?;
     let journal = Journal::new(paths.journal());
@@ -165,34 +182,42 @@ pub async fn run(paths: Paths, right: Right, cancel: CancellationToken, ready: i
         models: model::Models::new(&paths),
         running: Mutex::new(HashMap::new()),
         started: Instant::now(),
+        tasks: TaskTracker::new(),
         turns: AtomicUsize::new(0),
         leaving: cancel.child_token(),
         cancel,
         paths,
     });
-    let tracker = TaskTracker::new();
     let hooks = {
         let daemon = daemon.clone();
-        tracker.spawn(async move {
+        let tasks = daemon.tasks.clone();
+        tasks.spawn(async move {
             let events = daemon.paths.events();
             let cancel = daemon.leaving.clone();
-            if let Err(e) = shells::listen(&events, daemon.shells.clone(), daemon.sessions.clone(), cancel).await {
+            if let Err(e) = shells::listen(
+                &events,
+                daemon.shells.clone(),
+                daemon.sessions.clone(),
+                cancel,
+            )
+            .await
+            {
                 tracing::error!("{}", e.message);
             }
         })
     };
     ready();
-    accept(&daemon, &listener, &tracker).await;
+    accept(&daemon, &listener).await;
     // Unlinked before the drain, so that the next client starts a new daemon, which waits for our lock.
     drop(listener);
     hooks.abort();
-    tracker.close();
-    tracker.wait().await;
+    daemon.tasks.close();
+    daemon.tasks.wait().await;
     daemon.models.shutdown().await;
     Ok(())
 }
 
-async fn accept(daemon: &Arc<Daemon>, listener: &Listener, tracker: &TaskTracker) {
+async fn accept(daemon: &Arc<Daemon>, listener: &Listener) {
     let mut tidy = tokio::time::interval(TIDY);
     let socket = daemon.paths.socket();
     let inode = fs::symlink_metadata(&socket).map(|m| m.ino()).ok();
@@ -201,7 +226,7 @@ async fn accept(daemon: &Arc<Daemon>, listener: &Listener, tracker: &TaskTracker
             biased;
             () = daemon.leaving.cancelled() => return,
             stream = listener.accept() => match stream {
-                Ok(stream) => { tracker.spawn(connection::serve(daemon.clone(), stream)); }
+                Ok(stream) => { daemon.tasks.spawn(connection::serve(daemon.clone(), stream)); }
                 // Out of file descriptors: those that are served now will give some back.
                 Err(e) => {
                     tracing::warn!("cannot accept a client: {e}");

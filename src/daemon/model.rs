@@ -1,6 +1,6 @@
 //! Which model a prompt goes to, with its key and, where it needs one, its server.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -9,8 +9,10 @@ use super::Daemon;
 use super::connection::Connection;
 use super::session::lock;
 use crate::broker::Endpoint;
-use crate::config::{self, Config, File, Key, Model, Overrides, Stamp};
-use crate::error::{Error, Kind, Result};
+use crate::broker::detect::{self, Found};
+use crate::broker::serve::{ENVIRONMENT, Lease, Servers};
+use crate::config::{self, Config, File, Key, Model, Overrides, Serve, Stamp};
+use crate::error::{Error, Result};
 use crate::paths::Paths;
 use crate::protocol::{Event, kind};
 use crate::secret::Secret;
@@ -19,6 +21,8 @@ use crate::secret::Secret;
 const KEY_CMD: Duration = Duration::from_secs(60);
 /// How long the output of a `key_cmd` is used before it is run again.
 const KEY_AGE: Duration = Duration::from_secs(3600);
+/// How long a local server that was found is taken to be there.
+const FOUND_AGE: Duration = Duration::from_secs(600);
 
 /// What is known about models between two prompts.
 #[derive(Debug)]
@@ -26,6 +30,11 @@ pub struct Models {
     paths: Paths,
     file: Mutex<Option<(Stamp, Arc<File>)>>,
     keys: tokio::sync::Mutex<HashMap<String, (Instant, Secret)>>,
+    /// What was found last, when, and with which variables.
+    found: tokio::sync::Mutex<Option<(Instant, BTreeMap<String, String>, Found)>>,
+    /// What the person was told about it already.
+    told: Mutex<BTreeSet<String>>,
+    servers: Servers,
 }
 
 /// A model, ready to be asked.
@@ -43,8 +52,12 @@ pub struct Chosen {
     pub config: Arc<Config>,
     /// What to tell the person about the choice.
     pub notice: Option<String>,
-    /// Its server is started by us, and does not run just to be looked at.
-    pub on_demand: bool,
+    /// How it was found, where it is not configured.
+    found: Option<String>,
+    /// Its server, which is started by us when it is needed.
+    pub serve: Option<Serve>,
+    /// Holds its server while the prompt is answered.
+    lease: Option<Lease>,
 }
 
 impl Models {
@@ -54,6 +67,9 @@ impl Models {
             paths: paths.clone(),
             file: Mutex::default(),
             keys: tokio::sync::Mutex::default(),
+            found: tokio::sync::Mutex::default(),
+            told: Mutex::default(),
+            servers: Servers::new(paths.state.clone(), crate::paths::environment(ENVIRONMENT)),
         }
     }
 
@@ -76,15 +92,16 @@ impl Models {
         config::source::resolve(&file, overrides).map(Arc::new)
     }
 
-    /// A request to this model has failed: what was remembered of it may be out of date.
-    pub async fn forget(&self, e: &Error) {
-        if e.kind == Kind::Config {
-            self.keys.lock().await.clear();
-        }
+    /// A request has failed: what was remembered may be out of date.
+    pub async fn failed(&self) {
+        self.keys.lock().await.clear();
+        *self.found.lock().await = None;
     }
 
     /// Stops the model servers.
-    pub async fn shutdown(&self) {}
+    pub async fn shutdown(&self) {
+        self.servers.shutdown().await;
+    }
 }
 
 /// What to say when there is no model at all.
@@ -94,13 +111,13 @@ pub fn nothing_found() -> Error {
     )
 }
 
-/// Chooses the model for a prompt and makes it ready: gets its key.
+/// Chooses the model for a prompt and makes it ready: gets its key and starts its server.
 ///
-/// The order is: `-m`, the session's choice, the environment, the file. `None` is nothing configured
-/// and nothing found.
+/// The order is: `-m`, the session's choice, the environment, the file; then what is found. `None` is
+/// nothing configured and nothing found.
 ///
 /// # Errors
-/// The config is wrong, there is no such model, or its key cannot be had.
+/// The config is wrong, there is no such model, or its key or its server cannot be had.
 pub async fn choose(
     daemon: &Daemon,
     connection: &mut Connection,
@@ -108,7 +125,29 @@ pub async fn choose(
     of_session: Option<&str>,
     overrides: &BTreeMap<String, String>,
 ) -> Result<Option<Chosen>> {
-    look(daemon, connection, flag, of_session, overrides).await
+    let chosen = look(daemon, connection, flag, of_session, overrides).await?;
+    let Some(mut chosen) = chosen else {
+        return Ok(None);
+    };
+    if let Some(serve) = chosen.serve.take() {
+        let models = &daemon.models;
+        let lease = models
+            .servers
+            .ensure(&chosen.name, &serve.command, serve.idle)
+            .await?;
+        chosen.endpoint.base_url = lease.base_url().to_string();
+        chosen.lease = Some(lease);
+    }
+    if let Some(how) = &chosen.found {
+        let news = format!(
+            "using {} at {} ({how})",
+            chosen.endpoint.model, chosen.endpoint.base_url
+        );
+        chosen.notice = lock(&daemon.models.told)
+            .insert(news.clone())
+            .then_some(news);
+    }
+    Ok(Some(chosen))
 }
 
 /// As [`choose`], without starting a server.
@@ -125,7 +164,25 @@ pub async fn look(
     let wanted = flag.or_else(|| of_session.map(str::to_string));
     let overrides = Overrides::from_map(overrides)?.with_model(wanted);
     let config = daemon.models.config(&overrides)?;
-    let Some(model) = config.current()? else {
+    let current = config.current()?;
+    // A sole model with a server of ours is the tiny one: it answers when nothing better is there.
+    let last_resort = current.filter(|m| m.serve.is_some() && config.default_model.is_none());
+    if current.is_none() || last_resort.is_some() {
+        if let Some(found) = find(daemon, connection).await? {
+            return Ok(Some(Chosen {
+                name: found.name,
+                endpoint: found.endpoint,
+                price: None,
+                window: None,
+                config,
+                notice: None,
+                found: Some(found.how),
+                serve: None,
+                lease: None,
+            }));
+        }
+    }
+    let Some(model) = current else {
         return Ok(None);
     };
     let key = key(&daemon.models, connection, &config, model).await?;
@@ -135,9 +192,28 @@ pub async fn look(
         price: model.price.map(|p| (p.input, p.output)),
         window: model.context_window,
         notice: None,
-        on_demand: model.serve.is_some(),
+        found: last_resort.map(|_| "the tiny model, only for trying things out".to_string()),
+        serve: model.serve.clone(),
+        lease: None,
         config: config.clone(),
     }))
+}
+
+/// Looks for keys in the client's environment and for local servers; a hit is remembered for a while.
+async fn find(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Found>> {
+    let names = detect::variables().map(str::to_string).collect();
+    let variables = variables(connection, names).await?;
+    let mut remembered = daemon.models.found.lock().await;
+    if let Some((since, seen, found)) = &*remembered {
+        if since.elapsed() < FOUND_AGE && *seen == variables {
+            return Ok(Some(found.clone()));
+        }
+    }
+    let found = detect::detect(&daemon.broker, &variables, &detect::LOCALS).await;
+    *remembered = found
+        .clone()
+        .map(|found| (Instant::now(), variables, found));
+    Ok(found)
 }
 
 fn endpoint(model: &Model, key: Option<Secret>) -> Endpoint {
@@ -187,8 +263,13 @@ async fn key(
 }
 
 /// Asks the client for variables of its environment. The answer has those that are set.
-async fn variables(connection: &mut Connection, names: Vec<String>) -> Result<BTreeMap<String, String>> {
-    connection.send_json(kind::EVENT, &Event::NeedEnv { names }).await?;
+async fn variables(
+    connection: &mut Connection,
+    names: Vec<String>,
+) -> Result<BTreeMap<String, String>> {
+    connection
+        .send_json(kind::EVENT, &Event::NeedEnv { names })
+        .await?;
     connection.expect(kind::ENV).await
 }
 

@@ -35,7 +35,10 @@ pub struct Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Filter { at: At::Start, held: String::new() }
+        Filter {
+            at: At::Start,
+            held: String::new(),
+        }
     }
 }
 
@@ -53,14 +56,20 @@ impl Filter {
     fn push_line(&mut self, mut part: &str, text: &mut String, emit: &mut impl FnMut(Piece)) {
         if self.at == At::Start {
             // The mark is short: look at it with what was held, then go on with the rest.
-            let taken = part.len().min(part.char_indices().nth(8).map_or(part.len(), |(i, _)| i));
+            let taken = part
+                .len()
+                .min(part.char_indices().nth(8).map_or(part.len(), |(i, _)| i));
             self.held.push_str(&part[..taken]);
             part = &part[taken..];
             match mark(&self.held) {
                 Mark::Open => return,
                 Mark::No => {
                     text.push_str(&self.held);
-                    self.at = if self.held.ends_with('\n') { At::Start } else { At::Text };
+                    self.at = if self.held.ends_with('\n') {
+                        At::Start
+                    } else {
+                        At::Text
+                    };
                     self.held.clear();
                 }
                 Mark::Yes(length) => {
@@ -79,7 +88,11 @@ impl Filter {
         match self.at {
             At::Text | At::Start => {
                 text.push_str(part);
-                self.at = if part.ends_with('\n') { At::Start } else { At::Text };
+                self.at = if part.ends_with('\n') {
+                    At::Start
+                } else {
+                    At::Text
+                };
             }
             At::Command => {
                 self.held.push_str(part);
@@ -96,7 +109,13 @@ impl Filter {
         }
     }
 
-    fn end_command(&mut self, command: &str, newline: bool, text: &mut String, emit: &mut impl FnMut(Piece)) {
+    fn end_command(
+        &mut self,
+        command: &str,
+        newline: bool,
+        text: &mut String,
+        emit: &mut impl FnMut(Piece),
+    ) {
         self.at = At::Start;
         self.held.clear();
         let command = strip(command);
@@ -197,15 +216,30 @@ mod tests {
             ("a\nCMD: ls -l\nb", "a\nb", vec!["ls -l"]),
             ("CMD: ls", "", vec!["ls"]),
             ("   CMD:ls\r\n", "", vec!["ls"]),
-            ("    CMD: indented code\n", "    CMD: indented code\n", vec![]),
+            (
+                "    CMD: indented code\n",
+                "    CMD: indented code\n",
+                vec![],
+            ),
             ("say CMD: ls\n", "say CMD: ls\n", vec![]),
             ("CMD\nCMD", "CMD\nCMD", vec![]),
             ("CMD:\n", "CMD:\n", vec![]),
-            ("CMD: `ls`\nCMD: echo `date`\n", "", vec!["ls", "echo `date`"]),
+            (
+                "CMD: `ls`\nCMD: echo `date`\n",
+                "",
+                vec!["ls", "echo `date`"],
+            ),
             ("\n\nCMD: a\n\nCMD: b\n", "\n\n\n", vec!["a", "b"]),
             ("CMD: größe '  two'\n", "", vec!["größe '  two'"]),
         ] {
-            assert_eq!(run(&[answer]), (text.into(), commands.iter().map(|c| c.to_string()).collect()), "{answer:?}");
+            assert_eq!(
+                run(&[answer]),
+                (
+                    text.into(),
+                    commands.iter().map(|c| c.to_string()).collect()
+                ),
+                "{answer:?}"
+            );
         }
     }
 
@@ -229,7 +263,13 @@ mod tests {
         let mut pieces = Vec::new();
         filter.push("ok\nCMD: rm -rf /tmp/x", &mut |p| pieces.push(p));
         filter.cut_off(&mut |p| pieces.push(p));
-        assert_eq!(pieces, [Piece::Text("ok\n".into()), Piece::Text("CMD: rm -rf /tmp/x".into())]);
+        assert_eq!(
+            pieces,
+            [
+                Piece::Text("ok\n".into()),
+                Piece::Text("CMD: rm -rf /tmp/x".into())
+            ]
+        );
     }
 
     #[test]

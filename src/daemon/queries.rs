@@ -8,6 +8,7 @@ use super::Daemon;
 use super::connection::Connection;
 use super::model;
 use super::session::lock;
+use crate::broker::Endpoint;
 use crate::config::Overrides;
 use crate::error::{Error, Result};
 use crate::history::record::Body;
@@ -27,26 +28,24 @@ pub async fn status(
     overrides: &BTreeMap<String, String>,
 ) -> Result<Status> {
     let of_session = session_model(daemon, shell).await;
-    let (mut model, mut endpoint, mut state) = (None, None, None);
-    match model::look(daemon, connection, None, of_session.as_deref(), overrides).await {
+    let looked = model::look(daemon, connection, None, of_session.as_deref(), overrides).await;
+    let (model, endpoint, state) = match looked {
         Ok(Some(chosen)) => {
-            state = Some(if chosen.on_demand {
+            let state = if chosen.serve.is_some() {
                 "started when needed".to_string()
             } else {
-                match tokio::time::timeout(PROBE, daemon.broker.probe(&chosen.endpoint)).await {
-                    Ok(Ok(report)) if report.has_model => "answers".to_string(),
-                    Ok(Ok(_)) => format!("answers, but does not list the model {}", chosen.endpoint.model),
-                    Ok(Err(e)) => e.message,
-                    Err(_) => format!("no answer within {} s", PROBE.as_secs()),
-                }
-            });
-            endpoint = Some(chosen.endpoint.base_url);
-            model = Some(chosen.name);
+                endpoint_state(daemon, &chosen.endpoint).await
+            };
+            (Some(chosen.name), Some(chosen.endpoint.base_url), state)
         }
-        Ok(None) => state = Some(model::nothing_found().message),
-        Err(e) => state = Some(e.message),
-    }
-    let config = daemon.models.config(&Overrides::default()).ok().and_then(|c| c.file.clone());
+        Ok(None) => (None, None, model::nothing_found().message),
+        Err(e) => (None, None, e.message),
+    };
+    let config = daemon
+        .models
+        .config(&Overrides::default())
+        .ok()
+        .and_then(|c| c.file.clone());
     Ok(Status {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_string(),
@@ -55,7 +54,7 @@ pub async fn status(
         memory_bytes: memory(),
         model,
         endpoint,
-        endpoint_state: state,
+        endpoint_state: Some(state),
         sessions: daemon.sessions.journal.sessions().map_or(0, |s| s.len()),
         shells: lock(&daemon.shells).alive(),
         turns: daemon.turns.load(Ordering::Relaxed),
@@ -64,14 +63,25 @@ pub async fn status(
     })
 }
 
+async fn endpoint_state(daemon: &Daemon, endpoint: &Endpoint) -> String {
+    match tokio::time::timeout(PROBE, daemon.broker.probe(endpoint)).await {
+        Ok(Ok(report)) if report.has_model => "answers".to_string(),
+        Ok(Ok(_)) => format!("answers, but does not list the model {}", endpoint.model),
+        Ok(Err(e)) => e.message,
+        Err(_) => format!("no answer within {} s", PROBE.as_secs()),
+    }
+}
+
 /// Resident memory in bytes; where the system has no `/proc`, the most there ever was.
 fn memory() -> u64 {
     use nix::sys::resource::{UsageWho, getrusage};
-    let resident = std::fs::read_to_string("/proc/self/statm").ok().and_then(|statm| {
-        let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
-        let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
-        Some(pages * u64::try_from(size).ok()?)
-    });
+    let resident = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|statm| {
+            let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+            let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
+            Some(pages * u64::try_from(size).ok()?)
+        });
     resident.unwrap_or_else(|| {
         let most = getrusage(UsageWho::RUSAGE_SELF).map_or(0, |u| u.max_rss());
         u64::try_from(most).unwrap_or(0)
@@ -81,7 +91,10 @@ fn memory() -> u64 {
 /// The model chosen for a shell's session, if it has one that can be read.
 async fn session_model(daemon: &Daemon, shell: Option<&str>) -> Option<String> {
     let id = daemon.sessions.of_shell(shell?)?;
-    let session = daemon.sessions.choose(&SessionChoice::Attach(id), None).ok()?;
+    let session = daemon
+        .sessions
+        .choose(&SessionChoice::Attach(id), None)
+        .ok()?;
     // A turn of that session may be running for minutes: then its choice is not waited for.
     session.try_lock().ok()?.model().map(str::to_string)
 }
@@ -104,7 +117,9 @@ pub fn transcript(
             .ok_or_else(|| Error::usage("this shell has no conversation yet"))?,
         (None, None) => {
             let sessions = daemon.sessions.journal.sessions()?;
-            let last = sessions.first().ok_or_else(|| Error::usage("there is no conversation yet"))?;
+            let last = sessions
+                .first()
+                .ok_or_else(|| Error::usage("there is no conversation yet"))?;
             last.id.clone()
         }
     };
@@ -112,7 +127,10 @@ pub fn transcript(
     if let Some(limit) = limit {
         records.drain(..records.len().saturating_sub(limit));
     }
-    Ok(Transcript { session: id, records })
+    Ok(Transcript {
+        session: id,
+        records,
+    })
 }
 
 /// A fresh session for a shell.
@@ -136,7 +154,9 @@ fn check_shell(shell: &str) -> Result<()> {
     if super::events::is_shell_id(shell) {
         Ok(())
     } else {
-        Err(Error::usage("--shell takes letters, digits and hyphens, at most 64"))
+        Err(Error::usage(
+            "--shell takes letters, digits and hyphens, at most 64",
+        ))
     }
 }
 

@@ -33,7 +33,8 @@ impl Session {
                 Ok(())
             }
             Err(e) => {
-                self.records.push(Record::new(uuid::Uuid::now_v7(), 0, body));
+                self.records
+                    .push(Record::new(uuid::Uuid::now_v7(), 0, body));
                 Err(e)
             }
         }
@@ -149,7 +150,9 @@ impl Sessions {
             if self.of_shell(shell).as_deref() != Some(&id) {
                 self.attach(shell, &id)?;
                 if let Ok(mut session) = session.try_lock() {
-                    session.record(Body::Attached { shell: shell.to_string() })?;
+                    session.record(Body::Attached {
+                        shell: shell.to_string(),
+                    })?;
                 }
             }
         }
@@ -163,7 +166,11 @@ impl Sessions {
     pub fn create(&self, shell: Option<&str>) -> Result<Shared> {
         let id = uuid::Uuid::now_v7().to_string();
         let log = self.journal.create(&id)?;
-        let mut session = Session { id: id.clone(), log, records: Vec::new() };
+        let mut session = Session {
+            id: id.clone(),
+            log,
+            records: Vec::new(),
+        };
         session.record(Body::Session {
             session: id.clone(),
             shell: shell.map(str::to_string),
@@ -182,7 +189,11 @@ impl Sessions {
             return Ok(session.clone());
         }
         let (log, records) = self.journal.open(id)?;
-        let shared = Arc::new(tokio::sync::Mutex::new(Session { id: id.to_string(), log, records }));
+        let shared = Arc::new(tokio::sync::Mutex::new(Session {
+            id: id.to_string(),
+            log,
+            records,
+        }));
         open.insert(id.to_string(), shared.clone());
         Ok(shared)
     }
@@ -210,7 +221,10 @@ impl Sessions {
             return;
         };
         for entry in entries.flatten() {
-            let age = entry.metadata().ok().and_then(|m| m.modified().ok()?.elapsed().ok());
+            let age = entry
+                .metadata()
+                .ok()
+                .and_then(|m| m.modified().ok()?.elapsed().ok());
             if age.is_some_and(|a| a.as_secs() > SHELL_DAYS * 86_400) {
                 // It is tried again at the next tidying.
                 let _ = fs::remove_file(entry.path());
@@ -227,7 +241,11 @@ impl Sessions {
         for summary in self.journal.sessions()?.into_iter().take(limit) {
             let records = self.journal.read(&summary.id)?;
             let prompts = records.iter().filter(|r| r["type"] == "user");
-            let title = prompts.clone().next().and_then(|r| r["text"].as_str()).unwrap_or("");
+            let title = prompts
+                .clone()
+                .next()
+                .and_then(|r| r["text"].as_str())
+                .unwrap_or("");
             infos.push(SessionInfo {
                 prompts: prompts.count(),
                 title: title.chars().take(200).collect(),
@@ -276,7 +294,11 @@ impl Sessions {
             }
             Some(front)
         });
-        taken.ok_or_else(|| Error::runtime("this proposal is no longer waiting: it was decided, or another answer came"))
+        taken.ok_or_else(|| {
+            Error::runtime(
+                "this proposal is no longer waiting: it was decided, or another answer came",
+            )
+        })
     }
 }
 

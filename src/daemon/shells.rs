@@ -37,7 +37,10 @@ pub struct Shells {
 impl Shells {
     /// Begins with the commands that the journal remembers.
     pub fn new(log: Option<Log>, records: Vec<Record>) -> Shells {
-        let mut shells = Shells { shells: HashMap::new(), log };
+        let mut shells = Shells {
+            shells: HashMap::new(),
+            log,
+        };
         for record in records {
             if let Body::Command { shell, .. } = &record.body {
                 let shell = shell.clone();
@@ -64,7 +67,16 @@ impl Shells {
             ShellEvent::Hello { pid, .. } => {
                 self.shells.entry(shell.to_string()).or_default().pid = Some(pid);
             }
-            ShellEvent::Command { pid, tty, start_ms, duration_ms, exit, cwd, env, command } => {
+            ShellEvent::Command {
+                pid,
+                tty,
+                start_ms,
+                duration_ms,
+                exit,
+                cwd,
+                env,
+                command,
+            } => {
                 self.shells.entry(shell.to_string()).or_default().pid = Some(pid);
                 let body = Body::Command {
                     shell: shell.to_string(),
@@ -111,7 +123,8 @@ impl Shells {
 
     /// Shells whose process still lives.
     pub fn alive(&mut self) -> usize {
-        self.shells.retain(|_, shell| shell.pid.is_none_or(is_alive));
+        self.shells
+            .retain(|_, shell| shell.pid.is_none_or(is_alive));
         self.shells.values().filter(|s| s.pid.is_some()).count()
     }
 }
@@ -132,10 +145,15 @@ fn is_aish(command: &str) -> bool {
 pub fn make_fifo(path: &Path) -> Result<()> {
     use nix::sys::stat::Mode;
     match std::fs::symlink_metadata(path) {
-        Ok(meta) if meta.file_type().is_fifo() && meta.uid() == nix::unistd::getuid().as_raw() => return Ok(()),
+        Ok(meta) if meta.file_type().is_fifo() && meta.uid() == nix::unistd::getuid().as_raw() => {
+            return Ok(());
+        }
         Ok(_) => {
-            return Err(Error::runtime(format!("{} is in the way: it is no FIFO of yours", path.display()))
-                .hint("remove it"));
+            return Err(Error::runtime(format!(
+                "{} is in the way: it is no FIFO of yours",
+                path.display()
+            ))
+            .hint("remove it"));
         }
         Err(_) => {}
     }

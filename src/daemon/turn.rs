@@ -74,7 +74,9 @@ impl Turn {
             Input::Chunk(Chunk::Text(text)) => {
                 self.text.push_str(&text);
                 let mut effects = Vec::new();
-                self.filter.push(&text, &mut |piece| effects.push(effect(piece, &mut self.proposals)));
+                self.filter.push(&text, &mut |piece| {
+                    effects.push(effect(piece, &mut self.proposals))
+                });
                 effects
             }
             Input::Chunk(Chunk::Usage(usage)) => {
@@ -125,9 +127,12 @@ impl Turn {
     }
 
     fn answer(&self, finish: &str, ms: u64, proposals: usize) -> Answer {
-        let cost = self.usage.zip(self.setting.price).map(|(u, (input, output))| {
-            (u.prompt_tokens as f64 * input + u.completion_tokens as f64 * output) / 1e6
-        });
+        let cost = self
+            .usage
+            .zip(self.setting.price)
+            .map(|(u, (input, output))| {
+                (u.prompt_tokens as f64 * input + u.completion_tokens as f64 * output) / 1e6
+            });
         Answer {
             session: self.setting.session.clone(),
             model: self.setting.model.clone(),
@@ -171,31 +176,54 @@ mod tests {
     #[test]
     fn an_answer_is_shown_recorded_and_replied_to() {
         let mut turn = turn();
-        assert!(matches!(&turn.handle(text("Hi\nCMD: l"), 1)[..], [Effect::Text(t)] if t == "Hi\n"));
-        assert!(matches!(&turn.handle(text("s\n"), 2)[..], [Effect::Event(Event::Proposal { command })] if command == "ls"));
-        let usage = Usage { prompt_tokens: 1_000_000, completion_tokens: 500_000 };
+        assert!(
+            matches!(&turn.handle(text("Hi\nCMD: l"), 1)[..], [Effect::Text(t)] if t == "Hi\n")
+        );
+        assert!(
+            matches!(&turn.handle(text("s\n"), 2)[..], [Effect::Event(Event::Proposal { command })] if command == "ls")
+        );
+        let usage = Usage {
+            prompt_tokens: 1_000_000,
+            completion_tokens: 500_000,
+        };
         assert!(turn.handle(Input::Chunk(Chunk::Usage(usage)), 3).is_empty());
         let effects = turn.handle(Input::Ended(Ok(Finish::Stop)), 1500);
-        let [Effect::Record(Body::Assistant { text, finish, .. }), Effect::Reply(answer, proposals)] = &effects[..] else {
+        let [
+            Effect::Record(Body::Assistant { text, finish, .. }),
+            Effect::Reply(answer, proposals),
+        ] = &effects[..]
+        else {
             panic!("{effects:?}")
         };
         assert_eq!((text.as_str(), finish.as_str()), ("Hi\nCMD: ls\n", "stop"));
         assert_eq!(proposals, &["ls"]);
-        assert_eq!((answer.cost, answer.seconds, answer.proposals), (Some(2.0), 1.5, 1));
+        assert_eq!(
+            (answer.cost, answer.seconds, answer.proposals),
+            (Some(2.0), 1.5, 1)
+        );
     }
 
     #[test]
     fn an_interrupted_answer_is_kept_and_offers_no_half_command() {
         let mut turn = turn();
         turn.handle(text("ok\nCMD: rm -rf /"), 1);
-        let effects = turn.handle(Input::Ended(Err(Error::new(Kind::Interrupted, "stopped"))), 9);
-        let [Effect::Text(rest), Effect::Record(Body::Assistant { text, finish, .. }), Effect::Reply(answer, proposals)] =
-            &effects[..]
+        let effects = turn.handle(
+            Input::Ended(Err(Error::new(Kind::Interrupted, "stopped"))),
+            9,
+        );
+        let [
+            Effect::Text(rest),
+            Effect::Record(Body::Assistant { text, finish, .. }),
+            Effect::Reply(answer, proposals),
+        ] = &effects[..]
         else {
             panic!("{effects:?}")
         };
         assert_eq!(rest, "CMD: rm -rf /");
-        assert_eq!((text.as_str(), finish.as_str()), ("ok\nCMD: rm -rf /", "interrupted"));
+        assert_eq!(
+            (text.as_str(), finish.as_str()),
+            ("ok\nCMD: rm -rf /", "interrupted")
+        );
         assert!(proposals.is_empty());
         assert_eq!(answer.finish, "interrupted");
     }
@@ -205,10 +233,17 @@ mod tests {
         let mut turn = turn();
         turn.handle(text("half"), 1);
         let effects = turn.handle(Input::Ended(Err(Error::runtime("cut off"))), 9);
-        let [Effect::Record(Body::Assistant { error, finish, .. }), Effect::Fail(e)] = &effects[..] else {
+        let [
+            Effect::Record(Body::Assistant { error, finish, .. }),
+            Effect::Fail(e),
+        ] = &effects[..]
+        else {
             panic!("{effects:?}")
         };
-        assert_eq!((error.as_deref(), finish.as_str()), (Some("cut off"), "error"));
+        assert_eq!(
+            (error.as_deref(), finish.as_str()),
+            (Some("cut off"), "error")
+        );
         assert_eq!(e.message, "cut off");
     }
 }

@@ -336,7 +336,11 @@ mod tests {
         let (log, records) = journal.open("s").unwrap();
         assert_eq!(records[0].body, Body::Unknown);
         log.append(user("one")).unwrap();
-        assert!(fs::read_to_string(journal.path("s")).unwrap().starts_with(line));
+        assert!(
+            fs::read_to_string(journal.path("s"))
+                .unwrap()
+                .starts_with(line)
+        );
     }
 
     #[test]
@@ -344,8 +348,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::new(dir.path().to_path_buf());
         std::os::unix::fs::symlink("/dev/full", journal.path("s")).unwrap();
-        let file = OpenOptions::new().append(true).open(journal.path("s")).unwrap();
-        let log = Log { file, path: journal.path("s") };
+        let file = OpenOptions::new()
+            .append(true)
+            .open(journal.path("s"))
+            .unwrap();
+        let log = Log {
+            file,
+            path: journal.path("s"),
+        };
         let e = log.append(user("one")).unwrap_err();
         assert!(e.message.contains("s.jsonl"), "{e}");
         assert!(e.message.contains("No space left"), "{e}");
@@ -359,9 +369,21 @@ mod tests {
             journal.create(id).unwrap();
         }
         assert_eq!(journal.find("d-2").unwrap(), "abd-2");
-        assert!(journal.find("ab").unwrap_err().message.contains("more than one"));
+        assert!(
+            journal
+                .find("ab")
+                .unwrap_err()
+                .message
+                .contains("more than one")
+        );
         assert!(journal.find("").is_err());
-        assert!(journal.find("zzz").unwrap_err().message.contains("no session"));
+        assert!(
+            journal
+                .find("zzz")
+                .unwrap_err()
+                .message
+                .contains("no session")
+        );
         assert_eq!(journal.sessions().unwrap().len(), 2);
     }
 }

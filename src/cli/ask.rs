@@ -1,0 +1,72 @@
+//! `aish-helper ask`: the command line of one prompt.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+use super::{args, guide};
+use crate::client::ask::{self, Outcome};
+use crate::client::output::Format;
+use crate::config::env_overrides;
+use crate::error::Result;
+use crate::paths::Paths;
+use crate::protocol::{Ask, SessionChoice};
+
+/// Tells the zsh function that commands are proposed.
+const PROPOSALS: u8 = 10;
+
+/// Asks; where nothing is configured, guides the person and asks again.
+///
+/// # Errors
+/// What failed.
+pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
+    let (text, attachments) = ask::gather(&words(&args.words), &args.files)?;
+    let request = Ask {
+        session: if args.new {
+            SessionChoice::New
+        } else if args.continue_ {
+            SessionChoice::Continue
+        } else {
+            args.attach
+                .clone()
+                .map_or(SessionChoice::Shell, SessionChoice::Attach)
+        },
+        shell: args.shell,
+        model: args.model,
+        text,
+        attachments,
+        cwd: std::env::current_dir()
+            .map(|d| d.display().to_string())
+            .unwrap_or_default(),
+        command: args.command,
+        overrides: env_overrides()?,
+    };
+    let format = match (args.json, args.raw) {
+        (true, _) => Format::Json,
+        (_, true) => Format::Raw,
+        _ => Format::Auto,
+    };
+    let once = || -> Result<std::result::Result<u8, crate::error::Error>> {
+        if args.command {
+            return Ok(ask::command(paths, request.clone())?.map_or(Ok(0), Err));
+        }
+        Ok(match ask::ask(paths, request.clone(), format)? {
+            Outcome::Answered(answer) if args.offer && answer.proposals > 0 => Ok(PROPOSALS),
+            Outcome::Answered(_) => Ok(0),
+            Outcome::NothingConfigured(e) => Err(e),
+        })
+    };
+    match once()? {
+        Ok(code) => Ok(code),
+        Err(e) if !args.json && std::io::stderr().is_terminal() => {
+            guide::run(paths, e)?;
+            once()?
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// Words that are not UTF-8 are shown to the model as well as they can be.
+fn words(words: &[OsString]) -> String {
+    let words: Vec<_> = words.iter().map(|w| w.to_string_lossy()).collect();
+    words.join(" ")
+}

@@ -1,0 +1,61 @@
+//! Completions and man page, from the description in `args`.
+
+use clap::CommandFactory;
+
+use super::args::Cli;
+use crate::error::{Context, Result};
+
+/// The zsh completions of `aish-helper`.
+pub fn completions() -> String {
+    let mut out = Vec::new();
+    clap_complete::generate(
+        clap_complete::Shell::Zsh,
+        &mut Cli::command(),
+        "aish-helper",
+        &mut out,
+    );
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The man page: the commands one after the other.
+///
+/// # Errors
+/// None in practice: it is written to memory.
+pub fn man() -> Result<String> {
+    let mut out = Vec::new();
+    let mut command = Cli::command();
+    command.build();
+    let what = || "cannot write the man page".to_string();
+    let page = clap_mangen::Man::new(command.clone());
+    page.render_title(&mut out).context(what)?;
+    page.render_name_section(&mut out).context(what)?;
+    page.render_synopsis_section(&mut out).context(what)?;
+    page.render_description_section(&mut out).context(what)?;
+    section(&command, &mut out).context(what)?;
+    page.render_extra_section(&mut out).context(what)?;
+    page.render_version_section(&mut out).context(what)?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// The commands below `command`, each with its synopsis and options.
+fn section(command: &clap::Command, out: &mut Vec<u8>) -> std::io::Result<()> {
+    for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+        if sub.has_subcommands() {
+            section(sub, out)?;
+            continue;
+        }
+        let name = sub
+            .get_bin_name()
+            .unwrap_or_else(|| sub.get_name())
+            .to_string();
+        let man = clap_mangen::Man::new(sub.clone().display_name(name.clone()));
+        let mut part = Vec::new();
+        man.render_synopsis_section(&mut part)?;
+        man.render_description_section(&mut part)?;
+        man.render_options_section(&mut part)?;
+        out.extend_from_slice(format!(".SH \"{}\"\n", name.to_uppercase()).as_bytes());
+        let text = String::from_utf8_lossy(&part).replace(".SH ", ".SS ");
+        out.extend_from_slice(text.as_bytes());
+    }
+    Ok(())
+}

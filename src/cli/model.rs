@@ -1,0 +1,94 @@
+//! `aish-helper model list|use|install`.
+
+use super::{model_install, print, print_json};
+use crate::client::connect;
+use crate::config::{self, env_overrides};
+use crate::error::Result;
+use crate::paths::Paths;
+use crate::protocol::{ModelInfo, Request};
+use crate::safety::text::one_line;
+
+/// Lists the models of the config.
+///
+/// # Errors
+/// The config is wrong.
+pub fn list(paths: &Paths, json: bool, shell: Option<String>) -> Result<()> {
+    let request = Request::Models {
+        shell,
+        overrides: env_overrides()?,
+    };
+    let models: Vec<ModelInfo> = connect::request(paths, &request)?;
+    if json {
+        return print_json(&models);
+    }
+    if models.is_empty() {
+        let (path, _) = config::path(paths)?;
+        return print(&format!(
+            "no models are configured in {}; llm uses what it finds: a key in the environment or a local server\n",
+            path.display()
+        ));
+    }
+    let mut out = String::new();
+    for m in models {
+        let mark = if m.current { '*' } else { ' ' };
+        out.push_str(&format!(
+            "{mark} {:<16} {:<28} {}\n",
+            m.name,
+            one_line(&m.model, 28),
+            m.base_url
+        ));
+    }
+    print(&out)
+}
+
+/// Chooses the default model, or that of one shell's conversation.
+///
+/// # Errors
+/// There is no such model, or the config cannot be changed.
+pub fn choose(paths: &Paths, name: &str, shell: Option<String>, json: bool) -> Result<()> {
+    let place = match shell {
+        Some(shell) => {
+            connect::request::<()>(
+                paths,
+                &Request::UseModel {
+                    shell,
+                    model: name.to_string(),
+                },
+            )?;
+            "of this conversation"
+        }
+        None => {
+            config::set_default(paths, name)?;
+            "by default"
+        }
+    };
+    if json {
+        return print_json(&serde_json::json!({"model": name}));
+    }
+    print(&format!("{name} is the model {place} now\n"))
+}
+
+/// Installs the tiny model and its entry in the config.
+///
+/// # Errors
+/// Something that it needs is missing; the message says what to install.
+pub fn install(paths: &Paths) -> Result<()> {
+    let name = model_install::NAME;
+    let mut said = Ok(());
+    let installed = model_install::install(paths, name, &mut |line| {
+        if said.is_ok() {
+            said = print(&format!("{line}\n"));
+        }
+    })?;
+    said?;
+    if !config::load(paths, &config::Overrides::default())?
+        .models
+        .contains_key(name)
+    {
+        config::add_model(paths, name, &installed.table, false)?;
+    }
+    print(&format!(
+        "installed; try: llm -m {name} What is the capital of France?\n  {}\n",
+        model_install::NOTE
+    ))
+}

@@ -1,0 +1,112 @@
+//! `aish-helper session list|show|new`.
+
+use super::{print, print_json};
+use crate::client::connect;
+use crate::error::Result;
+use crate::history::journal::now_ms;
+use crate::paths::Paths;
+use crate::protocol::{Request, SessionInfo, Transcript};
+use crate::safety::text::one_line;
+
+/// Lists the conversations.
+///
+/// # Errors
+/// The daemon cannot be asked.
+pub fn list(paths: &Paths, limit: usize, json: bool) -> Result<()> {
+    let sessions: Vec<SessionInfo> = connect::request(paths, &Request::Sessions { limit })?;
+    if json {
+        return print_json(&sessions);
+    }
+    if sessions.is_empty() {
+        return print("no conversations yet\n");
+    }
+    let now = now_ms();
+    let mut out = format!(
+        "{:<9} {:>10} {:>8}  {}\n",
+        "id", "last used", "prompts", "first prompt"
+    );
+    for s in sessions {
+        let id = short(&s.id);
+        let age = ago(now.saturating_sub(s.updated_ms));
+        out.push_str(&format!(
+            "{id:<9} {age:>10} {:>8}  {}\n",
+            s.prompts,
+            one_line(&s.title, 60)
+        ));
+    }
+    print(&out)
+}
+
+/// The end of an id, which differs where its beginning (the time) does not.
+pub fn short(id: &str) -> &str {
+    id.len()
+        .checked_sub(8)
+        .and_then(|at| id.get(at..))
+        .unwrap_or(id)
+}
+
+/// A time span as people say it.
+fn ago(ms: u64) -> String {
+    match ms / 1000 {
+        s @ 0..60 => format!("{s} s ago"),
+        s @ 60..3600 => format!("{} min ago", s / 60),
+        s @ 3600..86_400 => format!("{} h ago", s / 3600),
+        s => format!("{} d ago", s / 86_400),
+    }
+}
+
+/// Shows a conversation.
+///
+/// # Errors
+/// There is no such conversation.
+pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
+    let transcript: Transcript = connect::request(paths, &request)?;
+    if json {
+        return transcript.records.iter().try_for_each(print_json);
+    }
+    let mut out = format!("conversation {}\n", transcript.session);
+    for record in &transcript.records {
+        let text = |key: &str| record[key].as_str().unwrap_or("");
+        match text("type") {
+            "user" => out.push_str(&format!("\n> {}\n", text("text"))),
+            "assistant" => {
+                out.push_str(text("text").trim_end());
+                out.push('\n');
+                match text("finish") {
+                    "stop" => {}
+                    "error" => out.push_str(&format!("[{}]\n", text("error"))),
+                    other => out.push_str(&format!("[{other}]\n")),
+                }
+            }
+            "decision" => out.push_str(&format!("[{}] $ {}\n", text("choice"), text("command"))),
+            "exec" => {
+                out.push_str(&format!(
+                    "[exit {}] $ {}\n",
+                    record["exit"],
+                    text("command")
+                ));
+                for part in ["head", "tail"] {
+                    let part = record["output"][part].as_str().unwrap_or("").trim_end();
+                    if !part.is_empty() {
+                        out.push_str(&format!("{part}\n"));
+                    }
+                }
+            }
+            "model" => out.push_str(&format!("[model {}]\n", text("model"))),
+            _ => {}
+        }
+    }
+    print(&out)
+}
+
+/// Begins a new conversation in a shell.
+///
+/// # Errors
+/// It cannot be recorded.
+pub fn new(paths: &Paths, shell: String, json: bool) -> Result<()> {
+    let session: SessionInfo = connect::request(paths, &Request::NewSession { shell })?;
+    if json {
+        return print_json(&session);
+    }
+    print(&format!("new conversation {}\n", short(&session.id)))
+}

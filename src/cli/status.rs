@@ -1,0 +1,89 @@
+//! `aish-helper status`.
+
+use super::{print, print_json};
+use crate::client::connect;
+use crate::config::env_overrides;
+use crate::error::Result;
+use crate::paths::Paths;
+use crate::protocol::{Request, Status};
+
+/// Shows how the daemon is; one that does not run is started by nobody for that.
+///
+/// # Errors
+/// The daemon hangs, or the socket directory is not safe.
+pub fn run(paths: &Paths, json: bool) -> Result<()> {
+    let request = Request::Status {
+        shell: None,
+        overrides: env_overrides()?,
+    };
+    let Some(mut connection) = connect::existing(paths, &request)? else {
+        if json {
+            return print_json(&serde_json::json!({"running": false}));
+        }
+        return print("the daemon does not run; the first llm starts it, or: aish-helper start\n");
+    };
+    let status: Status = connection.reply()?;
+    if json {
+        let mut value = serde_json::json!(status);
+        value["running"] = true.into();
+        return print_json(&value);
+    }
+    let none = || "none".to_string();
+    let rows = [
+        (
+            "daemon",
+            format!("running, pid {}, version {}", status.pid, status.version),
+        ),
+        ("uptime", uptime(status.uptime_seconds)),
+        ("socket", status.socket),
+        ("memory", size(status.memory_bytes)),
+        (
+            "config",
+            status
+                .config
+                .unwrap_or_else(|| "none, defaults are used".to_string()),
+        ),
+        ("model", status.model.unwrap_or_else(none)),
+        (
+            "endpoint",
+            [status.endpoint, status.endpoint_state]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(": "),
+        ),
+        ("sessions", status.sessions.to_string()),
+        ("shells", status.shells.to_string()),
+        ("turns", format!("{} running", status.turns)),
+        ("journal", size(status.journal_bytes)),
+    ];
+    let text: String = rows
+        .iter()
+        .map(|(name, value)| format!("{name:<9} {value}\n"))
+        .collect();
+    print(&text)
+}
+
+fn uptime(seconds: u64) -> String {
+    let (d, h, m, s) = (
+        seconds / 86_400,
+        seconds / 3600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+    );
+    match (d, h, m) {
+        (0, 0, 0) => format!("{s} s"),
+        (0, 0, _) => format!("{m} min {s} s"),
+        (0, _, _) => format!("{h} h {m} min"),
+        _ => format!("{d} d {h} h"),
+    }
+}
+
+/// Bytes as people read them.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
