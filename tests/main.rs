@@ -1,4 +1,10 @@
 //! Everything that is tested against the outside, in one binary.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+
 mod broker;
 mod fakes;

@@ -165,17 +165,23 @@ fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn StdError + 'stat
     })
 }
 
-/// An IO error's kind; `source` of an IO error skips the error that it wraps.
+/// The error inside IO errors, which may wrap each other and which `source` steps over.
+fn innermost<'a>(mut error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
+    while let Some(inner) = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref)
+    {
+        error = inner;
+    }
+    error
+}
+
 fn io_kind(error: &(dyn StdError + 'static)) -> Option<io::ErrorKind> {
-    error.downcast_ref::<io::Error>().map(io::Error::kind)
+    innermost(error).downcast_ref().map(io::Error::kind)
 }
 
 fn tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
-    let inner: &'a (dyn StdError + 'static) = match error.downcast_ref::<io::Error>() {
-        Some(io) => io.get_ref()?,
-        None => error,
-    };
-    inner.downcast_ref::<rustls::Error>()
+    innermost(error).downcast_ref()
 }
 
 /// A body's begin, at most `limit` bytes; what breaks off is kept as far as it came.

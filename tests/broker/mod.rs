@@ -6,10 +6,18 @@ use std::time::Duration;
 use aish::broker::{Broker, Chunk, Endpoint};
 use aish::chat::{Finish, Message, Usage};
 use aish::error::Result;
+use aish::secret::Secret;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::fakes::provider::{MODEL, Provider, Script};
+use crate::fakes::provider::{Part, Provider, Script};
+
+mod answers;
+mod detect;
+mod failures;
+mod retries;
+
+const KEY: &str = "sk-0123456789abcdef";
 
 /// An endpoint at `base_url`, with no more than it needs.
 fn endpoint(base_url: &str) -> Endpoint {
@@ -45,6 +53,25 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// The error, which must have a hint, must be short, and must not hold the key.
+    fn error(&self) -> String {
+        let error = self.result.as_ref().unwrap_err();
+        assert!(error.hint.is_some(), "no hint: {error:?}");
+        assert!(error.message.chars().count() < 500, "too long: {error:?}");
+        let shown = error.to_string();
+        assert_eq!(shown.lines().count(), 2, "{shown:?}");
+        assert!(!shown.contains(KEY), "{shown}");
+        shown
+    }
+
+    fn notices(&self) -> Vec<&str> {
+        let notice = |c| match c {
+            &Chunk::Notice(ref n) => Some(n.as_str()),
+            _ => None,
+        };
+        self.chunks.iter().filter_map(notice).collect()
+    }
+
     fn text(&self) -> String {
         let text = |c: &Chunk| match c {
             Chunk::Text(t) => Some(t.clone()),
@@ -52,6 +79,22 @@ impl Outcome {
         };
         self.chunks.iter().filter_map(text).collect()
     }
+}
+
+/// Asks a provider that answers with `script` and nothing else.
+async fn ask_once(script: Script) -> Outcome {
+    let provider = Provider::start([script]);
+    ask(&broker(), &endpoint(&provider.base_url())).await
+}
+
+/// Asks for an answer whose event stream is these parts.
+async fn ask_events<T: Into<Part>>(parts: impl IntoIterator<Item = T>) -> Outcome {
+    ask_once(Script::events(parts)).await
+}
+
+/// Runs what blocks without stopping the client, which lives in this runtime as well.
+async fn blocking<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(task).await.unwrap()
 }
 
 async fn ask(broker: &Broker, endpoint: &Endpoint) -> Outcome {
@@ -72,22 +115,4 @@ async fn ask(broker: &Broker, endpoint: &Endpoint) -> Outcome {
     };
     let (result, chunks) = tokio::join!(answer, collect);
     Outcome { result, chunks }
-}
-
-#[tokio::test]
-async fn an_answer_streams_with_model_and_usage() {
-    let provider = Provider::start([Script::tokens(["Paris", ", of ", "course"])]);
-    let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
-    assert_eq!(
-        outcome.result.as_ref().unwrap(),
-        &Finish::Stop,
-        "{outcome:?}"
-    );
-    assert_eq!(outcome.text(), "Paris, of course");
-    assert!(outcome.chunks.contains(&Chunk::Model(MODEL.to_owned())));
-    assert!(outcome.chunks.contains(&Chunk::Usage(Usage {
-        prompt_tokens: 7,
-        completion_tokens: 3
-    })));
-    assert_eq!(outcome.chunks.last(), Some(&Chunk::Done(Finish::Stop)));
 }

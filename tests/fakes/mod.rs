@@ -1,3 +1,4 @@
 //! Servers that behave as they are told.
 
 pub mod provider;
+pub mod tls;

@@ -1,0 +1,254 @@
+//! Answers that arrive, in the forms in which servers send them.
+
+use super::*;
+use crate::fakes::provider::{MODEL, finish_event, text_event};
+
+#[tokio::test]
+async fn an_answer_streams_with_model_and_usage() {
+    let provider = Provider::start([Script::tokens(["Paris", ", of ", "course"])]);
+    let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
+    assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Stop);
+    assert_eq!(outcome.text(), "Paris, of course");
+    let model = Chunk::Model(MODEL.to_owned());
+    assert!(outcome.chunks.contains(&model), "{outcome:?}");
+    let usage = Chunk::Usage(Usage {
+        prompt_tokens: 7,
+        completion_tokens: 3,
+    });
+    let last = &outcome.chunks[outcome.chunks.len() - 2..];
+    assert_eq!(last, [usage, Chunk::Done(Finish::Stop)]);
+}
+
+#[tokio::test]
+async fn the_connection_is_used_again() {
+    let provider = Provider::start((0..5).map(|i| Script::tokens([i.to_string()])));
+    let broker = broker();
+    for i in 0..5 {
+        let outcome = ask(&broker, &endpoint(&provider.base_url())).await;
+        assert_eq!(outcome.text(), i.to_string());
+    }
+    assert_eq!(provider.connections(), 1);
+    assert!(provider.requests().iter().all(|r| r.connection == 0));
+}
+
+#[tokio::test]
+async fn settings_and_key_are_sent() {
+    let provider = Provider::start([Script::tokens(["ok"])]).key(KEY);
+    let mut endpoint = endpoint(&provider.base_url());
+    endpoint.key = Some(Secret::new(KEY));
+    endpoint.temperature = Some(0.5);
+    endpoint.max_tokens = Some(100);
+    endpoint.headers = vec![("X-Team".to_owned(), "blue".to_owned())];
+    assert_eq!(ask(&broker(), &endpoint).await.text(), "ok");
+    let request = &provider.requests()[0];
+    assert_eq!(request.header("x-team"), Some("blue"));
+    assert_eq!(request.json["model"], "test-model");
+    assert_eq!(request.json["temperature"], 0.5);
+    assert_eq!(request.json["max_tokens"], 100);
+    assert_eq!(request.json["messages"][1]["content"], "hello");
+}
+
+#[tokio::test]
+async fn many_tokens_cost_few_chunks_and_the_first_travels_alone() {
+    let tokens: Vec<String> = (0..20_000).map(|i| format!("t{i} ")).collect();
+    let outcome = ask_once(Script::tokens(tokens.clone())).await;
+    assert_eq!(outcome.text(), tokens.concat());
+    let first = outcome.chunks.iter().find(|c| matches!(c, Chunk::Text(_)));
+    assert_eq!(first, Some(&Chunk::Text("t0 ".to_owned())));
+    let sent = outcome.chunks.len();
+    assert!(sent < 2_000, "{sent} chunks for 20,000 tokens");
+}
+
+#[tokio::test]
+async fn no_word_waits_for_the_next() {
+    let provider = Arc::new(Provider::start([Script::events([
+        Part::from(text_event("one").as_str()),
+        Part::Gate("one"),
+        Part::from(text_event("two").as_str()),
+        Part::Gate("two"),
+        Part::from(finish_event("stop").as_str()),
+    ])]));
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    let (sender, mut receiver) = mpsc::channel(8);
+    let request = tokio::spawn(async move {
+        let cancel = CancellationToken::new();
+        broker.stream(&endpoint, &prompt(), &cancel, &sender).await
+    });
+    for word in ["one", "two"] {
+        loop {
+            match receiver.recv().await.unwrap() {
+                Chunk::Text(text) => break assert_eq!(text, word),
+                other => assert!(matches!(other, Chunk::Model(_)), "{other:?}"),
+            }
+        }
+        provider.open(word);
+    }
+    assert_eq!(request.await.unwrap().unwrap(), Finish::Stop);
+}
+
+#[tokio::test]
+async fn a_stream_cut_into_pieces_at_every_byte() {
+    let stream = [
+        ": OPENROUTER PROCESSING\r\n\r\n",
+        "data:{\"choices\":[{\"delta\":{\"content\":\"é👩‍💻\"}}]}\r\n\r\n",
+        "data: {\"choices\":[],\ndata: \"usage\":null}\n\n",
+        "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\r\r",
+        "data: [DONE]\n\n",
+    ]
+    .concat();
+    let bytes = stream.as_bytes();
+    let provider = Provider::start((0..=bytes.len()).map(|i| {
+        // An empty chunk would end the body.
+        let pieces = [&bytes[..i], &bytes[i..]];
+        let parts = pieces.iter().filter(|p| !p.is_empty());
+        Script::events(parts.map(|p| Part::Bytes(p.to_vec())))
+    }));
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    for i in 0..=bytes.len() {
+        let outcome = ask(&broker, &endpoint).await;
+        assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Stop, "at {i}");
+        assert_eq!(outcome.text(), "é👩‍💻", "at {i}");
+    }
+}
+
+#[tokio::test]
+async fn invalid_utf8_is_replaced() {
+    let mut event = text_event("a@b").into_bytes();
+    let at = event.iter().position(|b| *b == b'@').unwrap();
+    event[at] = 0xFF;
+    let finish = finish_event("stop").into_bytes();
+    let outcome = ask_events([Part::Bytes(event), Part::Bytes(finish)]).await;
+    assert_eq!(outcome.text(), "a\u{FFFD}b");
+    assert_eq!(outcome.result.unwrap(), Finish::Stop);
+}
+
+#[tokio::test]
+async fn an_answer_may_end_without_done() {
+    let outcome = ask_events([text_event("all").as_str(), &finish_event("length")]).await;
+    assert_eq!(outcome.text(), "all");
+    assert_eq!(outcome.result.unwrap(), Finish::Length);
+}
+
+#[tokio::test]
+async fn an_answer_may_be_done_without_a_reason() {
+    let outcome = ask_events([text_event("all").as_str(), "data: [DONE]\n\n"]).await;
+    assert_eq!(outcome.result.unwrap(), Finish::Stop);
+}
+
+#[tokio::test]
+async fn a_finished_answer_is_not_lost_with_the_connection() {
+    let outcome = ask_events([
+        Part::from(text_event("all").as_str()),
+        Part::from(finish_event("stop").as_str()),
+        Part::Cut,
+    ])
+    .await;
+    assert_eq!(outcome.text(), "all");
+    assert_eq!(outcome.result.unwrap(), Finish::Stop);
+}
+
+#[tokio::test]
+async fn a_finished_answer_does_not_wait_for_a_server_that_forgets_to_end_it() {
+    let mut endpoint = endpoint("");
+    endpoint.idle_timeout = Duration::from_millis(50);
+    let provider = Provider::start([Script::events([
+        Part::from(text_event("all").as_str()),
+        Part::from(finish_event("stop").as_str()),
+        Part::Gate("never"),
+    ])]);
+    endpoint.base_url = provider.base_url();
+    let outcome = ask(&broker(), &endpoint).await;
+    assert_eq!(outcome.text(), "all");
+    assert_eq!(outcome.result.unwrap(), Finish::Stop);
+}
+
+#[tokio::test]
+async fn a_whole_completion_in_place_of_a_stream_is_accepted() {
+    let body = r#" {"model":"m","choices":[{"message":{"content":"whole"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
+    for script in [
+        Script::status(200, body),
+        Script::Body("text/event-stream", vec![body.into()]),
+        Script::Body(
+            "",
+            vec![body[..1].into(), body[1..2].into(), body[2..].into()],
+        ),
+    ] {
+        let outcome = ask_once(script).await;
+        assert_eq!(outcome.text(), "whole");
+        assert_eq!(outcome.result.unwrap(), Finish::Stop);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_any_content_type_is_accepted() {
+    for content_type in ["application/json", "text/plain", "application/octet-stream"] {
+        let parts = vec![
+            "\n\n".into(),
+            text_event("hi").as_str().into(),
+            finish_event("stop").as_str().into(),
+        ];
+        let outcome = ask_once(Script::Body(content_type, parts)).await;
+        assert_eq!(outcome.text(), "hi", "{content_type}");
+    }
+}
+
+#[tokio::test]
+async fn reasoning_is_kept_apart() {
+    let thought = text_event("hm").replace("\"content\"", "\"reasoning_content\"");
+    let outcome = ask_events([thought.as_str(), &text_event("yes"), &finish_event("stop")]).await;
+    assert_eq!(outcome.text(), "yes");
+    let reasoning = Chunk::Reasoning("hm".to_owned());
+    assert!(outcome.chunks.contains(&reasoning), "{outcome:?}");
+}
+
+/// Streams until the gate, ends the request with `end`, and waits until the server sees it go.
+async fn closes_when(end: impl FnOnce(CancellationToken, mpsc::Receiver<Chunk>)) {
+    let provider = Arc::new(Provider::start([Script::events([
+        Part::from(text_event("one").as_str()),
+        Part::Gate("never"),
+    ])]));
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    let (sender, mut receiver) = mpsc::channel(8);
+    let cancel = CancellationToken::new();
+    let token = cancel.clone();
+    let request =
+        tokio::spawn(async move { broker.stream(&endpoint, &prompt(), &token, &sender).await });
+    let first = receiver.recv().await.unwrap();
+    assert_eq!(first, Chunk::Text("one".to_owned()));
+    let stuck = Arc::clone(&provider);
+    blocking(move || stuck.wait_gate("never")).await;
+    end(cancel, receiver);
+    assert_eq!(request.await.unwrap().unwrap(), Finish::Interrupted);
+    blocking(move || provider.wait_closed(1)).await;
+}
+
+#[tokio::test]
+async fn cancelling_closes_the_upstream_connection() {
+    closes_when(|cancel, receiver| {
+        cancel.cancel();
+        drop(receiver);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_receiver_that_leaves_closes_the_upstream_connection() {
+    closes_when(|_, receiver| drop(receiver)).await;
+}
+
+#[tokio::test]
+async fn cancelling_before_any_answer_closes_it_as_well() {
+    let provider = Arc::new(Provider::start([Script::Hang]));
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    let (sender, receiver) = mpsc::channel(8);
+    let cancel = CancellationToken::new();
+    let token = cancel.clone();
+    let request =
+        tokio::spawn(async move { broker.stream(&endpoint, &prompt(), &token, &sender).await });
+    let asked = Arc::clone(&provider);
+    blocking(move || asked.wait_requests(1)).await;
+    cancel.cancel();
+    assert_eq!(request.await.unwrap().unwrap(), Finish::Interrupted);
+    blocking(move || provider.wait_closed(1)).await;
+    drop(receiver);
+}

@@ -1,0 +1,176 @@
+//! Probing an endpoint, and finding one on the first run.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::time::Instant;
+
+use aish::broker::detect::{Found, Local, detect};
+
+use super::*;
+use crate::fakes::provider::MODEL;
+
+fn list(ids: &[&str]) -> Script {
+    let data: Vec<_> = ids
+        .iter()
+        .map(|id| serde_json::json!({ "id": id }))
+        .collect();
+    Script::status(200, &serde_json::json!({ "data": data }).to_string())
+}
+
+#[tokio::test]
+async fn a_probe_counts_the_models_and_looks_for_ours() {
+    let provider = Provider::start([]).models(list(&["a", "llama:latest", "c"]));
+    let mut endpoint = endpoint(&provider.base_url());
+    for (model, there) in [("a", true), ("llama", true), ("b", false)] {
+        endpoint.model = model.to_owned();
+        let report = broker().probe(&endpoint).await.unwrap();
+        assert_eq!(report.models.len(), 3);
+        assert_eq!(report.has_model, there, "{model}");
+        assert!(report.latency > Duration::ZERO);
+    }
+}
+
+#[tokio::test]
+async fn a_probe_tells_a_refused_key_from_a_wrong_address() {
+    for (script, expected) in [
+        (Script::status(401, "no"), "refuses access (401)"),
+        (Script::status(404, "no"), "nothing at http://127.0.0.1:"),
+        (
+            Script::status(200, "<html>"),
+            "something else than a list of models: <html>",
+        ),
+    ] {
+        let provider = Provider::start([]).models(script);
+        let error = broker()
+            .probe(&endpoint(&provider.base_url()))
+            .await
+            .unwrap_err();
+        assert!(error.message.contains(expected), "{error}");
+        assert!(error.hint.is_some());
+    }
+}
+
+async fn find(ports: &[u16]) -> Option<Found> {
+    let names = ["first", "second", "third"];
+    let locals: Vec<Local> = names
+        .into_iter()
+        .zip(ports)
+        .map(|(name, port)| Local { name, port: *port })
+        .collect();
+    detect(&broker(), &BTreeMap::new(), &locals).await
+}
+
+#[tokio::test]
+async fn the_first_server_with_a_model_that_chats_is_found() {
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let embedder = Provider::start([]).models(list(&["nomic-embed-text"]));
+    let chatter = Provider::start([]).models(list(&["bge-m3", "llama3.2", "qwen"]));
+    let ports = [closed.port(), embedder.addr().port(), chatter.addr().port()];
+    let found = find(&ports).await.unwrap();
+    assert_eq!(found.name, "third");
+    assert_eq!(found.endpoint.model, "llama3.2");
+    assert_eq!(found.endpoint.base_url, chatter.base_url());
+    assert_eq!(found.how, format!("third on {}", chatter.addr()));
+}
+
+#[tokio::test]
+async fn the_order_counts_and_not_the_speed() {
+    let (one, two) = (Provider::start([]), Provider::start([]));
+    let found = find(&[two.addr().port(), one.addr().port()]).await.unwrap();
+    assert_eq!(found.endpoint.base_url, two.base_url());
+    assert_eq!(found.endpoint.model, MODEL);
+}
+
+#[tokio::test]
+async fn an_open_port_is_no_model() {
+    // Accepts in the backlog and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let page = Provider::start([]).models(Script::status(200, "<html>hello</html>"));
+    let empty = Provider::start([]).models(list(&[]));
+    let start = Instant::now();
+    let ports = [
+        silent.local_addr().unwrap().port(),
+        page.addr().port(),
+        empty.addr().port(),
+    ];
+    assert!(find(&ports).await.is_none());
+    let took = start.elapsed();
+    assert!(took < Duration::from_millis(900), "{took:?}");
+}
+
+fn openai_at(provider: &Provider) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("OPENAI_API_KEY".to_owned(), KEY.to_owned()),
+        ("OPENAI_BASE_URL".to_owned(), provider.base_url()),
+    ])
+}
+
+#[tokio::test]
+async fn a_key_in_the_environment_goes_before_local_servers() {
+    let local = Provider::start([]);
+    let locals = [Local {
+        name: "local",
+        port: local.addr().port(),
+    }];
+    let hosted = Provider::start([])
+        .key(KEY)
+        .models(list(&["tts-1", "mine"]));
+    let found = detect(&broker(), &openai_at(&hosted), &locals)
+        .await
+        .unwrap();
+    assert_eq!(found.name, "openai");
+    assert_eq!(found.endpoint.model, "mine");
+    assert_eq!(local.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_provider_that_lists_nothing_is_used_all_the_same() {
+    let hosted = Provider::start([])
+        .key(KEY)
+        .models(Script::status(401, "bad key"));
+    let found = detect(&broker(), &openai_at(&hosted), &[]).await.unwrap();
+    assert_eq!(found.endpoint.key_name.as_deref(), Some("OPENAI_API_KEY"));
+    assert!(!found.endpoint.model.is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_found_where_nothing_is() {
+    assert!(detect(&broker(), &BTreeMap::new(), &[]).await.is_none());
+}
+
+#[test]
+fn the_fake_provider_notices_wrong_requests() {
+    use std::io::{Read, Write};
+    let provider = Provider::start([Script::tokens(["x"])]);
+    let mut stream = std::net::TcpStream::connect(provider.addr()).unwrap();
+    let body = r#"{"model":"","messages":[{"role":"user","content":""},{"role":"tool"}],"tools":[],"top_k":1}"#;
+    write!(
+        stream,
+        "POST /v1/chat/completions HTTP/1.1\r\nauthorization: Bearer x\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let wrong = provider.take_violations().join("\n");
+    for part in [
+        "authorization",
+        "accept-encoding",
+        "user-agent",
+        "content-type",
+        "\"model\"",
+        "\"tools\"",
+        "\"top_k\"",
+        "stream is missing",
+        "not \"system\"",
+        "no content",
+        "the last message",
+    ] {
+        assert!(wrong.contains(part), "{part} in {wrong}");
+    }
+}

@@ -1,0 +1,327 @@
+//! What goes wrong, and what the user reads then.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use super::*;
+use crate::fakes::provider::{finish_event, text_event};
+use crate::fakes::tls;
+
+async fn ask_at(base_url: &str) -> String {
+    ask(&broker(), &endpoint(base_url)).await.error()
+}
+
+#[tokio::test]
+async fn connection_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    drop(listener);
+    let error = ask_at(&format!("http://user:pass@{addr}/v1?key=secret")).await;
+    let expected = format!("cannot connect to {addr}: connection refused\n");
+    assert!(error.starts_with(&expected), "{error}");
+    assert!(!error.contains("secret") && !error.contains("pass"));
+}
+
+#[tokio::test]
+async fn no_such_host() {
+    let error = ask_at("http://no-such-host.invalid/v1").await;
+    assert!(
+        error.starts_with("cannot find the host no-such-host.invalid\n"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_trusts() {
+    let addr = tls::self_signed();
+    let error = ask_at(&format!("https://{addr}/v1")).await;
+    let expected = format!("no secure connection to {addr}: its certificate is not trusted");
+    assert!(error.starts_with(&expected), "{error}");
+}
+
+#[tokio::test]
+async fn https_where_the_server_speaks_http() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let read = stream.read(&mut [0; 4096]).unwrap();
+        assert!(read > 0);
+        stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .unwrap();
+    });
+    let error = ask_at(&format!("https://{addr}/v1")).await;
+    assert!(
+        error.starts_with(&format!("{addr} does not speak TLS\n")),
+        "{error}"
+    );
+    assert!(error.contains("http://"), "{error}");
+    server.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_base_url_that_is_none() {
+    let outcome = ask(&broker(), &endpoint("localhost:8080/v1")).await;
+    assert!(outcome.error().contains("neither http nor https"));
+    assert_eq!(outcome.result.unwrap_err().kind, aish::error::Kind::Config);
+}
+
+#[tokio::test]
+async fn access_refused_names_the_key_and_never_shows_it() {
+    for code in [401, 403] {
+        let echo = format!(r#"{{"error":{{"message":"Incorrect API key provided: {KEY}."}}}}"#);
+        let provider = Provider::start([Script::status(code, &echo)]).key(KEY);
+        let mut endpoint = endpoint(&provider.base_url());
+        endpoint.key = Some(Secret::new(KEY));
+        endpoint.key_name = Some("SOME_API_KEY".to_owned());
+        let error = ask(&broker(), &endpoint).await.error();
+        assert!(
+            error.contains("[REDACTED]") && error.contains(&code.to_string()),
+            "{error}"
+        );
+        assert!(error.contains("SOME_API_KEY"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn access_refused_without_a_key_asks_for_one() {
+    let error = ask_once(Script::status(401, "")).await.error();
+    assert!(error.contains("key_env"), "{error}");
+}
+
+#[tokio::test]
+async fn a_model_that_is_not_there() {
+    let body =
+        r#"{"error":{"message":"The model `test-model` does not exist","code":"model_not_found"}}"#;
+    let error = ask_once(Script::status(404, body)).await.error();
+    assert!(error.contains("has no model test-model (404)"), "{error}");
+    assert!(error.contains("aish-helper model list"), "{error}");
+}
+
+#[tokio::test]
+async fn a_path_that_is_not_there() {
+    let error = ask_once(Script::status(404, "<html><title>404 Not\nFound</title>"))
+        .await
+        .error();
+    assert!(
+        error.contains("/v1/chat/completions (404): 404 Not Found"),
+        "{error}"
+    );
+    assert!(error.contains("usually ends in /v1"), "{error}");
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_too_long() {
+    let body = r#"{"error":{"message":"This model's maximum context length is 4096 tokens"}}"#;
+    for (code, body) in [(400, body), (413, "")] {
+        let error = ask_once(Script::status(code, body)).await.error();
+        assert!(error.contains("llm --new"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_account_without_credit_is_not_asked_again() {
+    let body = r#"{"error":{"message":"You exceeded your quota","code":"insufficient_quota"}}"#;
+    let error = ask_once(Script::status(429, body)).await.error();
+    assert!(error.contains("no credit"), "{error}");
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = Provider::start([]);
+    let location = format!("{}/chat/completions?token=secret", elsewhere.base_url());
+    for code in [301, 302, 307, 308] {
+        let script = Script::Status(code, vec![("location", location.clone())], Vec::new());
+        let error = ask_once(script).await.error();
+        assert!(error.contains(&elsewhere.base_url()), "{error}");
+        assert!(
+            error.contains("not followed") && !error.contains("secret"),
+            "{error}"
+        );
+    }
+    assert_eq!(elsewhere.connections(), 0);
+}
+
+#[tokio::test]
+async fn an_error_body_of_many_megabytes_is_not_read() {
+    let script = Script::Raw(vec![
+        "HTTP/1.1 400 Bad\r\ncontent-length: 1000000000\r\n\r\n".into(),
+        Part::Repeat(vec![b'x'; 64 * 1024], 4),
+        Part::Gate("never"),
+    ]);
+    let error = ask_once(script).await.error();
+    assert!(error.contains("rejects the request (400): xxxx"), "{error}");
+}
+
+#[tokio::test]
+async fn html_in_place_of_an_answer() {
+    let page = "\n<!DOCTYPE html>\x1b[31m\n<p>hi</p>";
+    for script in [
+        Script::Body("text/html", vec![page.into()]),
+        Script::Body("text/event-stream", vec![page.into()]),
+    ] {
+        let error = ask_once(script).await.error();
+        assert!(
+            error.contains("something else than an answer: <!DOCTYPE html> [31m\n"),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn other_bodies_in_place_of_an_answer() {
+    for (body, expected) in [
+        (
+            "upstream is overloaded\nsorry",
+            ": upstream is overloaded\n",
+        ),
+        ("{\"broken\": ", ": {\"broken\":\n"),
+        ("[1, 2]", ": [1, 2]\n"),
+    ] {
+        let error = ask_once(Script::Body("text/plain", vec![body.into()]))
+            .await
+            .error();
+        assert!(error.contains(expected), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_object_with_status_200() {
+    let error = ask_once(Script::status(200, r#"{"error":{"message":"no GPU"}}"#))
+        .await
+        .error();
+    assert!(error.contains("reports an error: no GPU"), "{error}");
+}
+
+#[tokio::test]
+async fn an_endless_body_that_is_no_answer_is_left() {
+    for start in ["<html>", "garbage ", "\n"] {
+        let script = Script::Body(
+            "text/plain",
+            vec![
+                start.into(),
+                Part::Repeat(start.repeat(10_000).into(), 100),
+                Part::Gate("never"),
+            ],
+        );
+        let error = ask_once(script).await.error();
+        assert!(error.contains("something else than an answer"), "{error}");
+    }
+}
+
+/// What an answer comes to that says "kept" and then fails.
+async fn fails_after_text(parts: impl IntoIterator<Item = Part>) -> String {
+    let mut all = vec![Part::from(text_event("kept").as_str())];
+    all.extend(parts);
+    let outcome = ask_events(all).await;
+    assert_eq!(outcome.text(), "kept");
+    assert!(!outcome.chunks.iter().any(|c| matches!(c, Chunk::Done(_))));
+    outcome.error()
+}
+
+#[tokio::test]
+async fn a_piece_that_is_not_json() {
+    let error = fails_after_text(["data: {\"choices\": [oops\n\n".into()]).await;
+    assert!(error.contains("not JSON: {\"choices\": [oops"), "{error}");
+}
+
+#[tokio::test]
+async fn a_line_of_64_mib() {
+    let part = Part::Repeat(vec![b'x'; 64 * 1024], 1024);
+    let error = fails_after_text(["data: ".into(), part.clone()]).await;
+    assert!(error.contains("a line longer than 1 MiB"), "{error}");
+    let error = ask_events(["data: ".into(), part]).await.error();
+    assert!(error.contains("a line longer than 1 MiB"), "{error}");
+}
+
+#[tokio::test]
+async fn a_compressed_answer_is_not_unpacked() {
+    let script = Script::Status(
+        200,
+        vec![
+            ("content-type", "text/event-stream".to_owned()),
+            ("content-encoding", "gzip".to_owned()),
+        ],
+        vec![0x1F, 0x8B, 8, 0],
+    );
+    let error = ask_once(script).await.error();
+    assert!(error.contains("compresses its answer (gzip)"), "{error}");
+}
+
+#[tokio::test]
+async fn a_connection_cut_in_the_middle_of_an_event() {
+    let half = &text_event("lost")[..40];
+    let error = fails_after_text([half.into(), Part::Cut]).await;
+    assert!(error.contains("the answer was cut off"), "{error}");
+    assert!(error.contains("is kept"), "{error}");
+}
+
+#[tokio::test]
+async fn a_body_that_ends_too_early() {
+    let half = &text_event("lost")[..40];
+    for rest in [vec![], vec![half.into()]] {
+        let error = fails_after_text(rest).await;
+        assert!(error.contains("the answer was cut off"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_in_the_middle_of_an_answer() {
+    for event in [
+        "data: {\"error\":{\"message\":\"out of memory\"}}\n\n",
+        "event: error\ndata: out of memory\n\n",
+    ] {
+        let error = fails_after_text([event.into()]).await;
+        assert!(error.contains("reports an error: out of memory"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_an_error_in_the_middle_of_an_answer_is_masked() {
+    let event = format!("data: {{\"error\":\"bad {KEY}\"}}\n\n");
+    let provider = Provider::start([Script::events([event.as_str()])]).key(KEY);
+    let mut endpoint = endpoint(&provider.base_url());
+    endpoint.key = Some(Secret::new(KEY));
+    let error = ask(&broker(), &endpoint).await.error();
+    assert!(error.contains("bad [REDACTED]"), "{error}");
+}
+
+#[tokio::test]
+async fn silence_before_and_in_the_middle_of_an_answer() {
+    let stuck = [Part::from(text_event("kept").as_str()), Part::Gate("never")];
+    for (script, kept) in [(Script::Hang, ""), (Script::events(stuck), "kept")] {
+        let provider = Provider::start([script]);
+        let mut endpoint = endpoint(&provider.base_url());
+        endpoint.idle_timeout = Duration::from_millis(200);
+        let outcome = ask(&broker(), &endpoint).await;
+        assert_eq!(outcome.text(), kept);
+        assert!(outcome.error().contains("silent for 0.2 s"), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn empty_answers() {
+    let thought = text_event("hm").replace("\"content\"", "\"reasoning\"");
+    for (parts, expected) in [
+        (vec![finish_event("stop")], "test-model at 127.0.0.1:"),
+        (vec!["data: [DONE]\n\n".to_owned()], "sent an empty answer"),
+        (vec![], "sent an empty body"),
+        (
+            vec![finish_event("content_filter")],
+            "filtered the whole answer",
+        ),
+        (vec![thought, finish_event("length")], "used up its tokens"),
+    ] {
+        let error = ask_events(parts.iter().map(String::as_str)).await.error();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_http() {
+    let error = ask_once(Script::Raw(vec!["SSH-2.0-OpenSSH_9\r\n".into()]))
+        .await
+        .error();
+    assert!(error.contains("the connection to 127.0.0.1:"), "{error}");
+}

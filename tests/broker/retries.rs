@@ -1,0 +1,172 @@
+//! What is tried again, and what is not.
+
+use std::time::{Instant, SystemTime};
+
+use super::*;
+use crate::fakes::provider::text_event;
+
+fn limited(after: &str) -> Script {
+    Script::Status(429, vec![("retry-after", after.to_owned())], Vec::new())
+}
+
+#[tokio::test]
+async fn a_failing_server_is_asked_again() {
+    for code in [429, 500, 502, 503, 504] {
+        let provider = Provider::start([
+            Script::status(code, "busy"),
+            Script::status(code, "busy"),
+            Script::tokens(["at last"]),
+        ]);
+        let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
+        assert_eq!(outcome.text(), "at last");
+        let notices = outcome.notices();
+        assert_eq!(notices.len(), 2);
+        assert!(
+            notices[1].contains("trying again") && notices[1].ends_with("(2 of 3)"),
+            "{notices:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn but_not_for_ever() {
+    let provider = Provider::start((0..4).map(|_| Script::status(503, r#"{"detail":"busy"}"#)));
+    let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
+    let error = outcome.error();
+    assert!(
+        error.contains("failed (503) 4 times in a row: busy"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn retry_after_in_seconds_and_as_a_date_is_heeded() {
+    for date in [false, true] {
+        let at = SystemTime::now() + Duration::from_secs(2);
+        let after = if date {
+            httpdate::fmt_http_date(at)
+        } else {
+            "1".to_owned()
+        };
+        let provider = Provider::start([limited(&after), Script::tokens(["ok"])]);
+        let start = Instant::now();
+        let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
+        assert_eq!(outcome.text(), "ok");
+        // A date has no fractions of a second.
+        assert!(start.elapsed() > Duration::from_millis(900), "{after}");
+        assert!(
+            outcome.notices()[0].contains("limits the rate"),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_absurd_retry_after_is_not_heeded() {
+    let far = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100_000_000));
+    for (after, said) in [
+        ("31", "asks to wait 31 s"),
+        ("3600", "asks to wait 60 minutes"),
+        ("99999999999999999999999", "asks to wait more than a year"),
+        (&far, "asks to wait more than a year"),
+        ("-5", "makes no sense"),
+        ("soon", "makes no sense"),
+        ("", "makes no sense"),
+    ] {
+        let error = ask_once(limited(after)).await.error();
+        assert!(error.contains(said), "{after:?}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_wait_can_be_cancelled() {
+    let provider = Provider::start([limited("25")]);
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    let (sender, mut receiver) = mpsc::channel(8);
+    let cancel = CancellationToken::new();
+    let token = cancel.clone();
+    let start = Instant::now();
+    let request =
+        tokio::spawn(async move { broker.stream(&endpoint, &prompt(), &token, &sender).await });
+    let notice = receiver.recv().await.unwrap();
+    assert!(matches!(notice, Chunk::Notice(_)), "{notice:?}");
+    cancel.cancel();
+    assert_eq!(request.await.unwrap().unwrap(), Finish::Interrupted);
+    assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn an_answer_that_has_begun_is_never_repeated() {
+    let outcome = ask_events([Part::from(text_event("once").as_str()), Part::Cut]).await;
+    assert_eq!(outcome.text(), "once");
+    assert!(outcome.error().contains("cut off"));
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_while_idle_is_replaced() {
+    let provider = Provider::start([
+        Script::tokens(["one"]),
+        Script::Raw(vec![]),
+        Script::tokens(["two"]),
+    ]);
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    assert_eq!(ask(&broker, &endpoint).await.text(), "one");
+    assert_eq!(ask(&broker, &endpoint).await.text(), "two");
+    assert_eq!(provider.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_server_without_stream_options_is_learnt() {
+    let provider = Provider::answering(|request| {
+        if request.json.get("stream_options").is_some() {
+            Script::status(
+                422,
+                r#"{"detail":[{"loc":["body","stream_options"],"msg":"extra fields not permitted"}]}"#,
+            )
+        } else {
+            Script::tokens(["ok"])
+        }
+    });
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    for _ in 0..2 {
+        assert_eq!(ask(&broker, &endpoint).await.text(), "ok");
+    }
+    assert_eq!(provider.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_wants_max_completion_tokens_is_learnt() {
+    let provider = Provider::answering(|request| {
+        if request.json.get("max_tokens").is_some() {
+            Script::status(
+                400,
+                r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}}"#,
+            )
+        } else {
+            Script::tokens(["ok"])
+        }
+    });
+    let (broker, mut endpoint) = (broker(), endpoint(&provider.base_url()));
+    endpoint.max_tokens = Some(50);
+    for _ in 0..2 {
+        assert_eq!(ask(&broker, &endpoint).await.text(), "ok");
+    }
+    let requests = provider.requests();
+    assert_eq!(requests.len(), 3);
+    assert_eq!(requests[2].json["max_completion_tokens"], 50);
+}
+
+#[tokio::test]
+async fn a_server_that_complains_for_ever_is_left() {
+    let provider = Provider::answering(|_| {
+        Script::status(
+            400,
+            "stream_options and max_completion_tokens are not known",
+        )
+    });
+    let (broker, mut endpoint) = (broker(), endpoint(&provider.base_url()));
+    endpoint.max_tokens = Some(50);
+    let outcome = ask(&broker, &endpoint).await;
+    assert!(outcome.error().contains("rejects the request (400)"));
+    assert_eq!(provider.requests().len(), 2);
+}
