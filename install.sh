@@ -120,7 +120,7 @@ resolve() {
 
 the_line() {
     q_plugin=$(quoted "$plugin") q_bin=$(quoted "$prefix/bin")
-    say "[[ ! -r $q_plugin ]] || { (( \${path[(Ie)$q_bin]} )) || path+=($q_bin); source $q_plugin; } $tag"
+    say "[[ ! -r $q_plugin ]] || { [[ :\$PATH: == *:$q_bin:* ]] || path+=($q_bin); source $q_plugin; } $tag"
 }
 
 # set_line FILE [LINE]: takes our line out of FILE and puts LINE in, as a whole or not at all.
@@ -153,7 +153,8 @@ set_line() {
     mv -f -- "$copy" "$target"
 }
 
-has_tag() { [ -r "$1" ] && grep -qF -- "$tag" "$1"; }
+# Whether FILE has the line of this prefix; another may be installed under another one.
+has_line() { [ -r "$1" ] && grep -F -- "$tag" "$1" | grep -qF -- "$(quoted "$plugin")"; }
 
 # --- uninstall --------------------------------------------------------------
 
@@ -179,7 +180,7 @@ if [ -n "$uninstall" ]; then
         path=${entry#* }
         case $entry in
         zshrc\ *)
-            if has_tag "$path"; then
+            if has_line "$path"; then
                 set_line "$path" || fail "cannot write $path" "take out the line that ends in \"$tag\" by hand, then try again"
                 say "Took the line out of $path."
             fi
@@ -350,8 +351,10 @@ put "$built" "$bin" 755
 while IFS= read -r file; do
     put "zsh/${file#./}" "$prefix/share/aish/zsh/${file#./}" 644
 done <"$work/files"
+# Where zsh looks by itself if the prefix is the system's, and where the plugin looks.
 for file in completions/_*; do
     put "$file" "$prefix/share/zsh/site-functions/${file#completions/}" 644
+    put "$file" "$prefix/share/aish/$file" 644
 done
 "$bin" man >"$work/aish-helper.1"
 put "$work/aish-helper.1" "$prefix/share/man/man1/aish-helper.1" 644
