@@ -2,3 +2,5 @@
 
 mod broker;
 mod fakes;
+mod support;
+mod zsh;
