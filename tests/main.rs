@@ -8,3 +8,5 @@
 
 mod broker;
 mod fakes;
+mod support;
+mod zsh;

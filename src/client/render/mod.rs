@@ -7,6 +7,7 @@
 //! The text must have been through the sink. Should a control character come nevertheless, U+FFFD is shown for it.
 
 mod block;
+mod containers;
 mod entity;
 mod highlight;
 mod inline;
@@ -19,10 +20,9 @@ mod tests;
 mod width;
 mod wrap;
 
-use block::{Container, Context, Fence, Leaf, Marker, Start};
+use block::{Container, Context, Fence, Leaf, Start};
 use highlight::Lexer;
 use inline::Inline;
-use prefix::Prefix;
 use style::Style;
 use table::Table;
 use wrap::Wrap;
@@ -41,7 +41,7 @@ const MAX_WIDTH: usize = 10_000;
 pub struct Options {
     /// The columns of the terminal.
     pub width: usize,
-    /// Whether colours and attributes may be used.
+    /// Whether escape sequences may be used. Without them there is nothing but text, LF and backspaces.
     pub color: bool,
 }
 
@@ -91,7 +91,7 @@ impl Renderer {
     /// A renderer at the start of an empty line.
     pub fn new(options: Options) -> Self {
         Self {
-            wrap: Wrap::new(options.width.min(MAX_WIDTH), options.color, false),
+            wrap: Wrap::new(columns(options.width, options.color), options.color, false),
             inline: Inline::default(),
             at: At::Start,
             open: Open::None,
@@ -122,7 +122,7 @@ impl Renderer {
 
     /// The terminal has a new width, which the following lines take.
     pub fn resize(&mut self, width: usize) {
-        self.wrap.resize(width.min(MAX_WIDTH));
+        self.wrap.resize(columns(width, self.wrap.color()));
         self.set_prefix();
     }
 
@@ -440,92 +440,13 @@ impl Renderer {
             Open::None | Open::Indented | Open::Head(..) => {}
         }
     }
+}
 
-    /// Ends what is open and goes into the containers of a new block.
-    fn enter(&mut self, start: Start, out: &mut Vec<u8>) {
-        self.close(out);
-        let before = self.stack.get(start.matched).copied();
-        self.leave(start.matched, out);
-        for (n, mut container) in start.fresh.into_iter().enumerate() {
-            // Many lists are written `1. 1. 1.`: count on, as a browser would.
-            if let Container::Item {
-                marker: Marker::Ordered(number, delimiter),
-                ..
-            } = &mut container
-                && let Some(Container::Item {
-                    marker: Marker::Ordered(last, same),
-                    ..
-                }) = before
-                && n == 0
-                && same == *delimiter
-                && *number <= last
-            {
-                *number = last.saturating_add(1);
-            }
-            self.stack.push(container);
-        }
-        self.set_prefix();
-    }
-
-    /// Leaves containers; an item that had no text yet is shown as it is.
-    fn leave(&mut self, depth: usize, out: &mut Vec<u8>) {
-        let bare = self
-            .stack
-            .iter()
-            .skip(self.fresh.max(depth))
-            .any(|c| matches!(c, Container::Item { .. }));
-        if bare {
-            self.open_line(out);
-            self.wrap.end_line(out);
-        }
-        self.stack.truncate(depth);
-        self.fresh = self.fresh.min(depth);
-    }
-
-    /// The columns that are left of the prefix.
-    fn room(&self) -> usize {
-        self.wrap
-            .next_width()
-            .saturating_sub(self.prefix(self.stack.len(), self.stack.len()).cols)
-            .max(1)
-    }
-
-    fn prefix(&self, depth: usize, fresh: usize) -> Prefix {
-        Prefix::new(
-            &self.stack[..depth],
-            fresh,
-            self.wrap.next_width(),
-            self.wrap.color(),
-        )
-    }
-
-    fn set_prefix(&mut self) {
-        let prefix = self.prefix(self.stack.len(), self.stack.len());
-        self.wrap.set_prefix(prefix.bytes, prefix.cols);
-    }
-
-    /// Starts a line of a block: the blank line before it, if any, then bars, indentation and markers.
-    fn open_line(&mut self, out: &mut Vec<u8>) {
-        if let Some(depth) = self.blank.take()
-            && self.shown
-        {
-            let depth = depth.min(self.fresh);
-            let bars = self.stack[..depth]
-                .iter()
-                .rposition(|c| *c == Container::Quote)
-                .map_or(0, |at| at + 1);
-            let prefix = self.prefix(bars, bars);
-            self.wrap.raw_line(prefix.bytes.trim_ascii_end(), out);
-        }
-        self.shown = true;
-        let first = self.prefix(self.stack.len(), self.fresh);
-        self.fresh = self.stack.len();
-        self.wrap.open_line(&first.bytes, first.cols, out);
-        if !first.late.is_empty() {
-            self.wrap.text(&first.late, false, out);
-            self.wrap.space(false);
-        }
-    }
+/// The columns to use. Without escape sequences a word is erased by backspaces alone, and terminals disagree what these
+/// do in the last column, so it stays empty.
+fn columns(width: usize, color: bool) -> usize {
+    let width = width.clamp(1, MAX_WIDTH);
+    if color || width < 3 { width } else { width - 1 }
 }
 
 /// The start of `s` of at most `max` bytes.

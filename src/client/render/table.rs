@@ -5,6 +5,7 @@ use super::inline::Inline;
 use super::style::Style;
 use super::width::display_width;
 use super::wrap::Wrap;
+use std::borrow::Cow;
 
 /// Rows and bytes that wait at most.
 const MAX_ROWS: usize = 500;
@@ -66,84 +67,63 @@ impl Table {
     pub(super) fn flush(&mut self, room: usize, color: bool) -> Vec<u8> {
         let mut out = Vec::new();
         let first = self.widths.is_none();
+        let rows = std::mem::take(&mut self.rows);
+        let head: Vec<Cell> = self
+            .head
+            .iter()
+            .map(|text| Cell::new(text, Style::BOLD, color))
+            .collect();
+        let cells: Vec<Vec<Cell>> = rows
+            .iter()
+            .map(|row| {
+                row.iter()
+                    .map(|text| Cell::new(text, Style::PLAIN, color))
+                    .collect()
+            })
+            .collect();
         let widths = self
             .widths
             .take()
-            .unwrap_or_else(|| self.settle(room, color));
-        let rows = std::mem::take(&mut self.rows);
+            .unwrap_or_else(|| settle(&head, &cells, room));
         if widths.is_empty() {
+            if first && rows.is_empty() {
+                self.list(&vec![String::new(); head.len()], room, color, &mut out);
+            }
             for (n, row) in rows.iter().enumerate() {
                 if n > 0 || !first {
                     out.push(b'\n');
                 }
                 self.list(row, room, color, &mut out);
             }
-            if rows.is_empty() && first {
-                let empty = vec![String::new(); self.head.len()];
-                self.list(&empty, room, color, &mut out);
-            }
         } else {
             if first {
-                self.line(&self.head, &widths, Style::BOLD, color, &mut out);
+                self.line(&head, &widths, color, &mut out);
                 rule(&widths, color, &mut out);
             }
-            for row in &rows {
-                self.line(row, &widths, Style::PLAIN, color, &mut out);
+            for row in &cells {
+                self.line(row, &widths, color, &mut out);
             }
         }
         self.widths = Some(widths);
         out
     }
 
-    /// Shares the room among the columns: each gets what it needs, as long as that is no more than a fair share of
-    /// what is left.
-    fn settle(&self, room: usize, color: bool) -> Vec<usize> {
-        let columns = self.head.len();
-        let need: Vec<usize> = (0..columns)
-            .map(|n| {
-                let cells = self
-                    .rows
-                    .iter()
-                    .map(|row| cell(&row[n], UNWRAPPED, Style::PLAIN, color));
-                let head = cell(&self.head[n], UNWRAPPED, Style::BOLD, color);
-                let widest = cells
-                    .chain([head])
-                    .flatten()
-                    .map(|line| display_width(&line))
-                    .max();
-                widest.unwrap_or(0).max(MIN_COLUMN)
-            })
-            .collect();
-        let Some(mut left) = room.checked_sub(3 * (columns - 1)) else {
-            return Vec::new();
-        };
-        if left < MIN_COLUMN * columns {
-            return Vec::new();
-        }
-        let mut order: Vec<usize> = (0..columns).collect();
-        order.sort_by_key(|n| need[*n]);
-        let mut widths = vec![0; columns];
-        for (done, n) in order.into_iter().enumerate() {
-            widths[n] = need[n].min(left / (columns - done));
-            left -= widths[n];
-        }
-        widths
-    }
-
-    fn line(&self, row: &[String], widths: &[usize], style: Style, color: bool, out: &mut Vec<u8>) {
-        let cells: Vec<Vec<String>> = row
+    fn line(&self, row: &[Cell<'_>], widths: &[usize], color: bool, out: &mut Vec<u8>) {
+        let cells: Vec<Vec<(Cow<'_, str>, usize)>> = row
             .iter()
             .zip(widths)
-            .map(|(text, width)| cell(text, *width, style, color))
+            .map(|(cell, width)| cell.lines(*width, color))
             .collect();
-        let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0);
         for y in 0..height {
             for (x, width) in widths.iter().enumerate() {
                 if x > 0 {
                     dim(" │ ", color, out);
                 }
-                let text = cells[x].get(y).map_or("", String::as_str);
-                let free = width.saturating_sub(display_width(text));
+                let (text, cols) = cells[x]
+                    .get(y)
+                    .map_or(("", 0), |(text, cols)| (text, *cols));
+                let free = width.saturating_sub(cols);
                 let before = match self.aligns[x] {
                     Align::Left => 0,
                     Align::Centre => free / 2,
@@ -172,6 +152,75 @@ impl Table {
     }
 }
 
+/// A cell rendered on one line.
+struct Cell<'a> {
+    source: &'a str,
+    style: Style,
+    shown: String,
+    cols: usize,
+}
+
+impl<'a> Cell<'a> {
+    fn new(source: &'a str, style: Style, color: bool) -> Self {
+        let shown = Self::render(source, UNWRAPPED, style, color);
+        let shown = shown.trim_end_matches('\n').to_owned();
+        let cols = display_width(&shown);
+        Self {
+            source,
+            style,
+            shown,
+            cols,
+        }
+    }
+
+    /// The lines of the cell at a width, with their columns.
+    fn lines(&self, width: usize, color: bool) -> Vec<(Cow<'_, str>, usize)> {
+        if self.cols <= width {
+            return vec![(Cow::Borrowed(&self.shown), self.cols)];
+        }
+        let shown = Self::render(self.source, width, self.style, color);
+        shown
+            .lines()
+            .map(|line| (Cow::Owned(line.to_owned()), display_width(line)))
+            .collect()
+    }
+
+    fn render(source: &str, width: usize, style: Style, color: bool) -> String {
+        let mut out = Vec::new();
+        let mut wrap = Wrap::new(width, color, true);
+        span(source, style, &mut wrap, &mut out);
+        wrap.end_line(&mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+}
+
+/// Shares the room among the columns: each gets what it needs, as long as that is no more than a fair share of what
+/// is left.
+fn settle(head: &[Cell<'_>], rows: &[Vec<Cell<'_>>], room: usize) -> Vec<usize> {
+    let columns = head.len();
+    let need: Vec<usize> = (0..columns)
+        .map(|n| {
+            rows.iter()
+                .map(|row| row[n].cols)
+                .fold(head[n].cols.max(MIN_COLUMN), usize::max)
+        })
+        .collect();
+    let Some(mut left) = room.checked_sub(3 * (columns - 1)) else {
+        return Vec::new();
+    };
+    if left < MIN_COLUMN * columns {
+        return Vec::new();
+    }
+    let mut order: Vec<usize> = (0..columns).collect();
+    order.sort_by_key(|n| need[*n]);
+    let mut widths = vec![0; columns];
+    for (done, n) in order.into_iter().enumerate() {
+        widths[n] = need[n].min(left / (columns - done));
+        left -= widths[n];
+    }
+    widths
+}
+
 fn rule(widths: &[usize], color: bool, out: &mut Vec<u8>) {
     let bars: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
     dim(&bars.join("─┼─"), color, out);
@@ -193,18 +242,6 @@ fn span(text: &str, style: Style, wrap: &mut Wrap, out: &mut Vec<u8>) {
     inline.start(style, false);
     inline.push(text, wrap, out);
     inline.end(wrap, out);
-}
-
-/// The lines of a cell.
-fn cell(text: &str, width: usize, style: Style, color: bool) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut wrap = Wrap::new(width, color, true);
-    span(text, style, &mut wrap, &mut out);
-    wrap.end_line(&mut out);
-    String::from_utf8_lossy(&out)
-        .lines()
-        .map(str::to_owned)
-        .collect()
 }
 
 /// Splits a row at the pipes that are not escaped.

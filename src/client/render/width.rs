@@ -3,6 +3,8 @@
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+/// A grapheme cluster longer than this only gets longer on the screen, not in memory.
+const MAX_CLUSTER: usize = 64;
 /// What may not begin a line, in scripts that break between any two letters.
 const NO_START: &str = "。，、．：；？！）」』】〉》］｝〕…‥—ー～々ゝゞぁぃぅぇぉっゃゅょァィゥェォッャュョ”’％.,;:!?)]}%";
 /// What may not end a line there.
@@ -24,9 +26,31 @@ pub(super) fn cluster_width(cluster: &str) -> usize {
 }
 
 /// Whether a character never belongs to the cluster before it. Only the most frequent ones, to save a closer look.
-pub(super) fn stands_alone(c: char) -> bool {
+fn stands_alone(c: char) -> bool {
     matches!(c, '\u{a0}'..='\u{ac}' | '\u{ae}'..='\u{2ff}' | '\u{370}'..='\u{482}' | '\u{2010}'..='\u{2027}'
         | '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{9fff}' | '\u{ff01}'..='\u{ff60}')
+}
+
+/// Adds a character to a cluster if it belongs to it.
+pub(super) fn join(cluster: &mut String, c: char) -> bool {
+    if stands_alone(c) {
+        return false;
+    }
+    if cluster.len() > MAX_CLUSTER {
+        return char_width(c) == 0;
+    }
+    let len = cluster.len();
+    cluster.push(c);
+    if cluster.graphemes(true).nth(1).is_some() {
+        cluster.truncate(len);
+        return false;
+    }
+    true
+}
+
+/// Writes a character.
+pub(super) fn push(c: char, out: &mut Vec<u8>) {
+    out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
 /// Whether a character is a narrow symbol that a selector after it can make wide.
@@ -51,6 +75,10 @@ pub(super) fn display_width(text: &str) -> usize {
         } else {
             part.split_once('m').map_or("", |(_, rest)| rest)
         };
+        if part.is_ascii() {
+            cols += part.len();
+            continue;
+        }
         cols += part.graphemes(true).map(cluster_width).sum::<usize>();
     }
     cols

@@ -6,10 +6,7 @@
 
 use super::style::Style;
 use super::width::{self, char_width, cluster_width};
-use unicode_segmentation::UnicodeSegmentation as _;
 
-/// A grapheme cluster longer than this only gets longer on the screen, not in memory.
-const MAX_CLUSTER: usize = 64;
 /// A word of more bytes than this (marks piled on one letter) is not moved any more, so it needs no memory.
 const MAX_WORD: usize = 1024;
 /// The word being written: where it starts, so that it can still be moved.
@@ -346,13 +343,17 @@ impl Wrap {
             Style::PLAIN.write(out);
             self.shown = Style::PLAIN;
         }
-        if to < self.width {
+        if to < self.width || !self.color {
             out.resize(out.len() + to - from, b'\x08');
         } else {
             // At the margin terminals disagree where a backspace leads to.
             out.extend_from_slice(format!("\r\x1b[{from}C").as_bytes());
         }
-        out.extend_from_slice(b"\x1b[K");
+        if self.color {
+            out.extend_from_slice(b"\x1b[K");
+        } else {
+            out.resize(out.len() + to - from, b' ');
+        }
     }
 
     /// Breaks a word that is longer than a line.
@@ -416,7 +417,7 @@ impl Wrap {
         } else {
             c
         };
-        if !self.cluster.is_empty() && self.joins(c) {
+        if !self.cluster.is_empty() && width::join(&mut self.cluster, c) {
             return self.extend_cluster(c, out);
         }
         let cols = char_width(c);
@@ -435,7 +436,7 @@ impl Wrap {
             }
         }
         self.sgr(out);
-        push_char(c, out);
+        width::push(c, out);
         self.col += cols;
         self.dirty = true;
         self.wrote(c.len_utf8());
@@ -459,14 +460,16 @@ impl Wrap {
                 self.erase(start, self.col, out);
                 let cluster = std::mem::take(&mut self.cluster);
                 self.hard_break(out);
-                self.style = style;
-                self.sgr(out);
+                if style != self.shown {
+                    style.write(out);
+                    self.shown = style;
+                }
                 out.extend_from_slice(cluster.strip_suffix(c).unwrap_or(&cluster).as_bytes());
                 self.col += self.cluster_cols;
                 self.cluster = cluster;
             }
         }
-        push_char(c, out);
+        width::push(c, out);
         self.col = (self.col + grow).min(self.width.max(self.col));
         self.cluster_cols = cols;
         self.unsure |= naive != cols || c == '\u{200d}' || c == '\u{fe0f}';
@@ -482,23 +485,6 @@ impl Wrap {
         }
     }
 
-    /// Whether `c` belongs to the cluster before it; if so it has been added to it.
-    fn joins(&mut self, c: char) -> bool {
-        if width::stands_alone(c) {
-            return false;
-        }
-        if self.cluster.len() > MAX_CLUSTER {
-            return char_width(c) == 0;
-        }
-        let len = self.cluster.len();
-        self.cluster.push(c);
-        if self.cluster.graphemes(true).nth(1).is_some() {
-            self.cluster.truncate(len);
-            return false;
-        }
-        true
-    }
-
     /// Whether a line may break between the last cluster and `c` although there is no space.
     fn breaks_before(&self, c: char, cols: usize) -> bool {
         if self.raw || !self.in_word || self.cluster.is_empty() {
@@ -509,8 +495,4 @@ impl Wrap {
             || (self.cluster_cols == 2 || cols == 2 || width::symbol(c))
                 && width::may_break(&self.cluster, c)
     }
-}
-
-fn push_char(c: char, out: &mut Vec<u8>) {
-    out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }

@@ -1,0 +1,95 @@
+#!/bin/bash
+# Sets up what the tests need, then runs every one; the last lines are the test runner's own.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+step() { printf '== %s\n' "$*"; }
+
+# --- what the tests need, beyond what install.sh installs ---------------------
+
+missing=()
+need() { # need PACKAGE COMMAND…
+    local package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+# Homebrew and Debian keep the plugins in different places.
+plugin() {
+    [[ -e /usr/share/$1/$1.zsh || -e /usr/local/share/$1/$1.zsh || -e /opt/homebrew/share/$1/$1.zsh ]]
+}
+need zsh command -v zsh
+need shellcheck command -v shellcheck
+need zsh-autosuggestions plugin zsh-autosuggestions
+need zsh-syntax-highlighting plugin zsh-syntax-highlighting
+if [[ $(uname -s) == Darwin ]]; then
+    need python3 python3 -c 'import venv, ensurepip'
+    install=(brew install)
+else
+    need python3-venv python3 -c 'import venv, ensurepip'
+    need tzdata test -e /usr/share/zoneinfo/UTC
+    install=(apt-get install -y -qq --no-install-recommends)
+fi
+if ((${#missing[@]})); then
+    if [[ ${install[0]} == brew ]]; then
+        step "installing ${missing[*]}"
+        brew install --quiet "${missing[@]}"
+    elif [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+        step "installing ${missing[*]}"
+        apt-get update -qq
+        "${install[@]}" "${missing[@]}" >/dev/null
+    else
+        echo "test.sh: the tests need ${missing[*]}; install them: sudo ${install[*]} ${missing[*]}" >&2
+        exit 1
+    fi
+fi
+
+# First of the tests, because it brings a C compiler and Rust where there are none.
+step 'install and uninstall'
+tests/install.sh
+command -v cargo >/dev/null || PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+
+cargo fmt --version >/dev/null 2>&1 || rustup --quiet component add rustfmt
+cargo clippy --version >/dev/null 2>&1 || rustup --quiet component add clippy
+if ! cargo deny --version >/dev/null 2>&1; then
+    # Here, not in the user's own ~/.cargo/bin.
+    PATH=$PWD/target/tools/bin:$PATH
+    if ! cargo deny --version >/dev/null 2>&1; then
+        step 'building cargo-deny, which takes some minutes'
+        cargo install --quiet --locked --root target/tools --version 0.20.2 cargo-deny
+    fi
+fi
+
+# --- what can be checked without running --------------------------------------
+
+step 'scripts'
+shellcheck install.sh test.sh .ci/run tests/install.sh
+find zsh completions -type f | while IFS= read -r file; do
+    zsh -fn "$file"
+done
+
+step 'format, lints, documentation'
+cargo fmt --check
+cargo clippy --quiet --locked --all-targets -- -D warnings
+RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --no-deps
+
+step 'licenses and advisories of the dependencies'
+cargo deny --log-level error --locked check --hide-inclusion-graph bans licenses sources
+if cargo deny --log-level error fetch db 2>/dev/null; then
+    cargo deny --log-level error --locked check --disable-fetch --hide-inclusion-graph advisories
+else
+    echo 'advisories not checked: the database cannot be reached'
+fi
+
+# --- the tests ------------------------------------------------------------------
+
+step 'tests'
+# Kept between runs; the tests install the tiny model in it.
+export AISH_TEST_MODELS=$PWD/target/test-models
+mkdir -p "$AISH_TEST_MODELS"
+cargo test --quiet --locked --doc
+if cargo nextest --version >/dev/null 2>&1; then
+    cargo nextest run --locked --cargo-quiet --no-fail-fast --run-ignored all \
+        --status-level fail --final-status-level fail
+else
+    cargo test --quiet --locked --no-fail-fast --lib --bins --tests -- --include-ignored
+fi

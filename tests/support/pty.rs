@@ -1,0 +1,180 @@
+//! A real zsh on a real pty, and the screen that a person would see.
+
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::process::Child;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use pty_process::blocking::{Command, Pty, open};
+
+use super::PATIENCE;
+use super::home::Home;
+
+const ROWS: NonZeroU16 = NonZeroU16::new(50).unwrap();
+const COLS: NonZeroU16 = NonZeroU16::new(120).unwrap();
+
+struct Terminal {
+    parser: vt100::Parser,
+    raw: Vec<u8>,
+    closed: bool,
+}
+
+/// An interactive zsh. Sending and waiting; never sleeping.
+pub struct Zsh<'a> {
+    home: &'a Home,
+    pty: Arc<Pty>,
+    child: Child,
+    terminal: Arc<(Mutex<Terminal>, Condvar)>,
+    reader: Option<JoinHandle<()>>,
+    prompts: usize,
+}
+
+impl<'a> Zsh<'a> {
+    /// Starts zsh with the `.zshrc` of this home and waits for its first prompt.
+    pub fn start(home: &'a Home) -> Zsh<'a> {
+        let mut zsh = Zsh::launch(home);
+        zsh.prompt();
+        zsh
+    }
+
+    /// Starts zsh and waits for nothing.
+    pub fn launch(home: &'a Home) -> Zsh<'a> {
+        let (pty, pts) = open().expect("a pty");
+        pty.resize(pty_process::Size::new(ROWS.get(), COLS.get()))
+            .expect("a size");
+        let child = Command::new("zsh")
+            // -d: the machine's own /etc/zsh/zshrc stays out.
+            .args(["-d", "-i"])
+            .env_clear()
+            .envs(home.env())
+            .current_dir(home.path(""))
+            .spawn(pts)
+            .expect("zsh is installed");
+        let pty = Arc::new(pty);
+        let terminal = Arc::new((
+            Mutex::new(Terminal {
+                parser: vt100::Parser::new(ROWS, COLS, 0),
+                raw: Vec::new(),
+                closed: false,
+            }),
+            Condvar::new(),
+        ));
+        let reader = std::thread::spawn({
+            let (pty, terminal) = (Arc::clone(&pty), Arc::clone(&terminal));
+            move || {
+                let mut buffer = [0; 65536];
+                loop {
+                    // The last process that has the terminal open is gone when this fails.
+                    let n = (&*pty).read(&mut buffer).unwrap_or(0);
+                    let mut t = terminal.0.lock().expect("terminal");
+                    if n == 0 {
+                        t.closed = true;
+                    } else {
+                        t.parser.process(&buffer[..n]);
+                        t.raw.extend_from_slice(&buffer[..n]);
+                    }
+                    terminal.1.notify_all();
+                    if n == 0 {
+                        return;
+                    }
+                }
+            }
+        });
+        Zsh {
+            home,
+            pty,
+            child,
+            terminal,
+            reader: Some(reader),
+            prompts: 0,
+        }
+    }
+
+    /// Types.
+    pub fn send(&self, keys: impl AsRef<[u8]>) {
+        (&*self.pty).write_all(keys.as_ref()).expect("typing");
+    }
+
+    /// Waits until the screen is as `wanted` says; fails with all there is to see when it never is.
+    pub fn wait_for(&self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut t = self.terminal.0.lock().expect("terminal");
+        while !wanted(t.parser.screen()) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(
+                !t.closed && !left.is_zero(),
+                "waited in vain for {what}\n--- screen\n{}\n--- raw\n{:?}\n{}",
+                t.parser.screen().contents(),
+                String::from_utf8_lossy(&t.raw),
+                self.home.dump()
+            );
+            t = self.terminal.1.wait_timeout(t, left).expect("terminal").0;
+        }
+    }
+
+    /// Waits until `text` is on the screen.
+    pub fn wait_text(&self, text: &str) {
+        self.wait_for(text, |screen| screen.contents().contains(text));
+    }
+
+    /// Waits for the next prompt.
+    pub fn prompt(&mut self) {
+        self.prompts += 1;
+        let prompt = format!("<{}>", self.prompts);
+        self.wait_for(&prompt, |screen| {
+            let text = screen.contents();
+            text.lines().last().is_some_and(|l| l.starts_with(&prompt))
+        });
+    }
+
+    /// Types a line and waits for the prompt that follows.
+    pub fn run(&mut self, line: &str) {
+        self.send(line);
+        self.send("\r");
+        self.prompt();
+    }
+
+    /// Runs a line and returns what it printed, stderr included.
+    pub fn eval(&mut self, line: &str) -> String {
+        self.run(&format!("{{ {line}; }} >$HOME/out 2>&1"));
+        self.home.read("out")
+    }
+
+    /// What is on the screen.
+    pub fn screen(&self) -> String {
+        let t = self.terminal.0.lock().expect("terminal");
+        t.parser.screen().contents()
+    }
+
+    /// Every byte that zsh has written.
+    pub fn raw(&self) -> Vec<u8> {
+        self.terminal.0.lock().expect("terminal").raw.clone()
+    }
+
+    /// The process id of the shell.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Types `exit` and waits for the end.
+    pub fn exit(mut self) {
+        self.send("exit\r");
+        self.child.wait().expect("zsh ends");
+    }
+}
+
+impl Drop for Zsh<'_> {
+    fn drop(&mut self) {
+        // It may be gone already. Nothing here depends on how it ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- screen\n{}", self.screen());
+            return;
+        }
+        // A detached child may keep the terminal open; a reader without an end is left to the process.
+        drop(self.reader.take());
+    }
+}

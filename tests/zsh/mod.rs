@@ -1,0 +1,9 @@
+//! The plugin in a real zsh in a real terminal.
+
+mod hooks;
+mod offer;
+mod options;
+mod plugins;
+mod settings;
+mod suggest;
+mod words;

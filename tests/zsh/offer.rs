@@ -1,0 +1,274 @@
+//! What was proposed and approved runs in the user's own shell, exactly.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+
+use crate::support::home::{Home, source_plugin};
+use crate::support::pty::Zsh;
+
+/// A helper whose every `propose` answers with the next file of `answers`.
+const PROPOSES: &str = r#"case $1 in
+  ask) print -r -- answered; exit 10 ;;
+  propose)
+    [[ $* == *--edited* ]] && cat >$HOME/edited
+    n=$(( $(cat $HOME/n 2>/dev/null) + 1 )); print $n >$HOME/n
+    [[ -f $HOME/answers/$n ]] && cat $HOME/answers/$n || print none ;;
+  capture) [[ -f $HOME/tty ]] && cat $HOME/tty || exit 1 ;;
+esac"#;
+
+fn proposing(zshrc: &str, answers: &[&[u8]]) -> Home {
+    let home = Home::with_stub(PROPOSES);
+    home.zshrc(&format!("{zshrc}\n{}", source_plugin()));
+    std::fs::create_dir(home.path("answers")).expect("answers");
+    for (n, answer) in answers.iter().enumerate() {
+        let file = home.path(&format!("answers/{}", n + 1));
+        std::fs::write(file, [answer, &b"\n"[..]].concat()).expect("an answer");
+    }
+    home
+}
+
+/// The calls after `ask`, each as its name and what follows the shell's id.
+fn after_ask(home: &Home) -> Vec<String> {
+    home.calls()[1..]
+        .iter()
+        .map(|c| {
+            format!("{} {}", c[0], c[3..].join(" "))
+                .trim_end()
+                .to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn a_command_changes_the_shell_it_runs_in() {
+    let home = proposing(
+        "alias print='print aliased' G=galias\nalias -g WORD=galias\nalias -s txt=salias",
+        &[
+            b"run t1 terminal\ncd /usr && export FROM=proposal PLAIN && NAME=value && setopt null_glob && f() { builtin print f; }",
+            b"run t2 terminal\nprint -r -- WORD !! 'it''s' \"$FROM\" >~/said; [[ -o aliases ]] && builtin print on >>~/said",
+            b"run t3 terminal\nsh -c 'exit 7'",
+            b"run t4 terminal\nbuiltin print -r -- $? ) (",
+        ],
+    );
+    let mut zsh = Zsh::start(&home);
+    zsh.run("llm x");
+    assert_eq!(
+        after_ask(&home),
+        [
+            "propose",
+            "exec-done t1 --exit 0",
+            "propose",
+            "exec-done t2 --exit 0",
+            "propose",
+            "exec-done t3 --exit 7",
+            "propose",
+            "exec-done t4 --exit 1",
+            "propose",
+        ]
+    );
+    assert_eq!(home.read("said"), "WORD !! its proposal\non\n");
+    let state = zsh.eval("builtin print -r -- $? $PWD $FROM $NAME $options[nullglob] $options[aliases] $options[errreturn]; f; env | grep FROM");
+    assert_eq!(state, "0 /usr proposal value on on off\nf\nFROM=proposal\n");
+    let history = zsh.eval("fc -ln 1");
+    assert!(
+        history.contains("\ncd /usr && export FROM=proposal PLAIN"),
+        "{history}"
+    );
+    assert!(zsh.screen().contains("its output is not captured"));
+}
+
+#[test]
+fn exactly_the_bytes_run() {
+    let text = b"builtin print -rn -- 'a  b\t\xff\xc3\xa9 \\n %d\n\n'  >~/said\n: last \n\n";
+    let home = proposing("", &[&[b"run t1 terminal\n", &text[..]].concat()]);
+    let mut zsh = Zsh::start(&home);
+    zsh.run("llm x");
+    assert_eq!(
+        std::fs::read(home.path("said")).expect("said"),
+        b"a  b\t\xff\xc3\xa9 \\n %d\n\n"
+    );
+    zsh.run("print -rn -- $history[2] >said; print -rn -- \"$_aish[text]\" >text");
+    assert_eq!(std::fs::read(home.path("text")).expect("text"), text);
+}
+
+#[test]
+fn captured_output_goes_to_the_slave_and_input_comes_from_the_terminal() {
+    let home = proposing("", &[b"run t1 capture\nprint out; print -u2 err; read -r line; print -r -- got $line; exec 5>&1; cd /"]);
+    let (pty, pts) = pty_process::blocking::open().expect("a pty");
+    let tty = nix::unistd::ttyname(pts.as_fd()).expect("its name");
+    std::fs::write(home.path("tty"), tty.to_str().expect("a name")).expect("tty");
+    let mut zsh = Zsh::start(&home);
+    zsh.send("print piped | llm x\r");
+    let mut out = Vec::new();
+    let mut buffer = [0; 4096];
+    let mut read_until = |mark: &[u8]| {
+        while !out.windows(mark.len()).any(|w| w == mark) {
+            let n = (&pty).read(&mut buffer).expect("the captured output");
+            out.extend_from_slice(&buffer[..n]);
+        }
+        out.clone()
+    };
+    read_until(b"err\r\n");
+    zsh.send("typed\r");
+    assert_eq!(read_until(b"got typed\r\n"), b"out\r\nerr\r\ngot typed\r\n");
+    zsh.prompt();
+    assert_eq!(
+        after_ask(&home),
+        ["propose", "capture t1", "exec-done t1 --exit 0", "propose"]
+    );
+    assert_eq!(zsh.eval("print -r -- $PWD"), "/\n");
+    assert!(!zsh.screen().contains("not captured"));
+}
+
+#[test]
+fn a_failed_capture_runs_on_the_terminal() {
+    let home = proposing("", &[b"run t1 capture\nprint -r -- here $((6 * 7))"]);
+    let mut zsh = Zsh::start(&home);
+    zsh.run("llm x");
+    assert!(
+        zsh.screen()
+            .contains("its output is not captured\nhere 42\n"),
+        "{}",
+        zsh.screen()
+    );
+}
+
+#[test]
+fn an_edited_command_is_shown_again_before_it_runs() {
+    let home = proposing(
+        "",
+        &[
+            b"edit t1\nprint -r -- 'two\nlines' %n",
+            b"run t2 terminal\nprint -r -- edited $((6 * 7))",
+        ],
+    );
+    let mut zsh = Zsh::start(&home);
+    zsh.send("llm x\r");
+    zsh.wait_text("edit> print -r -- 'two\nlines' %n");
+    zsh.send(" what's more\r");
+    zsh.prompt();
+    assert_eq!(
+        home.read("edited"),
+        "print -r -- 'two\nlines' %n what's more"
+    );
+    assert_eq!(
+        after_ask(&home),
+        [
+            "propose",
+            "propose --edited t1",
+            "exec-done t2 --exit 0",
+            "propose"
+        ]
+    );
+    assert!(zsh.screen().contains("\nedited 42\n"), "{}", zsh.screen());
+}
+
+#[test]
+fn an_inserted_command_waits_in_the_next_prompt() {
+    let home = proposing(
+        "",
+        &[
+            b"no t1",
+            b"insert t2\nprint -r -- 'a\\nb' $((6 * 7))",
+            b"run t3 terminal\nfalse",
+        ],
+    );
+    let mut zsh = Zsh::start(&home);
+    zsh.run("llm x");
+    zsh.wait_text("<2> print -r -- 'a\\nb' $((6 * 7))");
+    zsh.run("");
+    assert!(zsh.screen().contains("\na\\nb 42\n"), "{}", zsh.screen());
+    assert_eq!(after_ask(&home), ["propose", "propose"]);
+}
+
+#[test]
+fn quitting_ends_the_offers() {
+    let home = proposing("", &[b"quit", b"run t1 terminal\nfalse"]);
+    let mut zsh = Zsh::start(&home);
+    zsh.run("llm x");
+    assert_eq!(zsh.eval("print $?"), "0\n");
+    assert_eq!(after_ask(&home), ["propose"]);
+}
+
+#[test]
+fn ctrl_c_ends_the_command_but_not_the_bookkeeping() {
+    for command in [
+        "print started; sleep 1000; print -r -- went on",
+        "print started; while :; do :; done",
+    ] {
+        let home = proposing(
+            "",
+            &[
+                format!("run t1 terminal\n{command}").as_bytes(),
+                b"run t2 terminal\nprint second",
+            ],
+        );
+        let mut zsh = Zsh::start(&home);
+        zsh.send("llm x\r");
+        zsh.wait_text("\nstarted\n");
+        zsh.send("\x03");
+        zsh.prompt();
+        assert_eq!(after_ask(&home), ["propose", "exec-done t1 --exit 130"]);
+        assert!(!zsh.screen().contains("went on") && !zsh.screen().contains("second"));
+        zsh.run("alias a='print aliased'");
+        zsh.run("a");
+        assert!(zsh.screen().contains("\naliased\n"), "aliases are back");
+    }
+}
+
+#[test]
+fn ctrl_c_in_the_editor_ends_the_offers() {
+    let home = proposing(
+        "",
+        &[b"edit t1\nprint wrong", b"run t2 terminal\nprint second"],
+    );
+    let mut zsh = Zsh::start(&home);
+    zsh.send("llm x\r");
+    zsh.wait_text("edit> print wrong");
+    zsh.send("\x03");
+    zsh.prompt();
+    assert_eq!(after_ask(&home), ["propose"]);
+}
+
+#[test]
+fn the_users_options_hold_for_the_command() {
+    for options in [
+        "ksh_arrays",
+        "sh_word_split no_unset",
+        "err_return",
+        "no_aliases",
+        "no_clobber",
+        "glob_subst null_glob",
+        "warn_create_global",
+        "local_options",
+    ] {
+        let home = proposing(&format!("setopt {options}"), &[b"run t1 terminal\nprint -rl -- $options[(I)x] ${(o)${(k)options[(R)on]}} >~/during", b"run t2 terminal\nfalse"]);
+        let mut zsh = Zsh::start(&home);
+        zsh.run("print -rl -- $options[(I)x] ${(o)${(k)options[(R)on]}} >~/outside");
+        zsh.run("llm x");
+        assert_eq!(home.read("during"), home.read("outside"), "{options}");
+        assert_eq!(
+            after_ask(&home),
+            [
+                "propose",
+                "exec-done t1 --exit 0",
+                "propose",
+                "exec-done t2 --exit 1",
+                "propose"
+            ],
+            "{options}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_offered_where_nothing_could_run() {
+    let home = proposing("", &[b"run t1 terminal\ncd /"]);
+    let mut zsh = Zsh::start(&home);
+    for line in ["llm x | cat", "(llm x)", "llm x >out", "y=$(llm x)"] {
+        let _ = std::fs::remove_file(home.path("calls"));
+        zsh.run(line);
+        let calls = home.calls();
+        assert!(calls[0].iter().all(|a| a != "--offer"), "{line}: {calls:?}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Whatever options the user has: the plugin works, and says nothing.
+
+use crate::support::events::Events;
+use crate::support::home::{Home, source_plugin};
+use crate::support::pty::Zsh;
+
+#[test]
+fn the_users_options_are_no_trap() {
+    for options in [
+        "ksh_arrays",
+        "sh_word_split",
+        "no_unset",
+        "err_return",
+        "warn_create_global warn_nested_var",
+        "null_glob",
+        "csh_null_glob",
+        "glob_subst",
+        "no_bare_glob_qual",
+        "no_multibyte",
+        "no_function_argzero",
+        "posix_argzero",
+        "ksh_glob sh_glob",
+        "no_clobber",
+        "rc_quotes",
+        "csh_junkie_quotes",
+        "interactive_comments extended_glob",
+        "no_match no_glob",
+        "pipe_fail print_exit_value",
+        "share_history hist_ignore_all_dups hist_reduce_blanks",
+        "local_options local_traps",
+        "no_case_match c_bases octal_zeroes",
+        "ksh_typeset typeset_silent",
+        "posix_builtins posix_identifiers posix_strings",
+        "sh_file_expansion sh_nullcmd",
+        "auto_cd auto_pushd correct no_equals",
+        "no_monitor",
+        "no_banghist prompt_bang",
+        "ignore_braces",
+        "vi",
+    ] {
+        let home = Home::with_stub("print -r -- answered");
+        home.zshrc(&format!("setopt {options}\n{}", source_plugin()));
+        let events = Events::listen(&home);
+        let mut zsh = Zsh::start(&home);
+        events.hello();
+        zsh.run("llm what's a* \"b c\" ?");
+        assert_eq!(
+            home.asked(),
+            ["what's", "a*", "b c", "?"],
+            "{options}\n{}",
+            zsh.screen()
+        );
+        assert_eq!(events.cmd().text(8), "llm what's a* \"b c\" ?", "{options}");
+        assert_eq!(
+            zsh.screen(),
+            "<1> llm what's a* \"b c\" ?\nanswered\n<2> ",
+            "{options}"
+        );
+        zsh.run("sh -c 'exit 9'");
+        let cmd = events.cmd();
+        assert_eq!(
+            (cmd.text(5), cmd.text(8)),
+            ("9".to_owned(), "sh -c 'exit 9'".to_owned()),
+            "{options}"
+        );
+        zsh.send("some words\x1ba");
+        zsh.wait_text("> answered");
+        zsh.send("\x15");
+        zsh.run("aish_plugin_unload");
+        zsh.run("true");
+        let screen = zsh.screen();
+        assert!(
+            screen.ends_with("aish_plugin_unload\n<4> true\n<5> "),
+            "{options}\n{screen}"
+        );
+    }
+}
+
+#[test]
+fn tracing_shows_a_line_for_each_hook_and_no_more() {
+    let home = Home::with_stub(":");
+    let events = Events::listen(&home);
+    let mut zsh = Zsh::start(&home);
+    events.hello();
+    zsh.run("setopt xtrace 2>/dev/null");
+    zsh.run("true");
+    let traced = zsh.screen().lines().filter(|l| l.contains("_aish")).count();
+    assert!(traced <= 12, "{}", zsh.screen());
+}
+
+#[test]
+fn an_odd_ifs_and_readonly_names_are_no_trap() {
+    let home = Home::with_stub("print -r -- answered");
+    home.zshrc(&format!("IFS=a\n{}", source_plugin()));
+    let events = Events::listen(&home);
+    let mut zsh = Zsh::start(&home);
+    events.hello();
+    zsh.run("llm banana isn't :)");
+    assert_eq!(home.asked(), ["banana isn't :)"]);
+    zsh.run("sh -c 'exit 9'");
+    events.cmd();
+    assert_eq!(events.cmd().text(5), "9");
+}

@@ -1,0 +1,97 @@
+//! The key that turns words into a command.
+
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use crate::support::home::{Home, source_plugin};
+use crate::support::pty::Zsh;
+
+const ANSWERS: &str = "[[ $1 == ask ]] && print -r -- \"ls -l *.rs\"; print -ru2 -- 'a warning'";
+
+#[test]
+fn words_become_a_command_in_place_and_one_undo_brings_them_back() {
+    let home = Home::with_stub(ANSWERS);
+    for keymap in ["-e", "-v"] {
+        home.zshrc(&format!(
+            "bindkey {keymap}\nbindkey '^_' undo\n{}",
+            source_plugin()
+        ));
+        let _ = std::fs::remove_file(home.path("calls"));
+        let mut zsh = Zsh::start(&home);
+        zsh.send("list what's \"here");
+        zsh.wait_text("here");
+        zsh.send("\x1ba");
+        zsh.wait_text("<1> ls -l *.rs");
+        assert!(String::from_utf8_lossy(&zsh.raw()).contains("asking"));
+        assert!(!zsh.screen().contains("asking") && !zsh.screen().contains("warning"));
+        zsh.send("\x1f");
+        zsh.wait_text("<1> list what's \"here");
+        assert_eq!(
+            home.calls()[0][3..],
+            ["--command", "--", "list what's \"here"]
+        );
+        zsh.send("\x15");
+        zsh.run("");
+    }
+}
+
+#[test]
+fn a_command_of_several_lines_waits_for_the_user() {
+    let home = Home::with_stub("print -r -- $'print one\\nprint two'");
+    let mut zsh = Zsh::start(&home);
+    zsh.send("two lines\x1ba");
+    zsh.wait_text("print one\nprint two");
+    zsh.run("");
+    assert!(zsh.screen().contains("one\ntwo\n"));
+}
+
+#[test]
+fn an_error_is_shown_safely_and_the_words_stay() {
+    let home = Home::with_stub("print -ru2 -- $'cannot reach \\e]0;owned\\a the model'; exit 1");
+    let zsh = Zsh::start(&home);
+    zsh.send("list files\x1ba");
+    zsh.wait_text("cannot reach ^[]0;owned^G the model");
+    assert!(zsh.screen().starts_with("<1> list files\n"));
+    home.stub("exit 0");
+    zsh.send("\x1ba");
+    zsh.wait_text("no command came back");
+    std::fs::remove_file(home.path("bin/aish-helper")).expect("the stub");
+    zsh.send("\x1ba");
+    zsh.wait_text("cannot find aish-helper");
+    assert!(zsh.screen().starts_with("<1> list files\n"));
+}
+
+#[test]
+fn ctrl_c_cancels_and_the_words_stay() {
+    let home =
+        Home::with_stub("[[ $1 == ask ]] || exit; print -r -- $$ >$HOME/waiting; exec sleep 1000");
+    mkfifo(&home.path("waiting"), Mode::S_IRWXU).expect("a FIFO");
+    let mut zsh = Zsh::start(&home);
+    zsh.send("list files\x1ba");
+    zsh.wait_text("asking");
+    // Reading a FIFO waits for its writer.
+    std::fs::read(home.path("waiting")).expect("the helper runs");
+    zsh.send("\x03");
+    zsh.wait_text("cancelled");
+    assert!(zsh.screen().starts_with("<1> list files\n"));
+    zsh.send("\x15");
+    zsh.run("print -r -- alive");
+    assert!(zsh.screen().contains("\nalive\n"));
+}
+
+#[test]
+fn the_key_can_be_another_or_none() {
+    let home = Home::with_stub(ANSWERS);
+    home.zshrc(&format!("AISH_KEY='^X^A'\n{}", source_plugin()));
+    let mut zsh = Zsh::start(&home);
+    assert_eq!(zsh.eval("bindkey '^[a'"), "\"^[a\" accept-and-hold\n");
+    zsh.send("list files\x18\x01");
+    zsh.wait_text("ls -l *.rs");
+    drop(zsh);
+    home.zshrc(&format!("AISH_KEY=\n{}", source_plugin()));
+    let mut zsh = Zsh::start(&home);
+    assert_eq!(
+        zsh.eval("bindkey -M viins '^[a'; bindkey '^[a'"),
+        "\"^[a\" undefined-key\n\"^[a\" accept-and-hold\n"
+    );
+}
