@@ -91,7 +91,7 @@ impl Renderer {
     /// A renderer at the start of an empty line.
     pub fn new(options: Options) -> Self {
         Self {
-            wrap: Wrap::new(columns(options.width, options.color), options.color, false),
+            wrap: Wrap::new(options.width.min(MAX_WIDTH), options.color, false),
             inline: Inline::default(),
             at: At::Start,
             open: Open::None,
@@ -122,7 +122,7 @@ impl Renderer {
 
     /// The terminal has a new width, which the following lines take.
     pub fn resize(&mut self, width: usize) {
-        self.wrap.resize(columns(width, self.wrap.color()));
+        self.wrap.resize(width.min(MAX_WIDTH));
         self.set_prefix();
     }
 
@@ -440,13 +440,6 @@ impl Renderer {
             Open::None | Open::Indented | Open::Head(..) => {}
         }
     }
-}
-
-/// The columns to use. Without escape sequences a word is erased by backspaces alone, and terminals disagree what these
-/// do in the last column, so it stays empty.
-fn columns(width: usize, color: bool) -> usize {
-    let width = width.clamp(1, MAX_WIDTH);
-    if color || width < 3 { width } else { width - 1 }
 }
 
 /// The start of `s` of at most `max` bytes.

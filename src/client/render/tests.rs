@@ -70,7 +70,7 @@ fn colored(markdown: &str) -> String {
 
 /// The bytes without colour.
 fn plain(markdown: &str) -> String {
-    String::from_utf8(render_pieces([markdown], 81, false)).unwrap()
+    String::from_utf8(render_pieces([markdown], 80, false)).unwrap()
 }
 
 /// One frame after the other; returns what each brought.
@@ -597,7 +597,7 @@ mod streaming {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn any_split_looks_the_same(text in document(), width in 1usize..60, color: bool, cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {

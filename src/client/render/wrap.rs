@@ -29,6 +29,7 @@ struct Word {
 }
 
 /// The state of the current line.
+#[derive(Default)]
 pub(super) struct Wrap {
     width: usize,
     next_width: usize,
@@ -65,21 +66,7 @@ impl Wrap {
             next_width: width,
             color,
             hard,
-            prefix: Vec::new(),
-            prefix_cols: 0,
-            col: 0,
-            indent: 0,
-            dirty: false,
-            shown: Style::PLAIN,
-            style: Style::PLAIN,
-            gap: 0,
-            gap_seen: 0,
-            in_word: false,
-            word: Word::default(),
-            cluster: String::new(),
-            cluster_cols: 0,
-            unsure: false,
-            raw: false,
+            ..Self::default()
         }
     }
 
@@ -264,6 +251,16 @@ impl Wrap {
         self.in_word && self.word.gap_col > self.indent
     }
 
+    /// The columns for words. Without escape sequences a word is erased by backspaces, and terminals disagree what
+    /// these do in the last column, so no word ends there that could still be moved.
+    fn fit(&self) -> usize {
+        if self.color || self.hard {
+            self.width
+        } else {
+            self.width.saturating_sub(1).max(1)
+        }
+    }
+
     fn sgr(&mut self, out: &mut Vec<u8>) {
         if self.style != self.shown {
             self.style.write(out);
@@ -273,7 +270,7 @@ impl Wrap {
 
     /// Starts a word whose first `cols` columns are known.
     fn start_word(&mut self, cols: usize, out: &mut Vec<u8>) {
-        if self.col > self.indent && self.col + self.gap + cols > self.width {
+        if self.col > self.indent && self.col + self.gap + cols > self.fit() {
             self.newline(out);
         }
         if self.col == self.indent {
@@ -381,7 +378,7 @@ impl Wrap {
         if !self.in_word {
             self.start_word(run.len(), out);
         }
-        if self.col + run.len() > self.width && self.movable() {
+        if self.col + run.len() > self.fit() && self.movable() {
             self.move_word(out);
         }
         let len = run.len();
@@ -427,13 +424,11 @@ impl Wrap {
         if !self.in_word {
             self.start_word(cols, out);
         }
-        if self.col + cols > self.width {
-            if self.movable() {
-                self.move_word(out);
-            }
-            if self.col + cols > self.width && self.col > self.indent {
-                self.hard_break(out);
-            }
+        if self.col + cols > self.fit() && self.movable() {
+            self.move_word(out);
+        }
+        if self.col + cols > self.width && self.col > self.indent {
+            self.hard_break(out);
         }
         self.sgr(out);
         width::push(c, out);
@@ -451,11 +446,12 @@ impl Wrap {
         let naive = self.cluster_cols + char_width(c);
         let cols = cluster_width(&self.cluster).max(self.cluster_cols);
         let grow = cols - self.cluster_cols;
-        if grow > 0 && self.col + grow > self.width {
+        if grow > 0 && self.col + grow > self.fit() {
             let start = self.col - self.cluster_cols.min(self.col);
+            let breaks = self.hard || !self.prefix.is_empty();
             if self.movable() {
                 self.move_word(out);
-            } else if start > self.indent && (self.hard || !self.prefix.is_empty()) {
+            } else if start > self.indent && breaks && self.col + grow > self.width && self.color {
                 let style = self.shown;
                 self.erase(start, self.col, out);
                 let cluster = std::mem::take(&mut self.cluster);
