@@ -111,7 +111,7 @@ fn wants_terminal(command: &str, programs: &[String]) -> bool {
     const PREFIXES: [&str; 8] = [
         "sudo", "doas", "command", "env", "nice", "time", "nohup", "builtin",
     ];
-    command.split(['|', '&', ';', '\n', '(', '{']).any(|part| {
+    command.split(['|', '&', ';', '\n', '(', ')', '{', '}', '`']).any(|part| {
         let program = part.split_whitespace().find(|word| {
             let assignment = word.contains('=') && !word.starts_with('=');
             !assignment && !word.starts_with('-') && !PREFIXES.contains(word)

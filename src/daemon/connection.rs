@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Daemon, approval, driver, queries};
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Kind, Result};
 use crate::protocol::{self, Decoder, Failure, Hello, PROTOCOL, Request, kind};
 
 /// A client that says nothing is let go after this time.
@@ -53,6 +53,7 @@ impl Connection {
     pub async fn expect<T: DeserializeOwned>(&mut self, wanted: u8) -> Result<T> {
         match self.read().await? {
             Some((kind, body)) if kind == wanted => protocol::parse(&body),
+            Some((kind::CANCEL, _)) => Err(Error::new(Kind::Interrupted, "interrupted")),
             Some(_) => Err(Error::runtime(
                 "the client sent another frame than it was asked for",
             )),
