@@ -17,9 +17,10 @@
 # An anonymous function, so that neither its options nor its names stay. The
 # argument is this file's path as the Zsh Plugin Standard finds it.
 () {
-  emulate -L zsh -o no_err_return -o no_err_exit -o no_xtrace
+  emulate -L zsh -o no_aliases -o no_err_return -o no_err_exit -o no_xtrace
   # :A follows symbolic links: plugin managers link the file alone.
   local dir=${1:A:h}
-  autoload -Uz -- $dir/functions/*(N:A) || return
+  # +X reads them now, under these options: zsh would parse each at its first call, under the user's.
+  autoload -Uz +X -- $dir/functions/*(N:A) || return
   _aish_load $dir
 } "${ZERO:-${${0:#${ZSH_ARGZERO-}}:-${(%):-%N}}}"

@@ -59,7 +59,7 @@ impl Home {
     pub fn zshrc(&self, text: &str) {
         let text = format!(
             "HISTSIZE=1000\nSAVEHIST=0\n{text}\ntypeset -gi prompts=0\n\
-             count_prompts() {{ (( ++prompts )); return 0 }}\nprecmd_functions+=(count_prompts)\n\
+             count_prompts() {{ (( ++prompts )); return 0; }}\nprecmd_functions+=(count_prompts)\n\
              setopt prompt_subst no_prompt_cr\nPS1='<$prompts> '\n"
         );
         fs::write(self.path(".zshrc"), text).expect(".zshrc");

@@ -103,13 +103,11 @@ impl<'a> Zsh<'a> {
         let mut t = self.terminal.0.lock().expect("terminal");
         while !wanted(t.parser.screen()) {
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(
-                !t.closed && !left.is_zero(),
-                "waited in vain for {what}\n--- screen\n{}\n--- raw\n{:?}\n{}",
-                t.parser.screen().contents(),
-                String::from_utf8_lossy(&t.raw),
-                self.home.dump()
-            );
+            if t.closed || left.is_zero() {
+                // Not under the lock: what is dumped on a failure needs it.
+                drop(t);
+                panic!("waited in vain for {what}");
+            }
             t = self.terminal.1.wait_timeout(t, left).expect("terminal").0;
         }
     }
@@ -125,7 +123,7 @@ impl<'a> Zsh<'a> {
         let prompt = format!("<{}>", self.prompts);
         self.wait_for(&prompt, |screen| {
             let text = screen.contents();
-            text.lines().last().is_some_and(|l| l.starts_with(&prompt))
+            text.lines().last().is_some_and(|l| l.contains(&prompt))
         });
     }
 
@@ -171,7 +169,12 @@ impl Drop for Zsh<'_> {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("--- screen\n{}", self.screen());
+            let raw = self.raw();
+            eprintln!(
+                "--- screen\n{}\n--- raw\n{:?}",
+                self.screen(),
+                String::from_utf8_lossy(&raw)
+            );
             return;
         }
         // A detached child may keep the terminal open; a reader without an end is left to the process.
