@@ -162,13 +162,12 @@ fn copy(
 
 /// The command has ended, and all that it has printed was read. A daemon that has died asks for nothing.
 fn finish(connection: &mut Connection, kept: &Kept) {
-    if let Ok(Some((kind::EVENT, body))) = connection.read() {
-        if matches!(protocol::parse(&body), Ok(Event::Finish)) {
-            if let Ok(frame) = protocol::json_frame(kind::CAPTURED, &kept.captured()) {
-                // Nobody is left to tell that the output was not recorded.
-                let _ = connection.send(&frame);
-            }
-        }
+    if let Ok(Some((kind::EVENT, body))) = connection.read()
+        && matches!(protocol::parse(&body), Ok(Event::Finish))
+        && let Ok(frame) = protocol::json_frame(kind::CAPTURED, &kept.captured())
+    {
+        // Nobody is left to tell that the output was not recorded.
+        let _ = connection.send(&frame);
     }
 }
 

@@ -111,16 +111,18 @@ fn wants_terminal(command: &str, programs: &[String]) -> bool {
     const PREFIXES: [&str; 8] = [
         "sudo", "doas", "command", "env", "nice", "time", "nohup", "builtin",
     ];
-    command.split(['|', '&', ';', '\n', '(', ')', '{', '}', '`']).any(|part| {
-        let program = part.split_whitespace().find(|word| {
-            let assignment = word.contains('=') && !word.starts_with('=');
-            !assignment && !word.starts_with('-') && !PREFIXES.contains(word)
-        });
-        program.is_some_and(|word| {
-            let name = word.rsplit('/').next().unwrap_or(word);
-            programs.iter().any(|p| p == name)
+    command
+        .split(['|', '&', ';', '\n', '(', ')', '{', '}', '`'])
+        .any(|part| {
+            let program = part.split_whitespace().find(|word| {
+                let assignment = word.contains('=') && !word.starts_with('=');
+                !assignment && !word.starts_with('-') && !PREFIXES.contains(word)
+            });
+            program.is_some_and(|word| {
+                let name = word.rsplit('/').next().unwrap_or(word);
+                programs.iter().any(|p| p == name)
+            })
         })
-    })
 }
 
 /// Serves a pump: waits for the end of its command, asks it for the output, passes that on.

@@ -253,7 +253,7 @@ mod tests {
         events
     }
 
-    const COMMAND: &[u8] = b"cmd\07\0/dev/pts/1\01700000000.25\01700000003.5\02\0/src\0A=1\x1fB=2\0make \xc3\xa9\ntest";
+    const COMMAND: &[u8] = b"cmd\x007\0/dev/pts/1\x001700000000.25\x001700000003.5\x002\0/src\0A=1\x1fB=2\0make \xc3\xa9\ntest";
 
     #[test]
     fn a_command_survives_any_split_of_the_pipe() {
@@ -292,7 +292,7 @@ mod tests {
         let stream = [
             &torn[0][..],
             &torn[2],
-            &send("a", 2, b"bye\07", 100).concat(),
+            &send("a", 2, b"bye\x007", 100).concat(),
         ]
         .concat();
         assert_eq!(decode(&[&stream]), [("a".to_string(), ShellEvent::Bye)]);
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn noise_is_passed_over() {
-        let good = send("a", 2, b"bye\07", 100).concat();
+        let good = send("a", 2, b"bye\x007", 100).concat();
         for noise in [
             &b"hello\n"[..],
             b"aish1 ../../x 1 1 1 3\nbye",

@@ -31,11 +31,14 @@ pub struct Models {
     file: Mutex<Option<(Stamp, Arc<File>)>>,
     keys: tokio::sync::Mutex<HashMap<String, (Instant, Secret)>>,
     /// What was found last, when, and with which variables.
-    found: tokio::sync::Mutex<Option<(Instant, BTreeMap<String, String>, Found)>>,
+    found: tokio::sync::Mutex<Option<Remembered>>,
     /// What the person was told about it already.
     told: Mutex<BTreeSet<String>>,
     servers: Servers,
 }
+
+/// What was found, when, and with which variables.
+type Remembered = (Instant, BTreeMap<String, String>, Found);
 
 /// A model, ready to be asked.
 #[derive(Debug)]
@@ -167,20 +170,20 @@ pub async fn look(
     let current = config.current()?;
     // A sole model with a server of ours is the tiny one: it answers when nothing better is there.
     let last_resort = current.filter(|m| m.serve.is_some() && config.default_model.is_none());
-    if current.is_none() || last_resort.is_some() {
-        if let Some(found) = find(daemon, connection).await? {
-            return Ok(Some(Chosen {
-                name: found.name,
-                endpoint: found.endpoint,
-                price: None,
-                window: None,
-                config,
-                notice: None,
-                found: Some(found.how),
-                serve: None,
-                lease: None,
-            }));
-        }
+    if (current.is_none() || last_resort.is_some())
+        && let Some(found) = find(daemon, connection).await?
+    {
+        return Ok(Some(Chosen {
+            name: found.name,
+            endpoint: found.endpoint,
+            price: None,
+            window: None,
+            config,
+            notice: None,
+            found: Some(found.how),
+            serve: None,
+            lease: None,
+        }));
     }
     let Some(model) = current else {
         return Ok(None);
@@ -204,10 +207,11 @@ async fn find(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Fou
     let names = detect::variables().map(str::to_string).collect();
     let variables = variables(connection, names).await?;
     let mut remembered = daemon.models.found.lock().await;
-    if let Some((since, seen, found)) = &*remembered {
-        if since.elapsed() < FOUND_AGE && *seen == variables {
-            return Ok(Some(found.clone()));
-        }
+    if let Some((since, seen, found)) = &*remembered
+        && since.elapsed() < FOUND_AGE
+        && *seen == variables
+    {
+        return Ok(Some(found.clone()));
     }
     let found = detect::detect(&daemon.broker, &variables, &detect::LOCALS).await;
     *remembered = found
@@ -249,10 +253,10 @@ async fn key(
         }
         Key::Cmd(command) => {
             let mut keys = models.keys.lock().await;
-            if let Some((since, key)) = keys.get(command) {
-                if since.elapsed() < KEY_AGE {
-                    return Ok(Some(key.clone()));
-                }
+            if let Some((since, key)) = keys.get(command)
+                && since.elapsed() < KEY_AGE
+            {
+                return Ok(Some(key.clone()));
             }
             let output = run_key_cmd(command, &model.name).await?;
             let key = Secret::new(config::key::from_output(config, model, &output)?);

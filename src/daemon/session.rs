@@ -146,14 +146,14 @@ impl Sessions {
             }
             Err(e) => return Err(e),
         };
-        if let Some(shell) = shell {
-            if self.of_shell(shell).as_deref() != Some(&id) {
-                self.attach(shell, &id)?;
-                if let Ok(mut session) = session.try_lock() {
-                    session.record(Body::Attached {
-                        shell: shell.to_string(),
-                    })?;
-                }
+        if let Some(shell) = shell
+            && self.of_shell(shell).as_deref() != Some(&id)
+        {
+            self.attach(shell, &id)?;
+            if let Ok(mut session) = session.try_lock() {
+                session.record(Body::Attached {
+                    shell: shell.to_string(),
+                })?;
             }
         }
         Ok(session)

@@ -66,7 +66,7 @@ impl Outcome {
 
     fn notices(&self) -> Vec<&str> {
         let notice = |c| match c {
-            &Chunk::Notice(ref n) => Some(n.as_str()),
+            Chunk::Notice(n) => Some(n.as_str()),
             _ => None,
         };
         self.chunks.iter().filter_map(notice).collect()

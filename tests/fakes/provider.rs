@@ -183,7 +183,7 @@ impl Request {
             if role != expected {
                 wrong.push(format!("message {i} is of {role:?}, not {expected:?}"));
             }
-            if !message["content"].as_str().is_some_and(|c| !c.is_empty()) {
+            if message["content"].as_str().is_none_or(str::is_empty) {
                 wrong.push(format!("message {i} has no content"));
             }
             if message.as_object().is_none_or(|m| m.len() != 2) {
