@@ -65,7 +65,7 @@ impl Outcome {
     }
 
     fn notices(&self) -> Vec<&str> {
-        let notice = |c| match c {
+        let notice = |c: &Chunk| match c {
             Chunk::Notice(n) => Some(n.as_str()),
             _ => None,
         };
