@@ -65,11 +65,13 @@ impl Outcome {
     }
 
     fn notices(&self) -> Vec<&str> {
-        let notice = |c: &Chunk| match c {
-            Chunk::Notice(n) => Some(n.as_str()),
-            _ => None,
-        };
-        self.chunks.iter().filter_map(notice).collect()
+        self.chunks
+            .iter()
+            .filter_map(|c| match c {
+                Chunk::Notice(n) => Some(n.as_str()),
+                _ => None,
+            })
+            .collect()
     }
 
     fn text(&self) -> String {

@@ -43,7 +43,13 @@ impl From<&str> for Part {
 #[derive(Debug, Clone)]
 pub enum Script {
     /// A whole answer, one event and one HTTP chunk per token, sent as fast as the socket takes it.
-    Tokens(Vec<String>),
+    /// Made by [`Script::tokens`], which writes it all beforehand, so that no time is lost then.
+    Tokens {
+        /// Up to the event that says why the model stopped.
+        stream: Arc<[u8]>,
+        /// For a request that asks for it.
+        usage: String,
+    },
     /// Status 200 with this content type; one HTTP chunk per part.
     Body(&'static str, Vec<Part>),
     /// A status with headers and a body of known length.
@@ -56,8 +62,22 @@ pub enum Script {
 
 impl Script {
     /// An answer of these tokens.
-    pub fn tokens<T: Into<String>>(tokens: impl IntoIterator<Item = T>) -> Script {
-        Script::Tokens(tokens.into_iter().map(Into::into).collect())
+    pub fn tokens<T: AsRef<str>>(tokens: impl IntoIterator<Item = T>) -> Script {
+        let mut stream = head_of(200, "text/event-stream").into_bytes();
+        let mut add = |event: &str| stream.extend_from_slice(&chunk(event.as_bytes()));
+        let role = json!({ "role": "assistant", "content": "" });
+        add(&event(&role, &Value::Null));
+        let mut n = 0;
+        for token in tokens {
+            add(&text_event(token.as_ref()));
+            n += 1;
+        }
+        add(&finish_event("stop"));
+        let count = json!({ "prompt_tokens": 7, "completion_tokens": n });
+        Script::Tokens {
+            stream: stream.into(),
+            usage: format!("data: {}\n\n", json!({ "choices": [], "usage": count })),
+        }
     }
 
     /// An event stream of these parts.
@@ -474,7 +494,22 @@ impl Writer<'_> {
     /// Follows the script; an error means that the connection is to be closed.
     fn answer(&mut self, script: &Script, usage: bool) -> io::Result<()> {
         match script {
-            Script::Tokens(tokens) => self.stream.write_all(&stream_of(tokens, usage)),
+            Script::Tokens {
+                stream,
+                usage: count,
+            } => {
+                let mut end = chunk(b"data: [DONE]\n\n");
+                if usage {
+                    end.splice(0..0, chunk(count.as_bytes()));
+                }
+                end.extend_from_slice(b"0\r\n\r\n");
+                // A short answer is one packet, as from a server that buffers.
+                if stream.len() < 64 * 1024 {
+                    return self.stream.write_all(&[&stream[..], &end].concat());
+                }
+                self.stream.write_all(stream)?;
+                self.stream.write_all(&end)
+            }
             Script::Body(content_type, parts) => {
                 let head = head_of(200, content_type);
                 self.stream.write_all(head.as_bytes())?;
@@ -553,28 +588,4 @@ fn chunk(bytes: &[u8]) -> Vec<u8> {
     chunk.extend_from_slice(bytes);
     chunk.extend_from_slice(b"\r\n");
     chunk
-}
-
-/// A whole response with one event and one HTTP chunk per token.
-fn stream_of(tokens: &[String], usage: bool) -> Vec<u8> {
-    let mut response = head_of(200, "text/event-stream").into_bytes();
-    let mut add = |event: &str| response.extend_from_slice(&chunk(event.as_bytes()));
-    add(&event(
-        &json!({ "role": "assistant", "content": "" }),
-        &Value::Null,
-    ));
-    for token in tokens {
-        add(&text_event(token));
-    }
-    add(&finish_event("stop"));
-    if usage {
-        let count = json!({ "prompt_tokens": 7, "completion_tokens": tokens.len() });
-        add(&format!(
-            "data: {}\n\n",
-            json!({ "choices": [], "usage": count })
-        ));
-    }
-    add("data: [DONE]\n\n");
-    response.extend_from_slice(b"0\r\n\r\n");
-    response
 }
