@@ -193,7 +193,7 @@ fn quitting_ends_the_offers() {
 #[test]
 fn ctrl_c_ends_the_command_but_not_the_bookkeeping() {
     for command in [
-        "print started; sleep 1000; print -r -- went on",
+        "sh -c 'echo started; exec sleep 1000'; print -r -- went on",
         "print started; while :; do :; done",
     ] {
         let home = proposing(

@@ -89,7 +89,7 @@ fn tracing_shows_a_line_for_each_hook_and_no_more() {
 }
 
 #[test]
-fn an_odd_ifs_and_readonly_names_are_no_trap() {
+fn an_odd_ifs_is_no_trap() {
     let home = Home::with_stub("print -r -- answered");
     home.zshrc(&format!("IFS=a\n{}", source_plugin()));
     let events = Events::listen(&home);
