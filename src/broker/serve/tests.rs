@@ -151,7 +151,7 @@ async fn a_server_gets_the_named_variables_only() {
 async fn an_early_end_is_told_with_its_last_line_and_tried_anew() {
     let bench = Bench::new();
     for starts in 1..=2 {
-        let e = bench.ensure("broken", LONG).await.err().expect("no server");
+        let e = bench.ensure("broken", LONG).await.expect_err("no server");
         assert_eq!(
             e.message,
             "the server of model tiny ended with exit code 3: no such model: x.gguf"
@@ -176,7 +176,7 @@ async fn an_early_end_is_told_with_its_last_line_and_tried_anew() {
 async fn a_server_that_is_never_ready_is_given_up_and_ended() {
     let mut bench = Bench::new();
     bench.servers.start = Duration::from_secs(3);
-    let e = bench.ensure("deaf", LONG).await.err().expect("no server");
+    let e = bench.ensure("deaf", LONG).await.expect_err("no server");
     assert!(e.message.contains("did not answer /health"), "{e}");
     assert!(!is_alive(bench.pids()[0]));
 }
@@ -230,7 +230,7 @@ async fn shutdown_ends_even_a_server_that_does_not_want_to() {
     bench.servers.shutdown().await;
     assert!(before.elapsed() < Duration::from_secs(4));
     assert!(!is_alive(bench.pids()[0]));
-    let e = bench.ensure("plain", LONG).await.err().expect("none");
+    let e = bench.ensure("plain", LONG).await.expect_err("none");
     assert!(e.message.contains("aish is stopping"));
 }
 
@@ -264,8 +264,7 @@ async fn a_wrong_command_is_an_error_that_names_the_setting() {
         let e = servers
             .ensure("a/b", &command, LONG)
             .await
-            .err()
-            .expect("no server");
+            .expect_err("no server");
         assert!(e.message.contains(part), "{e}");
         assert_eq!(e.kind.exit_code(), code);
         assert!(servers.running().is_empty());
