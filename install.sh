@@ -175,7 +175,7 @@ if [ -n "$uninstall" ]; then
     [ -r "$manifest" ] || fail "aish is not installed under $prefix" 'give the --prefix that it was installed with'
     say "This removes the files of aish under $prefix and its line in .zshrc."
     ask
-    if [ -x "$bin" ] && "$bin" stop >/dev/null 2>&1; then say 'Stopped the daemon.'; fi
+    if [ -x "$bin" ]; then "$bin" stop --now || warn 'the daemon may still run'; fi
     while IFS= read -r entry; do
         path=${entry#* }
         case $entry in
@@ -344,7 +344,9 @@ put() {
 running='' replaced=''
 if [ -x "$bin" ] && ! cmp -s -- "$built" "$bin"; then
     replaced=yes
-    if "$bin" status >/dev/null 2>&1; then running=yes; fi
+    "$bin" status --json >"$work/status" 2>/dev/null || : >"$work/status"
+    if grep -Eq '"running": *true' "$work/status"; then running=yes; fi
+    if grep -Eq '"turns": *[1-9]' "$work/status"; then running=busy; fi
 fi
 put "$built" "$bin" 755
 (cd zsh && find . -type f) | LC_ALL=C sort >"$work/files"
@@ -352,9 +354,12 @@ while IFS= read -r file; do
     put "zsh/${file#./}" "$prefix/share/aish/zsh/${file#./}" 644
 done <"$work/files"
 # Where zsh looks by itself if the prefix is the system's, and where the plugin looks.
-for file in completions/_*; do
-    put "$file" "$prefix/share/zsh/site-functions/${file#completions/}" 644
-    put "$file" "$prefix/share/aish/$file" 644
+mkdir "$work/completions"
+cp completions/_llm "$work/completions"
+"$bin" completions >"$work/completions/_aish-helper"
+for file in _llm _aish-helper; do
+    put "$work/completions/$file" "$prefix/share/zsh/site-functions/$file" 644
+    put "$work/completions/$file" "$prefix/share/aish/completions/$file" 644
 done
 "$bin" man >"$work/aish-helper.1"
 put "$work/aish-helper.1" "$prefix/share/man/man1/aish-helper.1" 644
@@ -401,7 +406,8 @@ if ! cmp -s -- "$work/whole" "$manifest"; then
 fi
 
 if [ -n "$running" ] && [ -n "$replaced" ]; then
-    if "$bin" restart >/dev/null 2>&1; then
+    # A running turn is somebody's answer.
+    if [ "$running" = yes ] && "$bin" restart >/dev/null 2>&1; then
         say 'Restarted the daemon.'
     else
         warn 'the running daemon is of the old version; restart it with: aish-helper restart'
