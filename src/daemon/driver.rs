@@ -335,7 +335,7 @@ async fn stream(
         .broker
         .stream(&chosen.endpoint, messages, cancel, &sender)
         .await;
-    if result.is_err() {
+    if result.as_ref().is_err_and(|e| e.kind != Kind::Interrupted) {
         daemon.models.failed().await;
     }
     result
