@@ -177,8 +177,8 @@ async fn dispatch(
             approval::exec_done(daemon, &shell, &token, exit).await?;
             reply(connection, &()).await
         }
-        Request::NextProposal { shell } => {
-            reply(connection, &approval::next(daemon, &shell)?).await
+        Request::NextProposal { shell, overrides } => {
+            reply(connection, &approval::next(daemon, &shell, &overrides)?).await
         }
         Request::Decide {
             shell,
