@@ -230,7 +230,9 @@ async fn drain(daemon: &Arc<Daemon>, listener: &Listener) {
 async fn serve(daemon: &Arc<Daemon>, stream: std::io::Result<Stream>) {
     match stream {
         Ok(stream) => {
-            daemon.tasks.spawn(connection::serve(daemon.clone(), stream));
+            daemon
+                .tasks
+                .spawn(connection::serve(daemon.clone(), stream));
         }
         // Out of file descriptors: those that are served now will give some back.
         Err(e) => {
