@@ -56,7 +56,7 @@ impl Kind {
 ///
 /// Texts are plain and may hold untrusted parts (an error body, a file name): whoever prints one
 /// passes it through [`crate::safety::text`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Error {
     /// Decides the exit code.
     pub kind: Kind,

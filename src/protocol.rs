@@ -134,6 +134,8 @@ pub enum Request {
     NextProposal {
         /// The shell whose answer made it.
         shell: String,
+        /// `AISH_*` of the asking client.
+        overrides: BTreeMap<String, String>,
     },
     /// The person's word on a proposal: [`Decided`].
     Decide {

@@ -34,14 +34,11 @@ pub fn start(paths: &Paths) -> Result<()> {
 /// # Errors
 /// It hangs.
 pub fn stop(paths: &Paths, now: bool) -> Result<()> {
-    match connect::existing(paths, &Request::Stop { now })? {
-        Some(mut connection) => {
-            connection.reply::<()>()?;
-            connect::wait_until_gone(paths)?;
-            print("the daemon has stopped\n")
-        }
-        None => print("the daemon does not run\n"),
-    }
+    print(if connect::stop(paths, now)? {
+        "the daemon has stopped\n"
+    } else {
+        "the daemon does not run\n"
+    })
 }
 
 /// Stops the daemon, by force where it hangs, and starts it again.
@@ -49,16 +46,11 @@ pub fn stop(paths: &Paths, now: bool) -> Result<()> {
 /// # Errors
 /// It cannot be started.
 pub fn restart(paths: &Paths, now: bool) -> Result<()> {
-    match connect::existing(paths, &Request::Stop { now }) {
-        Ok(Some(mut connection)) => {
-            connection.reply::<()>()?;
-            connect::wait_until_gone(paths)?;
-        }
-        Ok(None) => {}
-        Err(e) => match connect::listener_pid(paths) {
+    if let Err(e) = connect::stop(paths, now) {
+        match connect::listener_pid(paths) {
             Some(pid) => end_by_force(pid)?,
             None => return Err(e),
-        },
+        }
     }
     start(paths)?;
     print("the daemon runs\n")
@@ -137,6 +129,10 @@ fn serve(paths: Paths, ready: impl FnOnce()) -> Result<()> {
         let mut interrupt = signal(tokio::signal::unix::SignalKind::interrupt())?;
         // A daemon that outlives its terminal must not die of it.
         let _hangup = signal(tokio::signal::unix::SignalKind::hangup())?;
+        // `ulimit -f` is to be an error of one write, like a full disk, and not the end.
+        let _too_large = signal(tokio::signal::unix::SignalKind::from_raw(
+            nix::libc::SIGXFSZ,
+        ))?;
         let daemon = crate::daemon::run(paths, right, cancel.clone(), ready);
         tokio::pin!(daemon);
         loop {

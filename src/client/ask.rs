@@ -156,11 +156,12 @@ fn took(mut pipe: &UnixStream) -> bool {
 /// # Errors
 /// What failed; [`Kind::Interrupted`] after Ctrl-C.
 pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
-    let signals = Signals::new()?;
     let mut output = Output::new(format);
     let request = Request::Ask(Box::new(ask));
     let mut connection = connect::to_daemon(paths, &request)?;
     drop(request);
+    // Not earlier: whoever waits for a daemon that hangs must be able to end us with Ctrl-C.
+    let signals = Signals::new()?;
     let result = follow(&mut connection, &mut output, &signals);
     match &result {
         Ok(Outcome::Answered(answer)) if answer.finish == "interrupted" => Err(Error::new(

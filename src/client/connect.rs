@@ -27,6 +27,8 @@ const HELLO: Duration = Duration::from_secs(5);
 const READY: Duration = Duration::from_secs(10);
 /// How long a client waits for an older daemon to end its turns.
 const LEAVE: Duration = Duration::from_secs(600);
+/// After this time it says what it waits for.
+const TELL: Duration = Duration::from_secs(1);
 
 /// A connection to the daemon that has said hello.
 #[derive(Debug)]
@@ -148,6 +150,8 @@ fn greet(stream: UnixStream, pid: Option<i32>, request: &Request) -> Result<Gree
         }
         Ok(None) => return Ok(Greeting::Leaving),
         Err(e) if is_timeout(&e) => return Err(hangs(pid)),
+        // It ended with us in its backlog.
+        Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(Greeting::Leaving),
         Err(e) => {
             return Err(Error::runtime(format!("cannot talk to the daemon: {e}"))
                 .hint("run: aish-helper restart"));
@@ -176,6 +180,8 @@ fn start(paths: &Paths) -> Result<(UnixStream, Option<i32>)> {
     if let Probe::Ready(stream, pid) = probe(paths)? {
         return Ok((stream, pid));
     }
+    // One whose socket is gone may still be ending its turns.
+    wait_until_gone(paths)?;
     spawn_daemon()?;
     drop(lock);
     match probe(paths)? {
@@ -222,9 +228,7 @@ fn spawn_daemon() -> Result<()> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if !readable(&said, left)? {
-            return Err(not_started(
-                "it was not ready in time; an older one may still be ending its turns",
-            ));
+            return Err(not_started("it was not ready in time"));
         }
         match said.read(&mut buffer) {
             Ok(0) => break,
@@ -268,24 +272,52 @@ pub fn listener_pid(paths: &Paths) -> Option<i32> {
 ///
 /// # Errors
 /// It does not in ten minutes.
-pub fn wait_until_gone(paths: &Paths) -> Result<()> {
-    let file = File::open(paths.lock()).context(|| "cannot open the daemon's lock".into())?;
-    let deadline = Instant::now() + LEAVE;
-    let mut file = file;
+fn wait_until_gone(paths: &Paths) -> Result<()> {
+    let path = paths.lock();
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        // No daemon was ever here.
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e).context(|| format!("cannot open {}", path.display())),
+    };
+    let start = Instant::now();
+    let mut told = false;
     loop {
-        // A lock cannot be waited for with a deadline; this path is taken once after an update.
+        // A lock cannot be waited for with a deadline; this is done once after an update.
         match Flock::lock(file, FlockArg::LockSharedNonblock) {
             Ok(_) => return Ok(()),
-            Err((again, _)) if Instant::now() < deadline => file = again,
-            Err((_, e)) => {
-                return Err(
-                    Error::runtime(format!("the older daemon does not end: {e}"))
-                        .hint("run: aish-helper restart"),
-                );
+            Err((again, _)) if start.elapsed() < LEAVE => file = again,
+            Err(_) => {
+                return Err(Error::runtime("the older daemon does not end")
+                    .hint("run: aish-helper stop --now"));
             }
+        }
+        if !told && start.elapsed() > TELL {
+            told = true;
+            // There is nowhere else to say that stderr is closed.
+            let _ = writeln!(
+                std::io::stderr(),
+                "[aish] waiting for the older daemon to end its turns; in a hurry: aish-helper stop --now"
+            );
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Tells the daemon to end and waits until it has; `false` when there was none.
+///
+/// # Errors
+/// The socket directory is not safe, or the daemon hangs.
+pub fn stop(paths: &Paths, now: bool) -> Result<bool> {
+    let Probe::Ready(stream, pid) = probe(paths)? else {
+        return Ok(false);
+    };
+    // One that is leaving already serves nobody, but it hears this word.
+    if let Greeting::Served(mut connection) = greet(stream, pid, &Request::Stop { now })? {
+        connection.reply::<()>()?;
+    }
+    wait_until_gone(paths)?;
+    Ok(true)
 }
 
 impl Connection {

@@ -8,6 +8,7 @@ use std::io::{IsTerminal, Write};
 use super::connect;
 use super::output::styled;
 use super::terminal::{self, Tty};
+use crate::config::env_overrides;
 use crate::error::{Context, Error, Kind, Result};
 use crate::paths::Paths;
 use crate::protocol::{Choice, Decided, Proposal, Request};
@@ -67,6 +68,7 @@ impl Verdict {
 pub fn propose(paths: &Paths, shell: &str, edited: Option<(String, String)>) -> Result<Verdict> {
     let request = Request::NextProposal {
         shell: shell.to_string(),
+        overrides: env_overrides()?,
     };
     let Some(proposal) = connect::request::<Option<Proposal>>(paths, &request)? else {
         return Ok(Verdict::None);
@@ -75,15 +77,6 @@ pub fn propose(paths: &Paths, shell: &str, edited: Option<(String, String)>) -> 
         Some((token, text)) if token == proposal.token => (text, false),
         Some(_) => return Err(Error::runtime("this proposal is no longer waiting")),
         None => (proposal.command.clone(), true),
-    };
-    let key = if command.trim().is_empty() {
-        Key::No
-    } else if proposal.confirm || !fresh {
-        question(&proposal, &command)?
-    } else {
-        // The person has set confirm_cmd = false; without a terminal nothing is run all the same.
-        Tty::open()?;
-        Key::Yes
     };
     let token = proposal.token.clone();
     let decide = |choice| -> Result<Decided> {
@@ -94,6 +87,22 @@ pub fn propose(paths: &Paths, shell: &str, edited: Option<(String, String)>) -> 
             command: command.clone(),
         };
         connect::request(paths, &request)
+    };
+    let key = if command.trim().is_empty() {
+        Key::No
+    } else if proposal.confirm || !fresh {
+        match question(&proposal, &command) {
+            // Ctrl-C is the word on the rest of them too.
+            Err(e) if e.kind == Kind::Interrupted => {
+                decide(Choice::Quit)?;
+                return Err(e);
+            }
+            key => key?,
+        }
+    } else {
+        // The person has set confirm_cmd = false; without a terminal nothing is run all the same.
+        Tty::open()?;
+        Key::Yes
     };
     Ok(match key {
         Key::Yes => {

@@ -26,9 +26,8 @@ pub fn from_env(
     let Some(value) = variables.get(variable).filter(|v| !v.trim().is_empty()) else {
         let message = unset(variable, variables.keys().map(String::as_str));
         return Err(
-            Error::config(format!("{}: {message}", place(config, model, "key_env"))).hint(format!(
-                "run: export {variable}=…, then: aish-helper restart"
-            )),
+            Error::config(format!("{}: {message}", place(config, model, "key_env")))
+                .hint(format!("run: export {variable}=…, then ask again")),
         );
     };
     checked(value.as_bytes()).map(Some).map_err(|why| {

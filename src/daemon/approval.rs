@@ -1,6 +1,6 @@
 //! Commands that a model proposed: a person's word on each, and what became of those that ran.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::Daemon;
 use super::connection::Connection;
 use super::session::lock;
+use crate::config::Overrides;
 use crate::error::{Error, Result};
 use crate::history::record::{Body, Output};
 use crate::protocol::{Captured, Choice, Decided, Event, Proposal, SessionChoice, kind};
@@ -33,11 +34,15 @@ pub struct Exec {
 ///
 /// # Errors
 /// The config cannot be read, so that it is unknown whether to confirm.
-pub fn next(daemon: &Daemon, shell: &str) -> Result<Option<Proposal>> {
+pub fn next(
+    daemon: &Daemon,
+    shell: &str,
+    overrides: &BTreeMap<String, String>,
+) -> Result<Option<Proposal>> {
     let Some(waiting) = daemon.sessions.next_waiting(shell) else {
         return Ok(None);
     };
-    let config = daemon.models.config(&Default::default())?;
+    let config = daemon.models.config(&Overrides::from_map(overrides)?)?;
     Ok(Some(Proposal {
         token: waiting.token,
         command: waiting.command,
@@ -148,7 +153,8 @@ pub async fn capture(
     connection.send_json(kind::REPLY, &limit).await?;
     let answer = tokio::select! {
         answer = finish => answer,
-        () = daemon.cancel.cancelled() => return Ok(()),
+        // A command may run for days; its output goes on to the terminal, and is lost to us.
+        () = daemon.leaving.cancelled() => return Ok(()),
     };
     // The sender is dropped when the shell died with its command: nobody waits for the output then.
     let Ok(answer) = answer else {
@@ -173,7 +179,10 @@ pub async fn exec_done(daemon: &Daemon, shell: &str, token: &str, exit: i32) -> 
             _ => None,
         }
     };
-    let exec = exec.ok_or_else(|| Error::runtime("no approved command has this token"))?;
+    let exec = match exec {
+        Some(exec) => exec,
+        None => approved_earlier(daemon, shell, token).await?,
+    };
     let output = match exec.pump {
         Some(pump) => {
             let (sender, output) = oneshot::channel();
@@ -199,6 +208,36 @@ pub async fn exec_done(daemon: &Daemon, shell: &str, token: &str, exit: i32) -> 
             tail: c.tail,
             omitted: c.omitted,
         }),
+    })
+}
+
+/// A command that an earlier daemon saw approved, and that has ended only now.
+async fn approved_earlier(daemon: &Daemon, shell: &str, token: &str) -> Result<Exec> {
+    let unknown = || Error::runtime("no approved command has this token");
+    let id = daemon.sessions.of_shell(shell).ok_or_else(unknown)?;
+    let choice = SessionChoice::Attach(id.clone());
+    let session = daemon.sessions.choose(&choice, None)?;
+    let session = session.lock().await;
+    let mut approved = None;
+    for record in &session.records {
+        match &record.body {
+            Body::Decision {
+                token: t,
+                choice,
+                command,
+                ..
+            } if t == token => {
+                approved = (choice == "run").then_some(command);
+            }
+            Body::Exec { token: t, .. } if t == token => approved = None,
+            _ => {}
+        }
+    }
+    Ok(Exec {
+        shell: shell.to_string(),
+        session: id,
+        command: approved.ok_or_else(unknown)?.clone(),
+        pump: None,
     })
 }
 

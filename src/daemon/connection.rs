@@ -8,6 +8,7 @@ use interprocess::local_socket::traits::StreamCommon;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_util::sync::CancellationToken;
 
 use super::{Daemon, approval, driver, queries};
 use crate::error::{Context, Error, Kind, Result};
@@ -15,12 +16,18 @@ use crate::protocol::{self, Decoder, Failure, Hello, PROTOCOL, Request, kind};
 
 /// A client that says nothing is let go after this time.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
+/// So long a client may take to read, once the daemon was told to end now.
+const LAST_WORD: Duration = Duration::from_millis(200);
 
 /// The socket and what was read of the next frame.
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
     decoder: Decoder,
+    /// The daemon ends now, and waits no more for a client that does not read.
+    end: CancellationToken,
+    /// A frame was cut off: what would follow it makes no sense.
+    cut_off: bool,
 }
 
 impl Connection {
@@ -66,10 +73,22 @@ impl Connection {
     /// # Errors
     /// The client has gone.
     pub async fn send(&mut self, frame: &[u8]) -> Result<()> {
-        self.stream
-            .write_all(frame)
-            .await
-            .context(|| "cannot write to the client".into())
+        let gone = || Error::runtime("the client does not read");
+        if self.cut_off {
+            return Err(gone());
+        }
+        let too_slow = async {
+            self.end.cancelled().await;
+            tokio::time::sleep(LAST_WORD).await;
+        };
+        tokio::select! {
+            biased;
+            sent = self.stream.write_all(frame) => sent.context(|| "cannot write to the client".into()),
+            () = too_slow => {
+                self.cut_off = true;
+                Err(gone())
+            }
+        }
     }
 
     /// Sends a frame with a JSON body.
@@ -86,6 +105,8 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
     let mut connection = Connection {
         stream,
         decoder: Decoder::default(),
+        end: daemon.cancel.clone(),
+        cut_off: false,
     };
     match greet(&daemon, &mut connection).await {
         Ok(Some(request)) => {
@@ -118,6 +139,11 @@ async fn greet(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Re
     connection.send_json(kind::HELLO, &ours).await?;
     if ours.leaving {
         daemon.leaving.cancel();
+        // It serves nobody any more, but may be told to hurry.
+        let request = tokio::time::timeout(HELLO_DEADLINE, connection.expect(kind::REQUEST)).await;
+        if let Ok(Ok(Request::Stop { now: true })) = request {
+            daemon.stop(true);
+        }
         return Ok(None);
     }
     if hello.protocol != PROTOCOL {
@@ -152,8 +178,8 @@ async fn dispatch(
             approval::exec_done(daemon, &shell, &token, exit).await?;
             reply(connection, &()).await
         }
-        Request::NextProposal { shell } => {
-            reply(connection, &approval::next(daemon, &shell)?).await
+        Request::NextProposal { shell, overrides } => {
+            reply(connection, &approval::next(daemon, &shell, &overrides)?).await
         }
         Request::Decide {
             shell,

@@ -39,9 +39,6 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
     }
     let session = daemon.sessions.choose(&ask.session, shell)?;
     let mut session = wait_for(connection, session).await?;
-    if let (SessionChoice::New, Some(shell)) = (&ask.session, shell) {
-        lock(&daemon.shells).forget_told(shell);
-    }
     let wanted = ask.model.as_deref().map(str::to_string);
     let chosen = model::choose(daemon, connection, wanted, session.model(), &ask.overrides).await?;
     let Some(chosen) = chosen else {
@@ -92,7 +89,9 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
     if let Some(reply) = offered.reply {
         connection.send(&reply).await?;
     }
-    sync_later(daemon, &session);
+    if chosen.config.history.sync {
+        sync_later(daemon, &session);
+    }
     Ok(())
 }
 
@@ -199,7 +198,10 @@ async fn notice(connection: &mut Connection, text: String) -> Result<()> {
 /// The prompt with all that goes along with it.
 fn content(daemon: &Daemon, session: &Session, chosen: &Chosen, ask: &Ask) -> String {
     let commands = match &ask.shell {
-        Some(shell) => lock(&daemon.shells).untold(shell, chosen.config.context.commands),
+        Some(shell) => {
+            let told = session.told_ms(shell);
+            lock(&daemon.shells).since(shell, told, chosen.config.context.commands)
+        }
         None => Vec::new(),
     };
     let env = match commands.last() {
@@ -335,7 +337,7 @@ async fn stream(
         .broker
         .stream(&chosen.endpoint, messages, cancel, &sender)
         .await;
-    if result.is_err() {
+    if result.as_ref().is_err_and(|e| e.kind != Kind::Interrupted) {
         daemon.models.failed().await;
     }
     result

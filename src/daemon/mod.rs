@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use interprocess::local_socket::tokio::Listener;
+use interprocess::local_socket::tokio::{Listener, Stream};
 use interprocess::local_socket::traits::tokio::Listener as _;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use nix::fcntl::{Flock, FlockArg};
@@ -208,13 +208,38 @@ pub async fn run(
     };
     ready();
     accept(&daemon, &listener).await;
-    // Unlinked before the drain, so that the next client starts a new daemon, which waits for our lock.
-    drop(listener);
     hooks.abort();
-    daemon.tasks.close();
-    daemon.tasks.wait().await;
+    drain(&daemon, &listener).await;
+    drop(listener);
     daemon.models.shutdown().await;
     Ok(())
+}
+
+/// Lets what runs end. Who comes now hears that the daemon is leaving, and may tell it to hurry.
+async fn drain(daemon: &Arc<Daemon>, listener: &Listener) {
+    daemon.tasks.close();
+    loop {
+        tokio::select! {
+            biased;
+            () = daemon.tasks.wait() => return,
+            stream = listener.accept() => serve(daemon, stream).await,
+        }
+    }
+}
+
+async fn serve(daemon: &Arc<Daemon>, stream: std::io::Result<Stream>) {
+    match stream {
+        Ok(stream) => {
+            daemon
+                .tasks
+                .spawn(connection::serve(daemon.clone(), stream));
+        }
+        // Out of file descriptors: those that are served now will give some back.
+        Err(e) => {
+            tracing::warn!("cannot accept a client: {e}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
 }
 
 async fn accept(daemon: &Arc<Daemon>, listener: &Listener) {
@@ -225,14 +250,7 @@ async fn accept(daemon: &Arc<Daemon>, listener: &Listener) {
         tokio::select! {
             biased;
             () = daemon.leaving.cancelled() => return,
-            stream = listener.accept() => match stream {
-                Ok(stream) => { daemon.tasks.spawn(connection::serve(daemon.clone(), stream)); }
-                // Out of file descriptors: those that are served now will give some back.
-                Err(e) => {
-                    tracing::warn!("cannot accept a client: {e}");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            },
+            stream = listener.accept() => serve(daemon, stream).await,
             _ = tidy.tick() => {
                 daemon.sessions.tidy();
                 lock(&daemon.shells).alive();

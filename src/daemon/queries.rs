@@ -136,11 +136,10 @@ pub fn transcript(
 /// A fresh session for a shell.
 ///
 /// # Errors
-/// Its file cannot be made.
+/// The shell's id is none.
 pub async fn new_session(daemon: &Daemon, shell: &str) -> Result<SessionInfo> {
     check_shell(shell)?;
-    let session = daemon.sessions.create(Some(shell))?;
-    lock(&daemon.shells).forget_told(shell);
+    let session = daemon.sessions.create(Some(shell));
     let session = session.lock().await;
     Ok(SessionInfo {
         id: session.id.clone(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Context, Error, Result};
-use crate::history::journal::{Journal, Log};
+use crate::history::journal::{Journal, Log, now_ms};
 use crate::history::record::{Body, Record};
 use crate::paths;
 use crate::protocol::{SessionChoice, SessionInfo};
@@ -16,7 +16,8 @@ use crate::protocol::{SessionChoice, SessionInfo};
 pub struct Session {
     /// Its id.
     pub id: String,
-    log: Log,
+    /// Its file, or why it has none.
+    log: Result<Log>,
     /// All its records, in order. What could not be written is here all the same.
     pub records: Vec<Record>,
 }
@@ -27,17 +28,20 @@ impl Session {
     /// # Errors
     /// It could not be written; it is kept in memory.
     pub fn record(&mut self, body: Body) -> Result<()> {
-        match self.log.append(body.clone()) {
-            Ok(record) => {
-                self.records.push(record);
-                Ok(())
-            }
+        let written = self.log().and_then(|log| log.append(body.clone()));
+        let (record, result) = match written {
+            Ok(record) => (record, Ok(())),
             Err(e) => {
-                self.records
-                    .push(Record::new(uuid::Uuid::now_v7(), 0, body));
-                Err(e)
+                let record = Record::new(uuid::Uuid::now_v7(), now_ms(), body);
+                (record, Err(e))
             }
-        }
+        };
+        self.records.push(record);
+        result
+    }
+
+    fn log(&self) -> Result<&Log> {
+        self.log.as_ref().map_err(Clone::clone)
     }
 
     /// Waits until the records are on the disk.
@@ -45,7 +49,7 @@ impl Session {
     /// # Errors
     /// The disk says no.
     pub fn sync(&self) -> Result<()> {
-        self.log.sync()
+        self.log()?.sync()
     }
 
     /// A handle to sync with, away from the hot path.
@@ -53,7 +57,7 @@ impl Session {
     /// # Errors
     /// No more file descriptors.
     pub fn log_handle(&self) -> Result<Log> {
-        self.log.handle()
+        self.log()?.handle()
     }
 
     /// The model that was chosen for this session last.
@@ -62,6 +66,15 @@ impl Session {
             Body::Model { model } => Some(model.as_str()),
             _ => None,
         })
+    }
+
+    /// When this shell's last prompt in this session came, milliseconds since 1970: the model was
+    /// told of what the shell had done until then.
+    pub fn told_ms(&self, shell: &str) -> u64 {
+        let of_shell =
+            |r: &&Record| matches!(&r.body, Body::User { shell: Some(s), .. } if s == shell);
+        let last = self.records.iter().rev().find(of_shell);
+        last.map_or(0, |r| r.at_ms)
     }
 
     /// The records since the last prompt.
@@ -100,6 +113,8 @@ pub struct Sessions {
     pub journal: Journal,
     /// A file a shell, which holds its session's id: so a shell finds it after a restart.
     shells: PathBuf,
+    /// The same, as far as this daemon knows it: what holds when that file cannot be written.
+    attached: Mutex<HashMap<String, String>>,
     open: Mutex<HashMap<String, Shared>>,
     waiting: Mutex<HashMap<String, VecDeque<Waiting>>>,
 }
@@ -113,6 +128,7 @@ impl Sessions {
         Sessions {
             journal,
             shells,
+            attached: Mutex::default(),
             open: Mutex::default(),
             waiting: Mutex::default(),
         }
@@ -126,9 +142,9 @@ impl Sessions {
         let id = match choice {
             SessionChoice::Shell => match shell.and_then(|s| self.of_shell(s)) {
                 Some(id) => id,
-                None => return self.create(shell),
+                None => return Ok(self.create(shell)),
             },
-            SessionChoice::New => return self.create(shell),
+            SessionChoice::New => return Ok(self.create(shell)),
             SessionChoice::Continue => {
                 let sessions = self.journal.sessions()?;
                 let last = sessions.first().ok_or_else(|| {
@@ -142,45 +158,44 @@ impl Sessions {
             Ok(session) => session,
             // The shell's own file was deleted by hand: that is a wish to begin anew.
             Err(_) if *choice == SessionChoice::Shell && self.journal.find(&id).is_err() => {
-                return self.create(shell);
+                return Ok(self.create(shell));
             }
             Err(e) => return Err(e),
         };
         if let Some(shell) = shell
             && self.of_shell(shell).as_deref() != Some(&id)
         {
-            self.attach(shell, &id)?;
+            self.attach(shell, &id);
             if let Ok(mut session) = session.try_lock() {
-                session.record(Body::Attached {
+                // The prompt that comes next says that nothing can be recorded.
+                let _ = session.record(Body::Attached {
                     shell: shell.to_string(),
-                })?;
+                });
             }
         }
         Ok(session)
     }
 
-    /// A fresh session, the shell's own from now on.
-    ///
-    /// # Errors
-    /// Its file cannot be made.
-    pub fn create(&self, shell: Option<&str>) -> Result<Shared> {
+    /// A fresh session, the shell's own from now on. Where its file cannot be made it lives in memory:
+    /// a full disk keeps nobody from an answer.
+    pub fn create(&self, shell: Option<&str>) -> Shared {
         let id = uuid::Uuid::now_v7().to_string();
-        let log = self.journal.create(&id)?;
         let mut session = Session {
             id: id.clone(),
-            log,
+            log: self.journal.create(&id),
             records: Vec::new(),
         };
-        session.record(Body::Session {
+        // The prompt that comes next says that nothing can be recorded.
+        let _ = session.record(Body::Session {
             session: id.clone(),
             shell: shell.map(str::to_string),
-        })?;
+        });
         if let Some(shell) = shell {
-            self.attach(shell, &id)?;
+            self.attach(shell, &id);
         }
         let shared = Arc::new(tokio::sync::Mutex::new(session));
         lock(&self.open).insert(id, shared.clone());
-        Ok(shared)
+        shared
     }
 
     fn load(&self, id: &str) -> Result<Shared> {
@@ -191,7 +206,7 @@ impl Sessions {
         let (log, records) = self.journal.open(id)?;
         let shared = Arc::new(tokio::sync::Mutex::new(Session {
             id: id.to_string(),
-            log,
+            log: Ok(log),
             records,
         }));
         open.insert(id.to_string(), shared.clone());
@@ -200,23 +215,35 @@ impl Sessions {
 
     /// The id of a shell's session.
     pub fn of_shell(&self, shell: &str) -> Option<String> {
+        if let Some(id) = lock(&self.attached).get(shell) {
+            return Some(id.clone());
+        }
         let id = fs::read_to_string(self.shells.join(shell)).ok()?;
         // A file that somebody edited must not name a path.
         uuid::Uuid::parse_str(id.trim()).ok().map(|u| u.to_string())
     }
 
-    fn attach(&self, shell: &str, id: &str) -> Result<()> {
-        paths::make_dir(&self.shells)?;
+    fn attach(&self, shell: &str, id: &str) {
+        lock(&self.attached).insert(shell.to_string(), id.to_string());
         let path = self.shells.join(shell);
         let temporary = self.shells.join(format!("{shell}.new"));
-        fs::write(&temporary, id)
-            .and_then(|()| fs::rename(&temporary, &path))
-            .context(|| format!("cannot write {}", path.display()))
+        let written = paths::make_dir(&self.shells).and_then(|()| {
+            fs::write(&temporary, id)
+                .and_then(|()| fs::rename(&temporary, &path))
+                .context(|| format!("cannot write {}", path.display()))
+        });
+        if let Err(e) = written {
+            tracing::warn!(
+                "a restart will part a shell from its session: {}",
+                e.message
+            );
+        }
     }
 
     /// Forgets shells that are long gone, and closes sessions that nobody uses.
     pub fn tidy(&self) {
-        lock(&self.open).retain(|_, session| Arc::strong_count(session) > 1);
+        let in_memory = |s: &Shared| s.try_lock().is_ok_and(|s| s.log.is_err());
+        lock(&self.open).retain(|_, s| Arc::strong_count(s) > 1 || in_memory(s));
         let Ok(entries) = fs::read_dir(&self.shells) else {
             return;
         };

@@ -23,8 +23,6 @@ const KEPT: usize = 64;
 struct Shell {
     pid: Option<i32>,
     commands: VecDeque<Body>,
-    /// The commands up to this time (milliseconds since 1970) were told to the model already.
-    told_ms: u64,
 }
 
 /// All shells that were heard of.
@@ -97,28 +95,23 @@ impl Shells {
         }
     }
 
-    /// The commands of a shell since the model was last told, at most `limit`; they count as told now.
+    /// The last commands of a shell that ended after a time (milliseconds since 1970), at most `limit`.
     /// The commands that are calls of aish itself say nothing, and are left out.
-    pub fn untold(&mut self, shell: &str, limit: usize) -> Vec<Body> {
-        let Some(shell) = self.shells.get_mut(shell) else {
+    pub fn since(&self, shell: &str, told_ms: u64, limit: usize) -> Vec<Body> {
+        let Some(shell) = self.shells.get(shell) else {
             return Vec::new();
         };
-        let told = shell.told_ms;
-        let fresh = shell.commands.iter().filter(|body| {
-            matches!(body, Body::Command { start_ms, command, .. } if *start_ms > told && !is_aish(command))
+        let fresh = shell.commands.iter().filter(|body| match body {
+            Body::Command {
+                start_ms,
+                duration_ms,
+                command,
+                ..
+            } => start_ms.saturating_add(*duration_ms) > told_ms && !is_aish(command),
+            _ => false,
         });
         let all: Vec<_> = fresh.cloned().collect();
-        if let Some(Body::Command { start_ms, .. }) = shell.commands.back() {
-            shell.told_ms = *start_ms;
-        }
         all[all.len().saturating_sub(limit)..].to_vec()
-    }
-
-    /// A new conversation begins: everything may be told again.
-    pub fn forget_told(&mut self, shell: &str) {
-        if let Some(shell) = self.shells.get_mut(shell) {
-            shell.told_ms = 0;
-        }
     }
 
     /// Shells whose process still lives.
