@@ -114,6 +114,11 @@ impl Paths {
         self.state.join("daemon.log")
     }
 
+    /// The directory of the keys that were pasted into the first-run guide, a file each.
+    pub fn keys(&self) -> PathBuf {
+        self.config.join("keys")
+    }
+
     /// The directory of the journal, a file a session.
     pub fn journal(&self) -> PathBuf {
         self.data.join("journal")
@@ -216,6 +221,22 @@ pub fn environment(names: &[&str]) -> Vec<(OsString, OsString)> {
     names
         .iter()
         .filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)))
+        .collect()
+}
+
+/// A variable of this process's environment; one that is set to nothing counts as unset.
+pub fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The programs of that name on `PATH`, in the order in which a shell looks.
+pub fn on_path(name: &str) -> Vec<PathBuf> {
+    let path = variable("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        // A relative entry depends on where one stands.
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(name))
+        .filter(|file| fs::metadata(file).is_ok_and(|m| m.is_file() && m.mode() & 0o111 != 0))
         .collect()
 }
 

@@ -7,6 +7,7 @@
 )]
 
 mod broker;
+mod doctor;
 mod fakes;
 mod support;
 mod zsh;

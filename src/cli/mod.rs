@@ -36,7 +36,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Stop(args) => daemon::stop(&paths()?, args.now)?,
         Command::Restart(args) => daemon::restart(&paths()?, args.now)?,
         Command::Daemon(args) => daemon::run(paths()?, args.detach)?,
-        Command::Doctor(args) => return doctor::run(&paths()?, args.json),
+        Command::Doctor(args) => return doctor::run(paths(), args.json),
         Command::Config(Config::Path(args)) => print(&config::path(&paths()?, args.json)?)?,
         Command::Config(Config::Check(args)) => {
             let (text, code) = config::check(&paths()?, args.json);

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::chat::Message;
 use crate::history::record::{Body, Output, Record};
+use crate::safety::text::one_line;
 
 /// What goes along with one prompt.
 #[derive(Debug, Default)]
@@ -53,6 +54,9 @@ CMD: ls -l
 The user is asked before a command runs, in their own shell; its output comes with their next message, so do not guess it.
 What the shell knows stands in front of a message: recent commands with exit codes (<commands>), output of commands you proposed (<output>), files (<file>). \
 You do not see the output of <commands>. When you would need output that you do not have, say so plainly and propose how to get it.";
+
+/// The most that a notice shows of a command.
+const COMMAND_CHARS: usize = 60;
 
 /// The instructions for words to one command.
 pub const COMMAND_PROMPT: &str = "\
@@ -109,6 +113,31 @@ pub fn content(text: &str, facts: &Facts<'_>) -> String {
     }
     out.push_str(text);
     out
+}
+
+/// What to tell the person who asks after a failure whose output nobody has: neither was it captured,
+/// nor did anything else come along to look at.
+pub fn unseen(facts: &Facts<'_>) -> Option<String> {
+    let captured = facts.execs.iter().any(|e| e.output.is_some());
+    if captured || !facts.attachments.is_empty() {
+        return None;
+    }
+    let (command, exit) = match (facts.commands.last(), facts.execs.last()) {
+        (Some(c), _) => (c.command, c.exit),
+        (None, Some(e)) => (e.command, e.exit),
+        (None, None) => return None,
+    };
+    // Ended by Ctrl-C, or put aside by Ctrl-Z (whose number differs between systems): no failures.
+    if matches!(exit, 0 | 130 | 146 | 148) {
+        return None;
+    }
+    let shown = one_line(command, COMMAND_CHARS);
+    // In a compound command the redirection would catch the last part alone.
+    let simple = shown == command && !command.contains(|c: char| ";|&<>(){}#".contains(c));
+    let again = if simple { &shown } else { "COMMAND" };
+    Some(format!(
+        "{shown} exited with {exit}; its output was not seen (show it: {again} 2>&1 | llm …)"
+    ))
 }
 
 fn seconds(ms: u64) -> String {
@@ -224,6 +253,68 @@ mod tests {
              <output command=\"ls\" exit=\"0\">\na\n[… 7 bytes left out …]\nz\n</output>\n\
              <file name=\"err.log\">\nboom\n</file>\n\nwhy?"
         );
+    }
+
+    fn command(command: &str, exit: i32) -> CommandFact<'_> {
+        CommandFact {
+            command,
+            cwd: "/",
+            exit,
+            duration_ms: 0,
+        }
+    }
+
+    fn unseen_after(command_text: &str, exit: i32) -> Option<String> {
+        unseen(&Facts {
+            commands: vec![command("false", 1), command(command_text, exit)],
+            ..Facts::default()
+        })
+    }
+
+    #[test]
+    fn a_failure_that_was_not_seen_is_said() {
+        assert_eq!(
+            unseen_after("make -j2", 2).unwrap(),
+            "make -j2 exited with 2; its output was not seen (show it: make -j2 2>&1 | llm …)"
+        );
+        assert_eq!(
+            unseen_after("a && b\u{1b}[31m", 1).unwrap(),
+            "a && b‹\\x1b›[31m exited with 1; its output was not seen (show it: COMMAND 2>&1 | llm …)"
+        );
+        let long = unseen_after(&"x".repeat(5000), 1).unwrap();
+        assert!(long.chars().count() < 150, "{long}");
+        for exit in [0, 130, 146, 148] {
+            assert_eq!(unseen_after("make", exit), None, "only the last one counts");
+        }
+        assert_eq!(unseen(&Facts::default()), None);
+    }
+
+    #[test]
+    fn what_can_be_looked_at_is_not_complained_about() {
+        let output = Output {
+            head: "boom".into(),
+            tail: String::new(),
+            omitted: 0,
+        };
+        let exec = |output| ExecFact {
+            command: "vim x",
+            exit: 1,
+            output,
+        };
+        let facts = |attachments, execs| Facts {
+            commands: vec![command("make", 2)],
+            attachments,
+            execs,
+            ..Facts::default()
+        };
+        assert_eq!(unseen(&facts(vec![("stdin", "boom")], vec![])), None);
+        assert_eq!(unseen(&facts(vec![], vec![exec(Some(&output))])), None);
+        assert!(unseen(&facts(vec![], vec![exec(None)])).is_some());
+        let alone = Facts {
+            execs: vec![exec(None)],
+            ..Facts::default()
+        };
+        assert!(unseen(&alone).unwrap().starts_with("vim x exited with 1"));
     }
 
     fn record(body: Body) -> Record {

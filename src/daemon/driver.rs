@@ -46,7 +46,10 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
     };
     started(connection, &session, &chosen).await?;
 
-    let content = content(daemon, &session, &chosen, &ask);
+    let (content, unseen) = content(daemon, &session, &chosen, &ask);
+    if let Some(text) = unseen {
+        notice(connection, text).await?;
+    }
     let talk = context::conversation(&session.records);
     let system = system_prompt(&chosen, context::SYSTEM_PROMPT);
     let reserve = chosen.endpoint.max_tokens.unwrap_or(RESERVE);
@@ -195,8 +198,14 @@ async fn notice(connection: &mut Connection, text: String) -> Result<()> {
         .await
 }
 
-/// The prompt with all that goes along with it.
-fn content(daemon: &Daemon, session: &Session, chosen: &Chosen, ask: &Ask) -> String {
+/// The prompt with all that goes along with it, and what to say where there is nothing to look at.
+/// A command is told once, so that is said once.
+fn content(
+    daemon: &Daemon,
+    session: &Session,
+    chosen: &Chosen,
+    ask: &Ask,
+) -> (String, Option<String>) {
     let commands = match &ask.shell {
         Some(shell) => {
             let told = session.told_ms(shell);
@@ -252,7 +261,7 @@ fn content(daemon: &Daemon, session: &Session, chosen: &Chosen, ask: &Ask) -> St
             .map(|a| (a.name.as_str(), a.text.as_str()))
             .collect(),
     };
-    context::content(&ask.text, &facts)
+    (context::content(&ask.text, &facts), context::unseen(&facts))
 }
 
 fn system_prompt(chosen: &Chosen, ours: &str) -> String {

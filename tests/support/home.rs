@@ -41,7 +41,13 @@ impl Home {
     pub fn stub(&self, body: &str) {
         let path = self.path("bin/aish-helper");
         fs::remove_file(&path).expect("the helper that was");
-        fs::write(&path, format!("{STUB}{body}\n")).expect("the stub");
+        self.program("aish-helper", &format!("{STUB}{body}\n"));
+    }
+
+    /// Puts a program of that name on the `PATH`.
+    pub fn program(&self, name: &str, text: &str) {
+        let path = self.path("bin").join(name);
+        fs::write(&path, text).expect("a program");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
     }
 
