@@ -213,9 +213,15 @@ fn content(
         }
         None => Vec::new(),
     };
-    let env = match commands.last() {
-        Some(Body::Command { env, .. }) => &env[..],
-        _ => &[],
+    // The plugin records more than a model needs to know.
+    let names = &chosen.config.context.env;
+    let wanted = |var: &&String| {
+        var.split_once('=')
+            .is_some_and(|(name, _)| names.iter().any(|n| n == name))
+    };
+    let env: Vec<String> = match commands.last() {
+        Some(Body::Command { env, .. }) => env.iter().filter(wanted).cloned().collect(),
+        _ => Vec::new(),
     };
     let facts = Facts {
         cwd: &ask.cwd,
@@ -237,7 +243,7 @@ fn content(
                 _ => None,
             })
             .collect(),
-        env,
+        env: &env,
         execs: session
             .since_last_prompt()
             .iter()
