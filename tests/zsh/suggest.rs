@@ -47,10 +47,12 @@ fn a_command_of_several_lines_waits_for_the_user() {
 
 #[test]
 fn an_error_is_shown_safely_and_the_words_stay() {
-    let home = Home::with_stub("print -ru2 -- $'cannot reach \\e]0;owned\\a the model'; exit 1");
+    let home = Home::with_stub(
+        "print -ru2 -- $'cannot reach \\e]0;owned\\a the model\\n  do this'; exit 1",
+    );
     let zsh = Zsh::start(&home);
     zsh.send("list files\x1ba");
-    zsh.wait_text("cannot reach ^[]0;owned^G the model");
+    zsh.wait_text("\ncannot reach ^[]0;owned^G the model\n  do this");
     assert!(zsh.screen().starts_with("<1> list files\n"));
     home.stub("exit 0");
     zsh.send("\x1ba");
