@@ -114,6 +114,14 @@ impl Events {
         self.received.recv_timeout(PATIENCE).expect("an event")
     }
 
+    /// Writes an event of the shell `mark`: what was sent before it has been received before it.
+    /// Unlike a shell, it waits for room.
+    pub fn mark(&self) {
+        open_fifo(&self.path)
+            .write_all(b"aish1 mark 1 1 1 4\nmark")
+            .expect("a mark");
+    }
+
     /// The next event, which is a `hello`.
     pub fn hello(&self) -> Event {
         let event = self.next();
