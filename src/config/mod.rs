@@ -276,7 +276,7 @@ impl Config {
     pub fn current(&self) -> Result<Option<&Model>> {
         match &self.default_model {
             Some(name) => self.model(name).map(Some),
-            None if self.models.is_empty() => Ok(None),
+            None if self.models.len() <= 1 => Ok(self.models.values().next()),
             None => {
                 let names: Vec<&str> = self.models.keys().map(String::as_str).collect();
                 Err(Error::config(format!(

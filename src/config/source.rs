@@ -293,6 +293,12 @@ fn usize_of(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
+/// The one thing there is. A model with a server of its own is a last resort and no default: what is
+/// found in the environment or on this machine comes first.
+fn only_one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    all.next().filter(|_| all.next().is_none())
+}
+
 fn default_model(
     p: &mut Picker,
     file: &File,
@@ -307,8 +313,8 @@ fn default_model(
         (name.clone(), Origin::Env("AISH_MODEL"))
     } else if let Some(at) = &file.default_model {
         (at.value.clone(), Origin::File(at.line))
-    } else if let Some(only) = models.keys().next().filter(|_| models.len() == 1) {
-        (only.clone(), Origin::Default)
+    } else if let Some(only) = only_one(models.values().filter(|m| m.serve.is_none())) {
+        (only.name.clone(), Origin::Default)
     } else {
         return Ok(None);
     };
