@@ -1,0 +1,5 @@
+//! The whole from outside: `aish-helper` and its daemon, with real signals, files and processes.
+
+mod prompt;
+mod sessions;
+mod shell;
