@@ -116,6 +116,17 @@ impl Helper {
         });
     }
 
+    /// Lets the daemon's files grow to so many bytes and no further, as a full disk would.
+    #[cfg(target_os = "linux")]
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let limit = bytes.map_or("unlimited".to_owned(), |b| b.to_string());
+        let call = self.program("prlimit").args([
+            format!("--pid={}", self.daemon()),
+            format!("--fsize={limit}:unlimited"),
+        ]);
+        call.run().ok();
+    }
+
     /// The files of the sessions, oldest first.
     pub fn sessions(&self) -> Vec<PathBuf> {
         let dir = std::fs::read_dir(self.path("data/journal"));
