@@ -241,7 +241,7 @@ fn a_proposal_longer_than_the_screen_is_read_to_its_end_first() {
     offer.zsh.wait_text("read on");
     assert!(!offer.zsh.screen().contains("[y]es"));
     // A page has 46 lines of 118 columns: four pages.
-    for left in ["123", "77", "31"] {
+    for left in ["124", "78", "32"] {
         offer.zsh.wait_text(&format!("{left} more lines"));
         offer.zsh.send("yyy");
         let next = |screen: &str| !screen.contains(&format!("{left} more lines"));
@@ -454,8 +454,8 @@ fn what_ends_under_another_daemon_is_recorded_all_the_same() {
         offer.zsh.run(&line);
         // A pump that waits for the end of its command keeps no daemon from ending.
         end(&helper);
-        offer.zsh.run("print still-shown >&5; exec 5>&-");
-        offer.zsh.wait_text("\nstill-shown");
+        offer.zsh.run("print still-$((40 + 2)) >&5; exec 5>&-");
+        offer.zsh.wait_text("still-42");
         let done = ["exec-done", "--shell", "s1", token, "--exit", "7"];
         helper.call(done).run().ok();
         let content = offer.told();
