@@ -54,7 +54,7 @@ impl Helper {
     }
 
     /// Speaks to the daemon as a client of another version does.
-    fn greet(&self, version: &str) -> (UnixStream, Hello) {
+    fn greet(&self, version: &str) -> (UnixStream, Decoder, Hello) {
         let mut socket = UnixStream::connect(self.path("run/sock")).expect("the daemon");
         socket
             .set_read_timeout(Some(Duration::from_secs(30)))
@@ -64,8 +64,9 @@ impl Helper {
         socket
             .write_all(&request.expect("a frame"))
             .expect("a request");
-        let body = frame(&mut socket, &mut Decoder::default(), kind::HELLO);
-        (socket, protocol::parse(&body).expect("a hello"))
+        let mut decoder = Decoder::default();
+        let body = frame(&mut socket, &mut decoder, kind::HELLO);
+        (socket, decoder, protocol::parse(&body).expect("a hello"))
     }
 
     fn asking(&self, shell: &str) -> Running {
@@ -335,10 +336,10 @@ fn a_newer_client_ends_the_daemon_when_it_is_idle() {
     ask.stdout.wait_text("half ");
     let daemon = helper.daemon();
     // An older one is served.
-    let (mut socket, ours) = helper.greet("0.0.1");
+    let (mut socket, mut decoder, ours) = helper.greet("0.0.1");
     assert!(!ours.leaving);
-    frame(&mut socket, &mut Decoder::default(), kind::REPLY);
-    let (_, ours) = helper.greet("99.0.0");
+    frame(&mut socket, &mut decoder, kind::REPLY);
+    let (_, _, ours) = helper.greet("99.0.0");
     assert!(ours.leaving);
     assert_eq!(ours.version, env!("CARGO_PKG_VERSION"));
     // It ends, but not before its turn has.

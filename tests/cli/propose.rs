@@ -70,9 +70,13 @@ impl<'a> Offer<'a> {
 
     /// Waits until the question stands.
     fn question(&self) {
-        self.helper.until("the question stands", || {
-            String::from_utf8_lossy(&self.zsh.raw()[self.seen..]).contains(QUESTION)
-        });
+        self.helper
+            .until("the question stands", || self.shown().contains(QUESTION));
+    }
+
+    /// What has come on the terminal since.
+    fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.zsh.raw()[self.seen..]).into_owned()
     }
 
     /// Presses a key until it does something: keys that come too early after a question are dropped.
@@ -88,7 +92,7 @@ impl<'a> Offer<'a> {
             self.zsh.send(key);
             let pressed = std::time::Instant::now();
             while pressed.elapsed() < std::time::Duration::from_millis(400) {
-                if done(&self.zsh.screen()) {
+                if done(&self.shown()) {
                     return true;
                 }
                 std::thread::sleep(std::time::Duration::from_millis(10));
@@ -120,11 +124,11 @@ impl<'a> Offer<'a> {
         assert_eq!(verdict.words[0], "run", "{verdict:?}");
         std::fs::write(self.helper.home.path("command"), &verdict.command).unwrap();
         let token = verdict.token();
-        let mut run = |line: &str| self.zsh.run(&format!("\x15{line}"));
-        run(&format!("pty=$(aish-helper capture --shell s1 {token})"));
-        run("eval \"$(<command)\" >$pty 2>&1; code=$?");
-        run(&format!(
-            "aish-helper exec-done --shell s1 {token} --exit $code; print $? >done"
+        // On one line: the next prompt must not come before the output has been drained.
+        self.zsh.run(&format!(
+            "\x15pty=$(aish-helper capture --shell s1 {token}); \
+             eval \"$(<command)\" >$pty 2>&1; \
+             aish-helper exec-done --shell s1 {token} --exit $?; print $? >done"
         ));
         assert_eq!(self.helper.home.read("done"), "0\n");
     }
@@ -226,10 +230,15 @@ fn keys_typed_before_the_question_do_not_answer_it() {
     let mut offer = Offer::new(&helper);
     // The terminal has them before the question is drawn.
     offer.propose("read -s -k 1 x; ", "");
-    offer.zsh.send("xyyyyyyyy\ry");
+    offer.zsh.send("xy");
     offer.question();
     let verdict = offer.press("n");
     assert_eq!(verdict.words[0], "no", "{verdict:?}");
+    offer.ask();
+    offer.propose("read -s -k 1 x; ", "");
+    offer.zsh.send("xyyyyyyyy\ry");
+    offer.question();
+    assert_eq!(offer.press("n").words[0], "no");
 }
 
 #[test]
@@ -241,14 +250,12 @@ fn a_proposal_longer_than_the_screen_is_read_to_its_end_first() {
     offer.zsh.wait_text("read on");
     assert!(!offer.zsh.screen().contains("[y]es"));
     // A page has 46 lines of 118 columns: four pages.
-    for left in ["124", "78", "32"] {
-        offer.zsh.wait_text(&format!("{left} more lines"));
+    offer.zsh.wait_text("124 more lines");
+    for next in ["78 more lines", "32 more lines", "[y]es run"] {
         offer.zsh.send("yyy");
-        let next = |screen: &str| !screen.contains(&format!("{left} more lines"));
-        offer.press_until(" ", &next);
+        offer.press_until(" ", &|shown| shown.contains(next));
         assert_eq!(helper.home.read("code"), "");
     }
-    offer.zsh.wait_text("[y]es run");
     assert!(offer.zsh.screen().contains("end-of-it"));
     let verdict = offer.press("y");
     assert_eq!(verdict.command, long);
@@ -320,6 +327,24 @@ fn a_job_that_is_left_behind_goes_on_printing() {
     std::fs::write(&gate, "words\n").unwrap();
     offer.zsh.wait_text("late words");
     assert!(offer.told().contains("[no output]"));
+}
+
+#[test]
+fn a_job_that_never_stops_printing_keeps_nobody_waiting() {
+    let helper = proposing(&["print begin; yes noise & print $! >job"]);
+    let mut offer = Offer::new(&helper);
+    let verdict = offer.decide("y");
+    // The noise goes on above every prompt: what is awaited is the file.
+    let token = verdict.token();
+    std::fs::write(helper.home.path("command"), &verdict.command).unwrap();
+    offer.zsh.send(format!(
+        "\x15pty=$(aish-helper capture --shell s1 {token}); \
+         eval \"$(<command)\" >$pty 2>&1; \
+         aish-helper exec-done --shell s1 {token} --exit $?; kill $(<job); print $? >done\r"
+    ));
+    helper.until("it is done", || helper.home.read("done") == "0\n");
+    let content = offer.told();
+    assert!(content.contains("exit=\"0\">\nbegin\n"), "{content}");
 }
 
 #[test]
