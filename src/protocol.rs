@@ -241,6 +241,9 @@ pub enum Event {
     },
     /// To a pump: the command has ended.
     Finish,
+    /// An event of a newer daemon, which an older client can do without.
+    #[serde(other)]
+    Unknown,
 }
 
 /// The reply to [`Request::Ask`].

@@ -7,6 +7,7 @@
 )]
 
 mod broker;
+mod cli;
 mod doctor;
 mod fakes;
 mod support;

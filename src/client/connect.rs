@@ -288,7 +288,7 @@ fn wait_until_gone(paths: &Paths) -> Result<()> {
             Ok(_) => return Ok(()),
             Err((again, _)) if start.elapsed() < LEAVE => file = again,
             Err(_) => {
-                return Err(Error::runtime("the older daemon does not end")
+                return Err(Error::runtime("the daemon does not end its turns")
                     .hint("run: aish-helper stop --now"));
             }
         }
@@ -297,7 +297,7 @@ fn wait_until_gone(paths: &Paths) -> Result<()> {
             // There is nowhere else to say that stderr is closed.
             let _ = writeln!(
                 std::io::stderr(),
-                "[aish] waiting for the older daemon to end its turns; in a hurry: aish-helper stop --now"
+                "[aish] waiting for the daemon to end its turns; in a hurry: aish-helper stop --now"
             );
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -143,7 +143,10 @@ impl Output {
     /// stdout is closed.
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
         if matches!(self.way, Way::Json) {
-            if !matches!(event, Event::NeedEnv { .. } | Event::Finish) {
+            if !matches!(
+                event,
+                Event::NeedEnv { .. } | Event::Finish | Event::Unknown
+            ) {
                 self.json(event);
             }
             return self.flush();
@@ -159,7 +162,7 @@ impl Output {
                 self.proposal(command);
                 self.flush()?;
             }
-            Event::Started { .. } | Event::NeedEnv { .. } | Event::Finish => {}
+            Event::Started { .. } | Event::NeedEnv { .. } | Event::Finish | Event::Unknown => {}
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The harness: a home of its own, a real zsh on a real terminal, and the reading end of the event channel.
 
 pub mod events;
+pub mod helper;
 pub mod home;
 pub mod pty;
 

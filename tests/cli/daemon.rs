@@ -1,0 +1,392 @@
+//! The daemon and its clients: started, stopped, replaced, frozen, and many at once.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use aish::protocol::{self, Decoder, Hello, Request, kind};
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::{Signal, kill};
+use serde_json::json;
+
+use crate::cli::prompt::half;
+use crate::fakes::provider::{Part, Script, text_event};
+use crate::support::helper::{Helper, Running};
+
+/// Reads frames of a socket until one of this kind comes.
+fn frame(socket: &mut UnixStream, decoder: &mut Decoder, wanted: u8) -> Vec<u8> {
+    let mut buffer = [0; 4096];
+    loop {
+        while let Some((kind, body)) = decoder.next_frame().expect("frames") {
+            if kind == wanted {
+                return body.to_vec();
+            }
+        }
+        let n = socket.read(&mut buffer).expect("a frame");
+        assert!(n > 0, "the other side hung up");
+        decoder.push(&buffer[..n]);
+    }
+}
+
+/// The hello of another version.
+fn hello(version: &str, leaving: bool) -> Vec<u8> {
+    let hello = Hello {
+        version: version.to_owned(),
+        leaving,
+        ..Hello::ours()
+    };
+    protocol::json_frame(kind::HELLO, &hello).expect("a frame")
+}
+
+impl Helper {
+    /// Listens where the daemon would.
+    fn listen(&self) -> UnixListener {
+        use std::os::unix::fs::DirBuilderExt;
+        let mut dir = std::fs::DirBuilder::new();
+        dir.mode(0o700).create(self.path("run")).expect("run");
+        UnixListener::bind(self.path("run/sock")).expect("a socket")
+    }
+
+    /// Holds the lock that a daemon holds.
+    fn lock(&self) -> Flock<std::fs::File> {
+        let file = std::fs::File::create(self.path("run/lock")).expect("a lock file");
+        Flock::lock(file, FlockArg::LockExclusiveNonblock).expect("the lock")
+    }
+
+    /// Speaks to the daemon as a client of another version does.
+    fn greet(&self, version: &str) -> (UnixStream, Decoder, Hello) {
+        let mut socket = UnixStream::connect(self.path("run/sock")).expect("the daemon");
+        socket
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .expect("a timeout");
+        socket.write_all(&hello(version, false)).expect("a hello");
+        let request = protocol::json_frame(kind::REQUEST, &Request::Sessions { limit: 1 });
+        socket
+            .write_all(&request.expect("a frame"))
+            .expect("a request");
+        let mut decoder = Decoder::default();
+        let body = frame(&mut socket, &mut decoder, kind::HELLO);
+        (socket, decoder, protocol::parse(&body).expect("a hello"))
+    }
+
+    fn asking(&self, shell: &str) -> Running {
+        self.call(["ask", "--shell", shell, "x"]).start()
+    }
+}
+
+#[test]
+fn it_is_started_and_stopped_and_says_how_it_is() {
+    let helper = Helper::saying("ok");
+    let run = |args: &[&str]| helper.call(args).run();
+    assert_eq!(run(&["status", "--json"]).json(), json!({"running": false}));
+    assert!(run(&["status"]).ok().contains("does not run"));
+    assert_eq!(run(&["stop"]).ok(), "the daemon does not run\n");
+    assert!(helper.listener().is_none());
+    run(&["start"]).ok();
+    let pid = helper.daemon();
+    run(&["start"]).ok();
+    assert_eq!(helper.daemon(), pid);
+    helper.ask("x");
+    let status = run(&["status", "--json"]).json();
+    assert_eq!(status["running"], true);
+    assert_eq!(status["pid"], pid.as_raw());
+    assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(status["model"], "fake");
+    assert_eq!(status["endpoint"], helper.provider.base_url());
+    assert_eq!(status["sessions"], 1);
+    assert_eq!(status["turns"], 0);
+    assert_eq!(
+        status["socket"],
+        &*helper.path("run/sock").to_string_lossy()
+    );
+    assert!(status["memory_bytes"].as_u64().unwrap() > 1_000_000);
+    assert!(status["journal_bytes"].as_u64().unwrap() > 100);
+    assert!(run(&["status"]).ok().contains(&format!("pid {pid}")));
+    assert_eq!(run(&["stop"]).ok(), "the daemon has stopped\n");
+    assert!(helper.listener().is_none());
+    assert!(!helper.path("run/sock").exists());
+}
+
+#[test]
+fn a_stop_waits_for_running_turns() {
+    let helper = Helper::new([half("on"), Script::tokens(["ok"])]);
+    let ask = helper.asking("s1");
+    ask.stdout.wait_text("half ");
+    let mut stop = helper.call(["stop"]).start();
+    stop.stderr.wait_text("waiting for the daemon");
+    // Who comes now waits for the next daemon.
+    let mut next = helper.asking("s2");
+    next.stderr.wait_text("waiting for the daemon");
+    assert!(stop.runs() && next.runs());
+    helper.provider.open("on");
+    assert_eq!(ask.finish().ok(), "half whole\n");
+    assert_eq!(stop.finish().ok(), "the daemon has stopped\n");
+    assert_eq!(next.finish().ok(), "ok\n");
+}
+
+#[test]
+fn a_stop_now_waits_for_nothing() {
+    let helper = Helper::new([half("never"), half("never")]);
+    let ask = helper.asking("s1");
+    ask.stdout.wait_text("half ");
+    helper.call(["stop", "--now"]).run().ok();
+    let run = ask.finish();
+    assert_eq!((run.code, &*run.stdout), (130, "half \n"), "{run:?}");
+    assert_eq!(helper.records_of("assistant")[0]["finish"], "interrupted");
+
+    // It hurries one that waits already.
+    let ask = helper.asking("s1");
+    ask.stdout.wait_text("half ");
+    let stop = helper.call(["stop"]).start();
+    stop.stderr.wait_text("waiting for the daemon");
+    assert_eq!(
+        helper.call(["stop", "--now"]).run().ok(),
+        "the daemon has stopped\n"
+    );
+    stop.finish().ok();
+    assert_eq!(ask.finish().code, 130);
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_nobody_up() {
+    let flood = Part::Repeat(text_event("word ").into_bytes(), 1_000_000);
+    let helper = Helper::new([Script::events([flood]), Script::tokens(["ok"])]);
+    let ask = helper.asking("s1");
+    ask.stdout.wait_text("word ");
+    ask.signal(Signal::SIGSTOP);
+    // Others are served.
+    let call = helper.call(["ask", "--shell", "s2", "x"]);
+    assert_eq!(call.run().ok(), "ok\n");
+    helper.call(["stop", "--now"]).run().ok();
+    assert!(helper.listener().is_none());
+    ask.signal(Signal::SIGCONT);
+    assert_ne!(ask.finish().code, 0);
+}
+
+#[test]
+fn a_frozen_daemon_is_named_and_can_be_replaced() {
+    let helper = Helper::saying("ok");
+    helper.ask("x");
+    let frozen = helper.daemon();
+    kill(frozen, Signal::SIGSTOP).unwrap();
+    let since = Instant::now();
+    let error = helper.asking("s1").finish().fails(1);
+    assert!(since.elapsed() < Duration::from_secs(25));
+    assert!(error.contains(&format!("process {frozen}")), "{error}");
+    assert!(error.contains("aish-helper restart"), "{error}");
+    // Ctrl-C ends one that waits.
+    let asking = helper.asking("s1");
+    asking.signal(Signal::SIGINT);
+    assert_eq!(asking.finish().code, 130);
+    helper.call(["restart"]).run().ok();
+    assert_ne!(helper.daemon(), frozen);
+    helper.ask("x");
+    assert_eq!(helper.messages(1).len(), 4);
+}
+
+#[test]
+fn what_a_dead_daemon_has_left_is_in_nobodys_way() {
+    let helper = Helper::saying("ok");
+    helper.ask("x");
+    helper.kill_daemon();
+    assert!(helper.path("run/sock").exists());
+    assert_eq!(
+        helper.call(["status", "--json"]).run().json()["running"],
+        false
+    );
+    helper.ask("x");
+    helper.kill_daemon();
+    // A socket that was never a daemon's.
+    std::fs::remove_file(helper.path("run/sock")).unwrap();
+    drop(UnixListener::bind(helper.path("run/sock")).unwrap());
+    helper.ask("x");
+    assert_eq!(helper.messages(2).len(), 6);
+}
+
+#[test]
+fn a_socket_that_was_deleted_is_no_end() {
+    let helper = Helper::saying("ok");
+    helper.ask("x");
+    let daemon = helper.daemon();
+    std::fs::remove_file(helper.path("run/sock")).unwrap();
+    // The daemon that nobody reaches still has the lock; its end lets the next one begin.
+    let ask = helper.asking("s1");
+    ask.stderr.wait_text("waiting for the daemon");
+    kill(daemon, Signal::SIGTERM).unwrap();
+    assert_eq!(ask.finish().ok(), "ok\n");
+}
+
+#[test]
+fn many_clients_at_once_get_one_daemon() {
+    let helper = Helper::saying("ok");
+    let asks: Vec<Running> = (0..50).map(|n| helper.asking(&format!("s{n}"))).collect();
+    for ask in asks {
+        assert_eq!(ask.finish().ok(), "ok\n");
+    }
+    assert_eq!(helper.sessions().len(), 50);
+    assert_eq!(daemons(&helper), [helper.daemon().as_raw()]);
+}
+
+/// The daemons that live in this home.
+fn daemons(helper: &Helper) -> Vec<i32> {
+    let home = helper.path("");
+    let home = format!(
+        "AISH_HOME={}\0",
+        home.to_string_lossy().trim_end_matches('/')
+    );
+    let mut pids = Vec::new();
+    let Ok(all) = std::fs::read_dir("/proc") else {
+        return vec![helper.daemon().as_raw()];
+    };
+    for entry in all.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
+            continue;
+        };
+        let read = |name| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        let args = String::from_utf8_lossy(&read("cmdline")).into_owned();
+        let env = String::from_utf8_lossy(&read("environ")).into_owned();
+        if args.contains("\0daemon\0") && env.contains(&home) {
+            pids.push(pid);
+        }
+    }
+    pids
+}
+
+#[test]
+fn an_older_idle_daemon_is_replaced() {
+    let helper = Helper::saying("ok");
+    let listener = helper.listen();
+    let lock = helper.lock();
+    let ask = helper.asking("s1");
+    let (mut socket, _) = listener.accept().unwrap();
+    let body = frame(&mut socket, &mut Decoder::default(), kind::HELLO);
+    let theirs: Hello = protocol::parse(&body).unwrap();
+    assert!(theirs.is_newer("0.0.9"));
+    socket.write_all(&hello("0.0.9", true)).unwrap();
+    drop((socket, listener));
+    std::fs::remove_file(helper.path("run/sock")).unwrap();
+    drop(lock);
+    assert_eq!(ask.finish().ok(), "ok\n");
+}
+
+#[test]
+fn an_older_busy_daemon_is_waited_for() {
+    let helper = Helper::saying("ok");
+    let listener = helper.listen();
+    let lock = helper.lock();
+    let mut ask = helper.asking("s1");
+    let (mut socket, _) = listener.accept().unwrap();
+    socket.write_all(&hello("0.0.9", true)).unwrap();
+    ask.stderr.wait_text("waiting for the daemon");
+    assert!(ask.runs());
+    drop((socket, listener));
+    std::fs::remove_file(helper.path("run/sock")).unwrap();
+    drop(lock);
+    assert_eq!(ask.finish().ok(), "ok\n");
+}
+
+#[test]
+fn a_daemon_that_ends_while_a_client_connects_is_no_failure() {
+    let helper = Helper::saying("ok");
+    let listener = helper.listen();
+    let lock = helper.lock();
+    let mut ask = helper.asking("s1");
+    // It is in the backlog, with its request sent.
+    listener.set_nonblocking(false).unwrap();
+    let waiting = || {
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        use std::os::fd::AsFd;
+        let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::ZERO).unwrap() > 0
+    };
+    helper.until("it has connected", waiting);
+    assert!(ask.runs());
+    drop(listener);
+    std::fs::remove_file(helper.path("run/sock")).unwrap();
+    drop(lock);
+    assert_eq!(ask.finish().ok(), "ok\n");
+}
+
+#[test]
+fn a_newer_daemon_serves_an_older_client() {
+    let helper = Helper::new([]);
+    let listener = helper.listen();
+    let _lock = helper.lock();
+    let ask = helper.call(["ask", "--shell", "s1", "x"]).start();
+    let (mut socket, _) = listener.accept().unwrap();
+    let mut decoder = Decoder::default();
+    frame(&mut socket, &mut decoder, kind::REQUEST);
+    socket.write_all(&hello("99.0.0", false)).unwrap();
+    // With an event and fields that this version does not know.
+    let event = json!({"type": "started", "session": "s", "model": "m", "mood": "good"});
+    let answer = json!({"session": "s", "model": "m", "finish": "stop", "seconds": 0.1,
+        "proposals": 0, "new_field": 1});
+    let mut frames = protocol::json_frame(kind::EVENT, &event).unwrap();
+    frames.extend(protocol::json_frame(kind::EVENT, &json!({"type": "hologram"})).unwrap());
+    frames.extend(protocol::text_frame("from the future").unwrap());
+    frames.extend(protocol::json_frame(kind::REPLY, &answer).unwrap());
+    socket.write_all(&frames).unwrap();
+    assert_eq!(ask.finish().ok(), "from the future\n");
+}
+
+#[test]
+fn a_newer_client_ends_the_daemon_when_it_is_idle() {
+    let helper = Helper::new([half("on")]);
+    let ask = helper.asking("s1");
+    ask.stdout.wait_text("half ");
+    let daemon = helper.daemon();
+    // An older one is served.
+    let (mut socket, mut decoder, ours) = helper.greet("0.0.1");
+    assert!(!ours.leaving);
+    frame(&mut socket, &mut decoder, kind::REPLY);
+    let (_, _, ours) = helper.greet("99.0.0");
+    assert!(ours.leaving);
+    assert_eq!(ours.version, env!("CARGO_PKG_VERSION"));
+    // It ends, but not before its turn has.
+    assert_eq!(helper.daemon(), daemon);
+    helper.provider.open("on");
+    assert_eq!(ask.finish().ok(), "half whole\n");
+    helper.until("it is gone", || helper.listener().is_none());
+}
+
+#[test]
+fn what_speaks_another_language_gets_no_harm_done() {
+    let helper = Helper::saying("ok");
+    helper.ask("x");
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0; 64],
+        &[0xff; 64],
+        b"\x05\0\0\0H{}{}",
+    ] {
+        let mut socket = UnixStream::connect(helper.path("run/sock")).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        socket.write_all(bytes).unwrap();
+        let mut rest = Vec::new();
+        // Closed, with or without a reset.
+        let _ = socket.read_to_end(&mut rest);
+    }
+    helper.ask("x");
+    assert_eq!(helper.messages(1).len(), 4);
+}
+
+#[test]
+fn a_daemon_in_the_foreground_ends_with_its_signal() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let helper = Helper::new([half("never")]);
+        let daemon = helper.call(["daemon", "--foreground"]).start();
+        daemon.stderr.wait_text("ready");
+        let ask = helper.asking("s1");
+        ask.stdout.wait_text("half ");
+        assert_eq!(helper.daemon(), daemon.pid);
+        daemon.signal(Signal::SIGHUP);
+        daemon.signal(signal);
+        let run = daemon.finish();
+        assert_eq!(run.code, 0, "{run:?}");
+        assert_eq!(ask.finish().code, 130);
+        assert_eq!(helper.records_of("assistant")[0]["finish"], "interrupted");
+        assert!(!helper.path("run/sock").exists());
+    }
+}

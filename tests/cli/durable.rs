@@ -1,0 +1,121 @@
+//! Nothing that was acknowledged is lost, whenever the daemon is killed.
+
+use std::io::Write;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::{Helper, records};
+
+/// Answers each prompt with its last message, backwards, word by word.
+fn mirror() -> Helper {
+    Helper::with(Provider::answering(|request| {
+        let messages = request.json["messages"].as_array().expect("messages");
+        let last = messages.last().expect("a message");
+        Script::tokens(answer(last["content"].as_str().expect("text")))
+    }))
+}
+
+fn answer(prompt: &str) -> Vec<String> {
+    prompt
+        .split(' ')
+        .rev()
+        .map(|word| format!("{word} "))
+        .collect()
+}
+
+#[test]
+fn every_answer_that_was_seen_is_in_the_journal() {
+    let helper = mirror();
+    helper.call(["start"]).run().ok();
+    let mut seen = Vec::new();
+    let mut killed = 0;
+    for n in 0..40_u64 {
+        let prompt = format!(
+            "prompt {n} {}",
+            "and many more words ".repeat(n as usize * 20)
+        );
+        let prompt = prompt.trim();
+        let ask = helper.call(["ask", "--shell", "s1", "--", prompt]).start();
+        // Anywhere between the connect and long after the reply: the time is the random part.
+        std::thread::sleep(Duration::from_micros(n * 7919 % 40 * 1000));
+        if let Some(pid) = helper.listener() {
+            killed += usize::from(kill(pid, Signal::SIGKILL).is_ok());
+        }
+        let run = ask.finish();
+        if run.code == 0 {
+            assert_eq!(run.stdout.trim_end(), answer(prompt).concat().trim_end());
+            seen.push(prompt.to_owned());
+        } else {
+            run.fails(1);
+        }
+    }
+    assert!(killed > 20, "{killed}");
+    // The next open repairs what was torn.
+    helper.ask("the last one");
+    let records = helper.records();
+    for prompt in &seen {
+        let at = records
+            .iter()
+            .position(|r| r["type"] == "user" && r["text"] == prompt.as_str())
+            .expect("the prompt");
+        assert_eq!(records[at + 1]["type"], "assistant");
+        assert_eq!(records[at + 1]["text"], answer(prompt).concat());
+        assert_eq!(records[at + 1]["finish"], "stop");
+    }
+    assert_eq!(helper.sessions().len(), 1);
+}
+
+#[test]
+fn a_torn_tail_is_cut_off_and_nothing_else() {
+    let helper = mirror();
+    helper.ask("one two");
+    helper.call(["stop"]).run().ok();
+    let file = helper.sessions().remove(0);
+    let whole = std::fs::read(&file).unwrap();
+    let first = records(&file);
+    let cuts = [
+        &b"{"[..],
+        b"{\"v\":1,\"id\":\"\xe2\x9c",
+        b"\0\0\0\0",
+        b"{\"v\":1}",
+    ];
+    for (n, torn) in cuts.iter().enumerate() {
+        let mut out = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&file)
+            .unwrap();
+        out.write_all(torn).unwrap();
+        drop(out);
+        helper.ask("again");
+        assert_eq!(helper.messages(n + 1).len(), 4 + 2 * n);
+        helper.call(["stop"]).run().ok();
+        assert!(std::fs::read(&file).unwrap().starts_with(&whole));
+        assert_eq!(records(&file).len(), first.len() + 2 * (n + 1));
+    }
+    // A line in the middle that is no record stays where it is, and does no harm.
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replacen('\n', "\nno record at all\n", 1)).unwrap();
+    helper.ask("again");
+    assert_eq!(helper.messages(cuts.len() + 1).len(), 4 + 2 * cuts.len());
+    assert!(
+        std::fs::read_to_string(&file)
+            .unwrap()
+            .contains("\nno record at all\n")
+    );
+}
+
+#[test]
+fn a_journal_of_a_later_version_is_kept() {
+    let helper = mirror();
+    helper.ask("one");
+    helper.call(["stop"]).run().ok();
+    let file = helper.sessions().remove(0);
+    let mut text = std::fs::read_to_string(&file).unwrap();
+    text.push_str("{\"v\":9,\"id\":\"x\",\"at_ms\":1,\"type\":\"hologram\",\"depth\":3}\n");
+    std::fs::write(&file, &text).unwrap();
+    helper.ask("two");
+    assert_eq!(helper.messages(1).len(), 4);
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with(&text));
+}

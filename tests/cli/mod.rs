@@ -1,0 +1,9 @@
+//! The whole from outside: `aish-helper` and its daemon, with real signals, files and processes.
+
+mod daemon;
+mod durable;
+mod failures;
+mod prompt;
+mod propose;
+mod sessions;
+mod shell;

@@ -1,0 +1,306 @@
+//! One prompt: what goes out, what comes back, and how it ends.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::fakes::provider::{Part, Script, finish_event, text_event};
+use crate::support::helper::Helper;
+
+/// A stream that stands at the gate `gate` after `half`.
+pub fn half(gate: &'static str) -> Script {
+    Script::events([
+        Part::from(text_event("half ").as_str()),
+        Part::Gate(gate),
+        Part::from(text_event("whole").as_str()),
+        Part::from(finish_event("stop").as_str()),
+        Part::from("data: [DONE]\n\n"),
+    ])
+}
+
+#[test]
+fn words_go_out_as_they_were_typed() {
+    let helper = Helper::saying("ok");
+    let words = [
+        "it's",
+        "\"q\"",
+        "$HOME",
+        "`x`",
+        "*",
+        "\\n",
+        "é日本👩‍💻",
+        " a  b ",
+        "\t",
+        "-m",
+        "--json",
+        "--",
+    ];
+    let call = helper.call(["ask", "--"]).args(words);
+    assert_eq!(call.run().ok(), "ok\n");
+    assert_eq!(helper.content(), words.join(" "));
+    // Behind the first word nothing is an option, with or without `--`.
+    let call = helper.call(["ask", "why", "-m", "none", "--json", "-h"]);
+    assert_eq!(call.run().ok(), "ok\n");
+    assert_eq!(helper.content(), "why -m none --json -h");
+}
+
+#[test]
+fn words_that_are_no_utf8_are_sent_as_well_as_they_can_be() {
+    let helper = Helper::saying("ok");
+    let word = OsStr::from_bytes(b"caf\xe9");
+    helper.call(["ask", "--"]).args([word]).run().ok();
+    assert_eq!(helper.content(), "caf\u{fffd}");
+    let file = helper.home.path("x");
+    std::fs::write(&file, "text").unwrap();
+    let odd = helper.home.path("").join(OsStr::from_bytes(b"caf\xe9.txt"));
+    std::fs::rename(file, &odd).unwrap();
+    let call = helper.call(["ask", "-f"]).args([odd.as_os_str()]);
+    call.args(["x"]).run().ok();
+    assert!(helper.content().contains("caf\u{fffd}.txt"));
+}
+
+#[test]
+fn what_comes_on_stdin_is_attached() {
+    let helper = Helper::saying("ok");
+    let call = helper.call(["ask", "review", "this"]).stdin("+new\n-old\n");
+    call.run().ok();
+    let attached = "<file name=\"stdin\">\n+new\n-old\n</file>\n\nreview this";
+    assert_eq!(helper.content(), attached);
+
+    let file = helper.home.path("err.log");
+    std::fs::write(&file, "boom\n").unwrap();
+    let call = helper.call(["ask", "explain"]).stdin_file(file);
+    call.run().ok();
+    assert_eq!(
+        helper.content(),
+        "<file name=\"stdin\">\nboom\n</file>\n\nexplain"
+    );
+
+    // A pipe that says nothing attaches nothing.
+    helper.call(["ask", "x"]).stdin("").run().ok();
+    assert_eq!(helper.content(), "x");
+}
+
+#[test]
+fn files_are_attached_in_order() {
+    let helper = Helper::saying("ok");
+    std::fs::write(helper.home.path("a b"), "A\n").unwrap();
+    std::fs::write(helper.home.path("c"), "C").unwrap();
+    let call = helper.call(["ask", "-f", "a b", "--file", "c", "compare"]);
+    call.stdin("S").run().ok();
+    let file = |name: &str, text: &str| format!("<file name={name:?}>\n{text}\n</file>\n");
+    let all = [file("a b", "A"), file("c", "C"), file("stdin", "S")].concat();
+    assert_eq!(helper.content(), format!("{all}\ncompare"));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_as_text_is_named_and_nothing_is_sent() {
+    let helper = Helper::new([]);
+    std::fs::write(helper.home.path("binary"), b"\x7fELF\0\0").unwrap();
+    for (file, says) in [("none.txt", "none.txt"), ("binary", "not text"), ("/", "/")] {
+        let error = helper.call(["ask", "-f", file, "x"]).run().fails(2);
+        assert!(error.contains(says), "{error}");
+    }
+    let error = helper.call(["ask", "x"]).stdin(b"a\0b").run().fails(2);
+    assert!(error.contains("stdin is not text"), "{error}");
+    assert!(helper.provider.requests().is_empty());
+}
+
+#[test]
+fn without_words_stdin_is_the_prompt() {
+    let helper = Helper::saying("ok");
+    let call = helper.call(["ask"]).stdin("why is\nthe sky blue?");
+    assert_eq!(call.run().ok(), "ok\n");
+    assert_eq!(helper.content(), "why is\nthe sky blue?");
+    let sent = helper.provider.requests().len();
+    for call in [
+        helper.call(["ask"]),
+        helper.call(["ask", ""]),
+        helper.call(["ask", " "]).stdin("\n"),
+    ] {
+        let error = call.run().fails(2);
+        assert!(error.contains("there is no prompt"), "{error}");
+    }
+    assert_eq!(helper.provider.requests().len(), sent);
+}
+
+#[test]
+fn json_lines_come_in_order() {
+    let helper = Helper::new([Script::tokens(["Hi\n", "CMD: ls\n", "by", "e"])]);
+    let out = helper.call(["ask", "--json", "x"]).run().ok();
+    let lines: Vec<Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let mut types: Vec<&str> = lines.iter().map(|l| l["type"].as_str().unwrap()).collect();
+    types.dedup();
+    assert_eq!(types, ["started", "text", "proposal", "text", "answer"]);
+    let text: String = lines.iter().filter_map(|l| l["text"].as_str()).collect();
+    assert_eq!(text, "Hi\nbye");
+    assert_eq!(
+        lines.iter().find(|l| l["type"] == "proposal").unwrap()["command"],
+        "ls"
+    );
+    let last = lines.last().unwrap();
+    assert_eq!(last["finish"], "stop");
+    assert_eq!(last["prompt_tokens"], 7);
+    assert_eq!(last["completion_tokens"], 4);
+    assert_eq!(last["proposals"], 1);
+    assert_eq!(last["session"], lines[0]["session"]);
+
+    // A failure is a line too, and the exit code is the same.
+    helper.config("[shel]\n");
+    let run = helper.call(["ask", "--json", "x"]).run();
+    let line: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(line["type"], "error");
+    assert_eq!(line["kind"], "config");
+    run.fails(3);
+}
+
+#[test]
+fn on_a_pipe_it_is_plain_text_and_nothing_else() {
+    let answer = "# H\n\n**b** `c`\x1b[31m\u{202e}\r\x07 | a | b |\nCMD: ls\x1b[2K\n";
+    let helper = Helper::with(crate::fakes::provider::Provider::answering(move |_| {
+        Script::tokens([answer])
+    }));
+    for call in [
+        helper.call(["ask", "x"]),
+        helper.call(["ask", "x"]).env("NO_COLOR", "1"),
+        helper.call(["ask", "--raw", "x"]),
+    ] {
+        let run = call.run();
+        assert_eq!(run.stderr, "");
+        let out = run.ok();
+        assert!(out.starts_with("# H\n\n**b** `c`"), "{out:?}");
+        assert!(out.contains("CMD: ls"), "{out:?}");
+        assert!(out.ends_with('\n'));
+        let hidden = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!out.contains(hidden), "{out:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_enough_ends_the_request() {
+    let line = Part::Repeat(text_event("line\n").into_bytes(), 1_000_000);
+    let helper = Helper::new([Script::events([line])]);
+    let run = helper
+        .program("zsh")
+        .args(["-fc", "aish-helper ask x | head -1; print $pipestatus"])
+        .run();
+    assert_eq!(run.stderr, "");
+    assert_eq!(run.ok(), "line\n0 0\n");
+    helper.provider.wait_closed(1);
+    helper.until_finish("interrupted");
+}
+
+#[test]
+fn each_exit_code_has_its_cause() {
+    let helper = Helper::new([
+        Script::tokens(["ok"]),
+        Script::status(400, r#"{"error":{"message":"no such thing"}}"#),
+    ]);
+    helper.call(["ask", "x"]).run().ok();
+    let error = helper.call(["ask", "x"]).run().fails(1);
+    assert!(error.contains("no such thing"), "{error}");
+    for args in [
+        &["ask", "--no-such-option", "x"][..],
+        &["ask", "--new", "-c", "x"],
+        &["no-such-command"],
+    ] {
+        let run = helper.call(args).run();
+        assert_eq!(run.code, 2, "{run:?}");
+    }
+    let call = helper.call(["ask", "--shell", "../x", "x"]);
+    call.run().fails(2);
+    let error = helper.call(["ask", "-m", "fak", "x"]).run().fails(3);
+    assert!(error.contains("did you mean fake?"), "{error}");
+}
+
+#[test]
+fn ctrl_c_stops_at_once_and_keeps_what_has_arrived() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let helper = Helper::new([half("on"), Script::tokens(["second"])]);
+        let ask = helper.call(["ask", "--shell", "s1", "first"]).start();
+        ask.stdout.wait_text("half ");
+        let since = Instant::now();
+        ask.signal(signal);
+        let run = ask.finish();
+        // A tenth of a second on an idle machine. What it must not do is wait for the server.
+        assert!(since.elapsed() < Duration::from_secs(5));
+        assert_eq!(run.code, 130, "{run:?}");
+        assert_eq!(run.stdout, "half \n");
+        assert_eq!(run.stderr, "[aish] interrupted; what has arrived is kept\n");
+        helper.provider.wait_closed(1);
+
+        assert_eq!(helper.ask("go on"), "second\n");
+        let answers = helper.records_of("assistant");
+        assert_eq!(answers[0]["finish"], "interrupted");
+        assert_eq!(answers[0]["text"], "half ");
+        let messages = helper.messages(1);
+        assert_eq!(messages[2], ("assistant".to_owned(), "half ".to_owned()));
+        assert_eq!(messages[3], ("user".to_owned(), "go on".to_owned()));
+    }
+}
+
+#[test]
+fn ctrl_c_before_the_first_word_stops_too() {
+    let helper = Helper::new([Script::Hang, Script::tokens(["second"])]);
+    let ask = helper.call(["ask", "--shell", "s1", "first"]).start();
+    helper.provider.wait_requests(1);
+    ask.signal(Signal::SIGINT);
+    let run = ask.finish();
+    assert_eq!((run.code, run.stdout.as_str()), (130, ""), "{run:?}");
+    helper.provider.wait_closed(1);
+    helper.ask("again");
+    assert_eq!(helper.messages(1).len(), 4);
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_a_whole_turn() {
+    let helper = Helper::new([half("on"), Script::tokens(["second"])]);
+    let ask = helper.call(["ask", "--shell", "s1", "first"]).start();
+    ask.stdout.wait_text("half ");
+    ask.signal(Signal::SIGKILL);
+    assert_eq!(ask.finish().code, 128 + 9);
+    helper.provider.wait_closed(1);
+    helper.until_finish("interrupted");
+    helper.ask("go on");
+    assert_eq!(helper.messages(1)[2].1, "half ");
+}
+
+#[test]
+fn words_become_one_command_outside_of_the_conversation() {
+    let helper = Helper::new([
+        Script::tokens(["```zsh\n", "ls -l\n", "```\n"]),
+        Script::tokens(["CMD: du -sh\n"]),
+        Script::tokens(["\n"]),
+        Script::tokens(["ok"]),
+    ]);
+    let ask = ["ask", "--shell", "s1", "--command", "--", "list files"];
+    for said in ["ls -l\n", "du -sh\n"] {
+        let run = helper.call(ask).run();
+        assert_eq!(run.stderr, "");
+        assert_eq!(run.ok(), said);
+    }
+    let error = helper.call(ask).run().fails(1);
+    assert!(error.contains("no command"), "{error}");
+    assert!(helper.records().is_empty());
+    helper.ask("x");
+    assert_eq!(helper.messages(3).len(), 2);
+}
+
+#[test]
+fn a_prompt_of_ten_megabytes_is_answered() {
+    let helper = Helper::saying("ok");
+    let text = "wörter \"und\" \\ zeichen\n".repeat(10 << 20 >> 4);
+    assert!(text.len() > 10 << 20);
+    let call = helper.call(["ask", "sum up"]).stdin(text.as_str());
+    assert_eq!(call.run().ok(), "ok\n");
+    assert!(helper.content().contains(text.trim_end()));
+    let call = helper.call(["ask"]).stdin(vec![b'x'; 25 << 20]);
+    let error = call.run().fails(2);
+    assert!(error.contains("too large"), "{error}");
+}

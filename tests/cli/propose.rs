@@ -1,0 +1,516 @@
+//! Commands that a model proposes: the question on a terminal, the decision in the journal, the output
+//! in the next prompt.
+
+use serde_json::Value;
+
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::Helper;
+use crate::support::pty::Zsh;
+
+/// What the question ends with.
+const QUESTION: &str = "[q]uit ";
+
+/// A helper whose model proposes these commands, in each answer the same.
+fn proposing(commands: &[&str]) -> Helper {
+    let lines: Vec<String> = commands.iter().map(|c| format!("CMD: {c}\n")).collect();
+    let helper = Helper::with(Provider::answering(move |_| Script::tokens(lines.clone())));
+    helper.home.zshrc("");
+    helper
+}
+
+/// The zsh function's part, by hand.
+struct Offer<'a> {
+    helper: &'a Helper,
+    zsh: Zsh<'a>,
+    /// How much the terminal had seen when the last `propose` was typed.
+    seen: usize,
+}
+
+/// What `propose` said: its first line and the command.
+#[derive(Debug)]
+struct Verdict {
+    code: String,
+    words: Vec<String>,
+    command: String,
+    stderr: String,
+}
+
+impl Verdict {
+    fn token(&self) -> &str {
+        &self.words[1]
+    }
+}
+
+impl<'a> Offer<'a> {
+    /// Asks, and gets proposals.
+    fn new(helper: &'a Helper) -> Offer<'a> {
+        let offer = Offer {
+            helper,
+            zsh: Zsh::start(&helper.home),
+            seen: 0,
+        };
+        offer.ask();
+        offer
+    }
+
+    fn ask(&self) {
+        let ask = ["ask", "--shell", "s1", "--offer", "--", "do it"];
+        assert_eq!(self.helper.call(ask).run().code, 10);
+    }
+
+    /// Begins to ask on the terminal.
+    fn propose(&mut self, before: &str, more: &str) {
+        let _ = std::fs::remove_file(self.helper.home.path("code"));
+        self.seen = self.zsh.raw().len();
+        // What an earlier key left on the line is taken away first.
+        self.zsh.send(format!(
+            "\x15clear; {before} aish-helper propose --shell s1 {more} >verdict 2>err; print -r -- $? >code\r"
+        ));
+    }
+
+    /// Waits until the question stands.
+    fn question(&self) {
+        self.helper
+            .until("the question stands", || self.shown().contains(QUESTION));
+    }
+
+    /// What has come on the terminal since.
+    fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.zsh.raw()[self.seen..]).into_owned()
+    }
+
+    /// Presses a key until it does something: keys that come too early after a question are dropped.
+    fn press(&mut self, key: &str) -> Verdict {
+        let code = self.helper.home.path("code");
+        self.press_until(key, &|_| code.exists());
+        self.zsh.prompt();
+        self.verdict()
+    }
+
+    fn press_until(&self, key: &str, done: &dyn Fn(&str) -> bool) {
+        self.helper.until(&format!("{key:?} is taken"), || {
+            self.zsh.send(key);
+            let pressed = std::time::Instant::now();
+            while pressed.elapsed() < std::time::Duration::from_millis(400) {
+                if done(&self.shown()) {
+                    return true;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            false
+        });
+    }
+
+    fn verdict(&self) -> Verdict {
+        let said = self.helper.home.read("verdict");
+        let (first, command) = said.split_once('\n').unwrap_or((&said, ""));
+        Verdict {
+            code: self.helper.home.read("code").trim().to_owned(),
+            words: first.split(' ').map(str::to_owned).collect(),
+            command: command.strip_suffix('\n').unwrap_or(command).to_owned(),
+            stderr: self.helper.home.read("err"),
+        }
+    }
+
+    /// Asks and answers.
+    fn decide(&mut self, key: &str) -> Verdict {
+        self.propose("", "");
+        self.question();
+        self.press(key)
+    }
+
+    /// Runs an approved command as the function does; its exit code.
+    fn run(&mut self, verdict: &Verdict) {
+        assert_eq!(verdict.words[0], "run", "{verdict:?}");
+        std::fs::write(self.helper.home.path("command"), &verdict.command).unwrap();
+        let token = verdict.token();
+        // On one line: the next prompt must not come before the output has been drained.
+        self.zsh.run(&format!(
+            "\x15pty=$(aish-helper capture --shell s1 {token}); \
+             eval \"$(<command)\" >$pty 2>&1; \
+             aish-helper exec-done --shell s1 {token} --exit $?; print $? >done"
+        ));
+        assert_eq!(self.helper.home.read("done"), "0\n");
+    }
+
+    /// What the next prompt tells the model.
+    fn told(&self) -> String {
+        self.helper.ask("and now?");
+        self.helper.content()
+    }
+}
+
+fn text<'v>(record: &'v Value, key: &str) -> &'v str {
+    record[key].as_str().expect("text")
+}
+
+#[test]
+fn each_key_has_its_answer_and_its_record() {
+    let helper = proposing(&["print one", "print two"]);
+    let mut offer = Offer::new(&helper);
+    for (key, said, recorded) in [
+        ("y", "run", "run"),
+        ("Y", "run", "run"),
+        ("n", "no", "no"),
+        ("\r", "no", "no"),
+        ("i", "insert", "insert"),
+        ("q", "quit", "quit"),
+        ("\x04", "quit", "quit"),
+    ] {
+        offer.ask();
+        let verdict = offer.decide(key);
+        assert_eq!((&*verdict.code, &*verdict.words[0]), ("0", said), "{key:?}");
+        let decision = helper.records_of("decision").pop().unwrap();
+        assert_eq!(text(&decision, "choice"), recorded);
+        assert_eq!(text(&decision, "proposed"), "print one");
+        match said {
+            "run" => assert_eq!(verdict.words[2], "capture"),
+            "quit" => {
+                offer.zsh.run("\x15aish-helper propose --shell s1 >verdict");
+                assert_eq!(helper.home.read("verdict"), "none\n");
+                continue;
+            }
+            _ => {}
+        }
+        assert_eq!(text(&decision, "token"), verdict.token());
+        let command = if said == "no" { "" } else { "print one" };
+        assert_eq!(verdict.command, command);
+        // The next one comes up.
+        assert_eq!(offer.decide("n").code, "0");
+        let decision = helper.records_of("decision").pop().unwrap();
+        assert_eq!(text(&decision, "proposed"), "print two");
+    }
+}
+
+#[test]
+fn ctrl_c_is_no_to_all_of_them() {
+    let helper = proposing(&["print one", "print two"]);
+    let mut offer = Offer::new(&helper);
+    let verdict = offer.decide("\x03");
+    assert_eq!((&*verdict.code, &*verdict.words[0]), ("130", ""));
+    assert_eq!(verdict.stderr, "[aish] interrupted; nothing was run\n");
+    let decision = helper.records_of("decision").pop().unwrap();
+    assert_eq!(text(&decision, "choice"), "quit");
+    let call = helper.call(["propose", "--shell", "s1"]);
+    assert_eq!(call.run().ok(), "none\n");
+}
+
+#[test]
+fn an_edited_command_is_shown_again_and_runs_as_edited() {
+    let helper = proposing(&["print one"]);
+    let mut offer = Offer::new(&helper);
+    let verdict = offer.decide("e");
+    assert_eq!(
+        (&*verdict.words[0], &*verdict.command),
+        ("edit", "print one")
+    );
+    assert!(helper.records_of("decision").is_empty());
+    offer.propose(
+        "print -rn -- $'print two\\nprint three' |",
+        &format!("--edited {}", verdict.token()),
+    );
+    offer.question();
+    assert!(offer.zsh.screen().contains("print two‹\\n›"));
+    let verdict = offer.press("y");
+    assert_eq!(verdict.command, "print two\nprint three");
+    let decision = helper.records_of("decision").pop().unwrap();
+    assert_eq!(text(&decision, "proposed"), "print one");
+    assert_eq!(text(&decision, "command"), "print two\nprint three");
+    // Edited away is no.
+    offer.ask();
+    let token = offer.decide("e").token().to_owned();
+    let call = helper.call(["propose", "--shell", "s1", "--edited", &token]);
+    let said = call.stdin(" \n").run().ok();
+    assert_eq!(said, format!("no {token}\n"));
+}
+
+#[test]
+fn keys_typed_before_the_question_do_not_answer_it() {
+    let helper = proposing(&["print one"]);
+    let mut offer = Offer::new(&helper);
+    // The terminal has them before the question is drawn.
+    offer.propose("read -s -k 1 x; ", "");
+    offer.zsh.send("xy");
+    offer.question();
+    let verdict = offer.press("n");
+    assert_eq!(verdict.words[0], "no", "{verdict:?}");
+    offer.ask();
+    offer.propose("read -s -k 1 x; ", "");
+    offer.zsh.send("xyyyyyyyy\ry");
+    offer.question();
+    assert_eq!(offer.press("n").words[0], "no");
+}
+
+#[test]
+fn a_proposal_longer_than_the_screen_is_read_to_its_end_first() {
+    let long = format!("print {} end-of-it", "x".repeat(20_000));
+    let helper = proposing(&[&long]);
+    let mut offer = Offer::new(&helper);
+    offer.propose("", "");
+    offer.zsh.wait_text("read on");
+    assert!(!offer.zsh.screen().contains("[y]es"));
+    // A page has 46 lines of 118 columns: four pages.
+    offer.zsh.wait_text("124 more lines");
+    for next in ["78 more lines", "32 more lines", "[y]es run"] {
+        offer.zsh.send("yyy");
+        offer.press_until(" ", &|shown| shown.contains(next));
+        assert_eq!(helper.home.read("code"), "");
+    }
+    assert!(offer.zsh.screen().contains("end-of-it"));
+    let verdict = offer.press("y");
+    assert_eq!(verdict.command, long);
+}
+
+#[test]
+fn a_question_shows_every_byte() {
+    let command = "rm x\x1b[31337m \u{202e}y\u{200b}z\ra     b\tc";
+    let helper = proposing(&[command]);
+    let mut offer = Offer::new(&helper);
+    let verdict = offer.decide("n");
+    let raw = String::from_utf8_lossy(&offer.zsh.raw()).into_owned();
+    for hidden in ["\x1b[31337m", "\u{202e}", "\u{200b}"] {
+        assert!(!raw.contains(hidden), "{raw:?}");
+    }
+    assert!(raw.contains("31337m"), "{raw:?}");
+    assert_eq!(verdict.words[0], "no");
+    let decision = helper.records_of("decision").pop().unwrap();
+    assert_eq!(text(&decision, "proposed"), command);
+}
+
+#[test]
+fn output_is_shown_live_and_told_without_colours() {
+    let helper = proposing(&["print -P '%F{red}red%f'; print -u2 error; (exit 3)"]);
+    let mut offer = Offer::new(&helper);
+    let verdict = offer.decide("y");
+    offer.run(&verdict);
+    assert!(
+        offer.zsh.screen().contains("\nred\nerror\n"),
+        "{}",
+        offer.zsh.screen()
+    );
+    let content = offer.told();
+    assert!(
+        content.contains("exit=\"3\">\nred\nerror\n</output>"),
+        "{content}"
+    );
+    let exec = helper.records_of("exec").pop().unwrap();
+    assert_eq!(exec["exit"], 3);
+    assert_eq!(exec["output"]["head"], "red\nerror\n");
+    assert_eq!(exec["token"], verdict.token());
+    // Once.
+    helper.ask("again");
+    assert_eq!(helper.content(), "again");
+}
+
+#[test]
+fn of_a_long_output_head_and_tail_are_kept() {
+    let helper = proposing(&["seq 1 20000"]);
+    helper.config("[shell]\noutput_bytes = 256\n");
+    let mut offer = Offer::new(&helper);
+    let verdict = offer.decide("y");
+    offer.run(&verdict);
+    let content = offer.told();
+    assert!(content.contains("\n1\n2\n3\n"), "{content}");
+    assert!(content.contains("19999\n20000\n</output>"), "{content}");
+    assert!(content.contains("bytes left out"), "{content}");
+    assert!(content.len() < 600, "{content}");
+}
+
+#[test]
+fn a_job_that_is_left_behind_goes_on_printing() {
+    let helper = proposing(&["(read -r x <gate; print -r -- late $x) &!"]);
+    let mut offer = Offer::new(&helper);
+    let gate = helper.home.path("gate");
+    nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let verdict = offer.decide("y");
+    offer.run(&verdict);
+    std::fs::write(&gate, "words\n").unwrap();
+    offer.zsh.wait_text("late words");
+    assert!(offer.told().contains("[no output]"));
+}
+
+#[test]
+fn a_job_that_never_stops_printing_keeps_nobody_waiting() {
+    let helper = proposing(&["print begin; yes noise & print $! >job"]);
+    let mut offer = Offer::new(&helper);
+    let verdict = offer.decide("y");
+    // The noise goes on above every prompt: what is awaited is the file.
+    let token = verdict.token();
+    std::fs::write(helper.home.path("command"), &verdict.command).unwrap();
+    offer.zsh.send(format!(
+        "\x15pty=$(aish-helper capture --shell s1 {token}); \
+         eval \"$(<command)\" >$pty 2>&1; \
+         aish-helper exec-done --shell s1 {token} --exit $?; kill $(<job); print $? >done\r"
+    ));
+    helper.until("it is done", || helper.home.read("done") == "0\n");
+    let content = offer.told();
+    assert!(content.contains("exit=\"0\">\nbegin\n"), "{content}");
+}
+
+#[test]
+fn a_program_that_needs_the_terminal_has_it() {
+    let helper = proposing(&["cd / && my-editor x"]);
+    helper.config("[shell]\nterminal_programs = [\"my-editor\"]\n");
+    let mut offer = Offer::new(&helper);
+    let verdict = offer.decide("y");
+    assert_eq!(verdict.words[2], "terminal");
+    let call = helper.call(["exec-done", "--shell", "s1", verdict.token(), "--exit", "1"]);
+    call.run().ok();
+    assert!(offer.told().contains("output not captured"));
+}
+
+#[test]
+fn without_a_terminal_nothing_is_run() {
+    for config in ["", "[shell]\nconfirm_cmd = false\n"] {
+        let helper = proposing(&["print one"]);
+        helper.config(config);
+        let call = helper.call(["ask", "--shell", "s1", "--offer", "x"]);
+        assert_eq!(call.run().code, 10);
+        // A session of its own has no terminal, wherever the tests run.
+        let call = helper.program("setsid").args(["-w", "aish-helper"]);
+        let run = call.args(["propose", "--shell", "s1"]).run();
+        assert_eq!(run.stdout, "");
+        let error = run.fails(4);
+        assert!(error.contains("no terminal"), "{error}");
+        assert!(helper.records_of("decision").is_empty());
+        // Without --offer the answer is the end of it.
+        let call = helper.call(["ask", "--shell", "s1", "x"]);
+        assert_eq!(call.run().ok(), "CMD: print one\n");
+    }
+}
+
+#[test]
+fn a_person_who_wants_no_questions_gets_none() {
+    let helper = proposing(&["print one"]);
+    let mut offer = Offer::new(&helper);
+    for (before, config) in [
+        ("", "[shell]\nconfirm_cmd = false\n"),
+        ("AISH_CONFIRM_CMD=false", ""),
+    ] {
+        helper.config(config);
+        offer.ask();
+        offer.propose(before, "");
+        offer.zsh.prompt();
+        let verdict = offer.verdict();
+        assert_eq!(verdict.words[0], "run", "{verdict:?}");
+        assert_eq!(
+            helper.records_of("decision").pop().unwrap()["choice"],
+            "run"
+        );
+    }
+}
+
+#[test]
+fn a_token_serves_once_and_its_own_shell() {
+    let helper = proposing(&["print one"]);
+    let mut offer = Offer::new(&helper);
+    let token = offer.decide("e").token().to_owned();
+    let done = |shell: &str| {
+        let call = helper.call(["exec-done", "--shell", shell, &token, "--exit", "0"]);
+        call.run()
+    };
+    // Not approved yet, and not this shell's.
+    done("s1").fails(1);
+    let call = helper.call(["propose", "--shell", "s2", "--edited", &token]);
+    assert_eq!(call.stdin("print two").run().ok(), "none\n");
+    assert_eq!(offer.decide("y").token(), token);
+    for (shell, code) in [("s2", 1), ("s1", 0), ("s1", 1)] {
+        let run = done(shell);
+        assert_eq!(run.code, code, "{run:?}");
+    }
+    let refused = |offer: &mut Offer<'_>, line: &str| {
+        offer
+            .zsh
+            .run(&format!("\x15clear; {line} >out 2>err; print $? >code"));
+        assert_eq!(helper.home.read("code"), "1\n", "{line}");
+        assert_eq!(helper.home.read("out"), "");
+    };
+    refused(
+        &mut offer,
+        &format!("aish-helper capture --shell s1 {token}"),
+    );
+    offer.ask();
+    refused(
+        &mut offer,
+        &format!("print x | aish-helper propose --shell s1 --edited {token}"),
+    );
+    assert_eq!(helper.records_of("exec").len(), 1);
+    assert_eq!(helper.records_of("decision").len(), 1);
+}
+
+#[test]
+fn another_shell_gets_no_output_of_an_approved_command() {
+    let helper = proposing(&["print one"]);
+    let mut offer = Offer::new(&helper);
+    let verdict = offer.decide("y");
+    let token = verdict.token();
+    offer.zsh.run(&format!(
+        "\x15aish-helper capture --shell s2 {token} >out 2>err; print $? >code"
+    ));
+    assert_eq!(helper.home.read("code"), "1\n");
+    assert_eq!(helper.home.read("out"), "");
+    offer.run(&verdict);
+}
+
+#[test]
+fn a_new_answer_takes_the_old_proposals_away() {
+    let helper = proposing(&["print one", "print two"]);
+    let mut offer = Offer::new(&helper);
+    let old = offer.decide("e").token().to_owned();
+    offer.ask();
+    let verdict = offer.decide("y");
+    assert_ne!(verdict.token(), old);
+    let call = helper.call(["propose", "--shell", "s1", "--edited", &old]);
+    let error = call.stdin("print x").run().fails(1);
+    assert!(error.contains("no longer waiting"), "{error}");
+}
+
+#[test]
+fn what_ends_under_another_daemon_is_recorded_all_the_same() {
+    for end in [
+        |helper: &Helper| drop(helper.call(["restart"]).run().ok()),
+        Helper::kill_daemon,
+    ] {
+        let helper = proposing(&["print one"]);
+        let mut offer = Offer::new(&helper);
+        let verdict = offer.decide("y");
+        let token = verdict.token();
+        let line = format!("\x15pty=$(aish-helper capture --shell s1 {token}); exec 5>$pty");
+        offer.zsh.run(&line);
+        // A pump that waits for the end of its command keeps no daemon from ending.
+        end(&helper);
+        offer.zsh.run("print still-$((40 + 2)) >&5; exec 5>&-");
+        offer.zsh.wait_text("still-42");
+        let done = ["exec-done", "--shell", "s1", token, "--exit", "7"];
+        helper.call(done).run().ok();
+        let content = offer.told();
+        assert!(content.contains("exit=\"7\">"), "{content}");
+        assert!(content.contains("output not captured"), "{content}");
+        helper.call(done).run().fails(1);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_approval_that_cannot_be_recorded_runs_nothing() {
+    let helper = proposing(&["print one", "print two"]);
+    let mut offer = Offer::new(&helper);
+    offer.propose("", "");
+    offer.question();
+    helper.limit_files(Some(1));
+    let verdict = offer.press("y");
+    assert_eq!(
+        (&*verdict.code, &*verdict.words[0]),
+        ("1", ""),
+        "{verdict:?}"
+    );
+    assert!(
+        verdict
+            .stderr
+            .contains("not run, since the approval could not be recorded"),
+        "{verdict:?}"
+    );
+    helper.limit_files(None);
+    assert!(helper.records_of("decision").is_empty());
+    assert_eq!(offer.decide("y").command, "print two");
+}

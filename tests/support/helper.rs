@@ -1,0 +1,468 @@
+//! The helper as a script meets it: the real binary in a home of its own, before a provider that
+//! follows a script. What a test leaves running ends with it.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use aish::client::connect::listener_pid;
+use aish::paths::Paths;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::PATIENCE;
+use super::home::{Home, helper};
+use crate::fakes::provider::{Provider, Script};
+
+/// A home with one model, and the provider that answers for it.
+pub struct Helper {
+    pub provider: Provider,
+    pub home: Home,
+    said: Arc<Mutex<String>>,
+}
+
+impl Helper {
+    /// A provider that answers with these scripts, in order.
+    pub fn new(queue: impl IntoIterator<Item = Script>) -> Helper {
+        Helper::with(Provider::start(queue))
+    }
+
+    /// A provider that answers everything with `text`.
+    pub fn saying(text: &'static str) -> Helper {
+        Helper::with(Provider::answering(move |_| Script::tokens([text])))
+    }
+
+    /// The home for a provider.
+    pub fn with(provider: Provider) -> Helper {
+        let helper = Helper {
+            provider,
+            home: Home::new(),
+            said: Arc::default(),
+        };
+        helper.config("");
+        helper
+    }
+
+    /// Writes a config with the model `fake` and `more` of it behind.
+    pub fn config(&self, more: &str) {
+        self.config_file(&format!(
+            "default_model = \"fake\"\n[models.fake]\nbase_url = \"{}\"\nmodel = \"fake-1\"\n{more}",
+            self.provider.base_url()
+        ));
+    }
+
+    /// Writes this config.
+    pub fn config_file(&self, text: &str) {
+        let path = self.path("config");
+        std::fs::create_dir_all(&path).expect("the config directory");
+        std::fs::write(path.join("config.toml"), text).expect("the config");
+    }
+
+    /// A place under `AISH_HOME`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.home.path("aish").join(name)
+    }
+
+    /// A call of the helper, with nothing on stdin.
+    pub fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call {
+        self.program(helper()).args(args)
+    }
+
+    /// A call of another program in the same environment.
+    pub fn program(&self, program: impl AsRef<OsStr>) -> Call {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .envs(self.home.env())
+            .current_dir(self.home.path(""))
+            .stdin(Stdio::null());
+        Call {
+            command,
+            input: None,
+            said: Arc::clone(&self.said),
+        }
+    }
+
+    /// One prompt in the shell `s1`, which is answered.
+    pub fn ask(&self, words: &str) -> String {
+        self.call(["ask", "--shell", "s1", "--", words]).run().ok()
+    }
+
+    /// The process that listens on the socket.
+    pub fn daemon(&self) -> Pid {
+        self.listener().expect("a daemon")
+    }
+
+    /// The same, if there is one.
+    pub fn listener(&self) -> Option<Pid> {
+        let uid = nix::unistd::getuid().as_raw();
+        let paths = Paths::under(&self.path(""), uid).expect("paths");
+        listener_pid(&paths).map(Pid::from_raw)
+    }
+
+    /// Kills the daemon as nothing in it can notice, and waits until it is dead.
+    pub fn kill_daemon(&self) {
+        let pid = self.daemon();
+        kill(pid, Signal::SIGKILL).expect("the daemon lives");
+        self.until("the daemon is dead", || {
+            self.listener().is_none_or(|now| now != pid)
+        });
+    }
+
+    /// Lets the daemon's files grow to so many bytes and no further, as a full disk would.
+    #[cfg(target_os = "linux")]
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let limit = bytes.map_or("unlimited".to_owned(), |b| b.to_string());
+        let call = self.program("prlimit").args([
+            format!("--pid={}", self.daemon()),
+            format!("--fsize={limit}:unlimited"),
+        ]);
+        call.run().ok();
+    }
+
+    /// The files of the sessions, oldest first.
+    pub fn sessions(&self) -> Vec<PathBuf> {
+        let dir = std::fs::read_dir(self.path("data/journal"));
+        let mut files: Vec<_> = dir
+            .into_iter()
+            .flatten()
+            .map(|e| e.expect("an entry").path())
+            .filter(|p| !p.ends_with("shells.jsonl"))
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// The records of all sessions. Every line must be whole.
+    pub fn records(&self) -> Vec<Value> {
+        self.sessions().iter().flat_map(records).collect()
+    }
+
+    /// The records of one type.
+    pub fn records_of(&self, kind: &str) -> Vec<Value> {
+        let mut records = self.records();
+        records.retain(|r| r["type"] == kind);
+        records
+    }
+
+    /// The messages of a chat request: role and content.
+    pub fn messages(&self, request: usize) -> Vec<(String, String)> {
+        let text = |v: &Value| v.as_str().expect("text").to_owned();
+        let requests = self.provider.requests();
+        let messages = requests[request].json["messages"].as_array();
+        messages
+            .expect("messages")
+            .iter()
+            .map(|m| (text(&m["role"]), text(&m["content"])))
+            .collect()
+    }
+
+    /// The last message of the last chat request.
+    pub fn content(&self) -> String {
+        let last = self.provider.requests().len() - 1;
+        self.messages(last).pop().expect("a message").1
+    }
+
+    /// Waits for what has no event to wait for.
+    pub fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds() {
+            assert!(Instant::now() < deadline, "waited in vain until {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until the last answer was recorded with this end.
+    pub fn until_finish(&self, finish: &str) {
+        self.until(&format!("the answer is recorded as {finish}"), || {
+            // The record may be half written at this moment: then there is no whole last line yet.
+            self.sessions().iter().any(|file| {
+                let text = std::fs::read_to_string(file).unwrap_or_default();
+                text.ends_with('\n')
+                    && text
+                        .lines()
+                        .last()
+                        .is_some_and(|l| l.contains(&format!("\"finish\":\"{finish}\"")))
+            })
+        });
+    }
+
+    fn dump(&self) {
+        eprintln!("{}", self.said.lock().expect("said"));
+        let mut files = self.sessions();
+        files.push(self.path("data/journal/shells.jsonl"));
+        files.push(self.path("state/daemon.log"));
+        for file in files {
+            let text = std::fs::read(&file).unwrap_or_default();
+            let shown: String = String::from_utf8_lossy(&text).chars().take(4000).collect();
+            eprintln!("--- {}\n{shown}", file.display());
+        }
+        eprintln!("--- violations\n{:#?}", self.provider.take_violations());
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.dump();
+        }
+        let log = std::fs::read_to_string(self.path("state/daemon.log")).unwrap_or_default();
+        // However it is: stopped, busy or wedged.
+        if let Some(pid) = self.listener() {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        if !std::thread::panicking() {
+            assert!(!log.contains("panicked"), "{log}");
+        }
+    }
+}
+
+/// The records of a file, which must be whole lines of JSON.
+pub fn records(file: &PathBuf) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).expect("a journal file");
+    assert!(
+        text.is_empty() || text.ends_with('\n'),
+        "a torn line: {text:?}"
+    );
+    let parse = |line| serde_json::from_str(line).expect("a whole record");
+    text.lines().map(parse).collect()
+}
+
+/// A call that is being put together.
+pub struct Call {
+    command: Command,
+    input: Option<Vec<u8>>,
+    said: Arc<Mutex<String>>,
+}
+
+impl Call {
+    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Call {
+        self.command.args(args);
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Call {
+        self.command.env(name, value);
+        self
+    }
+
+    pub fn env_remove(mut self, name: &str) -> Call {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Gives it this on a pipe.
+    pub fn stdin(mut self, input: impl Into<Vec<u8>>) -> Call {
+        self.command.stdin(Stdio::piped());
+        self.input = Some(input.into());
+        self
+    }
+
+    /// Gives it a file.
+    pub fn stdin_file(mut self, path: PathBuf) -> Call {
+        self.command.stdin(File::open(path).expect("a file"));
+        self
+    }
+
+    /// Runs it to its end.
+    pub fn run(self) -> Run {
+        self.start().finish()
+    }
+
+    /// Starts it.
+    pub fn start(mut self) -> Running {
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let label = format!("{:?}", self.command);
+        let mut child = self.command.spawn().expect("the program starts");
+        if let (Some(input), Some(mut stdin)) = (self.input, child.stdin.take()) {
+            // One that does not read to the end closes the pipe.
+            std::thread::spawn(move || drop(stdin.write_all(&input)));
+        }
+        let stdout = Heard::of(child.stdout.take().expect("stdout"));
+        let stderr = Heard::of(child.stderr.take().expect("stderr"));
+        let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+        let (send, done) = channel();
+        std::thread::spawn(move || {
+            // The test may have given up waiting.
+            let _ = send.send(child.wait().expect("its end"));
+        });
+        Running {
+            label,
+            pid,
+            stdout,
+            stderr,
+            done,
+            status: None,
+            said: self.said,
+        }
+    }
+}
+
+/// A program that runs.
+pub struct Running {
+    label: String,
+    pub pid: Pid,
+    pub stdout: Heard,
+    pub stderr: Heard,
+    done: Receiver<ExitStatus>,
+    status: Option<ExitStatus>,
+    said: Arc<Mutex<String>>,
+}
+
+impl Running {
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(self.pid, signal).expect("it lives");
+    }
+
+    /// Waits for its end.
+    pub fn finish(mut self) -> Run {
+        let status = match self.done.recv_timeout(PATIENCE) {
+            Ok(status) => status,
+            Err(e) => panic!(
+                "{} did not end: {e}\n{:?}\n{:?}",
+                self.label,
+                self.stdout.so_far(),
+                self.stderr.so_far()
+            ),
+        };
+        self.status = Some(status);
+        let run = Run {
+            code: status
+                .code()
+                .unwrap_or_else(|| 128 + status.signal().expect("a code or a signal")),
+            stdout: self.stdout.all(),
+            stderr: self.stderr.all(),
+        };
+        let short = |s: &str| s.chars().take(2000).collect::<String>();
+        self.said.lock().expect("said").push_str(&format!(
+            "--- {}\n{}\nstdout: {:?}\nstderr: {:?}\n",
+            short(&self.label),
+            run.code,
+            short(&run.stdout),
+            short(&run.stderr)
+        ));
+        assert!(!run.stderr.contains("panicked"), "{run:?}");
+        run
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        match self.done.try_recv() {
+            Ok(status) => {
+                self.status = Some(status);
+                false
+            }
+            Err(_) => self.status.is_none(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Not waited for: it goes on after the test unless it is ended.
+        if self.status.is_none()
+            && self.done.recv_timeout(Duration::ZERO) == Err(RecvTimeoutError::Timeout)
+        {
+            let _ = kill(self.pid, Signal::SIGKILL);
+        }
+    }
+}
+
+/// What came through a pipe.
+#[derive(Clone)]
+pub struct Heard(Arc<(Mutex<(Vec<u8>, bool)>, Condvar)>);
+
+impl Heard {
+    fn of(mut pipe: impl Read + Send + 'static) -> Heard {
+        let heard = Heard(Arc::default());
+        let shared = heard.clone();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 65536];
+            loop {
+                let n = pipe.read(&mut buffer).unwrap_or(0);
+                let mut state = shared.0.0.lock().expect("heard");
+                state.0.extend_from_slice(&buffer[..n]);
+                state.1 = n == 0;
+                shared.0.1.notify_all();
+                if n == 0 {
+                    return;
+                }
+            }
+        });
+        heard
+    }
+
+    fn wait(&self, what: &str, done: impl Fn(&(Vec<u8>, bool)) -> bool) -> String {
+        let state = self.0.0.lock().expect("heard");
+        let (state, late) = self
+            .0
+            .1
+            .wait_timeout_while(state, PATIENCE, |s| !done(s))
+            .expect("heard");
+        let text = String::from_utf8_lossy(&state.0).into_owned();
+        drop(state);
+        assert!(!late.timed_out(), "waited in vain for {what}: {text:?}");
+        text
+    }
+
+    /// Waits until this has come.
+    pub fn wait_text(&self, text: &str) {
+        let bytes = text.as_bytes();
+        self.wait(text, |(heard, closed)| {
+            let there = heard.windows(bytes.len()).any(|w| w == bytes);
+            there || *closed
+        });
+        assert!(self.so_far().contains(text), "{:?}", self.so_far());
+    }
+
+    /// What has come so far.
+    pub fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.0.0.lock().expect("heard").0).into_owned()
+    }
+
+    fn all(&self) -> String {
+        self.wait("its end", |(_, closed)| *closed)
+    }
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Run {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Run {
+    /// What it printed; it must have ended well.
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.stdout
+    }
+
+    /// What it printed, as one JSON value.
+    pub fn json(self) -> Value {
+        serde_json::from_str(&self.ok()).expect("JSON")
+    }
+
+    /// What it said on stderr: the exit code must be this, and the error one or two lines.
+    pub fn fails(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{self:?}");
+        let error: Vec<&str> = self
+            .stderr
+            .lines()
+            .skip_while(|l| l.starts_with("[aish]"))
+            .collect();
+        assert!((1..=2).contains(&error.len()), "{self:?}");
+        assert!(error[0].starts_with("aish: "), "{self:?}");
+        self.stderr
+    }
+}
