@@ -9,5 +9,6 @@
 mod broker;
 mod doctor;
 mod fakes;
+mod guide;
 mod support;
 mod zsh;

@@ -6,6 +6,7 @@
 //! closes the upstream connection.
 
 mod body;
+pub mod candidate;
 pub mod detect;
 pub mod endpoint;
 mod http;
