@@ -7,6 +7,7 @@
 )]
 
 mod broker;
+mod completions;
 mod doctor;
 mod fakes;
 mod guide;
