@@ -23,9 +23,11 @@ need zsh-autosuggestions plugin zsh-autosuggestions
 need zsh-syntax-highlighting plugin zsh-syntax-highlighting
 if [[ $(uname -s) == Darwin ]]; then
     need python3 python3 -c 'import venv, ensurepip'
+    need groff command -v groff
     install=(brew install)
 else
     need python3-venv python3 -c 'import venv, ensurepip'
+    need groff-base command -v groff
     need tzdata test -e /usr/share/zoneinfo/UTC
     install=(apt-get install -y -qq --no-install-recommends)
 fi

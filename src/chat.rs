@@ -54,3 +54,20 @@ impl Finish {
         }
     }
 }
+
+/// A part of an answer, in the order of its arrival.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chunk {
+    /// Text of the answer.
+    Text(String),
+    /// What the model thinks before it answers; not part of the answer.
+    Reasoning(String),
+    /// What the server says the model is. At most once.
+    Model(String),
+    /// The tokens that the request took. At most once, at the end.
+    Usage(Usage),
+    /// Something to tell the user while it lasts: a wait before another try.
+    Notice(String),
+    /// The answer is complete; nothing follows.
+    Done(Finish),
+}

@@ -8,7 +8,9 @@
 
 mod broker;
 mod cli;
+mod completions;
 mod doctor;
 mod fakes;
+mod guide;
 mod support;
 mod zsh;

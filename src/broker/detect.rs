@@ -17,63 +17,76 @@ const HOSTED_PATIENCE: Duration = Duration::from_millis(1500);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A provider that is known by the variable that its key is kept in.
-struct Hosted {
+#[derive(Debug)]
+pub struct Hosted {
     variable: &'static str,
-    name: &'static str,
-    base_url: &'static str,
+    /// Its name, which its model gets here as well.
+    pub name: &'static str,
+    /// Where it is.
+    pub base_url: &'static str,
     /// The models to take, best first. Providers retire models, so they are compared with what it lists.
-    models: &'static [&'static str],
+    pub(super) models: &'static [&'static str],
+    /// What only a good key can see, where the list of models is for everybody.
+    pub(super) private: Option<&'static str>,
 }
 
-/// In the order in which they are tried.
-const HOSTED: [Hosted; 8] = [
+/// The known providers, in the order in which they are tried.
+pub static HOSTED: [Hosted; 8] = [
     Hosted {
         variable: "OPENAI_API_KEY",
         name: "openai",
         base_url: "https://api.openai.com/v1",
         models: &["gpt-6-luna", "gpt-6.1-terra", "gpt-5.4-mini"],
+        private: None,
     },
     Hosted {
         variable: "OPENROUTER_API_KEY",
         name: "openrouter",
         base_url: "https://openrouter.ai/api/v1",
         models: &["openrouter/auto"],
+        private: Some("key"),
     },
     Hosted {
         variable: "MISTRAL_API_KEY",
         name: "mistral",
         base_url: "https://api.mistral.ai/v1",
         models: &["mistral-small-latest"],
+        private: None,
     },
     Hosted {
         variable: "GROQ_API_KEY",
         name: "groq",
         base_url: "https://api.groq.com/openai/v1",
         models: &["openai/gpt-oss-120b", "openai/gpt-oss-20b"],
+        private: None,
     },
     Hosted {
         variable: "DEEPSEEK_API_KEY",
         name: "deepseek",
         base_url: "https://api.deepseek.com/v1",
         models: &["deepseek-flash", "deepseek-v4-flash"],
+        private: None,
     },
     Hosted {
         variable: "TOGETHER_API_KEY",
         name: "together",
         base_url: "https://api.together.xyz/v1",
         models: &["openai/gpt-oss-120b"],
+        private: None,
     },
     Hosted {
         variable: "XAI_API_KEY",
         name: "xai",
         base_url: "https://api.x.ai/v1",
         models: &["grok-4.3", "grok-4.5"],
+        private: None,
     },
     Hosted {
         variable: "CEREBRAS_API_KEY",
         name: "cerebras",
         base_url: "https://api.cerebras.ai/v1",
         models: &["gpt-oss-120b"],
+        private: None,
     },
 ];
 
@@ -213,7 +226,7 @@ async fn ask(broker: &Broker, local: Local) -> Option<Found> {
     })
 }
 
-fn endpoint(base_url: &str, model: &str) -> Endpoint {
+pub(super) fn endpoint(base_url: &str, model: &str) -> Endpoint {
     Endpoint {
         base_url: base_url.to_owned(),
         model: model.to_owned(),

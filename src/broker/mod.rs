@@ -6,6 +6,7 @@
 //! closes the upstream connection.
 
 mod body;
+pub mod candidate;
 pub mod detect;
 pub mod endpoint;
 mod http;
@@ -30,7 +31,8 @@ pub use self::endpoint::Endpoint;
 use self::openai::Quirks;
 use self::refusal::Refusal;
 use self::retry::Plan;
-use crate::chat::{Finish, Message, Usage};
+pub use crate::chat::Chunk;
+use crate::chat::{Finish, Message};
 use crate::error::{Error, Result};
 
 /// The most that is read of the body of a refusal.
@@ -38,23 +40,6 @@ const MAX_REFUSAL: usize = 64 * 1024;
 
 /// How long the body of a refusal may take.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
-
-/// A part of an answer, in the order of its arrival.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Chunk {
-    /// Text of the answer.
-    Text(String),
-    /// What the model thinks before it answers; not part of the answer.
-    Reasoning(String),
-    /// What the server says the model is. At most once.
-    Model(String),
-    /// The tokens that the request took. At most once, at the end.
-    Usage(Usage),
-    /// Something to tell the user while it lasts: a wait before another try.
-    Notice(String),
-    /// The answer is complete; nothing follows.
-    Done(Finish),
-}
 
 /// Asks models. One for the whole process, so that connections stay warm.
 #[derive(Debug)]

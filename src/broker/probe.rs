@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use reqwest::{Response, Url};
 use serde::Deserialize;
 
 use super::endpoint::place;
@@ -40,20 +41,8 @@ impl Broker {
         endpoint: &Endpoint,
         patience: Duration,
     ) -> Result<ProbeReport> {
-        let url = endpoint.url(&["models"])?;
-        let headers = endpoint.header_map()?;
-        let client = self.clients.get(&url)?;
         let start = Instant::now();
-        let request = client
-            .get(url.clone())
-            .headers(headers)
-            .timeout(patience)
-            .send();
-        let mut response = request.await.map_err(|e| http::failure(&url, &e))?;
-        if !response.status().is_success() {
-            let (refusal, _) = refused(endpoint, &url, response).await;
-            return Err(refusal.error(None));
-        }
+        let (url, mut response) = self.ask_for(endpoint, &["models"], patience).await?;
         let body = http::read_some(&mut response, MAX_LIST, patience).await;
         let Some(models) = model_ids(&body) else {
             let text = String::from_utf8_lossy(&body);
@@ -70,6 +59,38 @@ impl Broker {
             has_model: models.iter().any(|m| *m == endpoint.model || *m == latest),
             models,
         })
+    }
+}
+
+impl Broker {
+    /// Whether what is at `path` is there for this key.
+    ///
+    /// # Errors
+    /// It is not, or the server is not reached.
+    pub(super) async fn get(&self, endpoint: &Endpoint, path: &[&str]) -> Result<()> {
+        self.ask_for(endpoint, path, PATIENCE).await.map(|_| ())
+    }
+
+    async fn ask_for(
+        &self,
+        endpoint: &Endpoint,
+        path: &[&str],
+        patience: Duration,
+    ) -> Result<(Url, Response)> {
+        let url = endpoint.url(path)?;
+        let headers = endpoint.header_map()?;
+        let client = self.clients.get(&url)?;
+        let request = client
+            .get(url.clone())
+            .headers(headers)
+            .timeout(patience)
+            .send();
+        let response = request.await.map_err(|e| http::failure(&url, &e))?;
+        if !response.status().is_success() {
+            let (refusal, _) = refused(endpoint, &url, response).await;
+            return Err(refusal.error(None));
+        }
+        Ok((url, response))
     }
 }
 

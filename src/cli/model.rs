@@ -73,22 +73,30 @@ pub fn choose(paths: &Paths, name: &str, shell: Option<String>, json: bool) -> R
 /// # Errors
 /// Something that it needs is missing; the message says what to install.
 pub fn install(paths: &Paths) -> Result<()> {
-    let name = model_install::NAME;
     let mut said = Ok(());
-    let installed = model_install::install(paths, name, &mut |line| {
+    set_up(paths, &mut |line| {
         if said.is_ok() {
             said = print(&format!("{line}\n"));
         }
     })?;
     said?;
-    if !config::load(paths, &config::Overrides::default())?
-        .models
-        .contains_key(name)
-    {
-        config::add_model(paths, name, &installed.table, false)?;
-    }
     print(&format!(
-        "installed; try: llm -m {name} What is the capital of France?\n  {}\n",
+        "installed; try: llm -m {} What is the capital of France?\n  {}\n",
+        model_install::NAME,
         model_install::NOTE
     ))
+}
+
+/// The same, with `say` told what goes on.
+///
+/// # Errors
+/// As for [`install`].
+pub fn set_up(paths: &Paths, say: &mut dyn FnMut(&str)) -> Result<()> {
+    let name = model_install::NAME;
+    let installed = model_install::install(paths, name, say)?;
+    let config = config::load(paths, &config::Overrides::default())?;
+    if config.models.contains_key(name) {
+        return Ok(());
+    }
+    config::add_model(paths, name, &installed.table, false)
 }

@@ -1,9 +1,10 @@
 //! `aish-helper session list|show|new`.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use super::{print, print_json};
 use crate::client::connect;
 use crate::error::Result;
-use crate::history::journal::now_ms;
 use crate::paths::Paths;
 use crate::protocol::{Request, SessionInfo, Transcript};
 use crate::safety::text::one_line;
@@ -20,7 +21,9 @@ pub fn list(paths: &Paths, limit: usize, json: bool) -> Result<()> {
     if sessions.is_empty() {
         return print("no conversations yet\n");
     }
-    let now = now_ms();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
     let mut out = format!(
         "{:<9} {:>10} {:>8}  {}\n",
         "id", "last used", "prompts", "first prompt"

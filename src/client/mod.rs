@@ -3,6 +3,7 @@
 pub mod ask;
 pub mod capture;
 pub mod connect;
+pub mod line;
 pub mod output;
 pub mod propose;
 pub mod render;

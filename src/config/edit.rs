@@ -152,7 +152,7 @@ fn default_span(text: &str) -> Option<std::ops::Range<usize>> {
 }
 
 /// Replaces a file as a whole: at any moment there is the old one or the new one.
-fn replace(path: &Path, text: &str) -> Result<()> {
+pub(super) fn replace(path: &Path, text: &str) -> Result<()> {
     // Through a link, so that a file that lives elsewhere stays there.
     let target = match fs::canonicalize(path) {
         Ok(target) => target,

@@ -1,11 +1,14 @@
 //! Keys: where they are, and what one must look like. The text of a key
-//! passes through and is never kept here or put into a message.
+//! passes through and is never put into a message.
 
 use std::collections::BTreeMap;
 
+use super::edit::replace;
 use super::table::shown_key;
 use super::{Config, Key, Model, nearest};
 use crate::error::{Error, Result};
+use crate::paths::{Paths, make_dir};
+use crate::secret::Secret;
 
 /// Longer than any token; a bound for a `key_cmd` that prints something else.
 const MAX_BYTES: usize = 16 * 1024;
@@ -49,7 +52,10 @@ pub fn from_output(config: &Config, model: &Model, output: &[u8]) -> Result<Stri
 }
 
 /// What goes into a header: one word of visible characters.
-fn checked(bytes: &[u8]) -> std::result::Result<String, &'static str> {
+///
+/// # Errors
+/// It is something else; in words that follow what it is.
+pub fn checked(bytes: &[u8]) -> std::result::Result<String, &'static str> {
     if bytes.len() > MAX_BYTES {
         return Err("is longer than any key");
     }
@@ -81,6 +87,30 @@ pub(super) fn unset<'n>(variable: &str, names: impl IntoIterator<Item = &'n str>
         Some(near) => format!("the variable {variable} is not set; did you mean {near}?"),
         None => format!("the variable {variable} is not set"),
     }
+}
+
+/// Keeps a key in a file of its own, which the user alone can read; the `key_cmd` that prints it.
+///
+/// # Errors
+/// The file cannot be written, or its path cannot be written down.
+pub fn keep(paths: &Paths, name: &str, key: &Secret) -> Result<String> {
+    let dir = paths.keys();
+    make_dir(&dir)?;
+    let path = dir.join(name);
+    let Some(text) = path.to_str() else {
+        let message = format!("cannot keep a key in {}: it is not UTF-8", path.display());
+        return Err(Error::config(message).hint("set AISH_HOME to a directory whose path is"));
+    };
+    // Many keep their configuration under git, and some publish it.
+    replace(&dir.join(".gitignore"), "*\n")?;
+    replace(&path, key.expose())?;
+    Ok(format!("cat '{}'", text.replace('\'', r"'\''")))
+}
+
+/// Takes back what [`keep`] kept.
+pub fn forget(paths: &Paths, name: &str) {
+    // Where it is not there, it is forgotten already.
+    let _ = std::fs::remove_file(paths.keys().join(name));
 }
 
 /// This process's variables that are text and not empty.
@@ -115,6 +145,27 @@ mod tests {
             assert!(checked(bad).is_err(), "{bad:?}");
         }
         assert!(checked(&[b'a'; MAX_BYTES + 1]).is_err());
+    }
+
+    #[test]
+    fn a_kept_key_is_private_and_its_command_prints_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().unwrap();
+        let paths = Paths::under(&home.path().join("o'brien $(x)"), 1).unwrap();
+        let command = keep(&paths, "openai", &Secret::new("sk-1")).unwrap();
+        assert!(!command.contains("sk-1"));
+        let file = paths.keys().join("openai");
+        let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&file), mode(&paths.keys())), (0o600, 0o700));
+        let output = std::process::Command::new("/bin/sh")
+            .args(["-c", &command])
+            .output()
+            .unwrap();
+        assert_eq!(output.stdout, b"sk-1");
+        keep(&paths, "openai", &Secret::new("sk-2")).unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"sk-2");
+        forget(&paths, "openai");
+        assert!(!file.exists());
     }
 
     #[test]

@@ -352,6 +352,19 @@ pub fn path(paths: &Paths) -> Result<(PathBuf, bool)> {
     }
 }
 
+/// What is wrong with the address of a server that a person names, with a key to be sent there or
+/// without; the same rules as for the file.
+///
+/// # Errors
+/// In words for that person.
+pub fn check_base_url(text: &str, with_key: bool) -> std::result::Result<(), String> {
+    let url = rules::base_url(text)?;
+    if with_key {
+        rules::clear_text(&url)?;
+    }
+    Ok(())
+}
+
 /// A commented example of every setting.
 pub fn starter() -> &'static str {
     include_str!("starter.toml")

@@ -1,8 +1,7 @@
 //! One turn as a pure state machine: what came from the model in, what is to
 //! be done about it out. The driver does it.
 
-use crate::broker::Chunk;
-use crate::chat::{Finish, Usage};
+use crate::chat::{Chunk, Finish, Usage};
 use crate::error::{Error, Kind, Result};
 use crate::history::record::Body;
 use crate::protocol::{Answer, Event};

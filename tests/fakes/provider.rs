@@ -227,6 +227,8 @@ struct State {
     answer: Option<Answer>,
     models: Option<Script>,
     key: Option<String>,
+    /// Another key is answered with 401, and is no fault of the client.
+    refuses: bool,
     requests: Vec<Request>,
     violations: Vec<String>,
     reached: HashSet<&'static str>,
@@ -313,6 +315,13 @@ impl Provider {
     pub fn key(self, key: &str) -> Provider {
         self.shared.lock().key = Some(key.to_owned());
         self
+    }
+
+    /// Takes this key alone, and answers 401 to any other, in words that try to paint.
+    #[must_use]
+    pub fn only_key(self, key: &str) -> Provider {
+        self.shared.lock().refuses = true;
+        self.key(key)
     }
 
     /// What `/v1/models` is answered with, in place of a list of one model.
@@ -420,6 +429,12 @@ fn serve(shared: &Arc<Shared>, mut stream: TcpStream, id: usize) {
     });
     for request in requests {
         let script = shared.update(|s| {
+            let expected = s.key.as_ref().map(|k| format!("Bearer {k}"));
+            if s.refuses && request.header("authorization") != expected.as_deref() {
+                s.requests.push(request.clone());
+                let body = r#"{"error":{"message":"not with \u202ethis key"}}"#;
+                return Script::status(401, body);
+            }
             let wrong = request.violations(s.key.as_deref());
             let n = s.requests.len();
             s.violations

@@ -1,0 +1,126 @@
+//! A key or a server that a person names: whose the key is, and whether it works.
+
+use super::detect::{HOSTED, Hosted, endpoint};
+use super::probe::chats;
+use super::{Broker, Endpoint};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+/// Whose a key is, by its looks.
+#[derive(Debug)]
+pub enum Owner {
+    /// This provider's.
+    Known(&'static Hosted),
+    /// One's that has an interface of its own, by its name: sending it elsewhere would give it away.
+    Foreign(&'static str),
+    /// It could be anybody's.
+    Unknown,
+}
+
+/// Begins of keys that only one provider gives out. A bare `sk-` is given out by many.
+const PREFIXES: [(&str, &str); 7] = [
+    ("sk-or-", "openrouter"),
+    ("sk-proj-", "openai"),
+    ("sk-svcacct-", "openai"),
+    ("gsk_", "groq"),
+    ("xai-", "xai"),
+    ("csk-", "cerebras"),
+    ("tgp_", "together"),
+];
+
+/// Begins of keys of providers that cannot be asked this way.
+const FOREIGN: [(&str, &str); 2] = [("sk-ant-", "Anthropic"), ("AIza", "Google")];
+
+/// Whose the key is.
+pub fn owner(key: &Secret) -> Owner {
+    let key = key.expose();
+    if let Some((_, name)) = FOREIGN.iter().find(|(begin, _)| key.starts_with(begin)) {
+        return Owner::Foreign(name);
+    }
+    let name = PREFIXES
+        .iter()
+        .find(|(begin, _)| key.starts_with(begin))
+        .map(|(_, name)| *name)
+        // In the middle of every key that OpenAI gave out before it had prefixes.
+        .or_else(|| key.contains("T3BlbkFJ").then_some("openai"));
+    match name.and_then(|name| HOSTED.iter().find(|h| h.name == name)) {
+        Some(hosted) => Owner::Known(hosted),
+        None => Owner::Unknown,
+    }
+}
+
+impl Broker {
+    /// Asks a known provider whether it takes this key; its best model, with the key.
+    ///
+    /// # Errors
+    /// It does not, or it cannot be reached.
+    pub async fn try_key(&self, hosted: &Hosted, key: Secret) -> Result<Endpoint> {
+        let endpoint = Endpoint {
+            key: Some(key),
+            ..endpoint(hosted.base_url, "")
+        };
+        if let Some(path) = hosted.private {
+            self.get(&endpoint, &[path]).await?;
+        }
+        self.with_model(endpoint, hosted.models).await
+    }
+
+    /// Asks any server, with a key or without; its first model to talk to.
+    ///
+    /// # Errors
+    /// It refuses, cannot be reached, or has no such model.
+    pub async fn try_server(&self, base_url: &str, key: Option<Secret>) -> Result<Endpoint> {
+        let endpoint = Endpoint {
+            key,
+            ..endpoint(base_url, "")
+        };
+        self.with_model(endpoint, &[]).await
+    }
+
+    async fn with_model(&self, mut endpoint: Endpoint, wanted: &[&str]) -> Result<Endpoint> {
+        let listed = self.probe(&endpoint).await?.models;
+        let best = wanted.iter().find(|m| listed.iter().any(|l| l == *m));
+        let model = match best {
+            Some(model) => Some((*model).to_owned()),
+            None => listed.into_iter().find(|m| chats(m)),
+        };
+        endpoint.model = model.ok_or_else(|| {
+            let at = endpoint.scrub(&endpoint.base_url);
+            Error::runtime(format!("{at} lists no model to talk to"))
+                .hint("load a model there first")
+        })?;
+        Ok(endpoint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_goes_to_its_owner_and_to_nobody_else() {
+        let name = |key: &str| match owner(&Secret::new(key)) {
+            Owner::Known(hosted) => hosted.name,
+            Owner::Foreign(name) => name,
+            Owner::Unknown => "unknown",
+        };
+        assert_eq!(name("sk-or-v1-0123"), "openrouter");
+        assert_eq!(name("sk-proj-0123"), "openai");
+        assert_eq!(name("sk-0123T3BlbkFJ4567"), "openai");
+        assert_eq!(name("gsk_0123"), "groq");
+        assert_eq!(name("xai-0123"), "xai");
+        assert_eq!(name("csk-0123"), "cerebras");
+        assert_eq!(name("sk-ant-api03-0123"), "Anthropic");
+        assert_eq!(name("AIzaSy0123"), "Google");
+        // OpenAI's, DeepSeek's or another's: asking is cheaper than giving it away.
+        assert_eq!(name("sk-0123456789abcdef0123456789abcdef"), "unknown");
+        assert_eq!(name(""), "unknown");
+    }
+
+    #[test]
+    fn every_prefix_names_a_provider() {
+        for (begin, name) in PREFIXES {
+            assert!(HOSTED.iter().any(|h| h.name == name), "{begin}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Completions and man page against what `--help` says, command by command.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::support::home::{Home, helper, source_plugin};
+use crate::support::pty::Zsh;
+
+type Names = BTreeSet<String>;
+
+/// Loads a completion with the functions it calls replaced by ones that print what they are given:
+/// so zsh itself takes the quotes and braces apart. The words are those of the command whose
+/// options are wanted.
+const UNFOLD: &str = r#"
+file=$1; shift
+typeset -a want=( "$@" ) words line
+typeset state='' CURRENT=1
+integer depth=0
+compdef() { }
+_describe() { local each; for each in "${(@P)4}"; do print -rN -- "sub ${each%%:*}"; done }
+_arguments() {
+  local spec
+  (( ++depth ))
+  state= line=( $want[depth,-1] )
+  for spec; do
+    if (( depth > $#want )); then
+      print -rN -- "spec $spec"
+      [[ $spec != *:_*_commands ]] || ${spec##*:}
+    elif [[ $spec == *'->'* ]]; then
+      state=${spec##*->}
+    fi
+  done
+  return 1
+}
+source $file
+(( depth )) || _aish-helper
+"#;
+
+/// The options and subcommands that a completion offers for a command.
+fn completed(file: &str, path: &[&str]) -> (Names, Names) {
+    let file = format!("{}/completions/{file}", env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new("zsh")
+        .args(["-f", "-c", UNFOLD, "zsh", &file])
+        .args(path)
+        .output()
+        .unwrap();
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut options = Names::new();
+    let mut subcommands = Names::new();
+    for line in text.split_terminator('\0') {
+        if let Some(name) = line.strip_prefix("sub ") {
+            subcommands.insert(name.to_owned());
+        } else if let Some(name) = line.strip_prefix("spec ").and_then(option_name) {
+            options.insert(name.to_owned());
+        }
+    }
+    (options, subcommands)
+}
+
+/// `--model` of `(-m)*--model=[use this]:model:_models`.
+fn option_name(spec: &str) -> Option<&str> {
+    let spec = match spec.strip_prefix('(') {
+        Some(rest) => rest.split_once(')')?.1,
+        None => spec,
+    };
+    let spec = spec.trim_start_matches('*');
+    let end = spec.find(['[', '=', '+', ':'])?;
+    // `-C` and the like are for _arguments itself and have no description.
+    (spec.starts_with('-') && spec.contains('[')).then(|| &spec[..end])
+}
+
+fn run(args: &[&str]) -> String {
+    let output = Command::new(helper())
+        .args(args)
+        .env_clear()
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The options and subcommands that `--help` lists.
+fn helped(path: &[&str]) -> (Names, Names) {
+    let text = run(&[path, &["--help"]].concat());
+    let mut options = Names::new();
+    let mut subcommands = Names::new();
+    let mut section = "";
+    for line in text.lines() {
+        if line.ends_with(':') && !line.starts_with(' ') {
+            section = line;
+        }
+        let Some(entry) = line.strip_prefix("  ") else {
+            continue;
+        };
+        let names = entry.trim_start().split("  ").next().unwrap_or_default();
+        match section {
+            "Options:" => options.extend(
+                names
+                    .split(", ")
+                    .filter(|n| n.starts_with('-'))
+                    .filter_map(|n| n.split_whitespace().next())
+                    .map(str::to_owned),
+            ),
+            "Commands:" => subcommands.extend(names.split_whitespace().next().map(str::to_owned)),
+            _ => {}
+        }
+    }
+    assert!(options.contains("--help"), "{text}");
+    (options, subcommands)
+}
+
+/// Calls `check` for every command that `--help` leads to.
+fn for_every_command(path: &[&str], check: &mut dyn FnMut(&[&str])) -> usize {
+    check(path);
+    let (_, subcommands) = helped(path);
+    let below: usize = subcommands
+        .iter()
+        .map(|sub| for_every_command(&[path, &[sub.as_str()]].concat(), check))
+        .sum();
+    1 + below
+}
+
+#[test]
+fn what_is_checked_in_is_what_is_generated() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/completions/_aish-helper");
+    let kept = std::fs::read_to_string(path).unwrap();
+    assert!(
+        kept == run(&["completions"]),
+        "run: aish-helper completions > completions/_aish-helper"
+    );
+}
+
+#[test]
+fn every_command_completes_what_its_help_lists() {
+    let count = for_every_command(&[], &mut |path| {
+        assert_eq!(completed("_aish-helper", path), helped(path), "{path:?}");
+    });
+    assert!(count > 15, "{count} commands");
+}
+
+#[test]
+fn llm_completes_what_ask_lists() {
+    let (mut wanted, _) = helped(&["ask"]);
+    // For the key that turns words into a command: the function would only print it.
+    assert!(wanted.remove("--command"));
+    assert_eq!(completed("_llm", &[]).0, wanted);
+}
+
+#[test]
+fn llm_completes_every_meta_command() {
+    let read = |path: &str| {
+        std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    };
+    let meta = read("zsh/functions/_aish_meta");
+    let (_, known) = meta.split_once("known=( ").unwrap();
+    let known: Names = known
+        .split_once(" )")
+        .unwrap()
+        .0
+        .split(' ')
+        .map(str::to_owned)
+        .collect();
+    let completion = read("completions/_llm");
+    let offered: Names = completion
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("':"))
+        .filter_map(|entry| Some(entry.split_once(':')?.0.to_owned()))
+        .collect();
+    assert_eq!(offered, known);
+    assert!(known.len() > 5);
+}
+
+#[test]
+fn tab_completes_in_a_real_zsh() {
+    let home = Home::new();
+    home.zshrc(&format!(
+        "fpath=({}/completions $fpath)\nautoload -Uz compinit\ncompinit -u -D\n{}",
+        env!("CARGO_MANIFEST_DIR"),
+        source_plugin()
+    ));
+    let mut zsh = Zsh::start(&home);
+    zsh.send("aish-helper \t");
+    zsh.wait_text("Check everything that aish needs");
+    zsh.wait_text("List and show conversations");
+    assert!(
+        !zsh.screen().contains("exec-done"),
+        "hidden ones are not offered"
+    );
+    zsh.send("\x15aish-helper doc\t--js\t");
+    zsh.wait_text("aish-helper doctor --json");
+    zsh.send("\x15aish-helper session sh\t--li\t");
+    zsh.wait_text("aish-helper session show --limit");
+    zsh.send("\x15llm --no-t\t");
+    zsh.wait_text("llm --no-tools");
+    zsh.send("\x15");
+    zsh.run("true");
+}
+
+/// The man page with its escapes undone.
+fn man() -> String {
+    run(&["man"])
+        .replace("\\-", "-")
+        .replace("\\fB", "")
+        .replace("\\fR", "")
+        .replace("\\fI", "")
+}
+
+#[test]
+fn the_man_page_has_every_command_and_option() {
+    let page = man();
+    for_every_command(&[], &mut |path| {
+        let (options, subcommands) = helped(path);
+        let title = [&["AISH-HELPER"], path].concat().join(" ").to_uppercase();
+        let section = if path.is_empty() {
+            page.as_str()
+        } else {
+            let start = page.find(&format!(".SH \"{title}\"\n"));
+            let Some((_, rest)) = start.and_then(|at| page[at..].split_once('\n')) else {
+                assert!(!subcommands.is_empty(), "no section {title}");
+                return;
+            };
+            rest.split("\n.SH ").next().unwrap()
+        };
+        for name in options {
+            assert!(section.contains(&name), "{title}: {name}");
+        }
+    });
+    assert!(page.contains("130 interrupted"), "the exit codes");
+    assert!(!page.contains("exec-done") && !page.contains("--offer"));
+}
+
+#[test]
+fn groff_finds_no_fault_in_the_man_page() {
+    let mut groff = Command::new("groff")
+        .args(["-man", "-ww", "-Tutf8", "-z"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("groff is installed, as test.sh sees to");
+    groff
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(run(&["man"]).as_bytes())
+        .unwrap();
+    let output = groff.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

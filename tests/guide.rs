@@ -1,0 +1,143 @@
+//! The first run with nothing configured and nothing found, as a person meets it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::fakes::provider::{Provider, Script};
+use crate::support::home::{Home, helper};
+use crate::support::pty::Zsh;
+
+const KEY: &str = "k-0123456789abcdef";
+
+/// Waits until `text` stands on the screen for the `n`th time.
+fn wait_nth(zsh: &Zsh<'_>, text: &str, n: usize) {
+    zsh.wait_for(&format!("{text:?} for the {n}th time"), |screen| {
+        screen.contents().matches(text).count() == n
+    });
+}
+
+/// Every file under `dir` that holds `needle`.
+fn holders(dir: &Path, needle: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = fs::symlink_metadata(&path).unwrap().file_type();
+        if kind.is_dir() {
+            found.extend(holders(&path, needle));
+        } else if kind.is_file() {
+            let bytes = fs::read(&path).unwrap();
+            if bytes.windows(needle.len()).any(|w| w == needle.as_bytes()) {
+                found.push(path.display().to_string());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_server_and_its_key_are_tried_then_kept_then_the_prompt_is_answered() {
+    let provider = Provider::start([Script::tokens(["Guten ", "Tag"])]).only_key(KEY);
+    let home = Home::new();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("llm say hello in German\r");
+    zsh.wait_text("Which? [1-4, q]");
+    zsh.send("4\r");
+    zsh.wait_text("Its base URL");
+    zsh.send("ftp://x\r");
+    zsh.wait_text("must begin with http:// or https://");
+    wait_nth(&zsh, "Its base URL", 2);
+    zsh.send(format!("{}\r", provider.base_url()));
+    wait_nth(&zsh, "Its key", 1);
+    zsh.send("k-wrong\r");
+    zsh.wait_text("refuses access (401): not with ‹\\u{202e}›this key");
+    assert!(!home.path("aish/config/config.toml").exists());
+    assert!(
+        !home.path("aish/config/keys").exists(),
+        "what fails is not kept"
+    );
+    wait_nth(&zsh, "Its base URL", 3);
+    zsh.send(format!("{}\r", provider.base_url()));
+    wait_nth(&zsh, "Its key", 2);
+    zsh.send(format!("{KEY}\r"));
+    zsh.wait_text("Guten Tag");
+    zsh.prompt();
+
+    assert_eq!(provider.requests().len(), 3, "two lists, one prompt");
+    let shown = String::from_utf8_lossy(&zsh.raw()).into_owned();
+    assert!(!shown.contains(KEY) && !shown.contains("k-wrong"));
+    let config = home.read("aish/config/config.toml");
+    assert!(config.contains("default_model = \"server\""), "{config}");
+    let key = home.path("aish/config/keys/server");
+    assert_eq!(holders(&home.path(""), KEY), [key.display().to_string()]);
+    assert_eq!(holders(&home.path(""), "k-wrong"), [""; 0]);
+    let mode = fs::metadata(&key).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn every_way_out_leaves_with_code_3_and_names_the_fixes() {
+    let home = Home::new();
+    let mut zsh = Zsh::start(&home);
+    for (nth, keys) in ["q\r", "\x03", "\x04", "1\r\x03"].into_iter().enumerate() {
+        zsh.send("clear\r");
+        zsh.prompt();
+        zsh.send("llm hello\r");
+        zsh.wait_text("Which? [1-4, q]");
+        let (first, rest) = keys.split_at(keys.find('\r').map_or(keys.len(), |at| at + 1));
+        zsh.send(first);
+        if !rest.is_empty() {
+            zsh.wait_text("Paste the key");
+            zsh.send(rest);
+        }
+        zsh.wait_text("OPENAI_API_KEY");
+        zsh.prompt();
+        assert!(zsh.screen().contains("aish-helper model install smollm2"));
+        assert_eq!(zsh.eval("print -r -- $?"), "3\n", "way out {nth}");
+    }
+    assert!(!home.path("aish/config/config.toml").exists());
+}
+
+#[test]
+fn a_foreign_key_is_sent_to_nobody() {
+    let home = Home::new();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("llm hello\r");
+    zsh.wait_text("Which? [1-4, q]");
+    zsh.send("1\r");
+    zsh.wait_text("Paste the key");
+    zsh.send("sk-ant-api03-0123456789\r");
+    zsh.wait_text("a key of Anthropic");
+    wait_nth(&zsh, "Paste the key", 2);
+    zsh.send("two words\r");
+    zsh.wait_text("is no key");
+    wait_nth(&zsh, "Paste the key", 3);
+    // Back to the menu, and out of it.
+    zsh.send("\r");
+    wait_nth(&zsh, "Which? [1-4, q]", 2);
+    zsh.send("q\r");
+    zsh.wait_text("OPENAI_API_KEY");
+    zsh.prompt();
+}
+
+#[test]
+fn without_a_terminal_one_line_names_the_fixes() {
+    let home = Home::new();
+    let output = Command::new(helper())
+        .args(["ask", "--", "hello"])
+        .env_clear()
+        .envs(home.env())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(output.stdout.is_empty());
+    let text = String::from_utf8(output.stderr).unwrap();
+    let fixes: Vec<_> = text
+        .lines()
+        .filter(|l| l.contains("OPENAI_API_KEY"))
+        .collect();
+    assert_eq!(fixes.len(), 1, "{text}");
+    assert!(fixes[0].contains("ollama serve") && fixes[0].contains("install smollm2"));
+}
