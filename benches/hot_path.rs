@@ -207,10 +207,10 @@ fn curl(provider: &Provider, tokens: usize) -> Command {
     command
 }
 
-/// What the function `llm` runs, in a conversation of its own, asking for so many tokens.
-fn aish(home: &Home, tokens: usize) -> Command {
-    let tokens = tokens.to_string();
-    home.helper(&["ask", "--shell", "bench", "--offer", "--new", "--", &tokens])
+/// What the function `llm` runs for the first prompt of a shell, asking for so many tokens.
+fn aish(home: &Home, shell: usize, tokens: usize) -> Command {
+    let (shell, tokens) = (format!("bench-{shell}"), tokens.to_string());
+    home.helper(&["ask", "--shell", &shell, "--offer", "--", &tokens])
 }
 
 /// The most memory that a client takes for 20,000 tokens.
@@ -228,7 +228,7 @@ fn client_memory(terminal: bool) -> Option<f64> {
     let provider = Provider::start([script]);
     let home = Home::new(&provider.base_url());
     home.start();
-    let mut command = aish(&home, 20_000);
+    let mut command = aish(&home, 1, 20_000);
     let pty = openpty(None, None).unwrap();
     let (ours, theirs) = if terminal {
         (pty.master, pty.slave)
@@ -278,13 +278,15 @@ fn main() {
     let fresh = memory(home.daemon(), "VmRSS");
 
     let mut times: Vec<(Samples, Samples)> = CASES.iter().map(|_| Default::default()).collect();
+    let mut shells = 0;
     let start = Instant::now();
     for round in 0..ROUNDS + WARM {
         for (case, (by_curl, by_aish)) in CASES.iter().zip(&mut times) {
             for _ in 0..if case.tokens == 1 { OFTEN } else { 1 } {
+                shells += 1;
                 let (curl_took, seen) = run(curl(&provider, case.tokens), Until::Pipe);
                 assert!(contains(&seen, b"[DONE]"));
-                let (aish_took, seen) = run(aish(&home, case.tokens), case.until);
+                let (aish_took, seen) = run(aish(&home, shells, case.tokens), case.until);
                 assert!(contains(&seen, FIRST) && seen.len() > 3 * case.tokens);
                 if round >= WARM {
                     by_curl.time(curl_took);
