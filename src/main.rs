@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use aish::cli::{self, args::Cli};
-use clap::Parser;
+use aish::cli;
 
 fn main() -> ExitCode {
-    match cli::run(Cli::parse()) {
+    match cli::run(cli::parse()) {
         Ok(code) => ExitCode::from(code),
         Err(e) => {
             cli::report(&e);

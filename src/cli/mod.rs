@@ -12,9 +12,11 @@ pub mod model_install;
 pub mod session;
 pub mod status;
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 
-use args::{Cli, Command, Config, Model, Session};
+use args::{Ask, Cli, Command, Config, Model, Session};
+use clap::{Args, FromArgMatches, Parser};
 
 use crate::client::{capture, connect, propose};
 use crate::config::{Overrides, env_overrides};
@@ -22,6 +24,24 @@ use crate::error::{Context, Error, Kind, Result};
 use crate::paths::Paths;
 use crate::protocol::Request;
 use crate::safety::text;
+
+/// Reads the command line; help and errors end the program here.
+///
+/// `ask` is the hot path: its parser is built alone, without those of all the other commands. Where
+/// it has anything to say, the whole parser says it.
+pub fn parse() -> Cli {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if words.first().is_some_and(|w| w == "ask") {
+        let parser = Ask::augment_args(clap::Command::new("ask"));
+        let matches = parser.try_get_matches_from(words);
+        if let Ok(ask) = matches.and_then(|m| Ask::from_arg_matches(&m)) {
+            return Cli {
+                command: Command::Ask(ask),
+            };
+        }
+    }
+    Cli::parse()
+}
 
 /// Does what the command line says; the exit code.
 ///
