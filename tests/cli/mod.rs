@@ -7,3 +7,4 @@ mod prompt;
 mod propose;
 mod sessions;
 mod shell;
+mod terminal;

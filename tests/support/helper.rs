@@ -377,20 +377,26 @@ impl Drop for Running {
 }
 
 /// What came through a pipe.
-#[derive(Clone)]
-pub struct Heard(Arc<(Mutex<(Vec<u8>, bool)>, Condvar)>);
+#[derive(Clone, Default)]
+pub struct Heard(Arc<(Mutex<Pipe>, Condvar)>);
+
+#[derive(Default)]
+struct Pipe {
+    bytes: Vec<u8>,
+    closed: bool,
+}
 
 impl Heard {
     fn of(mut pipe: impl Read + Send + 'static) -> Heard {
-        let heard = Heard(Arc::default());
+        let heard = Heard::default();
         let shared = heard.clone();
         std::thread::spawn(move || {
             let mut buffer = [0; 65536];
             loop {
                 let n = pipe.read(&mut buffer).unwrap_or(0);
                 let mut state = shared.0.0.lock().expect("heard");
-                state.0.extend_from_slice(&buffer[..n]);
-                state.1 = n == 0;
+                state.bytes.extend_from_slice(&buffer[..n]);
+                state.closed = n == 0;
                 shared.0.1.notify_all();
                 if n == 0 {
                     return;
@@ -400,14 +406,14 @@ impl Heard {
         heard
     }
 
-    fn wait(&self, what: &str, done: impl Fn(&(Vec<u8>, bool)) -> bool) -> String {
+    fn wait(&self, what: &str, done: impl Fn(&Pipe) -> bool) -> String {
         let state = self.0.0.lock().expect("heard");
         let (state, late) = self
             .0
             .1
             .wait_timeout_while(state, PATIENCE, |s| !done(s))
             .expect("heard");
-        let text = String::from_utf8_lossy(&state.0).into_owned();
+        let text = String::from_utf8_lossy(&state.bytes).into_owned();
         drop(state);
         assert!(!late.timed_out(), "waited in vain for {what}: {text:?}");
         text
@@ -416,20 +422,19 @@ impl Heard {
     /// Waits until this has come.
     pub fn wait_text(&self, text: &str) {
         let bytes = text.as_bytes();
-        self.wait(text, |(heard, closed)| {
-            let there = heard.windows(bytes.len()).any(|w| w == bytes);
-            there || *closed
+        self.wait(text, |pipe| {
+            pipe.closed || pipe.bytes.windows(bytes.len()).any(|w| w == bytes)
         });
         assert!(self.so_far().contains(text), "{:?}", self.so_far());
     }
 
     /// What has come so far.
     pub fn so_far(&self) -> String {
-        String::from_utf8_lossy(&self.0.0.lock().expect("heard").0).into_owned()
+        String::from_utf8_lossy(&self.0.0.lock().expect("heard").bytes).into_owned()
     }
 
     fn all(&self) -> String {
-        self.wait("its end", |(_, closed)| *closed)
+        self.wait("its end", |pipe| pipe.closed)
     }
 }
 

@@ -1,0 +1,158 @@
+//! An answer on a real terminal.
+
+use crate::fakes::provider::{Part, Provider, Script, finish_event, text_event};
+use crate::support::helper::Helper;
+use crate::support::pty::Zsh;
+
+/// A helper for a shell without the plugin.
+fn plain(provider: Provider) -> Helper {
+    let helper = Helper::with(provider);
+    helper.home.zshrc("");
+    helper
+}
+
+/// A stream of events with a gate somewhere.
+fn stream(parts: impl IntoIterator<Item = Part>) -> Script {
+    let end = [finish_event("stop"), "data: [DONE]\n\n".to_owned()];
+    let end = end.iter().map(|e| Part::from(e.as_str()));
+    Script::events(parts.into_iter().chain(end))
+}
+
+fn text(text: &str) -> Part {
+    Part::from(text_event(text).as_str())
+}
+
+/// What the terminal got for a line.
+fn shown(zsh: &mut Zsh<'_>, line: &str) -> String {
+    let before = zsh.raw().len();
+    zsh.run(line);
+    let raw = zsh.raw();
+    String::from_utf8_lossy(&raw[before..]).into_owned()
+}
+
+#[test]
+fn markdown_is_rendered_unless_it_is_wanted_raw() {
+    let answer = [
+        "# Title\n\n",
+        "some **bo",
+        "ld** words\n\n- item\n",
+        "\x1b]0;x\x07end",
+    ];
+    let helper = plain(Provider::answering(move |_| Script::tokens(answer)));
+    let mut zsh = Zsh::start(&helper.home);
+    let out = shown(&mut zsh, "aish-helper ask x");
+    assert!(zsh.screen().contains("some bold words"), "{out:?}");
+    assert!(!out.contains("**") && !out.contains("\x1b]0;"), "{out:?}");
+    assert!(out.contains("1mbold"), "{out:?}");
+    let footer = "fake-model-1 · 7 + 4 tokens · ";
+    assert!(zsh.screen().contains(footer), "{out:?}");
+
+    let out = shown(&mut zsh, "aish-helper ask --raw x");
+    assert!(out.contains("some **bold** words"), "{out:?}");
+    assert!(!out.contains("\x1b]0;"), "{out:?}");
+    // zsh itself uses colour sequences around its prompt, but none of these.
+    let out = shown(&mut zsh, "NO_COLOR=1 aish-helper ask x");
+    let colored = ["\x1b[0;", "\x1b[1m", "\x1b[2m", "\x1b[3"];
+    assert!(!colored.iter().any(|c| out.contains(c)), "{out:?}");
+    assert!(out.contains("words"), "{out:?}");
+    let out = shown(&mut zsh, "aish-helper ask x | cat");
+    assert!(out.contains("some **bold** words"), "{out:?}");
+    assert!(!out.contains(footer), "{out:?}");
+}
+
+#[test]
+fn something_moves_until_the_first_word_comes() {
+    let helper = plain(Provider::start([stream([Part::Gate("on"), text("hello")])]));
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("aish-helper ask x\r");
+    zsh.wait_text("⠋");
+    zsh.wait_text("⠙");
+    helper.provider.open("on");
+    zsh.prompt();
+    let screen = zsh.screen();
+    assert!(screen.contains("\nhello\n"), "{screen}");
+    assert!(!screen.contains(['⠋', '⠙', '⠸']), "{screen}");
+}
+
+#[test]
+fn ctrl_c_leaves_the_shell_usable() {
+    let helper = plain(Provider::start([stream([
+        text("half of **it"),
+        Part::Gate("never"),
+    ])]));
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("aish-helper ask x; print code=$?\r");
+    zsh.wait_text("half of");
+    zsh.send("\x03");
+    zsh.prompt();
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("interrupted; what has arrived is kept"),
+        "{screen}"
+    );
+    // zsh ends the whole line on a Ctrl-C that its command has died of, and goes on otherwise.
+    assert!(screen.contains("code=130"), "{screen}");
+    helper.provider.wait_closed(1);
+    assert_eq!(
+        zsh.eval("stty -a | grep -o ' echo '; print fine"),
+        " echo \nfine\n"
+    );
+}
+
+#[test]
+fn a_prompt_of_several_lines_is_typed() {
+    let helper = plain(Provider::answering(|_| Script::tokens(["ok"])));
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("aish-helper ask\r");
+    zsh.wait_text("end it with Ctrl-D");
+    zsh.send("first line\rsecond line\r\x04");
+    zsh.prompt();
+    assert_eq!(helper.content().trim_end(), "first line\nsecond line");
+    // Nothing typed is nothing asked.
+    zsh.send("aish-helper ask; print code=$?\r");
+    zsh.wait_for("the second question", |s| {
+        s.contents().matches("end it with Ctrl-D").count() == 2
+    });
+    zsh.send("\x04");
+    zsh.prompt();
+    assert!(zsh.screen().contains("code=2"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_of_one_column_and_one_that_changes_are_no_trouble() {
+    let answer = || {
+        stream([
+            text("# Title\n\nsome **words** in `code` and | a | table |\n\n"),
+            text("| a | b |\n|---|---|\n| 日本語 | 👩‍💻 |\n\n"),
+            Part::Gate("on"),
+            text("more words of the same kind ".repeat(20).as_str()),
+        ])
+    };
+    let helper = plain(Provider::answering(move |_| answer()));
+    let mut zsh = Zsh::start(&helper.home);
+    let tty = zsh.eval("print -rn -- $TTY");
+    let columns = |n: u32| {
+        let call = helper
+            .program("stty")
+            .args(["-F", &tty, "cols", &n.to_string()]);
+        call.run().ok();
+    };
+    // The prompt is drawn at the full width again.
+    zsh.send(format!(
+        "aish-helper ask x; print code=$? >code; stty -F {tty} cols 120\r"
+    ));
+    zsh.wait_text("Title");
+    for n in [20, 1, 300, 2, 40] {
+        columns(n);
+    }
+    helper.provider.open("on");
+    zsh.prompt();
+    assert_eq!(helper.home.read("code"), "code=0\n");
+    for n in [1, 2, 3] {
+        zsh.run(&format!(
+            "stty cols {n}; aish-helper ask x >{tty}; print code=$? >code; stty cols 120"
+        ));
+        assert_eq!(helper.home.read("code"), "code=0\n");
+    }
+}
