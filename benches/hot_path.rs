@@ -260,7 +260,7 @@ fn main() {
 
     let scripts: Vec<_> = CASES
         .iter()
-        .map(|c| (c.tokens, Script::ready(tokens(c.tokens))))
+        .map(|c| (c.tokens, Script::tokens(tokens(c.tokens))))
         .collect();
     let provider = Provider::answering(move |request| {
         let messages = request.json["messages"].as_array().unwrap();
