@@ -511,7 +511,7 @@ fn what_is_right_is_no_fault() {
             "src/daemon/model.rs",
             "connection.expect(kind::ENV); command.stderr(Stdio::null());",
         ),
-        ("src/chat.rs", &"#[cfg(test)]\nmod tests {\n".to_owned()),
+        ("src/chat.rs", "#[cfg(test)]\nmod tests {\n"),
         (
             "src/daemon/driver.rs",
             "use crate::{context, chat::Chunk}; use super::turn::Turn; daemon.broker.stream(x)",
