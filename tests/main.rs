@@ -13,4 +13,6 @@ mod doctor;
 mod fakes;
 mod guide;
 mod support;
+mod tidy;
+mod unseen;
 mod zsh;

@@ -117,6 +117,59 @@ mod tests {
         assert_eq!(name(""), "unknown");
     }
 
+    /// A server that knows one path by heart and refuses the rest; the paths it was asked for.
+    async fn server(
+        answers: Vec<(u16, &'static str)>,
+    ) -> (String, tokio::task::JoinHandle<Vec<String>>) {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let asked = tokio::spawn(async move {
+            let mut asked = Vec::new();
+            for (status, body) in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                let head = String::from_utf8(head).unwrap();
+                asked.push(head.lines().next().unwrap().to_owned());
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+            asked
+        });
+        (base_url, asked)
+    }
+
+    #[tokio::test]
+    async fn a_list_for_everybody_proves_no_key() {
+        let hosted = |base_url: String| Hosted {
+            variable: "X",
+            name: "x",
+            base_url: base_url.leak(),
+            models: &["b"],
+            private: Some("key"),
+        };
+        let (base_url, asked) = server(vec![(401, "{}")]).await;
+        let refused = Broker::new()
+            .try_key(&hosted(base_url), Secret::new("k"))
+            .await;
+        assert!(refused.unwrap_err().message.contains("401"));
+        assert_eq!(asked.await.unwrap(), ["GET /v1/key HTTP/1.1"]);
+
+        let list = r#"{"data":[{"id":"a"},{"id":"b"}]}"#;
+        let (base_url, asked) = server(vec![(200, "{}"), (200, list)]).await;
+        let taken = Broker::new()
+            .try_key(&hosted(base_url), Secret::new("k"))
+            .await;
+        assert_eq!(taken.unwrap().model, "b", "the best of those listed");
+        assert_eq!(asked.await.unwrap().len(), 2);
+    }
+
     #[test]
     fn every_prefix_names_a_provider() {
         for (begin, name) in PREFIXES {

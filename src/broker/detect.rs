@@ -19,7 +19,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// A provider that is known by the variable that its key is kept in.
 #[derive(Debug)]
 pub struct Hosted {
-    variable: &'static str,
+    pub(super) variable: &'static str,
     /// Its name, which its model gets here as well.
     pub name: &'static str,
     /// Where it is.

@@ -1,0 +1,530 @@
+//! The rules of the house, read off the sources, so that the picture of it cannot rot.
+
+mod source;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The areas, bottom to top, and whom each may know. Whoever is known stands further up in the table,
+/// so that imports point down only. An area is a module with all below it but for the areas of its
+/// own that are named here.
+const AREAS: &[(&str, &[&str])] = &[
+    ("safety", &[]),
+    ("chat", &[]),
+    ("secret", &[]),
+    ("error", &[]),
+    ("paths", &["error"]),
+    ("protocol", &["error"]),
+    ("config", &["error", "paths", "secret"]),
+    // What a line of the journal means; `context` needs that, and not the files it is kept in.
+    ("history::record", &[]),
+    ("context", &["chat", "history::record", "safety"]),
+    ("history", &["error", "history::record", "paths"]),
+    ("broker", &["chat", "error", "secret"]),
+    // The pure parts of the daemon: decisions, which others carry out.
+    ("daemon::events", &[]),
+    ("daemon::proposals", &[]),
+    (
+        "daemon::turn",
+        &[
+            "chat",
+            "daemon::proposals",
+            "error",
+            "history::record",
+            "protocol",
+        ],
+    ),
+    (
+        "daemon",
+        &[
+            "broker",
+            "chat",
+            "config",
+            "context",
+            "daemon::events",
+            "daemon::turn",
+            "error",
+            "history",
+            "history::record",
+            "paths",
+            "protocol",
+            "secret",
+        ],
+    ),
+    // Small and quick: no broker, no journal, nothing of the daemon but its protocol.
+    (
+        "client",
+        &["config", "error", "paths", "protocol", "safety"],
+    ),
+    (
+        "cli",
+        &[
+            "broker", "client", "config", "daemon", "error", "paths", "protocol", "safety",
+            "secret",
+        ],
+    ),
+    ("main", &["cli"]),
+];
+
+/// Who of an area may know another, where that is not everybody.
+const ONLY: &[(&str, &str, &[&str])] = &[
+    // Who owns the broker, who finds a model, who probes one.
+    (
+        "daemon",
+        "broker",
+        &["daemon", "daemon::model", "daemon::queries"],
+    ),
+    ("daemon", "context", &["daemon::driver"]),
+    ("daemon", "daemon::turn", &["daemon::driver"]),
+    // The command that is the daemon; the guide and the doctor, which know the providers.
+    ("cli", "daemon", &["cli::daemon"]),
+    ("cli", "broker", &["cli::guide", "cli::doctor::model"]),
+];
+
+/// What only some of the daemon may do with what all of it shares: one room alone asks models.
+const USES: &[(&str, &[&str])] = &[
+    (
+        ".broker",
+        &["daemon::driver", "daemon::model", "daemon::queries"],
+    ),
+    (".stream(", &["daemon::driver"]),
+];
+
+/// Without IO, without async, without a clock.
+const PURE: &[&str] = &[
+    "broker::openai",
+    "broker::refusal",
+    "broker::retry",
+    "broker::sse",
+    "chat",
+    "client::render",
+    "config::file",
+    "config::rules",
+    "config::table",
+    "config::tree",
+    "context",
+    "daemon::events",
+    "daemon::proposals",
+    "daemon::turn",
+    "error",
+    "history::record",
+    "protocol",
+    "safety",
+    "secret",
+];
+
+const IMPURE: &[&str] = &[
+    "async fn",
+    "async move",
+    ".await",
+    "tokio",
+    "std::fs",
+    "std::io::std",
+    "std::net::Tcp",
+    "std::os::unix::net",
+    "std::process",
+    "std::thread",
+    "std::env",
+    "SystemTime::now",
+    "Instant::now",
+    "reqwest::Client",
+];
+
+const PANICS: &[&str] = &[
+    ".unwrap()",
+    ".expect(\"",
+    "panic!",
+    "unreachable!",
+    "todo!",
+    "unimplemented!",
+    "dbg!",
+];
+
+const PRINTS: &[&str] = &[
+    "println!",
+    "eprintln!",
+    "print!",
+    "eprint!",
+    "io::stdout",
+    "io::stderr",
+    "stdout()",
+    "stderr()",
+];
+
+const ENVIRONMENT: &[&str] = &["env::var", "env::set_var", "env::remove_var"];
+
+/// The most lines of a file, tests aside, and of those that are to stay small.
+const LINES: usize = 500;
+const SMALL: &[(&str, usize)] = &[("src/main.rs", 40), ("zsh/aish.plugin.zsh", 40)];
+
+/// A file: its path below the project's root, and its text.
+type File = (String, String);
+
+/// What is wrong, a line each.
+fn faults(files: &[File]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (path, text) in files {
+        unfinished(path, text, &mut faults);
+        if path.ends_with(".rs") && path.starts_with("src/") {
+            if path.ends_with("tests.rs") {
+                continue;
+            }
+            let module = source::module(path);
+            // `main` is a crate of its own, and sees the library from outside.
+            let (module, code) = if path == "src/main.rs" {
+                (
+                    vec!["main".to_owned()],
+                    source::code(text).replace("aish::", "crate::"),
+                )
+            } else {
+                (module, source::code(text))
+            };
+            size(path, source::lines(text), &mut faults);
+            layers(path, &code, &module, &mut faults);
+            words(path, &code, &module, &mut faults);
+        } else if path.starts_with("zsh/") {
+            size(path, text.lines().count(), &mut faults);
+            zsh(path, text, &mut faults);
+        }
+    }
+    faults
+}
+
+fn size(path: &str, lines: usize, faults: &mut Vec<String>) {
+    let small = SMALL.iter().find(|(name, _)| *name == path);
+    let most = small.map_or(LINES, |(_, most)| *most);
+    if lines > most {
+        faults.push(format!("{path}: {lines} lines, and {most} are the most"));
+    }
+}
+
+/// Whether `module` is `area` or below it.
+fn is_in(module: &[String], area: &str) -> bool {
+    let mut names = module.iter();
+    area.split("::")
+        .all(|part| names.next().is_some_and(|n| n == part))
+}
+
+/// The area of a module: the most exact.
+fn area_of(module: &[String]) -> Option<&'static str> {
+    AREAS
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| is_in(module, name))
+        .max_by_key(|name| name.len())
+}
+
+fn layers(path: &str, code: &str, module: &[String], faults: &mut Vec<String>) {
+    if module.is_empty() {
+        return;
+    }
+    let Some(area) = area_of(module) else {
+        faults.push(format!("{path}: is in no area; give it a line in AREAS"));
+        return;
+    };
+    for (import, at) in edges(code, module, area) {
+        let known = AREAS
+            .iter()
+            .find(|(name, _)| *name == area)
+            .is_some_and(|(_, known)| known.contains(&import));
+        if !known {
+            faults.push(format!("{path}: {area} must not know {import} ({at})"));
+        }
+        let only = ONLY
+            .iter()
+            .find(|(who, whom, _)| *who == area && *whom == import);
+        if only.is_some_and(|(_, _, may)| !may.contains(&module.join("::").as_str())) {
+            faults.push(format!(
+                "{path}: of {area}, this may not know {import} ({at})"
+            ));
+        }
+    }
+}
+
+/// The areas that the code knows beside its own, each with an example.
+fn edges(code: &str, module: &[String], area: &str) -> Vec<(&'static str, String)> {
+    source::imports(code, module)
+        .iter()
+        .filter_map(|path| Some((area_of(path)?, path.join("::"))))
+        .filter(|(import, _)| *import != area)
+        .collect()
+}
+
+/// What no code may say, or only some.
+fn words(path: &str, code: &str, module: &[String], faults: &mut Vec<String>) {
+    let mut forbid = |words: &[&str], why: &str| {
+        for (number, line) in code.lines().enumerate() {
+            for word in words.iter().filter(|word| has_word(line, word)) {
+                faults.push(format!("{path}:{}: {word}: {why}", number + 1));
+            }
+        }
+    };
+    forbid(PANICS, "nothing may panic");
+    forbid(&["allow(dead_code"], "what is not used goes");
+    if !["config", "paths"].iter().any(|area| is_in(module, area)) {
+        forbid(ENVIRONMENT, "only config and paths read the environment");
+    }
+    if !["cli", "client", "main"]
+        .iter()
+        .any(|area| is_in(module, area))
+    {
+        forbid(PRINTS, "only cli and client print");
+    }
+    if is_in(module, "daemon") {
+        for (word, may) in USES {
+            if !may.contains(&module.join("::").as_str()) {
+                forbid(&[*word], "the driver is the room that sees them together");
+            }
+        }
+    }
+    if PURE.iter().any(|area| is_in(module, area)) {
+        forbid(IMPURE, "this module is pure");
+    }
+}
+
+/// Whether `word` stands in `line`, and not as the end of a longer one.
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(i, _)| {
+        let before = line[..i].chars().next_back();
+        !word.starts_with(char::is_alphanumeric)
+            || !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    })
+}
+
+fn unfinished(path: &str, text: &str, faults: &mut Vec<String>) {
+    // In two parts, so that this file has none of them.
+    for word in [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("XX", "X:"),
+    ] {
+        if text.contains(word) {
+            faults.push(format!("{path}: {word}: what is not done is in no file"));
+        }
+    }
+}
+
+fn zsh(path: &str, text: &str, faults: &mut Vec<String>) {
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        if line.starts_with('#') {
+            continue;
+        }
+        let words: Vec<&str> = line
+            .split(|c: char| c.is_whitespace() || ";|&(){}`".contains(c))
+            .filter(|w| !w.is_empty())
+            .collect();
+        let expands = words
+            .windows(2)
+            .any(|w| w[0] == "print" && w[1].starts_with('-') && w[1].contains('P'));
+        if words.contains(&"echo") || expands {
+            let message = "print -r -- is the one way to print";
+            faults.push(format!("{path}:{}: {message}", number + 1));
+        }
+    }
+}
+
+/// Every file of the project that the rules are about.
+fn project() -> Vec<File> {
+    fn walk(root: &Path, dir: &str, files: &mut Vec<File>) {
+        for entry in std::fs::read_dir(root.join(dir)).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{dir}/{}", entry.file_name().to_string_lossy());
+            if entry.file_type().unwrap().is_dir() {
+                walk(root, &path, files);
+            } else if let Ok(text) = std::fs::read_to_string(entry.path()) {
+                files.push((path, text));
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for dir in ["benches", "completions", "src", "tests", "zsh"] {
+        walk(root, dir, &mut files);
+    }
+    for file in ["install.sh", "test.sh"] {
+        files.push((
+            file.to_owned(),
+            std::fs::read_to_string(root.join(file)).unwrap(),
+        ));
+    }
+    files
+}
+
+#[test]
+fn the_house_is_tidy() {
+    let files = project();
+    assert!(files.len() > 100, "{} files", files.len());
+    let faults = faults(&files);
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// What is allowed and not used any more would let the next fault through.
+#[test]
+fn the_tables_say_no_more_than_is_so() {
+    let mut used = BTreeSet::new();
+    let mut uses = BTreeSet::new();
+    let mut modules = Vec::new();
+    for (path, text) in project() {
+        if !path.starts_with("src/") || !path.ends_with(".rs") || path.ends_with("tests.rs") {
+            continue;
+        }
+        let (module, code) = if path == "src/main.rs" {
+            (
+                vec!["main".to_owned()],
+                source::code(&text).replace("aish::", "crate::"),
+            )
+        } else {
+            (source::module(&path), source::code(&text))
+        };
+        if let Some(area) = area_of(&module) {
+            for (import, _) in edges(&code, &module, area) {
+                used.insert((area, import, module.join("::")));
+            }
+        }
+        for (word, _) in USES.iter().filter(|(word, _)| code.contains(word)) {
+            uses.insert((*word, module.join("::")));
+        }
+        modules.push(module);
+    }
+    for (word, may) in USES {
+        for module in *may {
+            let does = uses.contains(&(*word, (*module).to_owned()));
+            assert!(does, "{module} does not say {word}");
+        }
+    }
+    let is_used =
+        |area: &str, import: &str| used.iter().any(|(a, i, _)| *a == area && *i == import);
+    for (at, (area, known)) in AREAS.iter().enumerate() {
+        for import in *known {
+            assert!(is_used(area, import), "{area} does not know {import}");
+            let below = AREAS.iter().take(at).any(|(name, _)| name == import);
+            assert!(below, "{import} is not below {area}");
+        }
+    }
+    for (area, import, may) in ONLY {
+        for module in *may {
+            let edge = (*area, *import, (*module).to_owned());
+            assert!(used.contains(&edge), "{module} does not know {import}");
+        }
+    }
+    for name in PURE.iter().chain(AREAS.iter().map(|(name, _)| name)) {
+        let exists = *name == "main" || modules.iter().any(|m| is_in(m, name));
+        assert!(exists, "there is no {name}");
+    }
+}
+
+#[test]
+fn every_rule_can_fail() {
+    let fails = |path: &str, text: &str, what: &str| {
+        let faults = faults(&[(path.to_owned(), text.to_owned())]);
+        assert!(
+            faults.len() == 1 && faults[0].contains(what),
+            "{path}: {text}\n{faults:#?}"
+        );
+    };
+    let long = "x();\n".repeat(LINES + 1);
+    fails("src/chat.rs", &long, "501 lines");
+    fails("src/main.rs", &"x();\n".repeat(41), "41 lines");
+    fails("zsh/aish.plugin.zsh", &"x\n".repeat(41), "41 lines");
+    fails("src/new.rs", "", "no area");
+    fails(
+        "src/protocol.rs",
+        "use crate::config::Config;",
+        "must not know config",
+    );
+    fails(
+        "src/history/journal.rs",
+        "use crate::{context::content, error::Error};",
+        "must not know context",
+    );
+    fails(
+        "src/client/ask.rs",
+        "fn f(x: crate::daemon::Daemon) {}",
+        "must not know daemon",
+    );
+    fails(
+        "src/daemon/turn.rs",
+        "use super::session::Session;",
+        "must not know daemon ",
+    );
+    fails(
+        "src/daemon/shells.rs",
+        "use crate::broker::Broker;",
+        "this may not know broker",
+    );
+    fails(
+        "src/cli/status.rs",
+        "use crate::daemon::Daemon;",
+        "this may not know daemon",
+    );
+    fails(
+        "src/main.rs",
+        "use aish::config::load;",
+        "must not know config",
+    );
+    let asks = "daemon\n.stream(x)";
+    fails("src/daemon/session.rs", asks, "the driver");
+    fails("src/daemon/shells.rs", "daemon.broker.x", "the driver");
+    for word in ["std::env::var(\"A\");", "env::vars_os();"] {
+        fails("src/cli/ask.rs", word, "environment");
+    }
+    for word in ["println!(\"\");", "x(io::stderr);", "eprint!(\"\");"] {
+        fails("src/broker/body.rs", word, "print");
+    }
+    for word in [
+        "x.unwrap();",
+        "x.expect(\"y\");",
+        "panic!(\"\");",
+        "dbg!(x);",
+        "unreachable!();",
+    ] {
+        fails("src/config/mod.rs", word, "panic");
+    }
+    fails("src/config/mod.rs", "#[allow(dead_code)]", "not used");
+    for word in [
+        "std::fs::read(x)",
+        "x.await",
+        "Instant::now()",
+        "use tokio::time;",
+        "SystemTime::now()",
+    ] {
+        fails("src/context/mod.rs", word, "pure");
+    }
+    fails("src/chat.rs", concat!("// TO", "DO: it"), "not done");
+    fails("zsh/functions/x", "  print -rP -- $x", "print -r --");
+    fails("zsh/functions/x", "x && echo y", "print -r --");
+}
+
+#[test]
+fn what_is_right_is_no_fault() {
+    for (path, text) in [
+        (
+            "src/chat.rs",
+            "#[cfg(test)]\nmod tests { fn f() { x.unwrap(); std::fs::read(y) } }",
+        ),
+        (
+            "src/chat.rs",
+            "// std::fs, panic!\nlet s = \"println! .await\";",
+        ),
+        (
+            "src/daemon/model.rs",
+            "connection.expect(kind::ENV); command.stderr(Stdio::null());",
+        ),
+        ("src/chat.rs", "#[cfg(test)]\nmod tests {\n"),
+        (
+            "src/daemon/driver.rs",
+            "use crate::{context, chat::Chunk}; use super::turn::Turn; daemon.broker.stream(x)",
+        ),
+        ("src/paths.rs", "std::env::var_os(x)"),
+        ("src/cli/mod.rs", "io::stdout()"),
+        ("src/lib.rs", "pub mod chat;"),
+        (
+            "zsh/functions/x",
+            "# echo\nprint -r -- \"$P\"; print -rn -- -P",
+        ),
+    ] {
+        let faults = faults(&[(path.to_owned(), text.to_owned())]);
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+}
