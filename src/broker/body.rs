@@ -153,6 +153,8 @@ impl<'a> Reader<'a> {
                 }
             }
             self.flush(out).await;
+            // Whoever passes the words on must get a turn, even if the next ones are there already.
+            tokio::task::yield_now().await;
         }
         Ok(())
     }
