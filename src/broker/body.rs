@@ -6,15 +6,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use reqwest::{Response, Url};
+use reqwest::Url;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, Sleep};
 
 use super::endpoint::{Endpoint, authority, place};
+use super::failure::Failure;
+use super::http::Incoming;
 use super::openai::{Answer, Fault};
 use super::sse::Decoder;
-use super::{Chunk, http, retry, send, server_error};
+use super::{Chunk, retry, send, server_error};
 use crate::chat::Finish;
 use crate::error::{Error, Result};
 
@@ -40,13 +41,11 @@ const GRACE: Duration = Duration::from_secs(2);
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// What was silent, and for how long.
-pub fn silent(endpoint: &Endpoint, url: &Url) -> Error {
-    Error::runtime(format!(
-        "{} has been silent for {}",
-        authority(url),
-        retry::spoken(endpoint.idle_timeout)
-    ))
-    .hint("the server may be overloaded or loading the model; `timeout` of the model sets how long to wait")
+pub fn silent(url: &Url, patience: Duration) -> Error {
+    let (at, time) = (authority(url), retry::spoken(patience));
+    Error::runtime(format!("{at} has been silent for {time}")).hint(
+        "the server may be overloaded or loading the model; `timeout` of the model sets how long to wait",
+    )
 }
 
 /// Whether the body is an event stream or one piece of something else.
@@ -61,7 +60,7 @@ enum Shape {
 pub struct Reader<'a> {
     endpoint: &'a Endpoint,
     url: &'a Url,
-    response: Response,
+    response: Incoming,
     shape: Shape,
     decoder: Decoder,
     answer: Answer,
@@ -72,7 +71,7 @@ pub struct Reader<'a> {
     /// When the server was last heard of.
     last: Instant,
     /// An end that was found while looking for more to batch.
-    found: Option<reqwest::Result<Option<Bytes>>>,
+    found: Option<std::result::Result<Option<Bytes>, Failure>>,
 }
 
 impl<'a> Reader<'a> {
@@ -80,11 +79,11 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The body is compressed, which was not asked for: a small body could grow without bound.
-    pub fn new(endpoint: &'a Endpoint, url: &'a Url, response: Response) -> Result<Self> {
-        if let Some(encoding) = response.headers().get(CONTENT_ENCODING)
-            && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+    pub fn new(endpoint: &'a Endpoint, url: &'a Url, response: Incoming) -> Result<Self> {
+        if let Some(encoding) = response.header("content-encoding")
+            && !encoding.eq_ignore_ascii_case(b"identity")
         {
-            let encoding = endpoint.scrub(&String::from_utf8_lossy(encoding.as_bytes()));
+            let encoding = endpoint.scrub(&String::from_utf8_lossy(encoding));
             return Err(Error::runtime(format!(
                 "{} compresses its answer ({encoding}), which was not asked for",
                 authority(url)
@@ -92,9 +91,8 @@ impl<'a> Reader<'a> {
             .hint("switch compression off in the server or the proxy in front of it"));
         }
         let events = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .is_some_and(|v| v.as_bytes().starts_with(b"text/event-stream"));
+            .header("content-type")
+            .is_some_and(|v| v.starts_with(b"text/event-stream"));
         Ok(Reader {
             endpoint,
             url,
@@ -155,6 +153,8 @@ impl<'a> Reader<'a> {
                 }
             }
             self.flush(out).await;
+            // Whoever passes the words on must get a turn, even if the next ones are there already.
+            tokio::task::yield_now().await;
         }
         Ok(())
     }
@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
         match heard {
             Some(result) => self.heard(result),
             None if finished => Ok(None),
-            None => Err(silent(self.endpoint, self.url)),
+            None => Err(silent(self.url, patience)),
         }
     }
 
@@ -226,13 +226,16 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes note of what the connection brought.
-    fn heard(&mut self, found: reqwest::Result<Option<Bytes>>) -> Result<Option<Bytes>> {
+    fn heard(
+        &mut self,
+        found: std::result::Result<Option<Bytes>, Failure>,
+    ) -> Result<Option<Bytes>> {
         self.last = Instant::now();
         match found {
             Ok(bytes) => Ok(bytes),
             Err(_) if self.answer.finish.is_some() => Ok(None),
             Err(e) => {
-                let failure = http::failure(self.url, &e);
+                let failure = e.error(self.url);
                 Err(
                     Error::runtime(format!("the answer was cut off: {}", failure.message))
                         .hint("what has arrived is kept; ask again for the rest"),

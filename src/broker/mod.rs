@@ -9,8 +9,10 @@ mod body;
 pub mod candidate;
 pub mod detect;
 pub mod endpoint;
+mod failure;
 mod http;
 pub mod openai;
+mod plain;
 pub mod probe;
 mod refusal;
 pub mod retry;
@@ -22,12 +24,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
-use reqwest::{Client, Response, Url};
+use reqwest::{Method, Url};
 use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
 
 pub use self::endpoint::Endpoint;
+use self::http::Incoming;
 use self::openai::Quirks;
 use self::refusal::Refusal;
 use self::retry::Plan;
@@ -103,13 +105,16 @@ impl Broker {
     ) -> Result<Finish> {
         let url = endpoint.url(&["chat", "completions"])?;
         let headers = endpoint.header_map()?;
-        let client = self.clients.get(&url)?;
         let mut quirks = self.known_quirks(endpoint);
         let mut done = 0;
         loop {
             let body = openai::request_body(endpoint, messages, quirks)?;
-            let response = post(&client, endpoint, &url, &headers, body).await?;
-            if response.status().is_success() {
+            let request = self.clients.send(Method::POST, &url, headers.clone(), body);
+            let response = match tokio::time::timeout(endpoint.idle_timeout, request).await {
+                Ok(response) => response?,
+                Err(_) => return Err(body::silent(&url, endpoint.idle_timeout)),
+            };
+            if matches!(response.status(), 200..=299) {
                 return body::Reader::new(endpoint, &url, response)?.run(out).await;
             }
             let (refusal, after) = refused(endpoint, &url, response).await;
@@ -153,51 +158,17 @@ impl Broker {
     }
 }
 
-/// Sends the request, once more if the pooled connection turned out to be closed.
-async fn post(
-    client: &Client,
-    endpoint: &Endpoint,
-    url: &Url,
-    headers: &HeaderMap,
-    body: Vec<u8>,
-) -> Result<Response> {
-    // Cheap to clone, unlike the vector.
-    let request = client
-        .post(url.clone())
-        .headers(headers.clone())
-        .body(body)
-        .build()
-        .map_err(|e| http::failure(url, &e))?;
-    let again = request.try_clone();
-    let send = async {
-        match client.execute(request).await {
-            Err(e) if http::closed_while_idle(&e) => match again {
-                Some(again) => client.execute(again).await,
-                None => Err(e),
-            },
-            result => result,
-        }
-    };
-    match tokio::time::timeout(endpoint.idle_timeout, send).await {
-        Ok(result) => result.map_err(|e| http::failure(url, &e)),
-        Err(_) => Err(body::silent(endpoint, url)),
-    }
-}
-
 /// Reads what a refusal says.
 async fn refused<'a>(
     endpoint: &'a Endpoint,
     url: &'a Url,
-    mut response: Response,
+    mut response: Incoming,
 ) -> (Refusal<'a>, retry::RetryAfter) {
-    let header = |name| {
-        let value = response.headers().get(name)?;
-        Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
-    };
-    let after = retry::retry_after(header(RETRY_AFTER).as_deref(), SystemTime::now());
-    let location = header(LOCATION);
-    let status = response.status().as_u16();
-    let body = http::read_some(&mut response, MAX_REFUSAL, REFUSAL_PATIENCE).await;
+    let header = |name| Some(String::from_utf8_lossy(response.header(name)?).into_owned());
+    let after = retry::retry_after(header("retry-after").as_deref(), SystemTime::now());
+    let location = header("location");
+    let status = response.status();
+    let body = response.read_some(MAX_REFUSAL, REFUSAL_PATIENCE).await;
     let refusal = Refusal {
         endpoint,
         url,

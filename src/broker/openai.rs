@@ -3,6 +3,8 @@
 //! is what llama.cpp, Ollama, LM Studio, vLLM, OpenRouter, OpenAI, Mistral and
 //! Groq are known to send.
 
+mod mould;
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -10,6 +12,7 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use self::mould::Mould;
 use super::sse::{Event, TooLong};
 use super::{Chunk, Endpoint};
 use crate::chat::{Finish, Message, Usage};
@@ -125,6 +128,8 @@ pub struct Answer {
     /// The last count; some providers send one with every event, counting up.
     pub usage: Option<Usage>,
     model: bool,
+    /// The last event that held text and nothing else.
+    mould: Option<Mould>,
 }
 
 impl Answer {
@@ -137,6 +142,13 @@ impl Answer {
         event: &Event<'_>,
         out: &mut Vec<Chunk>,
     ) -> std::result::Result<(), Fault> {
+        if event.name != b"error"
+            && !self.done
+            && let Some(text) = self.mould.as_ref().and_then(|m| m.text(event.data))
+        {
+            self.text |= push_text(out, text);
+            return Ok(());
+        }
         let text = String::from_utf8_lossy(event.data);
         let data = text.trim();
         if data == "[DONE]" {
@@ -197,6 +209,7 @@ impl Answer {
             let words = error_words(error.get()).unwrap_or_else(|| start_of(error.get()));
             return Err(Fault::Server(words));
         }
+        let alone = choices.len() == 1 && body.usage.is_none();
         if let Some(choice) = choices.into_iter().find(|c| c.index.unwrap_or(0) == 0) {
             let finish = choice.finish_reason;
             if let Some(delta) = choice.delta.or(choice.message) {
@@ -206,6 +219,14 @@ impl Answer {
                 } else {
                     delta.reasoning_content.text
                 };
+                if alone
+                    && finish.is_none()
+                    && thought.is_empty()
+                    && delta.refusal.text.is_empty()
+                    && let Cow::Borrowed(text) = delta.content.text
+                {
+                    self.mould = Mould::of(data, text);
+                }
                 self.reasoning |= push_reasoning(out, thought);
                 self.reasoning |= push_reasoning(out, Cow::Owned(delta.content.thinking));
                 self.text |= push_text(out, delta.content.text);

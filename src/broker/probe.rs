@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use reqwest::{Response, Url};
+use reqwest::{Method, Url};
 use serde::Deserialize;
 
 use super::endpoint::place;
-use super::{Broker, Endpoint, http, refused};
+use super::http::Incoming;
+use super::{Broker, Endpoint, body, refused};
 use crate::error::{Error, Result};
 
 /// The most that a list of models may take; the longest known is under one MiB.
@@ -43,7 +44,8 @@ impl Broker {
     ) -> Result<ProbeReport> {
         let start = Instant::now();
         let (url, mut response) = self.ask_for(endpoint, &["models"], patience).await?;
-        let body = http::read_some(&mut response, MAX_LIST, patience).await;
+        let left = patience.saturating_sub(start.elapsed());
+        let body = response.read_some(MAX_LIST, left).await;
         let Some(models) = model_ids(&body) else {
             let text = String::from_utf8_lossy(&body);
             return Err(Error::runtime(format!(
@@ -76,17 +78,15 @@ impl Broker {
         endpoint: &Endpoint,
         path: &[&str],
         patience: Duration,
-    ) -> Result<(Url, Response)> {
+    ) -> Result<(Url, Incoming)> {
         let url = endpoint.url(path)?;
         let headers = endpoint.header_map()?;
-        let client = self.clients.get(&url)?;
-        let request = client
-            .get(url.clone())
-            .headers(headers)
-            .timeout(patience)
-            .send();
-        let response = request.await.map_err(|e| http::failure(&url, &e))?;
-        if !response.status().is_success() {
+        let request = self.clients.send(Method::GET, &url, headers, Vec::new());
+        let Ok(response) = tokio::time::timeout(patience, request).await else {
+            return Err(body::silent(&url, patience));
+        };
+        let response = response?;
+        if !matches!(response.status(), 200..=299) {
             let (refusal, _) = refused(endpoint, &url, response).await;
             return Err(refusal.error(None));
         }

@@ -21,14 +21,16 @@ async fn an_answer_streams_with_model_and_usage() {
 
 #[tokio::test]
 async fn the_connection_is_used_again() {
-    let provider = Provider::start((0..5).map(|i| Script::tokens([i.to_string()])));
-    let broker = broker();
-    for i in 0..5 {
-        let outcome = ask(&broker, &endpoint(&provider.base_url())).await;
-        assert_eq!(outcome.text(), i.to_string());
+    for client in CLIENTS {
+        let provider = Provider::start((0..5).map(|i| Script::tokens([i.to_string()]))).key(KEY);
+        let broker = broker();
+        for i in 0..5 {
+            let outcome = ask(&broker, &client(&provider)).await;
+            assert_eq!(outcome.text(), i.to_string());
+        }
+        assert_eq!(provider.connections(), 1);
+        assert!(provider.requests().iter().all(|r| r.connection == 0));
     }
-    assert_eq!(provider.connections(), 1);
-    assert!(provider.requests().iter().all(|r| r.connection == 0));
 }
 
 #[tokio::test]
@@ -49,14 +51,15 @@ async fn settings_and_key_are_sent() {
 }
 
 #[tokio::test]
-async fn many_tokens_cost_few_chunks_and_the_first_travels_alone() {
-    let tokens: Vec<String> = (0..20_000).map(|i| format!("t{i} ")).collect();
-    let outcome = ask_once(Script::tokens(tokens.clone())).await;
-    assert_eq!(outcome.text(), tokens.concat());
-    let first = outcome.chunks.iter().find(|c| matches!(c, Chunk::Text(_)));
-    assert_eq!(first, Some(&Chunk::Text("t0 ".to_owned())));
-    let sent = outcome.chunks.len();
-    assert!(sent < 2_000, "{sent} chunks for 20,000 tokens");
+async fn many_tokens_cost_few_chunks() {
+    for client in CLIENTS {
+        let tokens: Vec<String> = (0..20_000).map(|i| format!("t{i} ")).collect();
+        let provider = Provider::start([Script::tokens(&tokens)]).key(KEY);
+        let outcome = ask(&broker(), &client(&provider)).await;
+        assert_eq!(outcome.text(), tokens.concat());
+        let sent = outcome.chunks.len();
+        assert!(sent < 2_000, "{sent} chunks for 20,000 tokens");
+    }
 }
 
 #[tokio::test]
@@ -202,24 +205,24 @@ async fn reasoning_is_kept_apart() {
 }
 
 /// Streams until the gate, ends the request with `end`, and waits until the server sees it go.
-async fn closes_when(end: impl FnOnce(CancellationToken, mpsc::Receiver<Chunk>)) {
-    let provider = Arc::new(Provider::start([Script::events([
-        Part::from(text_event("one").as_str()),
-        Part::Gate("never"),
-    ])]));
-    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
-    let (sender, mut receiver) = mpsc::channel(8);
-    let cancel = CancellationToken::new();
-    let token = cancel.clone();
-    let request =
-        tokio::spawn(async move { broker.stream(&endpoint, &prompt(), &token, &sender).await });
-    let first = receiver.recv().await.unwrap();
-    assert_eq!(first, Chunk::Text("one".to_owned()));
-    let stuck = Arc::clone(&provider);
-    blocking(move || stuck.wait_gate("never")).await;
-    end(cancel, receiver);
-    assert_eq!(request.await.unwrap().unwrap(), Finish::Interrupted);
-    blocking(move || provider.wait_closed(1)).await;
+async fn closes_when(end: fn(CancellationToken, mpsc::Receiver<Chunk>)) {
+    for client in CLIENTS {
+        let script = [Part::from(text_event("one").as_str()), Part::Gate("never")];
+        let provider = Arc::new(Provider::start([Script::events(script)]).key(KEY));
+        let (broker, endpoint) = (broker(), client(&provider));
+        let (sender, mut receiver) = mpsc::channel(8);
+        let cancel = CancellationToken::new();
+        let token = cancel.clone();
+        let request =
+            tokio::spawn(async move { broker.stream(&endpoint, &prompt(), &token, &sender).await });
+        let first = receiver.recv().await.unwrap();
+        assert_eq!(first, Chunk::Text("one".to_owned()));
+        let stuck = Arc::clone(&provider);
+        blocking(move || stuck.wait_gate("never")).await;
+        end(cancel, receiver);
+        assert_eq!(request.await.unwrap().unwrap(), Finish::Interrupted);
+        blocking(move || provider.wait_closed(1)).await;
+    }
 }
 
 #[tokio::test]

@@ -33,6 +33,20 @@ fn endpoint(base_url: &str) -> Endpoint {
     }
 }
 
+/// Endpoints at a provider that demands [`KEY`], one for each of the two HTTP clients: a password in
+/// the URL is for the general one, as everything is that is not on this machine.
+const CLIENTS: [fn(&Provider) -> Endpoint; 2] = [
+    |provider| with_key(&provider.base_url()),
+    |provider| with_key(&format!("http://user:pass@{}/v1", provider.addr())),
+];
+
+fn with_key(base_url: &str) -> Endpoint {
+    Endpoint {
+        key: Some(Secret::new(KEY)),
+        ..endpoint(base_url)
+    }
+}
+
 fn prompt() -> Vec<Message> {
     vec![
         Message::System("be brief".to_owned()),

@@ -104,15 +104,18 @@ async fn an_answer_that_has_begun_is_never_repeated() {
 
 #[tokio::test]
 async fn a_connection_that_was_closed_while_idle_is_replaced() {
-    let provider = Provider::start([
-        Script::tokens(["one"]),
-        Script::Raw(vec![]),
-        Script::tokens(["two"]),
-    ]);
-    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
-    assert_eq!(ask(&broker, &endpoint).await.text(), "one");
-    assert_eq!(ask(&broker, &endpoint).await.text(), "two");
-    assert_eq!(provider.connections(), 2);
+    for client in CLIENTS {
+        let provider = Provider::start([
+            Script::tokens(["one"]),
+            Script::Raw(vec![]),
+            Script::tokens(["two"]),
+        ])
+        .key(KEY);
+        let (broker, endpoint) = (broker(), client(&provider));
+        assert_eq!(ask(&broker, &endpoint).await.text(), "one");
+        assert_eq!(ask(&broker, &endpoint).await.text(), "two");
+        assert_eq!(provider.connections(), 2);
+    }
 }
 
 #[tokio::test]

@@ -226,3 +226,36 @@ fn common_text_is_borrowed() {
     let delta = body.choices.unwrap().remove(0).delta.unwrap();
     assert!(matches!(delta.content.text, Cow::Borrowed("plain")));
 }
+
+#[test]
+fn an_event_like_the_last_one_means_the_same_as_if_it_were_parsed() {
+    let plain = |t: &str| format!(r#"{{"model":"m","choices":[{{"delta":{{"content":"{t}"}}}}]}}"#);
+    let (a, b, c) = (plain("a"), plain("b"), plain("\\n\\\""));
+    let stop = r#"{"choices":[{"delta":{"content":"!"},"finish_reason":"stop"}]}"#;
+    let (answer, out, _) = read(&[&a, &b, &c, stop, &plain("?"), "[DONE]", &plain("late")]);
+    let expected = [says("a"), Chunk::Model("m".to_owned()), says("b\n\"!?")];
+    assert_eq!(out, expected);
+    assert!(answer.mould.is_some());
+    assert_eq!(answer.finish, Some(Finish::Stop));
+    // The same bytes under another event name are an error all the same.
+    let error = Event {
+        name: b"error",
+        data: b.as_bytes(),
+    };
+    let mut answer = answer;
+    answer.done = false;
+    assert!(answer.event(&error, &mut Vec::new()).is_err());
+}
+
+#[test]
+fn an_event_with_more_than_text_makes_no_mould() {
+    for data in [
+        r#"{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}"#,
+        r#"{"choices":[{"delta":{"content":"a","reasoning":"b"}}]}"#,
+        r#"{"choices":[{"delta":{"content":"a","refusal":"b"}}]}"#,
+        r#"{"choices":[{"delta":{"content":"a"}},{"index":1}]}"#,
+        r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}"#,
+    ] {
+        assert!(read(&[data]).0.mould.is_none(), "{data}");
+    }
+}

@@ -1,0 +1,81 @@
+use super::*;
+
+fn head(text: &str) -> Result<Option<Head>, &'static str> {
+    parse_head(&mut text.as_bytes().to_vec())
+}
+
+#[test]
+fn a_head_is_taken_off_when_all_of_it_is_there() {
+    let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a\r\nContent-Length: 3\r\n\r\n";
+    for i in 0..text.len() {
+        assert!(head(&text[..i]).unwrap().is_none(), "at {i}");
+    }
+    let mut buffer = format!("{text}abc").into_bytes();
+    let head = parse_head(&mut buffer).unwrap().unwrap();
+    assert_eq!((head.status, head.keep), (200, true));
+    assert_eq!(head.headers[0], ("content-type".to_owned(), b"a".to_vec()));
+    assert!(matches!(head.body, Body::Sized(3)));
+    assert_eq!(buffer, b"abc");
+}
+
+#[test]
+fn how_the_end_is_known_and_whether_the_connection_stays() {
+    let of = |version: &str, lines: &str| {
+        let head = head(&format!("HTTP/{version} 200 OK\r\n{lines}\r\n"))
+            .unwrap()
+            .unwrap();
+        (
+            format!("{:?}", head.body)
+                .chars()
+                .take(5)
+                .collect::<String>(),
+            head.keep,
+        )
+    };
+    let is = |body: &str, keep| (body.to_owned(), keep);
+    assert_eq!(
+        of("1.1", "Transfer-Encoding: Chunked\r\n"),
+        is("Chunk", true)
+    );
+    assert_eq!(
+        of("1.1", "content-length: 0\r\nconnection: x, Close\r\n"),
+        is("Sized", false)
+    );
+    assert_eq!(of("1.0", "content-length: 1\r\n"), is("Sized", false));
+    assert_eq!(of("1.1", ""), is("ToThe", false));
+    let empty = head("HTTP/1.1 204 No Content\r\n\r\n").unwrap().unwrap();
+    assert!(matches!(empty.body, Body::Done));
+}
+
+#[test]
+fn what_could_be_read_in_two_ways_is_refused() {
+    for lines in [
+        "content-length: 1\r\ntransfer-encoding: chunked\r\n",
+        "content-length: 1\r\ncontent-length: 2\r\n",
+        "content-length: +1\r\n",
+        "content-length: \r\n",
+        "content-length: 99999999999999999999\r\n",
+        "transfer-encoding: gzip, chunked\r\n",
+        "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+    ] {
+        assert!(
+            head(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n")).is_err(),
+            "{lines:?}"
+        );
+    }
+    for other in ["SSH-2.0-x\r\n", "HTTP/1.1 101 Switching\r\n\r\n", "\0"] {
+        assert!(head(other).is_err(), "{other:?}");
+    }
+}
+
+#[test]
+fn a_request_as_it_is_written() {
+    let url = Url::parse("http://localhost:1/v1/a b?c=d").unwrap();
+    let mut headers = HeaderMap::new();
+    headers.insert("x-y", "z".parse().unwrap());
+    let request = written(&Method::POST, &url, "localhost:1", &headers, b"{}");
+    let expected =
+        "POST /v1/a%20b?c=d HTTP/1.1\r\nhost: localhost:1\r\nx-y: z\r\ncontent-length: 2\r\n\r\n{}";
+    assert_eq!(String::from_utf8(request).unwrap(), expected);
+    assert_eq!(host(&Url::parse("http://[::1]:2/").unwrap()), "::1");
+}
