@@ -27,6 +27,8 @@ const HELLO: Duration = Duration::from_secs(5);
 const READY: Duration = Duration::from_secs(10);
 /// How long a client waits for an older daemon to end its turns.
 const LEAVE: Duration = Duration::from_secs(600);
+/// So often a daemon may leave just before it was to serve us.
+const TRIES: usize = 5;
 /// After this time it says what it waits for.
 const TELL: Duration = Duration::from_secs(1);
 
@@ -91,7 +93,7 @@ fn hangs(pid: Option<i32>) -> Error {
 pub fn existing(paths: &Paths, request: &Request) -> Result<Option<Connection>> {
     match probe(paths)? {
         Probe::Absent => Ok(None),
-        Probe::Ready(stream, pid) => match greet(stream, pid, request)? {
+        Probe::Ready(stream, pid) => match greet(stream, pid, Some(request))? {
             Greeting::Served(connection) => Ok(Some(connection)),
             Greeting::Leaving => Ok(None),
         },
@@ -104,12 +106,12 @@ pub fn existing(paths: &Paths, request: &Request) -> Result<Option<Connection>> 
 /// The socket directory is not safe, the daemon hangs, or none can be started.
 pub fn to_daemon(paths: &Paths, request: &Request) -> Result<Connection> {
     // An older daemon leaves when it hears a newer client; then the next try starts a new one.
-    for _ in 0..3 {
+    for _ in 0..TRIES {
         let (stream, pid) = match probe(paths)? {
             Probe::Ready(stream, pid) => (stream, pid),
             Probe::Absent => start(paths)?,
         };
-        if let Greeting::Served(connection) = greet(stream, pid, request)? {
+        if let Greeting::Served(connection) = greet(stream, pid, Some(request))? {
             return Ok(connection);
         }
         wait_until_gone(paths)?;
@@ -126,9 +128,11 @@ enum Greeting {
 }
 
 /// Hello and request go out in one write, so that a warm daemon costs one round trip.
-fn greet(stream: UnixStream, pid: Option<i32>, request: &Request) -> Result<Greeting> {
+fn greet(stream: UnixStream, pid: Option<i32>, request: Option<&Request>) -> Result<Greeting> {
     let mut frames = protocol::json_frame(kind::HELLO, &Hello::ours())?;
-    frames.extend(protocol::json_frame(kind::REQUEST, request)?);
+    if let Some(request) = request {
+        frames.extend(protocol::json_frame(kind::REQUEST, request)?);
+    }
     stream
         .set_write_timeout(Some(HELLO))
         .context(|| "cannot set up the socket".into())?;
@@ -182,6 +186,9 @@ fn start(paths: &Paths) -> Result<(UnixStream, Option<i32>)> {
     }
     // One whose socket is gone may still be ending its turns.
     wait_until_gone(paths)?;
+    if let Probe::Ready(stream, pid) = probe(paths)? {
+        return Ok((stream, pid));
+    }
     spawn_daemon()?;
     drop(lock);
     match probe(paths)? {
@@ -268,7 +275,7 @@ pub fn listener_pid(paths: &Paths) -> Option<i32> {
     }
 }
 
-/// Waits until the daemon that is leaving has let go of its lock.
+/// Waits until the daemon that is leaving has let go of its lock, or the next one serves already.
 ///
 /// # Errors
 /// It does not in ten minutes.
@@ -286,6 +293,7 @@ fn wait_until_gone(paths: &Paths) -> Result<()> {
         // A lock cannot be waited for with a deadline; this is done once after an update.
         match Flock::lock(file, FlockArg::LockSharedNonblock) {
             Ok(_) => return Ok(()),
+            Err(_) if next_serves(paths)? => return Ok(()),
             Err((again, _)) if start.elapsed() < LEAVE => file = again,
             Err(_) => {
                 return Err(Error::runtime("the daemon does not end its turns")
@@ -304,6 +312,14 @@ fn wait_until_gone(paths: &Paths) -> Result<()> {
     }
 }
 
+/// Whether the daemon that listens now is not about to leave.
+fn next_serves(paths: &Paths) -> Result<bool> {
+    Ok(match probe(paths)? {
+        Probe::Ready(stream, pid) => matches!(greet(stream, pid, None)?, Greeting::Served(_)),
+        Probe::Absent => false,
+    })
+}
+
 /// Tells the daemon to end and waits until it has; `false` when there was none.
 ///
 /// # Errors
@@ -313,7 +329,7 @@ pub fn stop(paths: &Paths, now: bool) -> Result<bool> {
         return Ok(false);
     };
     // One that is leaving already serves nobody, but it hears this word.
-    if let Greeting::Served(mut connection) = greet(stream, pid, &Request::Stop { now })? {
+    if let Greeting::Served(mut connection) = greet(stream, pid, Some(&Request::Stop { now }))? {
         connection.reply::<()>()?;
     }
     wait_until_gone(paths)?;

@@ -41,15 +41,34 @@ impl Connection {
             if let Some((kind, body)) = self.decoder.next_frame()? {
                 return Ok(Some((kind, body.to_vec())));
             }
-            let length = self
-                .stream
-                .read(&mut buffer)
-                .await
-                .context(|| "cannot read from the client".into())?;
+            let read = tokio::select! {
+                biased;
+                read = self.stream.read(&mut buffer) => read,
+                () = self.end.cancelled() => {
+                    return Err(Error::new(Kind::Interrupted, "the daemon was stopped"));
+                }
+            };
+            let length = read.context(|| "cannot read from the client".into())?;
             if length == 0 {
                 return Ok(None);
             }
             self.decoder.push(&buffer[..length]);
+        }
+    }
+
+    /// Waits for something else, unless the client has enough of it first. Whatever it says now, it
+    /// does not want to wait.
+    ///
+    /// # Errors
+    /// Those of `work`; [`Kind::Interrupted`] when the client cancels or leaves.
+    pub async fn unless_cancelled<T>(
+        &mut self,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        tokio::select! {
+            biased;
+            done = work => done,
+            _ = self.read() => Err(Error::new(Kind::Interrupted, "interrupted")),
         }
     }
 

@@ -165,11 +165,9 @@ async fn wait_for(
         "waiting for the other llm of this conversation".to_string(),
     )
     .await?;
-    tokio::select! {
-        guard = session.lock_owned() => Ok(guard),
-        // Whatever the client says now, it does not want to wait.
-        _ = connection.read() => Err(Error::new(Kind::Interrupted, "interrupted")),
-    }
+    connection
+        .unless_cancelled(async { Ok(session.lock_owned().await) })
+        .await
 }
 
 async fn nothing_configured(connection: &mut Connection) -> Result<()> {

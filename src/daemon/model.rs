@@ -134,10 +134,10 @@ pub async fn choose(
     };
     if let Some(serve) = chosen.serve.take() {
         let models = &daemon.models;
-        let lease = models
+        let start = models
             .servers
-            .ensure(&chosen.name, &serve.command, serve.idle)
-            .await?;
+            .ensure(&chosen.name, &serve.command, serve.idle);
+        let lease = connection.unless_cancelled(start).await?;
         chosen.endpoint.base_url = lease.base_url().to_string();
         chosen.lease = Some(lease);
     }
@@ -252,16 +252,19 @@ async fn key(
             Ok(config::key::from_env(config, model, &variables)?.map(Secret::new))
         }
         Key::Cmd(command) => {
-            let mut keys = models.keys.lock().await;
-            if let Some((since, key)) = keys.get(command)
-                && since.elapsed() < KEY_AGE
-            {
-                return Ok(Some(key.clone()));
-            }
-            let output = run_key_cmd(command, &model.name).await?;
-            let key = Secret::new(config::key::from_output(config, model, &output)?);
-            keys.insert(command.clone(), (Instant::now(), key.clone()));
-            Ok(Some(key))
+            let get = async {
+                let mut keys = models.keys.lock().await;
+                if let Some((since, key)) = keys.get(command)
+                    && since.elapsed() < KEY_AGE
+                {
+                    return Ok(Some(key.clone()));
+                }
+                let output = run_key_cmd(command, &model.name).await?;
+                let key = Secret::new(config::key::from_output(config, model, &output)?);
+                keys.insert(command.clone(), (Instant::now(), key.clone()));
+                Ok(Some(key))
+            };
+            connection.unless_cancelled(get).await
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -228,7 +230,11 @@ impl Sessions {
         let path = self.shells.join(shell);
         let temporary = self.shells.join(format!("{shell}.new"));
         let written = paths::make_dir(&self.shells).and_then(|()| {
-            fs::write(&temporary, id)
+            let mut options = fs::OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            options
+                .open(&temporary)
+                .and_then(|mut file| file.write_all(id.as_bytes()))
                 .and_then(|()| fs::rename(&temporary, &path))
                 .context(|| format!("cannot write {}", path.display()))
         });

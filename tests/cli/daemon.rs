@@ -148,6 +148,73 @@ fn a_stop_now_waits_for_nothing() {
 }
 
 #[test]
+fn who_waits_for_a_key_may_leave() {
+    let helper = Helper::saying("ok");
+    let gate = helper.home.path("gate");
+    nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let began = helper.home.path("began");
+    helper.config(&format!(
+        "[models.slow]\nbase_url = \"{}\"\nmodel = \"m\"\nkey_cmd = \"touch {}; cat {}\"\n",
+        helper.provider.base_url(),
+        began.display(),
+        gate.display()
+    ));
+    let ask = || {
+        let call = helper.call(["ask", "--shell", "s1", "-m", "slow", "x"]);
+        let ask = call.start();
+        helper.until("the key is fetched", || began.exists());
+        std::fs::remove_file(&began).unwrap();
+        ask
+    };
+    let first = ask();
+    first.signal(Signal::SIGINT);
+    assert_eq!(first.finish().code, 130);
+    // The shell is free at once, for this model and for others.
+    assert_eq!(helper.ask("x"), "ok\n");
+    let second = ask();
+    second.signal(Signal::SIGKILL);
+    assert_eq!(helper.ask("x"), "ok\n");
+    let third = ask();
+    helper.call(["stop", "--now"]).run().ok();
+    assert_eq!(third.finish().code, 130);
+}
+
+#[test]
+fn restarts_fail_no_prompt() {
+    let helper = Helper::saying("ok");
+    helper.call(["start"]).run().ok();
+    let mut asks = Vec::new();
+    for round in 0..4 {
+        let restart = helper.call(["restart"]).start();
+        asks.extend((0..5).map(|n| helper.asking(&format!("s{round}-{n}"))));
+        restart.finish().ok();
+    }
+    for ask in asks {
+        assert_eq!(ask.finish().ok(), "ok\n");
+    }
+    assert_eq!(helper.sessions().len(), 20);
+    assert_eq!(daemons(&helper), [helper.daemon().as_raw()]);
+}
+
+#[test]
+fn what_it_keeps_is_for_its_user_alone() {
+    use std::os::unix::fs::MetadataExt;
+    let helper = Helper::saying("ok");
+    helper.ask("x");
+    let mut all: Vec<_> = ["data", "state", "run"].map(|n| helper.path(n)).into();
+    let mut n = 0;
+    while let Some(path) = all.pop() {
+        let meta = std::fs::symlink_metadata(&path).unwrap();
+        assert_eq!(meta.mode() & 0o077, 0, "{}", path.display());
+        if meta.is_dir() {
+            all.extend(std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()));
+        }
+        n += 1;
+    }
+    assert!(n > 8, "{n}");
+}
+
+#[test]
 fn a_client_that_does_not_read_holds_nobody_up() {
     let flood = Part::Repeat(text_event("word ").into_bytes(), 1_000_000);
     let helper = Helper::new([Script::events([flood]), Script::tokens(["ok"])]);
@@ -196,8 +263,15 @@ fn what_a_dead_daemon_has_left_is_in_nobodys_way() {
     );
     helper.ask("x");
     helper.kill_daemon();
+    // What is no FIFO of ours is not written over.
+    std::fs::remove_file(helper.path("run/events")).unwrap();
+    std::fs::write(helper.path("run/events"), "mine").unwrap();
+    let error = helper.asking("s1").finish().fails(1);
+    assert!(error.contains("run/events is in the way"), "{error}");
+    std::fs::remove_file(helper.path("run/events")).unwrap();
     // A socket that was never a daemon's.
-    std::fs::remove_file(helper.path("run/sock")).unwrap();
+    // The daemon that failed may have taken its own away.
+    let _ = std::fs::remove_file(helper.path("run/sock"));
     drop(UnixListener::bind(helper.path("run/sock")).unwrap());
     helper.ask("x");
     assert_eq!(helper.messages(2).len(), 6);
@@ -277,10 +351,10 @@ fn an_older_busy_daemon_is_waited_for() {
     let mut ask = helper.asking("s1");
     let (mut socket, _) = listener.accept().unwrap();
     socket.write_all(&hello("0.0.9", true)).unwrap();
-    ask.stderr.wait_text("waiting for the daemon");
-    assert!(ask.runs());
     drop((socket, listener));
     std::fs::remove_file(helper.path("run/sock")).unwrap();
+    ask.stderr.wait_text("waiting for the daemon");
+    assert!(ask.runs());
     drop(lock);
     assert_eq!(ask.finish().ok(), "ok\n");
 }

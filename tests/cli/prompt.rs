@@ -272,6 +272,50 @@ fn a_client_that_is_killed_leaves_a_whole_turn() {
 }
 
 #[test]
+fn an_answer_that_is_not_all_says_so() {
+    let ends = |reason: &str| {
+        let parts = [
+            text_event("part"),
+            finish_event(reason),
+            "data: [DONE]\n\n".to_owned(),
+        ];
+        Script::events(parts.iter().map(String::as_str))
+    };
+    let helper = Helper::new([
+        ends("length"),
+        ends("content_filter"),
+        Script::tokens(["ok"]),
+    ]);
+    for says in ["cut off by the model's limit", "has filtered"] {
+        let run = helper.call(["ask", "--shell", "s1", "x"]).run();
+        assert!(run.stderr.contains(says), "{run:?}");
+        assert_eq!(run.ok(), "part\n");
+    }
+    helper.ask("x");
+    assert_eq!(helper.messages(2)[2].1, "part");
+}
+
+#[test]
+fn a_conversation_longer_than_the_window_loses_its_beginning() {
+    let helper = Helper::saying("ok");
+    let base_url = helper.provider.base_url();
+    helper.config_file(&format!(
+        "[models.small]\nbase_url = \"{base_url}\"\nmodel = \"m\"\ncontext_window = 2000\nmax_tokens = 100\n"
+    ));
+    for n in 0..4 {
+        let words = format!("{n} {}", "x".repeat(2000));
+        let run = helper.call(["ask", "--shell", "s1", &words]).run();
+        assert_eq!(run.stderr.contains("are left out"), n > 1, "{run:?}");
+        run.ok();
+    }
+    let messages = helper.messages(3);
+    assert_eq!(messages[0].0, "system");
+    assert!(messages.len() < 8);
+    assert!(messages.last().unwrap().1.starts_with("3 "));
+    assert_eq!(helper.records_of("user").len(), 4);
+}
+
+#[test]
 fn words_become_one_command_outside_of_the_conversation() {
     let helper = Helper::new([
         Script::tokens(["```zsh\n", "ls -l\n", "```\n"]),
