@@ -9,6 +9,7 @@
 mod broker;
 mod cli;
 mod completions;
+mod docs;
 mod doctor;
 mod fakes;
 mod guide;
