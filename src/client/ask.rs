@@ -162,12 +162,13 @@ pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
     drop(request);
     // Not earlier: whoever waits for a daemon that hangs must be able to end us with Ctrl-C.
     let signals = Signals::new()?;
+    let pipe = signals.pipe.try_clone();
+    output.interruptible(pipe.context(|| "cannot set up signals".into())?.into());
     let result = follow(&mut connection, &mut output, &signals);
     match &result {
-        Ok(Outcome::Answered(answer)) if answer.finish == "interrupted" => Err(Error::new(
-            Kind::Interrupted,
-            "interrupted; what has arrived is kept",
-        )),
+        Ok(Outcome::Answered(answer)) if answer.finish == "interrupted" => {
+            Err(interrupted_by_person())
+        }
         Err(e) => {
             output.failed(e);
             result
@@ -192,22 +193,22 @@ fn follow(connection: &mut Connection, output: &mut Output, signals: &Signals) -
                 Ok(Some(outcome)) => return Ok(outcome),
                 Err(Stop::Failed(e)) => return Err(e),
                 Err(Stop::Closed) => return Ok(Outcome::Answered(nobody_reads())),
+                Err(Stop::Stuck) => {
+                    // The daemon may have heard it already.
+                    let _ = connection.send(&protocol::json_frame(kind::CANCEL, &())?);
+                    return Err(interrupted_by_person());
+                }
             }
         }
         let patience = match interrupted {
             Some(since) => match GRACE.checked_sub(since.elapsed()) {
                 Some(left) => Some(left),
-                None => {
-                    return Err(Error::new(
-                        Kind::Interrupted,
-                        "interrupted; what has arrived is kept",
-                    ));
-                }
+                None => return Err(interrupted_by_person()),
             },
             None if spinning => Some(TICK),
             None => None,
         };
-        match wait(connection, signals, patience)? {
+        match wait(connection, signals, patience, interrupted.is_none())? {
             Woken::Daemon => match connection.fill() {
                 Ok(true) => {}
                 Ok(false) => return Err(daemon_gone()),
@@ -215,11 +216,9 @@ fn follow(connection: &mut Connection, output: &mut Output, signals: &Signals) -
                 Err(e) => return Err(Error::runtime(format!("cannot talk to the daemon: {e}"))),
             },
             Woken::Signal => {
-                if interrupted.is_none() {
-                    interrupted = Some(Instant::now());
-                    // A daemon that has gone is noticed at the next read.
-                    let _ = connection.send(&protocol::json_frame(kind::CANCEL, &())?);
-                }
+                interrupted = Some(Instant::now());
+                // A daemon that has gone is noticed at the next read.
+                let _ = connection.send(&protocol::json_frame(kind::CANCEL, &())?);
             }
             Woken::Resize => output.resized(),
             Woken::Time => {
@@ -231,10 +230,16 @@ fn follow(connection: &mut Connection, output: &mut Output, signals: &Signals) -
     }
 }
 
+fn interrupted_by_person() -> Error {
+    Error::new(Kind::Interrupted, "interrupted; what has arrived is kept")
+}
+
 enum Stop {
     Failed(Error),
     /// stdout is closed: `llm … | head`.
     Closed,
+    /// Ctrl-C came while stdout took nothing: `llm … | less`.
+    Stuck,
 }
 
 impl From<Error> for Stop {
@@ -247,6 +252,7 @@ impl From<io::Error> for Stop {
     fn from(e: io::Error) -> Stop {
         match e.kind() {
             io::ErrorKind::BrokenPipe => Stop::Closed,
+            io::ErrorKind::Interrupted => Stop::Stuck,
             _ => Stop::Failed(Error::runtime(format!("cannot write the answer: {e}"))),
         }
     }
@@ -305,16 +311,26 @@ enum Woken {
     Time,
 }
 
-fn wait(connection: &Connection, signals: &Signals, patience: Option<Duration>) -> Result<Woken> {
+/// The signal that ends a turn is left in its pipe, so that from then on no write waits.
+fn wait(
+    connection: &Connection,
+    signals: &Signals,
+    patience: Option<Duration>,
+    interruptible: bool,
+) -> Result<Woken> {
     let timeout = match patience {
         None => PollTimeout::NONE,
         // Rounded up, so that a rest of a millisecond does not spin.
         Some(p) => PollTimeout::try_from(p + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX),
     };
+    let interest = match interruptible {
+        true => PollFlags::POLLIN,
+        false => PollFlags::empty(),
+    };
     loop {
         let mut fds = [
             PollFd::new(connection.fd(), PollFlags::POLLIN),
-            PollFd::new(signals.pipe.as_fd(), PollFlags::POLLIN),
+            PollFd::new(signals.pipe.as_fd(), interest),
             PollFd::new(signals.resize.as_fd(), PollFlags::POLLIN),
         ];
         match poll(&mut fds, timeout) {
@@ -324,7 +340,7 @@ fn wait(connection: &Connection, signals: &Signals, patience: Option<Duration>) 
             Ok(_) => {}
         }
         let ready = fds.map(|fd| fd.any().unwrap_or(true));
-        if ready[1] && took(&signals.pipe) {
+        if ready[1] {
             return Ok(Woken::Signal);
         }
         if ready[2] && took(&signals.resize) {

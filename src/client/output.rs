@@ -1,7 +1,10 @@
 //! How an answer is shown: rendered on a terminal, plain on a pipe, or as JSON Lines.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsFd, OwnedFd};
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::json;
 
 use super::render::{Options, Renderer};
@@ -35,6 +38,8 @@ pub struct Output {
     spinner: Option<usize>,
     /// stdout is a terminal, so that a spinner and a footer make sense.
     terminal: bool,
+    /// Readable once the person has had enough: then nobody waits for a reader that does not read.
+    enough: Option<OwnedFd>,
 }
 
 enum Way {
@@ -78,7 +83,13 @@ impl Output {
             dim: terminal::colors(&io::stderr()),
             spinner: None,
             terminal,
+            enough: None,
         }
+    }
+
+    /// From now on a write that would wait fails with [`io::ErrorKind::Interrupted`] when `enough` is readable.
+    pub fn interruptible(&mut self, enough: OwnedFd) {
+        self.enough = Some(enough);
     }
 
     /// Whether a spinner may be shown while nothing has come.
@@ -286,22 +297,28 @@ impl Output {
             return Ok(());
         }
         // Not through the line buffer of `Stdout`: a frame is one write.
-        let written = write_all(&self.stdout, &self.out);
+        let written = write_all(&self.stdout, &self.out, self.enough.as_ref());
         self.out.clear();
         written
     }
 }
 
-fn write_all(fd: &impl std::os::fd::AsFd, mut bytes: &[u8]) -> io::Result<()> {
+/// So much a pipe that is ready takes without waiting (`PIPE_BUF`).
+const READY: usize = 4096;
+
+fn write_all(fd: &impl AsFd, mut bytes: &[u8], enough: Option<&OwnedFd>) -> io::Result<()> {
     while !bytes.is_empty() {
-        match nix::unistd::write(fd, bytes) {
+        let mut fds = vec![PollFd::new(fd.as_fd(), PollFlags::POLLOUT)];
+        fds.extend(enough.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) if fds[0].any() == Some(false) => return Err(io::ErrorKind::Interrupted.into()),
+            Ok(_) => {}
+            Err(Errno::EINTR) => continue,
+            Err(e) => return Err(e.into()),
+        }
+        match nix::unistd::write(fd, &bytes[..bytes.len().min(READY)]) {
             Ok(n) => bytes = &bytes[n..],
-            Err(nix::errno::Errno::EINTR) => {}
-            Err(nix::errno::Errno::EAGAIN) => {
-                use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-                let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLOUT)];
-                let _ = poll(&mut fds, PollTimeout::NONE);
-            }
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
             Err(e) => return Err(e.into()),
         }
     }
