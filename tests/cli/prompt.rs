@@ -259,6 +259,27 @@ fn ctrl_c_before_the_first_word_stops_too() {
 }
 
 #[test]
+fn ctrl_c_stops_a_prompt_whose_reader_does_not_read() {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    use std::io::Write;
+    for format in ["--raw", "--json"] {
+        let helper = Helper::new([half("never")]);
+        let (_reader, mut writer) = std::io::pipe().unwrap();
+        fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        // Full to the brim, as behind `| less`.
+        while writer.write(&[b'.'; 4096]).is_ok() {}
+        fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+        let call = helper.call(["ask", "--shell", "s1", format, "x"]);
+        let ask = call.stdout(writer).start();
+        helper.provider.wait_gate("never");
+        ask.signal(Signal::SIGINT);
+        assert_eq!(ask.finish().code, 130);
+        helper.provider.wait_closed(1);
+        helper.until_finish("interrupted");
+    }
+}
+
+#[test]
 fn a_client_that_is_killed_leaves_a_whole_turn() {
     let helper = Helper::new([half("on"), Script::tokens(["second"])]);
     let ask = helper.call(["ask", "--shell", "s1", "first"]).start();

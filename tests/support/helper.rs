@@ -86,6 +86,7 @@ impl Helper {
         Call {
             command,
             input: None,
+            elsewhere: false,
             said: Arc::clone(&self.said),
         }
     }
@@ -239,6 +240,7 @@ pub fn records(file: &PathBuf) -> Vec<Value> {
 pub struct Call {
     command: Command,
     input: Option<Vec<u8>>,
+    elsewhere: bool,
     said: Arc<Mutex<String>>,
 }
 
@@ -271,6 +273,13 @@ impl Call {
         self
     }
 
+    /// Lets it print there.
+    pub fn stdout(mut self, to: impl Into<Stdio>) -> Call {
+        self.command.stdout(to);
+        self.elsewhere = true;
+        self
+    }
+
     /// Runs it to its end.
     pub fn run(self) -> Run {
         self.start().finish()
@@ -278,14 +287,20 @@ impl Call {
 
     /// Starts it.
     pub fn start(mut self) -> Running {
-        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if !self.elsewhere {
+            self.command.stdout(Stdio::piped());
+        }
+        self.command.stderr(Stdio::piped());
         let label = format!("{:?}", self.command);
         let mut child = self.command.spawn().expect("the program starts");
         if let (Some(input), Some(mut stdin)) = (self.input, child.stdin.take()) {
             // One that does not read to the end closes the pipe.
             std::thread::spawn(move || drop(stdin.write_all(&input)));
         }
-        let stdout = Heard::of(child.stdout.take().expect("stdout"));
+        let stdout = match child.stdout.take() {
+            Some(pipe) => Heard::of(pipe),
+            None => Heard::of(std::io::empty()),
+        };
         let stderr = Heard::of(child.stderr.take().expect("stderr"));
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
         let (send, done) = channel();
