@@ -121,6 +121,8 @@ pub struct Sessions {
     waiting: Mutex<HashMap<String, VecDeque<Waiting>>>,
 }
 
+/// So many sessions may stay open without being used.
+const KEPT: usize = 8;
 /// How long a shell that was not seen keeps its session.
 const SHELL_DAYS: u64 = 60;
 
@@ -196,7 +198,7 @@ impl Sessions {
             self.attach(shell, &id);
         }
         let shared = Arc::new(tokio::sync::Mutex::new(session));
-        lock(&self.open).insert(id, shared.clone());
+        keep(&mut lock(&self.open), id, &shared);
         shared
     }
 
@@ -211,7 +213,7 @@ impl Sessions {
             log: Ok(log),
             records,
         }));
-        open.insert(id.to_string(), shared.clone());
+        keep(&mut open, id.to_string(), &shared);
         Ok(shared)
     }
 
@@ -248,8 +250,7 @@ impl Sessions {
 
     /// Forgets shells that are long gone, and closes sessions that nobody uses.
     pub fn tidy(&self) {
-        let in_memory = |s: &Shared| s.try_lock().is_ok_and(|s| s.log.is_err());
-        lock(&self.open).retain(|_, s| Arc::strong_count(s) > 1 || in_memory(s));
+        close_unused(&mut lock(&self.open));
         let Ok(entries) = fs::read_dir(&self.shells) else {
             return;
         };
@@ -333,6 +334,21 @@ impl Sessions {
             )
         })
     }
+}
+
+/// Adds an open session. Where there are many, those that nobody uses are closed before, so that
+/// memory does not grow with the number of conversations.
+fn keep(open: &mut HashMap<String, Shared>, id: String, session: &Shared) {
+    if open.len() >= KEPT {
+        close_unused(open);
+    }
+    open.insert(id, session.clone());
+}
+
+/// Closes what nobody uses and what is in its file: it can be read again.
+fn close_unused(open: &mut HashMap<String, Shared>) {
+    let in_memory = |s: &Shared| s.try_lock().is_ok_and(|s| s.log.is_err());
+    open.retain(|_, s| Arc::strong_count(s) > 1 || in_memory(s));
 }
 
 /// A lock whose holder panicked still guards whole data here: every change is one call.
