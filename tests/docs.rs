@@ -39,7 +39,10 @@ fn readme_names_every_exit_code() {
         Kind::Approval,
         Kind::Interrupted,
     ] {
-        assert!(readme.contains(&format!("| {} |", kind.exit_code())), "{kind:?}");
+        assert!(
+            readme.contains(&format!("| {} |", kind.exit_code())),
+            "{kind:?}"
+        );
     }
 }
 
