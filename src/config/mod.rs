@@ -1,6 +1,6 @@
 //! The configuration: what the program needs.
 //!
-//! [`file`] is what the user wrote, [`source`] decides who wins, and this is
+//! [`mod@file`] is what the user wrote, [`source`] decides who wins, and this is
 //! what comes out. A key itself is never in here: only where to get it.
 
 mod disk;
