@@ -106,6 +106,9 @@ pub enum Request {
         shell: Option<String>,
         /// Only the last so many records.
         limit: Option<usize>,
+        /// Without what was sent along with the prompts.
+        #[serde(default)]
+        brief: bool,
     },
     /// A fresh session for a shell: [`SessionInfo`].
     NewSession {

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::json_line;
+
 use crate::config::source::{Origin, Setting, resolve_noting};
 use crate::config::{self, Overrides, Problem};
 use crate::error::{Kind, Result};
@@ -15,7 +17,7 @@ pub fn path(paths: &Paths, json: bool) -> Result<String> {
     let (path, exists) = config::path(paths)?;
     let path = path.display().to_string();
     if json {
-        return Ok(format!("{}\n", json!({"path": path, "exists": exists})));
+        return json_line(&json!({"path": path, "exists": exists}));
     }
     Ok(format!("{path}\n"))
 }
@@ -30,7 +32,8 @@ pub fn check(paths: &Paths, json: bool) -> (String, u8) {
     };
     let text = if json {
         let list: Vec<Value> = problems.iter().map(problem_json).collect();
-        format!("{}\n", json!({"ok": list.is_empty(), "problems": list}))
+        // Only a map with odd keys could fail.
+        json_line(&json!({"ok": list.is_empty(), "problems": list})).unwrap_or_default()
     } else if problems.is_empty() {
         match config::path(paths) {
             Ok((path, true)) => format!("{}: no problem found\n", path.display()),
@@ -61,7 +64,7 @@ pub fn show(paths: &Paths, over: &Overrides, json: bool) -> Result<String> {
     let path = file.path.as_ref().map(|p| p.display().to_string());
     if json {
         let list: Vec<Value> = settings.iter().map(setting_json).collect();
-        return Ok(format!("{}\n", json!({"file": path, "settings": list})));
+        return json_line(&json!({"file": path, "settings": list}));
     }
     let lines: Vec<String> = settings
         .iter()

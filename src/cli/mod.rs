@@ -85,6 +85,7 @@ pub fn run(cli: Cli) -> Result<u8> {
                     session: id,
                     shell,
                     limit,
+                    brief: !json,
                 },
                 json,
             )?;
@@ -147,8 +148,17 @@ fn write(text: &str) -> Result<()> {
 /// # Errors
 /// stdout is closed.
 pub fn print_json<T: serde::Serialize>(value: &T) -> Result<()> {
-    let line = serde_json::to_string(value).context(|| "cannot print".into())?;
-    write(&format!("{line}\n"))
+    write(&json_line(value)?)
+}
+
+/// A value as one line of JSON that a terminal may show.
+///
+/// # Errors
+/// The value cannot be JSON.
+pub fn json_line<T: serde::Serialize>(value: &T) -> Result<String> {
+    let mut line = Vec::new();
+    crate::safety::json::line(value, &mut line).context(|| "cannot print".into())?;
+    Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
 /// Prints an error on stderr: what failed, and what to do next.

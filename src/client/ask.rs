@@ -411,8 +411,9 @@ fn bare_command(text: &str) -> Option<&str> {
         Some(inner) if !inner.contains('`') => inner,
         _ => line,
     };
-    let invisible = crate::safety::text::prose(line) != line;
-    (!line.is_empty() && !invisible).then_some(line)
+    // What the strict sink would mark could hide a part of the command from the eye.
+    let plain = crate::safety::text::strict(line) == line;
+    (!line.is_empty() && plain).then_some(line)
 }
 
 #[cfg(test)]
@@ -432,6 +433,8 @@ mod tests {
             ("```\n```", None),
             ("ls \u{202e}", None),
             ("ls\x1b[2K", None),
+            ("ls                                   ; evil", None),
+            ("ls\u{a0}x", None),
         ] {
             assert_eq!(bare_command(said), command, "{said:?}");
         }

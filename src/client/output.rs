@@ -287,9 +287,7 @@ impl Output {
 
     fn json<T: serde::Serialize>(&mut self, line: &T) {
         // Plain data with text keys always serialises.
-        if serde_json::to_writer(&mut self.out, line).is_ok() {
-            self.out.push(b'\n');
-        }
+        let _ = crate::safety::json::line(line, &mut self.out);
     }
 
     fn flush(&mut self) -> io::Result<()> {

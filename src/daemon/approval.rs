@@ -12,7 +12,7 @@ use super::session::lock;
 use crate::config::Overrides;
 use crate::error::{Error, Result};
 use crate::history::record::{Body, Output};
-use crate::protocol::{Captured, Choice, Decided, Event, Proposal, SessionChoice, kind};
+use crate::protocol::{Captured, Choice, Decided, Event, Proposal, kind};
 
 /// How long a pump may take to drain what a command has printed.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -67,10 +67,7 @@ pub async fn decide(
     let waiting = daemon
         .sessions
         .take_waiting(shell, token, choice == Choice::Quit)?;
-    let session = daemon
-        .sessions
-        .choose(&SessionChoice::Attach(waiting.session.clone()), None)?;
-    let mut session = session.lock().await;
+    let session = daemon.sessions.get(&waiting.session)?;
     let word = match choice {
         Choice::Run => "run",
         Choice::Insert => "insert",
@@ -87,7 +84,14 @@ pub async fn decide(
         written?;
         return Ok(Decided { terminal: false });
     }
-    written.and_then(|()| session.sync()).map_err(|e| {
+    // Synced elsewhere: a slow disk holds up this command, and nobody's answer.
+    let synced = match written.and_then(|()| session.log_handle()) {
+        Ok(log) => tokio::task::spawn_blocking(move || log.sync())
+            .await
+            .unwrap_or_else(|e| Err(Error::runtime(format!("cannot sync the history: {e}")))),
+        Err(e) => Err(e),
+    };
+    synced.map_err(|e| {
         let hint = e.hint.clone().unwrap_or_default();
         Error::runtime(format!(
             "not run, since the approval could not be recorded: {}",
@@ -181,7 +185,7 @@ pub async fn exec_done(daemon: &Daemon, shell: &str, token: &str, exit: i32) -> 
     };
     let exec = match exec {
         Some(exec) => exec,
-        None => approved_earlier(daemon, shell, token).await?,
+        None => approved_earlier(daemon, shell, token)?,
     };
     let output = match exec.pump {
         Some(pump) => {
@@ -196,10 +200,8 @@ pub async fn exec_done(daemon: &Daemon, shell: &str, token: &str, exit: i32) -> 
         }
         None => None,
     };
-    let session = daemon
-        .sessions
-        .choose(&SessionChoice::Attach(exec.session), None)?;
-    session.lock().await.record(Body::Exec {
+    let session = daemon.sessions.get(&exec.session)?;
+    session.record(Body::Exec {
         token: token.to_string(),
         command: exec.command,
         exit,
@@ -212,31 +214,31 @@ pub async fn exec_done(daemon: &Daemon, shell: &str, token: &str, exit: i32) -> 
 }
 
 /// A command that an earlier daemon saw approved, and that has ended only now.
-async fn approved_earlier(daemon: &Daemon, shell: &str, token: &str) -> Result<Exec> {
+fn approved_earlier(daemon: &Daemon, shell: &str, token: &str) -> Result<Exec> {
     let unknown = || Error::runtime("no approved command has this token");
     let id = daemon.sessions.of_shell(shell).ok_or_else(unknown)?;
-    let choice = SessionChoice::Attach(id.clone());
-    let session = daemon.sessions.choose(&choice, None)?;
-    let session = session.lock().await;
-    let mut approved = None;
-    for record in &session.records {
-        match &record.body {
-            Body::Decision {
-                token: t,
-                choice,
-                command,
-                ..
-            } if t == token => {
-                approved = (choice == "run").then_some(command);
+    let approved = daemon.sessions.get(&id)?.with_records(|records| {
+        let mut approved = None;
+        for record in records {
+            match &record.body {
+                Body::Decision {
+                    token: t,
+                    choice,
+                    command,
+                    ..
+                } if t == token => {
+                    approved = (choice == "run").then(|| command.clone());
+                }
+                Body::Exec { token: t, .. } if t == token => approved = None,
+                _ => {}
             }
-            Body::Exec { token: t, .. } if t == token => approved = None,
-            _ => {}
         }
-    }
+        approved
+    });
     Ok(Exec {
         shell: shell.to_string(),
         session: id,
-        command: approved.ok_or_else(unknown)?.clone(),
+        command: approved.ok_or_else(unknown)?,
         pump: None,
     })
 }

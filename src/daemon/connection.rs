@@ -221,17 +221,17 @@ async fn dispatch(
             daemon.stop(now);
             Ok(())
         }
-        Request::Sessions { limit } => reply(connection, &daemon.sessions.list(limit)?).await,
+        Request::Sessions { limit } => {
+            reply(connection, &queries::sessions(daemon, limit).await?).await
+        }
         Request::Transcript {
             session,
             shell,
             limit,
+            brief,
         } => {
-            reply(
-                connection,
-                &queries::transcript(daemon, session, shell, limit)?,
-            )
-            .await
+            let transcript = queries::transcript(daemon, session, shell, limit, brief).await?;
+            reply(connection, &transcript).await
         }
         Request::NewSession { shell } => {
             reply(connection, &queries::new_session(daemon, &shell).await?).await

@@ -7,14 +7,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
 use super::model::{self, Chosen};
-use super::session::{Session, Shared, lock};
+use super::session::{Session, lock, since_last_prompt};
 use super::turn::{Effect, Input, Setting, Turn};
 use super::{Daemon, events};
 use crate::chat::{Chunk, Finish, Message};
 use crate::context::{self, CommandFact, ExecFact, Facts};
 use crate::error::{Context, Error, Kind, Result};
 use crate::history::record::Body;
-use crate::protocol::{Ask, Event, Failure, SessionChoice, kind};
+use crate::protocol::{Ask, Event, Failure, kind};
 
 /// Parts of an answer that may wait for a slow client; then the provider waits.
 const QUEUE: usize = 64;
@@ -37,9 +37,17 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
         return command(daemon, connection, &ask).await;
     }
     let session = daemon.sessions.choose(&ask.session, shell)?;
-    let mut session = wait_for(connection, session).await?;
+    let _turn = wait_for(connection, &session).await?;
     let wanted = ask.model.as_deref().map(str::to_string);
-    let chosen = model::choose(daemon, connection, wanted, session.model(), &ask.overrides).await?;
+    let of_session = session.model();
+    let chosen = model::choose(
+        daemon,
+        connection,
+        wanted,
+        of_session.as_deref(),
+        &ask.overrides,
+    )
+    .await?;
     let Some(chosen) = chosen else {
         return nothing_configured(connection).await;
     };
@@ -49,7 +57,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
     if let Some(text) = unseen {
         notice(connection, text).await?;
     }
-    let talk = context::conversation(&session.records);
+    let talk = session.with_records(context::conversation);
     let system = system_prompt(&chosen, context::SYSTEM_PROMPT);
     let reserve = chosen.endpoint.max_tokens.unwrap_or(RESERVE);
     let (messages, left_out) = context::fit(system, &talk, content.clone(), chosen.window, reserve);
@@ -76,15 +84,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
         price: chosen.price,
     };
     let turn = Turn::new(setting);
-    let offered = run(
-        daemon,
-        connection,
-        &chosen,
-        &messages,
-        turn,
-        Some(&mut session),
-    )
-    .await?;
+    let offered = run(daemon, connection, &chosen, &messages, turn, Some(&session)).await?;
     if let (Some(shell), false) = (shell, offered.is_empty()) {
         daemon.sessions.offer(shell, &session.id, offered.commands);
     }
@@ -114,14 +114,8 @@ impl Offered {
 async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Result<()> {
     let shell = ask.shell.as_deref();
     let of_session = match shell.and_then(|s| daemon.sessions.of_shell(s)) {
-        Some(id) => {
-            let choice = SessionChoice::Attach(id);
-            let session = daemon.sessions.choose(&choice, None)?;
-            session
-                .try_lock()
-                .ok()
-                .and_then(|s| s.model().map(str::to_string))
-        }
+        // A session whose file was deleted has chosen no model.
+        Some(id) => daemon.sessions.get(&id).ok().and_then(|s| s.model()),
         None => None,
     };
     let chosen = model::choose(
@@ -152,12 +146,12 @@ async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Res
     }
 }
 
-/// Waits for the session, which another prompt of the same shell may be using.
+/// Waits for the session's turn, which another prompt of the same shell may have.
 async fn wait_for(
     connection: &mut Connection,
-    session: Shared,
-) -> Result<tokio::sync::OwnedMutexGuard<Session>> {
-    if let Ok(guard) = session.clone().try_lock_owned() {
+    session: &Session,
+) -> Result<tokio::sync::OwnedMutexGuard<()>> {
+    if let Ok(guard) = session.turn().try_lock_owned() {
         return Ok(guard);
     }
     notice(
@@ -166,7 +160,7 @@ async fn wait_for(
     )
     .await?;
     connection
-        .unless_cancelled(async { Ok(session.lock_owned().await) })
+        .unless_cancelled(async { Ok(session.turn().lock_owned().await) })
         .await
 }
 
@@ -220,51 +214,56 @@ fn content(
         Some(Body::Command { env, .. }) => env.iter().filter(wanted).cloned().collect(),
         _ => Vec::new(),
     };
-    let facts = Facts {
-        cwd: &ask.cwd,
-        commands: commands
-            .iter()
-            .filter_map(|body| match body {
-                Body::Command {
-                    command,
-                    cwd,
-                    exit,
-                    duration_ms,
-                    ..
-                } => Some(CommandFact {
-                    command,
-                    cwd,
-                    exit: *exit,
-                    duration_ms: *duration_ms,
-                }),
-                _ => None,
-            })
-            .collect(),
-        env: &env,
-        execs: session
-            .since_last_prompt()
-            .iter()
-            .filter_map(|r| match &r.body {
-                Body::Exec {
-                    command,
-                    exit,
-                    output,
-                    ..
-                } => Some(ExecFact {
-                    command,
-                    exit: *exit,
-                    output: output.as_ref(),
-                }),
-                _ => None,
-            })
-            .collect(),
-        attachments: ask
-            .attachments
-            .iter()
-            .map(|a| (a.name.as_str(), a.text.as_str()))
-            .collect(),
-    };
-    (context::content(&ask.text, &facts), context::unseen(&facts))
+    session.with_records(|records| {
+        let facts = Facts {
+            cwd: &ask.cwd,
+            commands: commands
+                .iter()
+                .filter_map(|body| match body {
+                    Body::Command {
+                        command,
+                        cwd,
+                        exit,
+                        duration_ms,
+                        ..
+                    } => Some(CommandFact {
+                        command,
+                        cwd,
+                        exit: *exit,
+                        duration_ms: *duration_ms,
+                    }),
+                    _ => None,
+                })
+                .collect(),
+            env: &env,
+            execs: since_last_prompt(records)
+                .iter()
+                .filter_map(|r| exec_fact(&r.body))
+                .collect(),
+            attachments: ask
+                .attachments
+                .iter()
+                .map(|a| (a.name.as_str(), a.text.as_str()))
+                .collect(),
+        };
+        (context::content(&ask.text, &facts), context::unseen(&facts))
+    })
+}
+
+fn exec_fact(body: &Body) -> Option<ExecFact<'_>> {
+    match body {
+        Body::Exec {
+            command,
+            exit,
+            output,
+            ..
+        } => Some(ExecFact {
+            command,
+            exit: *exit,
+            output: output.as_ref(),
+        }),
+        _ => None,
+    }
 }
 
 fn system_prompt(chosen: &Chosen, ours: &str) -> String {
@@ -289,7 +288,7 @@ async fn run(
     chosen: &Chosen,
     messages: &[Message],
     mut turn: Turn,
-    mut session: Option<&mut Session>,
+    session: Option<&Session>,
 ) -> Result<Offered> {
     let start = Instant::now();
     let elapsed = move || u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -323,14 +322,7 @@ async fn run(
         };
         let last = matches!(input, Input::Ended(_));
         for effect in turn.handle(input, elapsed()) {
-            perform(
-                connection,
-                &cancel,
-                effect,
-                session.as_deref_mut(),
-                &mut offered,
-            )
-            .await?;
+            perform(connection, &cancel, effect, session, &mut offered).await?;
         }
         if last {
             return Ok(offered);
@@ -360,7 +352,7 @@ async fn perform(
     connection: &mut Connection,
     cancel: &CancellationToken,
     effect: Effect,
-    session: Option<&mut Session>,
+    session: Option<&Session>,
     offered: &mut Offered,
 ) -> Result<()> {
     let sent = match effect {

@@ -91,23 +91,19 @@ fn memory() -> u64 {
 /// The model chosen for a shell's session, if it has one that can be read.
 async fn session_model(daemon: &Daemon, shell: Option<&str>) -> Option<String> {
     let id = daemon.sessions.of_shell(shell?)?;
-    let session = daemon
-        .sessions
-        .choose(&SessionChoice::Attach(id), None)
-        .ok()?;
-    // A turn of that session may be running for minutes: then its choice is not waited for.
-    session.try_lock().ok()?.model().map(str::to_string)
+    daemon.sessions.get(&id).ok()?.model()
 }
 
 /// A session's records.
 ///
 /// # Errors
 /// There is no such session.
-pub fn transcript(
+pub async fn transcript(
     daemon: &Daemon,
     session: Option<String>,
     shell: Option<String>,
     limit: Option<usize>,
+    brief: bool,
 ) -> Result<Transcript> {
     let id = match (session, shell) {
         (Some(wanted), _) => daemon.sessions.journal.find(&wanted)?,
@@ -123,14 +119,54 @@ pub fn transcript(
             last.id.clone()
         }
     };
-    let mut records = daemon.sessions.journal.read(&id)?;
-    if let Some(limit) = limit {
-        records.drain(..records.len().saturating_sub(limit));
-    }
-    Ok(Transcript {
-        session: id,
-        records,
+    let journal = daemon.sessions.journal.clone();
+    blocking(move || {
+        let mut records = journal.read(&id)?;
+        if let Some(limit) = limit {
+            records.drain(..records.len().saturating_sub(limit));
+        }
+        if brief {
+            for record in records.iter_mut().filter_map(|r| r.as_object_mut()) {
+                record.remove("content");
+            }
+        }
+        Ok(Transcript {
+            session: id,
+            records,
+        })
     })
+    .await
+}
+
+/// The sessions, last used first.
+///
+/// # Errors
+/// The journal cannot be read.
+pub async fn sessions(daemon: &Daemon, limit: usize) -> Result<Vec<SessionInfo>> {
+    let journal = daemon.sessions.journal.clone();
+    blocking(move || {
+        let mut infos = Vec::new();
+        for summary in journal.sessions()?.into_iter().take(limit) {
+            let (prompts, title) = journal.prompts(&summary.id)?;
+            infos.push(SessionInfo {
+                prompts,
+                title: title.chars().take(200).collect(),
+                id: summary.id,
+                updated_ms: summary.updated_ms,
+            });
+        }
+        Ok(infos)
+    })
+    .await
+}
+
+/// Reads files of any size away from the thread that serves everybody.
+async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(read)
+        .await
+        .unwrap_or_else(|e| Err(Error::runtime(format!("cannot read the journal: {e}"))))
 }
 
 /// A fresh session for a shell.
@@ -140,7 +176,6 @@ pub fn transcript(
 pub async fn new_session(daemon: &Daemon, shell: &str) -> Result<SessionInfo> {
     check_shell(shell)?;
     let session = daemon.sessions.create(Some(shell));
-    let session = session.lock().await;
     Ok(SessionInfo {
         id: session.id.clone(),
         updated_ms: crate::history::journal::now_ms(),
@@ -167,7 +202,7 @@ pub async fn use_model(daemon: &Daemon, shell: &str, model: String) -> Result<()
     check_shell(shell)?;
     daemon.models.config(&Overrides::default())?.model(&model)?;
     let session = daemon.sessions.choose(&SessionChoice::Shell, Some(shell))?;
-    session.lock().await.record(Body::Model { model })
+    session.record(Body::Model { model })
 }
 
 /// The models of the config.

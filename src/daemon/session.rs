@@ -11,62 +11,80 @@ use crate::error::{Context, Error, Result};
 use crate::history::journal::{Journal, Log, now_ms};
 use crate::history::record::{Body, Record};
 use crate::paths;
-use crate::protocol::{SessionChoice, SessionInfo};
+use crate::protocol::SessionChoice;
 
-/// A conversation. Whoever holds it is the only one to write to its file.
+/// A conversation: records that anyone may add to, and a lock for turns, of which there is one at a time.
 #[derive(Debug)]
 pub struct Session {
     /// Its id.
     pub id: String,
+    /// Held for a whole turn.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Held for one look or one write: a decision does not wait for another shell's answer.
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
     /// Its file, or why it has none.
     log: Result<Log>,
     /// All its records, in order. What could not be written is here all the same.
-    pub records: Vec<Record>,
+    records: Vec<Record>,
 }
 
 impl Session {
+    fn new(id: String, log: Result<Log>, records: Vec<Record>) -> Shared {
+        Arc::new(Session {
+            id,
+            turn: Arc::default(),
+            kept: Mutex::new(Kept { log, records }),
+        })
+    }
+
+    /// The lock that a turn holds.
+    pub fn turn(&self) -> Arc<tokio::sync::Mutex<()>> {
+        self.turn.clone()
+    }
+
     /// Keeps and writes one record.
     ///
     /// # Errors
     /// It could not be written; it is kept in memory.
-    pub fn record(&mut self, body: Body) -> Result<()> {
-        let written = self.log().and_then(|log| log.append(body.clone()));
-        let (record, result) = match written {
+    pub fn record(&self, body: Body) -> Result<()> {
+        let mut kept = lock(&self.kept);
+        let log = kept.log.as_ref().map_err(Clone::clone);
+        let (record, result) = match log.and_then(|log| log.append(body.clone())) {
             Ok(record) => (record, Ok(())),
             Err(e) => {
                 let record = Record::new(uuid::Uuid::now_v7(), now_ms(), body);
                 (record, Err(e))
             }
         };
-        self.records.push(record);
+        kept.records.push(record);
         result
-    }
-
-    fn log(&self) -> Result<&Log> {
-        self.log.as_ref().map_err(Clone::clone)
-    }
-
-    /// Waits until the records are on the disk.
-    ///
-    /// # Errors
-    /// The disk says no.
-    pub fn sync(&self) -> Result<()> {
-        self.log()?.sync()
     }
 
     /// A handle to sync with, away from the hot path.
     ///
     /// # Errors
-    /// No more file descriptors.
+    /// It has no file, or there are no more file descriptors.
     pub fn log_handle(&self) -> Result<Log> {
-        self.log()?.handle()
+        let kept = lock(&self.kept);
+        kept.log.as_ref().map_err(Clone::clone)?.handle()
+    }
+
+    /// Looks at the records.
+    pub fn with_records<T>(&self, look: impl FnOnce(&[Record]) -> T) -> T {
+        look(&lock(&self.kept).records)
     }
 
     /// The model that was chosen for this session last.
-    pub fn model(&self) -> Option<&str> {
-        self.records.iter().rev().find_map(|r| match &r.body {
-            Body::Model { model } => Some(model.as_str()),
-            _ => None,
+    pub fn model(&self) -> Option<String> {
+        self.with_records(|records| {
+            records.iter().rev().find_map(|r| match &r.body {
+                Body::Model { model } => Some(model.clone()),
+                _ => None,
+            })
         })
     }
 
@@ -75,23 +93,21 @@ impl Session {
     pub fn told_ms(&self, shell: &str) -> u64 {
         let of_shell =
             |r: &&Record| matches!(&r.body, Body::User { shell: Some(s), .. } if s == shell);
-        let last = self.records.iter().rev().find(of_shell);
-        last.map_or(0, |r| r.at_ms)
-    }
-
-    /// The records since the last prompt.
-    pub fn since_last_prompt(&self) -> &[Record] {
-        let start = self
-            .records
-            .iter()
-            .rposition(|r| matches!(r.body, Body::User { .. }))
-            .map_or(0, |at| at + 1);
-        &self.records[start..]
+        self.with_records(|records| records.iter().rev().find(of_shell).map_or(0, |r| r.at_ms))
     }
 }
 
-/// A session that tasks share; its lock is held for a whole turn.
-pub type Shared = Arc<tokio::sync::Mutex<Session>>;
+/// The records since the last prompt.
+pub fn since_last_prompt(records: &[Record]) -> &[Record] {
+    let start = records
+        .iter()
+        .rposition(|r| matches!(r.body, Body::User { .. }))
+        .map_or(0, |at| at + 1);
+    &records[start..]
+}
+
+/// A session that tasks share.
+pub type Shared = Arc<Session>;
 
 /// A command that waits for a person's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,9 +172,9 @@ impl Sessions {
                 })?;
                 last.id.clone()
             }
-            SessionChoice::Attach(wanted) => self.journal.find(wanted)?,
+            SessionChoice::Attach(wanted) => self.find(wanted)?,
         };
-        let session = match self.load(&id) {
+        let session = match self.get(&id) {
             Ok(session) => session,
             // The shell's own file was deleted by hand: that is a wish to begin anew.
             Err(_) if *choice == SessionChoice::Shell && self.journal.find(&id).is_err() => {
@@ -170,12 +186,10 @@ impl Sessions {
             && self.of_shell(shell).as_deref() != Some(&id)
         {
             self.attach(shell, &id);
-            if let Ok(mut session) = session.try_lock() {
-                // The prompt that comes next says that nothing can be recorded.
-                let _ = session.record(Body::Attached {
-                    shell: shell.to_string(),
-                });
-            }
+            // The prompt that comes next says that nothing can be recorded.
+            let _ = session.record(Body::Attached {
+                shell: shell.to_string(),
+            });
         }
         Ok(session)
     }
@@ -184,11 +198,7 @@ impl Sessions {
     /// a full disk keeps nobody from an answer.
     pub fn create(&self, shell: Option<&str>) -> Shared {
         let id = uuid::Uuid::now_v7().to_string();
-        let mut session = Session {
-            id: id.clone(),
-            log: self.journal.create(&id),
-            records: Vec::new(),
-        };
+        let session = Session::new(id.clone(), self.journal.create(&id), Vec::new());
         // The prompt that comes next says that nothing can be recorded.
         let _ = session.record(Body::Session {
             session: id.clone(),
@@ -197,24 +207,32 @@ impl Sessions {
         if let Some(shell) = shell {
             self.attach(shell, &id);
         }
-        let shared = Arc::new(tokio::sync::Mutex::new(session));
-        keep(&mut lock(&self.open), id, &shared);
-        shared
+        keep(&mut lock(&self.open), id, &session);
+        session
     }
 
-    fn load(&self, id: &str) -> Result<Shared> {
+    /// The id that has the unique part `wanted`. A session that could not be written is found by its
+    /// whole id.
+    fn find(&self, wanted: &str) -> Result<String> {
+        if lock(&self.open).contains_key(wanted) {
+            return Ok(wanted.to_string());
+        }
+        self.journal.find(wanted)
+    }
+
+    /// The session with this id, from memory or from its file.
+    ///
+    /// # Errors
+    /// Its file is not there or cannot be read.
+    pub fn get(&self, id: &str) -> Result<Shared> {
         let mut open = lock(&self.open);
         if let Some(session) = open.get(id) {
             return Ok(session.clone());
         }
         let (log, records) = self.journal.open(id)?;
-        let shared = Arc::new(tokio::sync::Mutex::new(Session {
-            id: id.to_string(),
-            log: Ok(log),
-            records,
-        }));
-        keep(&mut open, id.to_string(), &shared);
-        Ok(shared)
+        let session = Session::new(id.to_string(), Ok(log), records);
+        keep(&mut open, id.to_string(), &session);
+        Ok(session)
     }
 
     /// The id of a shell's session.
@@ -264,30 +282,6 @@ impl Sessions {
                 let _ = fs::remove_file(entry.path());
             }
         }
-    }
-
-    /// What `session list` shows.
-    ///
-    /// # Errors
-    /// The journal cannot be read.
-    pub fn list(&self, limit: usize) -> Result<Vec<SessionInfo>> {
-        let mut infos = Vec::new();
-        for summary in self.journal.sessions()?.into_iter().take(limit) {
-            let records = self.journal.read(&summary.id)?;
-            let prompts = records.iter().filter(|r| r["type"] == "user");
-            let title = prompts
-                .clone()
-                .next()
-                .and_then(|r| r["text"].as_str())
-                .unwrap_or("");
-            infos.push(SessionInfo {
-                prompts: prompts.count(),
-                title: title.chars().take(200).collect(),
-                id: summary.id,
-                updated_ms: summary.updated_ms,
-            });
-        }
-        Ok(infos)
     }
 
     /// Offers the commands of an answer to the shell; what waited before is dropped.
@@ -347,7 +341,7 @@ fn keep(open: &mut HashMap<String, Shared>, id: String, session: &Shared) {
 
 /// Closes what nobody uses and what is in its file: it can be read again.
 fn close_unused(open: &mut HashMap<String, Shared>) {
-    let in_memory = |s: &Shared| s.try_lock().is_ok_and(|s| s.log.is_err());
+    let in_memory = |s: &Shared| lock(&s.kept).log.is_err();
     open.retain(|_, s| Arc::strong_count(s) > 1 || in_memory(s));
 }
 

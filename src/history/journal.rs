@@ -114,6 +114,36 @@ impl Journal {
         Ok(records)
     }
 
+    /// How many prompts a session has, and the first one. Only that one is parsed.
+    ///
+    /// # Errors
+    /// Its file cannot be read.
+    pub fn prompts(&self, session: &str) -> Result<(usize, String)> {
+        // Inside a text the quotes are escaped, so that these bytes stand for the type alone.
+        const MARK: &[u8] = b"\"type\":\"user\"";
+        let path = self.path(session);
+        let file = File::open(&path).context(|| format!("cannot read {}", path.display()))?;
+        let (mut count, mut first) = (0, String::new());
+        for line in BufReader::new(file).split(b'\n') {
+            let line = line.context(|| format!("cannot read {}", path.display()))?;
+            // The type stands near the start of the line, before the texts.
+            let head = &line[..line.len().min(256)];
+            if !head.windows(MARK.len()).any(|w| w == MARK) {
+                continue;
+            }
+            count += 1;
+            if count == 1
+                && let Ok(Record {
+                    body: Body::User { text, .. },
+                    ..
+                }) = serde_json::from_slice(&line)
+            {
+                first = text;
+            }
+        }
+        Ok((count, first))
+    }
+
     /// The sessions, last used first. No journal yet is an empty list.
     ///
     /// # Errors
@@ -341,6 +371,22 @@ mod tests {
                 .unwrap()
                 .starts_with(line)
         );
+    }
+
+    #[test]
+    fn prompts_are_counted_by_their_type_and_not_by_their_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::new(dir.path().to_path_buf());
+        let log = journal.create("s").unwrap();
+        assert_eq!(journal.prompts("s").unwrap(), (0, String::new()));
+        log.append(Body::Model {
+            model: "\"type\":\"user\"".into(),
+        })
+        .unwrap();
+        log.append(user("first \"type\":\"user\"")).unwrap();
+        log.append(user("second")).unwrap();
+        let (count, first) = journal.prompts("s").unwrap();
+        assert_eq!((count, first.as_str()), (2, "first \"type\":\"user\""));
     }
 
     #[test]

@@ -38,11 +38,11 @@ fn finish_frame(mut frame: Vec<u8>) -> Result<Vec<u8>> {
     let length = frame.len() - 4;
     if length > MAX_FRAME {
         return Err(Error::usage(format!(
-            "the request is too large: {} MB, the limit is {} MB",
+            "too much for one message: {} MB, the limit is {} MB",
             length >> 20,
             MAX_FRAME >> 20
         ))
-        .hint("attach less"));
+        .hint("attach less, or ask for less (--limit)"));
     }
     // The limit above is far below 4 GiB, so that nothing is cut off here.
     frame[..4].copy_from_slice(&(length as u32).to_le_bytes());
