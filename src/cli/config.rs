@@ -121,7 +121,7 @@ base_url = "https://a.example/v1"
 model = "m"
 key_cmd = "echo s3cret"
 headers = { X-Title = "aish", X-Custom = "s3cret", Cookie = "s3cret" }
-serve.command = ["run", "--api-key", "s3cret"]
+serve.command = ["run", "--api-key", "s3cret", "{port}"]
 "#;
 
     #[test]

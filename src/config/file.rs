@@ -250,8 +250,14 @@ fn read_model(mut t: Table<'_>) -> Option<WrittenModel> {
     let serve = t.table("serve").and_then(|mut serve| {
         serve.require("command");
         let command = serve.strings("command", |_| Ok(()));
-        if let Some(empty) = command.as_ref().filter(|c| c.value.is_empty()) {
-            serve.fault(empty.line, "command", "must not be empty");
+        if let Some(command) = &command {
+            let has_port = command.value.iter().any(|word| word.contains("{port}"));
+            if command.value.is_empty() {
+                serve.fault(command.line, "command", "must not be empty");
+            } else if !has_port {
+                let message = "must have {port} in it, where the port goes that aish chooses";
+                serve.fault(command.line, "command", message);
+            }
         }
         let idle = serve.integer("idle", 1..=604_800);
         serve.finish();

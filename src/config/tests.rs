@@ -227,6 +227,10 @@ fn each_fault_has_its_line_and_key() {
             "/c:7: models.b.serve.command: must not be empty",
         ),
         (
+            "[models.b]\nbase_url = 'http://[::1]'\nmodel = 'm'\nserve = { command = ['x', '80'] }",
+            "/c:7: models.b.serve.command: must have {port} in it, where the port goes that aish chooses",
+        ),
+        (
             "timeout = 0",
             "/c:4: models.gpt.timeout: must be a whole number from 1 to 86400, not 0",
         ),
@@ -357,8 +361,7 @@ fn a_key_never_crosses_a_network_in_clear() {
 
 #[test]
 fn a_served_model_is_on_this_machine() {
-    let text =
-        "[models.a]\nmodel = 'm'\nbase_url = 'http://192.168.1.2/v1'\nserve = { command = ['x'] }";
+    let text = "[models.a]\nmodel = 'm'\nbase_url = 'http://192.168.1.2/v1'\nserve = { command = ['x{port}'] }";
     let found = faults(text, Format::Toml);
     assert!(
         found[0].starts_with("/c:3: models.a.base_url: must be on this machine"),
