@@ -332,7 +332,7 @@ fn help_is_our_own_and_an_unknown_command_names_the_nearest() {
         (":stat", ":status"),
         (":modle", ":model"),
         (":sesions", ":sessions"),
-        (":wq", ":new"),
+        (":nwe", ":new"),
     ] {
         let said = zsh.eval(&format!("llm {typed}"));
         assert_eq!(said.lines().count(), 1, "{said}");
@@ -340,6 +340,12 @@ fn help_is_our_own_and_an_unknown_command_names_the_nearest() {
             said.contains(typed) && said.contains(&format!("did you mean {near}?")),
             "{said}"
         );
+    }
+    // Near to nothing, and too long to look for anything near.
+    for typed in [":wq", &format!(":status{}", "x".repeat(60))] {
+        let said = zsh.eval(&format!("llm {typed}"));
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("; there are :help :model :new "), "{said}");
     }
     zsh.run("llm :stat");
     assert_eq!(zsh.eval("print $?"), "2\n");
