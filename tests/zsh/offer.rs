@@ -278,3 +278,33 @@ fn nothing_is_offered_where_nothing_could_run() {
         assert!(calls[0].iter().all(|a| a != "--offer"), "{line}: {calls:?}");
     }
 }
+
+#[test]
+fn an_approved_command_that_asks_is_not_offered_another() {
+    let home = proposing(
+        "",
+        &[
+            b"run t1 terminal\nllm inner; (exit 5)",
+            b"run t2 terminal\nprint second >~/said",
+        ],
+    );
+    // As the client does: proposals wait only where they may be offered.
+    home.stub(&PROPOSES.replace("exit 10", "[[ $* != *--offer* ]] || exit 10"));
+    let mut zsh = Zsh::start(&home);
+    zsh.run("llm x");
+    let inner = &home.calls()[2];
+    assert_eq!(inner[0], "ask");
+    assert!(inner.iter().all(|a| a != "--offer"), "{inner:?}");
+    assert_eq!(
+        after_ask(&home),
+        [
+            "propose",
+            "ask inner",
+            "exec-done t1 --exit 5",
+            "propose",
+            "exec-done t2 --exit 0",
+            "propose"
+        ]
+    );
+    assert_eq!(home.read("said"), "second\n");
+}
