@@ -9,7 +9,7 @@
 #   AISH_HOME             directory for config, data, state and socket
 #   AISH_KEY              key that turns words into a command (default ^[a, Alt-a; empty: none)
 #   AISH_ENV              names of the variables recorded with each command
-#   AISH_NO_ACCEPT_LINE   1: leave lines that start with `llm ` to zsh, apostrophes and all
+#   AISH_NO_ACCEPT_LINE   1: leave the words behind `llm ` to zsh, apostrophes and all
 
 [[ -o interactive ]] || return 0
 (( ! ${+_aish} )) || return 0

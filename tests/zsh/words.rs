@@ -118,6 +118,11 @@ fn shell_syntax_keeps_its_meaning() {
         ),
         ("print diff | llm review >out", &["review"], "diff\n"),
         (
+            "print diff | llm what's it | tr a-z A-Z >out",
+            &["what's", "it"],
+            "DIFF\n",
+        ),
+        (
             "var='a value'; llm \"quoted  text\" $var >out",
             &["quoted  text", "a value"],
             "terminal\n",
@@ -155,6 +160,53 @@ fn shell_syntax_keeps_its_meaning() {
         assert_eq!(calls[0][3..], **words, "{line}");
         assert_eq!(home.read("out"), *out, "{line}");
     }
+}
+
+#[test]
+fn prose_behind_a_pipe_arrives_as_it_was_typed() {
+    check(
+        "setopt interactive_comments",
+        &[
+            ("print diff | llm what's wrong", &["what's", "wrong"]),
+            (
+                "print diff |& llm why didn't that work?",
+                &["why", "didn't", "that", "work?"],
+            ),
+            (
+                "false || llm what's the cat's name {a,b}",
+                &["what's", "the", "cat's", "name", "{a,b}"],
+            ),
+            (
+                "print 'it''s' | cat err.log|llm -c isn't it",
+                &["-c", "isn't", "it"],
+            ),
+            ("print x | llm fn f(x) { \"oops", &["fn f(x) { \"oops"]),
+            (
+                "print x | llm 'two words' isn't 2>/dev/null",
+                &["two words", "isn't"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_only_looks_like_a_pipe_is_left_alone() {
+    let home = Home::with_stub(":");
+    let mut zsh = Zsh::start(&home);
+    for (line, out) in [
+        ("print -r -- \"a | llm b's {c}\"", "a | llm b's {c}\n"),
+        ("print -r -- \"a || llm b's {c}\"", "a || llm b's {c}\n"),
+        ("print -r -- 'a | llm {b}' x's'", "a | llm {b} xs\n"),
+        ("print -r -- a \\| llm x's'", "a | llm xs\n"),
+        ("print -r -- $(print a | llm {b,c}) d", "d\n"),
+        ("case llm in a| llm ) print {b,c};; esac", "b c\n"),
+    ] {
+        zsh.run(&format!("{line} >out"));
+        assert_eq!(home.read("out"), out, "{line}\n{}", zsh.screen());
+    }
+    // The body of a here-document, pasted with its command.
+    zsh.run("\x1b[200~cat >out <<EOF\nfoo | llm what's {this}\nEOF\x1b[201~");
+    assert_eq!(home.read("out"), "foo | llm what's {this}\n");
 }
 
 #[test]
