@@ -50,6 +50,9 @@ pub struct Hello {
     /// soon as its turns have, and the client then starts a new one.
     #[serde(default)]
     pub leaving: bool,
+    /// The client only looks: an older daemon stays, and answers as well as it can.
+    #[serde(default)]
+    pub looks: bool,
 }
 
 impl Hello {
@@ -59,6 +62,7 @@ impl Hello {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").to_string(),
             leaving: false,
+            looks: false,
         }
     }
 

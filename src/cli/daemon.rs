@@ -90,6 +90,7 @@ pub fn run(paths: Paths, detach: bool) -> Result<()> {
         log_to(Log::Stderr);
         return serve(paths, || tracing::info!("ready"));
     }
+    connect::close_inherited();
     // Out of the session of the shell that happened to start us: its end is not ours.
     let _ = nix::unistd::setsid();
     let result = open_log(&paths).and_then(|log| {

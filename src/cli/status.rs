@@ -1,7 +1,7 @@
 //! `aish-helper status`.
 
 use super::{print, print_json};
-use crate::client::connect;
+use crate::client::connect::{self, Existing};
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
@@ -16,11 +16,26 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
         shell: None,
         overrides: env_overrides()?,
     };
-    let Some(mut connection) = connect::existing(paths, &request)? else {
-        if json {
-            return print_json(&serde_json::json!({"running": false}));
+    let mut connection = match connect::existing(paths, &request)? {
+        Existing::Serves(connection) => connection,
+        Existing::Leaves(version) => {
+            if json {
+                let value =
+                    serde_json::json!({"running": true, "leaving": true, "version": version});
+                return print_json(&value);
+            }
+            return print(&format!(
+                "the daemon (version {version}) is leaving: it ends when its turns have\n"
+            ));
         }
-        return print("the daemon does not run; the first llm starts it, or: aish-helper start\n");
+        Existing::Absent => {
+            if json {
+                return print_json(&serde_json::json!({"running": false}));
+            }
+            return print(
+                "the daemon does not run; the first llm starts it, or: aish-helper start\n",
+            );
+        }
     };
     let status: Status = connection.reply()?;
     if json {

@@ -5,7 +5,7 @@
 //! at once and in colour. `aish-helper capture` makes the pty, starts the pump
 //! as a process of its own session and prints the path of the pty for the shell
 //! to open. The pump lives until nobody has the pty open, so that a background
-//! job that the command has left goes on printing.
+//! job that the command has left goes on printing, or until the terminal is gone.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -15,6 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc::O_NOCTTY;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
@@ -24,7 +25,7 @@ use super::connect::{self, Connection};
 use super::terminal::{self, Tty};
 use crate::error::{Context, Error, Result};
 use crate::paths::Paths;
-use crate::protocol::{self, Captured, Event, Request, kind};
+use crate::protocol::{self, Captured, Event, Failure, Request, kind};
 
 /// Makes the pty and starts its pump; the path of the pty for the shell.
 ///
@@ -41,6 +42,11 @@ pub fn start(shell: &str, token: &str) -> Result<String> {
         ws_ypixel: 0,
     };
     let pty = openpty(&size, None).context(|| "cannot open a pty".into())?;
+    // A pump that inherited the slave would hold its own pty open and never see its end.
+    for end in [&pty.master, &pty.slave] {
+        fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))
+            .context(|| "cannot set up the pty".into())?;
+    }
     // The real terminal turns LF into CR LF; doing it here too would be seen in the captured text.
     let mut modes = tcgetattr(&pty.slave).context(|| "cannot set up the pty".into())?;
     modes.output_flags.remove(OutputFlags::OPOST);
@@ -64,97 +70,133 @@ pub fn start(shell: &str, token: &str) -> Result<String> {
     }
     // Our slave was open until here, so that the pump did not see the end before the beginning.
     drop(pty.slave);
-    match said.as_str() {
-        "ready\n" => Ok(path.display().to_string()),
-        why => Err(Error::runtime(format!(
-            "the output cannot be captured: {}",
-            why.trim()
-        ))),
+    if said == "ready\n" {
+        return Ok(path.display().to_string());
     }
+    let why = match serde_json::from_str::<Failure>(&said) {
+        Ok(failure) => Error::from(failure),
+        Err(_) => Error::runtime("the pump ended without a word"),
+    };
+    Err(Error {
+        message: format!("the output cannot be captured: {}", why.message),
+        hint: why.hint.or(Some("see: aish-helper doctor".into())),
+        ..why
+    })
 }
 
 /// The pump itself: stdin is the master, stderr the person's terminal.
 ///
+/// What goes wrong before it is ready is said on stdout, where the starter reads and prints it.
+///
 /// # Errors
-/// The command was not approved, or the daemon is not there; said on stdout, where the starter reads.
+/// The output cannot be copied any more.
 pub fn pump(paths: &Paths, shell: &str, token: &str, path: &Path) -> Result<()> {
+    // A lock or a pipe of the shell's is not ours to hold.
+    connect::close_inherited();
     // Out of the shell's session: no job-control signal stops the copying, and `jobs` does not list it.
     let _ = nix::unistd::setsid();
-    let master = File::from(
-        std::io::stdin()
-            .as_fd()
-            .try_clone_to_owned()
-            .context(|| "no pty".into())?,
-    );
-    let terminal = File::from(
-        std::io::stderr()
-            .as_fd()
-            .try_clone_to_owned()
-            .context(|| "no terminal".into())?,
-    );
-    let slave = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(O_NOCTTY)
-        .open(path)
-        .context(|| format!("cannot open {}", path.display()))?;
-    let request = Request::Capture {
-        shell: shell.to_string(),
-        token: token.to_string(),
-    };
-    let mut connection = connect::to_daemon(paths, &request)?;
-    let limit: usize = connection.reply()?;
-    std::io::stdout()
-        .write_all(b"ready\n")
-        .context(|| "the starter has gone".into())?;
-    copy(&master, &terminal, slave, Some(connection), limit)
+    match Pump::new(paths, shell, token, path) {
+        Ok(pump) => {
+            say("ready")?;
+            pump.copy()
+        }
+        Err(e) => say(&serde_json::to_string(&Failure::from(&e)).unwrap_or_default()),
+    }
 }
 
-fn copy(
-    master: &File,
-    terminal: &File,
-    slave: File,
-    mut connection: Option<Connection>,
-    limit: usize,
-) -> Result<()> {
-    let mut kept = Kept::new(limit);
-    // Held open, so that the end is not seen before the shell has opened the pty.
-    let mut slave = Some(slave);
-    let mut buffer = [0; 8 << 10];
-    loop {
-        let mut fds = vec![PollFd::new(master.as_fd(), PollFlags::POLLIN)];
-        if let Some(connection) = &connection {
-            fds.push(PollFd::new(connection.fd(), PollFlags::POLLIN));
-        }
-        match poll(&mut fds, PollTimeout::NONE) {
-            Ok(_) => {}
-            Err(nix::errno::Errno::EINTR) => continue,
-            Err(e) => return Err(Error::runtime(format!("cannot wait for output: {e}"))),
-        }
-        let printed = fds[0].any().unwrap_or(true);
-        let told = fds.get(1).is_some_and(|fd| fd.any().unwrap_or(true));
-        if printed {
-            let mut from = master;
-            match from.read(&mut buffer) {
-                Ok(0) => return Ok(()),
-                Ok(n) => {
-                    kept.push(&buffer[..n]);
-                    let mut to = terminal;
-                    // A terminal that was closed takes the rest with it.
-                    to.write_all(&buffer[..n])
-                        .context(|| "the terminal has gone".into())?;
-                    // What has come is shown and kept before the end is listened to.
-                    continue;
-                }
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                // EIO: nobody has the pty open any more.
-                Err(_) => return Ok(()),
+/// One line for the starter.
+fn say(line: &str) -> Result<()> {
+    std::io::stdout()
+        .write_all(format!("{line}\n").as_bytes())
+        .context(|| "the starter has gone".into())
+}
+
+/// A pump that is ready.
+struct Pump {
+    master: File,
+    terminal: File,
+    /// Held open, so that the end is not seen before the shell has opened the pty.
+    slave: Option<File>,
+    connection: Option<Connection>,
+    kept: Kept,
+}
+
+impl Pump {
+    fn new(paths: &Paths, shell: &str, token: &str, path: &Path) -> Result<Pump> {
+        let master = std::io::stdin().as_fd().try_clone_to_owned();
+        let terminal = std::io::stderr().as_fd().try_clone_to_owned();
+        let slave = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(O_NOCTTY)
+            .open(path)
+            .context(|| format!("cannot open {}", path.display()))?;
+        let request = Request::Capture {
+            shell: shell.to_string(),
+            token: token.to_string(),
+        };
+        let mut connection = connect::to_daemon(paths, &request)?;
+        let limit = connection.reply()?;
+        Ok(Pump {
+            master: File::from(master.context(|| "no pty".into())?),
+            terminal: File::from(terminal.context(|| "no terminal".into())?),
+            slave: Some(slave),
+            connection: Some(connection),
+            kept: Kept::new(limit),
+        })
+    }
+
+    fn copy(mut self) -> Result<()> {
+        let mut buffer = [0; 8 << 10];
+        // macOS cannot poll /dev/tty; there the next write finds out.
+        let mut pollable = true;
+        loop {
+            let mut fds = vec![PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
+            if let Some(connection) = &self.connection {
+                fds.push(PollFd::new(connection.fd(), PollFlags::POLLIN));
             }
-        }
-        if told {
-            drop(slave.take());
-            if let Some(mut connection) = connection.take() {
-                finish(&mut connection, &kept);
+            if pollable {
+                // Only for its hang-up: what is typed is not ours.
+                fds.push(PollFd::new(self.terminal.as_fd(), PollFlags::empty()));
+            }
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) => {}
+                Err(nix::errno::Errno::EINTR) => continue,
+                Err(e) => return Err(Error::runtime(format!("cannot wait for output: {e}"))),
+            }
+            let printed = fds[0].any().unwrap_or(true);
+            let told = self.connection.is_some() && fds[1].any().unwrap_or(true);
+            let end = match fds.last().and_then(|fd| fd.revents()) {
+                Some(events) if pollable => events,
+                _ => PollFlags::empty(),
+            };
+            // The terminal was closed, perhaps under a command that goes on: there is nowhere to show this.
+            if end.intersects(PollFlags::POLLHUP | PollFlags::POLLERR) {
+                return Ok(());
+            }
+            pollable &= !end.contains(PollFlags::POLLNVAL);
+            if printed {
+                match self.master.read(&mut buffer) {
+                    Ok(0) => return Ok(()),
+                    Ok(n) => {
+                        self.kept.push(&buffer[..n]);
+                        // A terminal that was closed takes the rest with it.
+                        self.terminal
+                            .write_all(&buffer[..n])
+                            .context(|| "the terminal has gone".into())?;
+                        // What has come is shown and kept before the end is listened to.
+                        continue;
+                    }
+                    Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                    // EIO: nobody has the pty open any more.
+                    Err(_) => return Ok(()),
+                }
+            }
+            if told {
+                self.slave = None;
+                if let Some(mut connection) = self.connection.take() {
+                    finish(&mut connection, &self.kept);
+                }
             }
         }
     }

@@ -86,18 +86,34 @@ fn hangs(pid: Option<i32>) -> Error {
     Error::runtime(format!("the aish daemon{who} does not answer")).hint("run: aish-helper restart")
 }
 
-/// Connects to the running daemon; `None` when there is none.
+/// Who answers where no daemon is started.
+#[derive(Debug)]
+pub enum Existing {
+    /// A daemon that has the request.
+    Serves(Connection),
+    /// One of this version that serves nobody any more; it ends when its turns have.
+    Leaves(String),
+    /// Nobody.
+    Absent,
+}
+
+/// Looks at the running daemon, which this neither starts nor, when it is older, ends.
 ///
 /// # Errors
 /// The socket directory is not safe, or the daemon hangs.
-pub fn existing(paths: &Paths, request: &Request) -> Result<Option<Connection>> {
-    match probe(paths)? {
-        Probe::Absent => Ok(None),
-        Probe::Ready(stream, pid) => match greet(stream, pid, Some(request))? {
-            Greeting::Served(connection) => Ok(Some(connection)),
-            Greeting::Leaving => Ok(None),
-        },
-    }
+pub fn existing(paths: &Paths, request: &Request) -> Result<Existing> {
+    let Probe::Ready(stream, pid) = probe(paths)? else {
+        return Ok(Existing::Absent);
+    };
+    let hello = Hello {
+        looks: true,
+        ..Hello::ours()
+    };
+    Ok(match greet_as(&hello, stream, pid, Some(request))? {
+        Greeting::Served(connection) => Existing::Serves(connection),
+        Greeting::Leaving(Some(version)) => Existing::Leaves(version),
+        Greeting::Leaving(None) => Existing::Absent,
+    })
 }
 
 /// Connects to the daemon, which is started if there is none, and sends it a request.
@@ -124,12 +140,22 @@ pub fn to_daemon(paths: &Paths, request: &Request) -> Result<Connection> {
 
 enum Greeting {
     Served(Connection),
-    Leaving,
+    /// Its version, unless it ended without a word.
+    Leaving(Option<String>),
+}
+
+fn greet(stream: UnixStream, pid: Option<i32>, request: Option<&Request>) -> Result<Greeting> {
+    greet_as(&Hello::ours(), stream, pid, request)
 }
 
 /// Hello and request go out in one write, so that a warm daemon costs one round trip.
-fn greet(stream: UnixStream, pid: Option<i32>, request: Option<&Request>) -> Result<Greeting> {
-    let mut frames = protocol::json_frame(kind::HELLO, &Hello::ours())?;
+fn greet_as(
+    ours: &Hello,
+    stream: UnixStream,
+    pid: Option<i32>,
+    request: Option<&Request>,
+) -> Result<Greeting> {
+    let mut frames = protocol::json_frame(kind::HELLO, ours)?;
     if let Some(request) = request {
         frames.extend(protocol::json_frame(kind::REQUEST, request)?);
     }
@@ -152,17 +178,17 @@ fn greet(stream: UnixStream, pid: Option<i32>, request: Option<&Request>) -> Res
             return Err(Error::runtime("the daemon speaks another language")
                 .hint("run: aish-helper restart"));
         }
-        Ok(None) => return Ok(Greeting::Leaving),
+        Ok(None) => return Ok(Greeting::Leaving(None)),
         Err(e) if is_timeout(&e) => return Err(hangs(pid)),
         // It ended with us in its backlog.
-        Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(Greeting::Leaving),
+        Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(Greeting::Leaving(None)),
         Err(e) => {
             return Err(Error::runtime(format!("cannot talk to the daemon: {e}"))
                 .hint("run: aish-helper restart"));
         }
     };
     if hello.leaving {
-        return Ok(Greeting::Leaving);
+        return Ok(Greeting::Leaving(Some(hello.version)));
     }
     sent.context(|| "cannot send the request to the daemon".into())?;
     connection
@@ -264,6 +290,21 @@ fn readable(fd: &impl AsFd, patience: Duration) -> Result<bool> {
             Err(e) => return Err(not_started(&e.to_string())),
             Ok(n) => return Ok(n > 0),
         }
+    }
+}
+
+/// Closes every descriptor but stdin, stdout and stderr, first thing in a process that lives on: whoever
+/// started it had locks and pipes open, which others wait for.
+pub fn close_inherited() {
+    // A snapshot: the listing itself has a descriptor open. Where there is no /dev/fd, nothing can be done.
+    let open: Vec<i32> = std::fs::read_dir("/dev/fd")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    for fd in open.into_iter().filter(|fd| *fd > 2) {
+        // EBADF: it was the listing.
+        let _ = nix::unistd::close(fd);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Commands that a model proposed: a person's word on each, and what became of those that ran.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -211,6 +211,11 @@ pub async fn exec_done(daemon: &Daemon, shell: &str, token: &str, exit: i32) -> 
             omitted: c.omitted,
         }),
     })
+}
+
+/// Lets go of the commands whose shells have ended, and with them of their pumps: no one will report their end.
+pub fn forget(daemon: &Daemon, ended: &HashSet<String>) {
+    lock(&daemon.running).retain(|_, exec| !ended.contains(&exec.shell));
 }
 
 /// A command that an earlier daemon saw approved, and that has ended only now.

@@ -154,7 +154,8 @@ async fn greet(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Re
         .await
         .map_err(|_| Error::runtime("a client said nothing"))??;
     let mut ours = Hello::ours();
-    ours.leaving = hello.is_newer(&ours.version) || daemon.leaving.is_cancelled();
+    let replaced = !hello.looks && hello.is_newer(&ours.version);
+    ours.leaving = replaced || daemon.leaving.is_cancelled();
     connection.send_json(kind::HELLO, &ours).await?;
     if ours.leaving {
         daemon.leaving.cancel();
@@ -167,7 +168,7 @@ async fn greet(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Re
     }
     if hello.protocol != PROTOCOL {
         let e = Error::runtime(format!(
-            "this aish-helper ({}) is older than the daemon ({})",
+            "this aish-helper ({}) and the daemon ({}) speak different languages",
             hello.version, ours.version
         ))
         .hint("use the newer one, or run: aish-helper restart");

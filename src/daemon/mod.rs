@@ -18,6 +18,7 @@ pub mod turn;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -36,8 +37,10 @@ use crate::paths::Paths;
 use session::{Sessions, lock};
 use shells::Shells;
 
-/// How often it looks whether its socket is still there, and closes what nobody uses.
+/// How often it closes what nobody uses.
 const TIDY: Duration = Duration::from_secs(60);
+/// How often it looks whether its socket is still there: so long the clients wait for one that none can reach.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -148,6 +151,8 @@ pub fn bind(paths: &Paths, _right: &Right) -> Result<Listener> {
         .context(|| format!("bad path {}", path.display()))?;
     let listener = ListenerOptions::new()
         .name(name)
+        // It would remove whatever stands there in the end, even the socket of the next daemon.
+        .reclaim_name(false)
         .create_tokio()
         .context(|| format!("cannot listen on {}", path.display()))?;
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
@@ -165,8 +170,9 @@ pub async fn run(
     cancel: CancellationToken,
     ready: impl FnOnce(),
 ) -> Result<()> {
-    let listener = bind(&paths, &right)?;
     shells::make_fifo(&paths.events())?;
+    let listener = bind(&paths, &right)?;
+    let socket = inode(&paths.socket());
     let journal = Journal::new(paths.journal());
     let (log, records) = match journal.open_shells() {
         Ok((log, records)) => (Some(log), records),
@@ -188,31 +194,34 @@ pub async fn run(
         cancel,
         paths,
     });
+    // No task of the tracker: it hears the hooks until all of those have ended.
     let hooks = {
         let daemon = daemon.clone();
-        let tasks = daemon.tasks.clone();
-        tasks.spawn(async move {
+        tokio::spawn(async move {
             let events = daemon.paths.events();
-            let cancel = daemon.leaving.clone();
-            if let Err(e) = shells::listen(
-                &events,
-                daemon.shells.clone(),
-                daemon.sessions.clone(),
-                cancel,
-            )
-            .await
-            {
+            let heard = shells::listen(&events, daemon.shells.clone(), daemon.sessions.clone());
+            if let Err(e) = heard.await {
                 tracing::error!("{}", e.message);
             }
         })
     };
     ready();
-    accept(&daemon, &listener).await;
-    hooks.abort();
+    accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
+    hooks.abort();
+    // Before the listener is closed: until then no other socket can get its inode.
+    if inode(&daemon.paths.socket()) == socket {
+        let _ = fs::remove_file(daemon.paths.socket());
+    }
     drop(listener);
     daemon.models.shutdown().await;
     Ok(())
+}
+
+/// What stands there now; `None` when nothing does.
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    let meta = fs::symlink_metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
 }
 
 /// Lets what runs end. Who comes now hears that the daemon is leaving, and may tell it to hurry.
@@ -242,10 +251,10 @@ async fn serve(daemon: &Arc<Daemon>, stream: std::io::Result<Stream>) {
     }
 }
 
-async fn accept(daemon: &Arc<Daemon>, listener: &Listener) {
+async fn accept(daemon: &Arc<Daemon>, listener: &Listener, socket: Option<(u64, u64)>) {
     let mut tidy = tokio::time::interval(TIDY);
-    let socket = daemon.paths.socket();
-    let inode = fs::symlink_metadata(&socket).map(|m| m.ino()).ok();
+    let mut look = tokio::time::interval(LOOK);
+    let path = daemon.paths.socket();
     loop {
         tokio::select! {
             biased;
@@ -253,11 +262,12 @@ async fn accept(daemon: &Arc<Daemon>, listener: &Listener) {
             stream = listener.accept() => serve(daemon, stream).await,
             _ = tidy.tick() => {
                 daemon.sessions.tidy();
-                lock(&daemon.shells).alive();
-                if fs::symlink_metadata(&socket).map(|m| m.ino()).ok() != inode {
-                    tracing::info!("the socket is gone, and so are we");
-                    daemon.leaving.cancel();
-                }
+                let ended = lock(&daemon.shells).ended();
+                approval::forget(daemon, &ended);
+            }
+            _ = look.tick() => if inode(&path) != socket {
+                tracing::info!("the socket is gone, and so are we");
+                daemon.leaving.cancel();
             }
         }
     }

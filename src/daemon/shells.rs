@@ -1,13 +1,12 @@
 //! What the shells' hooks tell: who is there, and their last commands.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio_util::sync::CancellationToken;
 
 use super::events::{Decoder, ShellEvent};
 use super::session::{Sessions, lock};
@@ -29,6 +28,8 @@ struct Shell {
 #[derive(Debug)]
 pub struct Shells {
     shells: HashMap<String, Shell>,
+    /// Those that have gone since [`Shells::ended`] was last asked.
+    ended: HashSet<String>,
     log: Option<Log>,
 }
 
@@ -37,6 +38,7 @@ impl Shells {
     pub fn new(log: Option<Log>, records: Vec<Record>) -> Shells {
         let mut shells = Shells {
             shells: HashMap::new(),
+            ended: HashSet::new(),
             log,
         };
         for record in records {
@@ -61,6 +63,7 @@ impl Shells {
         match event {
             ShellEvent::Bye => {
                 self.shells.remove(shell);
+                self.ended.insert(shell.to_string());
             }
             ShellEvent::Hello { pid, .. } => {
                 self.shells.entry(shell.to_string()).or_default().pid = Some(pid);
@@ -116,9 +119,16 @@ impl Shells {
 
     /// Shells whose process still lives.
     pub fn alive(&mut self) -> usize {
-        self.shells
-            .retain(|_, shell| shell.pid.is_none_or(is_alive));
+        let gone = |shell: &Shell| shell.pid.is_some_and(|pid| !is_alive(pid));
+        let gone = self.shells.extract_if(|_, shell| gone(shell));
+        self.ended.extend(gone.map(|(id, _)| id));
         self.shells.values().filter(|s| s.pid.is_some()).count()
+    }
+
+    /// Shells that have gone, with or without a word, since this was last asked.
+    pub fn ended(&mut self) -> HashSet<String> {
+        self.alive();
+        std::mem::take(&mut self.ended)
     }
 }
 
@@ -154,7 +164,7 @@ pub fn make_fifo(path: &Path) -> Result<()> {
         .context(|| format!("cannot make the FIFO {}", path.display()))
 }
 
-/// Reads the FIFO until the daemon ends. It only ever reads and remembers, so that no shell waits.
+/// Reads the FIFO until it is dropped. It only ever reads and remembers, so that no shell waits.
 ///
 /// # Errors
 /// The FIFO cannot be opened.
@@ -162,7 +172,6 @@ pub async fn listen(
     path: &Path,
     shells: Arc<std::sync::Mutex<Shells>>,
     sessions: Arc<Sessions>,
-    cancel: CancellationToken,
 ) -> Result<()> {
     let what = || format!("cannot read the FIFO {}", path.display());
     let mut reader = pipe::OpenOptions::new().open_receiver(path).context(what)?;
@@ -171,13 +180,34 @@ pub async fn listen(
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 16 << 10];
     loop {
-        let length = tokio::select! {
-            () = cancel.cancelled() => return Ok(()),
-            read = reader.read(&mut buffer) => read.context(what)?,
-        };
+        let length = reader.read(&mut buffer).await.context(what)?;
         decoder.push(&buffer[..length], &mut |shell, event| {
             let session = sessions.of_shell(shell);
             lock(&shells).take(shell, event, session);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_that_has_gone_is_named_once() {
+        let mut shells = Shells::new(None, Vec::new());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let dead = i32::try_from(child.id()).unwrap();
+        child.wait().unwrap();
+        let ours = i32::try_from(std::process::id()).unwrap();
+        for (shell, pid) in [("dead", dead), ("polite", ours), ("here", ours)] {
+            let (tty, zsh) = (String::new(), String::new());
+            shells.take(shell, ShellEvent::Hello { pid, tty, zsh }, None);
+        }
+        shells.take("polite", ShellEvent::Bye, None);
+        // Whoever counts them takes nothing away.
+        assert_eq!(shells.alive(), 1);
+        let ended = HashSet::from(["dead".to_string(), "polite".to_string()]);
+        assert_eq!(shells.ended(), ended);
+        assert!(shells.ended().is_empty());
     }
 }

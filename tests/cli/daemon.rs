@@ -54,12 +54,18 @@ impl Helper {
     }
 
     /// Speaks to the daemon as a client of another version does.
-    fn greet(&self, version: &str) -> (UnixStream, Decoder, Hello) {
+    fn greet(&self, version: &str, looks: bool) -> (UnixStream, Decoder, Hello) {
         let mut socket = UnixStream::connect(self.path("run/sock")).expect("the daemon");
         socket
             .set_read_timeout(Some(Duration::from_secs(30)))
             .expect("a timeout");
-        socket.write_all(&hello(version, false)).expect("a hello");
+        let hello = Hello {
+            version: version.to_owned(),
+            looks,
+            ..Hello::ours()
+        };
+        let hello = protocol::json_frame(kind::HELLO, &hello).expect("a frame");
+        socket.write_all(&hello).expect("a hello");
         let request = protocol::json_frame(kind::REQUEST, &Request::Sessions { limit: 1 });
         socket
             .write_all(&request.expect("a frame"))
@@ -193,7 +199,7 @@ fn restarts_fail_no_prompt() {
         assert_eq!(ask.finish().ok(), "ok\n");
     }
     assert_eq!(helper.sessions().len(), 20);
-    assert_eq!(daemons(&helper), [helper.daemon().as_raw()]);
+    assert_eq!(processes(&helper, "daemon"), [helper.daemon().as_raw()]);
 }
 
 #[test]
@@ -281,13 +287,37 @@ fn what_a_dead_daemon_has_left_is_in_nobodys_way() {
 fn a_socket_that_was_deleted_is_no_end() {
     let helper = Helper::saying("ok");
     helper.ask("x");
-    let daemon = helper.daemon();
+    let first = helper.daemon();
+    // It still has the lock: it notices that nobody reaches it, and leaves.
     std::fs::remove_file(helper.path("run/sock")).unwrap();
-    // The daemon that nobody reaches still has the lock; its end lets the next one begin.
-    let ask = helper.asking("s1");
-    ask.stderr.wait_text("waiting for the daemon");
-    kill(daemon, Signal::SIGTERM).unwrap();
-    assert_eq!(ask.finish().ok(), "ok\n");
+    helper.ask("x");
+    let second = helper.daemon();
+    assert_ne!(first, second);
+    // Without the lock its successor does not wait, and keeps its socket.
+    std::fs::remove_dir_all(helper.path("run")).unwrap();
+    helper.ask("x");
+    let third = helper.daemon();
+    assert_ne!(second, third);
+    helper.until("it has noticed", || {
+        processes(&helper, "daemon") == [third.as_raw()]
+    });
+    assert_eq!(helper.listener(), Some(third));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_daemon_holds_nothing_of_whoever_started_it() {
+    let helper = Helper::saying("ok");
+    let zsh = helper.program("zsh").args(["-fc"]);
+    let line = "exec 7>held; aish-helper start";
+    zsh.args([line]).run().ok();
+    let daemon = helper.daemon();
+    let held: Vec<_> = std::fs::read_dir(format!("/proc/{daemon}/fd"))
+        .unwrap()
+        .filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok())
+        .filter(|file| file.ends_with("held"))
+        .collect();
+    assert!(held.is_empty(), "{held:?}");
 }
 
 #[test]
@@ -298,16 +328,17 @@ fn many_clients_at_once_get_one_daemon() {
         assert_eq!(ask.finish().ok(), "ok\n");
     }
     assert_eq!(helper.sessions().len(), 50);
-    assert_eq!(daemons(&helper), [helper.daemon().as_raw()]);
+    assert_eq!(processes(&helper, "daemon"), [helper.daemon().as_raw()]);
 }
 
-/// The daemons that live in this home.
-fn daemons(helper: &Helper) -> Vec<i32> {
+/// The processes that live in this home and have this word on their command line.
+pub fn processes(helper: &Helper, word: &str) -> Vec<i32> {
     let home = helper.path("");
     let home = format!(
         "AISH_HOME={}\0",
         home.to_string_lossy().trim_end_matches('/')
     );
+    let word = format!("\0{word}\0");
     let mut pids = Vec::new();
     let Ok(all) = std::fs::read_dir("/proc") else {
         return vec![helper.daemon().as_raw()];
@@ -319,7 +350,7 @@ fn daemons(helper: &Helper) -> Vec<i32> {
         let read = |name| std::fs::read(entry.path().join(name)).unwrap_or_default();
         let args = String::from_utf8_lossy(&read("cmdline")).into_owned();
         let env = String::from_utf8_lossy(&read("environ")).into_owned();
-        if args.contains("\0daemon\0") && env.contains(&home) {
+        if args.contains(&word) && env.contains(&home) {
             pids.push(pid);
         }
     }
@@ -409,13 +440,17 @@ fn a_newer_client_ends_the_daemon_when_it_is_idle() {
     let ask = helper.asking("s1");
     ask.stdout.wait_text("half ");
     let daemon = helper.daemon();
-    // An older one is served.
-    let (mut socket, mut decoder, ours) = helper.greet("0.0.1");
-    assert!(!ours.leaving);
-    frame(&mut socket, &mut decoder, kind::REPLY);
-    let (_, _, ours) = helper.greet("99.0.0");
+    // An older one is served, and so is one that only looks.
+    for (version, looks) in [("0.0.1", false), ("99.0.0", true)] {
+        let (mut socket, mut decoder, ours) = helper.greet(version, looks);
+        assert!(!ours.leaving);
+        frame(&mut socket, &mut decoder, kind::REPLY);
+    }
+    let (_, _, ours) = helper.greet("99.0.0", false);
     assert!(ours.leaving);
     assert_eq!(ours.version, env!("CARGO_PKG_VERSION"));
+    let status = helper.call(["status"]).run().ok();
+    assert!(status.contains("is leaving"), "{status}");
     // It ends, but not before its turn has.
     assert_eq!(helper.daemon(), daemon);
     helper.provider.open("on");

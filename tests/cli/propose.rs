@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::cli::daemon::processes;
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::pty::Zsh;
@@ -302,6 +303,40 @@ fn output_is_shown_live_and_told_without_colours() {
     assert_eq!(helper.content(), "again");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pump_ends_with_its_command_or_its_terminal() {
+    use nix::fcntl::OFlag;
+    use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
+    let helper = proposing(&["print one", "cat gate"]);
+    let mut offer = Offer::new(&helper);
+    let verdict = offer.decide("y");
+    offer.run(&verdict);
+    let none = || processes(&helper, "--pump").is_empty();
+    helper.until("the pump has ended", none);
+    let verdict = offer.decide("y");
+    let token = verdict.token();
+    let gate = helper.home.path("gate");
+    nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // A terminal that can be closed under a job that keeps the pty open; the daemon is told nothing.
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let terminal = posix_openpt(flags).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let line = format!(
+        "trap '' HUP; exec >log 2>&1; pty=$(aish-helper capture --shell s1 {token}); cat >$pty 2>&1 <gate &"
+    );
+    let call = helper.program("setsid").args(["-w", "-c", "sh", "-c"]);
+    let call = call
+        .args([line])
+        .stdin_file(ptsname_r(&terminal).unwrap().into());
+    call.run().ok();
+    helper.until("the pump runs", || !none());
+    drop(terminal);
+    helper.until("the pump has ended", none);
+    std::fs::write(gate, "end\n").unwrap();
+}
+
 #[test]
 fn of_a_long_output_head_and_tail_are_kept() {
     let helper = proposing(&["seq 1 20000"]);
@@ -449,6 +484,11 @@ fn another_shell_gets_no_output_of_an_approved_command() {
     ));
     assert_eq!(helper.home.read("code"), "1\n");
     assert_eq!(helper.home.read("out"), "");
+    assert_eq!(
+        helper.home.read("err"),
+        "aish: the output cannot be captured: no approved command has this token\n  \
+         see: aish-helper doctor\n"
+    );
     offer.run(&verdict);
 }
 

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nix::libc::O_NONBLOCK;
 use serde_json::Value;
 
+use crate::cli::prompt::half;
 use crate::support::helper::{Helper, records};
 
 /// One chunk, as the plugin writes it.
@@ -192,4 +193,17 @@ fn how_many_commands_are_told_is_set() {
     helper.command("s1", 4, "four", 0, "");
     helper.ask("y");
     assert_eq!(helper.content(), "y");
+}
+
+#[test]
+fn a_daemon_that_ends_its_turns_still_listens() {
+    let helper = Helper::new([half("on")]);
+    let ask = helper.call(["ask", "--shell", "s1", "x"]).start();
+    ask.stdout.wait_text("half ");
+    let stop = helper.call(["stop"]).start();
+    stop.stderr.wait_text("waiting for the daemon");
+    helper.command("s1", 1, "make", 2, "");
+    helper.provider.open("on");
+    assert_eq!(ask.finish().ok(), "half whole\n");
+    stop.finish().ok();
 }

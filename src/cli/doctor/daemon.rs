@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Check;
-use crate::client::connect;
+use crate::client::connect::{self, Existing};
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
@@ -17,8 +17,9 @@ pub(super) fn ask(paths: &Paths) -> Result<Option<Status>> {
         overrides: env_overrides().unwrap_or_else(|_| BTreeMap::new()),
     };
     match connect::existing(paths, &request)? {
-        Some(mut connection) => connection.reply().map(Some),
-        None => Ok(None),
+        Existing::Serves(mut connection) => connection.reply().map(Some),
+        // The next llm waits for its end and starts the next.
+        Existing::Leaves(_) | Existing::Absent => Ok(None),
     }
 }
 
