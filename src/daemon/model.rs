@@ -213,7 +213,7 @@ async fn find(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Fou
     {
         return Ok(Some(found.clone()));
     }
-    let found = detect::detect(&daemon.broker, &variables, &detect::LOCALS).await;
+    let found = detect::detect(&daemon.broker, &variables, &detect::LOCALS).await?;
     *remembered = found
         .clone()
         .map(|found| (Instant::now(), variables, found));
