@@ -8,6 +8,7 @@ pub mod approval;
 pub mod connection;
 pub mod driver;
 pub mod events;
+pub mod keys;
 pub mod model;
 pub mod proposals;
 pub mod queries;

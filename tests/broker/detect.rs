@@ -46,6 +46,7 @@ async fn a_probe_tells_a_refused_key_from_a_wrong_address() {
             .await
             .unwrap_err();
         assert!(error.message.contains(expected), "{error}");
+        assert_eq!(error.refused, expected.contains("401"));
         assert!(error.hint.is_some());
     }
 }
