@@ -1,6 +1,7 @@
 //! Which model a prompt goes to, with its key and, where it needs one, its server.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ use crate::secret::Secret;
 
 /// How long a local server that was found is taken to be there.
 const FOUND_AGE: Duration = Duration::from_secs(600);
+/// A model's server that starts within this time needs no word about it.
+const STARTING: Duration = Duration::from_secs(1);
 
 /// What is known about models between two prompts.
 #[derive(Debug)]
@@ -154,7 +157,17 @@ pub async fn choose(
         let start = models
             .servers
             .ensure(&chosen.name, &serve.command, serve.idle);
-        let lease = connection.unless_cancelled(start).await?;
+        let mut start = pin!(start);
+        let soon = async { Ok(tokio::time::timeout(STARTING, start.as_mut()).await.ok()) };
+        let lease = match connection.unless_cancelled(soon).await? {
+            Some(lease) => lease?,
+            None => {
+                let text = format!("starting the server of model {} …", chosen.name);
+                let notice = Event::Notice { text };
+                connection.send_json(kind::EVENT, &notice).await?;
+                connection.unless_cancelled(start).await?
+            }
+        };
         chosen.endpoint.base_url = lease.base_url().to_string();
         chosen.lease = Some(lease);
     }
