@@ -64,6 +64,8 @@ pub struct Error {
     pub message: String,
     /// What to do next, one line.
     pub hint: Option<String>,
+    /// The provider did not take the key.
+    pub refused: bool,
 }
 
 /// The result of nearly everything.
@@ -76,6 +78,7 @@ impl Error {
             kind,
             message: message.into(),
             hint: None,
+            refused: false,
         }
     }
 

@@ -2,6 +2,7 @@
 //! the per-user daemon, the client that the zsh function `llm` runs, and the
 //! admin commands.
 
+mod address;
 pub mod broker;
 pub mod chat;
 pub mod cli;

@@ -301,6 +301,7 @@ impl From<Failure> for Error {
             kind: Kind::from_word(&f.kind),
             message: f.message,
             hint: f.hint,
+            refused: false,
         }
     }
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use reqwest::Url;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, Sleep};
+use tokio_util::task::TaskTracker;
 
 use super::endpoint::{Endpoint, authority, place};
 use super::failure::Failure;
@@ -46,6 +47,13 @@ pub fn silent(url: &Url, patience: Duration) -> Error {
     Error::runtime(format!("{at} has been silent for {time}")).hint(
         "the server may be overloaded or loading the model; `timeout` of the model sets how long to wait",
     )
+}
+
+/// Reads what is left of a body, so that the connection goes back to where the next request finds it.
+async fn drain(mut response: Incoming) {
+    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+    // A connection whose end does not come is closed with the response.
+    let _ = tokio::time::timeout(DRAIN, rest).await;
 }
 
 /// Whether the body is an event stream or one piece of something else.
@@ -112,11 +120,12 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads to the end of the answer. What arrived before an error has been sent.
+    /// Reads to the end of the answer. What arrived before an error has been sent. Where the body does
+    /// not end with the answer, one of `tasks` waits for its end, and nobody else.
     ///
     /// # Errors
     /// Whatever makes the answer incomplete.
-    pub async fn run(mut self, out: &Sender<Chunk>) -> Result<Finish> {
+    pub async fn run(mut self, out: &Sender<Chunk>, tasks: &TaskTracker) -> Result<Finish> {
         let result = self.read(out).await;
         self.flush(out).await;
         if let Some(usage) = self.answer.usage {
@@ -124,9 +133,11 @@ impl<'a> Reader<'a> {
         }
         let finish = result.and_then(|()| self.verdict())?;
         send(out, Chunk::Done(finish)).await;
-        // After the answer, so that nobody waits for it but the next request's connection.
-        let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
-        let _ = tokio::time::timeout(DRAIN, rest).await;
+        // Mostly the end is there already.
+        self.ready().await;
+        if self.found.is_none() {
+            tasks.spawn(drain(self.response));
+        }
         Ok(finish)
     }
 

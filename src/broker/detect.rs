@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use reqwest::Url;
+
 use super::probe::chats;
 use super::{Broker, Endpoint};
+use crate::address::clear_text;
+use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// How long all local servers together may take to answer.
@@ -15,6 +19,9 @@ const HOSTED_PATIENCE: Duration = Duration::from_millis(1500);
 
 /// How long a found server may be silent while it answers.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The variable with the address of another server than OpenAI's, for OpenAI's key.
+const BASE_URL: &str = "OPENAI_BASE_URL";
 
 /// A provider that is known by the variable that its key is kept in.
 #[derive(Debug)]
@@ -117,7 +124,7 @@ pub const LOCALS: [Local; 3] = [
 
 /// The variables that [`detect`] looks at.
 pub fn variables() -> impl Iterator<Item = &'static str> {
-    HOSTED.iter().map(|h| h.variable).chain(["OPENAI_BASE_URL"])
+    HOSTED.iter().map(|h| h.variable).chain([BASE_URL])
 }
 
 /// A model that can be used without any configuration.
@@ -132,46 +139,59 @@ pub struct Found {
 }
 
 /// Looks for a key in `environment`, then for one of `locals`.
+///
+/// # Errors
+/// The environment sends the key where others could read it on its way.
 pub async fn detect(
     broker: &Broker,
     environment: &BTreeMap<String, String>,
     locals: &[Local],
-) -> Option<Found> {
-    match from_environment(environment) {
+) -> Result<Option<Found>> {
+    Ok(match from_environment(environment)? {
         Some((found, models)) => Some(with_listed_model(broker, found, models).await),
         None => local(broker, locals).await,
-    }
+    })
 }
 
 /// The first provider whose key is there, with its models, best first.
 fn from_environment(
     environment: &BTreeMap<String, String>,
-) -> Option<(Found, &'static [&'static str])> {
+) -> Result<Option<(Found, &'static [&'static str])>> {
     let value = |variable: &str| {
         let value = environment.get(variable)?.trim();
         (!value.is_empty()).then_some(value)
     };
-    HOSTED.iter().find_map(|hosted| {
-        let key = value(hosted.variable)?;
-        // Whoever sets this has a key for that server, which must not go to another.
-        let elsewhere = (hosted.name == "openai")
-            .then(|| value("OPENAI_BASE_URL"))
-            .flatten();
-        let also = elsewhere.map_or("", |_| " and OPENAI_BASE_URL");
-        let found = Found {
-            how: format!("{}{also} in the environment", hosted.variable),
-            name: hosted.name.to_owned(),
-            endpoint: Endpoint {
-                key: Some(Secret::new(key)),
-                key_name: Some(hosted.variable.to_owned()),
-                ..endpoint(
-                    elsewhere.unwrap_or(hosted.base_url),
-                    hosted.models.first().copied().unwrap_or_default(),
-                )
-            },
-        };
-        Some((found, hosted.models))
-    })
+    let first = HOSTED
+        .iter()
+        .find_map(|hosted| Some((hosted, value(hosted.variable)?)));
+    let Some((hosted, key)) = first else {
+        return Ok(None);
+    };
+    // Whoever sets this has a key for that server, which must not go to another.
+    let elsewhere = (hosted.name == "openai").then(|| value(BASE_URL)).flatten();
+    // What is no address fails with the first request, whose words are better.
+    if let Some(Ok(url)) = elsewhere.map(Url::parse) {
+        clear_text(&url).map_err(|why| {
+            Error::config(format!("the environment variable {BASE_URL}: {why}")).hint(format!(
+                "correct it, or take {} out of the environment",
+                hosted.variable
+            ))
+        })?;
+    }
+    let also = elsewhere.map_or("", |_| " and OPENAI_BASE_URL");
+    let found = Found {
+        how: format!("{}{also} in the environment", hosted.variable),
+        name: hosted.name.to_owned(),
+        endpoint: Endpoint {
+            key: Some(Secret::new(key)),
+            key_name: Some(hosted.variable.to_owned()),
+            ..endpoint(
+                elsewhere.unwrap_or(hosted.base_url),
+                hosted.models.first().copied().unwrap_or_default(),
+            )
+        },
+    };
+    Ok(Some((found, hosted.models)))
 }
 
 /// Takes the best model that the provider lists. Where it does not answer, or refuses the key, the
@@ -248,7 +268,7 @@ mod tests {
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect();
-        from_environment(&map).map(|(found, _)| found)
+        from_environment(&map).unwrap().map(|(found, _)| found)
     }
 
     #[test]
@@ -288,5 +308,18 @@ mod tests {
             found.how,
             "OPENAI_API_KEY and OPENAI_BASE_URL in the environment"
         );
+    }
+
+    #[test]
+    fn a_key_does_not_cross_the_network_in_clear() {
+        let map = [
+            ("OPENAI_API_KEY", "sk-1"),
+            (BASE_URL, " http://remote:8000 "),
+        ]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let error = from_environment(&map.into()).unwrap_err();
+        assert_eq!(error.kind, crate::error::Kind::Config);
+        assert!(error.message.contains(BASE_URL) && error.message.contains("in clear"));
+        assert!(!error.to_string().contains("sk-1"));
     }
 }

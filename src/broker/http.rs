@@ -9,6 +9,7 @@ use reqwest::{Client, Method, Url};
 
 use super::failure::{Failure, closed_while_idle};
 use super::plain;
+use crate::address::is_loopback;
 use crate::error::{Context, Result};
 
 /// A connection that is not there by then will not be.
@@ -82,13 +83,8 @@ enum Lane {
 
 impl Lane {
     fn of(url: &Url) -> Lane {
-        let host = plain::host(url);
-        let loopback = host == "localhost"
-            || host
-                .parse::<std::net::IpAddr>()
-                .is_ok_and(|ip| ip.is_loopback());
         let bare = url.username().is_empty() && url.password().is_none();
-        match (loopback, url.scheme()) {
+        match (is_loopback(url), url.scheme()) {
             (true, "http") if bare => Lane::Plain,
             (true, _) => Lane::Local,
             (false, _) => Lane::Network,

@@ -27,6 +27,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::{Method, Url};
 use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub use self::endpoint::Endpoint;
 use self::http::Incoming;
@@ -51,6 +52,8 @@ pub struct Broker {
     quirks: Mutex<HashMap<(String, String), Quirks>>,
     /// The first pause before another try.
     pause: Duration,
+    /// What goes on after an answer.
+    tasks: TaskTracker,
 }
 
 impl Default for Broker {
@@ -71,7 +74,15 @@ impl Broker {
             clients: http::Clients::default(),
             quirks: Mutex::default(),
             pause,
+            tasks: TaskTracker::new(),
         }
+    }
+
+    /// The same broker; what it still does after an answer, a moment at most, is one of `tasks`.
+    #[must_use]
+    pub fn tracked_by(mut self, tasks: TaskTracker) -> Self {
+        self.tasks = tasks;
+        self
     }
 
     /// Sends `messages` to the model at `endpoint` and its answer to `out`.
@@ -115,7 +126,8 @@ impl Broker {
                 Err(_) => return Err(body::silent(&url, endpoint.idle_timeout)),
             };
             if matches!(response.status(), 200..=299) {
-                return body::Reader::new(endpoint, &url, response)?.run(out).await;
+                let reader = body::Reader::new(endpoint, &url, response)?;
+                return reader.run(out, &self.tasks).await;
             }
             let (refusal, after) = refused(endpoint, &url, response).await;
             if matches!(refusal.status, 400 | 422)

@@ -53,11 +53,9 @@ impl Pool {
     fn take(&self, key: &str) -> Option<TcpStream> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.get_mut(key)?;
-        while let Some((stream, since)) = kept.pop() {
-            // A byte would answer a question that nobody asked; an end means that the server has left.
-            let quiet = matches!(stream.try_read(&mut [0]), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
-            if quiet && since.elapsed() < POOL_IDLE {
-                return Some(stream);
+        while let Some(connection) = kept.pop() {
+            if is_alive(&connection) {
+                return Some(connection.0);
             }
         }
         None
@@ -65,12 +63,26 @@ impl Pool {
 
     fn give_back(&self, key: &str, stream: TcpStream) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those of servers that are asked no more as well: a model server of ours gets another port
+        // with every start, so that nobody would take them again.
+        idle.retain(|_, kept| {
+            kept.retain(is_alive);
+            !kept.is_empty()
+        });
         let kept = idle.entry(key.to_owned()).or_default();
         if kept.len() >= MAX_IDLE {
             kept.remove(0);
         }
         kept.push((stream, Instant::now()));
     }
+}
+
+/// Whether an idle connection seems to be of use still.
+fn is_alive((stream, since): &(TcpStream, Instant)) -> bool {
+    // A byte would answer a question that nobody asked; an end means that the server has left.
+    let quiet =
+        matches!(stream.try_read(&mut [0]), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
+    quiet && since.elapsed() < POOL_IDLE
 }
 
 /// The host of a URL as a socket wants it: without the brackets around an IPv6 address.

@@ -4,7 +4,7 @@ use reqwest::Url;
 
 use super::endpoint::{Endpoint, authority, place};
 use super::openai::error_words;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 
 /// How a server refused a request.
 #[derive(Debug)]
@@ -74,10 +74,8 @@ impl Refusal<'_> {
                 .hint("set base_url to where the server is; the key goes nowhere else")
             }
             401 | 403 => {
-                let error = Error::new(
-                    Kind::Runtime,
-                    format!("{at} refuses access ({status}){said}"),
-                );
+                let mut error = Error::runtime(format!("{at} refuses access ({status}){said}"));
+                error.refused = true;
                 match (&self.endpoint.key_name, &self.endpoint.key) {
                     (Some(name), _) => error.hint(format!("check the key in {name}")),
                     (None, Some(_)) => error.hint("check the key of this model"),

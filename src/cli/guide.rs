@@ -147,13 +147,17 @@ impl Guide<'_> {
         let found = detect::detect(&self.broker, &nothing, &LOCALS);
         match self.runtime.block_on(found) {
             // The daemon will find it just so, and says what it uses.
-            Some(_) => Ok(Next::Done),
-            None => {
+            Ok(Some(_)) => Ok(Next::Done),
+            Ok(None) => {
                 let ports: Vec<String> = LOCALS.iter().map(|l| l.port.to_string()).collect();
                 self.say(&format!(
                     "  No server with a model answers on 127.0.0.1, ports {}.\n",
                     ports.join(", ")
                 ))?;
+                Ok(Next::Menu)
+            }
+            Err(e) => {
+                self.failed(&e)?;
                 Ok(Next::Menu)
             }
         }

@@ -10,6 +10,7 @@ use super::rules;
 use super::table::{At, Fault, Faults, Table};
 use super::tree::{self, SyntaxError};
 use super::{Key, Provider};
+use crate::address;
 
 /// The providers by the word that names them.
 const PROVIDERS: &[(&str, Provider)] = &[("openai", Provider::OpenAi)];
@@ -271,10 +272,10 @@ fn read_model(mut t: Table<'_>) -> Option<WrittenModel> {
         && let Ok(url) = rules::base_url(&at.value)
     {
         let secret = key.is_some() || headers.iter().any(|(n, _)| !rules::is_public_header(n));
-        if secret && let Err(message) = rules::clear_text(&url) {
+        if secret && let Err(message) = address::clear_text(&url) {
             t.fault(at.line, "base_url", message);
         }
-        if serve.is_some() && !rules::is_loopback(&url) {
+        if serve.is_some() && !address::is_loopback(&url) {
             t.fault(
                 at.line,
                 "base_url",

@@ -23,6 +23,7 @@ pub use file::{File, Problem};
 pub use rules::nearest;
 pub use source::{Overrides, env_overrides};
 
+use crate::address;
 use crate::error::{Error, Result};
 use crate::paths::Paths;
 
@@ -360,7 +361,7 @@ pub fn path(paths: &Paths) -> Result<(PathBuf, bool)> {
 pub fn check_base_url(text: &str, with_key: bool) -> std::result::Result<(), String> {
     let url = rules::base_url(text)?;
     if with_key {
-        rules::clear_text(&url)?;
+        address::clear_text(&url)?;
     }
     Ok(())
 }

@@ -1,8 +1,6 @@
 //! What a value must be like, beyond its type. Pure checks, each with the
 //! words for the user; none quotes a value that may hold a secret.
 
-use std::net::IpAddr;
-
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 
@@ -120,46 +118,4 @@ pub(super) fn base_url(text: &str) -> Result<Url, String> {
         return Err("must not hold a key: use key_env, key_cmd or headers".into());
     }
     Ok(url)
-}
-
-/// Refuses to send a key in clear over a network that is not the user's own.
-///
-/// Private addresses written as numbers pass: a model server in the same house or VPN mostly has no
-/// certificate. Names do not, since whoever answers for the name would get the key.
-pub(super) fn clear_text(url: &Url) -> Result<(), String> {
-    if url.scheme() == "https" || is_loopback(url) || is_private(url) {
-        return Ok(());
-    }
-    Err(
-        "the key would cross the network in clear: use https://, or a numeric private address"
-            .into(),
-    )
-}
-
-fn address(url: &Url) -> Option<IpAddr> {
-    // `Url` has already brought every spelling of an address (octal, hex, short) to this one.
-    url.host_str()?
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .parse()
-        .ok()
-}
-
-/// Does the address lead to this machine and nowhere else?
-pub(super) fn is_loopback(url: &Url) -> bool {
-    match address(url) {
-        Some(ip) => ip.to_canonical().is_loopback(),
-        None => url.host_str() == Some("localhost"),
-    }
-}
-
-fn is_private(url: &Url) -> bool {
-    match address(url).map(|ip| ip.to_canonical()) {
-        // 100.64.0.0/10 is what overlay networks give out.
-        Some(IpAddr::V4(ip)) => {
-            ip.is_private() || (ip.octets()[0] == 100 && (64..128).contains(&ip.octets()[1]))
-        }
-        Some(IpAddr::V6(ip)) => ip.is_unique_local(),
-        None => false,
-    }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::file::{COMMANDS, File, WrittenModel, no_such_model};
 use super::table::At;
 use super::{Config, Context, History, Key, Model, Price, Provider, Serve, Shell, rules};
+use crate::address;
 use crate::error::{Error, Result};
 
 /// The variables that set something here. The plugin has others of its own.
@@ -119,7 +120,7 @@ impl Overrides {
         };
         let url = rules::base_url(base_url).map_err(|m| bad_variable("AISH_BASE_URL", m))?;
         if overrides.key_env.is_some() {
-            rules::clear_text(&url).map_err(|m| bad_variable("AISH_BASE_URL", m))?;
+            address::clear_text(&url).map_err(|m| bad_variable("AISH_BASE_URL", m))?;
         }
         if overrides.model.is_none() {
             let message = "needs AISH_MODEL, the model's name on that server";

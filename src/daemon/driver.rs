@@ -12,7 +12,7 @@ use super::turn::{Effect, Input, Setting, Turn};
 use super::{Daemon, events};
 use crate::chat::{Chunk, Finish, Message};
 use crate::context::{self, CommandFact, ExecFact, Facts};
-use crate::error::{Context, Error, Kind, Result};
+use crate::error::{Context, Error, Result};
 use crate::history::record::Body;
 use crate::protocol::{Ask, Event, Failure, kind};
 
@@ -341,8 +341,8 @@ async fn stream(
         .broker
         .stream(&chosen.endpoint, messages, cancel, &sender)
         .await;
-    if result.as_ref().is_err_and(|e| e.kind != Kind::Interrupted) {
-        daemon.models.failed().await;
+    if let Err(e) = &result {
+        daemon.models.failed(chosen, e);
     }
     result
 }

@@ -8,6 +8,7 @@ pub mod approval;
 pub mod connection;
 pub mod driver;
 pub mod events;
+pub mod keys;
 pub mod model;
 pub mod proposals;
 pub mod queries;
@@ -181,14 +182,15 @@ pub async fn run(
             (None, Vec::new())
         }
     };
+    let tasks = TaskTracker::new();
     let daemon = Arc::new(Daemon {
-        broker: Broker::new(),
+        broker: Broker::new().tracked_by(tasks.clone()),
         sessions: Arc::new(Sessions::new(journal, paths.state.join("shells"))),
         shells: Arc::new(Mutex::new(Shells::new(log, records))),
         models: model::Models::new(&paths),
         running: Mutex::new(HashMap::new()),
         started: Instant::now(),
-        tasks: TaskTracker::new(),
+        tasks,
         turns: AtomicUsize::new(0),
         leaving: cancel.child_token(),
         cancel,

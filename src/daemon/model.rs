@@ -1,12 +1,13 @@
 //! Which model a prompt goes to, with its key and, where it needs one, its server.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::process::Stdio;
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::Daemon;
 use super::connection::Connection;
+use super::keys::Keys;
 use super::session::lock;
 use crate::broker::Endpoint;
 use crate::broker::detect::{self, Found};
@@ -17,21 +18,19 @@ use crate::paths::Paths;
 use crate::protocol::{Event, kind};
 use crate::secret::Secret;
 
-/// How long a `key_cmd` may take: it may ask a person to unlock a store.
-const KEY_CMD: Duration = Duration::from_secs(60);
-/// How long the output of a `key_cmd` is used before it is run again.
-const KEY_AGE: Duration = Duration::from_secs(3600);
 /// How long a local server that was found is taken to be there.
 const FOUND_AGE: Duration = Duration::from_secs(600);
+/// A model's server that starts within this time needs no word about it.
+const STARTING: Duration = Duration::from_secs(1);
 
 /// What is known about models between two prompts.
 #[derive(Debug)]
 pub struct Models {
     paths: Paths,
     file: Mutex<Option<(Stamp, Arc<File>)>>,
-    keys: tokio::sync::Mutex<HashMap<String, (Instant, Secret)>>,
+    keys: Keys,
     /// What was found last, when, and with which variables.
-    found: tokio::sync::Mutex<Option<Remembered>>,
+    found: Mutex<Option<Remembered>>,
     /// What the person was told about it already.
     told: Mutex<BTreeSet<String>>,
     servers: Servers,
@@ -57,10 +56,19 @@ pub struct Chosen {
     pub notice: Option<String>,
     /// How it was found, where it is not configured.
     found: Option<String>,
+    /// The command that prints its key.
+    key_cmd: Option<String>,
     /// Its server, which is started by us when it is needed.
     pub serve: Option<Serve>,
     /// Holds its server while the prompt is answered.
     lease: Option<Lease>,
+}
+
+impl Chosen {
+    /// Whether its key is still to be fetched.
+    pub fn lacks_key(&self) -> bool {
+        self.key_cmd.is_some() && self.endpoint.key.is_none()
+    }
 }
 
 impl Models {
@@ -69,8 +77,8 @@ impl Models {
         Models {
             paths: paths.clone(),
             file: Mutex::default(),
-            keys: tokio::sync::Mutex::default(),
-            found: tokio::sync::Mutex::default(),
+            keys: Keys::default(),
+            found: Mutex::default(),
             told: Mutex::default(),
             servers: Servers::new(paths.state.clone(), crate::paths::environment(ENVIRONMENT)),
         }
@@ -95,10 +103,16 @@ impl Models {
         config::source::resolve(&file, overrides).map(Arc::new)
     }
 
-    /// A request has failed: what was remembered may be out of date.
-    pub async fn failed(&self) {
-        self.keys.lock().await.clear();
-        *self.found.lock().await = None;
+    /// A request has failed: what was remembered for it may be out of date.
+    pub fn failed(&self, chosen: &Chosen, error: &Error) {
+        if error.refused
+            && let (Some(command), Some(key)) = (&chosen.key_cmd, &chosen.endpoint.key)
+        {
+            self.keys.forget(command, key);
+        }
+        if chosen.found.is_some() {
+            *lock(&self.found) = None;
+        }
     }
 
     /// Stops the model servers.
@@ -132,12 +146,28 @@ pub async fn choose(
     let Some(mut chosen) = chosen else {
         return Ok(None);
     };
+    let models = &daemon.models;
+    if let Some(command) = chosen.key_cmd.as_ref().filter(|_| chosen.lacks_key())
+        && let Some(model) = chosen.config.current()?
+    {
+        let get = models.keys.get(command, &chosen.config, model);
+        chosen.endpoint.key = Some(connection.unless_cancelled(get).await?);
+    }
     if let Some(serve) = chosen.serve.take() {
-        let models = &daemon.models;
         let start = models
             .servers
             .ensure(&chosen.name, &serve.command, serve.idle);
-        let lease = connection.unless_cancelled(start).await?;
+        let mut start = pin!(start);
+        let soon = async { Ok(tokio::time::timeout(STARTING, start.as_mut()).await.ok()) };
+        let lease = match connection.unless_cancelled(soon).await? {
+            Some(lease) => lease?,
+            None => {
+                let text = format!("starting the server of model {} …", chosen.name);
+                let notice = Event::Notice { text };
+                connection.send_json(kind::EVENT, &notice).await?;
+                connection.unless_cancelled(start).await?
+            }
+        };
         chosen.endpoint.base_url = lease.base_url().to_string();
         chosen.lease = Some(lease);
     }
@@ -146,14 +176,12 @@ pub async fn choose(
             "using {} at {} ({how})",
             chosen.endpoint.model, chosen.endpoint.base_url
         );
-        chosen.notice = lock(&daemon.models.told)
-            .insert(news.clone())
-            .then_some(news);
+        chosen.notice = lock(&models.told).insert(news.clone()).then_some(news);
     }
     Ok(Some(chosen))
 }
 
-/// As [`choose`], without starting a server.
+/// As [`choose`], without starting a server or running a `key_cmd`.
 ///
 /// # Errors
 /// As for [`choose`].
@@ -181,6 +209,7 @@ pub async fn look(
             config,
             notice: None,
             found: Some(found.how),
+            key_cmd: None,
             serve: None,
             lease: None,
         }));
@@ -188,7 +217,17 @@ pub async fn look(
     let Some(model) = current else {
         return Ok(None);
     };
-    let key = key(&daemon.models, connection, &config, model).await?;
+    let (key, key_cmd) = match &model.key {
+        Key::None => (None, None),
+        // Asked of the client, whose shell has its present value: the daemon's own environment is that
+        // of whatever shell started it.
+        Key::Env(name) => {
+            let variables = variables(connection, vec![name.clone()]).await?;
+            let key = config::key::from_env(&config, model, &variables)?;
+            (key.map(Secret::new), None)
+        }
+        Key::Cmd(command) => (daemon.models.keys.known(command), Some(command.clone())),
+    };
     Ok(Some(Chosen {
         name: model.name.clone(),
         endpoint: endpoint(model, key),
@@ -196,6 +235,7 @@ pub async fn look(
         window: model.context_window,
         notice: None,
         found: last_resort.map(|_| "the tiny model, only for trying things out".to_string()),
+        key_cmd,
         serve: model.serve.clone(),
         lease: None,
         config: config.clone(),
@@ -206,15 +246,15 @@ pub async fn look(
 async fn find(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Found>> {
     let names = detect::variables().map(str::to_string).collect();
     let variables = variables(connection, names).await?;
-    let mut remembered = daemon.models.found.lock().await;
-    if let Some((since, seen, found)) = &*remembered
+    if let Some((since, seen, found)) = &*lock(&daemon.models.found)
         && since.elapsed() < FOUND_AGE
         && *seen == variables
     {
         return Ok(Some(found.clone()));
     }
-    let found = detect::detect(&daemon.broker, &variables, &detect::LOCALS).await;
-    *remembered = found
+    let look = detect::detect(&daemon.broker, &variables, &detect::LOCALS);
+    let found = connection.unless_cancelled(look).await?;
+    *lock(&daemon.models.found) = found
         .clone()
         .map(|found| (Instant::now(), variables, found));
     Ok(found)
@@ -237,38 +277,6 @@ fn endpoint(model: &Model, key: Option<Secret>) -> Endpoint {
     }
 }
 
-/// The key of a model. A variable is asked of the client, whose shell has its present value: the
-/// daemon's own environment is that of whatever shell started it.
-async fn key(
-    models: &Models,
-    connection: &mut Connection,
-    config: &Config,
-    model: &Model,
-) -> Result<Option<Secret>> {
-    match &model.key {
-        Key::None => Ok(None),
-        Key::Env(name) => {
-            let variables = variables(connection, vec![name.clone()]).await?;
-            Ok(config::key::from_env(config, model, &variables)?.map(Secret::new))
-        }
-        Key::Cmd(command) => {
-            let get = async {
-                let mut keys = models.keys.lock().await;
-                if let Some((since, key)) = keys.get(command)
-                    && since.elapsed() < KEY_AGE
-                {
-                    return Ok(Some(key.clone()));
-                }
-                let output = run_key_cmd(command, &model.name).await?;
-                let key = Secret::new(config::key::from_output(config, model, &output)?);
-                keys.insert(command.clone(), (Instant::now(), key.clone()));
-                Ok(Some(key))
-            };
-            connection.unless_cancelled(get).await
-        }
-    }
-}
-
 /// Asks the client for variables of its environment. The answer has those that are set.
 async fn variables(
     connection: &mut Connection,
@@ -278,27 +286,4 @@ async fn variables(
         .send_json(kind::EVENT, &Event::NeedEnv { names })
         .await?;
     connection.expect(kind::ENV).await
-}
-
-/// Runs a `key_cmd`; what it prints goes into no message, since it may be the key.
-async fn run_key_cmd(command: &str, model: &str) -> Result<Vec<u8>> {
-    let failed = |why: String| {
-        Error::config(format!("the key_cmd of model {model} {why}"))
-            .hint("try it in a shell: it must print the key alone")
-    };
-    let child = tokio::process::Command::new("/bin/sh")
-        .arg("-c")
-        .arg(command)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(KEY_CMD, child)
-        .await
-        .map_err(|_| failed(format!("did not end within {} s", KEY_CMD.as_secs())))?
-        .map_err(|e| failed(format!("could not be run: {e}")))?;
-    if !output.status.success() {
-        return Err(failed(format!("failed ({})", output.status)));
-    }
-    Ok(output.stdout)
 }

@@ -33,6 +33,9 @@ pub async fn status(
         Ok(Some(chosen)) => {
             let state = if chosen.serve.is_some() {
                 "started when needed".to_string()
+            } else if chosen.lacks_key() {
+                // It may ask a person to unlock a store, who wanted no more than a look.
+                "not asked: its key_cmd is run when a prompt needs the key".to_string()
             } else {
                 endpoint_state(daemon, &chosen.endpoint).await
             };

@@ -23,13 +23,33 @@ async fn an_answer_streams_with_model_and_usage() {
 async fn the_connection_is_used_again() {
     for client in CLIENTS {
         let provider = Provider::start((0..5).map(|i| Script::tokens([i.to_string()]))).key(KEY);
-        let broker = broker();
+        let (broker, tasks) = tracked();
         for i in 0..5 {
             let outcome = ask(&broker, &client(&provider)).await;
             assert_eq!(outcome.text(), i.to_string());
+            tasks.wait().await;
         }
         assert_eq!(provider.connections(), 1);
         assert!(provider.requests().iter().all(|r| r.connection == 0));
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_stays_open_behind_the_answer_keeps_nobody_waiting() {
+    for client in CLIENTS {
+        let parts = [
+            text_event("ok").as_str().into(),
+            finish_event("stop").as_str().into(),
+            "data: [DONE]\n\n".into(),
+            Part::Gate("end"),
+        ];
+        let provider = Provider::start([Script::events(parts)]).key(KEY);
+        let (broker, tasks) = tracked();
+        assert_eq!(ask(&broker, &client(&provider)).await.text(), "ok");
+        // It is waited for behind the answer, and not for long.
+        assert_eq!(tasks.len(), 1);
+        tasks.wait().await;
+        blocking(move || provider.wait_closed(1)).await;
     }
 }
 

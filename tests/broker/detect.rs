@@ -46,6 +46,7 @@ async fn a_probe_tells_a_refused_key_from_a_wrong_address() {
             .await
             .unwrap_err();
         assert!(error.message.contains(expected), "{error}");
+        assert_eq!(error.refused, expected.contains("401"));
         assert!(error.hint.is_some());
     }
 }
@@ -57,7 +58,7 @@ async fn find(ports: &[u16]) -> Option<Found> {
         .zip(ports)
         .map(|(name, port)| Local { name, port: *port })
         .collect();
-    detect(&broker(), &BTreeMap::new(), &locals).await
+    detect(&broker(), &BTreeMap::new(), &locals).await.unwrap()
 }
 
 #[tokio::test]
@@ -120,6 +121,7 @@ async fn a_key_in_the_environment_goes_before_local_servers() {
         .models(list(&["tts-1", "mine"]));
     let found = detect(&broker(), &openai_at(&hosted), &locals)
         .await
+        .unwrap()
         .unwrap();
     assert_eq!(found.name, "openai");
     assert_eq!(found.endpoint.model, "mine");
@@ -131,14 +133,22 @@ async fn a_provider_that_lists_nothing_is_used_all_the_same() {
     let hosted = Provider::start([])
         .key(KEY)
         .models(Script::status(401, "bad key"));
-    let found = detect(&broker(), &openai_at(&hosted), &[]).await.unwrap();
+    let found = detect(&broker(), &openai_at(&hosted), &[])
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(found.endpoint.key_name.as_deref(), Some("OPENAI_API_KEY"));
     assert!(!found.endpoint.model.is_empty());
 }
 
 #[tokio::test]
 async fn nothing_is_found_where_nothing_is() {
-    assert!(detect(&broker(), &BTreeMap::new(), &[]).await.is_none());
+    assert!(
+        detect(&broker(), &BTreeMap::new(), &[])
+            .await
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]

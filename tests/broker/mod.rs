@@ -9,6 +9,7 @@ use aish::error::Result;
 use aish::secret::Secret;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::fakes::provider::{Part, Provider, Script};
 
@@ -57,6 +58,14 @@ fn prompt() -> Vec<Message> {
 /// A broker that does not pause long before another try.
 fn broker() -> Arc<Broker> {
     Arc::new(Broker::with_pause(Duration::from_millis(1)))
+}
+
+/// The same, with what it still does after an answer.
+fn tracked() -> (Broker, TaskTracker) {
+    let tasks = TaskTracker::new();
+    tasks.close();
+    let broker = Broker::with_pause(Duration::from_millis(1)).tracked_by(tasks.clone());
+    (broker, tasks)
 }
 
 /// What came of one request.

@@ -186,6 +186,39 @@ fn who_waits_for_a_key_may_leave() {
 }
 
 #[test]
+fn a_server_that_starts_slowly_is_spoken_of() {
+    let helper = Helper::new([]);
+    let (script, gate) = (helper.path("server.py"), helper.path("gate"));
+    nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let server = r#"
+import http.server, sys
+open(sys.argv[2]).close()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def do_POST(self):
+        self.do_GET()
+        self.wfile.write(b'{"choices":[{"message":{"content":"ok"}}]}')
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"#;
+    std::fs::write(&script, server).unwrap();
+    helper.config_file(&format!(
+        "default_model = \"own\"\n[models.own]\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\nserve = {{ command = [\"python3\", {script:?}, \"{{port}}\", {gate:?}] }}\n"
+    ));
+    let ask = helper.call(["ask", "x"]).start();
+    ask.stderr.wait_text("starting the server of model own");
+    // Opened for both, so that this does not wait for the server.
+    let _opened = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&gate)
+        .unwrap();
+    assert_eq!(ask.finish().ok(), "ok\n");
+}
+
+#[test]
 fn restarts_fail_no_prompt() {
     let helper = Helper::saying("ok");
     helper.call(["start"]).run().ok();

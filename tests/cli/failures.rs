@@ -106,6 +106,34 @@ fn a_key_is_sent_and_shown_nowhere() {
 }
 
 #[test]
+fn a_key_is_fetched_for_a_prompt_and_again_once_it_was_refused() {
+    let provider = Provider::start([
+        Script::tokens(["ok"]),
+        Script::status(404, "no"),
+        Script::status(401, "no"),
+        Script::tokens(["ok"]),
+    ]);
+    let helper = Helper::with(provider.key(KEY));
+    let runs = helper.path("runs");
+    let (base_url, file) = (helper.provider.base_url(), runs.display());
+    model(
+        &helper,
+        &format!("base_url = \"{base_url}\"\nkey_cmd = \"echo >> {file}; printf {KEY}\""),
+    );
+    helper.call(["start"]).run().ok();
+    let status = helper.call(["status"]).run().ok();
+    assert!(status.contains("its key_cmd is run when"), "{status}");
+    assert!(!runs.exists());
+    let count = || std::fs::read(&runs).unwrap().len();
+    assert_eq!(helper.ask("x"), "ok\n");
+    helper.call(["ask", "x"]).run().fails(1);
+    helper.call(["ask", "x"]).run().fails(1);
+    assert_eq!(count(), 1);
+    assert_eq!(helper.ask("x"), "ok\n");
+    assert_eq!(count(), 2);
+}
+
+#[test]
 fn a_config_that_is_wrong_says_where() {
     let helper = Helper::new([]);
     let path = helper.path("config/config.toml");

@@ -13,14 +13,15 @@ const AREAS: &[(&str, &[&str])] = &[
     ("chat", &[]),
     ("secret", &[]),
     ("error", &[]),
+    ("address", &[]),
     ("paths", &["error"]),
     ("protocol", &["error"]),
-    ("config", &["error", "paths", "secret"]),
+    ("config", &["address", "error", "paths", "secret"]),
     // What a line of the journal means; `context` needs that, and not the files it is kept in.
     ("history::record", &[]),
     ("context", &["chat", "history::record", "safety"]),
     ("history", &["error", "history::record", "paths"]),
-    ("broker", &["chat", "error", "secret"]),
+    ("broker", &["address", "chat", "error", "secret"]),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
@@ -92,6 +93,7 @@ const USES: &[(&str, &[&str])] = &[
 
 /// Without IO, without async, without a clock.
 const PURE: &[&str] = &[
+    "address",
     "broker::openai",
     "broker::refusal",
     "broker::retry",

@@ -79,3 +79,32 @@ fn a_request_as_it_is_written() {
     assert_eq!(String::from_utf8(request).unwrap(), expected);
     assert_eq!(host(&Url::parse("http://[::1]:2/").unwrap()), "::1");
 }
+
+#[tokio::test]
+async fn connections_to_a_server_that_is_gone_are_closed() {
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let here = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = async |server: &tokio::net::TcpListener| {
+        let stream = TcpStream::connect(server.local_addr().unwrap())
+            .await
+            .unwrap();
+        (stream, server.accept().await.unwrap().0)
+    };
+    let pool = Pool::default();
+    let (stream, its_end) = to(&gone).await;
+    pool.give_back("gone", stream);
+    let (stream, _kept) = to(&here).await;
+    pool.give_back("here", stream);
+    assert_eq!(pool.idle.lock().unwrap().len(), 2);
+    drop(its_end);
+    let readable = std::future::poll_fn(|cx| {
+        let idle = pool.idle.lock().unwrap();
+        idle["gone"][0].0.poll_read_ready(cx)
+    });
+    readable.await.unwrap();
+    let (stream, _kept_too) = to(&here).await;
+    pool.give_back("here", stream);
+    let idle = pool.idle.lock().unwrap();
+    assert!(!idle.contains_key("gone"));
+    assert_eq!(idle["here"].len(), 2);
+}
