@@ -308,3 +308,86 @@ fn an_approved_command_that_asks_is_not_offered_another() {
     );
     assert_eq!(home.read("said"), "second\n");
 }
+
+#[test]
+fn pagers_are_off_while_the_output_is_captured() {
+    let zshrc = "export PAGER='less -R'\nGIT_PAGER=plain\ntypeset -r SYSTEMD_PAGER=fixed";
+    let home = proposing(
+        zshrc,
+        &[
+            b"run t1 capture\nenv | sort >~/during",
+            b"run t2 capture\nexport PAGER=most MANPAGER=cat; print -r -- $GIT_PAGER >~/named",
+            b"run t3 capture\nsource ~/sourced; false",
+            b"run t4 capture\nwhile :; do kill -INT $$; done",
+        ],
+    );
+    std::fs::write(home.path("sourced"), "GIT_PAGER=delta\n").expect("a file");
+    let (_pty, pts) = pty_process::blocking::open().expect("a pty");
+    let tty = nix::unistd::ttyname(pts.as_fd()).expect("its name");
+    std::fs::write(home.path("tty"), tty.to_str().expect("a name")).expect("tty");
+    let mut zsh = Zsh::start(&home);
+    zsh.run("llm x");
+    let during = home.read("during");
+    let pagers: Vec<&str> = during.lines().filter(|l| l.contains("PAGER=")).collect();
+    assert_eq!(pagers, ["GIT_PAGER=cat", "MANPAGER=cat", "PAGER=cat"]);
+    assert_eq!(home.read("named"), "plain\n");
+    assert_eq!(
+        zsh.eval("typeset -p PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER; print $+_aish[pager_PAGER]"),
+        "export PAGER=most\nexport GIT_PAGER=delta\nexport MANPAGER=cat\n\
+         typeset -r SYSTEMD_PAGER=fixed\n0\n"
+    );
+    // As they were: a value with blanks, unexported, unset, local to a function.
+    let home = proposing(
+        zshrc,
+        &[b"run t1 capture\nfalse", b"run t2 terminal\nenv >~/during"],
+    );
+    std::fs::write(home.path("tty"), tty.to_str().expect("a name")).expect("tty");
+    let mut zsh = Zsh::start(&home);
+    zsh.run("f() { local MANPAGER=mine; llm x; typeset -p MANPAGER >~/inside }");
+    zsh.run("f");
+    assert_eq!(home.read("inside"), "typeset MANPAGER=mine\n");
+    assert_eq!(
+        zsh.eval("typeset -p PAGER GIT_PAGER SYSTEMD_PAGER; print $+MANPAGER"),
+        "export PAGER='less -R'\ntypeset GIT_PAGER=plain\ntypeset -r SYSTEMD_PAGER=fixed\n0\n"
+    );
+    assert!(home.read("during").contains("PAGER=less -R\n"));
+}
+
+#[test]
+fn what_goes_on_after_a_stop_is_another_shell_and_gets_no_offers() {
+    let step = "sh -c 'echo step $1; [ $1 != 1 ] || read x <gate' sh";
+    for command in [
+        format!("for i in 1 2 3; do {step} $i; done"),
+        format!("{step} 1; echo step 3"),
+    ] {
+        let first = format!("run t1 terminal\n{command}");
+        let second = b"run t2 terminal\ncd /; print -r -- here $ZSH_SUBSHELL";
+        let home = proposing("", &[first.as_bytes(), second]);
+        nix::unistd::mkfifo(&home.path("gate"), nix::sys::stat::Mode::S_IRWXU).expect("a gate");
+        let mut zsh = Zsh::start(&home);
+        zsh.send("llm x\r");
+        zsh.wait_text("\nstep 1");
+        zsh.send("\x1a");
+        zsh.prompt();
+        // zsh waits for nothing that it starts between the stop and the prompt.
+        let exit = 128 + nix::libc::SIGTSTP;
+        zsh.run(&format!(
+            "until [[ \"$(<calls)\" == *{exit}* ]]; do :; done"
+        ));
+        zsh.send("fg\r");
+        std::fs::write(home.path("gate"), "go on\n").expect("it reads");
+        zsh.prompt();
+        assert_eq!(
+            after_ask(&home),
+            ["propose", &format!("exec-done t1 --exit {exit}")],
+            "{command}"
+        );
+        let screen = zsh.screen();
+        assert!(screen.contains("\nstep 3\nwent on as a job, apart from this shell;"));
+        assert!(!screen.contains("here"));
+        assert_eq!(
+            zsh.eval("print -rn -- $ZSH_SUBSHELL ${PWD:#$HOME}; jobs"),
+            "0"
+        );
+    }
+}
