@@ -1,10 +1,17 @@
-//! Takes `CMD:` lines out of the answer as it arrives. Pure.
+//! Takes `CMD:` lines out of the answer as it arrives, and the code fences that stand around nothing else. Pure.
 
 /// What starts a proposal, at the beginning of a line.
 const MARK: &str = "CMD:";
 
+/// Models also put the line in a list, or in backticks as a whole.
+const BULLETS: [&str; 2] = ["- CMD:", "* CMD:"];
+const QUOTED: &str = "`CMD:";
+
 /// A longer line is no command that a person could check: it stays text.
 const LONGEST: usize = 64 << 10;
+
+/// The most that is held of a line that may be a fence, and of blank lines behind one.
+const MAX_HELD: usize = 256;
 
 /// The answer, cut into text and proposals.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,19 +25,39 @@ pub enum Piece {
 /// Where in a line the stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// What came of the line so far may still become the mark.
+    /// What came of the line so far may still become a mark or a fence.
     Start,
     /// In a line of text.
     Text,
-    /// Behind the mark.
-    Command,
+    /// Behind the mark, which is so long.
+    Command(usize),
 }
 
-/// The state between two chunks: at most the beginning of a line, or one command.
+/// A block of code that is open.
+#[derive(Debug, Clone)]
+struct Fence {
+    /// The line that opened it, with its LF.
+    opener: String,
+    sign: char,
+    length: usize,
+    /// The opener has not been shown: nothing but commands and these blank lines has come since.
+    waiting: Option<Waiting>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Waiting {
+    blanks: String,
+    commands: bool,
+}
+
+/// The state between two chunks: at most the beginning of a line, or one command; and the line of an open fence.
 #[derive(Debug)]
 pub struct Filter {
     at: At,
     held: String,
+    fence: Option<Fence>,
+    /// Text that is decided.
+    text: String,
 }
 
 impl Default for Filter {
@@ -38,156 +65,256 @@ impl Default for Filter {
         Filter {
             at: At::Start,
             held: String::new(),
+            fence: None,
+            text: String::new(),
         }
     }
 }
 
 impl Filter {
-    /// Takes a chunk; gives each piece that is decided. Text is held back only while it may be a mark,
-    /// which is for at most three spaces and three letters.
+    /// Takes a chunk; gives each piece that is decided. Text is held back only while it may be a mark or a fence,
+    /// and the fence that opens a block until the block has something else than commands.
     pub fn push(&mut self, chunk: &str, emit: &mut impl FnMut(Piece)) {
-        let mut text = String::new();
-        for line in chunk.split_inclusive('\n') {
-            self.push_line(line, &mut text, emit);
+        for part in chunk.split_inclusive('\n') {
+            self.push_part(part, emit);
         }
-        flush(&mut text, emit);
+        self.flush(emit);
     }
 
-    fn push_line(&mut self, mut part: &str, text: &mut String, emit: &mut impl FnMut(Piece)) {
-        if self.at == At::Start {
-            // The mark is short: look at it with what was held, then go on with the rest.
-            let taken = part
-                .len()
-                .min(part.char_indices().nth(8).map_or(part.len(), |(i, _)| i));
+    /// Takes a line or a part of one.
+    fn push_part(&mut self, mut part: &str, emit: &mut impl FnMut(Piece)) {
+        // A line is decided within a few characters, but for fences, which are short.
+        while self.at == At::Start && !part.is_empty() {
+            let taken = part.char_indices().nth(8).map_or(part.len(), |(i, _)| i);
             self.held.push_str(&part[..taken]);
             part = &part[taken..];
-            match mark(&self.held) {
-                Mark::Open => return,
-                Mark::No => {
-                    text.push_str(&self.held);
-                    self.at = if self.held.ends_with('\n') {
-                        At::Start
-                    } else {
-                        At::Text
-                    };
-                    self.held.clear();
-                }
-                Mark::Yes(length) => {
-                    self.held.drain(..length);
-                    self.at = At::Command;
-                    if let Some(rest) = self.held.strip_suffix('\n') {
-                        let rest = rest.to_string();
-                        self.end_command(&rest, true, text, emit);
-                    }
-                }
-            }
-            if part.is_empty() {
-                return;
-            }
+            self.decide(false, emit);
         }
         match self.at {
-            At::Text | At::Start => {
-                text.push_str(part);
-                self.at = if part.ends_with('\n') {
-                    At::Start
-                } else {
-                    At::Text
-                };
+            At::Start => {}
+            At::Text => {
+                self.text.push_str(part);
+                if part.ends_with('\n') {
+                    self.at = At::Start;
+                }
             }
-            At::Command => {
+            At::Command(mark) => {
                 self.held.push_str(part);
-                if let Some(command) = self.held.strip_suffix('\n') {
-                    let command = command.to_string();
-                    self.end_command(&command, true, text, emit);
+                if self.held.ends_with('\n') {
+                    self.end_command(mark, emit);
                 } else if self.held.len() > LONGEST {
-                    text.push_str(MARK);
-                    text.push_str(&self.held);
-                    self.held.clear();
-                    self.at = At::Text;
+                    self.show_held();
                 }
             }
         }
     }
 
-    fn end_command(
-        &mut self,
-        command: &str,
-        newline: bool,
-        text: &mut String,
-        emit: &mut impl FnMut(Piece),
-    ) {
+    /// Looks at the start of the line that is held; `end` when no more comes.
+    fn decide(&mut self, end: bool, emit: &mut impl FnMut(Piece)) {
+        match line(&self.held, self.fence.as_ref(), end) {
+            Line::Open if !end => {}
+            Line::Open | Line::Text => self.show_held(),
+            Line::Mark(length) => {
+                self.at = At::Command(length);
+                if self.held.ends_with('\n') {
+                    self.end_command(length, emit);
+                }
+            }
+            Line::Blank => match self.fence.as_mut().and_then(|f| f.waiting.as_mut()) {
+                Some(waiting) if waiting.blanks.len() + self.held.len() <= MAX_HELD => {
+                    waiting.blanks.push_str(&self.held);
+                    self.held.clear();
+                }
+                _ => self.show_held(),
+            },
+            Line::Opens(sign, length) => {
+                self.fence = Some(Fence {
+                    opener: std::mem::take(&mut self.held),
+                    sign,
+                    length,
+                    waiting: Some(Waiting::default()),
+                });
+            }
+            Line::Closes => {
+                let around_commands = self
+                    .fence
+                    .as_ref()
+                    .and_then(|f| f.waiting.as_ref())
+                    .is_some_and(|w| w.commands);
+                if around_commands {
+                    self.held.clear();
+                } else {
+                    self.show_held();
+                }
+                self.fence = None;
+            }
+        }
+    }
+
+    /// What is held is text.
+    fn show_held(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        self.show_fence();
+        self.at = if self.held.ends_with('\n') {
+            At::Start
+        } else {
+            At::Text
+        };
+        self.text.push_str(&std::mem::take(&mut self.held));
+    }
+
+    /// The block holds something else than commands.
+    fn show_fence(&mut self) {
+        if let Some(fence) = &mut self.fence
+            && let Some(waiting) = fence.waiting.take()
+        {
+            self.text.push_str(&fence.opener);
+            self.text.push_str(&waiting.blanks);
+        }
+    }
+
+    /// The command is complete, if it is one.
+    fn end_command(&mut self, mark: usize, emit: &mut impl FnMut(Piece)) {
+        let quoted = self.held[..mark].trim_start().starts_with('`');
+        let command = self.held[mark..].trim_matches([' ', '\t', '\r', '\n']);
+        let command = if quoted {
+            // Else the backticks are about something in the line, which is prose.
+            let inner = command.strip_suffix('`').filter(|c| !c.contains('`'));
+            inner.map(|c| c.trim_matches([' ', '\t']))
+        } else {
+            Some(unquote(command))
+        };
+        let command = command.filter(|c| !c.is_empty() && self.held.len() <= LONGEST);
+        let Some(command) = command.map(str::to_string) else {
+            return self.show_held();
+        };
         self.at = At::Start;
         self.held.clear();
-        let command = strip(command);
-        if command.is_empty() {
-            text.push_str(MARK);
-            if newline {
-                text.push('\n');
+        if let Some(fence) = &mut self.fence {
+            match &mut fence.waiting {
+                Some(waiting) => {
+                    waiting.commands = true;
+                    waiting.blanks.clear();
+                }
+                None => {
+                    // The block is closed before the command; it is opened again if more than commands follows.
+                    let indent = fence.opener.len() - fence.opener.trim_start_matches(' ').len();
+                    self.text.push_str(&" ".repeat(indent));
+                    self.text
+                        .extend(std::iter::repeat_n(fence.sign, fence.length));
+                    self.text.push('\n');
+                    fence.waiting = Some(Waiting {
+                        commands: true,
+                        ..Waiting::default()
+                    });
+                }
             }
-        } else {
-            flush(text, emit);
-            emit(Piece::Command(command.to_string()));
         }
+        self.flush(emit);
+        emit(Piece::Command(command));
     }
 
     /// The answer is complete. A command at the very end counts without its LF.
     pub fn finish(&mut self, emit: &mut impl FnMut(Piece)) {
-        let held = std::mem::take(&mut self.held);
-        let mut text = String::new();
-        if self.at == At::Command {
-            self.end_command(&held, false, &mut text, emit);
-        } else {
-            text = held;
+        match self.at {
+            At::Command(mark) => self.end_command(mark, emit),
+            At::Start => self.decide(true, emit),
+            At::Text => {}
         }
-        self.at = At::Start;
-        flush(&mut text, emit);
+        self.end(emit);
     }
 
     /// The answer was cut off: what is held is text, since half a command must not be offered.
     pub fn cut_off(&mut self, emit: &mut impl FnMut(Piece)) {
-        let mut text = String::new();
-        if self.at == At::Command {
-            text.push_str(MARK);
+        self.show_held();
+        self.end(emit);
+    }
+
+    fn end(&mut self, emit: &mut impl FnMut(Piece)) {
+        let waiting = self.fence.as_ref().and_then(|f| f.waiting.as_ref());
+        if waiting.is_some_and(|w| !w.commands) {
+            self.show_fence();
         }
-        text.push_str(&std::mem::take(&mut self.held));
-        self.at = At::Start;
-        flush(&mut text, emit);
+        self.flush(emit);
+        *self = Filter::default();
+    }
+
+    fn flush(&mut self, emit: &mut impl FnMut(Piece)) {
+        if !self.text.is_empty() {
+            emit(Piece::Text(std::mem::take(&mut self.text)));
+        }
     }
 }
 
-fn flush(text: &mut String, emit: &mut impl FnMut(Piece)) {
-    if !text.is_empty() {
-        emit(Piece::Text(std::mem::take(text)));
-    }
-}
-
-/// Spaces around the command, the CR of a CRLF, and the backticks that models like to put around it.
-fn strip(command: &str) -> &str {
-    let command = command.trim_matches([' ', '\t', '\r']);
+/// Without the backticks that models like to put around a command.
+fn unquote(command: &str) -> &str {
     match command.strip_prefix('`').and_then(|c| c.strip_suffix('`')) {
         Some(inner) if !inner.contains('`') => inner.trim_matches([' ', '\t']),
         _ => command,
     }
 }
 
-enum Mark {
-    Yes(usize),
-    No,
+/// What a line is, as far as it has come.
+enum Line {
+    /// It may become more than text.
     Open,
+    Text,
+    /// A command stands behind so many bytes.
+    Mark(usize),
+    Blank,
+    /// It opens a block of code: with this sign, so often.
+    Opens(char, usize),
+    Closes,
 }
 
-/// Up to three spaces and the mark. One backtick in front (`` `CMD: ls` ``) is no mark: that is prose.
-fn mark(line: &str) -> Mark {
-    let indent = line.bytes().take_while(|b| *b == b' ').count();
-    let rest = &line[indent..];
+fn line(held: &str, fence: Option<&Fence>, end: bool) -> Line {
+    let whole = end || held.ends_with('\n');
+    let blank = held.chars().all(|c| matches!(c, ' ' | '\t' | '\r' | '\n'));
+    if blank && held.len() <= MAX_HELD && fence.is_some_and(|f| f.waiting.is_some()) {
+        return if whole { Line::Blank } else { Line::Open };
+    }
+    if held.len() > MAX_HELD {
+        return Line::Text;
+    }
+    let indent = held.bytes().take_while(|b| *b == b' ').count();
+    let rest = &held[indent..];
     if indent > 3 {
-        Mark::No
-    } else if rest.starts_with(MARK) {
-        Mark::Yes(indent + MARK.len())
-    } else if MARK.starts_with(rest) {
-        Mark::Open
+        return Line::Text;
+    }
+    // In a block of code a bullet or a backtick is code.
+    let marks = [MARK, BULLETS[0], BULLETS[1], QUOTED];
+    let marks = if fence.is_some() {
+        &marks[..1]
     } else {
-        Mark::No
+        &marks[..]
+    };
+    if let Some(mark) = marks.iter().find(|m| rest.starts_with(**m)) {
+        return Line::Mark(indent + mark.len());
+    }
+    if marks.iter().any(|m| m.starts_with(rest)) {
+        return Line::Open;
+    }
+    let sign = match (fence, rest.chars().next()) {
+        (Some(fence), Some(c)) if c == fence.sign => c,
+        (None, Some(c @ ('`' | '~'))) => c,
+        _ => return Line::Text,
+    };
+    let info = rest.trim_start_matches(sign);
+    let length = rest.len() - info.len();
+    if info.is_empty() && !whole {
+        return Line::Open;
+    }
+    let matches = match fence {
+        Some(fence) => length >= fence.length && info.trim().is_empty(),
+        None => length >= 3 && !(sign == '`' && info.contains('`')),
+    };
+    match (matches, whole, fence) {
+        (false, ..) => Line::Text,
+        (true, false, _) => Line::Open,
+        (true, true, Some(_)) => Line::Closes,
+        (true, true, None) => Line::Opens(sign, length),
     }
 }
 
@@ -231,6 +358,17 @@ mod tests {
             ),
             ("\n\nCMD: a\n\nCMD: b\n", "\n\n\n", vec!["a", "b"]),
             ("CMD: größe '  two'\n", "", vec!["größe '  two'"]),
+            (
+                "- CMD: ls\n* CMD: `pwd`\n`CMD: id`\n",
+                "",
+                vec!["ls", "pwd", "id"],
+            ),
+            (
+                "- CM\n`CMD: a` and `b`\n`CMD: a\n",
+                "- CM\n`CMD: a` and `b`\n`CMD: a\n",
+                vec![],
+            ),
+            ("-  CMD: a\n**CMD:** a\n", "-  CMD: a\n**CMD:** a\n", vec![]),
         ] {
             assert_eq!(
                 run(&[answer]),
@@ -240,6 +378,96 @@ mod tests {
                 ),
                 "{answer:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_fence_around_nothing_but_commands_goes_with_them() {
+        for (answer, text, commands) in [
+            ("a\n```sh\nCMD: ls\n```\nb\n", "a\nb\n", vec!["ls"]),
+            (
+                "~~~~\n\nCMD: a\n \nCMD: b\n\n~~~~~ \r\nb",
+                "b",
+                vec!["a", "b"],
+            ),
+            ("  ```\n  CMD: ls\n  ```", "", vec!["ls"]),
+            ("```sh\nCMD: ls", "", vec!["ls"]),
+            // Code beside it: each part of the block is a block.
+            (
+                "```sh\nx\nCMD: ls\ny\n```\nz",
+                "```sh\nx\n```\n```sh\ny\n```\nz",
+                vec!["ls"],
+            ),
+            ("```sh\nx\nCMD: ls\n```\nz", "```sh\nx\n```\nz", vec!["ls"]),
+            ("```\nCMD: ls\nx\n```\nz", "```\nx\n```\nz", vec!["ls"]),
+            // A block without commands stays as it is, bullets in it too.
+            ("```\n\n```\nb", "```\n\n```\nb", vec![]),
+            (
+                "```\n- CMD: a\n`CMD: b`\n```",
+                "```\n- CMD: a\n`CMD: b`\n```",
+                vec![],
+            ),
+            (
+                "````\nx\n```\nCMD: ls\n",
+                "````\nx\n```\n````\n",
+                vec!["ls"],
+            ),
+            (
+                "``` a`b\nCMD: ls\n``` a`b\n",
+                "``` a`b\n``` a`b\n",
+                vec!["ls"],
+            ),
+            ("```sh", "```sh", vec![]),
+            ("``", "``", vec![]),
+        ] {
+            let expected = (
+                text.to_string(),
+                commands.iter().map(|c| c.to_string()).collect::<Vec<_>>(),
+            );
+            assert_eq!(run(&[answer]), expected, "{answer:?}");
+            for (at, _) in answer.char_indices() {
+                let (a, b) = answer.split_at(at);
+                assert_eq!(run(&[a, b]), expected, "{a:?} + {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fence_that_is_cut_off_is_shown_unless_it_held_commands() {
+        for (answer, text) in [
+            ("```sh\n\n", "```sh\n\n"),
+            ("```sh\nCMD: l", "```sh\nCMD: l"),
+            ("```sh\nCMD: ls\n", ""),
+            ("```sh\nCMD: ls\n``", "```sh\n``"),
+        ] {
+            let mut filter = Filter::default();
+            let mut shown = String::new();
+            let mut take = |piece| {
+                if let Piece::Text(t) = piece {
+                    shown.push_str(&t);
+                }
+            };
+            filter.push(answer, &mut take);
+            filter.cut_off(&mut take);
+            assert_eq!(shown, text, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_held_is_bounded() {
+        for part in [
+            format!("```{}", "x".repeat(MAX_HELD)),
+            format!("```\n{}", " ".repeat(MAX_HELD + 1)),
+            format!("```\n{}", "\n".repeat(MAX_HELD + 1)),
+        ] {
+            let mut filter = Filter::default();
+            let mut shown = String::new();
+            filter.push(&part, &mut |piece| {
+                if let Piece::Text(t) = piece {
+                    shown.push_str(&t);
+                }
+            });
+            assert_eq!(shown, part);
         }
     }
 
@@ -282,7 +510,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_gives_the_same(answer in "(CMD: ?|C|CM|D:| |a|\n|é|`|\r){0,40}", cuts in proptest::collection::vec(0usize..80, 0..6)) {
+        fn any_split_gives_the_same(answer in "(CMD: ?|C|CM|D:| |a|\n|é|`|```|```\n|~|- |\r){0,40}", cuts in proptest::collection::vec(0usize..80, 0..6)) {
             let mut at: Vec<usize> = cuts.into_iter().filter(|c| *c <= answer.len() && answer.is_char_boundary(*c)).collect();
             at.sort_unstable();
             let mut chunks = Vec::new();
