@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::cli::daemon::processes;
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
+use crate::support::home::source_plugin;
 use crate::support::pty::Zsh;
 
 /// What the question ends with.
@@ -553,4 +554,47 @@ fn an_approval_that_cannot_be_recorded_runs_nothing() {
     helper.limit_files(None);
     assert!(helper.records_of("decision").is_empty());
     assert_eq!(offer.decide("y").command, "print two");
+}
+
+#[test]
+fn what_would_page_is_captured_and_ends_by_itself() {
+    let helper = proposing(&["git -C repo log --stat"]);
+    let git = |args: &[&str]| {
+        let call = helper.program("git").args(["-C", "repo"]).args(args);
+        call.run().ok();
+    };
+    helper
+        .program("git")
+        .args(["init", "-q", "repo"])
+        .run()
+        .ok();
+    for (name, value) in [
+        ("user.name", "me"),
+        ("user.email", "me@example.org"),
+        ("core.pager", "less"),
+    ] {
+        git(&["config", name, value]);
+    }
+    // Far more than the 50 lines of a screen.
+    for n in 1..=40 {
+        git(&["commit", "-q", "--allow-empty", "-m", &format!("step {n}.")]);
+    }
+    helper
+        .home
+        .zshrc(&format!("export PAGER=less LESS=\n{}", source_plugin()));
+    let mut offer = Offer::new(&helper);
+    offer.seen = offer.zsh.raw().len();
+    offer.zsh.send("llm do it\r");
+    offer.question();
+    offer.press_until("y", &|shown| shown.contains("step 40."));
+    offer.zsh.prompt();
+    assert!(offer.shown().contains("step 1."), "nothing paged");
+    assert_eq!(
+        offer.zsh.eval("typeset -p PAGER; print $+GIT_PAGER"),
+        "export PAGER=less\n0\n"
+    );
+    let ran = helper.records_of("exec").pop().unwrap();
+    let output = ran["output"].to_string();
+    assert_eq!(ran["exit"], 0);
+    assert!(output.contains("step 40.") && output.contains("step 1."));
 }

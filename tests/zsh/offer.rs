@@ -308,3 +308,47 @@ fn an_approved_command_that_asks_is_not_offered_another() {
     );
     assert_eq!(home.read("said"), "second\n");
 }
+
+#[test]
+fn pagers_are_off_while_the_output_is_captured() {
+    let zshrc = "export PAGER='less -R'\nGIT_PAGER=plain\ntypeset -r SYSTEMD_PAGER=fixed";
+    let home = proposing(
+        zshrc,
+        &[
+            b"run t1 capture\nenv | sort >~/during",
+            b"run t2 capture\nexport PAGER=most MANPAGER=cat; print -r -- $GIT_PAGER >~/named",
+            b"run t3 capture\nsource ~/sourced; false",
+            b"run t4 capture\nwhile :; do kill -INT $$; done",
+        ],
+    );
+    std::fs::write(home.path("sourced"), "GIT_PAGER=delta\n").expect("a file");
+    let (_pty, pts) = pty_process::blocking::open().expect("a pty");
+    let tty = nix::unistd::ttyname(pts.as_fd()).expect("its name");
+    std::fs::write(home.path("tty"), tty.to_str().expect("a name")).expect("tty");
+    let mut zsh = Zsh::start(&home);
+    zsh.run("llm x");
+    let during = home.read("during");
+    let pagers: Vec<&str> = during.lines().filter(|l| l.contains("PAGER=")).collect();
+    assert_eq!(pagers, ["GIT_PAGER=cat", "MANPAGER=cat", "PAGER=cat"]);
+    assert_eq!(home.read("named"), "plain\n");
+    assert_eq!(
+        zsh.eval("typeset -p PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER; print $+_aish[pager_PAGER]"),
+        "export PAGER=most\nexport GIT_PAGER=delta\nexport MANPAGER=cat\n\
+         typeset -r SYSTEMD_PAGER=fixed\n0\n"
+    );
+    // As they were: a value with blanks, unexported, unset, local to a function.
+    let home = proposing(
+        zshrc,
+        &[b"run t1 capture\nfalse", b"run t2 terminal\nenv >~/during"],
+    );
+    std::fs::write(home.path("tty"), tty.to_str().expect("a name")).expect("tty");
+    let mut zsh = Zsh::start(&home);
+    zsh.run("f() { local MANPAGER=mine; llm x; typeset -p MANPAGER >~/inside }");
+    zsh.run("f");
+    assert_eq!(home.read("inside"), "typeset MANPAGER=mine\n");
+    assert_eq!(
+        zsh.eval("typeset -p PAGER GIT_PAGER SYSTEMD_PAGER; print $+MANPAGER"),
+        "export PAGER='less -R'\ntypeset GIT_PAGER=plain\ntypeset -r SYSTEMD_PAGER=fixed\n0\n"
+    );
+    assert!(home.read("during").contains("PAGER=less -R\n"));
+}
