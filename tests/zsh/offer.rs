@@ -352,3 +352,42 @@ fn pagers_are_off_while_the_output_is_captured() {
     );
     assert!(home.read("during").contains("PAGER=less -R\n"));
 }
+
+#[test]
+fn what_goes_on_after_a_stop_is_another_shell_and_gets_no_offers() {
+    let step = "sh -c 'echo step $1; [ $1 != 1 ] || read x <gate' sh";
+    for command in [
+        format!("for i in 1 2 3; do {step} $i; done"),
+        format!("{step} 1; echo step 3"),
+    ] {
+        let first = format!("run t1 terminal\n{command}");
+        let second = b"run t2 terminal\ncd /; print -r -- here $ZSH_SUBSHELL";
+        let home = proposing("", &[first.as_bytes(), second]);
+        nix::unistd::mkfifo(&home.path("gate"), nix::sys::stat::Mode::S_IRWXU).expect("a gate");
+        let mut zsh = Zsh::start(&home);
+        zsh.send("llm x\r");
+        zsh.wait_text("\nstep 1");
+        zsh.send("\x1a");
+        zsh.prompt();
+        // zsh waits for nothing that it starts between the stop and the prompt.
+        let exit = 128 + nix::libc::SIGTSTP;
+        zsh.run(&format!(
+            "until [[ \"$(<calls)\" == *{exit}* ]]; do :; done"
+        ));
+        zsh.send("fg\r");
+        std::fs::write(home.path("gate"), "go on\n").expect("it reads");
+        zsh.prompt();
+        assert_eq!(
+            after_ask(&home),
+            ["propose", &format!("exec-done t1 --exit {exit}")],
+            "{command}"
+        );
+        let screen = zsh.screen();
+        assert!(screen.contains("\nstep 3\nwent on as a job, apart from this shell;"));
+        assert!(!screen.contains("here"));
+        assert_eq!(
+            zsh.eval("print -rn -- $ZSH_SUBSHELL ${PWD:#$HOME}; jobs"),
+            "0"
+        );
+    }
+}
