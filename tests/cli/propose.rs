@@ -588,6 +588,8 @@ fn what_would_page_is_captured_and_ends_by_itself() {
     offer.question();
     offer.press_until("y", &|shown| shown.contains("step 40."));
     offer.zsh.prompt();
+    // A key that was pressed once too often.
+    offer.zsh.send("\x15");
     assert!(offer.shown().contains("step 1."), "nothing paged");
     assert_eq!(
         offer.zsh.eval("typeset -p PAGER; print $+GIT_PAGER"),
@@ -597,4 +599,39 @@ fn what_would_page_is_captured_and_ends_by_itself() {
     let output = ran["output"].to_string();
     assert_eq!(ran["exit"], 0);
     assert!(output.contains("step 40.") && output.contains("step 1."));
+}
+
+#[test]
+fn a_captured_command_that_was_stopped_goes_on_without_a_word_of_error() {
+    let step = "sh -c 'echo step-$1; [ $1 != 1 ] || read x <gate' sh";
+    let command = format!("for i in 1 2 3; do {step} $i; done");
+    let helper = proposing(&[&command, "cd /; echo here-$ZSH_SUBSHELL"]);
+    helper.home.zshrc(&source_plugin());
+    let gate = helper.home.path("gate");
+    nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut offer = Offer::new(&helper);
+    offer.seen = offer.zsh.raw().len();
+    offer.zsh.send("llm do it\r");
+    offer.question();
+    offer.press_until("y", &|shown| shown.contains("step-1\r\n"));
+    offer.zsh.send("\x1a");
+    offer.zsh.prompt();
+    // A key that was pressed once too often.
+    offer.zsh.send("\x15");
+    assert_eq!(offer.zsh.eval("print $+PAGER $+GIT_PAGER"), "0 0\n");
+    helper.until("the stop is recorded", || {
+        !helper.records_of("exec").is_empty()
+    });
+    offer.zsh.send("fg\r");
+    std::fs::write(&gate, "go on\n").unwrap();
+    offer.zsh.prompt();
+    offer.zsh.wait_text("step-3");
+    let shown = offer.shown();
+    assert!(shown.contains("nothing more is offered"));
+    assert!(!shown.contains("here-1") && !shown.contains("no approved command"));
+    assert_eq!(helper.records_of("exec").len(), 1);
+    assert_eq!(
+        offer.zsh.eval("print -r -- ${PWD:#$HOME} $ZSH_SUBSHELL"),
+        "0\n"
+    );
 }
