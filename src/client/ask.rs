@@ -4,15 +4,16 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use nix::sys::signal::{Signal, raise};
 
 use super::connect::{self, Connection, daemon_gone};
 use super::output::{Format, Output};
+use super::signals::{Signals, took};
+use super::terminal::Quiet;
 use crate::error::{Context, Error, Kind, Result};
 use crate::paths::Paths;
 use crate::protocol::{self, Answer, Ask, Attachment, Event, Failure, Request, kind};
@@ -23,6 +24,8 @@ const MAX_INPUT: u64 = 24 << 20;
 const GRACE: Duration = Duration::from_millis(80);
 /// Between two frames of the spinner, and before its first.
 const TICK: Duration = Duration::from_millis(120);
+/// So long nothing may come in the middle of an answer until the spinner shows that it goes on.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What became of a prompt.
 #[derive(Debug)]
@@ -121,36 +124,6 @@ fn read_lines(stdin: &io::Stdin) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What wakes the client.
-struct Signals {
-    pipe: UnixStream,
-    resize: UnixStream,
-}
-
-impl Signals {
-    fn new() -> Result<Signals> {
-        let pair = |signals: &[i32]| -> io::Result<UnixStream> {
-            let (read, write) = UnixStream::pair()?;
-            read.set_nonblocking(true)?;
-            for signal in signals {
-                signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?;
-            }
-            Ok(read)
-        };
-        let what = || "cannot set up signals".to_string();
-        Ok(Signals {
-            pipe: pair(&[SIGINT, SIGTERM, SIGHUP]).context(what)?,
-            resize: pair(&[SIGWINCH]).context(what)?,
-        })
-    }
-}
-
-/// Takes one byte away; whether there was one.
-fn took(mut pipe: &UnixStream) -> bool {
-    let mut byte = [0; 64];
-    pipe.read(&mut byte).is_ok_and(|n| n > 0)
-}
-
 /// Sends a prompt and shows the answer.
 ///
 /// # Errors
@@ -161,13 +134,19 @@ pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
     let mut connection = connect::to_daemon(paths, &request)?;
     drop(request);
     // Not earlier: whoever waits for a daemon that hangs must be able to end us with Ctrl-C.
-    let signals = Signals::new()?;
-    let pipe = signals.pipe.try_clone();
+    let signals = Signals::catch()?;
+    let pipe = signals.end.try_clone();
     output.interruptible(pipe.context(|| "cannot set up signals".into())?.into());
-    let result = follow(&mut connection, &mut output, &signals);
+    let mut quiet = Quiet::default();
+    quiet.on();
+    let result = follow(&mut connection, &mut output, &signals, &mut quiet);
+    let result = match result {
+        Err(e) if e.kind == Kind::Interrupted => Err(interrupted_by_person(&output)),
+        other => other,
+    };
     match &result {
         Ok(Outcome::Answered(answer)) if answer.finish == "interrupted" => {
-            Err(interrupted_by_person())
+            Err(interrupted_by_person(&output))
         }
         Err(e) => {
             output.failed(e);
@@ -177,16 +156,21 @@ pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
     }
 }
 
-fn follow(connection: &mut Connection, output: &mut Output, signals: &Signals) -> Result<Outcome> {
+fn follow(
+    connection: &mut Connection,
+    output: &mut Output,
+    signals: &Signals,
+    quiet: &mut Quiet,
+) -> Result<Outcome> {
     let mut interrupted: Option<Instant> = None;
-    let mut spinning = output.may_spin();
+    let mut spin_at = Instant::now() + TICK;
     loop {
         while let Some((kind, body)) = connection
             .buffered()
             .context(|| "cannot talk to the daemon".into())?
         {
-            if kind == kind::TEXT || kind == kind::REPLY || kind == kind::FAILURE {
-                spinning = false;
+            if kind == kind::TEXT || kind == kind::EVENT {
+                spin_at = spin_at.max(Instant::now() + if output.any() { PAUSE } else { TICK });
             }
             match take(connection, output, kind, &body) {
                 Ok(None) => {}
@@ -196,16 +180,16 @@ fn follow(connection: &mut Connection, output: &mut Output, signals: &Signals) -
                 Err(Stop::Stuck) => {
                     // The daemon may have heard it already.
                     let _ = connection.send(&protocol::json_frame(kind::CANCEL, &())?);
-                    return Err(interrupted_by_person());
+                    return Err(interruption());
                 }
             }
         }
         let patience = match interrupted {
             Some(since) => match GRACE.checked_sub(since.elapsed()) {
                 Some(left) => Some(left),
-                None => return Err(interrupted_by_person()),
+                None => return Err(interruption()),
             },
-            None if spinning => Some(TICK),
+            None if output.may_spin() => Some(spin_at.saturating_duration_since(Instant::now())),
             None => None,
         };
         match wait(connection, signals, patience, interrupted.is_none())? {
@@ -221,17 +205,33 @@ fn follow(connection: &mut Connection, output: &mut Output, signals: &Signals) -
                 let _ = connection.send(&protocol::json_frame(kind::CANCEL, &())?);
             }
             Woken::Resize => output.resized(),
+            Woken::Stop => {
+                output.unspin();
+                quiet.off();
+                // What Ctrl-Z does by default, but with the terminal as it was. This call returns when it goes on.
+                let _ = raise(Signal::SIGSTOP);
+            }
+            Woken::GoesOn => quiet.on(),
             Woken::Time => {
-                if spinning && interrupted.is_none() {
+                if interrupted.is_none() {
                     output.spin();
+                    spin_at = Instant::now() + TICK;
                 }
             }
         }
     }
 }
 
-fn interrupted_by_person() -> Error {
-    Error::new(Kind::Interrupted, "interrupted; what has arrived is kept")
+fn interruption() -> Error {
+    Error::new(Kind::Interrupted, "interrupted")
+}
+
+fn interrupted_by_person(output: &Output) -> Error {
+    if output.any() {
+        Error::new(Kind::Interrupted, "interrupted; what has arrived is kept")
+    } else {
+        interruption()
+    }
 }
 
 enum Stop {
@@ -307,6 +307,8 @@ fn nobody_reads() -> Answer {
 enum Woken {
     Daemon,
     Signal,
+    Stop,
+    GoesOn,
     Resize,
     Time,
 }
@@ -330,8 +332,10 @@ fn wait(
     loop {
         let mut fds = [
             PollFd::new(connection.fd(), PollFlags::POLLIN),
-            PollFd::new(signals.pipe.as_fd(), interest),
+            PollFd::new(signals.end.as_fd(), interest),
             PollFd::new(signals.resize.as_fd(), PollFlags::POLLIN),
+            PollFd::new(signals.stop.as_fd(), PollFlags::POLLIN),
+            PollFd::new(signals.goes_on.as_fd(), PollFlags::POLLIN),
         ];
         match poll(&mut fds, timeout) {
             Err(nix::errno::Errno::EINTR) => continue,
@@ -342,6 +346,12 @@ fn wait(
         let ready = fds.map(|fd| fd.any().unwrap_or(true));
         if ready[1] {
             return Ok(Woken::Signal);
+        }
+        if ready[3] && took(&signals.stop) {
+            return Ok(Woken::Stop);
+        }
+        if ready[4] && took(&signals.goes_on) {
+            return Ok(Woken::GoesOn);
         }
         if ready[2] && took(&signals.resize) {
             return Ok(Woken::Resize);

@@ -7,4 +7,5 @@ pub mod line;
 pub mod output;
 pub mod propose;
 pub mod render;
+pub mod signals;
 pub mod terminal;

@@ -38,6 +38,8 @@ pub struct Output {
     spinner: Option<usize>,
     /// stdout is a terminal, so that a spinner and a footer make sense.
     terminal: bool,
+    /// Some of the answer has come.
+    any: bool,
     /// Readable once the person has had enough: then nobody waits for a reader that does not read.
     enough: Option<OwnedFd>,
 }
@@ -83,6 +85,7 @@ impl Output {
             dim: terminal::colors(&io::stderr()),
             spinner: None,
             terminal,
+            any: false,
             enough: None,
         }
     }
@@ -92,13 +95,28 @@ impl Output {
         self.enough = Some(enough);
     }
 
-    /// Whether a spinner may be shown while nothing has come.
-    pub fn may_spin(&self) -> bool {
-        self.terminal && !matches!(self.way, Way::Json) && io::stderr().is_terminal()
+    /// Whether some of the answer has come.
+    pub fn any(&self) -> bool {
+        self.any
     }
 
-    /// Shows the next frame of the spinner.
+    /// Whether a spinner may be shown while nothing comes: only on an empty line.
+    pub fn may_spin(&self) -> bool {
+        let fresh = match &self.way {
+            Way::Rendered(renderer, ..) => renderer.at_line_start(),
+            Way::Plain { line_start, .. } => *line_start,
+            Way::Json => false,
+        };
+        fresh && self.terminal && io::stderr().is_terminal()
+    }
+
+    /// Shows the next frame of the spinner, in the foreground.
     pub fn spin(&mut self) {
+        // In the background the line belongs to the shell and to whoever types in it.
+        if !terminal::foreground(&io::stderr()) {
+            self.spinner = None;
+            return;
+        }
         let frame = self.spinner.map_or(0, |n| n + 1);
         self.spinner = Some(frame);
         let sign = if self.dim {
@@ -110,8 +128,9 @@ impl Output {
         let _ = write!(io::stderr(), "\r{sign} \r");
     }
 
-    fn unspin(&mut self) {
-        if self.spinner.take().is_some() {
+    /// Takes the spinner away.
+    pub fn unspin(&mut self) {
+        if self.spinner.take().is_some() && terminal::foreground(&io::stderr()) {
             let _ = write!(io::stderr(), "\r  \r");
         }
     }
@@ -122,6 +141,7 @@ impl Output {
     /// stdout is closed.
     pub fn text(&mut self, text: &str) -> io::Result<()> {
         self.unspin();
+        self.any |= !text.is_empty();
         match &mut self.way {
             Way::Rendered(renderer, sink, _) => {
                 let out = &mut self.out;
@@ -153,6 +173,7 @@ impl Output {
     /// # Errors
     /// stdout is closed.
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.any |= matches!(event, Event::Proposal { .. });
         if matches!(self.way, Way::Json) {
             if !matches!(
                 event,
@@ -164,7 +185,8 @@ impl Output {
         }
         match event {
             Event::Notice { text } => {
-                self.end_block();
+                self.unspin();
+                self.end_block(true);
                 self.flush()?;
                 self.notice(text);
             }
@@ -190,15 +212,18 @@ impl Output {
         let _ = writeln!(io::stderr(), "{dim}[aish] {}{plain}", one_line(text, 500));
     }
 
-    /// Ends what the renderer has open, so that a line of our own can follow.
-    fn end_block(&mut self) {
+    /// Ends what the renderer has open, so that a line of our own can follow, and more of the answer where `more`.
+    fn end_block(&mut self, more: bool) {
         match &mut self.way {
-            Way::Rendered(renderer, sink, options) => {
+            Way::Rendered(renderer, sink, _) => {
                 let (mut rest, out) = (String::new(), &mut self.out);
                 sink.finish(&mut rest);
                 renderer.push(&rest, out);
-                renderer.finish(out);
-                **renderer = Renderer::new(*options);
+                if more {
+                    renderer.pause(out);
+                } else {
+                    renderer.finish(out);
+                }
             }
             Way::Plain {
                 sink,
@@ -218,7 +243,7 @@ impl Output {
     }
 
     fn proposal(&mut self, command: &str) {
-        self.end_block();
+        self.end_block(true);
         let color = matches!(&self.way, Way::Rendered(_, _, o) if o.color);
         if matches!(self.way, Way::Rendered(..)) {
             self.out.extend_from_slice(if color {
@@ -245,14 +270,15 @@ impl Output {
             self.json(&line);
             return self.flush();
         }
-        self.end_block();
+        self.end_block(false);
         self.flush()?;
         match answer.finish.as_str() {
             "length" => self.notice("the answer was cut off by the model's limit; say: llm go on"),
             "content_filter" => self.notice("the provider has filtered the answer"),
             _ => {}
         }
-        if self.terminal {
+        // That it was interrupted is said in a line of its own.
+        if self.terminal && answer.finish != "interrupted" {
             let (dim, plain) = if self.dim {
                 ("\x1b[2m", "\x1b[0m")
             } else {
@@ -271,7 +297,7 @@ impl Output {
             line["type"] = json!("error");
             self.json(&line);
         } else {
-            self.end_block();
+            self.end_block(false);
         }
         // The error itself is printed by whoever gets it; a closed stdout is no news then.
         let _ = self.flush();
@@ -354,9 +380,6 @@ fn footer(answer: &Answer) -> String {
         } else {
             format!("${cost:.2}")
         });
-    }
-    if answer.finish == "interrupted" {
-        parts.push("interrupted".to_string());
     }
     parts.join(" · ")
 }

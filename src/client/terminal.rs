@@ -1,12 +1,13 @@
 //! The terminal: its size, its modes, single keys.
 
 use std::fs::{File, OpenOptions};
-use std::io::{IsTerminal, Read};
+use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{FlushArg, LocalFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr};
+use nix::unistd::{getpgrp, tcgetpgrp};
 
 use crate::error::{Context, Error, Kind, Result};
 
@@ -25,6 +26,54 @@ pub fn size(fd: &impl AsFd) -> (usize, usize) {
 /// Whether colours are wanted on this terminal.
 pub fn colors(fd: &impl IsTerminal) -> bool {
     fd.is_terminal() && crate::config::source::wants_colors()
+}
+
+/// Whether our process group has the terminal, so that nobody else is typed to or writes there.
+pub fn foreground(fd: &impl AsFd) -> bool {
+    tcgetpgrp(fd).is_ok_and(|group| group == getpgrp())
+}
+
+/// Keeps keys that are typed while an answer streams out of it: they wait for the shell. Ctrl-C and Ctrl-Z work on.
+#[derive(Debug, Default)]
+pub struct Quiet {
+    on: bool,
+}
+
+impl Quiet {
+    /// Turns the echo off, where stdout is a terminal that is ours.
+    pub fn on(&mut self) {
+        self.on = self.set(LocalFlags::empty()) || self.on;
+    }
+
+    /// Turns the echo on again, if it was turned off.
+    pub fn off(&mut self) {
+        if std::mem::take(&mut self.on) {
+            self.set(LocalFlags::ECHO);
+        }
+    }
+
+    /// Whether the echo has changed. In the background the terminal is another's, who has set it up.
+    fn set(&self, echo: LocalFlags) -> bool {
+        let stdout = io::stdout();
+        if !foreground(&stdout) {
+            return false;
+        }
+        let Ok(mut modes) = tcgetattr(&stdout) else {
+            return false;
+        };
+        if modes.local_flags & LocalFlags::ECHO == echo {
+            return false;
+        }
+        modes.local_flags.set(LocalFlags::ECHO, !echo.is_empty());
+        // Without waiting for a terminal that has been stopped with Ctrl-S, and without loss of what was typed.
+        tcsetattr(&stdout, SetArg::TCSANOW, &modes).is_ok()
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        self.off();
+    }
 }
 
 /// The terminal of the person, whatever stdin and stdout are.

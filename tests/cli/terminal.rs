@@ -156,3 +156,42 @@ fn a_terminal_of_one_column_and_one_that_changes_are_no_trouble() {
         assert_eq!(helper.home.read("code"), "code=0\n");
     }
 }
+
+#[test]
+fn keys_typed_while_an_answer_streams_wait_for_the_shell() {
+    let helper = plain(Provider::start([stream([
+        text("one "),
+        Part::Gate("on"),
+        text("two"),
+    ])]));
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("aish-helper ask x\r");
+    zsh.wait_text("one");
+    zsh.send("print ty''ped\r");
+    // Ctrl-Z gives the terminal back as it was, and fg takes it again.
+    zsh.send("\x1a");
+    zsh.wait_text("suspended");
+    zsh.prompt();
+    let modes = zsh.eval("stty -a | grep -o ' echo '");
+    assert_eq!(modes, " echo \n");
+    zsh.send("fg\r");
+    zsh.wait_text("continued");
+    helper.provider.open("on");
+    zsh.wait_text("two");
+    zsh.prompt();
+    let modes = zsh.eval("stty -a | grep -o ' echo '");
+    assert_eq!(modes, " echo \n");
+}
+
+#[test]
+fn a_proposal_in_a_fence_leaves_no_fence_and_keeps_blank_lines() {
+    let answer = "Try:\n\n```sh\nCMD: ls -l\n```\n\nThen **look**.\n";
+    let helper = plain(Provider::answering(move |_| Script::tokens([answer])));
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("aish-helper ask x");
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("Try:\n\n  $ ls -l\n\nThen look.\n"),
+        "{screen}"
+    );
+}

@@ -128,6 +128,16 @@ impl Renderer {
 
     /// The text is over: shows what was undecided, resets colours and ends the line. The renderer is as new then.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.end(false, out);
+    }
+
+    /// A line that is not the text's comes next, then more text: as [`finish`](Self::finish), but blank lines
+    /// before and behind that line are kept.
+    pub fn pause(&mut self, out: &mut Vec<u8>) {
+        self.end(true, out);
+    }
+
+    fn end(&mut self, more: bool, out: &mut Vec<u8>) {
         self.wrap.begin_push(out);
         let held = std::mem::take(&mut self.held);
         self.feed(&held, true, out);
@@ -135,9 +145,11 @@ impl Renderer {
         self.leave(0, out);
         self.wrap.end_line(out);
         self.at = At::Start;
-        self.blank = None;
-        self.shown = false;
         self.set_prefix();
+        if self.blank.take().is_some() && more && self.shown {
+            self.wrap.raw_line(b"", out);
+        }
+        self.shown = more;
         self.wrap.end_push(out);
     }
 
