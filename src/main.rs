@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use aish::cli;
 
 fn main() -> ExitCode {
-    match cli::run(cli::parse()) {
+    match cli::parse().and_then(cli::run) {
         Ok(code) => ExitCode::from(code),
         Err(e) => {
             cli::report(&e);

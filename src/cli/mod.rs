@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 
 use args::{Ask, Cli, Command, Config, Model, Session};
-use clap::{Args, FromArgMatches, Parser};
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
 use crate::client::{capture, connect, propose};
 use crate::config::{Overrides, env_overrides};
@@ -25,22 +25,52 @@ use crate::paths::Paths;
 use crate::protocol::Request;
 use crate::safety::text;
 
-/// Reads the command line; help and errors end the program here.
+/// Reads the command line; help ends the program here.
 ///
 /// `ask` is the hot path: its parser is built alone, without those of all the other commands. Where
 /// it has anything to say, the whole parser says it.
-pub fn parse() -> Cli {
+///
+/// # Errors
+/// A word is not understood.
+pub fn parse() -> Result<Cli> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if words.first().is_some_and(|w| w == "ask") {
         let parser = Ask::augment_args(clap::Command::new("ask"));
         let matches = parser.try_get_matches_from(words);
         if let Ok(ask) = matches.and_then(|m| Ask::from_arg_matches(&m)) {
-            return Cli {
+            return Ok(Cli {
                 command: Command::Ask(ask),
-            };
+            });
         }
     }
-    Cli::parse()
+    let first = std::env::args().nth(1).unwrap_or_default();
+    Cli::try_parse().map_err(|e| misunderstood(&e, &first))
+}
+
+/// What clap says, in a line and a hint; its help goes out as it is.
+fn misunderstood(e: &clap::Error, first: &str) -> Error {
+    use clap::error::ErrorKind;
+    if !e.use_stderr() || e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        e.exit();
+    }
+    let said = e.to_string();
+    let what: Vec<&str> = said
+        .lines()
+        .map(str::trim)
+        .take_while(|l| !l.is_empty())
+        .collect();
+    let what = what.join(" ");
+    let what = what.strip_prefix("error: ").unwrap_or(&what);
+    let tip = said.lines().find_map(|l| l.trim().strip_prefix("tip: "));
+    let tip = tip.map(|t| format!("{t}; ")).unwrap_or_default();
+    let known = Cli::command()
+        .get_subcommands()
+        .any(|c| c.get_name() == first);
+    Error::usage(what).hint(match first {
+        "ask" => format!("{tip}see: llm :help, or aish-helper ask --help"),
+        _ if known => format!("{tip}see: aish-helper {first} --help"),
+        _ => format!("{tip}see: aish-helper --help"),
+    })
 }
 
 /// Does what the command line says; the exit code.

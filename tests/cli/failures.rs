@@ -337,3 +337,14 @@ fn a_terminal_is_asked_to_show_nothing_that_it_would_obey() {
     assert!(!error.contains(obeyed), "{error:?}");
     assert!(error.contains("request"), "{error:?}");
 }
+
+#[test]
+fn a_word_that_is_not_understood_is_told_in_two_lines() {
+    let helper = Helper::new([]);
+    let error = helper.call(["ask", "--bogus", "x"]).run().fails(2);
+    assert!(error.contains("unexpected argument '--bogus'"), "{error}");
+    assert!(error.contains("see: llm :help"), "{error}");
+    assert_eq!(error.lines().count(), 2, "{error}");
+    let error = helper.call(["config", "bogus"]).run().fails(2);
+    assert!(error.contains("see: aish-helper config --help"), "{error}");
+}
