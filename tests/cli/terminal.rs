@@ -164,10 +164,28 @@ fn keys_typed_while_an_answer_streams_wait_for_the_shell() {
         Part::Gate("on"),
         text("two"),
     ])]));
-    let mut zsh = Zsh::start(&helper.home);
+    let zsh = Zsh::start(&helper.home);
     zsh.send("aish-helper ask x\r");
     zsh.wait_text("one");
     zsh.send("print ty''ped\r");
+    helper.provider.open("on");
+    zsh.wait_text("\ntyped\n");
+    let screen = zsh.screen();
+    assert!(screen.contains("one two\n"), "{screen}");
+    // The line editor shows it, once.
+    assert_eq!(screen.matches("ty''ped").count(), 1, "{screen}");
+}
+
+#[test]
+fn a_stopped_prompt_leaves_the_terminal_as_it_was() {
+    let helper = plain(Provider::start([stream([
+        text("one "),
+        Part::Gate("on"),
+        text("two"),
+    ])]));
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("aish-helper ask x\r");
+    zsh.wait_text("one");
     // Ctrl-Z gives the terminal back as it was, and fg takes it again.
     zsh.send("\x1a");
     zsh.wait_text("suspended");
