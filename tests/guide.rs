@@ -80,7 +80,7 @@ fn a_server_and_its_key_are_tried_then_kept_then_the_prompt_is_answered() {
 fn every_way_out_leaves_with_code_3_and_names_the_fixes() {
     let home = Home::new();
     let mut zsh = Zsh::start(&home);
-    for (nth, keys) in ["q\r", "\x03", "\x04", "1\r\x03"].into_iter().enumerate() {
+    for (nth, keys) in ["q\r", "\x04", "1\r\x04"].into_iter().enumerate() {
         zsh.send("clear\r");
         zsh.prompt();
         zsh.send("llm hello\r");
@@ -97,6 +97,27 @@ fn every_way_out_leaves_with_code_3_and_names_the_fixes() {
         assert_eq!(zsh.eval("print -r -- $?"), "3\n", "way out {nth}");
     }
     assert!(!home.path("aish/config/config.toml").exists());
+}
+
+#[test]
+fn ctrl_c_is_an_interrupt_and_a_wrong_owner_is_told() {
+    let home = Home::new();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("llm hello\r");
+    zsh.wait_text("Which? [1-4, q]");
+    zsh.send("1\r");
+    zsh.wait_text("Paste the key");
+    zsh.send("0123456789abcdef0123\r");
+    wait_nth(&zsh, "Whose key is it?", 1);
+    zsh.send("nobody\r");
+    zsh.wait_text("nobody is none of these");
+    wait_nth(&zsh, "Whose key is it?", 2);
+    zsh.send("\r");
+    wait_nth(&zsh, "Paste the key", 2);
+    zsh.send("\x03");
+    zsh.wait_text("[aish] interrupted");
+    zsh.prompt();
+    assert_eq!(zsh.eval("print -r -- $?"), "130\n");
 }
 
 #[test]

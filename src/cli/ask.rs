@@ -57,7 +57,13 @@ pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
     };
     match once()? {
         Ok(code) => Ok(code),
-        Err(e) if !args.json && std::io::stderr().is_terminal() => {
+        // In a script or a pipe nobody expects to be asked.
+        Err(e)
+            if !args.json
+                && std::io::stdin().is_terminal()
+                && std::io::stdout().is_terminal()
+                && std::io::stderr().is_terminal() =>
+        {
             guide::run(paths, e)?;
             once()?
         }

@@ -62,6 +62,14 @@ enum Next {
     Leave,
 }
 
+/// Whose a key is, as the person says.
+enum Whose {
+    Known(&'static Hosted),
+    /// The key is not to be used.
+    Back,
+    Leave,
+}
+
 impl Guide<'_> {
     fn menu(&self) -> Result<Next> {
         self.say(&menu_text())?;
@@ -100,13 +108,15 @@ impl Guide<'_> {
                 Owner::Known(hosted) => hosted,
                 Owner::Foreign(name) => {
                     self.say(&format!(
-                        "  That is a key of {name}, whose interface aish does not speak; OpenRouter offers its models.\n"
+                        "  That is a key of {name}, whose interface aish does not speak;\n  \
+                         OpenRouter offers its models.\n"
                     ))?;
                     continue;
                 }
                 Owner::Unknown => match self.whose()? {
-                    Some(hosted) => hosted,
-                    None => return Ok(Next::Leave),
+                    Whose::Known(hosted) => hosted,
+                    Whose::Back => continue,
+                    Whose::Leave => return Ok(Next::Leave),
                 },
             };
             self.say(&format!("  asking {} …\n", hosted.name))?;
@@ -122,18 +132,24 @@ impl Guide<'_> {
     }
 
     /// Which provider a key belongs to that could be anybody's.
-    fn whose(&self) -> Result<Option<&'static Hosted>> {
+    fn whose(&self) -> Result<Whose> {
         let names: Vec<&str> = HOSTED.iter().map(|h| h.name).collect();
-        let question = format!("  Whose key is it? {}: ", names.join(", "));
+        let names = names.join(", ");
+        self.say(&format!("  One of: {names}\n"))?;
         loop {
-            let Some(typed) = self.ask(&question, true)? else {
-                return Ok(None);
+            let Some(typed) = self.ask("  Whose key is it? (Enter: back): ", true)? else {
+                return Ok(Whose::Leave);
             };
             let typed = typed.trim().to_lowercase();
+            if typed.is_empty() || typed == "q" {
+                return Ok(Whose::Back);
+            }
             let by_name = HOSTED.iter().find(|h| h.name == typed);
             if let Some(hosted) = by_name {
-                return Ok(Some(hosted));
+                return Ok(Whose::Known(hosted));
             }
+            let typed = one_line(&typed, 40);
+            self.say(&format!("  {typed} is none of these:\n    {names}\n"))?;
         }
     }
 
@@ -183,7 +199,8 @@ impl Guide<'_> {
     /// A server that speaks as OpenAI's does, wherever it is.
     fn server(&self) -> Result<Next> {
         loop {
-            let question = "Its base URL, such as http://192.168.1.5:8000/v1 (Enter: back): ";
+            self.say("Its base URL, such as http://192.168.1.5:8000/v1\n")?;
+            let question = "  (Enter: back): ";
             let Some(base_url) = self.ask(question, true)? else {
                 return Ok(Next::Leave);
             };
@@ -250,11 +267,11 @@ impl Guide<'_> {
             .inspect_err(|_| key::forget(self.paths, name))?;
         let (file, _) = config::path(self.paths)?;
         let key = match endpoint.key {
-            Some(_) => format!(", the key in {}", self.paths.keys().join(name).display()),
+            Some(_) => format!(",\n  the key in {}", self.paths.keys().join(name).display()),
             None => String::new(),
         };
         self.say(&format!(
-            "  {} is used from now on; that is written in {}{key}\n\n",
+            "  {} is used from now on; that is written in\n  {}{key}\n\n",
             one_line(&endpoint.model, CHARS),
             file.display()
         ))
@@ -286,10 +303,11 @@ impl Guide<'_> {
 fn menu_text() -> String {
     let names: Vec<&str> = HOSTED.iter().map(|h| h.name).collect();
     format!(
-        "There is no model yet. Four ways to one, after which your prompt is answered:\n\
-         \x20 1  paste an API key ({})\n\
+        "There is no model yet. Four ways to one, then your prompt is answered:\n\
+         \x20 1  paste an API key\n\
+         \x20    ({})\n\
          \x20 2  start a local server (Ollama, llama.cpp, LM Studio)\n\
-         \x20 3  install a tiny model here: a download of about 100 MB, only for trying things out\n\
+         \x20 3  install a tiny model here, only for trying things out (about 100 MB)\n\
          \x20 4  name any other server that is compatible with OpenAI's\n\
          \x20 q  leave\n",
         names.join(", ")

@@ -6,15 +6,15 @@
 use std::io::{Read, Write};
 
 use super::terminal::{Keys, Tty};
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Kind, Result};
 
 /// Longer than any key or address.
 const MAX: usize = 4096;
 
-/// Reads a line of visible ASCII, as it is typed or pasted; `None` after Ctrl-C or Ctrl-D.
+/// Reads a line of visible ASCII, as it is typed or pasted; `None` after Ctrl-D.
 ///
 /// # Errors
-/// The terminal has gone.
+/// The terminal has gone, or Ctrl-C.
 pub fn read(tty: &Tty, _keys: &Keys<'_>, echo: bool) -> Result<Option<String>> {
     let mut line = Line::default();
     let mut buffer = [0; 512];
@@ -27,6 +27,11 @@ pub fn read(tty: &Tty, _keys: &Keys<'_>, echo: bool) -> Result<Option<String>> {
         }
         for byte in &buffer[..length] {
             let (show, end) = match line.take(*byte) {
+                Step::Interrupt => {
+                    // The terminal will be told by the error where this fails.
+                    let _ = (&tty.file).write_all(b"\n");
+                    return Err(Error::new(Kind::Interrupted, "interrupted"));
+                }
                 Step::Shown(show) => (show, None),
                 Step::Hidden => continue,
                 // What came behind Enter in one burst belongs to the paste, and to no other question.
@@ -54,6 +59,7 @@ enum Step {
     Hidden,
     Enter,
     Leave,
+    Interrupt,
 }
 
 /// Where in an escape sequence.
@@ -81,7 +87,7 @@ impl Line {
             (Escape::Inside, 0x20..=0x3f) => {}
             (Escape::Begun, 0x20..) | (Escape::Inside, 0x40..) => self.escape = Escape::Outside,
             (_, b'\n' | b'\r') => return Step::Enter,
-            (_, 3) => return Step::Leave,
+            (_, 3) => return Step::Interrupt,
             (_, 4) if self.text.is_empty() => return Step::Leave,
             (_, 8 | 0x7f) => {
                 if self.text.pop().is_some() {
@@ -150,8 +156,12 @@ mod tests {
 
     #[test]
     fn the_way_out() {
-        assert_eq!(typed(b"ab\x03").2, Step::Leave);
-        assert_eq!(typed(b"\x1b\x03").2, Step::Leave, "even after a lone Esc");
+        assert_eq!(typed(b"ab\x03").2, Step::Interrupt);
+        assert_eq!(
+            typed(b"\x1b\x03").2,
+            Step::Interrupt,
+            "even after a lone Esc"
+        );
         assert_eq!(typed(b"\x04").2, Step::Leave);
         assert_eq!(
             typed(b"a\x04").2,
