@@ -1,6 +1,20 @@
 //! aish: an AI companion for the ordinary zsh. One binary with three faces:
-//! the per-user daemon, the client that the zsh function `llm` runs, and the
-//! admin commands.
+//! the per-user [`daemon`], the [`client`] that the zsh function `llm` runs, and
+//! the admin commands in [`cli`].
+//!
+//! A prompt goes from `client::ask` over the socket ([`protocol`]) to
+//! `daemon::connection` and on to `daemon::driver`, which finds the session and
+//! the model, lets [`context`] say what the model sees, and performs the effects
+//! of the pure `daemon::turn` with the [`broker`] and the journal ([`history`]).
+//! What comes back is shown by `client::output` through [`safety`]'s text sink.
+//! Commands that the model proposes are asked about by `client::propose`,
+//! recorded by `daemon::approval`, and run by the zsh function.
+//!
+//! Imports point down: `error`, `chat`, `address`, `secret`, `paths`, `safety`;
+//! then `config`, `protocol` and the pure parts; then `broker` and `history`;
+//! then `daemon`; then `client` and `cli`, which know `protocol` and never the
+//! daemon's insides. `ARCHITECTURE.md` has the invariants and their reasons, and
+//! `tests/tidy` reads the sources to keep them.
 
 mod address;
 pub mod broker;
