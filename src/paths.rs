@@ -5,12 +5,14 @@
 //! shell under tmux, ssh or `sudo -u` finds the same daemon.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::error::{Context, Error, Result};
 
 /// `sun_path` holds 104 bytes on macOS and 108 on Linux, the final NUL included.
 const SOCKET_PATH_MAX: usize = 103;
@@ -157,6 +159,23 @@ fn default_run_dir(uid: u32) -> PathBuf {
         Ok(m) if m.is_dir() && m.uid() == uid && m.mode() & 0o077 == 0 => system.join("aish"),
         _ => PathBuf::from(format!("/tmp/aish-{uid}")),
     }
+}
+
+/// Takes a lock, waiting for whoever has it; its file is made (0600) if it is not there. The lock is
+/// gone when the file is closed, however the process ends.
+///
+/// # Errors
+/// The file cannot be opened or locked.
+pub fn lock_file(path: &Path) -> Result<Flock<File>> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .context(|| format!("cannot open {}", path.display()))?;
+    Flock::lock(file, FlockArg::LockExclusive)
+        .map_err(|(_, e)| Error::runtime(format!("cannot lock {}: {e}", path.display())))
 }
 
 /// Makes a directory (and its parents) for this user only.

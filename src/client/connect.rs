@@ -1,9 +1,8 @@
 //! Finds the daemon, or starts one: many clients at once get one daemon.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Context, Error, Result};
-use crate::paths::Paths;
+use crate::paths::{Paths, lock_file};
 use crate::protocol::{self, Decoder, Failure, Hello, Request, kind};
 
 /// How long a connect may take: longer only when the backlog is full, since the daemon hangs.
@@ -205,7 +204,7 @@ fn is_timeout(e: &std::io::Error) -> bool {
 /// Starts a daemon, unless another client is at it: then waits for that one.
 fn start(paths: &Paths) -> Result<(UnixStream, Option<i32>)> {
     paths.prepare_run()?;
-    let lock = lock_start(paths)?;
+    let lock = lock_file(&paths.run.join("start.lock"))?;
     // Whoever held the lock before may have started one.
     if let Probe::Ready(stream, pid) = probe(paths)? {
         return Ok((stream, pid));
@@ -221,19 +220,6 @@ fn start(paths: &Paths) -> Result<(UnixStream, Option<i32>)> {
         Probe::Ready(stream, pid) => Ok((stream, pid)),
         Probe::Absent => Err(not_started("it ended at once")),
     }
-}
-
-fn lock_start(paths: &Paths) -> Result<Flock<File>> {
-    let path = paths.run.join("start.lock");
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path)
-        .context(|| format!("cannot open {}", path.display()))?;
-    Flock::lock(file, FlockArg::LockExclusive)
-        .map_err(|(_, e)| Error::runtime(format!("cannot lock {}: {e}", path.display())))
 }
 
 fn not_started(why: &str) -> Error {

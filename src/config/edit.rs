@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::Flock;
 use toml::de::DeTable;
 
 use super::disk;
@@ -13,7 +13,7 @@ use super::file::{self, File, Format, Problem};
 use super::rules;
 use super::table::shown_key;
 use crate::error::{Context as _, Error, Result};
-use crate::paths::{Paths, make_dir};
+use crate::paths::{Paths, lock_file, make_dir};
 
 /// Appends `[models.NAME]` with `table_text` as its lines to `config.toml`, and makes it the default
 /// if asked. Text in it that came from elsewhere goes through [`toml_string`].
@@ -117,18 +117,8 @@ fn edit(
 
 fn lock(paths: &Paths) -> Result<Flock<Fd>> {
     make_dir(&paths.state)?;
-    let path = paths.state.join("config.lock");
     // A file opened for writing: on NFS an exclusive lock wants one, so the directory will not do.
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(&path)
-        .context(|| format!("cannot open {}", path.display()))?;
-    Flock::lock(file, FlockArg::LockExclusive)
-        .map_err(|(_, e)| e)
-        .context(|| format!("cannot lock {}", path.display()))
+    lock_file(&paths.state.join("config.lock"))
 }
 
 /// The text with `name` as its default, where TOML wants it.

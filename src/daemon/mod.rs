@@ -17,8 +17,8 @@ pub mod shells;
 pub mod turn;
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,14 +27,14 @@ use std::time::{Duration, Instant};
 use interprocess::local_socket::tokio::{Listener, Stream};
 use interprocess::local_socket::traits::tokio::Listener as _;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::Flock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::broker::Broker;
 use crate::error::{Context, Error, Result};
 use crate::history::journal::Journal;
-use crate::paths::Paths;
+use crate::paths::{Paths, lock_file};
 use session::{Sessions, lock};
 use shells::Shells;
 
@@ -106,17 +106,7 @@ pub struct Right(#[expect(dead_code, reason = "holding it is the use")] Flock<Fi
 /// The run directory is not ours alone, or cannot be written.
 pub fn claim(paths: &Paths) -> Result<Right> {
     paths.prepare_run()?;
-    let path = paths.lock();
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path)
-        .context(|| format!("cannot open {}", path.display()))?;
-    Flock::lock(file, FlockArg::LockExclusive)
-        .map(Right)
-        .map_err(|(_, e)| Error::runtime(format!("cannot lock {}: {e}", path.display())))
+    lock_file(&paths.lock()).map(Right)
 }
 
 /// Binds the socket. Only the holder of the right may call this, so that a socket that refuses is stale.
