@@ -191,8 +191,10 @@ fn a_server_that_starts_slowly_is_spoken_of() {
     let (script, gate) = (helper.path("server.py"), helper.path("gate"));
     nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let server = r#"
-import http.server, sys
+import http.server, os, sys, threading
 open(sys.argv[2]).close()
+# As a server of ours must: end with the daemon, however that ends.
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)

@@ -219,6 +219,8 @@ impl Drop for Helper {
         if let Some(pid) = self.listener() {
             let _ = kill(pid, Signal::SIGKILL);
         }
+        super::open_gates(&self.path("."));
+        super::open_gates(&self.path(".."));
         if !std::thread::panicking() {
             assert!(!log.contains("panicked"), "{log}");
         }

@@ -133,6 +133,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
+        super::open_gates(&self.path("."));
         // A daemon that a test started ends with the test. Nothing to stop is no error here.
         let _ = Command::new(helper())
             .arg("stop")
