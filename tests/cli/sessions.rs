@@ -249,6 +249,23 @@ fn a_shell_may_choose_its_model() {
 }
 
 #[test]
+fn what_a_person_decides_does_not_wait_for_an_answer() {
+    let helper = Helper::new([half("on"), Script::tokens(["ok"])]);
+    let mut ask = helper.call(["ask", "--shell", "s1", "x"]).start();
+    ask.stdout.wait_text("half ");
+    let call = helper.call(["model", "use", "fake", "--shell", "s1"]);
+    call.run().ok();
+    assert!(ask.runs());
+    assert_eq!(helper.records_of("model").len(), 1);
+    helper.provider.open("on");
+    assert_eq!(ask.finish().ok(), "half whole\n");
+    // What was written in the middle of a turn keeps question and answer together.
+    helper.ask_in("s1", &[], "y");
+    let roles: Vec<String> = helper.messages(1).into_iter().map(|m| m.0).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user"]);
+}
+
+#[test]
 fn two_prompts_of_one_shell_wait_for_each_other() {
     let helper = Helper::new([half("on"), Script::tokens(["second"])]);
     let first = helper.call(["ask", "--shell", "s1", "first"]).start();
