@@ -17,16 +17,18 @@ const LITTLE: u64 = 16 << 20;
 /// Are the directories the user's own, and closed to others?
 pub(super) fn permissions(paths: &Paths) -> Vec<Check> {
     let private = [
-        (&*paths.data, "it holds your conversations"),
         (&*paths.state, "it holds the log"),
+        (&paths.journal(), "it holds your conversations"),
         (&paths.keys(), "it holds your keys"),
     ];
     let mut faults: Vec<Check> = private
         .iter()
         .filter_map(|(dir, why)| fault(dir, Some(why)))
         .collect();
-    // Many keep their configuration where others may read it; the keys are not in it.
+    // Many keep their configuration where others may read it; the keys are not in it. The plugin is
+    // installed beside the journal, for anyone to read.
     faults.extend(fault(&paths.config, None));
+    faults.extend(fault(&paths.data, None));
     for entry in fs::read_dir(paths.keys()).into_iter().flatten().flatten() {
         faults.extend(fault(&entry.path(), Some("it is a key")));
     }
@@ -34,10 +36,10 @@ pub(super) fn permissions(paths: &Paths) -> Vec<Check> {
         faults.push(Check::ok(
             "permissions",
             format!(
-                "{}, {} and {} are closed to others",
-                paths.config.display(),
-                paths.data.display(),
-                paths.state.display()
+                "nobody else may read {} and {}, or change {}",
+                paths.journal().display(),
+                paths.state.display(),
+                paths.config.display()
             ),
         ));
     }
@@ -131,13 +133,15 @@ mod tests {
         let paths = Paths::under(home.path(), 1).unwrap();
         let states = || -> Vec<State> { permissions(&paths).iter().map(|c| c.state).collect() };
         assert_eq!(states(), [State::Ok], "what is not there is not wrong");
-        for dir in [&paths.config, &paths.data, &paths.state, &paths.keys()] {
+        for dir in [&paths.config, &paths.journal(), &paths.state, &paths.keys()] {
             crate::paths::make_dir(dir).unwrap();
         }
         assert_eq!(states(), [State::Ok]);
         mode(&paths.config, 0o755);
         assert_eq!(states(), [State::Ok], "a configuration may be read");
         mode(&paths.data, 0o755);
+        assert_eq!(states(), [State::Ok], "the plugin in it may be read");
+        mode(&paths.journal(), 0o755);
         assert_eq!(states(), [State::Warn]);
         mode(&paths.config, 0o775);
         assert_eq!(states(), [State::Warn, State::Fail]);
