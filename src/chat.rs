@@ -8,16 +8,99 @@ pub enum Message {
     System(String),
     /// What the user said, with what the shell knows in front of it.
     User(String),
-    /// What the model answered.
-    Assistant(String),
+    /// What the model answered, and the tools it called. Each call is followed by one [`Message::Tool`].
+    Assistant(String, Vec<ToolCall>),
+    /// What became of a call.
+    Tool(ToolResult),
 }
 
 impl Message {
+    /// An answer without calls.
+    pub fn assistant(text: impl Into<String>) -> Message {
+        Message::Assistant(text.into(), Vec::new())
+    }
+
     /// The text of the message.
     pub fn text(&self) -> &str {
         match self {
-            Message::System(t) | Message::User(t) | Message::Assistant(t) => t,
+            Message::System(t) | Message::User(t) | Message::Assistant(t, _) => t,
+            Message::Tool(result) => &result.text,
         }
+    }
+}
+
+/// A model's wish to use a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// Names the call within its conversation; its result bears the same id.
+    pub id: String,
+    /// `alias.tool`; what the model made up where no tool is named so.
+    pub name: String,
+    /// The text that should be a JSON object, as it came.
+    pub arguments: String,
+}
+
+/// What the model is told about a call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolResult {
+    /// The call.
+    pub id: String,
+    /// `alias.tool`, as in the call.
+    pub name: String,
+    /// What the tool said, or why there is nothing.
+    pub text: String,
+    /// Pictures that the tool made.
+    pub images: Vec<Image>,
+}
+
+/// A picture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Its type, `image/png`.
+    pub mime: String,
+    /// The file, in base64 as it came.
+    pub data: String,
+}
+
+/// A tool that can be called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tool {
+    /// `alias.tool`: on the screen, in the config and in the history.
+    pub name: String,
+    /// The server's alias.
+    pub server: String,
+    /// The tool's name at its server.
+    pub tool: String,
+    /// A name for people, where the server gives one.
+    pub title: Option<String>,
+    /// What it does, in the server's words.
+    pub description: String,
+    /// The JSON Schema of its arguments: the text of a JSON object.
+    pub schema: String,
+    /// What the server says about it.
+    pub annotations: Annotations,
+    /// The user believes the server's annotations (`trust = true`).
+    pub trusted: bool,
+}
+
+/// What a server says about a tool. Hints, which may be lies.
+/// <https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Annotations {
+    /// `readOnlyHint`: it changes nothing.
+    pub read_only: Option<bool>,
+    /// `destructiveHint`: it may destroy something.
+    pub destructive: Option<bool>,
+    /// `idempotentHint`: calling it again changes nothing more.
+    pub idempotent: Option<bool>,
+    /// `openWorldHint`: it reaches beyond its server.
+    pub open_world: Option<bool>,
+}
+
+impl Annotations {
+    /// Whether it says that it only reads. Both hints at once mean destructive.
+    pub fn reads_only(&self) -> bool {
+        self.read_only == Some(true) && self.destructive != Some(true)
     }
 }
 
@@ -33,7 +116,7 @@ pub struct Usage {
 /// Why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
-    /// It was done.
+    /// It was done, or it waits for the results of its calls.
     Stop,
     /// It ran into `max_tokens` or the end of its context window.
     Length,
@@ -62,6 +145,8 @@ pub enum Chunk {
     Text(String),
     /// What the model thinks before it answers; not part of the answer.
     Reasoning(String),
+    /// A whole call: its last fragment has come. After all text, in the order of the calls.
+    Call(ToolCall),
     /// What the server says the model is. At most once.
     Model(String),
     /// The tokens that the request took. At most once, at the end.

@@ -26,6 +26,7 @@ pub mod context;
 pub mod daemon;
 pub mod error;
 pub mod history;
+pub mod mcp;
 pub mod paths;
 pub mod protocol;
 pub mod safety;

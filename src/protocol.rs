@@ -6,6 +6,7 @@
 //! [`Request`] in one write; the daemon answers with its own `Hello` first.
 
 mod frame;
+pub mod tools;
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ pub use self::frame::{Decoder, HEADER, MAX_FRAME, json_frame, parse, parse_heade
 use crate::error::{Error, Kind};
 
 /// Grows when the frames change in a way that the other side cannot ignore.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The kind byte of a frame.
 pub mod kind {
@@ -29,6 +30,8 @@ pub mod kind {
     pub const ENV: u8 = b'E';
     /// Client (capture): [`super::Captured`].
     pub const CAPTURED: u8 = b'O';
+    /// Client: [`super::tools::Reaction`] to [`super::Event::Confirm`] or [`super::Event::Elicit`].
+    pub const REACTION: u8 = b'A';
     /// Daemon: a part of the answer, raw UTF-8, not yet made safe for a terminal.
     pub const TEXT: u8 = b'T';
     /// Daemon: [`super::Event`].
@@ -159,6 +162,13 @@ pub enum Request {
         /// The proposal.
         token: String,
     },
+    /// Something about MCP servers.
+    Mcp {
+        /// What.
+        request: tools::McpRequest,
+        /// `AISH_*` of the asking client.
+        overrides: BTreeMap<String, String>,
+    },
     /// An approved command has ended: `{}` once its output is recorded.
     ExecDone {
         /// The shell.
@@ -189,6 +199,12 @@ pub struct Ask {
     pub command: bool,
     /// `AISH_*` of the client's environment.
     pub overrides: BTreeMap<String, String>,
+    /// Offer the model no tools.
+    #[serde(default)]
+    pub no_tools: bool,
+    /// MCP resources to send along, `alias:uri`.
+    #[serde(default)]
+    pub resources: Vec<String>,
 }
 
 /// In which session a prompt goes.
@@ -244,6 +260,19 @@ pub enum Event {
     },
     /// To a pump: the command has ended.
     Finish,
+    /// May this tool be called? The client answers with a REACTION frame.
+    Confirm(Box<tools::Question>),
+    /// A server asks the person something. The client answers with a REACTION frame.
+    Elicit(Box<tools::Elicit>),
+    /// A tool is called now.
+    ToolBegin(tools::Begin),
+    /// How far a call has got.
+    ToolProgress {
+        /// One line.
+        text: String,
+    },
+    /// A call has ended, or was not made.
+    ToolEnd(tools::End),
     /// An event of a newer daemon, which an older client can do without.
     #[serde(other)]
     Unknown,

@@ -255,6 +255,8 @@ pub(super) fn endpoint(base_url: &str, model: &str) -> Endpoint {
         temperature: None,
         max_tokens: None,
         idle_timeout: IDLE_TIMEOUT,
+        use_tool_role: true,
+        images: false,
         key_name: None,
     }
 }

@@ -32,6 +32,10 @@ pub struct Endpoint {
     pub max_tokens: Option<u32>,
     /// How long the server may be silent.
     pub idle_timeout: Duration,
+    /// Results of tools are sent with the role `tool` (`use_tool_role`).
+    pub use_tool_role: bool,
+    /// The model takes pictures (`images`).
+    pub images: bool,
     /// How the user knows the key (`OPENAI_API_KEY`, `key_cmd of model fast`), for hints.
     pub key_name: Option<String>,
 }
@@ -179,6 +183,8 @@ mod tests {
             temperature: None,
             max_tokens: None,
             idle_timeout: Duration::from_secs(1),
+            use_tool_role: true,
+            images: false,
             key_name: Some("SOME_KEY".to_owned()),
         }
     }

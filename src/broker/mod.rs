@@ -35,7 +35,7 @@ use self::openai::Quirks;
 use self::refusal::Refusal;
 use self::retry::Plan;
 pub use crate::chat::Chunk;
-use crate::chat::{Finish, Message};
+use crate::chat::{Finish, Message, Tool};
 use crate::error::{Error, Result};
 
 /// The most that is read of the body of a refusal.
@@ -85,7 +85,7 @@ impl Broker {
         self
     }
 
-    /// Sends `messages` to the model at `endpoint` and its answer to `out`.
+    /// Sends `messages` to the model at `endpoint`, with the `tools` that it may call, and its answer to `out`.
     ///
     /// When `cancel` is cancelled, or `out` has no receiver any more, the request is dropped and the
     /// result is [`Finish::Interrupted`], without a [`Chunk::Done`]. After an error, what has been
@@ -97,6 +97,7 @@ impl Broker {
         &self,
         endpoint: &Endpoint,
         messages: &[Message],
+        tools: &[Tool],
         cancel: &CancellationToken,
         out: &Sender<Chunk>,
     ) -> Result<Finish> {
@@ -104,7 +105,7 @@ impl Broker {
             biased;
             () = cancel.cancelled() => Ok(Finish::Interrupted),
             () = out.closed() => Ok(Finish::Interrupted),
-            result = self.ask(endpoint, messages, out) => result,
+            result = self.ask(endpoint, messages, tools, out) => result,
         }
     }
 
@@ -112,6 +113,7 @@ impl Broker {
         &self,
         endpoint: &Endpoint,
         messages: &[Message],
+        tools: &[Tool],
         out: &Sender<Chunk>,
     ) -> Result<Finish> {
         let url = endpoint.url(&["chat", "completions"])?;
@@ -119,7 +121,7 @@ impl Broker {
         let mut quirks = self.known_quirks(endpoint);
         let mut done = 0;
         loop {
-            let body = openai::request_body(endpoint, messages, quirks)?;
+            let body = openai::request_body(endpoint, messages, tools, quirks)?;
             let request = self.clients.send(Method::POST, &url, headers.clone(), body);
             let response = match tokio::time::timeout(endpoint.idle_timeout, request).await {
                 Ok(response) => response?,

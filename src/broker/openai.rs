@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use self::mould::Mould;
 use super::sse::{Event, TooLong};
 use super::{Chunk, Endpoint};
-use crate::chat::{Finish, Message, Usage};
+use crate::chat::{Finish, Message, Tool, Usage};
 use crate::error::{Context, Result};
 
 /// What a server turned out not to understand.
@@ -71,7 +71,12 @@ struct StreamOptions {
 ///
 /// # Errors
 /// None that is known: every part is a string or a number.
-pub fn request_body(endpoint: &Endpoint, messages: &[Message], quirks: Quirks) -> Result<Vec<u8>> {
+pub fn request_body(
+    endpoint: &Endpoint,
+    messages: &[Message],
+    _tools: &[Tool],
+    quirks: Quirks,
+) -> Result<Vec<u8>> {
     let new_name = quirks.max_completion_tokens;
     let request = Request {
         model: &endpoint.model,
@@ -81,7 +86,8 @@ pub fn request_body(endpoint: &Endpoint, messages: &[Message], quirks: Quirks) -
                 role: match m {
                     Message::System(_) => "system",
                     Message::User(_) => "user",
-                    Message::Assistant(_) => "assistant",
+                    Message::Assistant(..) => "assistant",
+                    Message::Tool(_) => "tool",
                 },
                 content: m.text(),
             })

@@ -39,6 +39,8 @@ pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
             .unwrap_or_default(),
         command: args.command,
         overrides: env_overrides()?,
+        no_tools: args.no_tools,
+        resources: Vec::new(),
     };
     let format = match (args.json, args.raw) {
         (true, _) => Format::Json,

@@ -177,7 +177,11 @@ impl Output {
         if matches!(self.way, Way::Json) {
             if !matches!(
                 event,
-                Event::NeedEnv { .. } | Event::Finish | Event::Unknown
+                Event::NeedEnv { .. }
+                    | Event::Finish
+                    | Event::Confirm(_)
+                    | Event::Elicit(_)
+                    | Event::Unknown
             ) {
                 self.json(event);
             }
@@ -195,7 +199,7 @@ impl Output {
                 self.proposal(command);
                 self.flush()?;
             }
-            Event::Started { .. } | Event::NeedEnv { .. } | Event::Finish | Event::Unknown => {}
+            _ => {}
         }
         Ok(())
     }

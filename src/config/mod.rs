@@ -7,6 +7,7 @@ mod disk;
 mod edit;
 pub mod file;
 pub mod key;
+pub mod mcp;
 mod rules;
 pub mod source;
 mod table;
@@ -42,6 +43,8 @@ pub struct Config {
     pub context: Context,
     /// The journal.
     pub history: History,
+    /// Tools and their servers.
+    pub mcp: mcp::Mcp,
     /// The file that was read.
     pub file: Option<PathBuf>,
 }
@@ -109,6 +112,10 @@ pub struct Model {
     pub context_window: Option<u32>,
     /// What it costs.
     pub price: Option<Price>,
+    /// Results of tools are sent in messages of their own, with the role `tool`.
+    pub use_tool_role: bool,
+    /// It takes pictures, so that those that tools make are sent on.
+    pub images: bool,
     /// The server to start for it.
     pub serve: Option<Serve>,
     /// How long its stream may be silent (`timeout` in the file).
@@ -137,6 +144,8 @@ impl Default for Model {
             max_tokens: None,
             context_window: None,
             price: None,
+            use_tool_role: true,
+            images: false,
             serve: None,
             idle_timeout: Duration::from_secs(Model::TIMEOUT.into()),
             line: 0,

@@ -285,6 +285,7 @@ pub fn resolve_noting(file: &File, over: &Overrides) -> Result<(Config, Vec<Sett
         shell,
         context,
         history,
+        mcp: Default::default(),
         file: file.path.clone(),
     };
     Ok((config, p.0))
@@ -409,6 +410,8 @@ fn model(p: &mut Picker, name: &str, w: &WrittenModel) -> Model {
         max_tokens,
         context_window,
         price,
+        use_tool_role: true,
+        images: false,
         serve,
         idle_timeout: seconds(p.pick(&key("timeout"), None, &w.timeout, Model::TIMEOUT)),
         line: w.line,

@@ -159,7 +159,7 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
             Body::Assistant { text, finish, .. }
                 if matches!(messages.last(), Some(Message::User(_))) =>
             {
-                messages.push(Message::Assistant(
+                messages.push(Message::assistant(
                     match (text.is_empty(), finish.as_str()) {
                         (true, "interrupted") => "[interrupted before an answer]".to_string(),
                         (true, _) => "[no answer]".to_string(),
@@ -176,7 +176,7 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
 
 fn answered(messages: &mut Vec<Message>) {
     if matches!(messages.last(), Some(Message::User(_))) {
-        messages.push(Message::Assistant("[no answer]".to_string()));
+        messages.push(Message::assistant("[no answer]"));
     }
 }
 
@@ -333,6 +333,7 @@ mod tests {
     fn assistant(text: &str, finish: &str) -> Record {
         record(Body::Assistant {
             text: text.into(),
+            calls: Vec::new(),
             model: "m".into(),
             finish: finish.into(),
             error: None,
@@ -362,7 +363,7 @@ mod tests {
         }
         assert_eq!(
             messages[3],
-            Message::Assistant("[interrupted before an answer]".into())
+            Message::assistant("[interrupted before an answer]")
         );
         assert_eq!(messages.len(), 8);
     }

@@ -194,6 +194,7 @@ async fn dispatch(
         Request::Capture { shell, token } => {
             approval::capture(daemon, connection, &shell, &token).await
         }
+        Request::Mcp { .. } => Err(Error::runtime("not there yet")),
         Request::ExecDone { shell, token, exit } => {
             approval::exec_done(daemon, &shell, &token, exit).await?;
             reply(connection, &()).await

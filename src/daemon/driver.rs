@@ -339,7 +339,7 @@ async fn stream(
 ) -> Result<Finish> {
     let result = daemon
         .broker
-        .stream(&chosen.endpoint, messages, cancel, &sender)
+        .stream(&chosen.endpoint, messages, &[], cancel, &sender)
         .await;
     if let Err(e) = &result {
         daemon.models.failed(chosen, e);

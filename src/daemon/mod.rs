@@ -34,6 +34,7 @@ use tokio_util::task::TaskTracker;
 use crate::broker::Broker;
 use crate::error::{Context, Error, Result};
 use crate::history::journal::Journal;
+use crate::mcp::Pool;
 use crate::paths::{Paths, lock_file};
 use session::{Sessions, lock};
 use shells::Shells;
@@ -54,6 +55,8 @@ pub struct Daemon {
     pub sessions: Arc<Sessions>,
     /// What the hooks told.
     pub shells: Arc<Mutex<Shells>>,
+    /// The MCP servers.
+    pub mcp: Pool,
     /// Config, keys and what was found.
     pub models: model::Models,
     /// Approved commands that run now.
@@ -177,6 +180,7 @@ pub async fn run(
         broker: Broker::new().tracked_by(tasks.clone()),
         sessions: Arc::new(Sessions::new(journal, paths.state.join("shells"))),
         shells: Arc::new(Mutex::new(Shells::new(log, records))),
+        mcp: Pool::new(paths.state.clone(), tasks.clone(), cancel.child_token()),
         models: model::Models::new(&paths),
         running: Mutex::new(HashMap::new()),
         started: Instant::now(),
@@ -206,6 +210,7 @@ pub async fn run(
         let _ = fs::remove_file(daemon.paths.socket());
     }
     drop(listener);
+    daemon.mcp.shutdown().await;
     daemon.models.shutdown().await;
     Ok(())
 }

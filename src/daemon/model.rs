@@ -269,6 +269,8 @@ fn endpoint(model: &Model, key: Option<Secret>) -> Endpoint {
         temperature: model.temperature,
         max_tokens: model.max_tokens,
         idle_timeout: model.idle_timeout,
+        use_tool_role: model.use_tool_role,
+        images: model.images,
         key_name: match &model.key {
             Key::None => None,
             Key::Env(name) => Some(name.clone()),

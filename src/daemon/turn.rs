@@ -108,6 +108,7 @@ impl Turn {
         };
         effects.push(Effect::Record(Body::Assistant {
             text: std::mem::take(&mut self.text),
+            calls: Vec::new(),
             model: self.setting.model_name.clone(),
             finish: finish.to_string(),
             error: failure.as_ref().map(|e| e.message.clone()),

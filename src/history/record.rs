@@ -58,6 +58,9 @@ pub enum Body {
     Assistant {
         /// All of it, proposals included, as it came.
         text: String,
+        /// The tools it called. Each has one [`Body::Tool`] after it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<Call>,
         /// The model's name in the config.
         model: String,
         /// `stop`, `length`, `content_filter`, `interrupted` or `error`.
@@ -72,6 +75,45 @@ pub enum Body {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         completion_tokens: Option<u64>,
         /// From the request to the last token.
+        ms: u64,
+    },
+    /// A call was allowed or denied. Synced before the call is made.
+    Approval {
+        /// The call.
+        call: String,
+        /// `alias.tool`.
+        name: String,
+        /// `once`, `tool`, `server`, `rule`, `no`, `stop` or `no_terminal`.
+        decision: String,
+        /// With `rule`: which. With `no`: the person's words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+        /// The exact arguments decided on; they differ from the call's after an edit.
+        arguments: String,
+        /// SHA-256 over server, tool and arguments, of an approval.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
+    },
+    /// What became of a call.
+    Tool {
+        /// The call.
+        call: String,
+        /// `alias.tool`.
+        name: String,
+        /// `success`, `error` (the tool says so), `failed` (no result), `denied`, `skipped` (the
+        /// arguments were no JSON object, or there is no such tool) or `interrupted`.
+        status: String,
+        /// What the model is told.
+        text: String,
+        /// Pictures in it: type and base64.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<(String, String)>,
+        /// What failed, which the model is not told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        /// Size of what the tool said, before anything was cut.
+        bytes: u64,
+        /// How long the call took.
         ms: u64,
     },
     /// A person decided on a proposed command. Synced before the command runs.
@@ -121,6 +163,17 @@ pub enum Body {
     /// A type that this version does not know.
     #[serde(other)]
     Unknown,
+}
+
+/// A call of a tool, as the model made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Names it in its conversation.
+    pub id: String,
+    /// `alias.tool`.
+    pub name: String,
+    /// The text that should be a JSON object.
+    pub arguments: String,
 }
 
 /// What a command printed.

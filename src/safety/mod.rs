@@ -2,5 +2,6 @@
 
 mod glyph;
 pub mod json;
+pub mod policy;
 pub mod text;
 pub mod utf8;

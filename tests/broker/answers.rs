@@ -95,7 +95,9 @@ async fn no_word_waits_for_the_next() {
     let (sender, mut receiver) = mpsc::channel(8);
     let request = tokio::spawn(async move {
         let cancel = CancellationToken::new();
-        broker.stream(&endpoint, &prompt(), &cancel, &sender).await
+        broker
+            .stream(&endpoint, &prompt(), &[], &cancel, &sender)
+            .await
     });
     for word in ["one", "two"] {
         loop {
@@ -233,8 +235,11 @@ async fn closes_when(end: fn(CancellationToken, mpsc::Receiver<Chunk>)) {
         let (sender, mut receiver) = mpsc::channel(8);
         let cancel = CancellationToken::new();
         let token = cancel.clone();
-        let request =
-            tokio::spawn(async move { broker.stream(&endpoint, &prompt(), &token, &sender).await });
+        let request = tokio::spawn(async move {
+            broker
+                .stream(&endpoint, &prompt(), &[], &token, &sender)
+                .await
+        });
         let first = receiver.recv().await.unwrap();
         assert_eq!(first, Chunk::Text("one".to_owned()));
         let stuck = Arc::clone(&provider);
@@ -266,8 +271,11 @@ async fn cancelling_before_any_answer_closes_it_as_well() {
     let (sender, receiver) = mpsc::channel(8);
     let cancel = CancellationToken::new();
     let token = cancel.clone();
-    let request =
-        tokio::spawn(async move { broker.stream(&endpoint, &prompt(), &token, &sender).await });
+    let request = tokio::spawn(async move {
+        broker
+            .stream(&endpoint, &prompt(), &[], &token, &sender)
+            .await
+    });
     let asked = Arc::clone(&provider);
     blocking(move || asked.wait_requests(1)).await;
     cancel.cancel();

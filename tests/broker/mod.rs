@@ -30,6 +30,8 @@ fn endpoint(base_url: &str) -> Endpoint {
         temperature: None,
         max_tokens: None,
         idle_timeout: Duration::from_secs(10),
+        use_tool_role: true,
+        images: false,
         key_name: None,
     }
 }
@@ -127,7 +129,9 @@ async fn ask(broker: &Broker, endpoint: &Endpoint) -> Outcome {
     let cancel = CancellationToken::new();
     let messages = prompt();
     let answer = async move {
-        let result = broker.stream(endpoint, &messages, &cancel, &sender).await;
+        let result = broker
+            .stream(endpoint, &messages, &[], &cancel, &sender)
+            .await;
         drop(sender);
         result
     };

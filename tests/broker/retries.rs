@@ -86,8 +86,11 @@ async fn a_wait_can_be_cancelled() {
     let cancel = CancellationToken::new();
     let token = cancel.clone();
     let start = Instant::now();
-    let request =
-        tokio::spawn(async move { broker.stream(&endpoint, &prompt(), &token, &sender).await });
+    let request = tokio::spawn(async move {
+        broker
+            .stream(&endpoint, &prompt(), &[], &token, &sender)
+            .await
+    });
     let notice = receiver.recv().await.unwrap();
     assert!(matches!(notice, Chunk::Notice(_)), "{notice:?}");
     cancel.cancel();

@@ -22,6 +22,12 @@ const AREAS: &[(&str, &[&str])] = &[
     ("context", &["chat", "history::record", "safety"]),
     ("history", &["error", "history::record", "paths"]),
     ("broker", &["address", "chat", "error", "secret"]),
+    (
+        "mcp",
+        &[
+            "address", "chat", "config", "error", "paths", "safety", "secret",
+        ],
+    ),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
@@ -47,8 +53,10 @@ const AREAS: &[(&str, &[&str])] = &[
             "error",
             "history",
             "history::record",
+            "mcp",
             "paths",
             "protocol",
+            "safety",
             "secret",
         ],
     ),

@@ -11,6 +11,8 @@ fn endpoint() -> Endpoint {
         temperature: Some(0.5),
         max_tokens: Some(9),
         idle_timeout: Duration::from_secs(1),
+        use_tool_role: true,
+        images: false,
         key_name: None,
     }
 }
@@ -20,7 +22,7 @@ fn body(quirks: Quirks) -> String {
         Message::System("s".to_owned()),
         Message::User("a \"b\"\n".to_owned()),
     ];
-    String::from_utf8(request_body(&endpoint(), &messages, quirks).unwrap()).unwrap()
+    String::from_utf8(request_body(&endpoint(), &messages, &[], quirks).unwrap()).unwrap()
 }
 
 /// What a list of `data:` bodies means.

@@ -1,0 +1,241 @@
+//! What client and daemon say to each other about tools and their servers.
+
+use serde::{Deserialize, Serialize};
+
+/// What a client wants to know or do about MCP servers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum McpRequest {
+    /// The servers: [`Vec<ServerInfo>`], once those that start now have come up or failed (1 s at most).
+    List,
+    /// The tools: [`Vec<ToolInfo>`].
+    Tools {
+        /// Of this server alone.
+        alias: Option<String>,
+    },
+    /// One tool, `alias.tool`: [`ToolInfo`].
+    Tool {
+        /// Its name.
+        name: String,
+    },
+    /// Connect to a server until the daemon ends: [`ServerInfo`], once it is up.
+    Connect {
+        /// Where it is.
+        url: String,
+        /// What to call it; made from the host's name where there is none.
+        alias: Option<String>,
+    },
+    /// Let go of a server until the daemon ends or it is connected again: `{}`.
+    Disconnect {
+        /// Which.
+        alias: String,
+    },
+    /// The tokens of a server have changed: connect again with them: [`ServerInfo`].
+    Reconnect {
+        /// Which.
+        alias: String,
+    },
+    /// The resources: [`Vec<ResourceInfo>`].
+    Resources {
+        /// Of this server alone.
+        alias: Option<String>,
+    },
+    /// The prompts: [`Vec<PromptInfo>`].
+    Prompts {
+        /// Of this server alone.
+        alias: Option<String>,
+    },
+    /// The text of a prompt: [`String`].
+    Prompt {
+        /// `alias.prompt`.
+        name: String,
+        /// Its arguments.
+        arguments: Vec<(String, String)>,
+    },
+}
+
+/// A server in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerInfo {
+    /// What it is called here.
+    pub alias: String,
+    /// Its URL, or its command without values that may be secret.
+    pub target: String,
+    /// Its name and version, in its own words.
+    pub version: Option<String>,
+    /// The protocol's version that is spoken with it.
+    pub protocol: Option<String>,
+    /// How many tools it offers.
+    pub tools: usize,
+    /// `starting`, `ready`, `failed`, `login` (it wants `aish-helper mcp login`), `disabled`.
+    pub status: String,
+    /// What went wrong last.
+    pub error: Option<String>,
+    /// It is in the config, and not only connected by hand.
+    pub configured: bool,
+}
+
+/// A tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolInfo {
+    /// `alias.tool`.
+    pub name: String,
+    /// The server's alias.
+    pub server: String,
+    /// A name for people.
+    pub title: Option<String>,
+    /// What it does, in the server's words.
+    pub description: String,
+    /// What the server says about it; `None` where it says nothing.
+    pub read_only: Option<bool>,
+    /// The same.
+    pub destructive: Option<bool>,
+    /// The same.
+    pub idempotent: Option<bool>,
+    /// The same.
+    pub open_world: Option<bool>,
+    /// The user believes what the server says about it.
+    pub trusted: bool,
+    /// The JSON Schema of its arguments.
+    pub schema: serde_json::Value,
+}
+
+/// A resource in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceInfo {
+    /// The server's alias.
+    pub server: String,
+    /// Its URI; a template of such where `template` is set.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub description: Option<String>,
+    /// Its type.
+    pub mime: Option<String>,
+    /// The URI is a template (RFC 6570).
+    pub template: bool,
+}
+
+/// A prompt in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptInfo {
+    /// `alias.prompt`.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The names of its arguments, and whether each must be given.
+    pub arguments: Vec<(String, bool)>,
+}
+
+/// A call that a person is asked about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// Names the question in the reaction.
+    pub id: String,
+    /// The tool, as its server describes it.
+    pub tool: ToolInfo,
+    /// Where the server is: its URL or its command.
+    pub target: String,
+    /// The exact arguments: the text of a JSON object. What is sent is this, byte for byte.
+    pub arguments: String,
+    /// Which of its answer's calls, from 1.
+    pub number: usize,
+    /// How many calls its answer made.
+    pub of: usize,
+}
+
+/// A server asks the person for something (elicitation), while a call of theirs runs.
+/// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation>
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Elicit {
+    /// Names the question in the reaction.
+    pub id: String,
+    /// The server's alias.
+    pub server: String,
+    /// What it says.
+    pub message: String,
+    /// Form mode: the JSON Schema of the answer, a flat object.
+    pub schema: Option<serde_json::Value>,
+    /// URL mode: a page that the person is to open.
+    pub url: Option<String>,
+}
+
+/// What a person said to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "to", rename_all = "snake_case")]
+pub enum Reaction {
+    /// To a [`Question`].
+    Call {
+        /// The question.
+        id: String,
+        /// What they said.
+        verdict: Verdict,
+        /// The arguments as they were shown last: the question's own, or those of an edit.
+        arguments: String,
+    },
+    /// To an [`Elicit`].
+    Elicit {
+        /// The question.
+        id: String,
+        /// The object asked for, with consent; `None` otherwise.
+        content: Option<serde_json::Value>,
+        /// `accept`, `decline` or `cancel`.
+        action: String,
+    },
+}
+
+/// What a person said to a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "said", rename_all = "snake_case")]
+pub enum Verdict {
+    /// This once.
+    Once,
+    /// This tool, for the session.
+    Tool,
+    /// All tools of the server, for the session.
+    Server,
+    /// No; the model is told so, with the person's words if there are any.
+    No {
+        /// The words.
+        words: Option<String>,
+    },
+    /// Ctrl-C: no, and the turn ends.
+    Stop,
+    /// There is no terminal to ask on: no.
+    NoTerminal,
+}
+
+/// A tool is called now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begin {
+    /// The call.
+    pub id: String,
+    /// `alias.tool`.
+    pub name: String,
+    /// The arguments.
+    pub arguments: String,
+    /// The rule that allowed it without a question.
+    pub rule: Option<String>,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// The call.
+    pub id: String,
+    /// `alias.tool`.
+    pub name: String,
+    /// A word of [`crate::history::record`]'s tool status: `success`, `error`, `failed`, `denied`, `skipped`, `interrupted`.
+    pub status: String,
+    /// How long the call took.
+    pub ms: u64,
+    /// Size of what the tool said, before anything was cut.
+    pub bytes: u64,
+    /// The first lines of what it said.
+    pub head: String,
+    /// Lines of the result that `head` does not show.
+    pub more: usize,
+    /// What the result holds beside text, a line each.
+    pub notes: Vec<String>,
+}
