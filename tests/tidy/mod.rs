@@ -22,12 +22,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("context", &["chat", "history::record", "safety"]),
     ("history", &["error", "history::record", "paths"]),
     ("broker", &["address", "chat", "error", "secret"]),
-    (
-        "mcp",
-        &[
-            "address", "chat", "config", "error", "paths", "safety", "secret",
-        ],
-    ),
+    ("mcp", &["chat", "config", "error", "safety", "secret"]),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
@@ -56,7 +51,6 @@ const AREAS: &[(&str, &[&str])] = &[
             "mcp",
             "paths",
             "protocol",
-            "safety",
             "secret",
         ],
     ),
