@@ -3,13 +3,14 @@
 //! The protocol is `rmcp`'s; what it leaves open is decided here: limits, time,
 //! reconnects, children, who may ask the person.
 
+mod content;
 mod failure;
 mod handler;
 mod http;
 mod reads;
 mod server;
 mod session;
-mod simple;
+mod stdio;
 mod types;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,6 @@ use tokio_util::task::TaskTracker;
 
 use self::server::{Connected, Shared};
 use self::session::Broken;
-use self::simple as content;
 pub use self::types::{
     CallError, CallEvent, CallResult, Catalog, Credentials, Elicit, Elicited, Prompt, Resource,
     State, Status,

@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Pool;
+use super::content;
 use super::failure::Fault;
 use super::server::Connected;
 use super::session::{Broken, Live, MAX_ROUNDS, Time, page_at};
-use super::simple as content;
 use super::types::{Prompt, Resource};
 use crate::error::{Error, Kind, Result};
 

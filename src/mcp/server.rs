@@ -294,7 +294,9 @@ impl Connected {
                 fault = session.trouble.recv() => {
                     return fault.unwrap_or_else(|| Fault::lost("the connection has ended"));
                 }
-                () = session.gone.cancelled() => return Fault::lost("the connection has ended"),
+                fault = session.ended.fault() => {
+                    return fault.masked(live.handler.secrets());
+                }
                 () = &mut listen => {}
                 () = changed => {
                     next = Instant::now() + LIST_PAUSE;

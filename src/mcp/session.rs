@@ -20,10 +20,11 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::content;
 use super::failure::{Fault, Kind, brief};
 use super::handler::{Handler, Ticket};
 use super::http::Clients;
-use super::simple as content;
+use super::stdio::{self, EndNote};
 use super::types::{CallEvent, Credentials};
 use crate::chat::Tool;
 use crate::config::mcp::{Lifecycle, Server, Transport};
@@ -55,7 +56,7 @@ pub(super) const MAX_ROUNDS: usize = 10;
 const CANCEL: Duration = Duration::from_secs(5);
 
 /// How long a session may take to end.
-const CLOSE: Duration = Duration::from_secs(1);
+const CLOSE: Duration = Duration::from_secs(2);
 
 /// Less than this is no secret that could be masked without damage.
 const SECRET: usize = 6;
@@ -75,7 +76,6 @@ pub(super) struct Live {
 }
 
 /// A session, and what ends it.
-#[derive(Debug)]
 pub(super) struct Session {
     pub(super) live: Live,
     pub(super) trouble: mpsc::Receiver<Fault>,
@@ -83,8 +83,25 @@ pub(super) struct Session {
     stop: CancellationToken,
     /// Ends what it would still wait for.
     end: CancellationToken,
-    /// It has ended.
-    pub(super) gone: CancellationToken,
+    pub(super) ended: End,
+}
+
+/// Whether a session has ended by itself, and why.
+pub(super) struct End {
+    gone: CancellationToken,
+    /// Of a child.
+    note: Option<EndNote>,
+}
+
+impl End {
+    /// Waits until it has.
+    pub(super) async fn fault(&self) -> Fault {
+        self.gone.cancelled().await;
+        match self.note.as_ref().and_then(EndNote::text) {
+            Some(why) => Fault::lost(format!("it {why}")),
+            None => Fault::lost("the connection has ended"),
+        }
+    }
 }
 
 /// The time that a call may take.
@@ -139,8 +156,8 @@ pub(super) async fn open(
         let stop = CancellationToken::new();
         let tokens = (&stop, &end);
         let begun = begin(server, credentials, clients, log, mode, &handler, tokens);
-        let service = match begun.await {
-            Ok(service) => service,
+        let (service, note) = match begun.await {
+            Ok(begun) => begun,
             Err(fault) => {
                 end.cancel();
                 last = fault.masked(&secrets);
@@ -169,7 +186,10 @@ pub(super) async fn open(
             trouble: troubles,
             stop,
             end,
-            gone: gone.clone(),
+            ended: End {
+                gone: gone.clone(),
+                note,
+            },
         };
         tasks.spawn(async move {
             // How it ended is known elsewhere.
@@ -190,12 +210,12 @@ pub(super) async fn open(
 }
 
 impl Session {
-    /// Ends it, in a second at most.
+    /// Ends it, in two seconds at most.
     pub(super) async fn close(&self) {
         self.end.cancel();
         self.stop.cancel();
         // What has not ended by then is on its way.
-        let _ = timeout(CLOSE, self.gone.cancelled()).await;
+        let _ = timeout(CLOSE, self.ended.gone.cancelled()).await;
     }
 }
 
@@ -221,7 +241,7 @@ async fn begin(
     mode: Lifecycle,
     handler: &Handler,
     (stop, end): (&CancellationToken, &CancellationToken),
-) -> Result<RunningService<RoleClient, Handler>, Fault> {
+) -> Result<(RunningService<RoleClient, Handler>, Option<EndNote>), Fault> {
     match &server.transport {
         Transport::Http { url, headers, .. } => {
             let bearer = credentials.bearer.as_ref();
@@ -231,11 +251,20 @@ async fn begin(
                 Lifecycle::Auto => BEGIN - DISCOVER,
                 _ => BEGIN,
             };
-            serve(handler, transport, mode, limit, stop).await
+            let service = serve(handler, transport, mode, limit, stop).await?;
+            Ok((service, None))
         }
         Transport::Stdio { .. } => {
-            let _ = (log, BEGIN_STDIO);
-            Err(Fault::answer("stdio is not there yet"))
+            let log = log.join(format!("mcp-{}.log", server.alias));
+            let transport = stdio::spawn(server, &credentials.env, &log)
+                .map_err(|e| Fault::new(Kind::Away, e.message))?;
+            let note = transport.end_note();
+            let served = serve(handler, transport, mode, BEGIN_STDIO, stop).await;
+            match (served, note.text()) {
+                (Ok(service), _) => Ok((service, Some(note))),
+                (Err(_), Some(why)) => Err(Fault::lost(format!("it {why}"))),
+                (Err(fault), None) => Err(fault),
+            }
         }
     }
 }
@@ -280,20 +309,17 @@ impl Live {
         let mut names = HashSet::new();
         let mut tools = Vec::new();
         for tool in &listed {
-            let shown = || one_line(&tool.name, 128);
             if let Some(allowed) = &server.tools
                 && !allowed.iter().any(|a| *a == tool.name)
             {
                 continue;
             }
             if !names.insert(&tool.name) {
-                tracing::warn!("mcp {alias}: a second tool {} is left out", shown());
+                let name = one_line(&tool.name, 128);
+                tracing::warn!("mcp {alias}: a second tool {name} is left out");
                 continue;
             }
-            match content::tool(server, tool) {
-                Some(tool) => tools.push(tool),
-                None => tracing::warn!("mcp {alias}: a tool with the name {} is left out", shown()),
-            }
+            tools.extend(content::tool(server, tool));
         }
         Ok(tools.into())
     }
