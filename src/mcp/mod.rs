@@ -7,6 +7,7 @@ mod content;
 mod failure;
 mod handler;
 mod http;
+mod live;
 mod reads;
 mod server;
 mod session;
@@ -23,8 +24,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::live::Broken;
 use self::server::{Connected, Shared};
-use self::session::Broken;
 pub use self::types::{
     CallError, CallEvent, CallResult, Catalog, Credentials, Elicit, Elicited, Prompt, Resource,
     State, Status,
