@@ -133,7 +133,10 @@ impl Broker {
                 let reader = body::Reader::new(endpoint, &url, response)?;
                 return reader.run(out, &self.tasks, &names, messages).await;
             }
-            let (refusal, after) = refused(endpoint, &url, response).await;
+            let (mut refusal, after) = refused(endpoint, &url, response).await;
+            refusal.tools = !tools.is_empty();
+            refusal.tool_role =
+                endpoint.use_tool_role && messages.iter().any(|m| matches!(m, Message::Tool(_)));
             if matches!(refusal.status, 400 | 422)
                 && let Some(learnt) = quirks.learn(endpoint, &names, &refusal.body)
             {
@@ -141,7 +144,7 @@ impl Broker {
                 self.remember(endpoint, learnt);
                 continue;
             }
-            if refusal.out_of_credit() {
+            if refusal.for_good() {
                 return Err(refusal.error(None));
             }
             match retry::plan(refusal.status, &after, done, self.pause, jitter()) {
@@ -188,6 +191,8 @@ async fn refused<'a>(
     let refusal = Refusal {
         endpoint,
         url,
+        tools: false,
+        tool_role: false,
         status,
         location,
         body: String::from_utf8_lossy(&body).into_owned(),

@@ -322,3 +322,65 @@ async fn without_the_tool_role_roles_alternate() {
     );
     assert_eq!(request["tools"].as_array().unwrap().len(), 1);
 }
+
+/// What the person reads when a request with tools and results is answered so.
+async fn refused(status: u16, words: &str, tools: &[Tool], messages: &[Message]) -> String {
+    let body = json!({ "error": { "message": words } }).to_string();
+    let provider = Provider::start([Script::status(status, &body)]);
+    let endpoint = endpoint(&provider.base_url());
+    let outcome = ask_with(&broker(), &endpoint, messages, tools).await;
+    assert!(outcome.notices().is_empty(), "not asked again");
+    outcome.error()
+}
+
+#[tokio::test]
+async fn a_server_without_tools_is_named_with_the_ways_out() {
+    for (status, words) in [
+        (
+            400,
+            "registry.ollama.ai/library/gemma:2b does not support tools",
+        ),
+        (404, "No endpoints found that support tool use."),
+        (500, "tools param requires --jinja flag"),
+        (
+            400,
+            "\"auto\" tool choice requires --enable-auto-tool-choice",
+        ),
+    ] {
+        let error = refused(status, words, &[tool("fs.read")], &prompt()).await;
+        assert!(
+            error.contains("takes no tools") && error.contains(words),
+            "{error}"
+        );
+        assert!(
+            error.contains("-m") && error.contains("llm --no-tools"),
+            "{error}"
+        );
+    }
+    let error = refused(400, "this does not support tools", &[], &prompt()).await;
+    assert!(!error.contains("--no-tools"), "no tools were sent: {error}");
+}
+
+#[tokio::test]
+async fn a_server_that_rejects_the_tool_role_is_told_of_with_the_switch() {
+    for (status, words) in [
+        (
+            400,
+            "Conversation roles must alternate user/assistant/user/assistant/...",
+        ),
+        (
+            422,
+            "messages.3.role: Input should be 'user' or 'assistant', not 'tool'",
+        ),
+        (500, "Unknown role: tool"),
+    ] {
+        let error = refused(status, words, &[tool("fs.read")], &second_round()).await;
+        assert!(error.contains("rejects results of tools"), "{error}");
+        assert!(
+            error.contains("`use_tool_role = false` under [models.NAME]"),
+            "{error}"
+        );
+    }
+    let error = refused(400, "Unknown role: tool", &[], &prompt()).await;
+    assert!(!error.contains("use_tool_role"), "none was sent: {error}");
+}
