@@ -1,5 +1,7 @@
 //! Tools: what is sent of them, and the calls that come back.
 
+use aish::broker::openai::{self, Answer, Fault, Quirks};
+use aish::broker::sse::Decoder;
 use aish::chat::{Image, ToolCall, ToolResult};
 use serde_json::json;
 
@@ -148,6 +150,39 @@ async fn calls_cut_into_pieces_at_every_byte() {
         let outcome = ask(&broker, &endpoint).await;
         assert_eq!(outcome.text(), "é", "at {i}");
         assert_eq!(outcome.calls(), expected, "at {i}");
+    }
+}
+
+/// What a stream in these pieces comes to, without a network between.
+fn decoded(pieces: &[&[u8]]) -> Vec<ToolCall> {
+    let (mut decoder, mut answer) = (Decoder::new(), Answer::default());
+    let mut chunks = Vec::new();
+    for piece in pieces {
+        let result: std::result::Result<(), Fault> =
+            decoder.feed(piece, |event| answer.event(&event, &mut chunks));
+        result.unwrap();
+    }
+    let url = "http://127.0.0.1/".parse().unwrap();
+    let names = openai::names(&url, &[], &[], Quirks::default());
+    answer.calls.take(&names, &[])
+}
+
+#[test]
+fn every_shape_means_the_same_wherever_it_is_cut() {
+    for shape in Shape::ALL {
+        let stream = call_events(shape, &CALLS).concat();
+        let bytes = stream.as_bytes();
+        let whole = decoded(&[bytes]);
+        assert_eq!(whole.len(), 3, "{shape:?}");
+        for i in 0..=bytes.len() {
+            assert_eq!(
+                decoded(&[&bytes[..i], &bytes[i..]]),
+                whole,
+                "{shape:?} at {i}"
+            );
+        }
+        let single: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(decoded(&single), whole, "{shape:?}");
     }
 }
 

@@ -211,3 +211,6 @@ impl Nesting {
         self.begun && self.depth == 0 && !self.string
     }
 }
+
+#[cfg(test)]
+mod tests;

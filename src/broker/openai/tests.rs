@@ -91,6 +91,23 @@ fn quirks_are_learnt_once() {
 }
 
 #[test]
+fn that_dots_are_not_taken_is_learnt_where_they_were_sent() {
+    let none = Quirks::default();
+    let dotted = Names::new(["fs.read"], [], true);
+    for refusal in [
+        "Invalid 'tools[0].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.",
+        "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,64}$'",
+        "Function name was fs.read but must be a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum length of 64.",
+    ] {
+        let learnt = none.learn(&endpoint(), &dotted, refusal).unwrap();
+        assert!(learnt.no_dots);
+        assert_eq!(learnt.learn(&endpoint(), &dotted, refusal), None);
+        assert_eq!(none.learn(&endpoint(), &Names::default(), refusal), None);
+    }
+    assert_eq!(none.learn(&endpoint(), &dotted, "no such model name"), None);
+}
+
+#[test]
 fn the_forms_of_a_delta() {
     let delta = |d: &str| format!(r#"{{"choices":[{{"index":0,"delta":{d}}}]}}"#);
     for (form, expected) in [
@@ -267,7 +284,14 @@ fn an_event_with_more_than_text_makes_no_mould() {
         r#"{"choices":[{"delta":{"content":"a","refusal":"b"}}]}"#,
         r#"{"choices":[{"delta":{"content":"a"}},{"index":1}]}"#,
         r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}"#,
+        r#"{"choices":[{"delta":{"content":"a","tool_calls":[{"id":"1"}]}}]}"#,
     ] {
         assert!(read(&[data]).0.mould.is_none(), "{data}");
+    }
+    for data in [
+        r#"{"choices":[{"delta":{"content":"a","tool_calls":null}}]}"#,
+        r#"{"choices":[{"delta":{"content":"a","tool_calls":[]}}]}"#,
+    ] {
+        assert!(read(&[data]).0.mould.is_some(), "{data}");
     }
 }
