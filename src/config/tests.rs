@@ -114,7 +114,12 @@ fn the_starter_mentions_every_key() {
     assert!(known.len() > 40, "{known:?}");
     let whole = uncommented();
     for key in known {
-        let written = [format!("{key} = "), format!("[{key}"), format!("[{key}.")];
+        let written = [
+            format!("{key} = "),
+            format!("[{key}"),
+            format!("[{key}."),
+            format!("[mcp.{key}"),
+        ];
         assert!(
             written.iter().any(|w| whole.contains(w.as_str())),
             "the starter does not mention {key}"
