@@ -11,6 +11,7 @@ pub mod detect;
 pub mod endpoint;
 mod failure;
 mod http;
+mod names;
 pub mod openai;
 mod plain;
 pub mod probe;
@@ -121,7 +122,8 @@ impl Broker {
         let mut quirks = self.known_quirks(endpoint);
         let mut done = 0;
         loop {
-            let body = openai::request_body(endpoint, messages, tools, quirks)?;
+            let names = openai::names(&url, messages, tools, quirks);
+            let body = openai::request_body(endpoint, messages, tools, &names, quirks)?;
             let request = self.clients.send(Method::POST, &url, headers.clone(), body);
             let response = match tokio::time::timeout(endpoint.idle_timeout, request).await {
                 Ok(response) => response?,
@@ -129,11 +131,11 @@ impl Broker {
             };
             if matches!(response.status(), 200..=299) {
                 let reader = body::Reader::new(endpoint, &url, response)?;
-                return reader.run(out, &self.tasks).await;
+                return reader.run(out, &self.tasks, &names, messages).await;
             }
             let (refusal, after) = refused(endpoint, &url, response).await;
             if matches!(refusal.status, 400 | 422)
-                && let Some(learnt) = quirks.learn(endpoint, &refusal.body)
+                && let Some(learnt) = quirks.learn(endpoint, &names, &refusal.body)
             {
                 quirks = learnt;
                 self.remember(endpoint, learnt);

@@ -96,6 +96,7 @@ const USES: &[(&str, &[&str])] = &[
 /// Without IO, without async, without a clock.
 const PURE: &[&str] = &[
     "address",
+    "broker::names",
     "broker::openai",
     "broker::refusal",
     "broker::retry",

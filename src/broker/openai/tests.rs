@@ -1,6 +1,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::broker::Endpoint;
+use crate::broker::names::Names;
+use crate::chat::Message;
 
 fn endpoint() -> Endpoint {
     Endpoint {
@@ -22,7 +25,8 @@ fn body(quirks: Quirks) -> String {
         Message::System("s".to_owned()),
         Message::User("a \"b\"\n".to_owned()),
     ];
-    String::from_utf8(request_body(&endpoint(), &messages, &[], quirks).unwrap()).unwrap()
+    String::from_utf8(request_body(&endpoint(), &messages, &[], &Names::default(), quirks).unwrap())
+        .unwrap()
 }
 
 /// What a list of `data:` bodies means.
@@ -59,6 +63,7 @@ fn the_request_holds_what_is_set_and_nothing_else() {
     let quirks = Quirks {
         no_stream_options: true,
         max_completion_tokens: true,
+        ..Quirks::default()
     };
     assert!(
         body(quirks).ends_with(r#""stream":true,"temperature":0.5,"max_completion_tokens":9}"#)
@@ -69,15 +74,20 @@ fn the_request_holds_what_is_set_and_nothing_else() {
 fn quirks_are_learnt_once() {
     let none = Quirks::default();
     let refusal = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.";
-    let learnt = none.learn(&endpoint(), refusal).unwrap();
+    let learnt = none.learn(&endpoint(), &Names::default(), refusal).unwrap();
     assert!(learnt.max_completion_tokens && !learnt.no_stream_options);
-    assert_eq!(learnt.learn(&endpoint(), refusal), None);
-    let both = learnt.learn(&endpoint(), "extra: stream_options").unwrap();
+    assert_eq!(learnt.learn(&endpoint(), &Names::default(), refusal), None);
+    let both = learnt
+        .learn(&endpoint(), &Names::default(), "extra: stream_options")
+        .unwrap();
     assert!(both.max_completion_tokens && both.no_stream_options);
-    assert_eq!(none.learn(&endpoint(), "model is wrong"), None);
+    assert_eq!(
+        none.learn(&endpoint(), &Names::default(), "model is wrong"),
+        None
+    );
     let mut unlimited = endpoint();
     unlimited.max_tokens = None;
-    assert_eq!(none.learn(&unlimited, refusal), None);
+    assert_eq!(none.learn(&unlimited, &Names::default(), refusal), None);
 }
 
 #[test]
