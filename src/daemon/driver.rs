@@ -57,16 +57,6 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
     if let Some(text) = unseen {
         notice(connection, text).await?;
     }
-    let talk = session.with_records(context::conversation);
-    let system = system_prompt(&chosen, context::SYSTEM_PROMPT);
-    let reserve = chosen.endpoint.max_tokens.unwrap_or(RESERVE);
-    let (messages, left_out) = context::fit(system, &talk, content.clone(), chosen.window, reserve);
-    if left_out > 0 {
-        let text = format!(
-            "the conversation is longer than the model's window: its first {left_out} answers are left out"
-        );
-        notice(connection, text).await?;
-    }
     let user = Body::User {
         text: ask.text,
         content,
@@ -76,6 +66,16 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
     // A prompt that cannot be recorded is answered all the same, but never silently.
     if let Err(e) = session.record(user) {
         notice(connection, e.message).await?;
+    }
+    let talk = session.with_records(context::conversation);
+    let system = system_prompt(&chosen, context::SYSTEM_PROMPT);
+    let reserve = chosen.endpoint.max_tokens.unwrap_or(RESERVE);
+    let (messages, left_out) = context::fit(system, &talk, &[], chosen.window, reserve);
+    if left_out > 0 {
+        let text = format!(
+            "the conversation is longer than the model's window: its first {left_out} answers are left out"
+        );
+        notice(connection, text).await?;
     }
     let setting = Setting {
         session: session.id.clone(),
