@@ -5,13 +5,18 @@
 //! end, nobody new is served.
 
 pub mod approval;
+pub mod calls;
 pub mod connection;
 pub mod driver;
 pub mod events;
+pub mod gate;
 pub mod keys;
 pub mod model;
+pub mod outcome;
+pub mod prompt;
 pub mod proposals;
 pub mod queries;
+pub mod servers;
 pub mod session;
 pub mod shells;
 pub mod turn;

@@ -27,13 +27,19 @@ const AREAS: &[(&str, &[&str])] = &[
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
     (
+        "daemon::outcome",
+        &["chat", "context", "history::record", "safety"],
+    ),
+    (
         "daemon::turn",
         &[
             "chat",
+            "daemon::outcome",
             "daemon::proposals",
             "error",
             "history::record",
             "protocol",
+            "safety",
         ],
     ),
     (
@@ -44,6 +50,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "config",
             "context",
             "daemon::events",
+            "daemon::outcome",
             "daemon::turn",
             "error",
             "history",
@@ -51,6 +58,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "mcp",
             "paths",
             "protocol",
+            "safety",
             "secret",
         ],
     ),
@@ -77,7 +85,7 @@ const ONLY: &[(&str, &str, &[&str])] = &[
         "broker",
         &["daemon", "daemon::model", "daemon::queries"],
     ),
-    ("daemon", "context", &["daemon::driver"]),
+    ("daemon", "context", &["daemon::driver", "daemon::prompt"]),
     ("daemon", "daemon::turn", &["daemon::driver"]),
     // The command that is the daemon; the guide and the doctor, which know the providers.
     ("cli", "daemon", &["cli::daemon"]),
@@ -109,6 +117,7 @@ const PURE: &[&str] = &[
     "config::tree",
     "context",
     "daemon::events",
+    "daemon::outcome",
     "daemon::proposals",
     "daemon::turn",
     "error",
