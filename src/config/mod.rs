@@ -9,6 +9,7 @@ pub mod file;
 pub mod key;
 pub mod mcp;
 mod rules;
+mod servers;
 pub mod source;
 mod table;
 mod tree;
