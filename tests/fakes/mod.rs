@@ -1,4 +1,6 @@
 //! Servers that behave as they are told.
 
+pub mod lmcp;
+pub mod mcp_http;
 pub mod provider;
 pub mod tls;

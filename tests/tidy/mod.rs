@@ -22,7 +22,10 @@ const AREAS: &[(&str, &[&str])] = &[
     ("context", &["chat", "history::record", "safety"]),
     ("history", &["error", "history::record", "paths"]),
     ("broker", &["address", "chat", "error", "secret"]),
-    ("mcp", &["chat", "config", "error", "safety", "secret"]),
+    (
+        "mcp",
+        &["address", "chat", "config", "error", "safety", "secret"],
+    ),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
