@@ -8,6 +8,7 @@ mod edit;
 pub mod file;
 pub mod key;
 pub mod mcp;
+pub mod programs;
 mod rules;
 pub mod source;
 mod table;
