@@ -15,5 +15,6 @@ mod fakes;
 mod guide;
 mod support;
 mod tidy;
+mod tools_prompt;
 mod unseen;
 mod zsh;

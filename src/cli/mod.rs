@@ -7,6 +7,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod generate;
 pub mod guide;
+mod last;
 pub mod model;
 pub mod model_install;
 pub mod session;
@@ -120,6 +121,7 @@ pub fn run(cli: Cli) -> Result<u8> {
                 json,
             )?;
         }
+        Command::Session(Session::Last { shell, json }) => last::last(&paths()?, shell, json)?,
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
         Command::Completions => print(&generate::completions())?,
         Command::Man => print(&generate::man()?)?,

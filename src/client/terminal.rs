@@ -3,11 +3,15 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::termios::{FlushArg, LocalFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr};
-use nix::unistd::{getpgrp, tcgetpgrp};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 
 use crate::error::{Context, Error, Kind, Result};
 
@@ -31,6 +35,27 @@ pub fn colors(fd: &impl IsTerminal) -> bool {
 /// Whether our process group has the terminal, so that nobody else is typed to or writes there.
 pub fn foreground(fd: &impl AsFd) -> bool {
     tcgetpgrp(fd).is_ok_and(|group| group == getpgrp())
+}
+
+/// Waits for a program that has the terminal; its exit code, or 128 and the signal that ended it. With Ctrl-Z
+/// it stops, and we with it, so that the shell sees it.
+///
+/// # Errors
+/// It is no child of ours.
+pub fn attend(child: &Child) -> Result<i32> {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+    loop {
+        match waitpid(pid, Some(WaitPidFlag::WUNTRACED)) {
+            Ok(WaitStatus::Exited(_, code)) => return Ok(code),
+            Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(128 + signal as i32),
+            Ok(WaitStatus::Stopped(..)) => {
+                let _ = raise(Signal::SIGSTOP);
+                let _ = kill(pid, Signal::SIGCONT);
+            }
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(e) => return Err(Error::runtime(format!("cannot wait for a program: {e}"))),
+        }
+    }
 }
 
 /// Keeps keys that are typed while an answer streams out of it: they wait for the shell. Ctrl-C and Ctrl-Z work on.
@@ -152,7 +177,7 @@ impl Keys {
         let mut fds = [PollFd::new(self.file.as_fd(), PollFlags::POLLIN)];
         let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
         match poll(&mut fds, timeout) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(e) => Err(Error::runtime(format!("cannot read the terminal: {e}"))),
         }
     }

@@ -1,4 +1,5 @@
 //! Servers that behave as they are told.
 
+pub mod daemon;
 pub mod provider;
 pub mod tls;

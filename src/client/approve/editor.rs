@@ -7,11 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use nix::sys::signal::{Signal, kill, raise};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
-
-use crate::client::terminal::Tty;
+use crate::client::terminal::{Tty, attend};
 use crate::error::{Context, Error, Result};
 
 /// No arguments are longer.
@@ -77,29 +73,13 @@ pub fn edit(tty: &Tty, run: &Path, editor: &OsStr, text: &str) -> Result<String>
         .stderr(terminal()?)
         .spawn()
         .context(|| "cannot start the editor".into())?;
-    wait(Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX)))?;
+    match attend(&child)? {
+        0 => {}
+        code => return Err(Error::runtime(format!("the editor failed with {code}"))),
+    }
     let mut edited = String::new();
     fs::File::open(scratch.file())
         .and_then(|file| file.take(MAX).read_to_string(&mut edited))
         .map_err(|e| Error::runtime(format!("cannot read what was edited: {e}")))?;
     Ok(edited)
-}
-
-/// Waits for the editor. With Ctrl-Z it stops, and we with it, so that the shell sees it.
-fn wait(editor: Pid) -> Result<()> {
-    loop {
-        match waitpid(editor, Some(WaitPidFlag::WUNTRACED)) {
-            Ok(WaitStatus::Exited(_, 0)) => return Ok(()),
-            Ok(WaitStatus::Exited(_, code)) => {
-                return Err(Error::runtime(format!("the editor failed with {code}")));
-            }
-            Ok(WaitStatus::Signaled(..)) => return Err(Error::runtime("the editor was ended")),
-            Ok(WaitStatus::Stopped(..)) => {
-                let _ = raise(Signal::SIGSTOP);
-                let _ = kill(editor, Signal::SIGCONT);
-            }
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(e) => return Err(Error::runtime(format!("cannot wait for the editor: {e}"))),
-        }
-    }
 }
