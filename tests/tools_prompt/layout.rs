@@ -31,7 +31,7 @@ fn the_question_says_what_is_called_with_what() {
         [
             "┌ github.create_issue                                   writes · destructive? no · server github",
             "│ title  \"Crash on start\"",
-            "│ body   \"It crashes. It crashes. It crashes. It crashes. It crashes. It crashes. I…\" (1,204 bytes, ↓ to read all)",
+            "│ body   \"It crashes. It crashes. It crashes. It crashes. It crashes. It crashes. It cr…\" (1,204 bytes, ↓ to read all)",
             "└ run? [y]es  [n]o  [a]lways for this session  [s]erver for this session  [e]dit  [d]eny and tell the model why  [?]",
         ]
     );
@@ -67,7 +67,7 @@ fn more_than_a_screen_is_read_page_by_page() {
         );
         assert!(zsh.screen().contains("line 47") && !zsh.screen().contains("line 48"));
         // Leaving in the middle is not having read it.
-        press_until(&zsh, "q", "\n└ run?");
+        press_until(&zsh, "q", "run? [y]es");
         press_until(&zsh, key, "more lines: [space]");
         press_until(&zsh, " ", "line 94\\n");
         press_until(&zsh, "k", "line 1\\n");
@@ -113,9 +113,9 @@ fn what_is_hostile_is_seen_and_does_nothing() {
     for text in [
         "git‹U+1D5C1›ub.cre‹U+0430›te‹\\x1b›[2J",
         "server github‹U+200B›",
-        "path               \"/h‹U+043E›me/‹\\u{202e}›txt.exe‹\\u{200b}›\"",
-        "esc                \"\\u001b]0;owned\\u0007\\u001b[2J\\u001b[1;1H\"",
-        "c1                 \"‹\\u{9b}›2J\"",
+        "path             \"/h‹U+043E›me/‹\\u{202e}›txt.exe‹\\u{200b}›\"",
+        "esc              \"\\u001b]0;owned\\u0007\\u001b[2J\\u001b[1;1H\"",
+        "c1               \"‹\\u{9b}›2J\"",
         "\"\\u001b[31mkey\"  \"‹\\u{2039}›U+0041‹\\u{203a}›\"",
     ] {
         assert!(shown.contains(text), "{text}\n{shown}");
@@ -170,7 +170,7 @@ fn all_that_is_known_is_shown_on_request() {
     let lines = frame(&zsh);
     assert_eq!(
         lines[0],
-        "┌ github.create_issue  1 of 3              writes · destructive? no (its word) · server github"
+        "┌ github.create_issue  1 of 3                writes · destructive? no (its word) · server github"
     );
     assert_eq!(lines[1], "│ no arguments");
     let at = lines

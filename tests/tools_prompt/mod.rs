@@ -71,14 +71,15 @@ fn press(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) -> Reaction {
     panic!("{key:?} is never taken: {}", zsh.screen());
 }
 
-/// Presses a key until the screen shows something.
+/// Presses a key until the terminal gets something, in one colour.
 fn press_until(zsh: &Zsh<'_>, key: &str, text: &str) {
     let deadline = Instant::now() + PATIENCE;
+    let seen = zsh.raw().len();
     while Instant::now() < deadline {
         zsh.send(key);
         let pressed = Instant::now();
         while pressed.elapsed() < Duration::from_millis(400) {
-            if zsh.screen().contains(text) {
+            if String::from_utf8_lossy(&zsh.raw()[seen..]).contains(text) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -63,7 +63,8 @@ pub fn ended(asking: &Asking<'_>, over: &Over) {
         Over::Stop => "stopped",
         Over::Gone => "the daemon has gone: denied",
         Over::Withdrawn => "no answer is wanted any more",
-        Over::NoTerminal(_) => "denied",
+        // It has gone, or is another's.
+        Over::NoTerminal(_) => return,
     };
     // A terminal that has gone shows nothing.
     let _ = asking.say(&format!("{word}\n"));
