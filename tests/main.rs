@@ -17,5 +17,6 @@ mod mcp;
 mod support;
 mod tidy;
 mod tools;
+mod tools_prompt;
 mod unseen;
 mod zsh;

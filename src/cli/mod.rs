@@ -7,6 +7,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod generate;
 pub mod guide;
+mod last;
 pub mod mcp;
 mod mcp_import;
 pub mod model;
@@ -122,6 +123,7 @@ pub fn run(cli: Cli) -> Result<u8> {
                 json,
             )?;
         }
+        Command::Session(Session::Last { shell, json }) => last::last(&paths()?, shell, json)?,
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
         Command::Completions => print(&generate::completions())?,
