@@ -78,6 +78,15 @@ impl Bench {
         }
     }
 
+    /// Waits until a server has so many tools.
+    async fn until_tools(&self, alias: &str, tools: usize) {
+        let begun = Instant::now();
+        while self.state(alias).tools != tools {
+            assert!(begun.elapsed() < PATIENCE, "{:?}", self.state(alias));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     async fn call(&self, server: &str, tool: &str, arguments: &str) -> Called {
         let (events, _kept) = mpsc::channel(64);
         self.call_with(server, tool, arguments, &events, &CancellationToken::new())
