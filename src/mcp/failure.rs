@@ -8,6 +8,7 @@ use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use super::http::MAX_MESSAGE;
+use crate::config::mcp::{Auth, Server, Transport};
 use crate::error::Error;
 use crate::secret::Secret;
 
@@ -55,6 +56,25 @@ impl Fault {
 
     fn login() -> Fault {
         Fault::new(Kind::Login, "it wants a login (HTTP 401)")
+    }
+
+    /// The line, with what to do next where there is something.
+    pub(super) fn hinted(&self, server: &Server) -> String {
+        let alias = &server.alias;
+        match (&self.kind, &server.transport) {
+            (
+                Kind::Login,
+                Transport::Http {
+                    auth: Auth::None, ..
+                },
+            ) => {
+                format!("{}: aish-helper mcp login {alias}", self.line)
+            }
+            (Kind::Login, _) => {
+                format!("it does not take its token (HTTP 401): see [mcp.servers.{alias}]")
+            }
+            _ => self.line.clone(),
+        }
     }
 
     /// The same, without these.
@@ -129,9 +149,7 @@ fn http(error: &StreamableHttpError<reqwest::Error>) -> Fault {
     match error {
         E::Client(e) => client(e),
         E::AuthRequired(_) => Fault::login(),
-        E::InsufficientScope(_) => {
-            Fault::new(Kind::Login, "its login does not reach so far (HTTP 403)")
-        }
+        E::InsufficientScope(_) => Fault::answer("the login does not reach so far (HTTP 403)"),
         E::HttpStatus(e) => Fault::answer(format!("it answered HTTP {}", e.status)),
         E::UnexpectedServerResponse(what) => unexpected(what),
         E::UnexpectedContentType(Some(what)) => {
@@ -193,9 +211,10 @@ fn client(error: &reqwest::Error) -> Fault {
     } else if error.is_connect() {
         Fault::new(Kind::Away, format!("cannot connect: {why}"))
     } else if error.is_timeout() {
-        Fault::lost("no answer in time")
+        Fault::answer("no answer in time")
     } else {
-        Fault::lost(format!("the connection broke off: {why}"))
+        // The server may well be there: other calls go on.
+        Fault::answer(format!("the connection broke off: {why}"))
     }
 }
 

@@ -155,12 +155,16 @@ impl Session {
 /// What must not be shown of a server's errors.
 fn secrets(server: &Server, credentials: &Credentials) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = credentials.bearer.iter().cloned().collect();
-    secrets.extend(credentials.env.iter().map(|(_, value)| value.clone()));
     match &server.transport {
         Transport::Http { headers, .. } => {
             secrets.extend(headers.iter().map(|(_, value)| Secret::new(value)));
         }
-        Transport::Stdio { .. } => {}
+        // The rest of its environment is what every program has: its home, its language.
+        Transport::Stdio { env, .. } => {
+            let listed = |name: &String| env.iter().any(|(n, _)| n == name);
+            let values = credentials.env.iter().filter(|(name, _)| listed(name));
+            secrets.extend(values.map(|(_, value)| value.clone()));
+        }
     }
     secrets.retain(|s| s.expose().len() >= SECRET);
     secrets

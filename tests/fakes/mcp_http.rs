@@ -257,6 +257,11 @@ impl McpHttp {
         McpHttp::on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
     }
 
+    /// The same at an address that was another's before.
+    pub fn at(addr: SocketAddr) -> McpHttp {
+        McpHttp::on(TcpListener::bind(addr).unwrap())
+    }
+
     fn on(listener: TcpListener) -> McpHttp {
         let addr = listener.local_addr().unwrap();
         let state = State {
