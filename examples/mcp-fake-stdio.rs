@@ -4,7 +4,7 @@
 //!
 //! Behaviours: `plain`; `noise` (prints what is no message); `exit-at-once`; `ignore-term` (and the end of its
 //! input); `hang` (answers nothing); `ignore-discover` (does not answer what it does not know);
-//! `exit-at-discover`; `modern` (2026-07-28 alone); `wrong-id` (answers that nobody asked for);
+//! `exit-at-discover`; `modern` (2026-07-28 alone); `wrong-id` (once it is ready, answers that nobody asked for);
 //! `grandchild` (starts a program that outlives it, and adds its number to STARTS); `crash-after-N` calls.
 
 #![allow(clippy::expect_used, reason = "a fake that cannot go on ends its test")]
@@ -116,7 +116,7 @@ impl Fake {
                 "Server running on stdio\n{\"level\":30,\"msg\":\"hi\"}\n[1, 2]\n\n\u{1b}[2J\n";
             let _ = out.write_all(noise.as_bytes());
         }
-        if self.is("wrong-id") {
+        if self.is("wrong-id") && self.state().ready {
             let wrong = json!({"jsonrpc": "2.0", "id": 987_654, "result": {"content": []}});
             let _ = out.write_all(format!("{wrong}\n").as_bytes());
         }

@@ -1,7 +1,6 @@
 //! Servers that are children: what they get, how they end, and what stays of them. Nothing may.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use aish::config::mcp::{Lifecycle, Server, Transport};
@@ -12,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Bench, PATIENCE, approve, failure, names};
+use super::{Bench, PATIENCE, failure, names};
 use crate::support::example;
 
 /// A pool with one such server, whose first try has ended.
@@ -214,10 +213,6 @@ async fn noise_on_its_output_is_skipped_and_kept_in_its_log() {
 
 #[tokio::test]
 async fn answers_that_nobody_asked_for_do_no_harm() {
-    // `initialize` is answered by the wrong one first, and that is the end of it: so the right one must hold.
-    let child = Child::new("plain").await;
-    assert_eq!(child.says("echo", json!({"text": "a"})).await, "a");
-    child.end().await;
     let child = Child::new("wrong-id").await;
     assert_eq!(child.says("echo", json!({"text": "b"})).await, "b");
     child.end().await;
@@ -226,7 +221,7 @@ async fn answers_that_nobody_asked_for_do_no_harm() {
 #[tokio::test]
 async fn one_that_exits_at_once_is_told_of_in_a_line_and_tried_again() {
     let child = Child::new("exit-at-once").await;
-    let why = "exited with 3; its last words: cannot find my config";
+    let why = "it exited with 3; its last words: cannot find my config";
     let state = child.bench.until("fs", Status::Failed).await;
     assert_eq!(state.error.as_deref(), Some(why));
     child.started(3).await;
@@ -267,7 +262,7 @@ async fn what_it_has_started_goes_with_it() {
     let child = Child::new("grandchild").await;
     let pids = child.pids();
     let why = failure(child.bench.call("fs", "die", r#"{"code":4}"#).await);
-    assert_eq!(why, "exited with 4; its last words: fake: as you wish");
+    assert_eq!(why, "it exited with 4; its last words: fake: as you wish");
     until("the grandchild is gone", || {
         !pids.iter().any(|pid| lives(*pid))
     })
@@ -284,7 +279,7 @@ async fn one_that_dies_is_started_again() {
     let why = failure(child.bench.call("fs", "echo", "{}").await);
     assert_eq!(
         why,
-        "exited with 9; its last words: fake: that was one call too many"
+        "it exited with 9; its last words: fake: that was one call too many"
     );
     child.started(2).await;
     child.bench.until("fs", Status::Ready).await;
@@ -299,7 +294,7 @@ async fn a_line_of_64_mb_ends_the_connection_and_the_next_call_works() {
         .bench
         .call("fs", "line", r#"{"bytes":67108864}"#)
         .await;
-    assert_eq!(failure(call), "sent a line of more than 16 MB");
+    assert_eq!(failure(call), "it sent a line of more than 16 MB");
     child.started(2).await;
     child.bench.until("fs", Status::Ready).await;
     assert_eq!(child.says("echo", json!({"text": "again"})).await, "again");
@@ -317,6 +312,40 @@ async fn large_results_come_through_and_are_cut() {
     assert_eq!(called.bytes, 15_000_000);
     assert!(called.text.len() <= 1 << 20);
     assert!(called.text.ends_with(" of 15000000 bytes left out]"));
+    child.end().await;
+}
+
+/// What comes from a server is passed on as it is, for a model; what is said of it goes through the sink.
+#[tokio::test]
+async fn escape_sequences_stay_in_the_text_and_out_of_lines_of_our_own() {
+    let evil = "\x1b]0;owned\x07\x1b[2J\u{202e}evil\u{200b}";
+    let child = Child::new("plain").await;
+    let catalog = child.bench.pool.catalog(PATIENCE).await;
+    let tool = catalog.find("fs.escapes").unwrap();
+    assert_eq!(tool.description, evil);
+    assert_eq!(child.says("escapes", json!({})).await, evil);
+    let why = failure(child.bench.call("fs", "echo\u{1b}[2J", "{}").await);
+    assert_eq!(why.lines().count(), 1, "{why}");
+    child.end().await;
+}
+
+/// A value of its environment that it prints is in no error and no log.
+#[tokio::test]
+async fn its_secrets_stay_secret() {
+    let mut child = Child::new("plain").await;
+    let Transport::Stdio { command, args, .. } = &mut child.server.transport else {
+        unreachable!()
+    };
+    *command = "sh".into();
+    *args = vec!["-c".into(), "echo bad key: $KEY >&2; exit 1".into()];
+    child.start(&[("KEY", "sk-12345678")]);
+    child.bench.pool.catalog(PATIENCE).await;
+    let error = child.bench.until("fs", Status::Failed).await.error.unwrap();
+    assert_eq!(
+        error,
+        "it exited with 1; its last words: bad key: [REDACTED]"
+    );
+    assert!(!child.log().contains("sk-12345678"));
     child.end().await;
 }
 
@@ -506,24 +535,4 @@ async fn many_start_at_once_and_end_at_once() {
     );
     assert_eq!(child.pids().len(), 13);
     child.end().await;
-}
-
-#[tokio::test]
-async fn a_pool_that_is_dropped_leaves_no_process() {
-    let child = Child::new("ignore-term").await;
-    let pids = child.pids();
-    let Bench {
-        pool,
-        state: _state,
-        ..
-    } = child.bench;
-    let _kept: PathBuf = _state.path().to_owned();
-    let call = aish::safety::policy::Call {
-        server: "fs",
-        tool: "echo",
-        arguments: "{}",
-    };
-    assert!(approve(&call).covers(&call, 0));
-    drop(pool);
-    until("it is gone", || !pids.iter().any(|pid| lives(*pid))).await;
 }
