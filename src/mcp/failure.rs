@@ -8,6 +8,7 @@ use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use super::http::MAX_MESSAGE;
+use super::stdio::EndNote;
 use crate::config::mcp::{Auth, Server, Transport};
 use crate::error::Error;
 use crate::secret::Secret;
@@ -52,6 +53,14 @@ impl Fault {
 
     pub(super) fn answer(line: impl Into<String>) -> Fault {
         Fault::new(Kind::Answer, line)
+    }
+
+    /// The connection is no more: why, where it was one to a child that has ended.
+    pub(super) fn ended(note: Option<&EndNote>) -> Fault {
+        match note.and_then(EndNote::text) {
+            Some(why) => Fault::lost(format!("it {why}")),
+            None => Fault::lost("the connection has ended"),
+        }
     }
 
     fn login() -> Fault {
@@ -105,7 +114,7 @@ impl From<ServiceError> for Fault {
         match error {
             ServiceError::McpError(e) => e.into(),
             ServiceError::TransportSend(e) => (&e).into(),
-            ServiceError::TransportClosed => Fault::lost("the connection has ended"),
+            ServiceError::TransportClosed => Fault::ended(None),
             ServiceError::UnexpectedResponse => {
                 Fault::answer("it answered something that was not asked for")
             }

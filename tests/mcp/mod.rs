@@ -3,6 +3,7 @@
 mod http;
 mod http_faults;
 mod pool;
+mod stdio;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Bench {
     pool: Pool,
     tasks: TaskTracker,
-    _state: tempfile::TempDir,
+    state: tempfile::TempDir,
 }
 
 impl Bench {
@@ -34,11 +35,7 @@ impl Bench {
         let state = tempfile::tempdir().unwrap();
         let tasks = TaskTracker::new();
         let pool = Pool::new(state.path().into(), tasks.clone(), CancellationToken::new());
-        Bench {
-            pool,
-            tasks,
-            _state: state,
-        }
+        Bench { pool, tasks, state }
     }
 
     /// A pool with one server, whose first try has ended.
