@@ -39,7 +39,8 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-fn is_private(url: &Url) -> bool {
+/// Does the address, written as a number, lead to a network of the user's own?
+pub fn is_private(url: &Url) -> bool {
     match address(url).map(|ip| ip.to_canonical()) {
         // 100.64.0.0/10 is what overlay networks give out.
         Some(IpAddr::V4(ip)) => {
