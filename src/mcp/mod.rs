@@ -3,6 +3,7 @@
 //! The protocol is `rmcp`'s; what it leaves open is decided here: limits, time,
 //! reconnects, children, who may ask the person.
 
+pub mod auth;
 mod types;
 
 use std::collections::BTreeMap;
