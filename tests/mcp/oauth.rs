@@ -342,7 +342,10 @@ async fn an_authority_inside_is_never_asked_for_a_server_outside() {
         .await
         .unwrap_err();
     assert!(line(&e).contains("which is refused: it "), "{e}");
-    assert!(e.message.contains("this machine"), "{e}");
+    assert!(
+        e.message.contains("127.0.0.1, which is this machine"),
+        "{e}"
+    );
     assert!(authority.web.requests().is_empty());
 
     // Metadata that the challenge places elsewhere.
@@ -372,7 +375,10 @@ async fn metadata_of_another_resource_is_refused() {
     );
     let store = Store::new();
     let e = store.login(&server.url()).await.unwrap_err();
-    assert!(line(&e).contains("resource mismatch"), "{e}");
+    assert!(
+        line(&e).contains("is of another server, https://evil.example.com/mcp"),
+        "{e}"
+    );
     assert!(authority.web.requests().is_empty());
 }
 
