@@ -8,6 +8,7 @@ mod content;
 mod failure;
 mod handler;
 mod http;
+mod live;
 mod reads;
 mod server;
 mod session;
@@ -24,8 +25,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::live::Broken;
 use self::server::{Connected, Shared};
-use self::session::Broken;
 pub use self::types::{
     CallError, CallEvent, CallResult, Catalog, Credentials, Elicit, Elicited, Prompt, Resource,
     State, Status,

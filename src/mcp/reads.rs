@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::Pool;
 use super::content;
 use super::failure::Fault;
+use super::live::{Broken, Live, MAX_ROUNDS, Time, page_at};
 use super::server::Connected;
-use super::session::{Broken, Live, MAX_ROUNDS, Time, page_at};
 use super::types::{Prompt, Resource};
 use crate::error::{Error, Kind, Result};
 

@@ -13,7 +13,8 @@ use tokio_util::task::TaskTracker;
 
 use super::failure::{Fault, Kind};
 use super::http::Clients;
-use super::session::{Live, Session, open};
+use super::live::Live;
+use super::session::{Session, open};
 use super::types::{Credentials, State, Status};
 use crate::config::mcp::Server;
 use crate::error::Result;
