@@ -16,5 +16,6 @@ mod guide;
 mod mcp;
 mod support;
 mod tidy;
+mod tools;
 mod unseen;
 mod zsh;

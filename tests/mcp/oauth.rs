@@ -617,7 +617,7 @@ fn a_person_logs_in_and_the_running_daemon_has_the_tools() {
 
     let said = login.finish().ok();
     assert!(said.contains("logged in to guarded\n"), "{said}");
-    assert!(said.ends_with("guarded: ready, 1 tools\n"), "{said}");
+    assert!(said.ends_with("guarded: ready, 1 tool\n"), "{said}");
     let tokens = server.tokens();
     assert_eq!(tokens.len(), 1, "{tokens:?}");
     assert_eq!(list()[0]["status"], "ready");
@@ -713,5 +713,5 @@ fn a_server_that_was_connected_by_hand_has_a_login_too() {
     let (_, to, _) = get(&page(&login));
     assert_eq!(get(&to.unwrap()).0, 200);
     let said = login.finish().ok();
-    assert!(said.ends_with("guarded: ready, 1 tools\n"), "{said}");
+    assert!(said.ends_with("guarded: ready, 1 tool\n"), "{said}");
 }
