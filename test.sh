@@ -93,5 +93,5 @@ if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --locked --cargo-quiet --no-fail-fast --run-ignored all \
         --status-level fail --final-status-level fail
 else
-    cargo test --quiet --locked --no-fail-fast --lib --bins --tests -- --include-ignored
+    cargo test --quiet --locked --no-fail-fast --lib --bins --examples --tests -- --include-ignored
 fi

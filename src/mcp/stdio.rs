@@ -10,10 +10,11 @@ mod line;
 mod log;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
@@ -22,13 +23,14 @@ use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::line::{Lines, Next};
 use self::log::Log;
+pub(super) use self::log::secrets;
 use crate::config::mcp::{Server, Transport as Target};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -51,7 +53,7 @@ pub(super) struct Transport {
     child: Child,
     /// None when nothing of the group is left for us to signal: its number may be another's by then.
     group: Option<Pid>,
-    stdin: Arc<AsyncMutex<Option<ChildStdin>>>,
+    stdin: Arc<Mutex<Option<ChildStdin>>>,
     /// Lets go of a write that waits for a child which does not read.
     closing: CancellationToken,
     lines: Lines<ChildStdout>,
@@ -89,7 +91,7 @@ struct Noise {
 /// Says why a server has ended, after [`Transport`] has gone its way.
 #[derive(Clone)]
 pub(super) struct EndNote {
-    why: Arc<Mutex<Option<String>>>,
+    why: Arc<watch::Sender<Option<String>>>,
     log: Arc<Log>,
 }
 
@@ -97,12 +99,7 @@ impl EndNote {
     /// Why it ended by itself, in a line: `exited with 3; its last words: …`. None while it runs, and when we
     /// have ended it.
     pub(super) fn text(&self) -> Option<String> {
-        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
-        let why = why.clone()?;
-        Some(match self.last_words() {
-            Some(words) => format!("{why}; its last words: {words}"),
-            None => why,
-        })
+        self.why.borrow().clone()
     }
 
     /// The last line of its complaints, fit to be shown.
@@ -110,8 +107,16 @@ impl EndNote {
         self.log.last_words()
     }
 
-    fn set(&self, why: String) {
-        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    /// Waits until it is known, but not for long.
+    async fn known(&self) {
+        let mut why = self.why.subscribe();
+        let _ = timeout(3 * DRAIN, why.wait_for(Option::is_some)).await;
+    }
+}
+
+impl fmt::Debug for EndNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EndNote").field(&*self.why.borrow()).finish()
     }
 }
 
@@ -166,7 +171,7 @@ fn start(
     Ok(Transport {
         group: pid.map(Pid::from_raw),
         child,
-        stdin: Arc::new(AsyncMutex::new(Some(stdin))),
+        stdin: Arc::new(Mutex::new(Some(stdin))),
         closing: CancellationToken::new(),
         lines: Lines::new(stdout),
         received: VecDeque::new(),
@@ -177,7 +182,7 @@ fn start(
             async move { log::copy(stderr, &log).await }
         }),
         note: EndNote {
-            why: Arc::default(),
+            why: Arc::new(watch::Sender::new(None)),
             log: Arc::clone(&log),
         },
         log,
@@ -218,7 +223,7 @@ impl Transport {
                 }
             }
             Stage::Known(why, until) => {
-                let why = why.clone();
+                let mut why = why.clone();
                 // One that is done must not be asked again.
                 if !self.stderr.is_finished() {
                     tokio::select! {
@@ -226,8 +231,10 @@ impl Transport {
                         () = sleep_until(*until) => {}
                     }
                 }
-                self.note.set(why);
-                self.stage = Stage::Over;
+                if let Some(words) = self.log.last_words() {
+                    why = format!("{why}; its last words: {words}");
+                }
+                self.over(why);
             }
             Stage::Over => {}
         }
@@ -244,10 +251,10 @@ impl Transport {
                     (self.noise.row_lines, self.noise.row_bytes) = (0, 0);
                 }
             }
-            Next::TooLong => self.known(format!(
-                "sent a line of more than {} MB",
-                line::MAX_LINE >> 20
-            )),
+            Next::TooLong => {
+                let most = line::MAX_LINE >> 20;
+                self.over(format!("sent a line of more than {most} MB"));
+            }
             Next::End => self.stage = Stage::Mute(Instant::now() + DRAIN),
         }
     }
@@ -264,7 +271,7 @@ impl Transport {
         noise.row_lines += 1;
         noise.row_bytes += bytes;
         if noise.row_lines > NOISE_LINES || noise.row_bytes > NOISE_BYTES {
-            self.known("prints on its output what is no message, and nothing else".to_owned());
+            self.over("prints on its output what is no message, and nothing else".to_owned());
         }
     }
 
@@ -279,8 +286,12 @@ impl Transport {
     }
 
     fn known(&mut self, why: String) {
-        // A child that still lives may have nothing more to say for long.
         self.stage = Stage::Known(why, Instant::now() + DRAIN);
+    }
+
+    fn over(&mut self, why: String) {
+        self.note.why.send_replace(Some(why));
+        self.stage = Stage::Over;
     }
 
     fn signal(&self, signal: Signal) {
@@ -305,18 +316,25 @@ impl rmcp::transport::Transport<RoleClient> for Transport {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let (stdin, closing) = (Arc::clone(&self.stdin), self.closing.clone());
+        let note = self.note.clone();
         async move {
             let mut bytes = serde_json::to_vec(&item)?;
             bytes.push(b'\n');
-            tokio::select! {
-                () = closing.cancelled() => Err(io::ErrorKind::NotConnected.into()),
-                result = async {
-                    match &mut *stdin.lock().await {
-                        Some(stdin) => stdin.write_all(&bytes).await,
-                        None => Err(io::ErrorKind::NotConnected.into()),
-                    }
-                } => result,
+            let write = async {
+                match &mut *stdin.lock().await {
+                    Some(stdin) => stdin.write_all(&bytes).await,
+                    None => Err(io::ErrorKind::NotConnected.into()),
+                }
+            };
+            let written = tokio::select! {
+                () = closing.cancelled() => return Err(io::ErrorKind::NotConnected.into()),
+                written = write => written,
+            };
+            if written.is_err() {
+                // Why it does not read any more says more than that it does not.
+                note.known().await;
             }
+            written
         }
     }
 
@@ -363,6 +381,12 @@ impl rmcp::transport::Transport<RoleClient> for Transport {
 impl Drop for Transport {
     /// A connection that is let go of in the middle leaves no process: the child is reaped by the runtime.
     fn drop(&mut self) {
+        // One that could not be written to at the very start was never listened to.
+        if matches!(self.stage, Stage::Talks)
+            && let Ok(Some(status)) = self.child.try_wait()
+        {
+            self.over(how(status));
+        }
         self.kill();
         self.stderr.abort();
     }

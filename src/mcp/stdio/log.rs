@@ -21,11 +21,19 @@ const MAX_LINE: usize = 8192;
 const WORDS: usize = 200;
 
 /// A value of the environment that is shorter or ordinary is no secret, and masking it would spoil the log.
-const MIN_SECRET: usize = 8;
+const MIN_SECRET: usize = 6;
 const ORDINARY: &[&str] = &[
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
     "USER",
 ];
+
+/// What of an environment must not be shown.
+pub(in super::super) fn secrets(env: &[(String, Secret)]) -> Vec<Secret> {
+    let hidden = env.iter().filter(|(name, value)| {
+        value.expose().len() >= MIN_SECRET && !ORDINARY.contains(&name.as_str())
+    });
+    hidden.map(|(_, value)| value.clone()).collect()
+}
 
 /// The log of one server. A file that cannot be written is done without: a full disk must not stop a server.
 pub(super) struct Log {
@@ -52,19 +60,13 @@ impl Log {
             .inspect_err(|e| tracing::warn!("cannot write {}: {e}", path.display()))
             .ok();
         let size = file.as_ref().and_then(|f| f.metadata().ok());
-        let secrets = env
-            .iter()
-            .filter(|(name, value)| {
-                value.expose().len() >= MIN_SECRET && !ORDINARY.contains(&name.as_str())
-            })
-            .map(|(_, value)| value.clone());
         Log {
             kept: Mutex::new(Kept {
                 file,
                 size: size.map_or(0, |m| m.len()),
                 last: String::new(),
             }),
-            secrets: secrets.collect(),
+            secrets: secrets(env),
         }
     }
 

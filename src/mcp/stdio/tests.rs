@@ -291,8 +291,8 @@ async fn a_child_that_does_not_read_does_not_hold_up_the_close() {
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{text}"}}}}"#);
     let message: ClientJsonRpcMessage = serde_json::from_str(&long).expect("a message");
     let stuck = tokio::spawn(transport.send(message));
-    let waiting = tokio::spawn(transport.send(request()));
     until("the pipe is full", || transport.stdin.try_lock().is_err()).await;
+    let waiting = tokio::spawn(transport.send(request()));
     timeout(PATIENCE, transport.close())
         .await
         .expect("closed in time")
