@@ -272,6 +272,16 @@ pub enum Mcp {
         #[arg(long)]
         json: bool,
     },
+    /// Log in to a server, in a browser
+    Login {
+        /// Which
+        alias: String,
+    },
+    /// Forget the login to a server
+    Logout {
+        /// Which
+        alias: String,
+    },
     /// List the resources
     Resources {
         /// Of this server alone

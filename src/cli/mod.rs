@@ -10,6 +10,7 @@ pub mod guide;
 mod last;
 pub mod mcp;
 mod mcp_import;
+pub mod mcp_login;
 pub mod model;
 pub mod model_install;
 pub mod session;

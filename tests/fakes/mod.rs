@@ -3,5 +3,6 @@
 pub mod daemon;
 pub mod lmcp;
 pub mod mcp_http;
+pub mod oauth;
 pub mod provider;
 pub mod tls;
