@@ -1,0 +1,192 @@
+//! What the protocol's conformance suite drives: aish's own servers and log-in, with a stand-in for the person.
+//!
+//! The suite gives the server's URL as the last argument and the rest in the environment. All tools of the
+//! server are called, with the arguments that the suite names or the least that their schemas allow; whoever
+//! asks is answered; log-in pages are followed to their end. Exit code 0: all of it went well. 1: something
+//! was refused or failed, which some scenarios want. `tests/real/conformance.rs` runs the suite.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use aish::chat::Tool;
+use aish::config::mcp::Server;
+use aish::mcp::{CallEvent, Credentials, Elicited, Pool, Status};
+use aish::safety::policy::{self, Call, Decision, Grants};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+const ALIAS: &str = "suite";
+
+/// How long anything may take; the suite waits 30 seconds for the whole.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+type Outcome<T = ()> = Result<T, String>;
+
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let run = || runtime.map_err(|e| e.to_string())?.block_on(run());
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("mcp-conformance: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Outcome {
+    let url = std::env::args().next_back().ok_or("no URL")?;
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").map_err(|e| e.to_string())?;
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_else(|_| "{}".to_owned());
+    let context = serde_json::from_str(&context).map_err(|e| e.to_string())?;
+    let state = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
+    let mut session = Session {
+        pool: Pool::new(state.path().to_owned(), tasks.clone(), cancel.clone()),
+        server: Server::at(ALIAS, url),
+        context,
+    };
+    let outcome = session.play(&scenario).await;
+    session.pool.shutdown().await;
+    cancel.cancel();
+    tasks.close();
+    tasks.wait().await;
+    outcome
+}
+
+struct Session {
+    pool: Pool,
+    server: Server,
+    context: Value,
+}
+
+impl Session {
+    async fn play(&mut self, scenario: &str) -> Outcome {
+        self.connect().await?;
+        let tools = self.pool.catalog(Duration::ZERO).await.tools;
+        // This server lists its tool and does no more.
+        if scenario == "json-schema-ref-no-deref" {
+            return Ok(());
+        }
+        for (tool, arguments) in self.calls(&tools)? {
+            self.call(tool, &arguments).await?;
+        }
+        if scenario == "http-standard-headers" {
+            self.read().await?;
+        }
+        Ok(())
+    }
+
+    /// Starts the server, and logs in where it wants that.
+    async fn connect(&mut self) -> Outcome {
+        let credentials = Credentials::default();
+        self.pool
+            .start(self.server.clone(), true, async { Ok(credentials) });
+        self.pool.catalog(PATIENCE).await;
+        let states = self.pool.states();
+        let state = states.first().ok_or("there is no server")?;
+        match state.status {
+            Status::Ready => Ok(()),
+            _ => Err(state.error.clone().unwrap_or_else(|| format!("{state:?}"))),
+        }
+    }
+
+    /// The calls to make: those that the suite names, or each tool once.
+    fn calls<'a>(&self, tools: &'a [Tool]) -> Outcome<Vec<(&'a Tool, Value)>> {
+        let Some(named) = self.context["toolCalls"].as_array() else {
+            return Ok(tools.iter().map(|t| (t, least(t))).collect());
+        };
+        let find = |call: &Value| {
+            let tool = tools.iter().find(|t| call["name"] == *t.tool);
+            let tool = tool.ok_or_else(|| format!("there is no tool for {call}"))?;
+            Ok((tool, call["arguments"].clone()))
+        };
+        named.iter().map(find).collect()
+    }
+
+    async fn call(&self, tool: &Tool, arguments: &Value) -> Outcome {
+        let arguments = arguments.to_string();
+        let call = Call {
+            server: &tool.server,
+            tool: &tool.tool,
+            arguments: &arguments,
+        };
+        let auto = BTreeMap::from([(format!("{ALIAS}.*"), true)]);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.map_err(|e| e.to_string())?.as_millis();
+        let now = u64::try_from(now).map_err(|e| e.to_string())?;
+        let Decision::Allow(approved, _) = policy::decide(&call, &auto, &Grants::default(), now)
+        else {
+            return Err("the rule does not allow it".to_owned());
+        };
+        let (events, mut seen) = mpsc::channel(16);
+        let cancel = CancellationToken::new();
+        let calling = async {
+            let result = self
+                .pool
+                .call(approved, &call, now, 1 << 20, &events, &cancel);
+            let result = result.await;
+            drop(events);
+            result
+        };
+        let answering = async {
+            while let Some(event) = seen.recv().await {
+                if let CallEvent::Elicit(_, reply) = event {
+                    // They press Enter at each field.
+                    let _ = reply.send(Elicited::Accept(Some(json!({}))));
+                }
+            }
+        };
+        let (result, ()) = tokio::join!(calling, answering);
+        let result = result.map_err(|e| format!("{}: {e}", tool.name))?;
+        if result.is_error {
+            return Err(format!("{} failed: {}", tool.name, result.text));
+        }
+        Ok(())
+    }
+
+    /// Reads every resource and every prompt.
+    async fn read(&self) -> Outcome {
+        let cancel = CancellationToken::new();
+        let lists = async {
+            let resources = self.pool.resources(Some(ALIAS), &cancel).await?;
+            Ok((resources, self.pool.prompts(Some(ALIAS), &cancel).await?))
+        };
+        let (resources, prompts) = lists.await.map_err(|e: aish::error::Error| e.message)?;
+        for resource in resources.iter().filter(|r| !r.template) {
+            // Whatever it says: here it says nothing.
+            let _ = self
+                .pool
+                .resource(ALIAS, &resource.uri, 1 << 20, &cancel)
+                .await;
+        }
+        for prompt in prompts {
+            let name = prompt.name.strip_prefix("suite.").unwrap_or_default();
+            let _ = self.pool.prompt(ALIAS, name, &[], &cancel).await;
+        }
+        Ok(())
+    }
+}
+
+/// The least arguments that a tool's schema allows.
+fn least(tool: &Tool) -> Value {
+    let schema: Value = serde_json::from_str(&tool.schema).unwrap_or_default();
+    let required = schema["required"].as_array().into_iter().flatten();
+    let value = |name: &str| match schema["properties"][name]["type"].as_str() {
+        Some("number" | "integer") => json!(2),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some("object") => json!({}),
+        _ => json!("text"),
+    };
+    let arguments: Map<_, _> = required
+        .filter_map(Value::as_str)
+        .map(|name| (name.to_owned(), value(name)))
+        .collect();
+    arguments.into()
+}

@@ -1,0 +1,112 @@
+//! The protocol's conformance suite, client side, once for each era. The client is the example
+//! `mcp-conformance`. What a revision requires is the suite's to say; that all of it ran, and how our client
+//! ended, is looked at here, because the suite does neither.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{node, package};
+use crate::support::home::helper;
+
+/// The server does wrong, or asks for ever, and the client must give up.
+const REFUSED: [&str; 7] = [
+    "auth/iss-normalized",
+    "auth/iss-supported-missing",
+    "auth/iss-unexpected",
+    "auth/iss-wrong-issuer",
+    "auth/metadata-issuer-mismatch",
+    "auth/resource-mismatch",
+    "auth/scope-retry-limit",
+];
+
+/// What the suite says that a revision requires of a client.
+fn required(revision: &str) -> BTreeSet<String> {
+    let file = package("conformance").with_file_name(format!("../requirements/{revision}.yaml"));
+    let text = fs::read_to_string(file).expect("the requirements");
+    let (_, client) = text.split_once("\nclient:\n").expect("a client's part");
+    let names = client.lines().map_while(|l| l.strip_prefix("  - "));
+    names.map(str::to_owned).collect()
+}
+
+/// The example, beside the binary.
+fn client() -> PathBuf {
+    let client = Path::new(helper()).with_file_name("examples/mcp-conformance");
+    assert!(client.exists(), "build it: cargo build --examples");
+    client
+}
+
+/// Runs the suite, and asserts that each scenario that `revision` requires has passed.
+fn conforms(revision: &str) {
+    let dir = TempDir::new().expect("a directory");
+    // Keeps the exit codes, which the suite only prints. A scenario's name has a slash.
+    let wrapper = dir.path().join("client");
+    let script = format!(
+        "#!/bin/sh\n'{}' \"$@\"\ncode=$?\n\
+         echo \"$MCP_CONFORMANCE_SCENARIO $code\" >>'{}'\nexit $code\n",
+        client().display(),
+        dir.path().join("codes").display()
+    );
+    fs::write(&wrapper, script).expect("a script");
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("executable");
+    let output = Command::new(node())
+        .arg(package("conformance"))
+        .args(["client", "--command"])
+        .arg(&wrapper)
+        .args(["--requirements", revision, "-o", "out"])
+        .current_dir(dir.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("node runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let noted = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{noted}");
+
+    let codes = fs::read_to_string(dir.path().join("codes")).expect("exit codes");
+    let codes: BTreeMap<_, _> = codes.lines().filter_map(|l| l.split_once(' ')).collect();
+    let required = required(revision);
+    assert!(required.len() > 15, "{required:?}");
+    for name in &required {
+        let code = codes.get(name.as_str());
+        let expected = if REFUSED.contains(&name.as_str()) {
+            "1"
+        } else {
+            "0"
+        };
+        assert_eq!(code, Some(&expected), "{name}\n{noted}");
+        let checks = checks(&dir.path().join("out"), name);
+        let bad = |c: &&Value| c["status"] == "FAILURE" || c["status"] == "WARNING";
+        let bad: Vec<_> = checks.iter().filter(bad).collect();
+        assert!(bad.is_empty(), "{name}: {bad:#?}");
+        assert!(checks.iter().any(|c| c["status"] == "SUCCESS"), "{name}");
+    }
+}
+
+/// What the suite wrote about a scenario: `out/NAME-TIME/checks.json`.
+fn checks(out: &Path, name: &str) -> Vec<Value> {
+    let start = out.join(format!("{name}-20"));
+    let start = start.to_str().expect("text");
+    let all = fs::read_dir(out.join(name).parent().expect("out")).expect("results");
+    let found = all
+        .map(|e| e.expect("an entry").path())
+        .find(|p| p.to_str().expect("text").starts_with(start));
+    let file = found.expect("its results").join("checks.json");
+    serde_json::from_slice(&fs::read(file).expect("its checks")).expect("JSON")
+}
+
+#[test]
+#[ignore = "needs the conformance suite; ./test.sh runs it with AISH_TEST_TOOLS"]
+fn the_stateless_protocol_is_spoken_as_required() {
+    conforms("2026-07-28");
+}
+
+#[test]
+#[ignore = "needs the conformance suite; ./test.sh runs it with AISH_TEST_TOOLS"]
+fn the_protocol_with_sessions_is_spoken_as_required() {
+    conforms("2025-11-25");
+}
