@@ -7,6 +7,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod generate;
 pub mod guide;
+pub mod mcp_login;
 pub mod model;
 pub mod model_install;
 pub mod session;

@@ -3,6 +3,7 @@
 //! The protocol is `rmcp`'s; what it leaves open is decided here: limits, time,
 //! reconnects, children, who may ask the person.
 
+pub mod auth;
 #[cfg_attr(not(test), expect(dead_code, reason = "the pool takes it up next"))]
 mod content;
 #[cfg_attr(not(test), expect(dead_code, reason = "the pool takes it up next"))]

@@ -22,7 +22,12 @@ const AREAS: &[(&str, &[&str])] = &[
     ("context", &["chat", "history::record", "safety"]),
     ("history", &["error", "history::record", "paths"]),
     ("broker", &["address", "chat", "error", "secret"]),
-    ("mcp", &["chat", "config", "error", "safety", "secret"]),
+    (
+        "mcp",
+        &[
+            "address", "chat", "config", "error", "paths", "safety", "secret",
+        ],
+    ),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
@@ -62,7 +67,7 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "broker", "client", "config", "daemon", "error", "paths", "protocol", "safety",
+            "broker", "client", "config", "daemon", "error", "mcp", "paths", "protocol", "safety",
             "secret",
         ],
     ),
@@ -82,6 +87,8 @@ const ONLY: &[(&str, &str, &[&str])] = &[
     // The command that is the daemon; the guide and the doctor, which know the providers.
     ("cli", "daemon", &["cli::daemon"]),
     ("cli", "broker", &["cli::guide", "cli::doctor::model"]),
+    // A login is no business of the daemon: the person is here.
+    ("cli", "mcp", &["cli::mcp_login"]),
 ];
 
 /// What only some of the daemon may do with what all of it shares: one room alone asks models.
