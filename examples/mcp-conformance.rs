@@ -11,14 +11,27 @@ use std::time::{Duration, SystemTime};
 
 use aish::chat::Tool;
 use aish::config::mcp::Server;
-use aish::mcp::{CallEvent, Credentials, Elicited, Pool, Status};
+use aish::error::{Context as _, Error};
+use aish::mcp::auth::{Identity, Login, Place, Tokens};
+use aish::mcp::{CallEvent, Credentials, Elicited, Pool, State, Status};
 use aish::safety::policy::{self, Call, Decision, Grants};
+use aish::secret::Secret;
+use reqwest::Url;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 const ALIAS: &str = "suite";
+
+/// Where the authorization server sends the browser; nobody listens, since the answer is in the redirect.
+const REDIRECT: &str = "http://127.0.0.1:49152/callback";
+
+/// The document that the suite takes for this client's, where a server takes such.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+
+/// A person gives up after so many logins.
+const LOGINS: usize = 3;
 
 /// How long anything may take; the suite waits 30 seconds for the whole.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,8 +61,11 @@ async fn run() -> Outcome {
     let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
     let mut session = Session {
         pool: Pool::new(state.path().to_owned(), tasks.clone(), cancel.clone()),
-        server: Server::at(ALIAS, url),
+        tokens: Tokens::new(state.path().to_owned()),
+        server: Server::at(ALIAS, &url),
+        url,
         context,
+        logins: 0,
     };
     let outcome = session.play(&scenario).await;
     session.pool.shutdown().await;
@@ -61,8 +77,11 @@ async fn run() -> Outcome {
 
 struct Session {
     pool: Pool,
+    tokens: Tokens,
     server: Server,
+    url: String,
     context: Value,
+    logins: usize,
 }
 
 impl Session {
@@ -74,7 +93,7 @@ impl Session {
             return Ok(());
         }
         for (tool, arguments) in self.calls(&tools)? {
-            self.call(tool, &arguments).await?;
+            self.call_or_log_in(tool, &arguments).await?;
         }
         if scenario == "http-standard-headers" {
             self.read().await?;
@@ -84,16 +103,51 @@ impl Session {
 
     /// Starts the server, and logs in where it wants that.
     async fn connect(&mut self) -> Outcome {
-        let credentials = Credentials::default();
-        self.pool
-            .start(self.server.clone(), true, async { Ok(credentials) });
-        self.pool.catalog(PATIENCE).await;
-        let states = self.pool.states();
-        let state = states.first().ok_or("there is no server")?;
-        match state.status {
-            Status::Ready => Ok(()),
-            _ => Err(state.error.clone().unwrap_or_else(|| format!("{state:?}"))),
+        loop {
+            let (tokens, url) = (self.tokens.clone(), self.url.clone());
+            let credentials = async move {
+                let bearer = tokens.bearer(&url).await?;
+                Ok(Credentials {
+                    bearer,
+                    ..Credentials::default()
+                })
+            };
+            self.pool.start(self.server.clone(), true, credentials);
+            self.pool.catalog(PATIENCE).await;
+            let state = self.state()?;
+            match state.status {
+                Status::Ready => return Ok(()),
+                Status::Login => self.log_in().await?,
+                _ => return Err(state.error.unwrap_or_else(|| "it does not start".into())),
+            }
         }
+    }
+
+    fn state(&self) -> Outcome<State> {
+        let states = self.pool.states();
+        states.into_iter().next().ok_or("no server".to_owned())
+    }
+
+    async fn log_in(&mut self) -> Outcome {
+        if self.logins == LOGINS {
+            return Err(format!("{LOGINS} logins were not enough"));
+        }
+        self.logins += 1;
+        let server = Url::parse(&self.url).map_err(|e| e.to_string())?;
+        let text = |key: &str| self.context[key].as_str();
+        let given = text("client_id").map(|id| (id.to_owned(), text("client_secret")));
+        let login = Login {
+            tokens: &self.tokens,
+            from: Place::named(&server),
+            server,
+            challenge: None,
+            identity: Identity {
+                given: given.map(|(id, secret)| (id, secret.map(Secret::new))),
+                document: Some(DOCUMENT.to_owned()),
+            },
+            redirect: REDIRECT,
+        };
+        login.run(visit).await.map_err(|e| e.message)
     }
 
     /// The calls to make: those that the suite names, or each tool once.
@@ -107,6 +161,18 @@ impl Session {
             Ok((tool, call["arguments"].clone()))
         };
         named.iter().map(find).collect()
+    }
+
+    /// Calls, and once more after a login that the server asks for meanwhile.
+    async fn call_or_log_in(&mut self, tool: &Tool, arguments: &Value) -> Outcome {
+        loop {
+            let outcome = self.call(tool, arguments).await;
+            if outcome.is_ok() || self.state()?.status != Status::Login {
+                return outcome;
+            }
+            self.log_in().await?;
+            self.connect().await?;
+        }
     }
 
     async fn call(&self, tool: &Tool, arguments: &Value) -> Outcome {
@@ -171,6 +237,19 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// The person at the login page, who agrees to everything: the answer is the redirect.
+async fn visit(page: Url) -> aish::error::Result<Url> {
+    let browser = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .context(|| "no browser".to_owned())?;
+    let answer = browser.get(page.clone()).send().await;
+    let answer = answer.context(|| format!("{page} does not answer"))?;
+    let to = answer.headers().get("location");
+    let to = to.and_then(|v| page.join(v.to_str().ok()?).ok());
+    to.ok_or_else(|| Error::runtime(format!("{page} leads nowhere")))
 }
 
 /// The least arguments that a tool's schema allows.
