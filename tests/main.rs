@@ -13,6 +13,7 @@ mod docs;
 mod doctor;
 mod fakes;
 mod guide;
+mod mcp;
 mod real;
 mod support;
 mod tidy;

@@ -1,5 +1,7 @@
 //! Servers that behave as they are told.
 
+pub mod lmcp;
+pub mod mcp_http;
 pub mod provider;
 pub mod steady;
 pub mod tls;
