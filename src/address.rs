@@ -132,7 +132,7 @@ impl Place {
         if place <= self && place != Place::Forbidden {
             return Ok(());
         }
-        Err(format!("{ip} {}", place.words()))
+        Err(format!("{ip}, which {}", place.words()))
     }
 }
 

@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use super::print;
 use crate::client::connect::{self, Existing};
 use crate::client::signals::Signals;
-use crate::config::mcp::{Auth, Transport};
+use crate::config::mcp::{Auth, Server, Transport};
 use crate::config::{self, Overrides, env_overrides};
 use crate::error::{Context, Error, Kind, Result};
-use crate::mcp::auth::{Identity, Login, Place, Tokens};
+use crate::mcp::auth::{Identity, Login, Place, Tokens, signs};
 use crate::paths::{self, Paths};
 use crate::protocol::Request;
 use crate::protocol::tools::{McpRequest, ServerInfo};
@@ -40,7 +40,7 @@ const PATH: &str = "/callback";
 ///
 /// # Errors
 /// There is no such server, it wants no login, or the login fails; [`Kind::Interrupted`] on Ctrl-C.
-pub fn run(paths: &Paths, alias: &str) -> Result<u8> {
+pub fn run(paths: &Paths, alias: &str) -> Result<()> {
     let url = server(paths, alias)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -60,8 +60,7 @@ pub fn run(paths: &Paths, alias: &str) -> Result<u8> {
     // What follows ends at once on Ctrl-C.
     drop(signals);
     print(&format!("logged in to {alias}\n"))?;
-    reconnect(paths, alias)?;
-    Ok(0)
+    reconnect(paths, alias)
 }
 
 /// Waits for Ctrl-C and its like.
@@ -76,50 +75,70 @@ async fn ended(signals: &Signals) -> Result<()> {
 ///
 /// # Errors
 /// There is no such server, or the file cannot be removed.
-pub fn logout(paths: &Paths, alias: &str) -> Result<u8> {
+pub fn logout(paths: &Paths, alias: &str) -> Result<()> {
     let url = server(paths, alias)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .context(|| "cannot start the runtime".into())?;
     let tokens = Tokens::new(paths.state.clone());
     if !runtime.block_on(tokens.forget(url.as_str()))? {
-        print(&format!("there was no login to {alias}\n"))?;
-        return Ok(0);
+        return print(&format!("there was no login to {alias}\n"));
     }
     print(&format!("logged out of {alias}\n"))?;
-    reconnect(paths, alias)?;
-    Ok(0)
+    reconnect(paths, alias)
 }
 
 /// The URL of a server to which one can log in.
 fn server(paths: &Paths, alias: &str) -> Result<Url> {
     let config = config::load(paths, &Overrides::from_map(&env_overrides()?)?)?;
-    let Some(server) = config.mcp.servers.get(alias) else {
-        return Err(
-            Error::usage(format!("no MCP server is called {alias}")).hint(
-                "the servers are under [mcp.servers] in the config; see: aish-helper config path",
-            ),
-        );
+    let target = match config.mcp.servers.get(alias) {
+        Some(server) => configured(server)?,
+        None => by_hand(paths, alias)?.ok_or_else(|| {
+            Error::usage(format!("no MCP server is called {alias}"))
+                .hint("see them with: aish-helper mcp list")
+        })?,
     };
-    let Transport::Http { url, auth, .. } = &server.transport else {
+    Url::parse(&target).map_err(|_| Error::config(format!("{alias}: {target} is no web address")))
+}
+
+fn configured(server: &Server) -> Result<String> {
+    let alias = &server.alias;
+    let Transport::Http { url, auth, headers } = &server.transport else {
         return Err(Error::usage(format!(
             "{alias} is a command, and there is no login to one"
         ))
         .hint("give it what it needs in its env"));
     };
     let set = match auth {
-        Auth::None => None,
-        Auth::Token(_) => Some("auth_token"),
-        Auth::Env(_) => Some("auth_env"),
-        Auth::Cmd(_) => Some("auth_cmd"),
+        Auth::Token(_) => "auth_token",
+        Auth::Env(_) => "auth_env",
+        Auth::Cmd(_) => "auth_cmd",
+        Auth::None => match headers.iter().find(|(n, _)| signs(n)) {
+            Some((name, _)) => name,
+            None => return Ok(url.clone()),
+        },
     };
-    if let Some(set) = set {
-        return Err(
-            Error::config(format!("{alias} has {set}, which goes before a login"))
-                .hint(format!("take {set} out of the config, then log in")),
-        );
-    }
-    Url::parse(url).map_err(|_| Error::config(format!("{alias}: {url} is no web address")))
+    Err(
+        Error::config(format!("{alias} has {set}, which goes before a login"))
+            .hint(format!("take {set} out of the configuration, then log in")),
+    )
+}
+
+/// A server that the running daemon was told of, which is in no file.
+fn by_hand(paths: &Paths, alias: &str) -> Result<Option<String>> {
+    let servers: Vec<ServerInfo> =
+        connect::glance(paths, &mcp(McpRequest::List)?)?.unwrap_or_default();
+    let server = servers
+        .into_iter()
+        .find(|s| s.alias == alias && !s.configured);
+    Ok(server.map(|s| s.target))
+}
+
+fn mcp(request: McpRequest) -> Result<Request> {
+    Ok(Request::Mcp {
+        request,
+        overrides: env_overrides()?,
+    })
 }
 
 async fn login(paths: &Paths, alias: &str, url: &Url) -> Result<()> {
@@ -259,12 +278,9 @@ async fn serve(mut stream: TcpStream, redirect: &str, state: &str) -> Option<Url
 /// Tells a running daemon, so that the next prompt has the server's tools. Where none runs there is
 /// nothing to tell, and where it fails the login still stands.
 fn reconnect(paths: &Paths, alias: &str) -> Result<()> {
-    let request = Request::Mcp {
-        request: McpRequest::Reconnect {
-            alias: alias.to_owned(),
-        },
-        overrides: env_overrides()?,
-    };
+    let request = mcp(McpRequest::Reconnect {
+        alias: alias.to_owned(),
+    })?;
     let replied = match connect::existing(paths, &request) {
         Ok(Existing::Serves(mut connection)) => connection.reply::<ServerInfo>(),
         Ok(Existing::Leaves(_) | Existing::Absent) => return Ok(()),

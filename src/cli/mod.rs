@@ -7,6 +7,8 @@ pub mod daemon;
 pub mod doctor;
 pub mod generate;
 pub mod guide;
+pub mod mcp;
+mod mcp_import;
 pub mod mcp_login;
 pub mod model;
 pub mod model_install;
@@ -122,6 +124,7 @@ pub fn run(cli: Cli) -> Result<u8> {
             )?;
         }
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
+        Command::Mcp(command) => mcp::run(&paths()?, command)?,
         Command::Completions => print(&generate::completions())?,
         Command::Man => print(&generate::man()?)?,
         Command::Propose(args) => {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::rules;
+use super::servers::{self, WrittenMcp};
 use super::table::{At, Fault, Faults, Table};
 use super::tree::{self, SyntaxError};
 use super::{Key, Provider};
@@ -29,6 +30,7 @@ pub struct File {
     pub(super) commands: Option<At<u32>>,
     pub(super) env: Option<At<Vec<String>>>,
     pub(super) sync: Option<At<bool>>,
+    pub(super) mcp: WrittenMcp,
 }
 
 /// One `[models.NAME]`.
@@ -173,6 +175,9 @@ fn read(mut root: Table<'_>) -> File {
     if let Some(mut history) = root.table("history") {
         file.sync = history.boolean("sync");
         history.finish();
+    }
+    if let Some(mcp) = root.table("mcp") {
+        file.mcp = servers::read(mcp);
     }
     root.finish();
     file

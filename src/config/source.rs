@@ -1,6 +1,8 @@
 //! Who wins: flags, then the environment, then the file, then the defaults;
 //! and for each value, which of them it was.
 
+mod mcp;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -285,7 +287,7 @@ pub fn resolve_noting(file: &File, over: &Overrides) -> Result<(Config, Vec<Sett
         shell,
         context,
         history,
-        mcp: Default::default(),
+        mcp: mcp::resolve(&mut p, &file.mcp),
         file: file.path.clone(),
     };
     Ok((config, p.0))

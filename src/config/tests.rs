@@ -79,6 +79,8 @@ fn the_starter_is_valid_with_and_without_its_commented_parts() {
         config.models["own"].serve.as_ref().unwrap().idle,
         Duration::from_secs(600)
     );
+    assert_eq!(config.mcp.servers.len(), 2);
+    assert_eq!(config.mcp.auto_approve.len(), 2);
 }
 
 /// The starter with every `# key = …` and `# [table]` line made live.
@@ -102,16 +104,22 @@ fn uncommented() -> String {
 fn the_starter_mentions_every_key() {
     // A key that is near to none makes the reader list all that it knows, in every table there is.
     let probe = "qqqq = 1\n[models.a]\nqqqq = 1\nprice = { qqqq = 1 }\nserve = { qqqq = 1 }\n\
-                 [shell]\nqqqq = 1\n[context]\nqqqq = 1\n[history]\nqqqq = 1\n";
+                 [shell]\nqqqq = 1\n[context]\nqqqq = 1\n[history]\nqqqq = 1\n\
+                 [mcp]\nqqqq = 1\n[mcp.servers.a]\nqqqq = 1\n";
     let known: Vec<String> = faults(probe, Format::Toml)
         .iter()
         .filter_map(|fault| fault.split_once("the keys here are "))
         .flat_map(|(_, keys)| keys.split(", ").map(String::from).collect::<Vec<_>>())
         .collect();
-    assert!(known.len() > 25, "{known:?}");
+    assert!(known.len() > 40, "{known:?}");
     let whole = uncommented();
     for key in known {
-        let written = [format!("{key} = "), format!("[{key}"), format!("[{key}.")];
+        let written = [
+            format!("{key} = "),
+            format!("[{key}"),
+            format!("[{key}."),
+            format!("[mcp.{key}"),
+        ];
         assert!(
             written.iter().any(|w| whole.contains(w.as_str())),
             "the starter does not mention {key}"

@@ -62,8 +62,8 @@ impl Pool {
     /// `cancel` (a child process with its group).
     pub fn new(state: PathBuf, tasks: TaskTracker, cancel: CancellationToken) -> Pool {
         let shared = Shared {
+            clients: http::Clients::new(state.clone()),
             state,
-            clients: http::Clients::default(),
             tasks: TaskTracker::new(),
         };
         Pool {

@@ -89,7 +89,7 @@ impl Guard {
     pub(super) fn refused(&self) -> Option<Error> {
         let refused = self.names.refused.lock();
         let (host, why) = refused.unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(refusal(&self.server, "page", &host, &why))
+        Some(refusal(&self.server, "host", &host, &why))
     }
 
     /// A client that follows no redirect and connects to no address further in than the server is, whatever
@@ -201,7 +201,7 @@ mod tests {
         let client = public.client().unwrap();
         assert!(client.get("https://localhost:1/").send().await.is_err());
         let said = public.refused().unwrap().message;
-        assert!(said.contains("localhost as its page"), "{said}");
+        assert!(said.contains("localhost as its host"), "{said}");
         assert!(said.contains("is this machine"), "{said}");
         assert!(public.refused().is_none());
 

@@ -4,7 +4,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use reqwest::{StatusCode, Url};
 use rmcp::transport::auth::{
     AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata,
-    OAuthClientConfig,
+    OAuthClientConfig, ProtectedResourceMetadataInvalidReason as Invalid,
 };
 use serde::Deserialize;
 
@@ -64,8 +64,12 @@ impl Login<'_> {
     /// server refuses, or the tokens cannot be written. Nothing is kept then.
     pub async fn run(self, visit: impl AsyncFnOnce(Url) -> Result<Url>) -> Result<()> {
         let server = key(self.server.as_str())?;
-        address::clear_text(&self.server)
-            .map_err(|why| Error::config(format!("no login at {server}: {why}")))?;
+        address::clear_text(&self.server).map_err(|_| {
+            Error::config(format!(
+                "no login at {server}: the tokens would cross the network in clear"
+            ))
+            .hint("use https://, or a numeric private address")
+        })?;
         let known = self.tokens.read(&server).unwrap_or_default();
         let guard = Guard::new(self.server.clone(), self.from);
         let client = guard.client()?;
@@ -314,6 +318,12 @@ fn said(guard: &Guard, server: &str, e: AuthError) -> Error {
             }
             format!("{url}: {}", cause(&*source))
         }
+        AuthError::ProtectedResourceMetadataInvalid { url, reason } => match *reason {
+            Invalid::ResourceMismatch { permitted, .. } => {
+                format!("its metadata at {url} is of another server, {permitted}")
+            }
+            reason => format!("its metadata at {url}: {reason}"),
+        },
         AuthError::PkceUnsupported => {
             "its authorization server has no PKCE with S256, without which a login is not safe"
                 .into()

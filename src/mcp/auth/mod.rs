@@ -12,3 +12,8 @@ mod store;
 pub use self::login::{Identity, Login};
 pub use self::store::Tokens;
 pub use crate::address::Place;
+
+/// Whether a header of this name proves to a server who asks, so that the token of a login is not sent.
+pub fn signs(header: &str) -> bool {
+    header.eq_ignore_ascii_case("authorization")
+}
