@@ -2,7 +2,7 @@
 //! `mcp-conformance`. What a revision requires is the suite's to say; that all of it ran, and how our client
 //! ended, is looked at here, because the suite does neither.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -44,72 +44,92 @@ fn client() -> PathBuf {
     client
 }
 
-/// Runs the suite, and asserts that each scenario that `revision` requires has passed.
-fn conforms(revision: &str) {
-    let dir = TempDir::new().expect("a directory");
-    // Keeps the exit codes, which the suite only prints. A scenario's name has a slash.
-    let wrapper = dir.path().join("client");
-    let script = format!(
-        "#!/bin/sh\n'{}' \"$@\"\ncode=$?\n\
-         echo \"$MCP_CONFORMANCE_SCENARIO $code\" >>'{}'\nexit $code\n",
-        client().display(),
-        dir.path().join("codes").display()
-    );
-    fs::write(&wrapper, script).expect("a script");
-    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("executable");
-    let output = Command::new(node())
-        .arg(package("conformance"))
-        .args(["client", "--command"])
-        .arg(&wrapper)
-        .args(["--requirements", revision, "-o", "out"])
-        .current_dir(dir.path())
-        .stdin(Stdio::null())
-        .output()
-        .expect("node runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let noted = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{noted}");
+/// The suite's results, and where they lie.
+struct Suite {
+    dir: TempDir,
+    said: String,
+}
 
-    let codes = fs::read_to_string(dir.path().join("codes")).expect("exit codes");
-    let codes: BTreeMap<_, _> = codes.lines().filter_map(|l| l.split_once(' ')).collect();
-    let required = required(revision);
-    assert!(required.len() > 15, "{required:?}");
-    for name in &required {
-        let code = codes.get(name.as_str());
-        let expected = if REFUSED.contains(&name.as_str()) {
-            "1"
-        } else {
-            "0"
-        };
-        assert_eq!(code, Some(&expected), "{name}\n{noted}");
-        let checks = checks(&dir.path().join("out"), name);
-        let bad = |c: &&Value| c["status"] == "FAILURE" || c["status"] == "WARNING";
+impl Suite {
+    /// Runs what `args` name.
+    fn run(args: &[&str]) -> Suite {
+        let dir = TempDir::new().expect("a directory");
+        // Keeps the exit codes, which the suite only prints.
+        let wrapper = dir.path().join("client");
+        let script = format!(
+            "#!/bin/sh\n'{}' \"$@\"\ncode=$?\n\
+             echo \"$MCP_CONFORMANCE_SCENARIO $code\" >>'{}'\nexit $code\n",
+            client().display(),
+            dir.path().join("codes").display()
+        );
+        fs::write(&wrapper, script).expect("a script");
+        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("executable");
+        let output = Command::new(node())
+            .arg(package("conformance"))
+            .args(["client", "--timeout", "60000", "-o", "out", "--command"])
+            .arg(&wrapper)
+            .args(args)
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("node runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Suite { dir, said }
+    }
+
+    /// What was wrong with a scenario.
+    fn wrong(&self, name: &str) -> Option<String> {
+        let codes = fs::read_to_string(self.dir.path().join("codes")).unwrap_or_default();
+        let code = codes
+            .lines()
+            .find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
+        let expected = if REFUSED.contains(&name) { "1" } else { "0" };
+        if code != Some(expected) {
+            return Some(format!("{name}: exit code {code:?}"));
+        }
+        let checks = self.checks(name);
+        let is = |c: &&Value, status: &str| c["status"] == status;
+        let bad = |c: &&Value| is(c, "FAILURE") || is(c, "WARNING");
         let bad: Vec<_> = checks.iter().filter(bad).collect();
-        assert!(bad.is_empty(), "{name}: {bad:#?}");
-        assert!(checks.iter().any(|c| c["status"] == "SUCCESS"), "{name}");
+        if !bad.is_empty() || !checks.iter().any(|c| is(&c, "SUCCESS")) {
+            return Some(format!("{name}: of {} checks: {bad:#?}", checks.len()));
+        }
+        None
+    }
+
+    /// What the suite wrote about a scenario: `out/NAME-TIME/checks.json`.
+    fn checks(&self, name: &str) -> Vec<Value> {
+        let out = self.dir.path().join("out");
+        let start = out.join(format!("{name}-20"));
+        let start = start.to_str().expect("text");
+        let all = fs::read_dir(out.join(name).parent().expect("out")).expect("results");
+        let found = all
+            .map(|e| e.expect("an entry").path())
+            .find(|p| p.to_str().expect("text").starts_with(start));
+        let file = found.expect("its results").join("checks.json");
+        serde_json::from_slice(&fs::read(file).expect("its checks")).expect("JSON")
     }
 }
 
-/// What the suite wrote about a scenario: `out/NAME-TIME/checks.json`.
-fn checks(out: &Path, name: &str) -> Vec<Value> {
-    let start = out.join(format!("{name}-20"));
-    let start = start.to_str().expect("text");
-    let all = fs::read_dir(out.join(name).parent().expect("out")).expect("results");
-    let found = all
-        .map(|e| e.expect("an entry").path())
-        .find(|p| p.to_str().expect("text").starts_with(start));
-    let file = found.expect("its results").join("checks.json");
-    serde_json::from_slice(&fs::read(file).expect("its checks")).expect("JSON")
+/// All that a revision requires, asserted.
+fn conforms(revision: &str) {
+    let suite = Suite::run(&["--requirements", revision]);
+    let required = required(revision);
+    assert!(required.len() > 15, "{required:?}");
+    for name in &required {
+        // The suite starts all clients at once, and some scenarios take the time: what a busy machine has
+        // spoilt gets the suite for itself.
+        if let Some(first) = suite.wrong(name) {
+            let alone = Suite::run(&["--spec-version", revision, "--scenario", name]);
+            let again = alone.wrong(name);
+            assert_eq!(again, None, "{first}\n{}\n{}", suite.said, alone.said);
+        }
+    }
 }
 
 #[test]
 #[ignore = "needs the conformance suite; ./test.sh runs it with AISH_TEST_TOOLS"]
-fn the_stateless_protocol_is_spoken_as_required() {
+fn the_protocol_is_spoken_as_required_in_both_eras() {
     conforms("2026-07-28");
-}
-
-#[test]
-#[ignore = "needs the conformance suite; ./test.sh runs it with AISH_TEST_TOOLS"]
-fn the_protocol_with_sessions_is_spoken_as_required() {
     conforms("2025-11-25");
 }

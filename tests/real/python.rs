@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use aish::config::mcp::Server;
+use aish::config::mcp::{Lifecycle, Server};
 use aish::mcp::{Elicited, Status};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -111,9 +111,49 @@ async fn a_server_of_fastmcp_wants_its_token() {
 
 #[tokio::test]
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
-async fn a_server_of_fastmcp_does_all_that_it_can() {
+async fn a_server_of_fastmcp_without_sessions() {
     let (_process, server) = board(None);
     let servers = Servers::with(server, None).await;
+    let protocol = servers.state_of("board").protocol;
+    assert_eq!(protocol.as_deref(), Some("2026-07-28"));
+    use_board(&servers).await;
+    // Here a server asks by its result; this one only knows how to ask in a session, and says so.
+    let said = servers.call("board.name", nothing()).await;
+    assert!(
+        said.is_error && said.text.contains("elicitation"),
+        "{said:?}"
+    );
+    servers.end().await;
+}
+
+#[tokio::test]
+#[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
+async fn a_server_of_fastmcp_in_a_session() {
+    let (_process, mut server) = board(None);
+    server.lifecycle = Lifecycle::Legacy;
+    let servers = Servers::with(server, None).await;
+    let protocol = servers.state_of("board").protocol;
+    assert_eq!(protocol.as_deref(), Some("2025-11-25"));
+    use_board(&servers).await;
+    let (said, _) = servers
+        .call_with("board.name", nothing(), |asked| {
+            assert_eq!(asked.message, "What is your name?");
+            let schema = asked.schema.as_ref().expect("a form");
+            let field = schema["properties"].as_object().expect("fields");
+            let field = field.keys().next().expect("a field").clone();
+            Elicited::Accept(Some(json!({ field: "Grace" })))
+        })
+        .await;
+    assert_eq!(said.expect("a result").text, "accept: Grace");
+    let (said, _) = servers
+        .call_with("board.name", nothing(), |_| Elicited::Decline)
+        .await;
+    assert!(said.expect("a result").text.starts_with("decline"));
+    servers.end().await;
+}
+
+/// What a server of FastMCP can do in both eras.
+async fn use_board(servers: &Servers) {
     for (note, said) in [("milk", "1 on the board"), ("bread", "2 on the board")] {
         let pinned = servers.call("board.pin", json!({"note": note})).await;
         assert_eq!(pinned.text, said);
@@ -131,20 +171,6 @@ async fn a_server_of_fastmcp_does_all_that_it_can() {
         "{torn:?}"
     );
 
-    let (said, _) = servers
-        .call_with("board.name", nothing(), |asked| {
-            assert_eq!(asked.message, "What is your name?");
-            let schema = asked.schema.as_ref().expect("a form");
-            let field = schema["properties"].as_object().expect("fields");
-            let field = field.keys().next().expect("a field").clone();
-            Elicited::Accept(Some(json!({ field: "Grace" })))
-        })
-        .await;
-    assert_eq!(said.expect("a result").text, "accept: Grace");
-    let (said, _) = servers
-        .call_with("board.name", nothing(), |_| Elicited::Decline)
-        .await;
-    assert!(said.expect("a result").text.starts_with("decline"));
     let (said, lines) = servers
         .call_with("board.count", json!({"to": 3}), |_| Elicited::Cancel)
         .await;
@@ -163,5 +189,4 @@ async fn a_server_of_fastmcp_does_all_that_it_can() {
         .prompt("board", "praise", &arguments, &cancel)
         .await;
     assert!(text.expect("a text").contains("kind about rain"));
-    servers.end().await;
 }
