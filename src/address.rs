@@ -39,7 +39,8 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-fn is_private(url: &Url) -> bool {
+/// Does the address, written as a number, lead to a network of the user's own?
+pub fn is_private(url: &Url) -> bool {
     address(url).is_some_and(|ip| Place::of(ip) == Place::Inside)
 }
 

@@ -17,5 +17,6 @@ mod mcp;
 mod real;
 mod support;
 mod tidy;
+mod tools;
 mod unseen;
 mod zsh;

@@ -46,6 +46,8 @@ pub(super) struct WrittenModel {
     pub max_tokens: Option<At<u32>>,
     pub context_window: Option<At<u32>>,
     pub price: Option<(At<f64>, At<f64>)>,
+    pub use_tool_role: Option<At<bool>>,
+    pub images: Option<At<bool>>,
     pub serve: Option<WrittenServe>,
     pub timeout: Option<At<u32>>,
 }
@@ -253,6 +255,8 @@ fn read_model(mut t: Table<'_>) -> Option<WrittenModel> {
         price.finish();
         pair
     });
+    let use_tool_role = t.boolean("use_tool_role");
+    let images = t.boolean("images");
     let serve = t.table("serve").and_then(|mut serve| {
         serve.require("command");
         let command = serve.strings("command", |_| Ok(()));
@@ -301,6 +305,8 @@ fn read_model(mut t: Table<'_>) -> Option<WrittenModel> {
         max_tokens,
         context_window,
         price,
+        use_tool_role,
+        images,
         serve,
         timeout,
     })

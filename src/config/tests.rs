@@ -140,7 +140,7 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "\"a\\u001b b\" = 1",
-            "/c:4: models.gpt.\"a\\u{1b} b\": unknown key; the keys here are provider, base_url, model, key_env, key_cmd, headers, temperature, max_tokens, context_window, price, serve, timeout",
+            "/c:4: models.gpt.\"a\\u{1b} b\": unknown key; the keys here are provider, base_url, model, key_env, key_cmd, headers, temperature, max_tokens, context_window, price, use_tool_role, images, serve, timeout",
         ),
         (
             "api_key = 'sk-secret'",
@@ -201,6 +201,10 @@ fn each_fault_has_its_line_and_key() {
         (
             "max_tokens = 2026-01-01",
             "/c:4: models.gpt.max_tokens: must be a whole number from 1 to 10000000, not a date",
+        ),
+        (
+            "use_tool_role = 'no'",
+            "/c:4: models.gpt.use_tool_role: must be true or false, not a string",
         ),
         (
             "price = { input = 1 }",
@@ -483,6 +487,18 @@ fn flags_beat_environment_beats_file_beats_default() {
     );
     assert_eq!(config.system_prompt.as_deref(), Some("x"));
     assert_eq!(origin(&default, "shell.output_bytes").1, Origin::Default);
+}
+
+#[test]
+fn a_model_says_how_it_takes_results_and_pictures() {
+    let of = |line: &str| {
+        let file = parse(&model_with(line), Format::Toml, std::path::Path::new("/c")).unwrap();
+        let config = resolve(&file, &Overrides::default()).unwrap();
+        let model = &config.models["gpt"];
+        (model.use_tool_role, model.images)
+    };
+    assert_eq!(of(""), (true, false));
+    assert_eq!(of("use_tool_role = false\nimages = true"), (false, true));
 }
 
 #[test]

@@ -5,12 +5,16 @@
 //! end, nobody new is served.
 
 pub mod approval;
+pub mod calls;
 pub mod connection;
 pub mod driver;
 pub mod events;
+pub mod gate;
 pub mod keys;
 pub mod mcp;
 pub mod model;
+pub mod outcome;
+pub mod prompt;
 pub mod proposals;
 pub mod queries;
 pub mod servers;
@@ -182,7 +186,12 @@ pub async fn run(
         broker: Broker::new().tracked_by(tasks.clone()),
         sessions: Arc::new(Sessions::new(journal, paths.state.join("shells"))),
         shells: Arc::new(Mutex::new(Shells::new(log, records))),
-        mcp: Pool::new(paths.state.clone(), tasks.clone(), cancel.child_token()),
+        // No tasks of the tracker: the servers stay until all of those have ended, which may call them.
+        mcp: Pool::new(
+            paths.state.clone(),
+            TaskTracker::new(),
+            cancel.child_token(),
+        ),
         models: model::Models::new(&paths),
         running: Mutex::new(HashMap::new()),
         started: Instant::now(),

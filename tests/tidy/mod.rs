@@ -32,13 +32,19 @@ const AREAS: &[(&str, &[&str])] = &[
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
     (
+        "daemon::outcome",
+        &["chat", "context", "history::record", "safety"],
+    ),
+    (
         "daemon::turn",
         &[
             "chat",
+            "daemon::outcome",
             "daemon::proposals",
             "error",
             "history::record",
             "protocol",
+            "safety",
         ],
     ),
     (
@@ -49,6 +55,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "config",
             "context",
             "daemon::events",
+            "daemon::outcome",
             "daemon::turn",
             "error",
             "history",
@@ -56,6 +63,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "mcp",
             "paths",
             "protocol",
+            "safety",
             "secret",
         ],
     ),
@@ -82,7 +90,7 @@ const ONLY: &[(&str, &str, &[&str])] = &[
         "broker",
         &["daemon", "daemon::model", "daemon::queries"],
     ),
-    ("daemon", "context", &["daemon::driver"]),
+    ("daemon", "context", &["daemon::driver", "daemon::prompt"]),
     ("daemon", "daemon::turn", &["daemon::driver"]),
     // The command that is the daemon; the guide and the doctor, which know the providers.
     ("cli", "daemon", &["cli::daemon"]),
@@ -103,6 +111,7 @@ const USES: &[(&str, &[&str])] = &[
 /// Without IO, without async, without a clock.
 const PURE: &[&str] = &[
     "address",
+    "broker::names",
     "broker::openai",
     "broker::refusal",
     "broker::retry",
@@ -115,6 +124,7 @@ const PURE: &[&str] = &[
     "config::tree",
     "context",
     "daemon::events",
+    "daemon::outcome",
     "daemon::proposals",
     "daemon::turn",
     "error",
