@@ -14,6 +14,7 @@ mod doctor;
 mod fakes;
 mod guide;
 mod mcp;
+mod real;
 mod support;
 mod tidy;
 mod tools;

@@ -5,4 +5,5 @@ pub mod lmcp;
 pub mod mcp_http;
 pub mod oauth;
 pub mod provider;
+pub mod steady;
 pub mod tls;
