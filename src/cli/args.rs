@@ -213,6 +213,15 @@ pub enum Session {
         #[arg(long)]
         json: bool,
     },
+    /// Show the last answer, and all that its tools said
+    Last {
+        /// The shell whose conversation is meant
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<String>,
+        /// Print the records as lines of JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Begin a new conversation in a shell
     New {
         /// The shell
@@ -262,6 +271,16 @@ pub enum Mcp {
         /// Print JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Log in to a server, in a browser
+    Login {
+        /// Which
+        alias: String,
+    },
+    /// Forget the login to a server
+    Logout {
+        /// Which
+        alias: String,
     },
     /// List the resources
     Resources {

@@ -1,4 +1,4 @@
-//! `aish-helper mcp list|tools|tool|connect|disconnect|resources|prompts|prompt`.
+//! `aish-helper mcp list|tools|tool|connect|disconnect|resources|prompts|prompt`; the rest has rooms of its own.
 //!
 //! Everything that a server says of itself is untrusted: names and lines are cut to one line, and all of it
 //! goes through the text sink.
@@ -6,7 +6,7 @@
 use serde::de::DeserializeOwned;
 
 use super::args::{Mcp, Of};
-use super::{mcp_import, print, print_json};
+use super::{mcp_import, mcp_login, print, print_json};
 use crate::client::connect;
 use crate::config::env_overrides;
 use crate::error::{Error, Result};
@@ -59,6 +59,8 @@ pub fn run(paths: &Paths, command: Mcp) -> Result<()> {
             }
             print(&format!("{alias} is disconnected\n"))
         }
+        Mcp::Login { alias } => mcp_login::run(paths, &alias),
+        Mcp::Logout { alias } => mcp_login::logout(paths, &alias),
         Mcp::Resources { alias, of } => resources(paths, alias, &of),
         Mcp::Prompts { alias, of } => prompts(paths, alias, &of),
         Mcp::Prompt {

@@ -1,6 +1,7 @@
 //! Streamable HTTP: one client for all servers, and what `rmcp` leaves open about it.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +18,10 @@ use rmcp::transport::streamable_http_client::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::auth::{Tokens, signs};
+use super::types::Credentials;
 use crate::address::{clear_text, is_loopback};
+use crate::config::mcp::{Server, Transport};
 use crate::error::{Context, Error, Result};
 use crate::secret::Secret;
 
@@ -46,14 +50,43 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const REDIRECTS: usize = 3;
 
 /// The shared clients. Each is built when it is first needed: certificates cost time and memory to load.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Clients {
+    tokens: Tokens,
     /// To this machine: no proxy.
     local: Mutex<Option<Client>>,
     network: Mutex<Option<Client>>,
 }
 
 impl Clients {
+    /// With the tokens of logins below this state directory.
+    pub(super) fn new(state: PathBuf) -> Clients {
+        Clients {
+            tokens: Tokens::new(state),
+            local: Mutex::default(),
+            network: Mutex::default(),
+        }
+    }
+
+    /// The token that a login has brought for a server, where no setting gives one.
+    ///
+    /// # Errors
+    /// It has expired and cannot be renewed, or cannot be read.
+    pub(super) async fn token(
+        &self,
+        server: &Server,
+        credentials: &Credentials,
+    ) -> Result<Option<Secret>> {
+        match &server.transport {
+            Transport::Http { url, headers, .. }
+                if credentials.bearer.is_none() && !headers.iter().any(|(n, _)| signs(n)) =>
+            {
+                self.tokens.bearer(url).await
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// The client for an address.
     fn of(&self, url: &Url) -> Result<Client> {
         let local = is_loopback(url);
@@ -115,8 +148,10 @@ impl Clients {
         config.retry_config = Arc::new(retry);
         config.max_concurrent_requests = CALLS;
         config.auth_header = bearer.map(|b| b.expose().to_owned());
+        let own = bearer.is_some() || headers.iter().any(|(n, _)| signs(n));
         let http = Http {
             client: self.of(&parsed)?,
+            login: (!own).then(|| self.tokens.clone()),
             end,
             opened: Arc::default(),
         };
@@ -161,6 +196,8 @@ struct Opened {
 #[derive(Debug, Clone)]
 pub(super) struct Http {
     client: Client,
+    /// Where no setting gives a token, that of a login is sent.
+    login: Option<Tokens>,
     end: CancellationToken,
     opened: Arc<Mutex<Opened>>,
 }
@@ -178,6 +215,44 @@ impl Http {
         };
         opened.resumed = Some((Instant::now(), times));
         times <= RESUMES
+    }
+
+    /// The token for the next request: the setting's, or one that is good now.
+    async fn token(
+        &self,
+        uri: &str,
+        bearer: Option<String>,
+    ) -> std::result::Result<Option<String>, HttpError> {
+        let Some(tokens) = &self.login else {
+            return Ok(bearer);
+        };
+        let token = tokens.bearer(uri).await.map_err(no_token)?;
+        Ok(token.map(|t| t.expose().to_owned()))
+    }
+
+    /// Another token, where the server has refused this one; and notes what it wants beyond it.
+    async fn another(
+        &self,
+        uri: &str,
+        token: Option<&String>,
+        refusal: &HttpError,
+    ) -> std::result::Result<Option<String>, HttpError> {
+        let (Some(tokens), Some(token)) = (&self.login, token) else {
+            return Ok(None);
+        };
+        match refusal {
+            StreamableHttpError::InsufficientScope(e) => {
+                let challenge = &e.www_authenticate_header;
+                tokens.wants(uri, challenge).await.map_err(no_token)?;
+                Ok(None)
+            }
+            e if is_unauthorized(e) => {
+                let token = Secret::new(token);
+                let other = tokens.refused(uri, &token).await.map_err(no_token)?;
+                Ok(other.map(|t| t.expose().to_owned()))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Does `work`, unless the session ends.
@@ -229,10 +304,26 @@ impl StreamableHttpClient for Http {
             _ => None,
         };
         let in_session = session.is_some();
-        let post = self.client.post_message_with_max_sse_event_size(
-            uri, message, session, bearer, headers, max_event,
-        );
-        let answer = self.unless_ended(post).await?;
+        let bearer = self.unless_ended(self.token(&uri, bearer)).await?;
+        let post = |bearer, message| {
+            let (uri, session, headers) = (uri.clone(), session.clone(), headers.clone());
+            self.client.post_message_with_max_sse_event_size(
+                uri, message, session, bearer, headers, max_event,
+            )
+        };
+        let again = self.login.is_some().then(|| message.clone());
+        let answer = match self.unless_ended(post(bearer.clone(), message)).await {
+            Ok(answer) => answer,
+            Err(refusal) => {
+                let another = self.another(&uri, bearer.as_ref(), &refusal);
+                match (self.unless_ended(another).await?, again) {
+                    (Some(other), Some(message)) => {
+                        self.unless_ended(post(Some(other), message)).await?
+                    }
+                    _ => return Err(refusal),
+                }
+            }
+        };
         match asked {
             Some(id) => answer_to(&id, in_session, answer),
             None => Ok(answer),
@@ -246,9 +337,13 @@ impl StreamableHttpClient for Http {
         bearer: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> std::result::Result<(), HttpError> {
-        let delete = self.client.delete_session(uri, session, bearer, headers);
+        let farewell = async {
+            let bearer = self.token(&uri, bearer).await?;
+            let delete = self.client.delete_session(uri, session, bearer, headers);
+            delete.await
+        };
         // Best effort: the server forgets it some day.
-        let _ = tokio::time::timeout(FAREWELL, delete).await;
+        let _ = tokio::time::timeout(FAREWELL, farewell).await;
         Ok(())
     }
 
@@ -284,6 +379,9 @@ impl StreamableHttpClient for Http {
         if !self.may_open(session.as_ref(), resumes) {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
+        let Ok(bearer) = self.unless_ended(self.token(&uri, bearer)).await else {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        };
         let get = self.client.get_stream_with_max_sse_event_size(
             uri,
             session.clone(),
@@ -308,6 +406,20 @@ impl StreamableHttpClient for Http {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
         }
+    }
+}
+
+/// In words that [`super::failure`] takes for our own.
+fn no_token(e: Error) -> HttpError {
+    StreamableHttpError::UnexpectedServerResponse(format!("it gets no token: {}", e.message).into())
+}
+
+/// Whether a token was refused; servers may leave out the header that goes with it.
+fn is_unauthorized(e: &HttpError) -> bool {
+    match e {
+        StreamableHttpError::AuthRequired(_) => true,
+        StreamableHttpError::UnexpectedServerResponse(what) => what.starts_with("HTTP 401"),
+        _ => false,
     }
 }
 

@@ -3,6 +3,7 @@
 //! The protocol is `rmcp`'s; what it leaves open is decided here: limits, time,
 //! reconnects, children, who may ask the person.
 
+pub mod auth;
 mod content;
 mod failure;
 mod handler;
@@ -61,8 +62,8 @@ impl Pool {
     /// `cancel` (a child process with its group).
     pub fn new(state: PathBuf, tasks: TaskTracker, cancel: CancellationToken) -> Pool {
         let shared = Shared {
+            clients: http::Clients::new(state.clone()),
             state,
-            clients: http::Clients::default(),
             tasks: TaskTracker::new(),
         };
         Pool {

@@ -72,7 +72,8 @@ pub(super) async fn open(
     log: &Path,
     tasks: &TaskTracker,
 ) -> Result<Session, Fault> {
-    let secrets = secrets(server, credentials);
+    let mut secrets = secrets(server, credentials);
+    secrets.extend(clients.token(server, credentials).await?);
     let modes: &[Lifecycle] = match server.lifecycle {
         // A server may break at a question that it does not know.
         Lifecycle::Auto => &[Lifecycle::Auto, Lifecycle::Legacy],

@@ -2,6 +2,7 @@
 
 mod http;
 mod http_faults;
+mod oauth;
 mod pool;
 mod stdio;
 

@@ -24,7 +24,9 @@ const AREAS: &[(&str, &[&str])] = &[
     ("broker", &["address", "chat", "error", "secret"]),
     (
         "mcp",
-        &["address", "chat", "config", "error", "safety", "secret"],
+        &[
+            "address", "chat", "config", "error", "paths", "safety", "secret",
+        ],
     ),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
@@ -73,7 +75,7 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "broker", "client", "config", "daemon", "error", "paths", "protocol", "safety",
+            "broker", "client", "config", "daemon", "error", "mcp", "paths", "protocol", "safety",
             "secret",
         ],
     ),
@@ -93,6 +95,8 @@ const ONLY: &[(&str, &str, &[&str])] = &[
     // The command that is the daemon; the guide and the doctor, which know the providers.
     ("cli", "daemon", &["cli::daemon"]),
     ("cli", "broker", &["cli::guide", "cli::doctor::model"]),
+    // A login is no business of the daemon: the person is here.
+    ("cli", "mcp", &["cli::mcp_login"]),
 ];
 
 /// What only some of the daemon may do with what all of it shares: one room alone asks models.
@@ -115,7 +119,10 @@ const PURE: &[&str] = &[
     "chat",
     "client::render",
     "config::file",
+    "config::import",
+    "config::mcp",
     "config::rules",
+    "config::servers",
     "config::table",
     "config::tree",
     "context",
