@@ -15,6 +15,7 @@ use rmcp::model::{
     ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
+use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -164,6 +165,7 @@ impl Handler {
             }
             _ => return ElicitResult::new(ElicitationAction::Decline),
         };
+        let form = schema.clone().unwrap_or_default();
         let elicit = Elicit {
             server: self.0.alias.clone(),
             message,
@@ -184,7 +186,7 @@ impl Handler {
         match said {
             Some(Elicited::Accept(content)) => {
                 let mut result = ElicitResult::new(ElicitationAction::Accept);
-                result.content = content;
+                result.content = content.map(|c| with_defaults(c, &form));
                 result
             }
             Some(Elicited::Decline) => ElicitResult::new(ElicitationAction::Decline),
@@ -223,6 +225,20 @@ impl Drop for Open {
     fn drop(&mut self) {
         self.0.send_modify(|n| *n -= 1);
     }
+}
+
+/// The answer, with the server's own value for each field that it leaves out.
+fn with_defaults(mut answer: Value, form: &Value) -> Value {
+    if let Value::Object(fields) = &mut answer {
+        for (name, field) in form["properties"].as_object().into_iter().flatten() {
+            if let Some(default) = field.get("default")
+                && !fields.contains_key(name)
+            {
+                fields.insert(name.clone(), default.clone());
+            }
+        }
+    }
+    answer
 }
 
 impl ClientHandler for Handler {
@@ -298,5 +314,25 @@ impl ClientHandler for Handler {
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
         self.note_tools_changed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_that_are_left_out_get_the_default_of_the_server() {
+        let form = json!({ "properties": {
+            "name": { "type": "string", "default": "Ada" },
+            "age": { "type": "integer", "default": 36 },
+            "mail": { "type": "string" },
+        }});
+        let answer = with_defaults(json!({ "age": 7 }), &form);
+        assert_eq!(answer, json!({ "name": "Ada", "age": 7 }));
+        assert_eq!(with_defaults(json!({}), &json!({})), json!({}));
+        assert_eq!(with_defaults(json!([]), &form), json!([]));
     }
 }

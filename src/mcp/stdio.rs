@@ -14,7 +14,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
@@ -23,7 +23,7 @@ use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -53,9 +53,11 @@ pub(super) struct Transport {
     child: Child,
     /// None when nothing of the group is left for us to signal: its number may be another's by then.
     group: Option<Pid>,
-    stdin: Arc<Mutex<Option<ChildStdin>>>,
+    stdin: Arc<AsyncMutex<Option<ChildStdin>>>,
     /// Lets go of a write that waits for a child which does not read.
     closing: CancellationToken,
+    /// A write has failed.
+    deaf: CancellationToken,
     lines: Lines<ChildStdout>,
     /// What came together with what was received last.
     received: VecDeque<RxJsonRpcMessage<RoleClient>>,
@@ -72,8 +74,8 @@ enum Stage {
     Talks,
     /// The child has ended; what it said before is read until then.
     Ended(String, Instant),
-    /// The child has closed its output and may still end until then.
-    Mute(Instant),
+    /// The child has closed its input or output, and may still end until then.
+    Closed(&'static str, Instant),
     /// All is known of the end but the last words, which may come until then.
     Known(String, Instant),
     /// All is said.
@@ -91,7 +93,7 @@ struct Noise {
 /// Says why a server has ended, after [`Transport`] has gone its way.
 #[derive(Clone)]
 pub(super) struct EndNote {
-    why: Arc<watch::Sender<Option<String>>>,
+    why: Arc<Mutex<Option<String>>>,
     log: Arc<Log>,
 }
 
@@ -99,24 +101,21 @@ impl EndNote {
     /// Why it ended by itself, in a line: `exited with 3; its last words: …`. None while it runs, and when we
     /// have ended it.
     pub(super) fn text(&self) -> Option<String> {
-        self.why.borrow().clone()
+        self.why
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The last line of its complaints, fit to be shown.
     pub(super) fn last_words(&self) -> Option<String> {
         self.log.last_words()
     }
-
-    /// Waits until it is known, but not for long.
-    async fn known(&self) {
-        let mut why = self.why.subscribe();
-        let _ = timeout(3 * DRAIN, why.wait_for(Option::is_some)).await;
-    }
 }
 
 impl fmt::Debug for EndNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("EndNote").field(&*self.why.borrow()).finish()
+        f.debug_tuple("EndNote").field(&self.text()).finish()
     }
 }
 
@@ -171,8 +170,9 @@ fn start(
     Ok(Transport {
         group: pid.map(Pid::from_raw),
         child,
-        stdin: Arc::new(Mutex::new(Some(stdin))),
+        stdin: Arc::new(AsyncMutex::new(Some(stdin))),
         closing: CancellationToken::new(),
+        deaf: CancellationToken::new(),
         lines: Lines::new(stdout),
         received: VecDeque::new(),
         noise: Noise::default(),
@@ -182,7 +182,7 @@ fn start(
             async move { log::copy(stderr, &log).await }
         }),
         note: EndNote {
-            why: Arc::new(watch::Sender::new(None)),
+            why: Arc::default(),
             log: Arc::clone(&log),
         },
         log,
@@ -203,6 +203,7 @@ impl Transport {
                 biased;
                 next = self.lines.next() => self.take(next),
                 status = self.child.wait() => self.ended(status),
+                () = self.deaf.cancelled() => self.closed("closed its input"),
             },
             Stage::Ended(why, until) => {
                 let (why, until) = (why.clone(), *until);
@@ -215,11 +216,11 @@ impl Transport {
                     () = sleep_until(until) => self.known(why),
                 }
             }
-            Stage::Mute(until) => {
-                let until = *until;
+            Stage::Closed(what, until) => {
+                let (what, until) = (*what, *until);
                 tokio::select! {
                     status = self.child.wait() => self.ended(status),
-                    () = sleep_until(until) => self.known("closed its output".to_owned()),
+                    () = sleep_until(until) => self.known(what.to_owned()),
                 }
             }
             Stage::Known(why, until) => {
@@ -255,7 +256,7 @@ impl Transport {
                 let most = line::MAX_LINE >> 20;
                 self.over(format!("sent a line of more than {most} MB"));
             }
-            Next::End => self.stage = Stage::Mute(Instant::now() + DRAIN),
+            Next::End => self.closed("closed its output"),
         }
     }
 
@@ -285,12 +286,16 @@ impl Transport {
         self.stage = Stage::Ended(why, Instant::now() + DRAIN);
     }
 
+    fn closed(&mut self, what: &'static str) {
+        self.stage = Stage::Closed(what, Instant::now() + DRAIN);
+    }
+
     fn known(&mut self, why: String) {
         self.stage = Stage::Known(why, Instant::now() + DRAIN);
     }
 
     fn over(&mut self, why: String) {
-        self.note.why.send_replace(Some(why));
+        *self.note.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         self.stage = Stage::Over;
     }
 
@@ -316,7 +321,7 @@ impl rmcp::transport::Transport<RoleClient> for Transport {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let (stdin, closing) = (Arc::clone(&self.stdin), self.closing.clone());
-        let note = self.note.clone();
+        let deaf = self.deaf.clone();
         async move {
             let mut bytes = serde_json::to_vec(&item)?;
             bytes.push(b'\n');
@@ -331,10 +336,11 @@ impl rmcp::transport::Transport<RoleClient> for Transport {
                 written = write => written,
             };
             if written.is_err() {
-                // Why it does not read any more says more than that it does not.
-                note.known().await;
+                // A child that does not read any more has ended or is of no use. What it says before, and why
+                // it ended, is for `receive` to find out; as an error of this message it would be lost.
+                deaf.cancel();
             }
-            written
+            Ok(())
         }
     }
 
@@ -381,12 +387,6 @@ impl rmcp::transport::Transport<RoleClient> for Transport {
 impl Drop for Transport {
     /// A connection that is let go of in the middle leaves no process: the child is reaped by the runtime.
     fn drop(&mut self) {
-        // One that could not be written to at the very start was never listened to.
-        if matches!(self.stage, Stage::Talks)
-            && let Ok(Some(status)) = self.child.try_wait()
-        {
-            self.over(how(status));
-        }
         self.kill();
         self.stderr.abort();
     }

@@ -274,7 +274,7 @@ async fn what_is_wanted_follows_the_configuration_and_the_hand() {
         ..a.clone()
     };
     let both = configured(&[&changed, &b]);
-    assert_eq!(bench.pool.wanting(&both), [changed.clone()]);
+    assert_eq!(bench.pool.wanting(&both), std::slice::from_ref(&changed));
     bench.start_configured(changed.clone());
 
     // Connected by hand: it stays, whatever the configuration says.

@@ -346,6 +346,15 @@ async fn its_secrets_stay_secret() {
         "it exited with 1; its last words: bad key: [REDACTED]"
     );
     assert!(!child.log().contains("sk-12345678"));
+    // One that complains where messages should be.
+    let Transport::Stdio { args, .. } = &mut child.server.transport else {
+        unreachable!()
+    };
+    *args = vec!["-c".into(), "echo usage: $KEY; exit 2".into()];
+    child.start(&[("KEY", "sk-12345678")]);
+    child.bench.pool.catalog(PATIENCE).await;
+    let error = child.bench.until("fs", Status::Failed).await.error.unwrap();
+    assert_eq!(error, "it exited with 2; its last words: usage: [REDACTED]");
     child.end().await;
 }
 
