@@ -243,8 +243,11 @@ impl Http {
         match refusal {
             StreamableHttpError::InsufficientScope(e) => {
                 let challenge = &e.www_authenticate_header;
-                tokens.wants(uri, challenge).await.map_err(no_token)?;
-                Ok(None)
+                if tokens.wants(uri, challenge).await.map_err(no_token)? {
+                    return Ok(None);
+                }
+                let why = "it forbids this to you, and another login would not help (HTTP 403)";
+                Err(StreamableHttpError::UnexpectedServerResponse(why.into()))
             }
             e if is_unauthorized(e) => {
                 let token = Secret::new(token);
