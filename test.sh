@@ -21,13 +21,16 @@ need zsh command -v zsh
 need shellcheck command -v shellcheck
 need zsh-autosuggestions plugin zsh-autosuggestions
 need zsh-syntax-highlighting plugin zsh-syntax-highlighting
+need git command -v git
 if [[ $(uname -s) == Darwin ]]; then
+    need node command -v npm
     need python3 python3 -c 'import venv, ensurepip'
     need groff command -v groff
     install=(brew install)
 else
     need python3-venv python3 -c 'import venv, ensurepip'
     need groff-base command -v groff
+    need npm command -v npm
     need tzdata test -e /usr/share/zoneinfo/UTC
     install=(apt-get install -y -qq --no-install-recommends)
 fi
@@ -82,6 +85,25 @@ else
     echo 'advisories not checked: the database cannot be reached'
 fi
 
+# --- MCP servers of other people, and the protocol's own test suite ---------------
+
+# Kept between runs, and made anew when a pin changes.
+export AISH_TEST_TOOLS=$PWD/target/test-tools
+pins=$(cat tests/real/package-lock.json tests/real/requirements.txt | cksum)
+if [[ $(cat "$AISH_TEST_TOOLS/pins" 2>/dev/null) != "$pins" ]]; then
+    step 'installing real MCP servers'
+    rm -rf "$AISH_TEST_TOOLS"
+    mkdir -p "$AISH_TEST_TOOLS"
+    cp tests/real/package.json tests/real/package-lock.json "$AISH_TEST_TOOLS"
+    # A registry that does not answer must not hold this up for ever; macOS has no timeout(1).
+    bounded() { perl -e 'alarm 600; exec @ARGV or die' "$@"; }
+    (cd "$AISH_TEST_TOOLS" && bounded npm ci --no-audit --no-fund --loglevel=error >/dev/null)
+    python3 -m venv "$AISH_TEST_TOOLS/python"
+    bounded "$AISH_TEST_TOOLS/python/bin/pip" install --quiet --disable-pip-version-check \
+        --require-hashes --requirement tests/real/requirements.txt
+    printf '%s\n' "$pins" >"$AISH_TEST_TOOLS/pins"
+fi
+
 # --- the tests ------------------------------------------------------------------
 
 step 'tests'
@@ -93,5 +115,5 @@ if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --locked --cargo-quiet --no-fail-fast --run-ignored all \
         --status-level fail --final-status-level fail
 else
-    cargo test --quiet --locked --no-fail-fast --lib --bins --tests -- --include-ignored
+    cargo test --quiet --locked --no-fail-fast --lib --bins --examples --tests -- --include-ignored
 fi

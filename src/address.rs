@@ -1,7 +1,7 @@
 //! Where an address leads: to this machine, to a network of the user's own, or through the hands of
 //! others. Pure: no name is looked up.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
@@ -39,15 +39,140 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-fn is_private(url: &Url) -> bool {
-    match address(url).map(|ip| ip.to_canonical()) {
-        // 100.64.0.0/10 is what overlay networks give out.
-        Some(IpAddr::V4(ip)) => {
-            ip.is_private() || (ip.octets()[0] == 100 && (64..128).contains(&ip.octets()[1]))
+/// Does the address, written as a number, lead to a network of the user's own?
+pub fn is_private(url: &Url) -> bool {
+    address(url).is_some_and(|ip| Place::of(ip) == Place::Inside)
+}
+
+/// How far in an address leads. The order is from the outside to the inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The internet.
+    Outside,
+    /// A network that is not the internet: a house, a company, a VPN.
+    Inside,
+    /// This machine.
+    Here,
+    /// What nobody has a reason to name: link-local addresses, among them those where clouds hand out
+    /// credentials, and those that are no host's.
+    Forbidden,
+}
+
+impl Place {
+    /// Where this number leads.
+    pub fn of(ip: IpAddr) -> Place {
+        match ip {
+            IpAddr::V4(ip) => Place::of_v4(ip),
+            IpAddr::V6(ip) => Place::of_v6(ip),
         }
-        Some(IpAddr::V6(ip)) => ip.is_unique_local(),
-        None => false,
     }
+
+    fn of_v4(ip: Ipv4Addr) -> Place {
+        let [a, b, c, _] = ip.octets();
+        match (a, b, c) {
+            (127, ..) => Place::Here,
+            // 100.64.0.0/10 is what overlay networks give out.
+            (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => Place::Inside,
+            (0, ..) | (169, 254, _) | (192, 0, 0) | (198, 18..=19, _) | (224.., ..) => {
+                Place::Forbidden
+            }
+            _ => Place::Outside,
+        }
+    }
+
+    fn of_v6(ip: Ipv6Addr) -> Place {
+        let low = |high: u16, low: u16| {
+            let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+            Place::of_v4(Ipv4Addr::new(a, b, c, d))
+        };
+        match ip.segments() {
+            [0, 0, 0, 0, 0, 0, 0, 1] => Place::Here,
+            // A number of the old kind within one of the new: mapped, compatible, NAT64, 6to4.
+            [0, 0, 0, 0, 0, 0 | 0xffff, a, b] | [0x64, 0xff9b, 0, 0, 0, 0, a, b] => low(a, b),
+            [0x2002, a, b, ..] => low(a, b),
+            // Teredo and local NAT64 hide one as well, each in a way of its own.
+            [0x2001, 0, ..] | [0x64, 0xff9b, 1, ..] => Place::Forbidden,
+            [0xfc00..=0xfdff, ..] => Place::Inside,
+            // Link-local, the old site-local, multicast.
+            [0xfe80..=0xffff, ..] => Place::Forbidden,
+            _ => Place::Outside,
+        }
+    }
+
+    /// Where a URL leads as far as it says so itself: a name could lead anywhere, and counts as outside
+    /// unless it can only mean this machine.
+    pub fn named(url: &Url) -> Place {
+        if let Some(ip) = address(url) {
+            return Place::of(ip);
+        }
+        let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+        if host == "localhost" || host.ends_with(".localhost") {
+            Place::Here
+        } else {
+            Place::Outside
+        }
+    }
+
+    /// In words that follow an address.
+    fn words(self) -> &'static str {
+        match self {
+            Place::Outside => "is on the internet",
+            Place::Inside => "is in a private network",
+            Place::Here => "is this machine",
+            Place::Forbidden => "is no address for a server",
+        }
+    }
+
+    /// Whether a server at this place may send us to that one: no further in than it is. One at an address
+    /// that is no host's is as good as outside.
+    fn reaches(self, there: Place) -> bool {
+        match there {
+            Place::Outside => true,
+            Place::Inside | Place::Here => there <= self && self != Place::Forbidden,
+            Place::Forbidden => false,
+        }
+    }
+
+    /// Refuses an address further in than this place, so that a server cannot use the user's machine to
+    /// reach what it cannot reach itself.
+    ///
+    /// # Errors
+    /// In words that follow what named the address.
+    pub fn admits(self, ip: IpAddr) -> Result<(), String> {
+        let place = Place::of(ip);
+        if self.reaches(place) {
+            return Ok(());
+        }
+        Err(format!("{ip}, which {}", place.words()))
+    }
+}
+
+/// Refuses a URL that a server has named when it leads further in than the server itself is (`from`), or
+/// would cross a network of others in clear. The server may always name itself.
+///
+/// # Errors
+/// In words that follow the URL.
+pub fn named_by(server: &Url, from: Place, url: &Url) -> Result<(), String> {
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err("it is no web address".into());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("it holds a user name".into());
+    }
+    if url.origin() == server.origin() {
+        return Ok(());
+    }
+    let place = Place::named(url);
+    if place == Place::Forbidden {
+        return Err(format!("it {}", place.words()));
+    }
+    if !from.reaches(place) {
+        return Err(format!("it {}, and {server} is not", place.words()));
+    }
+    if url.scheme() != "https" && place == Place::Outside {
+        return Err("it is not https".into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -76,6 +201,116 @@ mod tests {
             "http://[2001:db8::1]",
         ] {
             assert!(of(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_number_says_how_far_in_it_leads() {
+        for (text, place) in [
+            ("8.8.8.8", Place::Outside),
+            ("100.63.255.255", Place::Outside),
+            ("172.15.0.1", Place::Outside),
+            ("172.32.0.1", Place::Outside),
+            ("198.20.0.1", Place::Outside),
+            ("2606:4700::1", Place::Outside),
+            ("::ffff:8.8.8.8", Place::Outside),
+            ("2002:808:808::", Place::Outside),
+            ("10.1.2.3", Place::Inside),
+            ("172.16.0.1", Place::Inside),
+            ("172.31.255.255", Place::Inside),
+            ("192.168.1.1", Place::Inside),
+            ("100.64.0.1", Place::Inside),
+            ("fd00::1", Place::Inside),
+            ("fc00::1", Place::Inside),
+            ("::ffff:10.0.0.1", Place::Inside),
+            ("64:ff9b::192.168.0.1", Place::Inside),
+            ("2002:a00:1::", Place::Inside),
+            ("127.0.0.1", Place::Here),
+            ("127.255.0.9", Place::Here),
+            ("::1", Place::Here),
+            ("::ffff:127.0.0.1", Place::Here),
+            ("::127.0.0.1", Place::Here),
+            ("2002:7f00:1::", Place::Here),
+            ("0.0.0.0", Place::Forbidden),
+            ("::", Place::Forbidden),
+            ("169.254.169.254", Place::Forbidden),
+            ("::ffff:169.254.169.254", Place::Forbidden),
+            ("64:ff9b::169.254.169.254", Place::Forbidden),
+            ("192.0.0.192", Place::Forbidden),
+            ("198.18.0.1", Place::Forbidden),
+            ("224.0.0.1", Place::Forbidden),
+            ("255.255.255.255", Place::Forbidden),
+            ("fe80::1", Place::Forbidden),
+            ("fec0::1", Place::Forbidden),
+            ("ff02::1", Place::Forbidden),
+            ("2001::1", Place::Forbidden),
+            ("64:ff9b:1::a00:1", Place::Forbidden),
+        ] {
+            assert_eq!(Place::of(text.parse().unwrap()), place, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_server_names_nothing_further_in_than_it_is() {
+        let check = |server: &str, url: &str| {
+            let server = Url::parse(server).unwrap();
+            named_by(&server, Place::named(&server), &Url::parse(url).unwrap())
+        };
+        let (public, private, local) = (
+            "https://mcp.example.com/mcp",
+            "https://10.0.0.5/mcp",
+            "http://127.0.0.1:3000/mcp",
+        );
+        for (server, url) in [
+            (public, "https://auth.example.com/token"),
+            (public, "https://8.8.8.8/token"),
+            (public, "https://mcp.example.com/register"),
+            (private, "https://auth.example.com/"),
+            (private, "http://10.0.0.9:8080/"),
+            (private, "http://[fd00::1]/"),
+            (local, "https://auth.example.com/"),
+            (local, "http://127.0.0.1:4000/"),
+            (local, "http://localhost:4000/"),
+            (local, "http://[::1]:4000/"),
+            (local, "https://10.0.0.9/"),
+        ] {
+            assert_eq!(check(server, url), Ok(()), "{server} {url}");
+        }
+        let this = "it is this machine";
+        let network = "it is in a private network";
+        let nowhere = "it is no address for a server";
+        for (server, url, why) in [
+            (public, "https://127.0.0.1/", this),
+            (public, "https://127.1/", this),
+            (public, "https://2130706433/", this),
+            (public, "https://0x7f.0.0.1/", this),
+            (public, "https://localhost/", this),
+            (public, "https://LOCALHOST./", this),
+            (public, "https://a.localhost/", this),
+            (public, "https://[::1]/", this),
+            (public, "https://[::ffff:7f00:1]/", this),
+            (public, "https://10.0.0.1/", network),
+            (public, "https://192.168.0.1/", network),
+            (public, "https://[fd00::1]/", network),
+            (public, "https://169.254.169.254/latest/meta-data/", nowhere),
+            (public, "https://[fe80::1]/", nowhere),
+            (public, "https://0.0.0.0/", nowhere),
+            (public, "http://auth.example.com/", "it is not https"),
+            (public, "http://mcp.example.com/", "it is not https"),
+            (public, "file:///etc/passwd", "it is no web address"),
+            (public, "javascript:alert(1)", "it is no web address"),
+            (public, "ftp://example.com/", "it is no web address"),
+            (public, "https://a@example.com/", "it holds a user name"),
+            (private, "https://127.0.0.1/", this),
+            (private, "https://169.254.169.254/", nowhere),
+            (private, "http://auth.example.com/", "it is not https"),
+            (local, "http://169.254.169.254/", nowhere),
+            ("http://0.0.0.0/mcp", "https://127.0.0.1/", this),
+            ("http://169.254.1.1/mcp", "https://10.0.0.1/", network),
+            (local, "http://auth.example.com/", "it is not https"),
+        ] {
+            let said = check(server, url).unwrap_err();
+            assert!(said.starts_with(why), "{server} {url}: {said}");
         }
     }
 }

@@ -14,10 +14,11 @@ use tokio_util::task::TaskTracker;
 use super::endpoint::{Endpoint, authority, place};
 use super::failure::Failure;
 use super::http::Incoming;
+use super::names::Names;
 use super::openai::{Answer, Fault};
 use super::sse::Decoder;
 use super::{Chunk, retry, send, server_error};
-use crate::chat::Finish;
+use crate::chat::{Finish, Message};
 use crate::error::{Error, Result};
 
 /// The most that one answer may take on the wire.
@@ -69,6 +70,8 @@ pub struct Reader<'a> {
     endpoint: &'a Endpoint,
     url: &'a Url,
     response: Incoming,
+    /// The body ended in the middle of an event.
+    torn: bool,
     shape: Shape,
     decoder: Decoder,
     answer: Answer,
@@ -105,6 +108,7 @@ impl<'a> Reader<'a> {
             endpoint,
             url,
             response,
+            torn: false,
             shape: if events {
                 Shape::Events
             } else {
@@ -120,18 +124,33 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads to the end of the answer. What arrived before an error has been sent. Where the body does
-    /// not end with the answer, one of `tasks` waits for its end, and nobody else.
+    /// Reads to the end of the answer. What arrived before an error has been sent, calls aside: those
+    /// are sent with an answer that is whole, under the `names` that tools have here and with ids that
+    /// `messages` have not. Where the body does not end with the answer, one of `tasks` waits for its
+    /// end, and nobody else.
     ///
     /// # Errors
     /// Whatever makes the answer incomplete.
-    pub async fn run(mut self, out: &Sender<Chunk>, tasks: &TaskTracker) -> Result<Finish> {
+    pub async fn run(
+        mut self,
+        out: &Sender<Chunk>,
+        tasks: &TaskTracker,
+        names: &Names,
+        messages: &[Message],
+    ) -> Result<Finish> {
         let result = self.read(out).await;
         self.flush(out).await;
+        let result = result.and_then(|()| self.verdict());
+        // Of a filtered answer nobody knows what is missing.
+        if matches!(result, Ok(finish) if finish != Finish::ContentFilter) {
+            for call in self.answer.calls.take(names, messages) {
+                send(out, Chunk::Call(call)).await;
+            }
+        }
         if let Some(usage) = self.answer.usage {
             send(out, Chunk::Usage(usage)).await;
         }
-        let finish = result.and_then(|()| self.verdict())?;
+        let finish = result?;
         send(out, Chunk::Done(finish)).await;
         // Mostly the end is there already.
         self.ready().await;
@@ -149,7 +168,8 @@ impl<'a> Reader<'a> {
             };
             // The first words travel alone. Later ones take along what is there already: one body
             // frame holds one event as a rule, and a message per event would cost more than the event.
-            let alone = !(self.answer.text || self.answer.reasoning);
+            let begun = self.answer.text || self.answer.reasoning;
+            let alone = !begun && self.answer.calls.is_empty();
             let start = Instant::now();
             let mut size = 0;
             loop {
@@ -327,7 +347,10 @@ impl<'a> Reader<'a> {
         let (answer, batch) = (&mut self.answer, &mut self.batch);
         match self.decoder.finish(|event| answer.event(&event, batch)) {
             // Half an event, which says no more than that the answer is cut off.
-            Err(Fault::BadJson(_)) => Ok(()),
+            Err(Fault::BadJson(_)) => {
+                self.torn = true;
+                Ok(())
+            }
             result => result.map_err(|fault| self.blame(&fault)),
         }
     }
@@ -342,6 +365,8 @@ impl<'a> Reader<'a> {
             None if self.seen == 0 => {
                 return Err(server_error(format!("{at} sent an empty body")));
             }
+            // Some servers end an answer with its last call. Arguments that are whole are the sign of it.
+            None if self.answer.calls.whole() && !self.torn => Finish::Stop,
             None => {
                 return Err(Error::runtime(format!(
                     "the answer was cut off: {at} closed the connection"
@@ -349,7 +374,8 @@ impl<'a> Reader<'a> {
                 .hint("what has arrived is kept; ask again for the rest"));
             }
         };
-        if self.answer.text {
+        let calls = !self.answer.calls.is_empty() && finish != Finish::ContentFilter;
+        if self.answer.text || calls {
             return Ok(finish);
         }
         Err(match finish {
@@ -381,6 +407,7 @@ impl<'a> Reader<'a> {
             Fault::Server(words) => {
                 format!("{at} reports an error: {}", self.endpoint.scrub(words))
             }
+            Fault::Calls(what) => format!("{at} sent {what}"),
         })
     }
 

@@ -11,6 +11,7 @@ pub mod detect;
 pub mod endpoint;
 mod failure;
 mod http;
+mod names;
 pub mod openai;
 mod plain;
 pub mod probe;
@@ -121,7 +122,8 @@ impl Broker {
         let mut quirks = self.known_quirks(endpoint);
         let mut done = 0;
         loop {
-            let body = openai::request_body(endpoint, messages, tools, quirks)?;
+            let names = openai::names(&url, messages, tools, quirks);
+            let body = openai::request_body(endpoint, messages, tools, &names, quirks)?;
             let request = self.clients.send(Method::POST, &url, headers.clone(), body);
             let response = match tokio::time::timeout(endpoint.idle_timeout, request).await {
                 Ok(response) => response?,
@@ -129,17 +131,20 @@ impl Broker {
             };
             if matches!(response.status(), 200..=299) {
                 let reader = body::Reader::new(endpoint, &url, response)?;
-                return reader.run(out, &self.tasks).await;
+                return reader.run(out, &self.tasks, &names, messages).await;
             }
-            let (refusal, after) = refused(endpoint, &url, response).await;
+            let (mut refusal, after) = refused(endpoint, &url, response).await;
+            refusal.tools = !tools.is_empty();
+            refusal.tool_role =
+                endpoint.use_tool_role && messages.iter().any(|m| matches!(m, Message::Tool(_)));
             if matches!(refusal.status, 400 | 422)
-                && let Some(learnt) = quirks.learn(endpoint, &refusal.body)
+                && let Some(learnt) = quirks.learn(endpoint, &names, &refusal.body)
             {
                 quirks = learnt;
                 self.remember(endpoint, learnt);
                 continue;
             }
-            if refusal.out_of_credit() {
+            if refusal.for_good() {
                 return Err(refusal.error(None));
             }
             match retry::plan(refusal.status, &after, done, self.pause, jitter()) {
@@ -186,6 +191,8 @@ async fn refused<'a>(
     let refusal = Refusal {
         endpoint,
         url,
+        tools: false,
+        tool_role: false,
         status,
         location,
         body: String::from_utf8_lossy(&body).into_owned(),

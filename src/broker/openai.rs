@@ -3,105 +3,24 @@
 //! is what llama.cpp, Ollama, LM Studio, vLLM, OpenRouter, OpenAI, Mistral and
 //! Groq are known to send.
 
+mod calls;
 mod mould;
+mod request;
+mod turns;
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use self::calls::Calls;
 use self::mould::Mould;
+pub use self::request::{Quirks, names, request_body};
+use super::Chunk;
 use super::sse::{Event, TooLong};
-use super::{Chunk, Endpoint};
-use crate::chat::{Finish, Message, Tool, Usage};
-use crate::error::{Context, Result};
-
-/// What a server turned out not to understand.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Quirks {
-    /// It rejects `stream_options`.
-    pub no_stream_options: bool,
-    /// It wants `max_completion_tokens` where others want `max_tokens`.
-    pub max_completion_tokens: bool,
-}
-
-impl Quirks {
-    /// What a refusal (status 400 or 422) teaches about the server, if that is a reason to ask again.
-    pub fn learn(self, endpoint: &Endpoint, refusal: &str) -> Option<Quirks> {
-        let mut learnt = self;
-        if refusal.contains("max_completion_tokens") && endpoint.max_tokens.is_some() {
-            learnt.max_completion_tokens = true;
-        }
-        if refusal.contains("stream_options") || refusal.contains("include_usage") {
-            learnt.no_stream_options = true;
-        }
-        (learnt != self).then_some(learnt)
-    }
-}
-
-#[derive(Serialize)]
-struct Request<'a> {
-    model: &'a str,
-    messages: Vec<RequestMessage<'a>>,
-    stream: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream_options: Option<StreamOptions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_completion_tokens: Option<u32>,
-}
-
-#[derive(Serialize)]
-struct RequestMessage<'a> {
-    role: &'static str,
-    content: &'a str,
-}
-
-#[derive(Serialize)]
-struct StreamOptions {
-    include_usage: bool,
-}
-
-/// The body of a request for a streamed answer.
-///
-/// # Errors
-/// None that is known: every part is a string or a number.
-pub fn request_body(
-    endpoint: &Endpoint,
-    messages: &[Message],
-    _tools: &[Tool],
-    quirks: Quirks,
-) -> Result<Vec<u8>> {
-    let new_name = quirks.max_completion_tokens;
-    let request = Request {
-        model: &endpoint.model,
-        messages: messages
-            .iter()
-            .map(|m| RequestMessage {
-                role: match m {
-                    Message::System(_) => "system",
-                    Message::User(_) => "user",
-                    Message::Assistant(..) => "assistant",
-                    Message::Tool(_) => "tool",
-                },
-                content: m.text(),
-            })
-            .collect(),
-        stream: true,
-        stream_options: (!quirks.no_stream_options).then_some(StreamOptions {
-            include_usage: true,
-        }),
-        temperature: endpoint.temperature,
-        max_tokens: endpoint.max_tokens.filter(|_| !new_name),
-        max_completion_tokens: endpoint.max_tokens.filter(|_| new_name),
-    };
-    serde_json::to_vec(&request).context(|| "cannot write the request as JSON".to_owned())
-}
+use crate::chat::{Finish, Usage};
 
 /// Why the events of an answer cannot be followed further.
 #[derive(Debug, PartialEq, Eq)]
@@ -112,6 +31,8 @@ pub enum Fault {
     BadJson(String),
     /// The server reports an error; holds its words.
     Server(String),
+    /// More calls than anybody needs, or longer ones; holds which.
+    Calls(&'static str),
 }
 
 impl From<TooLong> for Fault {
@@ -131,6 +52,8 @@ pub struct Answer {
     pub text: bool,
     /// Some reasoning was there.
     pub reasoning: bool,
+    /// The calls, as far as they have come.
+    pub calls: Calls,
     /// The last count; some providers send one with every event, counting up.
     pub usage: Option<Usage>,
     model: bool,
@@ -229,6 +152,7 @@ impl Answer {
                     && finish.is_none()
                     && thought.is_empty()
                     && delta.refusal.text.is_empty()
+                    && delta.tool_calls.as_ref().is_none_or(Vec::is_empty)
                     && let Cow::Borrowed(text) = delta.content.text
                 {
                     self.mould = Mould::of(data, text);
@@ -237,6 +161,9 @@ impl Answer {
                 self.reasoning |= push_reasoning(out, Cow::Owned(delta.content.thinking));
                 self.text |= push_text(out, delta.content.text);
                 self.text |= push_text(out, delta.refusal.text);
+                for piece in delta.tool_calls.into_iter().flatten() {
+                    self.calls.add(piece)?;
+                }
             }
             match finish.as_ref().map(|f| f.text.as_ref()) {
                 None | Some("") => {}
@@ -355,6 +282,8 @@ struct Delta<'a> {
     reasoning: Text<'a>,
     #[serde(borrow, default)]
     refusal: Text<'a>,
+    #[serde(borrow, default)]
+    tool_calls: Option<Vec<calls::Piece<'a>>>,
 }
 
 /// Text as it is found: a string, `null`, or a list of parts. Borrowed unless the JSON escapes something.

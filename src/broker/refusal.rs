@@ -13,6 +13,10 @@ pub struct Refusal<'a> {
     pub endpoint: &'a Endpoint,
     /// For what.
     pub url: &'a Url,
+    /// The request had tools.
+    pub tools: bool,
+    /// The request had messages with the role `tool`.
+    pub tool_role: bool,
     /// The status of the response.
     pub status: u16,
     /// Where it redirects to.
@@ -31,9 +35,40 @@ impl Refusal<'_> {
         }
     }
 
-    /// Whether no wait will help: an account without credit answers 429, too.
-    pub fn out_of_credit(&self) -> bool {
+    /// Whether no wait will help: an account without credit answers 429, and a server that cannot use
+    /// tools some 500.
+    pub fn for_good(&self) -> bool {
+        let lower = self.words().to_lowercase();
+        self.out_of_credit() || self.about_tools(&lower) || self.about_tool_role(&lower)
+    }
+
+    fn out_of_credit(&self) -> bool {
         self.body.contains("insufficient_quota")
+    }
+
+    /// Whether it is tools that the server does not take, as llama.cpp, Ollama, OpenRouter and vLLM say it.
+    fn about_tools(&self, lower: &str) -> bool {
+        self.tools
+            && matches!(self.status, 400 | 404 | 422 | 500 | 501)
+            && [
+                "support tool",
+                "support function",
+                "tools param requires",
+                "tool choice requires",
+                "tools are not supported",
+            ]
+            .iter()
+            .any(|words| lower.contains(words))
+    }
+
+    /// Whether it is the role of the results, as strict chat templates say it.
+    fn about_tool_role(&self, lower: &str) -> bool {
+        self.tool_role
+            && matches!(self.status, 400 | 422 | 500)
+            && lower.contains("role")
+            && ["tool", "alternate", "unknown", "unsupported", "only user"]
+                .iter()
+                .any(|words| lower.contains(words))
     }
 
     /// The error for it. `waiting` adds what is to be said about trying again.
@@ -55,6 +90,16 @@ impl Refusal<'_> {
                 "the conversation is too long for {model} at {at} ({status}){said}"
             ))
             .hint("`llm --new` starts afresh; a smaller attachment helps as well");
+        }
+        if self.about_tools(&lower) {
+            return Error::runtime(format!("{model} at {at} takes no tools ({status}){said}"))
+                .hint("use another model with -m, or go without tools: `llm --no-tools`");
+        }
+        if self.about_tool_role(&lower) {
+            return Error::runtime(format!(
+                "{model} at {at} rejects results of tools ({status}){said}"
+            ))
+            .hint("set `use_tool_role = false` under [models.NAME] of this model in the configuration");
         }
         if self.out_of_credit() || status == 402 {
             return Error::runtime(format!(

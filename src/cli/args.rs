@@ -49,6 +49,9 @@ pub enum Command {
     /// List and show conversations
     #[command(subcommand)]
     Session(Session),
+    /// Connect to MCP servers, and see what they offer
+    #[command(subcommand)]
+    Mcp(Mcp),
     /// Print the zsh completions of aish-helper
     Completions,
     /// Print the man page
@@ -90,6 +93,9 @@ pub struct Ask {
     /// Send a file along
     #[arg(short, long = "file", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Send a resource of an MCP server along
+    #[arg(short, long = "resource", value_name = "ALIAS:URI")]
+    pub resources: Vec<String>,
     /// Print every event as a line of JSON
     #[arg(long, conflicts_with = "raw")]
     pub json: bool,
@@ -106,7 +112,7 @@ pub struct Ask {
     #[arg(long, hide = true)]
     pub offer: bool,
     /// Turn the words into one command and print it
-    #[arg(long, conflicts_with_all = ["json", "raw", "files"])]
+    #[arg(long, conflicts_with_all = ["json", "raw", "files", "resources"])]
     pub command: bool,
     /// The prompt; without words it is read from stdin
     #[arg(trailing_var_arg = true, value_name = "WORDS")]
@@ -225,6 +231,103 @@ pub enum Session {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// `aish-helper mcp`
+#[derive(Debug, Subcommand)]
+pub enum Mcp {
+    /// List the servers
+    List(Of),
+    /// List the tools
+    Tools {
+        /// Of this server alone
+        alias: Option<String>,
+        /// How it is printed
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Show all that a server says of a tool
+    Tool {
+        /// Its name, ALIAS.TOOL
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Connect to a server until the daemon ends
+    Connect {
+        /// Its address; or the alias of a server that was turned off
+        url: String,
+        /// What to call it
+        alias: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let go of a server
+    Disconnect {
+        /// Which
+        alias: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Log in to a server, in a browser
+    Login {
+        /// Which
+        alias: String,
+    },
+    /// Forget the login to a server
+    Logout {
+        /// Which
+        alias: String,
+    },
+    /// List the resources
+    Resources {
+        /// Of this server alone
+        alias: Option<String>,
+        /// How it is printed
+        #[command(flatten)]
+        of: Of,
+    },
+    /// List the prompts
+    Prompts {
+        /// Of this server alone
+        alias: Option<String>,
+        /// How it is printed
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Print the text of a prompt
+    Prompt {
+        /// Its name, ALIAS.PROMPT
+        name: String,
+        /// Its arguments
+        #[arg(value_name = "KEY=VALUE")]
+        arguments: Vec<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add the servers of another client's configuration to this one
+    Import {
+        /// A JSON file with mcpServers
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// How a list is printed.
+#[derive(Debug, Args)]
+pub struct Of {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print the names that the running daemon knows (for completion)
+    #[arg(long, hide = true, conflicts_with = "json")]
+    pub names: bool,
 }
 
 /// `aish-helper propose`

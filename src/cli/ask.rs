@@ -42,7 +42,7 @@ pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
         command: args.command,
         overrides: env_overrides()?,
         no_tools: args.no_tools,
-        resources: Vec::new(),
+        resources: args.resources,
     };
     let format = match (args.json, args.raw) {
         (true, _) => Format::Json,

@@ -8,6 +8,9 @@ pub mod doctor;
 pub mod generate;
 pub mod guide;
 mod last;
+pub mod mcp;
+mod mcp_import;
+pub mod mcp_login;
 pub mod model;
 pub mod model_install;
 pub mod session;
@@ -123,6 +126,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         }
         Command::Session(Session::Last { shell, json }) => last::last(&paths()?, shell, json)?,
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
+        Command::Mcp(command) => mcp::run(&paths()?, command)?,
         Command::Completions => print(&generate::completions())?,
         Command::Man => print(&generate::man()?)?,
         Command::Propose(args) => {

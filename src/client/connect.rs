@@ -1,5 +1,7 @@
 //! Finds the daemon, or starts one: many clients at once get one daemon.
 
+mod glance;
+
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -14,6 +16,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use self::glance::glance;
 use crate::error::{Context, Error, Result};
 use crate::paths::{Paths, lock_file};
 use crate::protocol::{self, Decoder, Failure, Hello, Request, kind};
@@ -108,7 +111,7 @@ pub fn existing(paths: &Paths, request: &Request) -> Result<Existing> {
         looks: true,
         ..Hello::ours()
     };
-    Ok(match greet_as(&hello, stream, pid, Some(request))? {
+    Ok(match greet_as(&hello, stream, pid, Some(request), HELLO)? {
         Greeting::Served(connection) => Existing::Serves(connection),
         Greeting::Leaving(Some(version)) => Existing::Leaves(version),
         Greeting::Leaving(None) => Existing::Absent,
@@ -144,7 +147,7 @@ enum Greeting {
 }
 
 fn greet(stream: UnixStream, pid: Option<i32>, request: Option<&Request>) -> Result<Greeting> {
-    greet_as(&Hello::ours(), stream, pid, request)
+    greet_as(&Hello::ours(), stream, pid, request, HELLO)
 }
 
 /// Hello and request go out in one write, so that a warm daemon costs one round trip.
@@ -153,16 +156,17 @@ fn greet_as(
     stream: UnixStream,
     pid: Option<i32>,
     request: Option<&Request>,
+    patience: Duration,
 ) -> Result<Greeting> {
     let mut frames = protocol::json_frame(kind::HELLO, ours)?;
     if let Some(request) = request {
         frames.extend(protocol::json_frame(kind::REQUEST, request)?);
     }
     stream
-        .set_write_timeout(Some(HELLO))
+        .set_write_timeout(Some(patience))
         .context(|| "cannot set up the socket".into())?;
     stream
-        .set_read_timeout(Some(HELLO))
+        .set_read_timeout(Some(patience))
         .context(|| "cannot set up the socket".into())?;
     let mut connection = Connection {
         stream,

@@ -1,9 +1,9 @@
-//! Adds a model to the user's file and leaves every other byte as it was.
+//! Adds a model or a server to the user's file and leaves every other byte as it was.
 
 use std::fs::{self, File as Fd, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::fcntl::Flock;
 use toml::de::DeTable;
@@ -40,15 +40,60 @@ pub fn add_model(paths: &Paths, name: &str, table_text: &str, make_default: bool
         } else {
             old.to_string()
         };
-        if !new.is_empty() && !new.ends_with('\n') {
-            new.push('\n');
-        }
-        if !new.is_empty() {
-            new.push('\n');
-        }
-        new.push_str(&format!("[models.{}]\n{body}\n", shown_key(name)));
+        append(&mut new, &format!("models.{}", shown_key(name)), body);
         Ok(new)
     })
+}
+
+/// Appends a table, with an empty line before it.
+fn append(text: &mut String, table: &str, body: &str) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(&format!("[{table}]\n{body}\n"));
+}
+
+/// Whether `body` can be the lines of `[mcp.servers.ALIAS]`.
+///
+/// # Errors
+/// What is wrong with them, without the place.
+pub(super) fn check_server(alias: &str, body: &str) -> std::result::Result<(), String> {
+    let text = format!("[mcp.servers.{}]\n{body}\n", shown_key(alias));
+    file::parse(&text, Format::Toml, Path::new(""))
+        .map(drop)
+        .map_err(|problems| {
+            let first = problems.first().map(|p| {
+                let key = p.key.rsplit('.').next().unwrap_or_default();
+                format!("{key} {}", p.message)
+            });
+            first.unwrap_or_default()
+        })
+}
+
+/// Appends `[mcp.servers.ALIAS]` with its lines to `config.toml`, for each of them; the file's path. No
+/// server that is there is changed.
+///
+/// # Errors
+/// As for [`add_model`].
+pub fn add_servers(paths: &Paths, servers: &[(String, String)]) -> Result<PathBuf> {
+    let mut written = PathBuf::new();
+    let by_hand = "write them into the file by hand, under mcp.servers";
+    edit(paths, by_hand, |old, file, path| {
+        let mut new = old.to_string();
+        for (alias, body) in servers {
+            if file.mcp.servers.contains_key(alias) {
+                let message = format!("{}: there is a server {alias} already", path.display());
+                return Err(Error::config(message).hint("run it again"));
+            }
+            append(&mut new, &format!("mcp.servers.{}", shown_key(alias)), body);
+        }
+        written = path.to_path_buf();
+        Ok(new)
+    })?;
+    Ok(written)
 }
 
 /// Makes a model of the file the default.

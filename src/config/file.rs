@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::rules;
+use super::servers::{self, WrittenMcp};
 use super::table::{At, Fault, Faults, Table};
 use super::tree::{self, SyntaxError};
 use super::{Key, Provider};
@@ -29,6 +30,7 @@ pub struct File {
     pub(super) commands: Option<At<u32>>,
     pub(super) env: Option<At<Vec<String>>>,
     pub(super) sync: Option<At<bool>>,
+    pub(super) mcp: WrittenMcp,
 }
 
 /// One `[models.NAME]`.
@@ -44,6 +46,8 @@ pub(super) struct WrittenModel {
     pub max_tokens: Option<At<u32>>,
     pub context_window: Option<At<u32>>,
     pub price: Option<(At<f64>, At<f64>)>,
+    pub use_tool_role: Option<At<bool>>,
+    pub images: Option<At<bool>>,
     pub serve: Option<WrittenServe>,
     pub timeout: Option<At<u32>>,
 }
@@ -174,6 +178,9 @@ fn read(mut root: Table<'_>) -> File {
         file.sync = history.boolean("sync");
         history.finish();
     }
+    if let Some(mcp) = root.table("mcp") {
+        file.mcp = servers::read(mcp);
+    }
     root.finish();
     file
 }
@@ -248,6 +255,8 @@ fn read_model(mut t: Table<'_>) -> Option<WrittenModel> {
         price.finish();
         pair
     });
+    let use_tool_role = t.boolean("use_tool_role");
+    let images = t.boolean("images");
     let serve = t.table("serve").and_then(|mut serve| {
         serve.require("command");
         let command = serve.strings("command", |_| Ok(()));
@@ -296,6 +305,8 @@ fn read_model(mut t: Table<'_>) -> Option<WrittenModel> {
         max_tokens,
         context_window,
         price,
+        use_tool_role,
+        images,
         serve,
         timeout,
     })

@@ -4,7 +4,127 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::rules;
+use super::source::REDACTED;
 use crate::secret::Secret;
+
+/// The most characters of an alias.
+const ALIAS: usize = 20;
+
+/// Whether a server may be called this: `[a-z0-9][a-z0-9-]{0,19}`.
+pub fn is_alias(text: &str) -> bool {
+    let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=ALIAS).contains(&text.len()) && text.chars().all(fine) && !text.starts_with('-')
+}
+
+/// An alias that is like `name` and that is not taken; `server` where nothing of the name can be used.
+pub fn alias_like(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    let mut like = String::new();
+    for c in name.chars().map(|c| c.to_ascii_lowercase()) {
+        if c.is_ascii_alphanumeric() {
+            like.push(c);
+        } else if !like.is_empty() && !like.ends_with('-') {
+            like.push('-');
+        }
+    }
+    like.truncate(ALIAS);
+    let like = match like.trim_end_matches('-') {
+        "" => "server",
+        like => like,
+    };
+    if !taken(like) {
+        return like.to_string();
+    }
+    let numbered = |n: u32| {
+        let end = format!("-{n}");
+        let head: String = like.chars().take(ALIAS - end.len()).collect();
+        format!("{}{end}", head.trim_end_matches('-'))
+    };
+    let mut n = 2;
+    while taken(&numbered(n)) {
+        n += 1;
+    }
+    numbered(n)
+}
+
+/// An alias for the server at a URL, out of its host's name: `mcp.github.com` is `github`, `127.0.0.1` is
+/// `local`. It is not one that is taken.
+///
+/// # Errors
+/// The URL is none; in words that follow it.
+pub fn alias_of_url(url: &str, taken: impl Fn(&str) -> bool) -> Result<String, String> {
+    let url = rules::server_url(url)?;
+    let host = url.host_str().unwrap_or_default();
+    if crate::address::is_loopback(&url) {
+        return Ok(alias_like("local", taken));
+    }
+    if host.parse::<std::net::IpAddr>().is_ok() || host.starts_with('[') {
+        return Ok(alias_like(host.trim_matches(['[', ']']), taken));
+    }
+    // What says that it is a server of this kind names none, and what comes last is the registry's.
+    let labels: Vec<&str> = host.split('.').filter(|l| !l.is_empty()).collect();
+    let own = &labels[..labels.len().saturating_sub(1)];
+    let plain = |label: &&&str| !matches!(**label, "www" | "mcp" | "api" | "app" | "server");
+    let label = own.iter().find(plain).or(labels.first());
+    Ok(alias_like(label.unwrap_or(&host), taken))
+}
+
+/// Checks the address of a server that a person names.
+///
+/// # Errors
+/// In words that follow what they typed.
+pub fn check_url(url: &str) -> Result<(), String> {
+    rules::server_url(url).map(drop)
+}
+
+/// The variable that a value of `env` stands for, where it is `$NAME`.
+pub fn variable(value: &str) -> Option<&str> {
+    let name = value.strip_prefix('$')?;
+    (!name.is_empty() && rules::variable_name(name).is_ok()).then_some(name)
+}
+
+/// The words of a command with what may be secret taken out: what follows an option that names a secret or
+/// a header, the value behind such a name and `=`, and addresses that hold a password or a key.
+pub fn shown_words(words: &[String]) -> Vec<String> {
+    let mut hide = false;
+    words
+        .iter()
+        .map(|word| {
+            let hidden = std::mem::replace(&mut hide, false);
+            if hidden && !word.starts_with("--") || holds_secret(word) {
+                return REDACTED.to_string();
+            }
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (word.as_str(), None),
+            };
+            let secret = is_header_option(name) || rules::is_secret_name(name);
+            match value {
+                Some(_) if secret => format!("{name}={REDACTED}"),
+                Some(value) if holds_secret(value) => format!("{name}={REDACTED}"),
+                _ => {
+                    hide = secret && value.is_none() && word.starts_with('-');
+                    word.clone()
+                }
+            }
+        })
+        .collect()
+}
+
+fn is_header_option(name: &str) -> bool {
+    matches!(name, "-H" | "-e" | "--header" | "--headers" | "--env")
+}
+
+/// An address with a password or a key in it, or what is sent as a header.
+fn holds_secret(text: &str) -> bool {
+    if text.to_ascii_lowercase().contains("bearer ") {
+        return true;
+    }
+    text.contains("://")
+        && reqwest::Url::parse(text).is_ok_and(|url| {
+            url.password().is_some() || url.query_pairs().any(|(n, _)| rules::is_secret_name(&n))
+        })
+}
 
 /// `[mcp]`
 #[derive(Debug, Clone, PartialEq)]
@@ -70,13 +190,13 @@ impl Server {
         }
     }
 
-    /// Its URL, or its command with its arguments.
+    /// Its URL, or its command with its arguments, without values that may be secret.
     pub fn target(&self) -> String {
         match &self.transport {
             Transport::Http { url, .. } => url.clone(),
             Transport::Stdio { command, args, .. } => {
                 let mut words = vec![command.clone()];
-                words.extend(args.iter().cloned());
+                words.extend(shown_words(args));
                 words.join(" ")
             }
         }
@@ -142,4 +262,15 @@ pub enum Lifecycle {
     Legacy,
     /// `server/discover` alone (2026-07-28).
     Modern,
+}
+
+impl Lifecycle {
+    /// The word in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Lifecycle::Auto => "auto",
+            Lifecycle::Legacy => "legacy",
+            Lifecycle::Modern => "modern",
+        }
+    }
 }

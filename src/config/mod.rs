@@ -6,10 +6,12 @@
 mod disk;
 mod edit;
 pub mod file;
+pub mod import;
 pub mod key;
 pub mod mcp;
 pub mod programs;
 mod rules;
+mod servers;
 pub mod source;
 mod table;
 mod tree;
@@ -20,7 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use disk::Stamp;
-pub use edit::{add_model, set_default, toml_string};
+pub use edit::{add_model, add_servers, set_default, toml_string};
 pub use file::{File, Problem};
 pub use rules::nearest;
 pub use source::{Overrides, env_overrides};

@@ -55,7 +55,7 @@ pub(super) fn told_variable(name: &str) -> Result<(), String> {
 }
 
 /// Would something of this name hold a secret?
-fn is_secret_name(name: &str) -> bool {
+pub(super) fn is_secret_name(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let parts = ["token", "secret", "passw", "credential", "apikey"];
     let words = ["auth", "code", "key", "pass", "pwd", "sig", "signature"];
@@ -63,6 +63,46 @@ fn is_secret_name(name: &str) -> bool {
         || lower
             .split(|c: char| !c.is_ascii_alphanumeric())
             .any(|word| words.contains(&word))
+}
+
+/// What a server is called here: in front of the dot of each of its tools.
+pub(super) fn alias(name: &str) -> Result<(), String> {
+    if super::mcp::is_alias(name) {
+        Ok(())
+    } else {
+        Err("an alias has 1 to 20 of the characters a-z 0-9 -, and does not begin with -".into())
+    }
+}
+
+/// The value of a variable of a server's: a text, or `$NAME` for the variable of the shell that first uses it.
+pub(super) fn server_variable(value: &str) -> Result<(), String> {
+    match value.strip_prefix("${") {
+        Some(_) => {
+            Err("write $NAME for a variable of the shell; nothing can stand beside it".into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// The variable that was written where a token belongs.
+pub(super) fn token_variable(token: &str) -> Option<&str> {
+    let name = token.trim().strip_prefix('$')?;
+    let name = name
+        .strip_prefix('{')
+        .and_then(|n| n.strip_suffix('}'))
+        .unwrap_or(name);
+    (!name.is_empty() && variable_name(name).is_ok()).then_some(name)
+}
+
+/// A header for an MCP server.
+pub(super) fn server_header(name: &str, value: &str) -> Result<(), String> {
+    if matches!(
+        name.to_ascii_lowercase().as_str(),
+        "accept" | "last-event-id" | "mcp-protocol-version" | "mcp-session-id"
+    ) {
+        return Err("this header is set by aish itself".into());
+    }
+    header(name, value)
 }
 
 /// A header's name and value as HTTP has them: no line breaks, nothing invisible.
@@ -97,7 +137,18 @@ pub(super) fn is_public_header(name: &str) -> bool {
 
 /// The address of an API, read by the very parser that will connect to it.
 pub(super) fn base_url(text: &str) -> Result<Url, String> {
-    let wanted = "must be an address such as https://api.openai.com/v1";
+    let example = "https://api.openai.com/v1";
+    web_address(text, example, "use key_env, key_cmd or headers")
+}
+
+/// The address of an MCP server.
+pub(super) fn server_url(text: &str) -> Result<Url, String> {
+    let example = "https://mcp.example.com/mcp";
+    web_address(text, example, "use auth_env, auth_cmd or headers")
+}
+
+fn web_address(text: &str, example: &str, instead: &str) -> Result<Url, String> {
+    let wanted = format!("must be an address such as {example}");
     let url = Url::parse(text).map_err(|e| format!("{wanted} ({e})"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("must begin with http:// or https://".into());
@@ -106,16 +157,14 @@ pub(super) fn base_url(text: &str) -> Result<Url, String> {
         return Err(format!("{wanted}, without spaces"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(
-            "must not hold a user name or password: use key_env, key_cmd or headers".into(),
-        );
+        return Err(format!("must not hold a user name or password: {instead}"));
     }
     if url.fragment().is_some() {
         return Err("must not hold #".into());
     }
     // Some services want their version there; a key would show up wherever the address does.
     if url.query_pairs().any(|(name, _)| is_secret_name(&name)) {
-        return Err("must not hold a key: use key_env, key_cmd or headers".into());
+        return Err(format!("must not hold a key: {instead}"));
     }
     Ok(url)
 }

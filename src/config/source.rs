@@ -1,6 +1,8 @@
 //! Who wins: flags, then the environment, then the file, then the defaults;
 //! and for each value, which of them it was.
 
+mod mcp;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -285,7 +287,7 @@ pub fn resolve_noting(file: &File, over: &Overrides) -> Result<(Config, Vec<Sett
         shell,
         context,
         history,
-        mcp: Default::default(),
+        mcp: mcp::resolve(&mut p, &file.mcp),
         file: file.path.clone(),
     };
     Ok((config, p.0))
@@ -410,8 +412,8 @@ fn model(p: &mut Picker, name: &str, w: &WrittenModel) -> Model {
         max_tokens,
         context_window,
         price,
-        use_tool_role: true,
-        images: false,
+        use_tool_role: p.pick(&key("use_tool_role"), None, &w.use_tool_role, true),
+        images: p.pick(&key("images"), None, &w.images, false),
         serve,
         idle_timeout: seconds(p.pick(&key("timeout"), None, &w.timeout, Model::TIMEOUT)),
         line: w.line,

@@ -93,6 +93,13 @@ impl<'t> Table<'t> {
         });
     }
 
+    /// Notes that a key is wrong where it stands; does nothing where it is not written.
+    pub fn fault_at(&self, key: &str, message: &str) {
+        if let Some(entry) = self.entries.iter().find(|e| e.key == key) {
+            self.fault(entry.line, key, message);
+        }
+    }
+
     fn ask(&mut self, key: &'static str) -> Option<&'t Entry> {
         self.asked.push(key);
         self.entries.iter().find(|e| e.key == key)
@@ -252,6 +259,29 @@ impl<'t> Table<'t> {
             }
         }
         strings
+    }
+
+    /// Every `true` or `false` of a table whose keys are names that the user chose.
+    pub fn named_booleans(&self) -> Vec<(String, At<bool>)> {
+        let mut all = Vec::new();
+        for e in self.entries {
+            match &e.node.value {
+                Value::Bool(value) => all.push((
+                    e.key.clone(),
+                    At {
+                        value: *value,
+                        line: e.line,
+                    },
+                )),
+                // `a.b = true` is a table in TOML, and looks so much like a name with a dot.
+                Value::Table(_) => {
+                    let message = "put a name with a dot in quotes: \"alias.tool\" = true";
+                    self.fault(e.line, &e.key, message);
+                }
+                other => self.fault(e.line, &e.key, must_be("true or false", other)),
+            }
+        }
+        all
     }
 
     /// Notes that a key which must be there is not.

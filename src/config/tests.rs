@@ -79,6 +79,8 @@ fn the_starter_is_valid_with_and_without_its_commented_parts() {
         config.models["own"].serve.as_ref().unwrap().idle,
         Duration::from_secs(600)
     );
+    assert_eq!(config.mcp.servers.len(), 2);
+    assert_eq!(config.mcp.auto_approve.len(), 2);
 }
 
 /// The starter with every `# key = …` and `# [table]` line made live.
@@ -102,16 +104,22 @@ fn uncommented() -> String {
 fn the_starter_mentions_every_key() {
     // A key that is near to none makes the reader list all that it knows, in every table there is.
     let probe = "qqqq = 1\n[models.a]\nqqqq = 1\nprice = { qqqq = 1 }\nserve = { qqqq = 1 }\n\
-                 [shell]\nqqqq = 1\n[context]\nqqqq = 1\n[history]\nqqqq = 1\n";
+                 [shell]\nqqqq = 1\n[context]\nqqqq = 1\n[history]\nqqqq = 1\n\
+                 [mcp]\nqqqq = 1\n[mcp.servers.a]\nqqqq = 1\n";
     let known: Vec<String> = faults(probe, Format::Toml)
         .iter()
         .filter_map(|fault| fault.split_once("the keys here are "))
         .flat_map(|(_, keys)| keys.split(", ").map(String::from).collect::<Vec<_>>())
         .collect();
-    assert!(known.len() > 25, "{known:?}");
+    assert!(known.len() > 40, "{known:?}");
     let whole = uncommented();
     for key in known {
-        let written = [format!("{key} = "), format!("[{key}"), format!("[{key}.")];
+        let written = [
+            format!("{key} = "),
+            format!("[{key}"),
+            format!("[{key}."),
+            format!("[mcp.{key}"),
+        ];
         assert!(
             written.iter().any(|w| whole.contains(w.as_str())),
             "the starter does not mention {key}"
@@ -132,7 +140,7 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "\"a\\u001b b\" = 1",
-            "/c:4: models.gpt.\"a\\u{1b} b\": unknown key; the keys here are provider, base_url, model, key_env, key_cmd, headers, temperature, max_tokens, context_window, price, serve, timeout",
+            "/c:4: models.gpt.\"a\\u{1b} b\": unknown key; the keys here are provider, base_url, model, key_env, key_cmd, headers, temperature, max_tokens, context_window, price, use_tool_role, images, serve, timeout",
         ),
         (
             "api_key = 'sk-secret'",
@@ -193,6 +201,10 @@ fn each_fault_has_its_line_and_key() {
         (
             "max_tokens = 2026-01-01",
             "/c:4: models.gpt.max_tokens: must be a whole number from 1 to 10000000, not a date",
+        ),
+        (
+            "use_tool_role = 'no'",
+            "/c:4: models.gpt.use_tool_role: must be true or false, not a string",
         ),
         (
             "price = { input = 1 }",
@@ -475,6 +487,18 @@ fn flags_beat_environment_beats_file_beats_default() {
     );
     assert_eq!(config.system_prompt.as_deref(), Some("x"));
     assert_eq!(origin(&default, "shell.output_bytes").1, Origin::Default);
+}
+
+#[test]
+fn a_model_says_how_it_takes_results_and_pictures() {
+    let of = |line: &str| {
+        let file = parse(&model_with(line), Format::Toml, std::path::Path::new("/c")).unwrap();
+        let config = resolve(&file, &Overrides::default()).unwrap();
+        let model = &config.models["gpt"];
+        (model.use_tool_role, model.images)
+    };
+    assert_eq!(of(""), (true, false));
+    assert_eq!(of("use_tool_role = false\nimages = true"), (false, true));
 }
 
 #[test]

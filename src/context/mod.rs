@@ -1,10 +1,14 @@
 //! What the model sees: the instructions, the conversation so far, and with
 //! each prompt what the shell knows. Pure: the caller reads files and clocks.
 
+mod conversation;
+mod fit;
+
 use std::fmt::Write;
 
-use crate::chat::Message;
-use crate::history::record::{Body, Output, Record};
+pub use self::conversation::{INTERRUPTED, NO_RESULT, conversation};
+pub use self::fit::fit;
+use crate::history::record::Output;
 use crate::safety::text::one_line;
 
 /// What goes along with one prompt.
@@ -54,6 +58,13 @@ CMD: ls -l
 The user is asked before a command runs, in their own shell; its output comes with their next message, so do not guess it.
 What the shell knows stands in front of a message: recent commands with exit codes (<commands>), output of commands you proposed (<output>), files (<file>). \
 You do not see the output of <commands>. When you would need output that you do not have, say so plainly and propose how to get it.";
+
+/// What the instructions gain when there are tools, and only then. The list itself is in the request alone.
+pub const TOOLS_PROMPT: &str = "\
+Tools may be there, in the `tools` of the request.
+A tool_call is how to use one; its result comes in the next turn, so do not guess it.
+Use tools for structured operations, and `CMD:` lines for local shell commands.
+Prefer a tool; fall back to `CMD:` for what no tool offers.";
 
 /// The most that a notice shows of a command.
 const COMMAND_CHARS: usize = 60;
@@ -142,77 +153,6 @@ pub fn unseen(facts: &Facts<'_>) -> Option<String> {
 
 fn seconds(ms: u64) -> String {
     format!("{}.{} s", ms / 1000, ms % 1000 / 100)
-}
-
-/// The conversation that a session's records make: user and assistant in turn, as they were sent.
-///
-/// A prompt whose answer never came (a failure, a crash) stands with a note in the answer's place,
-/// so that roles alternate as strict chat templates demand.
-pub fn conversation(records: &[Record]) -> Vec<Message> {
-    let mut messages = Vec::new();
-    for record in records {
-        match &record.body {
-            Body::User { content, .. } => {
-                answered(&mut messages);
-                messages.push(Message::User(content.clone()));
-            }
-            Body::Assistant { text, finish, .. }
-                if matches!(messages.last(), Some(Message::User(_))) =>
-            {
-                messages.push(Message::assistant(
-                    match (text.is_empty(), finish.as_str()) {
-                        (true, "interrupted") => "[interrupted before an answer]".to_string(),
-                        (true, _) => "[no answer]".to_string(),
-                        (false, _) => text.clone(),
-                    },
-                ));
-            }
-            _ => {}
-        }
-    }
-    answered(&mut messages);
-    messages
-}
-
-fn answered(messages: &mut Vec<Message>) {
-    if matches!(messages.last(), Some(Message::User(_))) {
-        messages.push(Message::assistant("[no answer]"));
-    }
-}
-
-/// What is sent: the instructions, as much of the conversation's end as fits, the new prompt.
-///
-/// `window` is the model's context in tokens, of which `reserve` are kept for the answer. A token is
-/// taken as three bytes, which is on the safe side for prose and code alike. Whole pairs of prompt and
-/// answer are left out, oldest first; the number of pairs left out is returned.
-pub fn fit(
-    system: String,
-    conversation: &[Message],
-    prompt: String,
-    window: Option<u32>,
-    reserve: u32,
-) -> (Vec<Message>, usize) {
-    let tokens = |m: &Message| m.text().len() / 3 + 8;
-    let system = Message::System(system);
-    let prompt = Message::User(prompt);
-    let mut first = 0;
-    if let Some(window) = window {
-        let room =
-            (window as usize).saturating_sub(reserve as usize + tokens(&system) + tokens(&prompt));
-        let mut used = 0;
-        first = conversation.len();
-        for (at, pair) in conversation.chunks(2).enumerate().rev() {
-            used += pair.iter().map(tokens).sum::<usize>();
-            if used > room {
-                break;
-            }
-            first = at * 2;
-        }
-    }
-    let mut messages = vec![system];
-    messages.extend_from_slice(&conversation[first..]);
-    messages.push(prompt);
-    (messages, first / 2)
 }
 
 #[cfg(test)]
@@ -317,72 +257,11 @@ mod tests {
         assert!(unseen(&alone).unwrap().starts_with("vim x exited with 1"));
     }
 
-    fn record(body: Body) -> Record {
-        Record::new(uuid::Uuid::nil(), 0, body)
-    }
-
-    fn user(text: &str) -> Record {
-        record(Body::User {
-            text: text.into(),
-            content: text.into(),
-            shell: None,
-            cwd: "/".into(),
-        })
-    }
-
-    fn assistant(text: &str, finish: &str) -> Record {
-        record(Body::Assistant {
-            text: text.into(),
-            calls: Vec::new(),
-            model: "m".into(),
-            finish: finish.into(),
-            error: None,
-            prompt_tokens: None,
-            completion_tokens: None,
-            ms: 1,
-        })
-    }
-
     #[test]
-    fn roles_alternate_whatever_happened() {
-        let records = [
-            user("a"),
-            user("b"),
-            assistant("", "interrupted"),
-            user("c"),
-            assistant("C", "stop"),
-            user("d"),
-        ];
-        let messages = conversation(&records);
-        for (at, message) in messages.iter().enumerate() {
-            assert_eq!(
-                matches!(message, Message::User(_)),
-                at % 2 == 0,
-                "{messages:?}"
-            );
+    fn the_instructions_gain_four_lines() {
+        assert_eq!(TOOLS_PROMPT.lines().count(), 4);
+        for word in ["`tools`", "tool_call", "`CMD:`", "Prefer a tool"] {
+            assert!(TOOLS_PROMPT.contains(word), "{word}");
         }
-        assert_eq!(
-            messages[3],
-            Message::assistant("[interrupted before an answer]")
-        );
-        assert_eq!(messages.len(), 8);
-    }
-
-    #[test]
-    fn the_oldest_pairs_are_left_out() {
-        let records = [
-            user(&"x".repeat(900)),
-            assistant("X", "stop"),
-            user("c"),
-            assistant("C", "stop"),
-        ];
-        let talk = conversation(&records);
-        let (messages, left_out) = fit("s".into(), &talk, "p".into(), Some(200), 50);
-        assert_eq!(left_out, 1);
-        assert_eq!(messages.len(), 4);
-        let (messages, left_out) = fit("s".into(), &talk, "p".into(), None, 50);
-        assert_eq!((messages.len(), left_out), (6, 0));
-        let (messages, _) = fit("s".into(), &talk, "p".repeat(9000), Some(200), 50);
-        assert_eq!(messages.len(), 2, "the prompt itself is never cut");
     }
 }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
-use super::{Daemon, approval, driver, queries};
+use super::{Daemon, approval, driver, mcp, queries};
 use crate::error::{Context, Error, Kind, Result};
 use crate::protocol::{self, Decoder, Failure, Hello, PROTOCOL, Request, kind};
 
@@ -28,9 +28,16 @@ pub struct Connection {
     end: CancellationToken,
     /// A frame was cut off: what would follow it makes no sense.
     cut_off: bool,
+    /// The client only looks: nothing is started for it.
+    looks: bool,
 }
 
 impl Connection {
+    /// Whether the client only looks ([`Hello::looks`]).
+    pub fn looks(&self) -> bool {
+        self.looks
+    }
+
     /// The next whole frame; `None` when the client has hung up. May be dropped while it waits.
     ///
     /// # Errors
@@ -126,6 +133,7 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
         decoder: Decoder::default(),
         end: daemon.cancel.clone(),
         cut_off: false,
+        looks: false,
     };
     match greet(&daemon, &mut connection).await {
         Ok(Some(request)) => {
@@ -153,6 +161,7 @@ async fn greet(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Re
     let hello = first
         .await
         .map_err(|_| Error::runtime("a client said nothing"))??;
+    connection.looks = hello.looks;
     let mut ours = Hello::ours();
     let replaced = !hello.looks && hello.is_newer(&ours.version);
     ours.leaving = replaced || daemon.leaving.is_cancelled();
@@ -194,7 +203,7 @@ async fn dispatch(
         Request::Capture { shell, token } => {
             approval::capture(daemon, connection, &shell, &token).await
         }
-        Request::Mcp { .. } => Err(Error::runtime("not there yet")),
+        Request::Mcp { request, .. } => mcp::serve(daemon, connection, request).await,
         Request::ExecDone { shell, token, exit } => {
             approval::exec_done(daemon, &shell, &token, exit).await?;
             reply(connection, &()).await

@@ -1,33 +1,41 @@
 //! One prompt from request to reply: the only room that sees broker, sessions and shells together.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
+use super::gate::Gate;
 use super::model::{self, Chosen};
-use super::session::{Session, lock, since_last_prompt};
+use super::session::Session;
 use super::turn::{Effect, Input, Setting, Turn};
-use super::{Daemon, events};
-use crate::chat::{Chunk, Finish, Message};
-use crate::context::{self, CommandFact, ExecFact, Facts};
+use super::{Daemon, events, prompt, servers};
+use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
+use crate::context;
 use crate::error::{Context, Error, Result};
 use crate::history::record::Body;
+use crate::mcp::Catalog;
 use crate::protocol::{Ask, Event, Failure, kind};
+use crate::safety::text::one_line;
 
 /// Parts of an answer that may wait for a slow client; then the provider waits.
 const QUEUE: usize = 64;
 /// Tokens of the context window that are kept for the answer where the config says nothing.
 const RESERVE: u32 = 1024;
+/// How long a prompt waits for MCP servers that are starting, since the start of each.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The most that a notice shows of why a server is not there.
+const REASON_CHARS: usize = 200;
 
 /// Serves one prompt.
 ///
 /// # Errors
 /// What made the prompt fail, to be sent to the client.
-pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Result<()> {
+pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> Result<()> {
     let _running = daemon.count_turn();
-    let shell = ask.shell.as_deref();
+    let shell = ask.shell.clone();
+    let shell = shell.as_deref();
     if shell.is_some_and(|s| !events::is_shell_id(s)) {
         return Err(Error::usage(
             "--shell takes letters, digits and hyphens, at most 64",
@@ -52,19 +60,11 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
         return nothing_configured(connection).await;
     };
     started(connection, &session, &chosen).await?;
-
-    let (content, unseen) = content(daemon, &session, &chosen, &ask);
+    let catalog = catalog(daemon, connection, &chosen, &ask).await?;
+    let read = prompt::resources(daemon, connection, &ask.resources).await?;
+    ask.attachments.extend(read);
+    let (content, unseen) = prompt::content(daemon, &session, &chosen, &ask);
     if let Some(text) = unseen {
-        notice(connection, text).await?;
-    }
-    let talk = session.with_records(context::conversation);
-    let system = system_prompt(&chosen, context::SYSTEM_PROMPT);
-    let reserve = chosen.endpoint.max_tokens.unwrap_or(RESERVE);
-    let (messages, left_out) = context::fit(system, &talk, content.clone(), chosen.window, reserve);
-    if left_out > 0 {
-        let text = format!(
-            "the conversation is longer than the model's window: its first {left_out} answers are left out"
-        );
         notice(connection, text).await?;
     }
     let user = Body::User {
@@ -82,9 +82,12 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, ask: Ask) -> Resu
         model_name: chosen.name.clone(),
         model: chosen.endpoint.model.clone(),
         price: chosen.price,
+        depth: chosen.config.mcp.max_tool_depth,
     };
-    let turn = Turn::new(setting);
-    let offered = run(daemon, connection, &chosen, &messages, turn, Some(&session)).await?;
+    let mut run = Run::new(daemon, &chosen, Some(&session), setting);
+    let tools = (!ask.no_tools).then_some(catalog);
+    run.rounds(connection, &session, tools).await?;
+    let offered = run.offered;
     if let (Some(shell), false) = (shell, offered.is_empty()) {
         daemon.sessions.offer(shell, &session.id, offered.commands);
     }
@@ -130,17 +133,19 @@ async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Res
         return nothing_configured(connection).await;
     };
     let messages = [
-        Message::System(format!("{}\n{}", context::COMMAND_PROMPT, system_facts())),
+        Message::System(prompt::command_prompt()),
         Message::User(ask.text.clone()),
     ];
-    let turn = Turn::new(Setting {
+    let setting = Setting {
         session: String::new(),
         model_name: chosen.name.clone(),
         model: chosen.endpoint.model.clone(),
         price: chosen.price,
-    });
-    let offered = run(daemon, connection, &chosen, &messages, turn, None).await?;
-    match offered.reply {
+        depth: 0,
+    };
+    let mut run = Run::new(daemon, &chosen, None, setting);
+    run.request(connection, &messages, &[]).await?;
+    match run.offered.reply {
         Some(reply) => connection.send(&reply).await,
         None => Ok(()),
     }
@@ -189,144 +194,226 @@ async fn notice(connection: &mut Connection, text: String) -> Result<()> {
         .await
 }
 
-/// The prompt with all that goes along with it, and what to say where there is nothing to look at.
-/// A command is told once, so that is said once.
-fn content(
-    daemon: &Daemon,
-    session: &Session,
-    chosen: &Chosen,
-    ask: &Ask,
-) -> (String, Option<String>) {
-    let commands = match &ask.shell {
-        Some(shell) => {
-            let told = session.told_ms(shell);
-            lock(&daemon.shells).since(shell, told, chosen.config.context.commands)
-        }
-        None => Vec::new(),
-    };
-    // The plugin records more than a model needs to know.
-    let names = &chosen.config.context.env;
-    let wanted = |var: &&String| {
-        var.split_once('=')
-            .is_some_and(|(name, _)| names.iter().any(|n| n == name))
-    };
-    let env: Vec<String> = match commands.last() {
-        Some(Body::Command { env, .. }) => env.iter().filter(wanted).cloned().collect(),
-        _ => Vec::new(),
-    };
-    session.with_records(|records| {
-        let facts = Facts {
-            cwd: &ask.cwd,
-            commands: commands
-                .iter()
-                .filter_map(|body| match body {
-                    Body::Command {
-                        command,
-                        cwd,
-                        exit,
-                        duration_ms,
-                        ..
-                    } => Some(CommandFact {
-                        command,
-                        cwd,
-                        exit: *exit,
-                        duration_ms: *duration_ms,
-                    }),
-                    _ => None,
-                })
-                .collect(),
-            env: &env,
-            execs: since_last_prompt(records)
-                .iter()
-                .filter_map(|r| exec_fact(&r.body))
-                .collect(),
-            attachments: ask
-                .attachments
-                .iter()
-                .map(|a| (a.name.as_str(), a.text.as_str()))
-                .collect(),
-        };
-        (context::content(&ask.text, &facts), context::unseen(&facts))
-    })
-}
-
-fn exec_fact(body: &Body) -> Option<ExecFact<'_>> {
-    match body {
-        Body::Exec {
-            command,
-            exit,
-            output,
-            ..
-        } => Some(ExecFact {
-            command,
-            exit: *exit,
-            output: output.as_ref(),
-        }),
-        _ => None,
-    }
-}
-
-fn system_prompt(chosen: &Chosen, ours: &str) -> String {
-    match &chosen.config.system_prompt {
-        Some(theirs) => theirs.clone(),
-        None => format!("{ours}\n{}", system_facts()),
-    }
-}
-
-fn system_facts() -> String {
-    format!(
-        "System: {} ({}).",
-        std::env::consts::OS,
-        std::env::consts::ARCH
-    )
-}
-
-/// Lets the model answer and does what the turn says.
-async fn run(
+/// The tools that there are, once the servers that are wanted have had their time to start.
+async fn catalog(
     daemon: &Daemon,
     connection: &mut Connection,
     chosen: &Chosen,
-    messages: &[Message],
-    mut turn: Turn,
-    session: Option<&Session>,
-) -> Result<Offered> {
-    let start = Instant::now();
-    let elapsed = move || u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let cancel = daemon.cancel.child_token();
-    let (sender, mut chunks) = mpsc::channel(QUEUE);
-    let request = stream(daemon, chosen, messages, &cancel, sender);
-    tokio::pin!(request);
-    let mut offered = Offered::default();
-    let mut ended = None;
-    // Both ends must be seen: the request's, and that of the chunks it has sent before.
-    loop {
-        let input = tokio::select! {
-            biased;
-            chunk = chunks.recv() => match chunk {
-                Some(chunk) => Input::Chunk(chunk),
-                None => match ended.take() {
-                    Some(result) => Input::Ended(result),
-                    None => Input::Ended(request.as_mut().await),
+    ask: &Ask,
+) -> Result<Catalog> {
+    let unwanted = ask.no_tools && ask.resources.is_empty();
+    let none = chosen.config.mcp.servers.is_empty() && daemon.mcp.states().is_empty();
+    if unwanted || none {
+        return Ok(Catalog::default());
+    }
+    servers::refresh(daemon, connection, &chosen.config).await?;
+    let starting = async { Ok(daemon.mcp.catalog(PATIENCE).await) };
+    let catalog = connection.unless_cancelled(starting).await?;
+    without(connection, &catalog).await?;
+    Ok(catalog)
+}
+
+/// Says which servers a prompt goes without.
+async fn without(connection: &mut Connection, catalog: &Catalog) -> Result<()> {
+    for (alias, why) in &catalog.without {
+        let why = one_line(why, REASON_CHARS);
+        let text = format!("going without MCP server {alias}: {why}");
+        notice(connection, text).await?;
+    }
+    Ok(())
+}
+
+/// A turn that runs: the state machine, and what it takes to do what that says.
+struct Run<'a> {
+    daemon: &'a Daemon,
+    chosen: &'a Chosen,
+    /// Where it is recorded.
+    session: Option<&'a Session>,
+    turn: Turn,
+    start: Instant,
+    /// Ends it: the person's Ctrl-C, a client that is gone, the daemon's end.
+    cancel: CancellationToken,
+    offered: Offered,
+}
+
+/// What comes next.
+enum Step {
+    /// More of the same.
+    Go,
+    /// These calls.
+    Use(Vec<ToolCall>),
+    /// Another request.
+    Again,
+    /// The turn is over.
+    Done,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        daemon: &'a Daemon,
+        chosen: &'a Chosen,
+        session: Option<&'a Session>,
+        setting: Setting,
+    ) -> Run<'a> {
+        Run {
+            daemon,
+            chosen,
+            session,
+            turn: Turn::new(setting),
+            start: Instant::now(),
+            cancel: daemon.cancel.child_token(),
+            offered: Offered::default(),
+        }
+    }
+
+    /// Requests and calls in turn, until the turn is over.
+    async fn rounds(
+        &mut self,
+        connection: &mut Connection,
+        session: &Session,
+        mut tools: Option<Catalog>,
+    ) -> Result<()> {
+        let reserve = self.chosen.endpoint.max_tokens.unwrap_or(RESERVE);
+        let mut told = 0;
+        loop {
+            let catalog = tools.clone().unwrap_or_default();
+            let system = prompt::system_prompt(self.chosen, !catalog.tools.is_empty());
+            let talk = session.with_records(context::conversation);
+            let window = self.chosen.window;
+            let (messages, left_out) = context::fit(system, &talk, &catalog.tools, window, reserve);
+            if left_out > told {
+                told = left_out;
+                let text = format!(
+                    "the conversation is longer than the model's window: its first {left_out} answers are left out"
+                );
+                notice(connection, text).await?;
+            }
+            let mut step = self.request(connection, &messages, &catalog.tools).await?;
+            if let Step::Use(calls) = step {
+                step = self.calls(connection, session, &catalog, &calls).await?;
+            }
+            if matches!(step, Step::Done) {
+                return Ok(());
+            }
+            // Tools come and go; a server that is starting is not waited for.
+            if let Some(tools) = &mut tools {
+                *tools = self.daemon.mcp.catalog(Duration::ZERO).await;
+                without(connection, tools).await?;
+            }
+        }
+    }
+
+    /// One request and its answer.
+    async fn request(
+        &mut self,
+        connection: &mut Connection,
+        messages: &[Message],
+        tools: &[Tool],
+    ) -> Result<Step> {
+        let (sender, mut chunks) = mpsc::channel(QUEUE);
+        let cancel = self.cancel.clone();
+        let request = stream(self.daemon, self.chosen, messages, tools, &cancel, sender);
+        tokio::pin!(request);
+        let mut ended = None;
+        // Both ends must be seen: the request's, and that of the chunks it has sent before.
+        loop {
+            let input = tokio::select! {
+                biased;
+                chunk = chunks.recv() => match chunk {
+                    Some(chunk) => Input::Chunk(chunk),
+                    None => match ended.take() {
+                        Some(result) => Input::Ended(result),
+                        None => Input::Ended(request.as_mut().await),
+                    },
                 },
-            },
-            result = &mut request, if ended.is_none() => {
-                ended = Some(result);
-                continue;
+                result = &mut request, if ended.is_none() => {
+                    ended = Some(result);
+                    continue;
+                }
+                frame = connection.read(), if !cancel.is_cancelled() => {
+                    // A word on a question that has lapsed changes nothing.
+                    if matches!(frame, Ok(Some((kind::REACTION, _)))) {
+                        continue;
+                    }
+                    // CANCEL, or the client is gone: both end the turn, and close the upstream connection.
+                    tracing::debug!(gone = !matches!(frame, Ok(Some(_))), "interrupted");
+                    cancel.cancel();
+                    continue;
+                }
+            };
+            let last = matches!(input, Input::Ended(_));
+            let step = self.take(connection, input).await?;
+            if last {
+                return Ok(step);
             }
-            frame = connection.read(), if !cancel.is_cancelled() => {
-                // CANCEL, or the client is gone: both end the turn, and close the upstream connection.
-                tracing::debug!(gone = !matches!(frame, Ok(Some(_))), "interrupted");
-                cancel.cancel();
-                continue;
-            }
+        }
+    }
+
+    /// The calls of one answer, in order.
+    async fn calls(
+        &mut self,
+        connection: &mut Connection,
+        session: &Session,
+        catalog: &Catalog,
+        calls: &[ToolCall],
+    ) -> Result<Step> {
+        let cancel = self.cancel.clone();
+        let gate = Gate {
+            daemon: self.daemon,
+            session,
+            config: &self.chosen.config.mcp,
+            catalog,
+            cancel: &cancel,
         };
-        let last = matches!(input, Input::Ended(_));
-        for effect in turn.handle(input, elapsed()) {
-            perform(connection, &cancel, effect, session, &mut offered).await?;
+        let mut at = 0;
+        let mut step = Step::Go;
+        while at < calls.len() && matches!(step, Step::Go) {
+            let used = gate.make(connection, calls, at).await;
+            at += used.len();
+            step = self.take(connection, Input::Used(used)).await?;
         }
-        if last {
-            return Ok(offered);
+        Ok(step)
+    }
+
+    /// Hands an input to the turn and does what that says.
+    async fn take(&mut self, connection: &mut Connection, input: Input) -> Result<Step> {
+        let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut step = Step::Go;
+        for effect in self.turn.handle(input, elapsed) {
+            match self.perform(connection, effect).await? {
+                Step::Go => {}
+                next => step = next,
+            }
         }
+        Ok(step)
+    }
+
+    /// Does one thing. A client that is gone cancels the turn, whose end is still recorded.
+    async fn perform(&mut self, connection: &mut Connection, effect: Effect) -> Result<Step> {
+        let sent = match effect {
+            Effect::Text(text) => connection.send(&crate::protocol::text_frame(&text)?).await,
+            Effect::Event(event) => connection.send_json(kind::EVENT, &event).await,
+            Effect::Record(body) => {
+                if let Some(Err(e)) = self.session.map(|s| s.record(body)) {
+                    tracing::warn!("{}", e.message);
+                    let _ = notice(connection, e.message).await;
+                }
+                Ok(())
+            }
+            Effect::Use(calls) => return Ok(Step::Use(calls)),
+            Effect::Again => return Ok(Step::Again),
+            Effect::Reply(answer, commands) => {
+                self.offered.commands = commands;
+                // Sent by the caller, when the commands can be asked for.
+                self.offered.reply = Some(crate::protocol::json_frame(kind::REPLY, &answer)?);
+                return Ok(Step::Done);
+            }
+            Effect::Fail(e) => return Err(e),
+        };
+        if sent.is_err() {
+            self.cancel.cancel();
+        }
+        Ok(Step::Go)
     }
 }
 
@@ -334,49 +421,18 @@ async fn stream(
     daemon: &Daemon,
     chosen: &Chosen,
     messages: &[Message],
+    tools: &[Tool],
     cancel: &CancellationToken,
     sender: mpsc::Sender<Chunk>,
 ) -> Result<Finish> {
     let result = daemon
         .broker
-        .stream(&chosen.endpoint, messages, &[], cancel, &sender)
+        .stream(&chosen.endpoint, messages, tools, cancel, &sender)
         .await;
     if let Err(e) = &result {
         daemon.models.failed(chosen, e);
     }
     result
-}
-
-/// Does one thing. A client that is gone cancels the turn, whose end is still recorded.
-async fn perform(
-    connection: &mut Connection,
-    cancel: &CancellationToken,
-    effect: Effect,
-    session: Option<&Session>,
-    offered: &mut Offered,
-) -> Result<()> {
-    let sent = match effect {
-        Effect::Text(text) => connection.send(&crate::protocol::text_frame(&text)?).await,
-        Effect::Event(event) => connection.send_json(kind::EVENT, &event).await,
-        Effect::Record(body) => {
-            if let Some(Err(e)) = session.map(|s| s.record(body)) {
-                tracing::warn!("{}", e.message);
-                let _ = notice(connection, e.message).await;
-            }
-            Ok(())
-        }
-        Effect::Reply(answer, commands) => {
-            offered.commands = commands;
-            // Sent by the caller, when the commands can be asked for.
-            offered.reply = Some(crate::protocol::json_frame(kind::REPLY, &answer)?);
-            Ok(())
-        }
-        Effect::Fail(e) => return Err(e),
-    };
-    if sent.is_err() {
-        cancel.cancel();
-    }
-    Ok(())
 }
 
 /// Puts the turn on the disk, off the hot path: the client has its reply already.

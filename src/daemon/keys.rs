@@ -1,4 +1,4 @@
-//! The keys that commands print: each command is run when its key is needed, and once an hour at most.
+//! The keys and tokens that commands print: each command is run when its key is needed, and once an hour at most.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -6,19 +6,18 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::session::lock;
-use crate::config::{self, Config, Model};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// How long a `key_cmd` may take: it may ask a person to unlock a store.
+/// How long a command may take: it may ask a person to unlock a store.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the output of a `key_cmd` is used before it is run again.
+/// How long the output of a command is used before it is run again.
 const AGE: Duration = Duration::from_secs(3600);
 
-/// What the commands have printed.
-#[derive(Debug, Default)]
+/// What the commands have printed. Clones share it.
+#[derive(Debug, Clone, Default)]
 pub struct Keys {
-    commands: Mutex<HashMap<String, Arc<Command>>>,
+    commands: Arc<Mutex<HashMap<String, Arc<Command>>>>,
 }
 
 /// One command. No lock but its own is held while it runs, so that it keeps nobody waiting who does
@@ -44,11 +43,16 @@ impl Keys {
         lock(&self.commands).get(command)?.key()
     }
 
-    /// The key of a model whose `key_cmd` is `command`.
+    /// The key that `command` prints. `whose` names the command in errors; `read` finds the key in what it printed.
     ///
     /// # Errors
     /// The command fails, takes too long, or prints what is no key.
-    pub async fn get(&self, command: &str, config: &Config, model: &Model) -> Result<Secret> {
+    pub async fn get(
+        &self,
+        command: &str,
+        whose: &str,
+        read: impl Fn(&[u8]) -> Result<String>,
+    ) -> Result<Secret> {
         let entry = lock(&self.commands)
             .entry(command.to_string())
             .or_default()
@@ -60,8 +64,7 @@ impl Keys {
         if let Some(key) = entry.key() {
             return Ok(key);
         }
-        let output = run(command, &model.name).await?;
-        let key = Secret::new(config::key::from_output(config, model, &output)?);
+        let key = Secret::new(read(&run(command, whose).await?)?);
         *lock(&entry.printed) = Some((Instant::now(), key.clone()));
         Ok(key)
     }
@@ -74,10 +77,10 @@ impl Keys {
     }
 }
 
-/// Runs a `key_cmd`; what it prints goes into no message, since it may be the key.
-async fn run(command: &str, model: &str) -> Result<Vec<u8>> {
+/// Runs a command; what it prints goes into no message, since it may be the key.
+async fn run(command: &str, whose: &str) -> Result<Vec<u8>> {
     let failed = |why: String| {
-        Error::config(format!("the key_cmd of model {model} {why}"))
+        Error::config(format!("{whose} {why}"))
             .hint("try it in a shell: it must print the key alone")
     };
     let child = tokio::process::Command::new("/bin/sh")
@@ -101,13 +104,17 @@ async fn run(command: &str, model: &str) -> Result<Vec<u8>> {
 mod tests {
     use super::*;
 
+    fn text(output: &[u8]) -> Result<String> {
+        Ok(String::from_utf8_lossy(output).into_owned())
+    }
+
     #[tokio::test]
     async fn a_command_is_run_once_until_its_key_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let runs = dir.path().join("runs");
         let command = format!("echo >> {}; printf sk-1", runs.display());
-        let (keys, config, model) = (Keys::default(), Config::default(), Model::default());
-        let get = || keys.get(&command, &config, &model);
+        let keys = Keys::default();
+        let get = || keys.get(&command, "the command", text);
         let count = || std::fs::read(&runs).unwrap().len();
         assert_eq!(keys.known(&command), None);
         let (one, other) = tokio::join!(get(), get());
@@ -128,11 +135,11 @@ mod tests {
         let gate = dir.path().join("gate");
         nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let slow = format!("read key < {}", gate.display());
-        let (keys, config, model) = (Keys::default(), Config::default(), Model::default());
+        let keys = Keys::default();
         tokio::select! {
             biased;
-            result = keys.get(&slow, &config, &model) => panic!("{result:?}"),
-            key = keys.get("printf sk-2", &config, &model) => assert_eq!(key.unwrap(), Secret::new("sk-2")),
+            result = keys.get(&slow, "the command", text) => panic!("{result:?}"),
+            key = keys.get("printf sk-2", "the command", text) => assert_eq!(key.unwrap(), Secret::new("sk-2")),
         }
     }
 }

@@ -5,13 +5,19 @@
 //! end, nobody new is served.
 
 pub mod approval;
+pub mod calls;
 pub mod connection;
 pub mod driver;
 pub mod events;
+pub mod gate;
 pub mod keys;
+pub mod mcp;
 pub mod model;
+pub mod outcome;
+pub mod prompt;
 pub mod proposals;
 pub mod queries;
+pub mod servers;
 pub mod session;
 pub mod shells;
 pub mod turn;
@@ -57,6 +63,8 @@ pub struct Daemon {
     pub shells: Arc<Mutex<Shells>>,
     /// The MCP servers.
     pub mcp: Pool,
+    /// Those of them that wait for a shell with their variables.
+    pub lacking: servers::Lacking,
     /// Config, keys and what was found.
     pub models: model::Models,
     /// Approved commands that run now.
@@ -180,7 +188,13 @@ pub async fn run(
         broker: Broker::new().tracked_by(tasks.clone()),
         sessions: Arc::new(Sessions::new(journal, paths.state.join("shells"))),
         shells: Arc::new(Mutex::new(Shells::new(log, records))),
-        mcp: Pool::new(paths.state.clone(), tasks.clone(), cancel.child_token()),
+        // No tasks of the tracker: the servers stay until all of those have ended, which may call them.
+        mcp: Pool::new(
+            paths.state.clone(),
+            TaskTracker::new(),
+            cancel.child_token(),
+        ),
+        lacking: Mutex::default(),
         models: model::Models::new(&paths),
         running: Mutex::new(HashMap::new()),
         started: Instant::now(),

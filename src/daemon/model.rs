@@ -103,6 +103,11 @@ impl Models {
         config::source::resolve(&file, overrides).map(Arc::new)
     }
 
+    /// What the commands have printed.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
     /// A request has failed: what was remembered for it may be out of date.
     pub fn failed(&self, chosen: &Chosen, error: &Error) {
         if error.refused
@@ -150,7 +155,9 @@ pub async fn choose(
     if let Some(command) = chosen.key_cmd.as_ref().filter(|_| chosen.lacks_key())
         && let Some(model) = chosen.config.current()?
     {
-        let get = models.keys.get(command, &chosen.config, model);
+        let whose = format!("the key_cmd of model {}", model.name);
+        let read = |output: &[u8]| config::key::from_output(&chosen.config, model, output);
+        let get = models.keys.get(command, &whose, read);
         chosen.endpoint.key = Some(connection.unless_cancelled(get).await?);
     }
     if let Some(serve) = chosen.serve.take() {
@@ -279,8 +286,12 @@ fn endpoint(model: &Model, key: Option<Secret>) -> Endpoint {
     }
 }
 
-/// Asks the client for variables of its environment. The answer has those that are set.
-async fn variables(
+/// Asks the client for variables of its environment. The answer has those that are set, or where none is, the
+/// names of all others.
+///
+/// # Errors
+/// The client has gone.
+pub async fn variables(
     connection: &mut Connection,
     names: Vec<String>,
 ) -> Result<BTreeMap<String, String>> {

@@ -12,6 +12,7 @@ use crate::history::journal::{Journal, Log, now_ms};
 use crate::history::record::{Body, Record};
 use crate::paths;
 use crate::protocol::SessionChoice;
+use crate::safety::policy::Grants;
 
 /// A conversation: records that anyone may add to, and a lock for turns, of which there is one at a time.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Session {
     turn: Arc<tokio::sync::Mutex<()>>,
     /// Held for one look or one write: a decision does not wait for another shell's answer.
     kept: Mutex<Kept>,
+    /// The tools that the person has allowed for this session. In memory alone: a new daemon asks again.
+    pub grants: Mutex<Grants>,
 }
 
 #[derive(Debug)]
@@ -38,6 +41,7 @@ impl Session {
             id,
             turn: Arc::default(),
             kept: Mutex::new(Kept { log, records }),
+            grants: Mutex::default(),
         })
     }
 
@@ -339,9 +343,9 @@ fn keep(open: &mut HashMap<String, Shared>, id: String, session: &Shared) {
     open.insert(id, session.clone());
 }
 
-/// Closes what nobody uses and what is in its file: it can be read again.
+/// Closes what nobody uses and what is in its file: it can be read again. What a person has allowed cannot.
 fn close_unused(open: &mut HashMap<String, Shared>) {
-    let in_memory = |s: &Shared| lock(&s.kept).log.is_err();
+    let in_memory = |s: &Shared| lock(&s.kept).log.is_err() || !lock(&s.grants).is_empty();
     open.retain(|_, s| Arc::strong_count(s) > 1 || in_memory(s));
 }
 

@@ -1,11 +1,18 @@
-//! One turn as a pure state machine: what came from the model in, what is to
-//! be done about it out. The driver does it.
+//! One turn as a pure state machine: what came from the model and its tools in, what is to be done
+//! about it out. The driver does it.
+//!
+//! A turn has rounds: a request, its answer, the calls of tools that the answer makes. Every call gets
+//! exactly one result, whatever becomes of it, and the results are recorded in the order of the calls.
 
-use crate::chat::{Chunk, Finish, Usage};
+use std::collections::VecDeque;
+
+use crate::chat::{Chunk, Finish, ToolCall, Usage};
 use crate::error::{Error, Kind, Result};
-use crate::history::record::Body;
+use crate::history::record::{self, Body};
 use crate::protocol::{Answer, Event};
+use crate::safety::policy;
 
+use super::outcome::{Outcome, Used};
 use super::proposals::{Filter, Piece};
 
 /// What happened.
@@ -15,6 +22,8 @@ pub enum Input {
     Chunk(Chunk),
     /// The request has ended, well or not; the person's Ctrl-C is [`Kind::Interrupted`].
     Ended(Result<Finish>),
+    /// What became of some of the calls that were to be made.
+    Used(Vec<Used>),
 }
 
 /// What is to be done, in this order.
@@ -24,8 +33,13 @@ pub enum Effect {
     Text(String),
     /// Send an event to the client.
     Event(Event),
-    /// Write the answer to the journal, before the client is told that the turn is over.
+    /// Write this to the journal, before anything that follows.
     Record(Body),
+    /// Make these calls, in order: their arguments are whole JSON objects in their one text. The
+    /// outcomes are the next inputs.
+    Use(Vec<ToolCall>),
+    /// Ask the model again, with what is recorded by now.
+    Again,
     /// The turn is over: offer these commands and send the reply.
     Reply(Answer, Vec<String>),
     /// The turn has failed: send the failure.
@@ -43,6 +57,8 @@ pub struct Setting {
     pub model: String,
     /// US dollars per million tokens in and out.
     pub price: Option<(f64, f64)>,
+    /// How many rounds of calls it may take.
+    pub depth: u32,
 }
 
 /// The state of a turn.
@@ -50,9 +66,31 @@ pub struct Setting {
 pub struct Turn {
     setting: Setting,
     filter: Filter,
+    /// The answer of this round.
     text: String,
+    /// What was shown last is a line without an end.
+    open_line: bool,
+    /// Of all rounds.
     proposals: Vec<String>,
+    calls: Vec<ToolCall>,
+    /// The calls of this round that have no record yet.
+    pending: VecDeque<Pending>,
+    /// A call of this round got further than to fail.
+    answered: bool,
+    /// Of this round, and of all.
     usage: Option<Usage>,
+    total: Option<Usage>,
+    /// Rounds of calls so far.
+    depth: u32,
+    /// When this round began, in milliseconds since the turn did.
+    began: u64,
+}
+
+/// A call on its way to its record.
+#[derive(Debug)]
+struct Pending {
+    call: ToolCall,
+    record: Option<Body>,
 }
 
 impl Turn {
@@ -62,8 +100,15 @@ impl Turn {
             setting,
             filter: Filter::default(),
             text: String::new(),
+            open_line: false,
             proposals: Vec::new(),
+            calls: Vec::new(),
+            pending: VecDeque::new(),
+            answered: false,
             usage: None,
+            total: None,
+            depth: 0,
+            began: 0,
         }
     }
 
@@ -72,11 +117,13 @@ impl Turn {
         match input {
             Input::Chunk(Chunk::Text(text)) => {
                 self.text.push_str(&text);
-                let mut effects = Vec::new();
-                self.filter.push(&text, &mut |piece| {
-                    effects.push(effect(piece, &mut self.proposals))
-                });
-                effects
+                let mut pieces = Vec::new();
+                self.filter.push(&text, &mut |piece| pieces.push(piece));
+                self.show(pieces)
+            }
+            Input::Chunk(Chunk::Call(call)) => {
+                self.calls.push(call);
+                Vec::new()
             }
             Input::Chunk(Chunk::Usage(usage)) => {
                 self.usage = Some(usage);
@@ -86,164 +133,218 @@ impl Turn {
                 self.setting.model = model;
                 Vec::new()
             }
-            Input::Chunk(Chunk::Notice(text)) => vec![Effect::Event(Event::Notice { text })],
+            Input::Chunk(Chunk::Notice(text)) => vec![notice(text)],
             Input::Chunk(_) => Vec::new(),
             Input::Ended(result) => self.end(result, ms),
+            Input::Used(used) => self.used(used, ms),
         }
     }
 
-    fn end(&mut self, result: Result<Finish>, ms: u64) -> Vec<Effect> {
+    fn show(&mut self, pieces: Vec<Piece>) -> Vec<Effect> {
         let mut effects = Vec::new();
-        let proposals = &mut self.proposals;
-        let mut take = |piece| effects.push(effect(piece, proposals));
+        for piece in pieces {
+            effects.push(match piece {
+                Piece::Text(text) => {
+                    self.open_line = !text.ends_with('\n');
+                    Effect::Text(text)
+                }
+                Piece::Command(command) => {
+                    self.open_line = false;
+                    self.proposals.push(command.clone());
+                    Effect::Event(Event::Proposal { command })
+                }
+            });
+        }
+        effects
+    }
+
+    /// The request has ended, and the answer with it.
+    fn end(&mut self, result: Result<Finish>, ms: u64) -> Vec<Effect> {
+        let mut pieces = Vec::new();
+        let mut take = |piece| pieces.push(piece);
         // Only an answer that the model ended itself may offer its last line as a command.
         match &result {
             Ok(Finish::Stop) => self.filter.finish(&mut take),
             _ => self.filter.cut_off(&mut take),
         }
+        let mut effects = self.show(pieces);
+        let whole = matches!(result, Ok(Finish::Stop));
+        let calls = std::mem::take(&mut self.calls);
+        // An answer that broke off has made no calls: none of them would have a result.
+        let calls = if result.is_ok() { calls } else { Vec::new() };
         let (finish, failure) = match result {
             Ok(finish) => (finish.as_str(), None),
             Err(e) if e.kind == Kind::Interrupted => (Finish::Interrupted.as_str(), None),
             Err(e) => ("error", Some(e)),
         };
+        let usage = self.usage.take();
+        self.total = sum(self.total, usage);
         effects.push(Effect::Record(Body::Assistant {
             text: std::mem::take(&mut self.text),
-            calls: Vec::new(),
+            calls: calls.iter().map(recorded).collect(),
             model: self.setting.model_name.clone(),
             finish: finish.to_string(),
             error: failure.as_ref().map(|e| e.message.clone()),
-            prompt_tokens: self.usage.map(|u| u.prompt_tokens),
-            completion_tokens: self.usage.map(|u| u.completion_tokens),
-            ms,
+            prompt_tokens: usage.map(|u| u.prompt_tokens),
+            completion_tokens: usage.map(|u| u.completion_tokens),
+            ms: ms.saturating_sub(self.began),
         }));
-        effects.push(match failure {
-            Some(e) => Effect::Fail(e),
-            None => {
-                let proposals = std::mem::take(&mut self.proposals);
-                Effect::Reply(self.answer(finish, ms, proposals.len()), proposals)
-            }
-        });
+        match failure {
+            Some(e) => effects.push(Effect::Fail(e)),
+            None if calls.is_empty() => effects.push(self.reply(finish, ms)),
+            None => self.call(calls, whole, finish, ms, &mut effects),
+        }
         effects
     }
 
-    fn answer(&self, finish: &str, ms: u64, proposals: usize) -> Answer {
+    /// The answer makes calls.
+    fn call(
+        &mut self,
+        calls: Vec<ToolCall>,
+        whole: bool,
+        finish: &str,
+        ms: u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        // What the tools say begins on a line of its own.
+        if std::mem::take(&mut self.open_line) {
+            effects.push(Effect::Text("\n".to_string()));
+        }
+        self.depth += 1;
+        self.answered = false;
+        if self.depth > self.setting.depth {
+            let record = |call: &ToolCall| Effect::Record(Outcome::TooDeep.record(call, 0));
+            effects.extend(calls.iter().map(record));
+            effects.push(notice("tool-call depth limit reached"));
+            effects.push(self.reply(finish, ms));
+            return;
+        }
+        let mut made = Vec::new();
+        for mut call in calls {
+            // Nothing at all is an empty object, unless the answer was cut off there.
+            if whole && call.arguments.trim().is_empty() {
+                call.arguments = "{}".to_string();
+            }
+            let record = match policy::canonical(&call.arguments) {
+                Some(arguments) => {
+                    call.arguments = arguments;
+                    made.push(call.clone());
+                    None
+                }
+                None => {
+                    self.answered = true;
+                    effects.extend(Outcome::NoObject.notice(&call.name).map(notice));
+                    Some(Outcome::NoObject.record(&call, 0))
+                }
+            };
+            self.pending.push_back(Pending { call, record });
+        }
+        if made.is_empty() {
+            self.settle(ms, effects);
+        } else {
+            effects.extend(self.ripe());
+            effects.push(Effect::Use(made));
+        }
+    }
+
+    /// Calls have ended.
+    fn used(&mut self, used: Vec<Used>, ms: u64) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let mut stopped = false;
+        for used in used {
+            let waits = |p: &&mut Pending| p.record.is_none() && p.call.id == used.id;
+            let Some(pending) = self.pending.iter_mut().find(waits) else {
+                continue;
+            };
+            stopped |= matches!(used.outcome, Outcome::Stopped | Outcome::Interrupted);
+            self.answered |= !matches!(used.outcome, Outcome::Failed(_) | Outcome::Unrecorded(_));
+            effects.extend(used.outcome.notice(&pending.call.name).map(notice));
+            pending.record = Some(used.outcome.record(&pending.call, used.ms));
+        }
+        if stopped {
+            for pending in &mut self.pending {
+                let call = &pending.call;
+                pending
+                    .record
+                    .get_or_insert_with(|| Outcome::Interrupted.record(call, 0));
+            }
+            effects.extend(self.ripe());
+            effects.push(self.reply(Finish::Interrupted.as_str(), ms));
+        } else {
+            self.settle(ms, &mut effects);
+        }
+        effects
+    }
+
+    /// Records what can be, and goes on when every call of the round has its result.
+    fn settle(&mut self, ms: u64, effects: &mut Vec<Effect>) {
+        effects.extend(self.ripe());
+        if !self.pending.is_empty() {
+            return;
+        }
+        if self.answered {
+            self.filter = Filter::default();
+            self.began = ms;
+            effects.push(Effect::Again);
+        } else {
+            effects.push(notice("no call has a result, so the answer ends here"));
+            effects.push(self.reply(Finish::Stop.as_str(), ms));
+        }
+    }
+
+    /// The records that nothing earlier is missing in front of.
+    fn ripe(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        while let Some(record) = self.pending.front_mut().and_then(|p| p.record.take()) {
+            self.pending.pop_front();
+            effects.push(Effect::Record(record));
+        }
+        effects
+    }
+
+    fn reply(&mut self, finish: &str, ms: u64) -> Effect {
+        let proposals = std::mem::take(&mut self.proposals);
         let cost = self
-            .usage
+            .total
             .zip(self.setting.price)
             .map(|(u, (input, output))| {
                 (u.prompt_tokens as f64 * input + u.completion_tokens as f64 * output) / 1e6
             });
-        Answer {
+        let answer = Answer {
             session: self.setting.session.clone(),
             model: self.setting.model.clone(),
             finish: finish.to_string(),
-            prompt_tokens: self.usage.map(|u| u.prompt_tokens),
-            completion_tokens: self.usage.map(|u| u.completion_tokens),
+            prompt_tokens: self.total.map(|u| u.prompt_tokens),
+            completion_tokens: self.total.map(|u| u.completion_tokens),
             seconds: ms as f64 / 1000.0,
             cost,
-            proposals,
-        }
+            proposals: proposals.len(),
+        };
+        Effect::Reply(answer, proposals)
     }
 }
 
-fn effect(piece: Piece, proposals: &mut Vec<String>) -> Effect {
-    match piece {
-        Piece::Text(text) => Effect::Text(text),
-        Piece::Command(command) => {
-            proposals.push(command.clone());
-            Effect::Event(Event::Proposal { command })
-        }
+fn recorded(call: &ToolCall) -> record::Call {
+    record::Call {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: call.arguments.clone(),
     }
+}
+
+fn notice(text: impl Into<String>) -> Effect {
+    Effect::Event(Event::Notice { text: text.into() })
+}
+
+fn sum(total: Option<Usage>, usage: Option<Usage>) -> Option<Usage> {
+    let (Some(a), Some(b)) = (total, usage) else {
+        return total.or(usage);
+    };
+    Some(Usage {
+        prompt_tokens: a.prompt_tokens.saturating_add(b.prompt_tokens),
+        completion_tokens: a.completion_tokens.saturating_add(b.completion_tokens),
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn turn() -> Turn {
-        Turn::new(Setting {
-            session: "s".into(),
-            model_name: "tiny".into(),
-            model: "tiny-1".into(),
-            price: Some((1.0, 2.0)),
-        })
-    }
-
-    fn text(s: &str) -> Input {
-        Input::Chunk(Chunk::Text(s.into()))
-    }
-
-    #[test]
-    fn an_answer_is_shown_recorded_and_replied_to() {
-        let mut turn = turn();
-        assert!(
-            matches!(&turn.handle(text("Hi\nCMD: l"), 1)[..], [Effect::Text(t)] if t == "Hi\n")
-        );
-        assert!(
-            matches!(&turn.handle(text("s\n"), 2)[..], [Effect::Event(Event::Proposal { command })] if command == "ls")
-        );
-        let usage = Usage {
-            prompt_tokens: 1_000_000,
-            completion_tokens: 500_000,
-        };
-        assert!(turn.handle(Input::Chunk(Chunk::Usage(usage)), 3).is_empty());
-        let effects = turn.handle(Input::Ended(Ok(Finish::Stop)), 1500);
-        let [
-            Effect::Record(Body::Assistant { text, finish, .. }),
-            Effect::Reply(answer, proposals),
-        ] = &effects[..]
-        else {
-            panic!("{effects:?}")
-        };
-        assert_eq!((text.as_str(), finish.as_str()), ("Hi\nCMD: ls\n", "stop"));
-        assert_eq!(proposals, &["ls"]);
-        assert_eq!(
-            (answer.cost, answer.seconds, answer.proposals),
-            (Some(2.0), 1.5, 1)
-        );
-    }
-
-    #[test]
-    fn an_interrupted_answer_is_kept_and_offers_no_half_command() {
-        let mut turn = turn();
-        turn.handle(text("ok\nCMD: rm -rf /"), 1);
-        let effects = turn.handle(
-            Input::Ended(Err(Error::new(Kind::Interrupted, "stopped"))),
-            9,
-        );
-        let [
-            Effect::Text(rest),
-            Effect::Record(Body::Assistant { text, finish, .. }),
-            Effect::Reply(answer, proposals),
-        ] = &effects[..]
-        else {
-            panic!("{effects:?}")
-        };
-        assert_eq!(rest, "CMD: rm -rf /");
-        assert_eq!(
-            (text.as_str(), finish.as_str()),
-            ("ok\nCMD: rm -rf /", "interrupted")
-        );
-        assert!(proposals.is_empty());
-        assert_eq!(answer.finish, "interrupted");
-    }
-
-    #[test]
-    fn a_failure_is_recorded_before_it_is_told() {
-        let mut turn = turn();
-        turn.handle(text("half"), 1);
-        let effects = turn.handle(Input::Ended(Err(Error::runtime("cut off"))), 9);
-        let [
-            Effect::Record(Body::Assistant { error, finish, .. }),
-            Effect::Fail(e),
-        ] = &effects[..]
-        else {
-            panic!("{effects:?}")
-        };
-        assert_eq!(
-            (error.as_deref(), finish.as_str()),
-            (Some("cut off"), "error")
-        );
-        assert_eq!(e.message, "cut off");
-    }
-}
+mod tests;

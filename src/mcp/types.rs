@@ -1,5 +1,6 @@
 //! What the rest of the house knows of MCP: no type of the protocol's crate goes past this border.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -74,12 +75,25 @@ pub struct Catalog {
     /// The servers that a prompt goes without: alias, and why in a few words. Those that failed before
     /// this prompt and were told of already are not in it.
     pub without: Vec<(String, String)>,
+    /// Where each name is in `tools`.
+    pub names: Arc<HashMap<String, usize>>,
 }
 
 impl Catalog {
+    /// The catalog of these tools.
+    pub fn new(tools: Arc<[Tool]>, without: Vec<(String, String)>) -> Catalog {
+        let names = tools.iter().enumerate().map(|(i, t)| (t.name.clone(), i));
+        let names = Arc::new(names.collect());
+        Catalog {
+            tools,
+            without,
+            names,
+        }
+    }
+
     /// The tool of that name, `alias.tool`.
     pub fn find(&self, name: &str) -> Option<&Tool> {
-        self.tools.iter().find(|t| t.name == name)
+        self.tools.get(*self.names.get(name)?)
     }
 }
 

@@ -67,7 +67,8 @@ pub struct ServerInfo {
     pub protocol: Option<String>,
     /// How many tools it offers.
     pub tools: usize,
-    /// `starting`, `ready`, `failed`, `login` (it wants `aish-helper mcp login`), `disabled`.
+    /// `idle` (no prompt needed it yet), `starting`, `ready`, `failed`, `login` (it wants `aish-helper mcp login`),
+    /// `disabled`.
     pub status: String,
     /// What went wrong last.
     pub error: Option<String>,

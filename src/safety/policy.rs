@@ -32,6 +32,12 @@ impl Call<'_> {
     }
 }
 
+/// The one text of a call's arguments, which is shown, approved and sent; `None` where they are no JSON object.
+pub fn canonical(arguments: &str) -> Option<String> {
+    let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(arguments).ok()?;
+    serde_json::to_string(&map).ok()
+}
+
 /// The right to make one call, once and soon. It is used up by [`Approved::covers`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Approved {
@@ -66,9 +72,25 @@ pub type AutoApprove = BTreeMap<String, bool>;
 pub struct Grants {
     tools: BTreeSet<(String, String)>,
     servers: BTreeSet<String>,
+    /// Where each server was when it was met last.
+    targets: BTreeMap<String, String>,
 }
 
 impl Grants {
+    /// The server is there now: its URL or its command. What was allowed of one of its name elsewhere
+    /// is allowed no more.
+    pub fn meet(&mut self, server: &str, target: &str) {
+        if self.targets.get(server).is_some_and(|was| was != target) {
+            self.revoke(server);
+        }
+        self.targets.insert(server.to_owned(), target.to_owned());
+    }
+
+    /// Whether nothing is allowed.
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty() && self.servers.is_empty()
+    }
+
     /// No tool of this server is allowed any more: it has gone, or is another one now.
     pub fn revoke(&mut self, server: &str) {
         self.servers.remove(server);
@@ -188,6 +210,39 @@ mod tests {
         assert!(!asks(&Call { tool: "x", ..CALL }, &[], &grants));
         grants.revoke("fs");
         assert_eq!(grants, Grants::default());
+    }
+
+    #[test]
+    fn a_grant_stays_with_the_place_it_was_given_to() {
+        let mut grants = Grants::default();
+        grants.meet("fs", "http://a/mcp");
+        consent(&CALL, Consent::Server, &mut grants, 0);
+        grants.meet("other", "http://b/mcp");
+        grants.meet("fs", "http://a/mcp");
+        assert!(!asks(&CALL, &[], &grants));
+        grants.meet("fs", "http://b/mcp");
+        assert!(asks(&CALL, &[], &grants) && grants.is_empty());
+    }
+
+    #[test]
+    fn arguments_have_one_text_or_none() {
+        let text = |s| canonical(s);
+        assert_eq!(text(" { \"a\" : 1 } ").as_deref(), Some("{\"a\":1}"));
+        assert_eq!(text("{\"a\":1,\"a\":2}").as_deref(), Some("{\"a\":2}"));
+        for broken in [
+            "",
+            "{",
+            "{\"a\":1",
+            "[]",
+            "null",
+            "\"{}\"",
+            "{} {}",
+            "{\"a\":1e999}",
+        ] {
+            assert_eq!(canonical(broken), None, "{broken}");
+        }
+        let once = text("{\"é\":[1.50,\"\\u0000\"]}").unwrap();
+        assert_eq!(canonical(&once), Some(once.clone()));
     }
 
     #[test]

@@ -154,9 +154,20 @@ async fn nothing_is_found_where_nothing_is() {
 #[test]
 fn the_fake_provider_notices_wrong_requests() {
     use std::io::{Read, Write};
+
+    use serde_json::json;
     let provider = Provider::start([Script::tokens(["x"])]);
     let mut stream = std::net::TcpStream::connect(provider.addr()).unwrap();
-    let body = r#"{"model":"","messages":[{"role":"user","content":""},{"role":"tool"}],"tools":[],"top_k":1}"#;
+    let body = json!({ "model": "", "tools": [], "top_k": 1, "messages": [
+        { "role": "user", "content": "" },
+        { "role": "tool", "content": "x", "tool_call_id": "1" },
+        { "role": "assistant", "content": "x", "tool_calls": [
+            { "id": "2", "type": "function", "function": { "name": "a b", "arguments": "{" } },
+        ] },
+        { "role": "user", "content": "x" },
+        { "role": "assistant", "content": null, "tool_calls": [] },
+    ] });
+    let body = body.to_string();
     write!(
         stream,
         "POST /v1/chat/completions HTTP/1.1\r\nauthorization: Bearer x\r\ncontent-length: {}\r\n\r\n{body}",
@@ -177,8 +188,13 @@ fn the_fake_provider_notices_wrong_requests() {
         "\"tools\"",
         "\"top_k\"",
         "stream is missing",
-        "not \"system\"",
-        "no content",
+        "message 0 is of \"user\" after \"\"",
+        "message 0 has no content",
+        "message 1 is the result of Some(\"1\"), not of None",
+        "no tool can be named \"a b\"",
+        "message 2: no such call is made",
+        "no results for [\"2\"] in front of message 3",
+        "message 4 has an empty list of calls",
         "the last message",
     ] {
         assert!(wrong.contains(part), "{part} in {wrong}");

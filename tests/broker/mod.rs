@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aish::broker::{Broker, Chunk, Endpoint};
-use aish::chat::{Finish, Message, Usage};
+use aish::chat::{Finish, Message, Tool, Usage};
 use aish::error::Result;
 use aish::secret::Secret;
 use tokio::sync::mpsc;
@@ -17,6 +17,7 @@ mod answers;
 mod detect;
 mod failures;
 mod retries;
+mod tools;
 
 const KEY: &str = "sk-0123456789abcdef";
 
@@ -125,12 +126,20 @@ async fn blocking<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) 
 }
 
 async fn ask(broker: &Broker, endpoint: &Endpoint) -> Outcome {
+    ask_with(broker, endpoint, &prompt(), &[]).await
+}
+
+async fn ask_with(
+    broker: &Broker,
+    endpoint: &Endpoint,
+    messages: &[Message],
+    tools: &[Tool],
+) -> Outcome {
     let (sender, mut receiver) = mpsc::channel(64);
     let cancel = CancellationToken::new();
-    let messages = prompt();
     let answer = async move {
         let result = broker
-            .stream(endpoint, &messages, &[], &cancel, &sender)
+            .stream(endpoint, messages, tools, &cancel, &sender)
             .await;
         drop(sender);
         result

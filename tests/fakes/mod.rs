@@ -1,5 +1,9 @@
 //! Servers that behave as they are told.
 
 pub mod daemon;
+pub mod lmcp;
+pub mod mcp_http;
+pub mod oauth;
 pub mod provider;
+pub mod steady;
 pub mod tls;

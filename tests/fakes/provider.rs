@@ -63,16 +63,44 @@ pub enum Script {
 impl Script {
     /// An answer of these tokens.
     pub fn tokens<T: AsRef<str>>(tokens: impl IntoIterator<Item = T>) -> Script {
+        let tokens = tokens.into_iter().map(|t| text_event(t.as_ref()));
+        Script::answer(tokens, "stop")
+    }
+
+    /// An answer of this text, if any, and these calls, as OpenAI sends them.
+    pub fn calls(text: &str, calls: &[Call<'_>]) -> Script {
+        Script::calls_in(Shape::Fragments, text, calls)
+    }
+
+    /// The same in one of the shapes that are seen.
+    pub fn calls_in(shape: Shape, text: &str, calls: &[Call<'_>]) -> Script {
+        if shape == Shape::Message {
+            let calls: Vec<Value> = calls.iter().map(|call| whole(call, None)).collect();
+            let message = json!({ "role": "assistant", "content": text, "tool_calls": calls });
+            let choice = json!({ "index": 0, "message": message, "finish_reason": "tool_calls" });
+            let body = json!({ "object": "chat.completion", "model": MODEL, "choices": [choice] });
+            return Script::status(200, &body.to_string());
+        }
+        let text = Some(text).filter(|t| !t.is_empty()).map(text_event);
+        let events = text.into_iter().chain(call_events(shape, calls));
+        let reason = match shape {
+            Shape::Stop => "stop",
+            _ => "tool_calls",
+        };
+        Script::answer(events, reason)
+    }
+
+    fn answer(events: impl Iterator<Item = String>, reason: &str) -> Script {
         let mut stream = head_of(200, "text/event-stream").into_bytes();
         let mut add = |event: &str| stream.extend_from_slice(&chunk(event.as_bytes()));
         let role = json!({ "role": "assistant", "content": "" });
         add(&event(&role, &Value::Null));
         let mut n = 0;
-        for token in tokens {
-            add(&text_event(token.as_ref()));
+        for event in events {
+            add(&event);
             n += 1;
         }
-        add(&finish_event("stop"));
+        add(&finish_event(reason));
         let count = json!({ "prompt_tokens": 7, "completion_tokens": n });
         Script::Tokens {
             stream: stream.into(),
@@ -95,6 +123,133 @@ impl Script {
             vec![("content-type", "application/json".to_owned())],
             body.as_bytes().to_vec(),
         )
+    }
+}
+
+/// A call of a tool: its id, its name on the wire, its arguments.
+pub type Call<'a> = (&'a str, &'a str, &'a str);
+
+/// How servers send calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Id and name first, then the arguments in pieces.
+    Fragments,
+    /// The same, a piece of each call in turn.
+    Interleaved,
+    /// Id and name with every piece.
+    Repeated,
+    /// Another id with every piece.
+    NewIds,
+    /// All calls in one event.
+    Whole,
+    /// All calls in one event, without an index.
+    NoIndex,
+    /// Each in an event of its own, all with the index 0.
+    SameIndex,
+    /// Without an id.
+    NoId,
+    /// All with the same id.
+    SameId,
+    /// Without index and id.
+    Bare,
+    /// The arguments as the object itself.
+    Object,
+    /// The model stopped, and not for its calls.
+    Stop,
+    /// In one piece, without a stream.
+    Message,
+}
+
+impl Shape {
+    pub const ALL: [Shape; 13] = [
+        Shape::Fragments,
+        Shape::Interleaved,
+        Shape::Repeated,
+        Shape::NewIds,
+        Shape::Whole,
+        Shape::NoIndex,
+        Shape::SameIndex,
+        Shape::NoId,
+        Shape::SameId,
+        Shape::Bare,
+        Shape::Object,
+        Shape::Stop,
+        Shape::Message,
+    ];
+}
+
+/// The events of these calls in a shape that is a stream.
+pub fn call_events(shape: Shape, calls: &[Call<'_>]) -> Vec<String> {
+    let one = |calls: &[Value]| event(&json!({ "tool_calls": calls }), &Value::Null);
+    let each = |change: &dyn Fn(&mut Value)| -> Vec<Value> {
+        let made = calls.iter().enumerate().map(|(index, call)| {
+            let mut call = whole(call, Some(index));
+            change(&mut call);
+            call
+        });
+        made.collect()
+    };
+    match shape {
+        Shape::Whole => vec![one(&each(&|_| ()))],
+        Shape::NoIndex | Shape::Message => vec![one(&each(&|call| drop_key(call, "index")))],
+        Shape::SameIndex => {
+            let all = each(&|call| call["index"] = json!(0));
+            all.iter()
+                .map(|call| one(std::slice::from_ref(call)))
+                .collect()
+        }
+        Shape::NoId => vec![one(&each(&|call| drop_key(call, "id")))],
+        Shape::SameId => vec![one(&each(&|call| call["id"] = json!("same")))],
+        Shape::Bare => vec![one(&each(&|call| {
+            drop_key(call, "index");
+            drop_key(call, "id");
+        }))],
+        Shape::Object => vec![one(&each(&|call| {
+            let text = call["function"]["arguments"].as_str().unwrap_or_default();
+            call["function"]["arguments"] = serde_json::from_str(text).unwrap_or(Value::Null);
+        }))],
+        Shape::Fragments | Shape::Interleaved | Shape::Repeated | Shape::NewIds | Shape::Stop => {
+            let mut events: Vec<(usize, String)> = Vec::new();
+            for (index, (id, name, arguments)) in calls.iter().enumerate() {
+                let mut opening = whole(&(id, name, ""), Some(index));
+                events.push((0, one(&[opening.clone()])));
+                let letters: Vec<char> = arguments.chars().collect();
+                for (n, piece) in letters.chunks(3).enumerate() {
+                    let piece: String = piece.iter().collect();
+                    let call = match shape {
+                        Shape::Repeated => {
+                            opening["function"]["arguments"] = json!(piece);
+                            opening.clone()
+                        }
+                        Shape::NewIds => {
+                            json!({ "index": index, "id": format!("{id}-{n}"), "function": { "arguments": piece } })
+                        }
+                        _ => json!({ "index": index, "function": { "arguments": piece } }),
+                    };
+                    events.push((n + 1, one(&[call])));
+                }
+            }
+            if shape == Shape::Interleaved {
+                events.sort_by_key(|(n, _)| *n);
+            }
+            events.into_iter().map(|(_, event)| event).collect()
+        }
+    }
+}
+
+/// A whole call as JSON.
+fn whole((id, name, arguments): &Call<'_>, index: Option<usize>) -> Value {
+    let function = json!({ "name": name, "arguments": arguments });
+    let mut call = json!({ "index": index, "id": id, "type": "function", "function": function });
+    if index.is_none() {
+        drop_key(&mut call, "index");
+    }
+    call
+}
+
+fn drop_key(value: &mut Value, key: &str) {
+    if let Some(map) = value.as_object_mut() {
+        map.remove(key);
     }
 }
 
@@ -181,7 +336,9 @@ impl Request {
                 "stream_options" => *value == json!({ "include_usage": true }),
                 "temperature" => value.as_f64().is_some_and(|t| (0.0..=2.0).contains(&t)),
                 "max_tokens" | "max_completion_tokens" => value.as_u64().is_some_and(|n| n > 0),
-                "tools" => value.as_array().is_some_and(|t| !t.is_empty()),
+                "tools" => value
+                    .as_array()
+                    .is_some_and(|t| !t.is_empty() && t.iter().all(is_tool)),
                 _ => false,
             };
             if !right {
@@ -197,24 +354,137 @@ impl Request {
             wrong.push("max_tokens and max_completion_tokens exclude each other".to_owned());
         }
         let messages = self.json["messages"].as_array().map_or(&[][..], |m| m);
-        let mut expected = "system";
-        for (i, message) in messages.iter().enumerate() {
-            let role = message["role"].as_str().unwrap_or_default();
-            if role != expected {
-                wrong.push(format!("message {i} is of {role:?}, not {expected:?}"));
+        talk_violations(messages, wrong);
+        let mut names = HashSet::new();
+        for name in self.tool_names() {
+            if !names.insert(name) {
+                wrong.push(format!("two tools are named {name:?}"));
             }
-            if message["content"].as_str().is_none_or(str::is_empty) {
-                wrong.push(format!("message {i} has no content"));
-            }
-            if message.as_object().is_none_or(|m| m.len() != 2) {
-                wrong.push(format!("message {i} has other keys than role and content"));
-            }
-            expected = if role == "user" { "assistant" } else { "user" };
         }
-        if messages.last().is_none_or(|m| m["role"] != "user") {
-            wrong.push("the last message is not the user's".to_owned());
+        for name in self.names() {
+            if !is_name(name, true) {
+                wrong.push(format!("no tool can be named {name:?}"));
+            }
         }
     }
+
+    /// The names in `tools`, in their order.
+    pub fn tool_names(&self) -> Vec<&str> {
+        let tools = self.json["tools"].as_array().map_or(&[][..], |t| t);
+        tools
+            .iter()
+            .map(|tool| tool["function"]["name"].as_str().unwrap_or_default())
+            .collect()
+    }
+
+    /// Every name of a tool in it.
+    fn names(&self) -> Vec<&str> {
+        let messages = self.json["messages"].as_array().map_or(&[][..], |m| m);
+        let calls = messages
+            .iter()
+            .flat_map(|m| m["tool_calls"].as_array().map_or(&[][..], |c| c));
+        let called = calls.map(|call| call["function"]["name"].as_str().unwrap_or_default());
+        self.tool_names().into_iter().chain(called).collect()
+    }
+}
+
+/// What is wrong with the messages: each call has one result right behind it, in the order of the calls; no
+/// result is without a call; else roles alternate.
+fn talk_violations(messages: &[Value], wrong: &mut Vec<String>) {
+    let mut open = VecDeque::new();
+    let mut ids = HashSet::new();
+    let mut before = "";
+    for (i, message) in messages.iter().enumerate() {
+        let role = message["role"].as_str().unwrap_or_default();
+        let may_follow = match role {
+            "system" => i == 0,
+            "user" => matches!(before, "system" | "assistant" | "tool"),
+            "assistant" => matches!(before, "user" | "tool"),
+            "tool" => matches!(before, "assistant" | "tool"),
+            _ => false,
+        };
+        if !may_follow || (i == 0 && role != "system") {
+            wrong.push(format!("message {i} is of {role:?} after {before:?}"));
+        }
+        if role != "tool" && !open.is_empty() {
+            wrong.push(format!("no results for {open:?} in front of message {i}"));
+            open.clear();
+        }
+        let calls = message["tool_calls"].as_array();
+        let content = match &message["content"] {
+            Value::String(text) => !text.is_empty(),
+            Value::Array(parts) => role == "user" && !parts.is_empty() && parts.iter().all(is_part),
+            Value::Null => message.get("content").is_some() && calls.is_some(),
+            _ => false,
+        };
+        if !content {
+            wrong.push(format!("message {i} has no content"));
+        }
+        let keys: &[&str] = match role {
+            "assistant" => &["role", "content", "tool_calls"],
+            "tool" => &["role", "content", "tool_call_id"],
+            _ => &["role", "content"],
+        };
+        let known = |(key, _): (&String, _)| keys.contains(&key.as_str());
+        if !message.as_object().is_some_and(|m| m.iter().all(known)) {
+            wrong.push(format!("message {i} has other keys than {keys:?}"));
+        }
+        if calls.is_some_and(Vec::is_empty) {
+            wrong.push(format!("message {i} has an empty list of calls"));
+        }
+        for call in calls.into_iter().flatten() {
+            let id = call["id"].as_str().unwrap_or_default().to_owned();
+            if id.is_empty() || !ids.insert(id.clone()) {
+                wrong.push(format!("message {i}: {id:?} is no id of its own"));
+            }
+            let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+            let object = serde_json::from_str::<Value>(arguments).is_ok_and(|a| a.is_object());
+            if call["type"] != "function" || !object {
+                wrong.push(format!("message {i}: no such call is made: {call}"));
+            }
+            open.push_back(id);
+        }
+        if role == "tool" {
+            let id = message["tool_call_id"].as_str().map(str::to_owned);
+            let expected = open.pop_front();
+            if id.is_none() || id != expected {
+                wrong.push(format!(
+                    "message {i} is the result of {id:?}, not of {expected:?}"
+                ));
+            }
+        }
+        before = role;
+    }
+    if !matches!(before, "user" | "tool") || !open.is_empty() {
+        wrong.push(format!(
+            "the last message is of {before:?}, without results: {open:?}"
+        ));
+    }
+}
+
+fn is_tool(tool: &Value) -> bool {
+    let function = &tool["function"];
+    let parameters = &function["parameters"];
+    tool["type"] == "function"
+        && function["name"].is_string()
+        && function.get("description").is_none_or(Value::is_string)
+        && parameters.get("type").is_some()
+        && parameters.get("properties").is_some()
+}
+
+fn is_part(part: &Value) -> bool {
+    let url = part["image_url"]["url"].as_str().unwrap_or_default();
+    match part["type"].as_str() {
+        Some("text") => part["text"].as_str().is_some_and(|t| !t.is_empty()),
+        Some("image_url") => url.starts_with("data:image/") && url.contains(";base64,"),
+        _ => false,
+    }
+}
+
+/// Whether a provider takes this name, with dots or without.
+fn is_name(name: &str, dots: bool) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c) || (dots && c == '.');
+    (1..=64).contains(&name.len()) && name.chars().all(fits)
 }
 
 type Answer = Box<dyn FnMut(&Request) -> Script + Send>;
@@ -229,6 +499,8 @@ struct State {
     key: Option<String>,
     /// Another key is answered with 401, and is no fault of the client.
     refuses: bool,
+    /// Names with dots are answered with 400.
+    strict: bool,
     requests: Vec<Request>,
     violations: Vec<String>,
     reached: HashSet<&'static str>,
@@ -322,6 +594,13 @@ impl Provider {
     pub fn only_key(self, key: &str) -> Provider {
         self.shared.lock().refuses = true;
         self.key(key)
+    }
+
+    /// Takes no dots in the names of tools, and says so as OpenAI does.
+    #[must_use]
+    pub fn strict(self) -> Provider {
+        self.shared.lock().strict = true;
+        self
     }
 
     /// What `/v1/models` is answered with, in place of a list of one model.
@@ -437,6 +716,11 @@ fn serve(shared: &Arc<Shared>, mut stream: TcpStream, id: usize) {
             }
             let wrong = request.violations(s.key.as_deref());
             let n = s.requests.len();
+            if s.strict && request.names().iter().any(|name| !is_name(name, false)) {
+                s.requests.push(request.clone());
+                let body = r#"{"error":{"message":"Invalid 'tools[0].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.","code":"invalid_value"}}"#;
+                return Script::status(400, body);
+            }
             s.violations
                 .extend(wrong.into_iter().map(|w| format!("request {n}: {w}")));
             s.requests.push(request.clone());

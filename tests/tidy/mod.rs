@@ -22,18 +22,29 @@ const AREAS: &[(&str, &[&str])] = &[
     ("context", &["chat", "history::record", "safety"]),
     ("history", &["error", "history::record", "paths"]),
     ("broker", &["address", "chat", "error", "secret"]),
-    ("mcp", &["chat", "config", "error", "safety", "secret"]),
+    (
+        "mcp",
+        &[
+            "address", "chat", "config", "error", "paths", "safety", "secret",
+        ],
+    ),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
     (
+        "daemon::outcome",
+        &["chat", "context", "history::record", "safety"],
+    ),
+    (
         "daemon::turn",
         &[
             "chat",
+            "daemon::outcome",
             "daemon::proposals",
             "error",
             "history::record",
             "protocol",
+            "safety",
         ],
     ),
     (
@@ -44,6 +55,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "config",
             "context",
             "daemon::events",
+            "daemon::outcome",
             "daemon::turn",
             "error",
             "history",
@@ -51,6 +63,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "mcp",
             "paths",
             "protocol",
+            "safety",
             "secret",
         ],
     ),
@@ -62,7 +75,7 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "broker", "client", "config", "daemon", "error", "paths", "protocol", "safety",
+            "broker", "client", "config", "daemon", "error", "mcp", "paths", "protocol", "safety",
             "secret",
         ],
     ),
@@ -77,11 +90,13 @@ const ONLY: &[(&str, &str, &[&str])] = &[
         "broker",
         &["daemon", "daemon::model", "daemon::queries"],
     ),
-    ("daemon", "context", &["daemon::driver"]),
+    ("daemon", "context", &["daemon::driver", "daemon::prompt"]),
     ("daemon", "daemon::turn", &["daemon::driver"]),
     // The command that is the daemon; the guide and the doctor, which know the providers.
     ("cli", "daemon", &["cli::daemon"]),
     ("cli", "broker", &["cli::guide", "cli::doctor::model"]),
+    // A login is no business of the daemon: the person is here.
+    ("cli", "mcp", &["cli::mcp_login"]),
 ];
 
 /// What only some of the daemon may do with what all of it shares: one room alone asks models.
@@ -96,6 +111,7 @@ const USES: &[(&str, &[&str])] = &[
 /// Without IO, without async, without a clock.
 const PURE: &[&str] = &[
     "address",
+    "broker::names",
     "broker::openai",
     "broker::refusal",
     "broker::retry",
@@ -103,11 +119,15 @@ const PURE: &[&str] = &[
     "chat",
     "client::render",
     "config::file",
+    "config::import",
+    "config::mcp",
     "config::rules",
+    "config::servers",
     "config::table",
     "config::tree",
     "context",
     "daemon::events",
+    "daemon::outcome",
     "daemon::proposals",
     "daemon::turn",
     "error",

@@ -1,6 +1,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::broker::Endpoint;
+use crate::broker::names::Names;
+use crate::chat::Message;
 
 fn endpoint() -> Endpoint {
     Endpoint {
@@ -22,7 +25,8 @@ fn body(quirks: Quirks) -> String {
         Message::System("s".to_owned()),
         Message::User("a \"b\"\n".to_owned()),
     ];
-    String::from_utf8(request_body(&endpoint(), &messages, &[], quirks).unwrap()).unwrap()
+    String::from_utf8(request_body(&endpoint(), &messages, &[], &Names::default(), quirks).unwrap())
+        .unwrap()
 }
 
 /// What a list of `data:` bodies means.
@@ -59,6 +63,7 @@ fn the_request_holds_what_is_set_and_nothing_else() {
     let quirks = Quirks {
         no_stream_options: true,
         max_completion_tokens: true,
+        ..Quirks::default()
     };
     assert!(
         body(quirks).ends_with(r#""stream":true,"temperature":0.5,"max_completion_tokens":9}"#)
@@ -69,15 +74,37 @@ fn the_request_holds_what_is_set_and_nothing_else() {
 fn quirks_are_learnt_once() {
     let none = Quirks::default();
     let refusal = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.";
-    let learnt = none.learn(&endpoint(), refusal).unwrap();
+    let learnt = none.learn(&endpoint(), &Names::default(), refusal).unwrap();
     assert!(learnt.max_completion_tokens && !learnt.no_stream_options);
-    assert_eq!(learnt.learn(&endpoint(), refusal), None);
-    let both = learnt.learn(&endpoint(), "extra: stream_options").unwrap();
+    assert_eq!(learnt.learn(&endpoint(), &Names::default(), refusal), None);
+    let both = learnt
+        .learn(&endpoint(), &Names::default(), "extra: stream_options")
+        .unwrap();
     assert!(both.max_completion_tokens && both.no_stream_options);
-    assert_eq!(none.learn(&endpoint(), "model is wrong"), None);
+    assert_eq!(
+        none.learn(&endpoint(), &Names::default(), "model is wrong"),
+        None
+    );
     let mut unlimited = endpoint();
     unlimited.max_tokens = None;
-    assert_eq!(none.learn(&unlimited, refusal), None);
+    assert_eq!(none.learn(&unlimited, &Names::default(), refusal), None);
+}
+
+#[test]
+fn that_dots_are_not_taken_is_learnt_where_they_were_sent() {
+    let none = Quirks::default();
+    let dotted = Names::new(["fs.read"], [], true);
+    for refusal in [
+        "Invalid 'tools[0].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.",
+        "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,64}$'",
+        "Function name was fs.read but must be a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum length of 64.",
+    ] {
+        let learnt = none.learn(&endpoint(), &dotted, refusal).unwrap();
+        assert!(learnt.no_dots);
+        assert_eq!(learnt.learn(&endpoint(), &dotted, refusal), None);
+        assert_eq!(none.learn(&endpoint(), &Names::default(), refusal), None);
+    }
+    assert_eq!(none.learn(&endpoint(), &dotted, "no such model name"), None);
 }
 
 #[test]
@@ -257,7 +284,14 @@ fn an_event_with_more_than_text_makes_no_mould() {
         r#"{"choices":[{"delta":{"content":"a","refusal":"b"}}]}"#,
         r#"{"choices":[{"delta":{"content":"a"}},{"index":1}]}"#,
         r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}"#,
+        r#"{"choices":[{"delta":{"content":"a","tool_calls":[{"id":"1"}]}}]}"#,
     ] {
         assert!(read(&[data]).0.mould.is_none(), "{data}");
+    }
+    for data in [
+        r#"{"choices":[{"delta":{"content":"a","tool_calls":null}}]}"#,
+        r#"{"choices":[{"delta":{"content":"a","tool_calls":[]}}]}"#,
+    ] {
+        assert!(read(&[data]).0.mould.is_some(), "{data}");
     }
 }

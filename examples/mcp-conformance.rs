@@ -1,0 +1,277 @@
+//! What the protocol's conformance suite drives: aish's own servers and log-in, with a stand-in for the person.
+//!
+//! The suite gives the server's URL as the last argument and the rest in the environment. All tools of the
+//! server are called, with the arguments that the suite names or the least that their schemas allow; whoever
+//! asks is answered; log-in pages are followed to their end. Exit code 0: all of it went well. 1: something
+//! was refused or failed, which some scenarios want. `tests/real/conformance.rs` runs the suite.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+use aish::chat::Tool;
+use aish::config::mcp::Server;
+use aish::error::{Context as _, Error};
+use aish::mcp::auth::{Identity, Login, Place, Tokens};
+use aish::mcp::{CallEvent, Credentials, Elicited, Pool, State, Status};
+use aish::safety::policy::{self, Call, Decision, Grants};
+use aish::secret::Secret;
+use reqwest::Url;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+const ALIAS: &str = "suite";
+
+/// Where the authorization server sends the browser; nobody listens, since the answer is in the redirect.
+const REDIRECT: &str = "http://127.0.0.1:49152/callback";
+
+/// The document that the suite takes for this client's, where a server takes such.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+
+/// A person gives up after so many logins.
+const LOGINS: usize = 3;
+
+/// How long anything may take; the suite waits 30 seconds for the whole.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+type Outcome<T = ()> = Result<T, String>;
+
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let run = || runtime.map_err(|e| e.to_string())?.block_on(run());
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("mcp-conformance: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Outcome {
+    let url = std::env::args().next_back().ok_or("no URL")?;
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").map_err(|e| e.to_string())?;
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_else(|_| "{}".to_owned());
+    let context = serde_json::from_str(&context).map_err(|e| e.to_string())?;
+    let state = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
+    let mut session = Session {
+        pool: Pool::new(state.path().to_owned(), tasks.clone(), cancel.clone()),
+        tokens: Tokens::new(state.path().to_owned()),
+        server: Server::at(ALIAS, &url),
+        url,
+        context,
+        logins: 0,
+    };
+    let outcome = session.play(&scenario).await;
+    session.pool.shutdown().await;
+    cancel.cancel();
+    tasks.close();
+    tasks.wait().await;
+    outcome
+}
+
+struct Session {
+    pool: Pool,
+    tokens: Tokens,
+    server: Server,
+    url: String,
+    context: Value,
+    logins: usize,
+}
+
+impl Session {
+    async fn play(&mut self, scenario: &str) -> Outcome {
+        self.connect().await?;
+        let tools = self.pool.catalog(Duration::ZERO).await.tools;
+        // This server lists its tool and does no more.
+        if scenario == "json-schema-ref-no-deref" {
+            return Ok(());
+        }
+        for (tool, arguments) in self.calls(&tools)? {
+            self.call_or_log_in(tool, &arguments).await?;
+        }
+        if scenario == "http-standard-headers" {
+            self.read().await?;
+        }
+        Ok(())
+    }
+
+    /// Starts the server, and logs in where it wants that.
+    async fn connect(&mut self) -> Outcome {
+        loop {
+            let patience = Instant::now() + PATIENCE;
+            let credentials = async { Ok(Credentials::default()) };
+            self.pool.start(self.server.clone(), true, credentials);
+            self.pool.catalog(PATIENCE).await;
+            loop {
+                let state = self.state()?;
+                match state.status {
+                    Status::Ready => return Ok(()),
+                    Status::Login => break self.log_in().await?,
+                    // It is tried again: all of the suite's clients start at once.
+                    _ if Instant::now() < patience => sleep(Duration::from_millis(50)).await,
+                    _ => return Err(state.error.unwrap_or_else(|| "it does not start".into())),
+                }
+            }
+        }
+    }
+
+    fn state(&self) -> Outcome<State> {
+        let states = self.pool.states();
+        states.into_iter().next().ok_or("no server".to_owned())
+    }
+
+    async fn log_in(&mut self) -> Outcome {
+        if self.logins == LOGINS {
+            return Err(format!("{LOGINS} logins were not enough"));
+        }
+        self.logins += 1;
+        let server = Url::parse(&self.url).map_err(|e| e.to_string())?;
+        let text = |key: &str| self.context[key].as_str();
+        let given = text("client_id").map(|id| (id.to_owned(), text("client_secret")));
+        let login = Login {
+            tokens: &self.tokens,
+            from: Place::named(&server),
+            server,
+            challenge: None,
+            identity: Identity {
+                given: given.map(|(id, secret)| (id, secret.map(Secret::new))),
+                document: Some(DOCUMENT.to_owned()),
+            },
+            redirect: REDIRECT,
+        };
+        login.run(visit).await.map_err(|e| e.message)
+    }
+
+    /// The calls to make: those that the suite names, or each tool once.
+    fn calls<'a>(&self, tools: &'a [Tool]) -> Outcome<Vec<(&'a Tool, Value)>> {
+        // One tool to look at, and one that wants to know what was seen.
+        if let [seen, echo] = tools
+            && echo.tool == "json_schema_echo"
+        {
+            let schema: Value = serde_json::from_str(&seen.schema).map_err(|e| e.to_string())?;
+            return Ok(vec![(echo, json!({ "schema": schema }))]);
+        }
+        let Some(named) = self.context["toolCalls"].as_array() else {
+            return Ok(tools.iter().map(|t| (t, least(t))).collect());
+        };
+        let find = |call: &Value| {
+            let tool = tools.iter().find(|t| call["name"] == *t.tool);
+            let tool = tool.ok_or_else(|| format!("there is no tool for {call}"))?;
+            Ok((tool, call["arguments"].clone()))
+        };
+        named.iter().map(find).collect()
+    }
+
+    /// Calls, and once more after a login that the server asks for meanwhile.
+    async fn call_or_log_in(&mut self, tool: &Tool, arguments: &Value) -> Outcome {
+        loop {
+            let outcome = self.call(tool, arguments).await;
+            if outcome.is_ok() || self.state()?.status != Status::Login {
+                return outcome;
+            }
+            self.log_in().await?;
+            self.connect().await?;
+        }
+    }
+
+    async fn call(&self, tool: &Tool, arguments: &Value) -> Outcome {
+        let arguments = arguments.to_string();
+        let call = Call {
+            server: &tool.server,
+            tool: &tool.tool,
+            arguments: &arguments,
+        };
+        let auto = BTreeMap::from([(format!("{ALIAS}.*"), true)]);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.map_err(|e| e.to_string())?.as_millis();
+        let now = u64::try_from(now).map_err(|e| e.to_string())?;
+        let Decision::Allow(approved, _) = policy::decide(&call, &auto, &Grants::default(), now)
+        else {
+            return Err("the rule does not allow it".to_owned());
+        };
+        let (events, mut seen) = mpsc::channel(16);
+        let cancel = CancellationToken::new();
+        let calling = async {
+            let result = self
+                .pool
+                .call(approved, &call, now, 1 << 20, &events, &cancel);
+            let result = result.await;
+            drop(events);
+            result
+        };
+        let answering = async {
+            while let Some(event) = seen.recv().await {
+                if let CallEvent::Elicit(_, reply) = event {
+                    // They press Enter at each field.
+                    let _ = reply.send(Elicited::Accept(Some(json!({}))));
+                }
+            }
+        };
+        let (result, ()) = tokio::join!(calling, answering);
+        let result = result.map_err(|e| format!("{}: {e}", tool.name))?;
+        if result.is_error {
+            return Err(format!("{} failed: {}", tool.name, result.text));
+        }
+        Ok(())
+    }
+
+    /// Reads every resource and every prompt.
+    async fn read(&self) -> Outcome {
+        let cancel = CancellationToken::new();
+        let lists = async {
+            let resources = self.pool.resources(Some(ALIAS), &cancel).await?;
+            Ok((resources, self.pool.prompts(Some(ALIAS), &cancel).await?))
+        };
+        let (resources, prompts) = lists.await.map_err(|e: aish::error::Error| e.message)?;
+        for resource in resources.iter().filter(|r| !r.template) {
+            // Whatever it says: here it says nothing.
+            let _ = self
+                .pool
+                .resource(ALIAS, &resource.uri, 1 << 20, &cancel)
+                .await;
+        }
+        for prompt in prompts {
+            let name = prompt.name.strip_prefix("suite.").unwrap_or_default();
+            let _ = self.pool.prompt(ALIAS, name, &[], &cancel).await;
+        }
+        Ok(())
+    }
+}
+
+/// The person at the login page, who agrees to everything: the answer is the redirect.
+async fn visit(page: Url) -> aish::error::Result<Url> {
+    let browser = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .context(|| "no browser".to_owned())?;
+    let answer = browser.get(page.clone()).send().await;
+    let answer = answer.context(|| format!("{page} does not answer"))?;
+    let to = answer.headers().get("location");
+    let to = to.and_then(|v| page.join(v.to_str().ok()?).ok());
+    to.ok_or_else(|| Error::runtime(format!("{page} leads nowhere")))
+}
+
+/// The least arguments that a tool's schema allows.
+fn least(tool: &Tool) -> Value {
+    let schema: Value = serde_json::from_str(&tool.schema).unwrap_or_default();
+    let required = schema["required"].as_array().into_iter().flatten();
+    let value = |name: &str| match schema["properties"][name]["type"].as_str() {
+        Some("number" | "integer") => json!(2),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some("object") => json!({}),
+        _ => json!("text"),
+    };
+    let arguments: Map<_, _> = required
+        .filter_map(Value::as_str)
+        .map(|name| (name.to_owned(), value(name)))
+        .collect();
+    arguments.into()
+}

@@ -1,0 +1,392 @@
+//! `aish-helper mcp list|tools|tool|connect|disconnect|resources|prompts|prompt`; the rest has rooms of its own.
+//!
+//! Everything that a server says of itself is untrusted: names and lines are cut to one line, and all of it
+//! goes through the text sink.
+
+use serde::de::DeserializeOwned;
+
+use super::args::{Mcp, Of};
+use super::{mcp_import, mcp_login, print, print_json};
+use crate::client::connect;
+use crate::config::env_overrides;
+use crate::error::{Error, Result};
+use crate::paths::Paths;
+use crate::protocol::Request;
+use crate::protocol::tools::{McpRequest, PromptInfo, ResourceInfo, ServerInfo, ToolInfo};
+use crate::safety::text::{one_line, prose};
+
+/// The most that is shown of a name, a description and an error.
+const NAME: usize = 60;
+const DESCRIPTION: usize = 100;
+const ERROR: usize = 300;
+/// The widest that a column of names gets; a longer one pushes its own line alone.
+const COLUMN: usize = 36;
+
+/// Does what was asked.
+///
+/// # Errors
+/// There is no such thing, or a server fails.
+pub fn run(paths: &Paths, command: Mcp) -> Result<()> {
+    match command {
+        Mcp::List(of) => list(paths, &of),
+        Mcp::Tools { alias, of } => tools(paths, alias, &of),
+        Mcp::Tool { name, json } => {
+            let tool: ToolInfo = ask(paths, McpRequest::Tool { name })?;
+            match json {
+                true => print_json(&tool),
+                false => print(&tool_page(&tool)),
+            }
+        }
+        Mcp::Connect { url, alias, json } => {
+            let server: ServerInfo = ask(paths, McpRequest::Connect { url, alias })?;
+            if json {
+                return print_json(&server);
+            }
+            print(&format!(
+                "{} is connected: {}, {}\n",
+                server.alias,
+                one_line(server.version.as_deref().unwrap_or(&server.target), NAME),
+                count(server.tools, "tool")
+            ))
+        }
+        Mcp::Disconnect { alias, json } => {
+            let request = McpRequest::Disconnect {
+                alias: alias.clone(),
+            };
+            ask::<()>(paths, request)?;
+            if json {
+                return print_json(&serde_json::json!({"alias": alias}));
+            }
+            print(&format!("{alias} is disconnected\n"))
+        }
+        Mcp::Login { alias } => mcp_login::run(paths, &alias),
+        Mcp::Logout { alias } => mcp_login::logout(paths, &alias),
+        Mcp::Resources { alias, of } => resources(paths, alias, &of),
+        Mcp::Prompts { alias, of } => prompts(paths, alias, &of),
+        Mcp::Prompt {
+            name,
+            arguments,
+            json,
+        } => {
+            let arguments = arguments.iter().map(|a| pair(a)).collect::<Result<_>>()?;
+            let text: String = ask(paths, McpRequest::Prompt { name, arguments })?;
+            match json {
+                true => print_json(&serde_json::json!({"text": text})),
+                false => print(&format!("{}\n", text.trim_end())),
+            }
+        }
+        Mcp::Import { file, json } => mcp_import::run(paths, &file, json),
+    }
+}
+
+fn request(request: McpRequest) -> Result<Request> {
+    Ok(Request::Mcp {
+        request,
+        overrides: env_overrides()?,
+    })
+}
+
+fn ask<T: DeserializeOwned>(paths: &Paths, what: McpRequest) -> Result<T> {
+    connect::to_daemon(paths, &request(what)?)?.reply()
+}
+
+/// The names that the running daemon knows, a line each, for completion: nothing is started, and where
+/// nothing is known nothing is said.
+fn names<T: DeserializeOwned>(
+    paths: &Paths,
+    what: McpRequest,
+    name: impl Fn(&T) -> String,
+) -> Result<()> {
+    let found: Vec<T> = match request(what).and_then(|r| connect::glance(paths, &r)) {
+        Ok(Some(found)) => found,
+        Ok(None) | Err(_) => Vec::new(),
+    };
+    let plain = |name: &String| {
+        !name.is_empty() && !name.contains(char::is_whitespace) && one_line(name, 1000) == *name
+    };
+    let names: Vec<String> = found.iter().map(name).filter(plain).collect();
+    print(&names.iter().map(|n| format!("{n}\n")).collect::<String>())
+}
+
+fn list(paths: &Paths, of: &Of) -> Result<()> {
+    if of.names {
+        return names(paths, McpRequest::List, |s: &ServerInfo| s.alias.clone());
+    }
+    let servers: Vec<ServerInfo> = ask(paths, McpRequest::List)?;
+    if of.json {
+        return print_json(&servers);
+    }
+    if servers.is_empty() {
+        return print(
+            "no MCP servers; connect to one with: llm :mcp connect URL, or write it into the configuration\n",
+        );
+    }
+    let rows: Vec<[String; 5]> = servers
+        .iter()
+        .map(|s| {
+            [
+                s.alias.clone(),
+                s.status.clone(),
+                s.tools.to_string(),
+                one_line(s.version.as_deref().unwrap_or("-"), NAME),
+                one_line(&s.target, DESCRIPTION),
+            ]
+        })
+        .collect();
+    let head = ["alias", "status", "tools", "version", "server"].map(String::from);
+    let mut lines = table(std::iter::once(&head).chain(&rows)).into_iter();
+    let mut out = lines.next().unwrap_or_default();
+    for (server, line) in servers.iter().zip(lines) {
+        out.push_str(&line);
+        if let Some(error) = &server.error {
+            out.push_str(&format!("  {}\n", one_line(error, ERROR)));
+        }
+        if server.status == "login" {
+            let alias = &server.alias;
+            out.push_str(&format!("  log in with: aish-helper mcp login {alias}\n"));
+        }
+    }
+    print(&out)
+}
+
+/// Lines with columns that stand below each other; the last one is as long as it is.
+fn table<'r, const N: usize>(rows: impl Iterator<Item = &'r [String; N]>) -> Vec<String> {
+    let rows: Vec<&[String; N]> = rows.collect();
+    let width = |column: usize| {
+        let lengths = rows.iter().map(|r| r[column].chars().count());
+        lengths.filter(|n| *n <= COLUMN).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    rows.iter()
+        .map(|row| {
+            let cells = row.iter().zip(&widths);
+            let line: String = cells.map(|(c, w)| format!("{c:<w$}  ")).collect();
+            format!("{}\n", line.trim_end())
+        })
+        .collect()
+}
+
+fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
+    let request = McpRequest::Tools { alias };
+    if of.names {
+        return names(paths, request, |t: &ToolInfo| t.name.clone());
+    }
+    let tools: Vec<ToolInfo> = ask(paths, request)?;
+    if of.json {
+        return print_json(&tools);
+    }
+    if tools.is_empty() {
+        return print("no tools; see the servers with: llm :mcp list\n");
+    }
+    let rows: Vec<[String; 3]> = tools
+        .iter()
+        .map(|t| {
+            [
+                one_line(&t.name, NAME),
+                kind(t).to_string(),
+                summary(&t.description),
+            ]
+        })
+        .collect();
+    print(&table(rows.iter()).concat())
+}
+
+/// What a tool's server says that it does, in a word.
+fn kind(tool: &ToolInfo) -> &'static str {
+    match (tool.read_only, tool.destructive) {
+        (_, Some(true)) => "destroys",
+        (Some(true), _) => "reads",
+        (Some(false), _) | (_, Some(false)) => "writes",
+        (None, None) => "-",
+    }
+}
+
+/// The first line that says something.
+fn summary(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|l| !l.is_empty());
+    one_line(line.unwrap_or_default(), DESCRIPTION)
+}
+
+fn tool_page(tool: &ToolInfo) -> String {
+    let mut out = format!("{}\n", one_line(&tool.name, 200));
+    if let Some(title) = &tool.title {
+        out.push_str(&format!("{}\n", one_line(title, 200)));
+    }
+    // Indented, so that no line of it looks like one of ours.
+    let indented = |text: &str| -> String {
+        let text = prose(text);
+        let lines = text.trim_end().lines().map(|l| format!("  {l}\n"));
+        lines.collect()
+    };
+    if !tool.description.trim().is_empty() {
+        out.push_str(&format!("\n{}", indented(&tool.description)));
+    }
+    let says = |value: Option<bool>| match value {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "not said",
+    };
+    out.push('\n');
+    for (name, value) in [
+        ("only reads", says(tool.read_only)),
+        ("may destroy", says(tool.destructive)),
+        ("again is harmless", says(tool.idempotent)),
+        ("reaches beyond its server", says(tool.open_world)),
+    ] {
+        out.push_str(&format!("{name:<26} {value}\n"));
+    }
+    let believed = match tool.trusted {
+        true => "yes (trust = true)",
+        false => "no",
+    };
+    out.push_str(&format!("{:<26} {believed}\n", "that is believed"));
+    let schema = serde_json::to_string_pretty(&tool.schema).unwrap_or_default();
+    out.push_str(&format!(
+        "\nschema of its arguments:\n{}",
+        indented(&schema)
+    ));
+    out
+}
+
+fn resources(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
+    let request = McpRequest::Resources { alias };
+    let name = |r: &ResourceInfo| format!("{}:{}", r.server, r.uri);
+    if of.names {
+        return names(paths, request, name);
+    }
+    let resources: Vec<ResourceInfo> = ask(paths, request)?;
+    if of.json {
+        return print_json(&resources);
+    }
+    if resources.is_empty() {
+        return print("no resources; see the servers with: llm :mcp list\n");
+    }
+    let rows: Vec<[String; 3]> = resources
+        .iter()
+        .map(|r| {
+            let about = r.description.as_deref().unwrap_or_default();
+            let about = match about.trim() {
+                "" => one_line(&r.name, DESCRIPTION),
+                about => format!("{}: {}", one_line(&r.name, NAME), summary(about)),
+            };
+            let kind = match r.template {
+                true => "template",
+                false => r.mime.as_deref().unwrap_or("-"),
+            };
+            [one_line(&name(r), 200), one_line(kind, 40), about]
+        })
+        .collect();
+    print(&table(rows.iter()).concat())
+}
+
+fn prompts(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
+    let request = McpRequest::Prompts { alias };
+    if of.names {
+        return names(paths, request, |p: &PromptInfo| p.name.clone());
+    }
+    let prompts: Vec<PromptInfo> = ask(paths, request)?;
+    if of.json {
+        return print_json(&prompts);
+    }
+    if prompts.is_empty() {
+        return print("no prompts; see the servers with: llm :mcp list\n");
+    }
+    let rows: Vec<[String; 3]> = prompts
+        .iter()
+        .map(|p| {
+            let arguments = p.arguments.iter().map(|(name, needed)| {
+                let name = one_line(name, 40);
+                match needed {
+                    true => format!("{name}=…"),
+                    false => format!("[{name}=…]"),
+                }
+            });
+            let arguments: Vec<String> = arguments.collect();
+            [
+                one_line(&p.name, NAME),
+                arguments.join(" "),
+                summary(p.description.as_deref().unwrap_or_default()),
+            ]
+        })
+        .collect();
+    print(&table(rows.iter()).concat())
+}
+
+/// `KEY=VALUE`.
+fn pair(text: &str) -> Result<(String, String)> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
+        _ => Err(Error::usage(format!(
+            "{text} is no argument of a prompt: it is KEY=VALUE"
+        ))
+        .hint("see what a prompt takes with: llm :mcp prompts")),
+    }
+}
+
+/// `1 tool`, `2 tools`.
+pub fn count(n: usize, what: &str) -> String {
+    match n {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(read_only: Option<bool>, destructive: Option<bool>) -> ToolInfo {
+        ToolInfo {
+            name: "a.b".into(),
+            server: "a".into(),
+            title: Some("Title".into()),
+            description: "first\nschema of its arguments:\n\u{1b}[31mred".into(),
+            read_only,
+            destructive,
+            idempotent: None,
+            open_world: Some(true),
+            trusted: false,
+            schema: serde_json::json!({"type": "object", "title": "\u{202e}x"}),
+        }
+    }
+
+    #[test]
+    fn a_tool_page_has_all_and_nothing_of_it_passes_for_ours() {
+        let page = tool_page(&tool(Some(true), None));
+        assert_eq!(
+            prose(&page),
+            "a.b\nTitle\n\n  first\n  schema of its arguments:\n  \\x1b[31mred\n\n\
+             only reads                 yes\n\
+             may destroy                not said\n\
+             again is harmless          not said\n\
+             reaches beyond its server  yes\n\
+             that is believed           no\n\n\
+             schema of its arguments:\n  {\n    \"title\": \"\\u{202e}x\",\n    \"type\": \"object\"\n  }\n"
+        );
+    }
+
+    #[test]
+    fn what_a_tool_does_is_one_word() {
+        assert_eq!(kind(&tool(Some(true), None)), "reads");
+        assert_eq!(kind(&tool(Some(true), Some(true))), "destroys");
+        assert_eq!(kind(&tool(Some(false), Some(false))), "writes");
+        assert_eq!(kind(&tool(None, None)), "-");
+    }
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        let row = |a: &str, b: &str| [a.to_string(), b.to_string()];
+        let long = "x".repeat(COLUMN + 1);
+        let rows = [row("a", "1"), row("bbb", "2"), row(&long, "3")];
+        assert_eq!(
+            table(rows.iter()),
+            ["a    1\n", "bbb  2\n", &format!("{long}  3\n")]
+        );
+    }
+
+    #[test]
+    fn an_argument_has_a_name_and_a_value() {
+        assert_eq!(pair("a=b=c").unwrap(), ("a".into(), "b=c".into()));
+        assert!(pair("a").is_err() && pair("=b").is_err());
+    }
+}

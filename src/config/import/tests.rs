@@ -1,0 +1,196 @@
+use std::path::Path;
+
+use super::super::file::{Format, parse};
+use super::super::mcp::{Auth, Server, Transport};
+use super::super::source::resolve;
+use super::super::{Config, Overrides};
+use super::*;
+use crate::secret::Secret;
+
+fn import(text: &str) -> Vec<Imported> {
+    read(text, |alias| alias == "known").unwrap()
+}
+
+/// What the lines mean once they are in the file.
+fn config(found: &[Imported]) -> Config {
+    let tables = found.iter().flat_map(|i| &i.server);
+    let text: String = tables
+        .map(|f| format!("[mcp.servers.{}]\n{}\n", f.alias, f.table))
+        .collect();
+    let file = parse(&text, Format::Toml, Path::new("/c")).unwrap();
+    resolve(&file, &Overrides::default()).unwrap()
+}
+
+fn taken(found: &[Imported], name: &str) -> Found {
+    let one = found.iter().find(|i| i.name == name).unwrap();
+    one.server.clone().unwrap()
+}
+
+fn refused<'i>(found: &'i [Imported], name: &str) -> &'i str {
+    let one = found.iter().find(|i| i.name == name).unwrap();
+    one.server.as_ref().unwrap_err()
+}
+
+fn http(server: &Server) -> (&str, &Auth, &[(String, String)]) {
+    match &server.transport {
+        Transport::Http { url, auth, headers } => (url, auth, headers),
+        Transport::Stdio { .. } => panic!("no http: {server:?}"),
+    }
+}
+
+fn stdio(server: &Server) -> (String, Vec<(String, String)>) {
+    match &server.transport {
+        Transport::Stdio { command, args, env } => {
+            (format!("{command} {}", args.join(" ")), env.clone())
+        }
+        Transport::Http { .. } => panic!("no stdio: {server:?}"),
+    }
+}
+
+fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    let own = |(n, v): &(&str, &str)| ((*n).to_string(), (*v).to_string());
+    list.iter().map(own).collect()
+}
+
+/// As desktop clients write it.
+const DESKTOP: &str = r#"{
+  "globalShortcut": "",
+  "mcpServers": {
+    "filesystem": {
+      "command": "npx",
+      "args": ["-y", "@modelcontextprotocol/server-filesystem", "/Users/me/My \"Files\""]
+    },
+    "github": {
+      "command": "docker",
+      "args": ["run", "-i", "--rm", "-e", "GITHUB_PERSONAL_ACCESS_TOKEN", "ghcr.io/github/github-mcp-server"],
+      "env": {"GITHUB_PERSONAL_ACCESS_TOKEN": "ghp_s3cret", "EMPTY": "", "PORT": 8080}
+    },
+    "known": {"command": "x"}
+  }
+}"#;
+
+#[test]
+fn a_desktop_client() {
+    let found = import(DESKTOP);
+    assert_eq!(refused(&found, "known"), "there is a server known already");
+    let servers = config(&found).mcp.servers;
+    assert_eq!(servers.len(), 2);
+    assert_eq!(
+        stdio(&servers["filesystem"]).0,
+        "npx -y @modelcontextprotocol/server-filesystem /Users/me/My \"Files\""
+    );
+    assert_eq!(
+        stdio(&servers["github"]).1,
+        pairs(&[
+            ("GITHUB_PERSONAL_ACCESS_TOKEN", "ghp_s3cret"),
+            ("PORT", "8080")
+        ])
+    );
+    let github = taken(&found, "github");
+    assert!(github.secret && github.notes.is_empty());
+    assert!(!taken(&found, "filesystem").secret);
+    assert!(!format!("{found:?}").contains("s3cret"));
+}
+
+/// As editors write it: comments, `servers`, inputs that the editor asks for.
+const EDITOR: &str = r#"{
+  // asked once
+  "inputs": [{"type": "promptString", "id": "perplexity-key", "password": true}],
+  "servers": {
+    "Perplexity": {
+      "type": "stdio",
+      "command": "npx",
+      "args": ["-y", "server-perplexity-ask"],
+      "env": {"PERPLEXITY_API_KEY": "${input:perplexity-key}", "OTHER": "${env:HOME_OF}", "MIX": "a${env:B}"},
+    },
+    "remote": {
+      "type": "http",
+      "url": "https://api.example.com/mcp",
+      "headers": {"Authorization": "Bearer ${input:api-token}", "X-Mode": "ro", "Content-Type": "application/json", "X-Dyn": "${env:Z}"}
+    },
+    "here": {"type": "stdio", "command": "python", "args": ["${workspaceFolder}/server.py"]},
+    "old": {"type": "sse", "url": "https://old.example.com/sse"},
+  }
+}"#;
+
+#[test]
+fn an_editor() {
+    let found = import(EDITOR);
+    let servers = config(&found).mcp.servers;
+    assert_eq!(
+        stdio(&servers["perplexity"]).1,
+        pairs(&[
+            ("OTHER", "$HOME_OF"),
+            ("PERPLEXITY_API_KEY", "$PERPLEXITY_API_KEY")
+        ])
+    );
+    let perplexity = taken(&found, "Perplexity");
+    assert_eq!(perplexity.variables, ["HOME_OF", "PERPLEXITY_API_KEY"]);
+    assert_eq!(perplexity.notes, ["env.MIX"]);
+    let (url, auth, headers) = http(&servers["remote"]);
+    assert_eq!(url, "https://api.example.com/mcp");
+    assert!(*auth == Auth::Env("API_TOKEN".into()));
+    assert_eq!(headers, pairs(&[("X-Mode", "ro")]));
+    let remote = taken(&found, "remote");
+    assert_eq!(remote.notes, ["headers.Content-Type", "headers.X-Dyn"]);
+    assert_eq!(
+        refused(&found, "here"),
+        "has a variable in its command, which aish does not fill in"
+    );
+    assert!(refused(&found, "old").contains("SSE"));
+    let deeper = format!("{{\"mcp\": {EDITOR}}}");
+    assert_eq!(config(&import(&deeper)).mcp, config(&found).mcp);
+}
+
+/// As agents on the command line write it, with all their spellings.
+const AGENTS: &str = r#"{"mcpServers": {
+    "Literal Token": {"url": "https://a.example/mcp", "headers": {"authorization": "bearer t0ken"}},
+    "literal-token": {"serverUrl": "https://b.example/mcp", "headers": {"Authorization": "Bearer ${B_TOKEN:-none}"}},
+    "basic": {"httpUrl": "https://c.example/mcp", "headers": {"Authorization": "Basic dTpw"}, "timeout": 30000},
+    "off": {"command": ["uvx", "mcp-server-git"], "disabled": true, "autoApprove": ["git_log"], "cwd": "/x"},
+    "off-too": {"command": "x", "enabled": false},
+    "clear": {"url": "http://far.example/mcp", "headers": {"Authorization": "Bearer t0ken"}},
+    "key": {"url": "https://d.example/mcp?api_key=s3cret"},
+    "bad": 1,
+    "empty": {},
+    "a name that is much too long for one": {"command": "x"}
+}}"#;
+
+#[test]
+fn agents_with_their_spellings() {
+    let found = import(AGENTS);
+    let servers = config(&found).mcp.servers;
+    assert!(*http(&servers["literal-token"]).1 == Auth::Token(Secret::new("t0ken")));
+    let (url, auth, _) = http(&servers["literal-token-2"]);
+    assert_eq!(url, "https://b.example/mcp");
+    assert!(*auth == Auth::Env("B_TOKEN".into()));
+    assert_eq!(
+        http(&servers["basic"]).2,
+        pairs(&[("Authorization", "Basic dTpw")])
+    );
+    assert_eq!(taken(&found, "basic").notes, ["timeout"]);
+    assert!(servers["off"].disabled && servers["off-too"].disabled);
+    assert_eq!(stdio(&servers["off"]).0, "uvx mcp-server-git");
+    assert_eq!(taken(&found, "off").notes, ["autoApprove", "cwd"]);
+    assert!(refused(&found, "clear").contains("in clear"));
+    assert!(refused(&found, "key").contains("must not hold a key"));
+    assert!(!format!("{found:?}").contains("s3cret"));
+    assert_eq!(refused(&found, "bad"), "is no table");
+    assert_eq!(refused(&found, "empty"), "has neither a url nor a command");
+    assert!(servers.contains_key("a-name-that-is-much"));
+}
+
+#[test]
+fn what_is_no_such_file_says_so() {
+    let none = |_: &str| false;
+    assert_eq!(
+        read("[]", none).unwrap_err(),
+        "has no servers: neither mcpServers nor servers is in it"
+    );
+    assert!(read("{\"mcpServers\": []}", none).is_err());
+    assert_eq!(
+        read("{\n'a': 1}", none).unwrap_err(),
+        "line 2: not valid JSON: Single-quoted strings are not allowed"
+    );
+    assert_eq!(read("{\"mcpServers\": {}}", none).unwrap(), []);
+}

@@ -1,0 +1,297 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::history::record::Call;
+
+fn record(body: Body) -> Record {
+    Record::new(uuid::Uuid::nil(), 0, body)
+}
+
+fn user(text: &str) -> Record {
+    record(Body::User {
+        text: text.into(),
+        content: text.into(),
+        shell: None,
+        cwd: "/".into(),
+    })
+}
+
+fn calling(text: &str, finish: &str, ids: &[&str]) -> Record {
+    record(Body::Assistant {
+        text: text.into(),
+        calls: ids
+            .iter()
+            .map(|id| Call {
+                id: (*id).into(),
+                name: "x.y".into(),
+                arguments: "{}".into(),
+            })
+            .collect(),
+        model: "m".into(),
+        finish: finish.into(),
+        error: None,
+        prompt_tokens: None,
+        completion_tokens: None,
+        ms: 1,
+    })
+}
+
+fn assistant(text: &str, finish: &str) -> Record {
+    calling(text, finish, &[])
+}
+
+fn tool(call: &str, status: &str, text: &str) -> Record {
+    record(Body::Tool {
+        call: call.into(),
+        name: "x.y".into(),
+        status: status.into(),
+        text: text.into(),
+        images: Vec::new(),
+        error: None,
+        bytes: 0,
+        ms: 1,
+    })
+}
+
+fn decided(decision: &str) -> Record {
+    record(Body::Approval {
+        call: "a".into(),
+        name: "x.y".into(),
+        decision: decision.into(),
+        why: None,
+        arguments: "{}".into(),
+        digest: None,
+    })
+}
+
+/// The conversation in short: `u:…`, `a:…(calls)`, `t:id=…`.
+fn shape(records: &[Record]) -> Vec<String> {
+    let messages = conversation(records);
+    sound(&messages);
+    messages
+        .iter()
+        .map(|m| match m {
+            Message::System(t) => format!("s:{t}"),
+            Message::User(t) => format!("u:{t}"),
+            Message::Assistant(t, calls) => {
+                let ids: Vec<&str> = calls.iter().map(|c| c.id.as_str()).collect();
+                format!("a:{t}({})", ids.join(","))
+            }
+            Message::Tool(r) => format!("t:{}={}", r.id, r.text),
+        })
+        .collect()
+}
+
+/// What holds of every conversation.
+fn sound(messages: &[Message]) {
+    let mut ids = HashSet::new();
+    let mut open: Vec<&ToolCall> = Vec::new();
+    let mut before: Option<&Message> = None;
+    for message in messages {
+        match message {
+            Message::System(_) => panic!("the instructions are no part of it"),
+            Message::Tool(result) => {
+                assert!(!open.is_empty(), "a result without a call: {messages:?}");
+                let call = open.remove(0);
+                assert_eq!((&call.id, &call.name), (&result.id, &result.name));
+                assert!(!result.text.is_empty());
+            }
+            Message::User(_) => {
+                assert!(open.is_empty(), "a call without a result: {messages:?}");
+                let fine = !matches!(before, Some(Message::User(_)));
+                assert!(fine, "two prompts in a row: {messages:?}");
+            }
+            Message::Assistant(text, calls) => {
+                assert!(open.is_empty(), "a call without a result: {messages:?}");
+                let fine = matches!(before, Some(Message::User(_) | Message::Tool(_)));
+                assert!(fine, "an answer to nothing: {messages:?}");
+                assert!(!text.is_empty() || !calls.is_empty());
+                for call in calls {
+                    assert!(!call.id.is_empty() && ids.insert(&call.id), "{messages:?}");
+                }
+                open.extend(calls);
+            }
+        }
+        before = Some(message);
+    }
+    assert!(open.is_empty(), "a call without a result: {messages:?}");
+}
+
+#[test]
+fn roles_alternate_whatever_happened() {
+    let records = [
+        user("a"),
+        user("b"),
+        assistant("", "interrupted"),
+        user("c"),
+        assistant("C", "stop"),
+        user("d"),
+    ];
+    assert_eq!(
+        shape(&records),
+        [
+            "u:a",
+            "a:[no answer]()",
+            "u:b",
+            "a:[interrupted before an answer]()",
+            "u:c",
+            "a:C()",
+            "u:d",
+        ]
+    );
+}
+
+#[test]
+fn rounds_follow_each_other() {
+    let records = [
+        user("a"),
+        calling("", "stop", &["1", "2"]),
+        decided("once"),
+        tool("2", "success", "two"),
+        tool("1", "denied", ""),
+        calling("more", "stop", &["3"]),
+        tool("3", "success", ""),
+        assistant("done", "stop"),
+        user("b"),
+        calling("", "stop", &["4"]),
+        tool("4", "error", "no"),
+        user("c"),
+    ];
+    assert_eq!(
+        shape(&records),
+        [
+            "u:a",
+            "a:(1,2)",
+            "t:1=[no result: the user denied the call]",
+            "t:2=two",
+            "a:more(3)",
+            "t:3=[no output]",
+            "a:done()",
+            "u:b",
+            "a:(4)",
+            "t:4=no",
+            "u:c",
+        ]
+    );
+}
+
+#[test]
+fn what_is_missing_is_said_and_what_is_too_much_is_left_out() {
+    let records = [
+        tool("0", "success", "of nothing"),
+        assistant("to nothing", "stop"),
+        user("a"),
+        calling("", "stop", &["1", "2", "3"]),
+        tool("1", "success", "one"),
+        tool("1", "success", "one again"),
+        tool("9", "success", "of no call"),
+        tool("3", "failed", ""),
+        user("b"),
+        tool("2", "success", "late"),
+        calling("", "stop", &["4"]),
+    ];
+    assert_eq!(
+        shape(&records),
+        [
+            "u:a",
+            "a:(1,2,3)",
+            "t:1=one",
+            "t:2=[no result: the call failed]",
+            "t:3=[no result: the call failed]",
+            "u:b",
+            "a:(4)",
+            "t:4=[no result: the call failed]",
+        ]
+    );
+}
+
+#[test]
+fn an_interrupted_run_is_said_to_be_one() {
+    for cut in [
+        tool("1", "interrupted", ""),
+        tool("1", "interrupted", INTERRUPTED),
+        decided("stop"),
+    ] {
+        let records = [
+            user("a"),
+            calling("", "stop", &["1", "2"]),
+            cut,
+            user("b"),
+            calling("", "stop", &["3"]),
+            user("c"),
+        ];
+        let shape = shape(&records);
+        assert_eq!(shape[2], format!("t:1={INTERRUPTED}"));
+        assert_eq!(shape[3], format!("t:2={INTERRUPTED}"));
+        assert_eq!(shape[6], format!("t:3={NO_RESULT}"), "and no other");
+    }
+    let records = [user("a"), calling("", "interrupted", &["1"])];
+    assert_eq!(shape(&records)[2], format!("t:1={INTERRUPTED}"));
+}
+
+#[test]
+fn ids_that_come_again_are_told_apart() {
+    let records = [
+        user("a"),
+        calling("", "stop", &["call_0"]),
+        tool("call_0", "success", "first"),
+        calling("", "stop", &["call_0", "call_0", ""]),
+        tool("call_0", "success", "second"),
+        tool("call_0", "success", "third"),
+        tool("", "success", "fourth"),
+    ];
+    assert_eq!(
+        shape(&records)[1..],
+        [
+            "a:(call_0)",
+            "t:call_0=first",
+            "a:(call_2,call_3,call_4)",
+            "t:call_2=second",
+            "t:call_3=third",
+            "t:call_4=fourth",
+        ]
+    );
+}
+
+#[test]
+fn pictures_come_along() {
+    let mut picture = tool("1", "success", "[image/png]");
+    if let Body::Tool { images, .. } = &mut picture.body {
+        images.push(("image/png".into(), "aGk=".into()));
+    }
+    let messages = conversation(&[user("a"), calling("", "stop", &["1"]), picture]);
+    let Some(Message::Tool(result)) = messages.last() else {
+        panic!("{messages:?}")
+    };
+    assert_eq!(result.images[0].data, "aGk=");
+}
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let id = prop_oneof!["[ab]", "call_[0-3]", ""];
+    let ids = proptest::collection::vec(id.clone(), 0..4);
+    let finish = prop_oneof![Just("stop"), Just("interrupted"), Just("error")];
+    let status = prop_oneof![
+        Just("success"),
+        Just("denied"),
+        Just("failed"),
+        Just("interrupted")
+    ];
+    let decision = prop_oneof![Just("once"), Just("stop")];
+    prop_oneof![
+        2 => "[a-z]{0,2}".prop_map(|t| user(&t)),
+        3 => ("[a-z]{0,2}", finish, ids).prop_map(|(t, f, ids)| {
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            calling(&t, f, &ids)
+        }),
+        4 => (id, status, "[a-z]{0,2}").prop_map(|(id, s, t)| tool(&id, s, &t)),
+        1 => decision.prop_map(decided),
+        1 => Just(record(Body::Model { model: "m".into() })),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_call_has_one_result(records in proptest::collection::vec(any_record(), 0..40)) {
+        sound(&conversation(&records));
+    }
+}

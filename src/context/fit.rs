@@ -1,0 +1,233 @@
+//! What of a conversation goes into the model's window. Pure.
+
+use crate::chat::{Message, Tool};
+
+/// Stands where a result was cut.
+const CUT: &str = "\n[… left out to fit the model's window]";
+
+/// No result is cut shorter than this, in bytes.
+const SHORTEST: usize = 512;
+
+/// What a message or a tool takes beside its words, in tokens.
+const FRAME: usize = 8;
+
+/// What is sent: the instructions, and as much of the conversation's end as fits.
+///
+/// The conversation ends with what the model is to answer: the new prompt, or the results of its calls.
+/// `window` is the model's context in tokens, of which `reserve` are kept for the answer, and the `tools`
+/// take their part. A token is taken as three bytes, which is on the safe side for prose and code alike.
+/// Each prompt with all that followed it is kept or left out as a whole, oldest first; the number of
+/// prompts left out is returned. The last one always stays; where it is too long by itself, its longest
+/// results of tools are cut, down to 512 bytes each. Pictures are not counted.
+pub fn fit(
+    system: String,
+    conversation: &[Message],
+    tools: &[Tool],
+    window: Option<u32>,
+    reserve: u32,
+) -> (Vec<Message>, usize) {
+    let system = Message::System(system);
+    let mut starts: Vec<usize> = (0..conversation.len())
+        .filter(|at| *at == 0 || matches!(conversation[*at], Message::User(_)))
+        .collect();
+    let last = starts.pop().unwrap_or(0);
+    let mut first = 0;
+    let mut left_out = 0;
+    let mut room = usize::MAX;
+    if let Some(window) = window {
+        let taken = reserve as usize + tokens(&system) + tools.iter().map(declared).sum::<usize>();
+        room = (window as usize).saturating_sub(taken);
+        let mut used: usize = conversation[last..].iter().map(tokens).sum();
+        first = last;
+        left_out = starts.len();
+        for start in starts.into_iter().rev() {
+            used += conversation[start..first].iter().map(tokens).sum::<usize>();
+            if used > room {
+                break;
+            }
+            (first, left_out) = (start, left_out - 1);
+        }
+    }
+    let mut messages = vec![system];
+    messages.extend_from_slice(&conversation[first..]);
+    if first == last {
+        cut_results(&mut messages[1..], room);
+    }
+    (messages, left_out)
+}
+
+/// Cuts the longest results until all fits into `room` tokens, or none is longer than [`SHORTEST`].
+fn cut_results(messages: &mut [Message], room: usize) {
+    let used: usize = messages.iter().map(tokens).sum();
+    if used <= room {
+        return;
+    }
+    // All that are longer than this are cut to it: the largest number with which all fits.
+    let (mut low, mut high) = (SHORTEST, SHORTEST);
+    for message in messages.iter() {
+        if let Message::Tool(result) = message {
+            high = high.max(result.text.len());
+        }
+    }
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        let saved: usize = messages
+            .iter()
+            .map(|m| match m {
+                Message::Tool(result) if result.text.len() > middle => {
+                    result.text.len() / BYTES - middle / BYTES
+                }
+                _ => 0,
+            })
+            .sum();
+        if used - saved <= room {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    for message in messages {
+        if let Message::Tool(result) = message
+            && result.text.len() > low
+        {
+            let mut end = low - CUT.len();
+            while !result.text.is_char_boundary(end) {
+                end -= 1;
+            }
+            result.text.truncate(end);
+            result.text.push_str(CUT);
+        }
+    }
+}
+
+/// Bytes that are taken as one token.
+const BYTES: usize = 3;
+
+fn tokens(message: &Message) -> usize {
+    let calls = match message {
+        Message::Assistant(_, calls) => calls
+            .iter()
+            .map(|c| (c.id.len() + c.name.len() + c.arguments.len()) / BYTES + FRAME)
+            .sum(),
+        _ => 0,
+    };
+    message.text().len() / BYTES + FRAME + calls
+}
+
+fn declared(tool: &Tool) -> usize {
+    (tool.name.len() + tool.description.len() + tool.schema.len()) / BYTES + FRAME
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chat::{ToolCall, ToolResult};
+
+    fn user(bytes: usize) -> Message {
+        Message::User("u".repeat(bytes))
+    }
+
+    /// An answer with one call, and its result.
+    fn round(id: &str, bytes: usize) -> [Message; 2] {
+        let call = ToolCall {
+            id: id.into(),
+            name: "x.y".into(),
+            arguments: "{}".into(),
+        };
+        let result = ToolResult {
+            id: id.into(),
+            name: "x.y".into(),
+            text: "é".repeat(bytes / 2),
+            ..ToolResult::default()
+        };
+        [
+            Message::Assistant(String::new(), vec![call]),
+            Message::Tool(result),
+        ]
+    }
+
+    fn all(messages: &[Message]) -> usize {
+        messages.iter().map(tokens).sum()
+    }
+
+    #[test]
+    fn the_oldest_prompts_are_left_out_with_all_that_followed() {
+        let mut talk = vec![user(900), Message::assistant("A"), user(30)];
+        talk.extend(round("a", 60));
+        talk.extend([Message::assistant("B"), user(3)]);
+        let fitted = |window| fit("s".into(), &talk, &[], window, 50);
+        let (messages, left_out) = fitted(Some(200));
+        assert_eq!((messages.len(), left_out), (6, 1));
+        assert_eq!(messages[1], user(30));
+        let (messages, left_out) = fitted(Some(100));
+        assert_eq!(
+            (messages.len(), left_out),
+            (2, 2),
+            "the prompt always stays"
+        );
+        let (messages, left_out) = fitted(None);
+        assert_eq!((messages.len(), left_out), (8, 0));
+        let (messages, left_out) = fit("s".into(), &[user(9000)], &[], Some(200), 50);
+        assert_eq!((messages.len(), left_out), (2, 0));
+        assert_eq!(messages[1], user(9000), "and is never cut");
+        assert_eq!(fit("s".into(), &[], &[], Some(200), 50).0.len(), 1);
+    }
+
+    #[test]
+    fn tools_take_room() {
+        let talk = [user(30), Message::assistant("A"), user(3)];
+        let tool = Tool {
+            schema: "x".repeat(3000),
+            ..Tool::default()
+        };
+        assert_eq!(fit("s".into(), &talk, &[], Some(1000), 50).1, 0);
+        assert_eq!(fit("s".into(), &talk, &[tool], Some(1000), 50).1, 1);
+    }
+
+    #[test]
+    fn the_longest_results_of_the_last_prompt_are_cut() {
+        let mut talk = vec![user(30)];
+        for (id, bytes) in [("a", 100_000), ("b", 2_000), ("c", 30_000)] {
+            talk.extend(round(id, bytes));
+        }
+        let lengths = |window| -> Vec<usize> {
+            let (messages, left_out) = fit("s".into(), &talk, &[], Some(window), 1000);
+            assert_eq!((messages.len(), left_out), (8, 0));
+            let fits = all(&messages) <= window as usize - 1000;
+            let results = messages.iter().filter_map(|m| match m {
+                Message::Tool(r) => Some(r.text.len()),
+                _ => None,
+            });
+            let results: Vec<usize> = results.collect();
+            assert!(
+                fits || results.iter().all(|n| *n <= SHORTEST),
+                "{results:?}"
+            );
+            results
+        };
+        assert_eq!(lengths(100_000), [100_000, 2_000, 30_000]);
+        let [a, b, c] = lengths(30_000)[..] else {
+            panic!()
+        };
+        assert!(a > 50_000 && a < 60_000, "no more than needed: {a}");
+        assert_eq!((b, c), (2_000, 30_000));
+        let [a, b, c] = lengths(11_000)[..] else {
+            panic!()
+        };
+        assert!(a == c && a > 12_000 && b == 2_000, "{a} {b} {c}");
+        let lengths = lengths(1_200);
+        assert!(
+            lengths.iter().all(|n| (500..=512).contains(n)),
+            "{lengths:?}"
+        );
+    }
+
+    #[test]
+    fn a_cut_result_says_so_and_keeps_its_head() {
+        let mut talk = vec![user(3)];
+        talk.extend(round("a", 9000));
+        let (messages, _) = fit(String::new(), &talk, &[], Some(1000), 0);
+        let text = messages[3].text();
+        assert!(text.starts_with("éé") && text.ends_with(CUT), "{text}");
+    }
+}

@@ -1,0 +1,277 @@
+//! Calls that were allowed, while they run: what the servers say meanwhile goes to the client, and the
+//! person's Ctrl-C to the servers.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::Daemon;
+use super::connection::Connection;
+use super::outcome::{Outcome, Used};
+use crate::chat::{Tool, ToolCall};
+use crate::history::journal::now_ms;
+use crate::mcp::{self, CallError, CallEvent, CallResult, Elicited};
+use crate::protocol::tools::{Begin, Elicit, End, Reaction};
+use crate::protocol::{self, Event, kind};
+use crate::safety::policy::{Approved, Call};
+
+/// So long a call may take to end once it was cancelled: its server is told, and not waited for.
+const LAST_WORD: Duration = Duration::from_millis(100);
+/// News of calls that may wait for a slow client.
+const QUEUE: usize = 16;
+/// The first lines of a result, which a client is sent, and the most characters of each.
+const HEAD: (usize, usize) = (5, 500);
+
+/// A call that may be made.
+#[derive(Debug)]
+pub struct Allowed<'a> {
+    /// As the model made it.
+    pub call: &'a ToolCall,
+    /// What it calls.
+    pub tool: &'a Tool,
+    /// The right to make it.
+    pub approved: Approved,
+    /// What is sent: the call's arguments, or those of the person's edit.
+    pub arguments: String,
+    /// By which rule it was allowed, where nobody was asked.
+    pub rule: Option<String>,
+    /// Where its server was when it was allowed.
+    pub target: String,
+}
+
+type Ended = Result<CallResult, CallError>;
+
+/// A call that runs, or has ended.
+struct Running<'a> {
+    call: &'a ToolCall,
+    edited: Option<String>,
+    begun: Instant,
+    work: Pin<Box<dyn Future<Output = Ended> + Send + 'a>>,
+    ended: Option<(Ended, u64)>,
+}
+
+/// Questions of servers, the first of which the person is asked now.
+type Asked = VecDeque<(Elicit, oneshot::Sender<Elicited>)>;
+
+/// Makes these calls at once. `max_bytes` is the most text that a result holds; `turn` ends them, and is
+/// cancelled when the client says so or is gone.
+pub async fn run(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    allowed: Vec<Allowed<'_>>,
+    max_bytes: usize,
+    turn: &CancellationToken,
+) -> Vec<Used> {
+    let cancel = turn.child_token();
+    let (sender, mut events) = mpsc::channel(QUEUE);
+    let mut running = Vec::new();
+    for one in allowed {
+        let begin = Begin {
+            id: one.call.id.clone(),
+            name: one.call.name.clone(),
+            arguments: one.arguments.clone(),
+            rule: one.rule.clone(),
+        };
+        tell(connection, turn, &Event::ToolBegin(begin)).await;
+        running.push(Running {
+            call: one.call,
+            edited: (one.arguments != one.call.arguments).then(|| one.arguments.clone()),
+            begun: Instant::now(),
+            work: Box::pin(call(daemon, one, max_bytes, sender.clone(), cancel.clone())),
+            ended: None,
+        });
+    }
+    drop(sender);
+    // However they were cancelled: by the person, by a client that is gone, by the daemon's end.
+    let mut late = pin!(async {
+        cancel.cancelled().await;
+        tokio::time::sleep(LAST_WORD).await;
+    });
+    let mut asked = Asked::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = all(&mut running) => break,
+            () = &mut late => break,
+            Some(event) = events.recv() => match event {
+                // It would be drawn over the question.
+                CallEvent::Progress(_) if !asked.is_empty() => {}
+                CallEvent::Progress(text) => {
+                    tell(connection, turn, &Event::ToolProgress { text }).await;
+                }
+                CallEvent::Elicit(question, answer) => {
+                    asked.push_back((elicit(question), answer));
+                    if asked.len() == 1 {
+                        ask_first(connection, turn, &asked).await;
+                    }
+                }
+            },
+            frame = connection.read(), if !cancel.is_cancelled() => match frame {
+                Ok(Some((kind::REACTION, body))) => {
+                    if answer_first(&mut asked, &body) {
+                        ask_first(connection, turn, &asked).await;
+                    }
+                }
+                // CANCEL, or the client is gone.
+                _ => turn.cancel(),
+            },
+            // A daemon that is leaving waits for no person; no answer is an answer too.
+            () = daemon.leaving.cancelled(), if !asked.is_empty() => asked.clear(),
+        }
+    }
+    let mut used = Vec::new();
+    for one in running {
+        let (ended, ms) = one
+            .ended
+            .unwrap_or((Err(CallError::Interrupted), elapsed(one.begun)));
+        let (outcome, end) = outcome(one.call, ended, one.edited, ms);
+        tell(connection, turn, &Event::ToolEnd(end)).await;
+        used.push(Used {
+            id: one.call.id.clone(),
+            outcome,
+            ms,
+        });
+    }
+    used
+}
+
+/// Where a server is; `None` when it has gone.
+pub fn target(daemon: &Daemon, alias: &str) -> Option<String> {
+    let states = daemon.mcp.states();
+    let state = states.into_iter().find(|s| s.alias == alias)?;
+    Some(state.target)
+}
+
+/// Sends an event; a client that is gone ends the turn.
+pub async fn tell(connection: &mut Connection, turn: &CancellationToken, event: &Event) -> bool {
+    let sent = connection.send_json(kind::EVENT, event).await;
+    if sent.is_err() {
+        turn.cancel();
+    }
+    sent.is_ok()
+}
+
+async fn call(
+    daemon: &Daemon,
+    one: Allowed<'_>,
+    max_bytes: usize,
+    events: mpsc::Sender<CallEvent>,
+    cancel: CancellationToken,
+) -> Ended {
+    // A person may take long, and meanwhile another server may have got its name.
+    if target(daemon, &one.tool.server).as_ref() != Some(&one.target) {
+        let why = "the server is not the one any more that the call was allowed for";
+        return Err(CallError::Failed(why.to_string()));
+    }
+    let call = Call {
+        server: &one.tool.server,
+        tool: &one.tool.tool,
+        arguments: &one.arguments,
+    };
+    let pool = &daemon.mcp;
+    pool.call(one.approved, &call, now_ms(), max_bytes, &events, &cancel)
+        .await
+}
+
+/// Waits until all have ended. May be dropped while it waits, and called again.
+async fn all(running: &mut [Running<'_>]) {
+    poll_fn(|context| {
+        let mut all = Poll::Ready(());
+        for one in running.iter_mut().filter(|one| one.ended.is_none()) {
+            match one.work.as_mut().poll(context) {
+                Poll::Ready(ended) => one.ended = Some((ended, elapsed(one.begun))),
+                Poll::Pending => all = Poll::Pending,
+            }
+        }
+        all
+    })
+    .await;
+}
+
+fn elapsed(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn elicit(question: mcp::Elicit) -> Elicit {
+    Elicit {
+        id: uuid::Uuid::now_v7().to_string(),
+        server: question.server,
+        message: question.message,
+        schema: question.schema,
+        url: question.url,
+    }
+}
+
+async fn ask_first(connection: &mut Connection, turn: &CancellationToken, asked: &Asked) {
+    if let Some((question, _)) = asked.front() {
+        let event = Event::Elicit(Box::new(question.clone()));
+        tell(connection, turn, &event).await;
+    }
+}
+
+/// Passes on the person's answer to the question that is asked now; false where it is to another.
+fn answer_first(asked: &mut Asked, body: &[u8]) -> bool {
+    let Ok(Reaction::Elicit {
+        id,
+        content,
+        action,
+    }) = protocol::parse(body)
+    else {
+        return false;
+    };
+    if asked.front().is_none_or(|(question, _)| question.id != id) {
+        return false;
+    }
+    let Some((_, answer)) = asked.pop_front() else {
+        return false;
+    };
+    let elicited = match action.as_str() {
+        "accept" => Elicited::Accept(content),
+        "decline" => Elicited::Decline,
+        _ => Elicited::Cancel,
+    };
+    // The call may have ended meanwhile.
+    let _ = answer.send(elicited);
+    true
+}
+
+/// What became of a call, for the turn and for the client.
+fn outcome(call: &ToolCall, ended: Ended, edited: Option<String>, ms: u64) -> (Outcome, End) {
+    let mut end = End {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        status: String::new(),
+        ms,
+        bytes: 0,
+        head: String::new(),
+        more: 0,
+        notes: Vec::new(),
+    };
+    let outcome = match ended {
+        Ok(result) => {
+            let lines = result.text.lines();
+            let cut = |line: &str| line.chars().take(HEAD.1).collect::<String>();
+            let head: Vec<String> = lines.clone().take(HEAD.0).map(cut).collect();
+            end.more = lines.count() - head.len();
+            end.head = head.join("\n");
+            end.bytes = result.bytes;
+            end.notes = result.notes;
+            Outcome::Said {
+                text: result.text,
+                is_error: result.is_error,
+                images: result.images,
+                bytes: result.bytes,
+                edited,
+            }
+        }
+        Err(CallError::Interrupted) => Outcome::Interrupted,
+        Err(e) => Outcome::Failed(e.to_string()),
+    };
+    end.status = outcome.status().to_string();
+    (outcome, end)
+}

@@ -1,0 +1,276 @@
+//! The way of a call from the model's wish to its result: looked up, decided on, recorded, made.
+//!
+//! Nothing is called that no rule and no person allowed, and nothing before the approval is on the
+//! disk. A person is asked through the connection of the prompt that wants it, so that no other shell
+//! sees the question.
+
+use tokio_util::sync::CancellationToken;
+
+use super::Daemon;
+use super::calls::{self, Allowed};
+use super::connection::Connection;
+use super::outcome::{Outcome, Used};
+use super::session::{Session, lock};
+use crate::chat::{Tool, ToolCall};
+use crate::config::mcp::Mcp;
+use crate::error::{Error, Result};
+use crate::history::journal::now_ms;
+use crate::history::record::Body;
+use crate::mcp::Catalog;
+use crate::protocol::tools::{End, Question, Reaction, ToolInfo, Verdict};
+use crate::protocol::{self, Event, kind};
+use crate::safety::policy::{self, Call, Consent, Decision};
+
+/// What the calls of one round have in common.
+#[derive(Debug)]
+pub struct Gate<'a> {
+    /// Who serves.
+    pub daemon: &'a Daemon,
+    /// Where decisions are recorded and grants are kept.
+    pub session: &'a Session,
+    /// The rules, and how much of a result is wanted.
+    pub config: &'a Mcp,
+    /// The tools that the model was offered.
+    pub catalog: &'a Catalog,
+    /// Ends the turn.
+    pub cancel: &'a CancellationToken,
+}
+
+impl<'a> Gate<'a> {
+    /// Makes the next call, `calls[at]`; or that and those after it at once, as far as all are allowed by
+    /// rule and only read, in the words of a server that the user trusts. Their outcomes, in order.
+    pub async fn make(
+        &self,
+        connection: &mut Connection,
+        calls: &'a [ToolCall],
+        at: usize,
+    ) -> Vec<Used> {
+        let rest = calls.get(at..).unwrap_or_default();
+        let together = rest.iter().take_while(|c| self.harmless(c)).count().max(1);
+        let mut allowed = Vec::new();
+        let mut used = Vec::new();
+        for (n, call) in rest.iter().take(together).enumerate() {
+            match self.admit(connection, call, at + n + 1, calls.len()).await {
+                Ok(one) => allowed.push(one),
+                Err(outcome) => used.push(Used {
+                    id: call.id.clone(),
+                    outcome,
+                    ms: 0,
+                }),
+            }
+        }
+        let made = calls::run(
+            self.daemon,
+            connection,
+            allowed,
+            self.config.max_result_bytes,
+            self.cancel,
+        );
+        used.extend(made.await);
+        used
+    }
+
+    /// Whether a call may run beside others: no question, and it only reads.
+    fn harmless(&self, call: &ToolCall) -> bool {
+        let Some(tool) = self.catalog.find(&call.name) else {
+            return false;
+        };
+        let call = Call {
+            server: &tool.server,
+            tool: &tool.tool,
+            arguments: &call.arguments,
+        };
+        tool.trusted
+            && tool.annotations.reads_only()
+            && matches!(self.decide(&call), Some((Decision::Allow(..), _)))
+    }
+
+    /// What the rules say, and where the server is; `None` when it has gone.
+    fn decide(&self, call: &Call<'_>) -> Option<(Decision, String)> {
+        let target = calls::target(self.daemon, call.server)?;
+        let mut grants = lock(&self.session.grants);
+        grants.meet(call.server, &target);
+        let decision = policy::decide(call, &self.config.auto_approve, &grants, now_ms());
+        Some((decision, target))
+    }
+
+    /// Lets a call through, by rule or by the person's word, or says how it ended here.
+    async fn admit(
+        &self,
+        connection: &mut Connection,
+        call: &'a ToolCall,
+        number: usize,
+        of: usize,
+    ) -> std::result::Result<Allowed<'a>, Outcome> {
+        if self.cancel.is_cancelled() {
+            return Err(Outcome::Interrupted);
+        }
+        let tool = self.catalog.find(&call.name).ok_or(Outcome::NoSuchTool)?;
+        let wish = Call {
+            server: &tool.server,
+            tool: &tool.tool,
+            arguments: &call.arguments,
+        };
+        let gone = || Outcome::Failed("the server has gone".to_string());
+        let (decision, target) = self.decide(&wish).ok_or_else(gone)?;
+        let (approved, word, why, arguments) = match decision {
+            Decision::Allow(approved, rule) => {
+                (approved, "rule", Some(rule), call.arguments.clone())
+            }
+            Decision::Ask => {
+                let question = Question {
+                    id: uuid::Uuid::now_v7().to_string(),
+                    tool: describe(tool),
+                    target: target.clone(),
+                    arguments: call.arguments.clone(),
+                    number,
+                    of,
+                };
+                let (said, word, arguments) = match self.ask(connection, question).await {
+                    (Verdict::Once, arguments) => (Consent::Once, "once", arguments),
+                    (Verdict::Tool, arguments) => (Consent::Tool, "tool", arguments),
+                    (Verdict::Server, arguments) => (Consent::Server, "server", arguments),
+                    (denied, _) => return Err(self.deny(connection, call, denied).await),
+                };
+                let wish = Call {
+                    arguments: &arguments,
+                    ..wish
+                };
+                let mut grants = lock(&self.session.grants);
+                let approved = policy::consent(&wish, said, &mut grants, now_ms());
+                (approved, word, None, arguments)
+            }
+        };
+        let rule = why.clone();
+        let record = Body::Approval {
+            call: call.id.clone(),
+            name: call.name.clone(),
+            decision: word.to_string(),
+            why,
+            arguments: arguments.clone(),
+            digest: Some(approved.digest()),
+        };
+        let synced = self.record_synced(record).await;
+        synced.map_err(|e| Outcome::Unrecorded(e.message))?;
+        Ok(Allowed {
+            call,
+            tool,
+            approved,
+            arguments,
+            rule,
+            target,
+        })
+    }
+
+    /// Records a no.
+    async fn deny(
+        &self,
+        connection: &mut Connection,
+        call: &ToolCall,
+        verdict: Verdict,
+    ) -> Outcome {
+        let (decision, why, outcome) = match verdict {
+            Verdict::No { words } => ("no", words.clone(), Outcome::Denied(words)),
+            Verdict::NoTerminal => ("no_terminal", None, Outcome::NoTerminal),
+            _ => ("stop", None, Outcome::Stopped),
+        };
+        // The record of the result comes next, and says that nothing can be recorded.
+        let _ = self.session.record(Body::Approval {
+            call: call.id.clone(),
+            name: call.name.clone(),
+            decision: decision.to_string(),
+            why,
+            arguments: call.arguments.clone(),
+            digest: None,
+        });
+        let end = Event::ToolEnd(End {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            status: outcome.status().to_string(),
+            ms: 0,
+            bytes: 0,
+            head: String::new(),
+            more: 0,
+            notes: Vec::new(),
+        });
+        calls::tell(connection, self.cancel, &end).await;
+        outcome
+    }
+
+    /// Puts an approval on the disk. Synced elsewhere: a slow disk holds up this call, and nobody's answer.
+    async fn record_synced(&self, body: Body) -> Result<()> {
+        self.session.record(body)?;
+        let log = self.session.log_handle()?;
+        tokio::task::spawn_blocking(move || log.sync())
+            .await
+            .unwrap_or_else(|e| Err(Error::runtime(format!("cannot sync the history: {e}"))))
+    }
+
+    /// The person's word, and the arguments that it is about. Whoever leaves, or does not speak the
+    /// language, has said no to this and to all that follows; so has a daemon that is leaving, which waits
+    /// for no person.
+    async fn ask(&self, connection: &mut Connection, question: Question) -> (Verdict, String) {
+        let stop = (Verdict::Stop, String::new());
+        let id = question.id.clone();
+        let leaving = &self.daemon.leaving;
+        let event = Event::Confirm(Box::new(question));
+        if !calls::tell(connection, self.cancel, &event).await {
+            return stop;
+        }
+        loop {
+            let frame = tokio::select! {
+                biased;
+                frame = connection.read() => frame,
+                () = leaving.cancelled() => {
+                    let text = "the daemon ends, so it asks no more".to_string();
+                    calls::tell(connection, self.cancel, &Event::Notice { text }).await;
+                    return stop;
+                }
+            };
+            match frame {
+                Ok(Some((kind::REACTION, body))) => match protocol::parse::<Reaction>(&body) {
+                    Ok(Reaction::Call {
+                        id: to,
+                        verdict,
+                        arguments,
+                    }) if to == id => return checked(verdict, arguments),
+                    // To an earlier question, which has lapsed.
+                    Ok(_) => {}
+                    Err(e) => {
+                        tracing::debug!("{}", e.message);
+                        return stop;
+                    }
+                },
+                Ok(Some(_)) => return stop,
+                Ok(None) | Err(_) => {
+                    self.cancel.cancel();
+                    return stop;
+                }
+            }
+        }
+    }
+}
+
+/// A client that has shown anything but the one text of a JSON object has not shown what would be sent.
+fn checked(verdict: Verdict, arguments: String) -> (Verdict, String) {
+    let yes = matches!(verdict, Verdict::Once | Verdict::Tool | Verdict::Server);
+    if yes && policy::canonical(&arguments).as_ref() != Some(&arguments) {
+        return (Verdict::No { words: None }, arguments);
+    }
+    (verdict, arguments)
+}
+
+fn describe(tool: &Tool) -> ToolInfo {
+    ToolInfo {
+        name: tool.name.clone(),
+        server: tool.server.clone(),
+        title: tool.title.clone(),
+        description: tool.description.clone(),
+        read_only: tool.annotations.read_only,
+        destructive: tool.annotations.destructive,
+        idempotent: tool.annotations.idempotent,
+        open_world: tool.annotations.open_world,
+        trusted: tool.trusted,
+        schema: serde_json::from_str(&tool.schema).unwrap_or_default(),
+    }
+}

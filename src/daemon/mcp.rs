@@ -1,0 +1,397 @@
+//! What a person wants to know of MCP servers, and what they do with them by hand.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::connection::Connection;
+use super::{Daemon, servers};
+use crate::chat::Tool;
+use crate::config::mcp::{Auth, Server, Transport, alias_of_url, check_url, is_alias};
+use crate::config::{Config, Overrides, nearest};
+use crate::error::{Error, Kind, Result};
+use crate::mcp::{Catalog, State, Status};
+use crate::protocol::kind;
+use crate::protocol::tools::{McpRequest, PromptInfo, ResourceInfo, ServerInfo, ToolInfo};
+
+/// So long a list waits for servers that start now.
+const STARTING: Duration = Duration::from_secs(1);
+/// So long a person waits for a server that they have named.
+const CONNECTING: Duration = Duration::from_secs(10);
+/// How often a server that starts is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Serves one request about MCP servers.
+///
+/// # Errors
+/// The configuration is wrong, there is no such thing, or a server fails.
+pub async fn serve(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    request: McpRequest,
+) -> Result<()> {
+    // No variable and no option says anything about servers.
+    let config = daemon.models.config(&Overrides::default())?;
+    match &request {
+        // A server that is let go, or started by hand, needs no other.
+        McpRequest::Connect { .. } | McpRequest::Reconnect { .. } => {}
+        _ => servers::refresh(daemon, connection, &config).await?,
+    }
+    match request {
+        McpRequest::List => {
+            settle(daemon, connection, None, STARTING).await?;
+            reply(connection, &list(daemon, &config)).await
+        }
+        McpRequest::Tools { alias } => {
+            let catalog = catalog(daemon, connection, &config, alias.as_deref()).await?;
+            let ours = |t: &&Tool| alias.as_ref().is_none_or(|a| t.server == *a);
+            let tools: Vec<ToolInfo> = catalog.tools.iter().filter(ours).map(tool_info).collect();
+            reply(connection, &tools).await
+        }
+        McpRequest::Tool { name } => {
+            let alias = name.split_once('.').map(|(alias, _)| alias);
+            let catalog = catalog(daemon, connection, &config, alias).await?;
+            let tool = catalog.find(&name).map(tool_info);
+            let tool = tool.ok_or_else(|| no_such_tool(&name, &catalog))?;
+            reply(connection, &tool).await
+        }
+        McpRequest::Connect { url, alias } => {
+            let info = connect(daemon, connection, &config, url, alias).await?;
+            reply(connection, &info).await
+        }
+        McpRequest::Disconnect { alias } => {
+            known(daemon, &config, &alias)?;
+            daemon.mcp.disconnect(&alias)?;
+            reply(connection, &()).await
+        }
+        McpRequest::Reconnect { alias } => {
+            let (server, configured) = known(daemon, &config, &alias)?;
+            let info = start(daemon, connection, &config, server, configured).await?;
+            reply(connection, &info).await
+        }
+        McpRequest::Resources { alias } => {
+            ready(daemon, connection, &config, alias.as_deref()).await?;
+            let cancel = daemon.cancel.child_token();
+            let work = daemon.mcp.resources(alias.as_deref(), &cancel);
+            let found = connection.unless_cancelled(work).await?;
+            let infos: Vec<ResourceInfo> = found
+                .into_iter()
+                .map(|r| ResourceInfo {
+                    server: r.server,
+                    uri: r.uri,
+                    name: r.name,
+                    description: r.description,
+                    mime: r.mime,
+                    template: r.template,
+                })
+                .collect();
+            reply(connection, &infos).await
+        }
+        McpRequest::Prompts { alias } => {
+            ready(daemon, connection, &config, alias.as_deref()).await?;
+            let cancel = daemon.cancel.child_token();
+            let work = daemon.mcp.prompts(alias.as_deref(), &cancel);
+            let found = connection.unless_cancelled(work).await?;
+            let infos: Vec<PromptInfo> = found
+                .into_iter()
+                .map(|p| PromptInfo {
+                    name: p.name,
+                    description: p.description,
+                    arguments: p.arguments,
+                })
+                .collect();
+            reply(connection, &infos).await
+        }
+        McpRequest::Prompt { name, arguments } => {
+            let Some((alias, prompt)) = name.split_once('.') else {
+                let message = format!("{name} is no prompt: it is called SERVER.PROMPT");
+                return Err(Error::usage(message).hint("see them with: llm :mcp prompts"));
+            };
+            ready(daemon, connection, &config, Some(alias)).await?;
+            let cancel = daemon.cancel.child_token();
+            let work = daemon.mcp.prompt(alias, prompt, &arguments, &cancel);
+            let text = connection.unless_cancelled(work).await?;
+            reply(connection, &text).await
+        }
+    }
+}
+
+async fn reply<T: Serialize>(connection: &mut Connection, body: &T) -> Result<()> {
+    connection.send_json(kind::REPLY, body).await
+}
+
+/// Every server: those that the daemon has, and those of the configuration that it has not.
+pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
+    let waiting = daemon.mcp.wanting(&config.mcp.servers);
+    let mut infos: Vec<ServerInfo> = daemon
+        .mcp
+        .states()
+        .into_iter()
+        .map(|s| info(config, s))
+        .collect();
+    for server in config.mcp.servers.values() {
+        if infos.iter().any(|i| i.alias == server.alias) {
+            continue;
+        }
+        infos.push(ServerInfo {
+            alias: server.alias.clone(),
+            target: server.target(),
+            version: None,
+            protocol: None,
+            tools: 0,
+            status: match waiting.contains(server) {
+                true => "idle".to_string(),
+                false => Status::Disabled.as_str().to_string(),
+            },
+            error: None,
+            configured: true,
+        });
+    }
+    infos.sort_by(|a, b| a.alias.cmp(&b.alias));
+    infos
+}
+
+fn info(config: &Config, state: State) -> ServerInfo {
+    let state = refused(config, state);
+    ServerInfo {
+        alias: state.alias,
+        target: state.target,
+        version: state.version,
+        protocol: state.protocol,
+        tools: state.tools,
+        status: state.status.as_str().to_string(),
+        error: state.error,
+        configured: state.configured,
+    }
+}
+
+/// A server that has a token and asks for a login does not take that token; nobody can log in to it.
+fn refused(config: &Config, mut state: State) -> State {
+    let server = config.mcp.servers.get(&state.alias);
+    let has_token = server.is_some_and(|s| match &s.transport {
+        Transport::Http { auth, .. } => *auth != Auth::None,
+        Transport::Stdio { .. } => false,
+    });
+    if state.configured && has_token && state.status == Status::Login {
+        state.status = Status::Failed;
+        let why = state.error.unwrap_or_default();
+        state.error = Some(format!("it does not take its token: {why}"));
+    }
+    state
+}
+
+fn tool_info(tool: &Tool) -> ToolInfo {
+    ToolInfo {
+        name: tool.name.clone(),
+        server: tool.server.clone(),
+        title: tool.title.clone(),
+        description: tool.description.clone(),
+        read_only: tool.annotations.read_only,
+        destructive: tool.annotations.destructive,
+        idempotent: tool.annotations.idempotent,
+        open_world: tool.annotations.open_world,
+        trusted: tool.trusted,
+        schema: serde_json::from_str(&tool.schema).unwrap_or_default(),
+    }
+}
+
+/// The server of that alias, as the configuration has it or as it was connected by hand.
+fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(Server, bool)> {
+    if let Some(server) = config.mcp.servers.get(alias) {
+        return Ok((server.clone(), true));
+    }
+    let states = daemon.mcp.states();
+    if let Some(state) = states.iter().find(|s| s.alias == alias) {
+        return Ok((Server::at(alias, &state.target), false));
+    }
+    let names = states.iter().map(|s| s.alias.as_str());
+    let names = names.chain(config.mcp.servers.keys().map(String::as_str));
+    Err(match nearest(alias, names) {
+        Some(near) => Error::usage(format!(
+            "no MCP server is called {alias}; did you mean {near}?"
+        )),
+        None => Error::usage(format!("no MCP server is called {alias}")),
+    }
+    .hint("see them with: llm :mcp list"))
+}
+
+fn no_such_tool(name: &str, catalog: &Catalog) -> Error {
+    let names = catalog.tools.iter().map(|t| t.name.as_str());
+    match nearest(name, names) {
+        Some(near) => Error::usage(format!("no tool is called {name}; did you mean {near}?")),
+        None => Error::usage(format!("no tool is called {name}")),
+    }
+    .hint("see them with: llm :mcp tools")
+}
+
+/// Waits until no server starts any more, or only this one's end is known; the last state of that one.
+async fn settle(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    alias: Option<&str>,
+    patience: Duration,
+) -> Result<Option<State>> {
+    let patience = match connection.looks() {
+        true => Duration::ZERO,
+        false => patience,
+    };
+    let deadline = Instant::now() + patience;
+    let settled = async {
+        loop {
+            let mut states = daemon.mcp.states();
+            states.retain(|s| alias.is_none_or(|a| s.alias == a));
+            let starts = states.iter().any(|s| s.status == Status::Starting);
+            if !starts || Instant::now() >= deadline {
+                return Ok(states.into_iter().next());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    connection.unless_cancelled(settled).await
+}
+
+/// Waits for the servers that are meant; where it is one, that one must be ready.
+async fn ready(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    config: &Config,
+    alias: Option<&str>,
+) -> Result<()> {
+    let Some(alias) = alias else {
+        return settle(daemon, connection, None, STARTING).await.map(drop);
+    };
+    known(daemon, config, alias)?;
+    match settle(daemon, connection, Some(alias), STARTING).await? {
+        Some(state) if state.status == Status::Ready => Ok(()),
+        Some(state) => Err(not_ready(&refused(config, state))),
+        None => {
+            let message = format!("the MCP server {alias} is turned off");
+            let hint = format!("turn it on with: llm :mcp connect {alias}");
+            Err(Error::runtime(message).hint(hint))
+        }
+    }
+}
+
+/// What to say of a server that cannot be used.
+fn not_ready(state: &State) -> Error {
+    let alias = &state.alias;
+    let why = state.error.as_deref();
+    let message = match state.status {
+        Status::Starting => format!("the MCP server {alias} is still starting"),
+        status => format!(
+            "the MCP server {alias} cannot be used: {}",
+            why.unwrap_or(status.as_str())
+        ),
+    };
+    let hint = match state.status {
+        Status::Login => format!("log in with: aish-helper mcp login {alias}"),
+        Status::Starting => "try again in a moment, or see: llm :mcp list".to_string(),
+        _ => format!("see: llm :mcp list; then try: llm :mcp connect {alias}"),
+    };
+    Error::runtime(message).hint(hint)
+}
+
+async fn catalog(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    config: &Config,
+    alias: Option<&str>,
+) -> Result<Catalog> {
+    if !connection.looks() {
+        ready(daemon, connection, config, alias).await?;
+    }
+    Ok(daemon.mcp.catalog(Duration::ZERO).await)
+}
+
+/// Connects to a URL; or once more to a server of the configuration, by its alias.
+async fn connect(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    config: &Config,
+    url: String,
+    alias: Option<String>,
+) -> Result<ServerInfo> {
+    if alias.is_none() && is_alias(&url) {
+        let (server, configured) = known(daemon, config, &url)?;
+        return start(daemon, connection, config, server, configured).await;
+    }
+    check_url(&url).map_err(|why| {
+        Error::usage(format!("cannot connect: the address {why}"))
+            .hint("try: llm :mcp connect https://HOST/mcp")
+    })?;
+    if let Some(alias) = alias.as_ref().filter(|a| !is_alias(a)) {
+        return Err(Error::usage(format!("{alias} cannot be an alias"))
+            .hint("an alias has 1 to 20 of the characters a-z 0-9 -, and does not begin with -"));
+    }
+    let listed = list(daemon, config);
+    let same = |info: &&ServerInfo| match &alias {
+        Some(alias) => info.alias == *alias,
+        None => info.target == url,
+    };
+    let server = match (listed.iter().find(same), alias) {
+        (Some(there), _) if there.target == url => known(daemon, config, &there.alias)?,
+        (Some(there), _) => {
+            let (alias, target) = (&there.alias, &there.target);
+            let message = format!("there is a server called {alias} already: {target}");
+            return Err(Error::usage(message).hint(format!(
+                "choose another alias, or: llm :mcp disconnect {alias}"
+            )));
+        }
+        (None, Some(alias)) => (Server::at(alias, url), false),
+        (None, None) => {
+            let taken = |alias: &str| listed.iter().any(|i| i.alias == alias);
+            let alias = alias_of_url(&url, taken).map_err(Error::usage)?;
+            (Server::at(alias, url), false)
+        }
+    };
+    start(daemon, connection, config, server.0, server.1).await
+}
+
+/// Starts a server and waits until it is up. One that was named by hand alone and fails is let go, unless it
+/// only wants a login.
+async fn start(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    config: &Config,
+    server: Server,
+    configured: bool,
+) -> Result<ServerInfo> {
+    let alias = server.alias.clone();
+    servers::start_now(daemon, connection, server, configured).await?;
+    let state = match settle(daemon, connection, Some(&alias), CONNECTING).await {
+        Ok(Some(state)) if state.status == Status::Ready => return Ok(info(config, state)),
+        Ok(state) => state.map(|s| refused(config, s)),
+        Err(e) => {
+            give_up(daemon, &alias, configured);
+            return Err(e);
+        }
+    };
+    let Some(state) = state else {
+        return Err(Error::new(
+            Kind::Interrupted,
+            format!("the server {alias} was let go meanwhile"),
+        ));
+    };
+    let target = &state.target;
+    if state.status == Status::Login {
+        let message = format!("{alias} ({target}) wants you to log in");
+        return Err(Error::runtime(message).hint(format!("run: aish-helper mcp login {alias}")));
+    }
+    give_up(daemon, &alias, configured);
+    let why = match &state.error {
+        Some(why) => why.clone(),
+        None => format!("no answer within {} s", CONNECTING.as_secs()),
+    };
+    let hint = match configured {
+        true => "check its lines in the configuration, and see: llm :mcp list",
+        false => "check the address; a server with a token goes into the configuration",
+    };
+    Err(Error::runtime(format!("cannot connect to {alias} ({target}): {why}")).hint(hint))
+}
+
+fn give_up(daemon: &Daemon, alias: &str, configured: bool) {
+    if !configured {
+        // It may be gone already.
+        let _ = daemon.mcp.disconnect(alias);
+    }
+}

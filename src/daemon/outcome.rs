@@ -1,0 +1,142 @@
+//! What becomes of a call: its record, what the model is told of it, and what the person is.
+//!
+//! Pure. What a server says when it fails is for the person alone: a call without a result has fixed
+//! words for the model.
+
+use crate::chat::{Image, ToolCall};
+use crate::context::{INTERRUPTED, NO_RESULT};
+use crate::history::record::Body;
+use crate::safety::text::one_line;
+
+/// The most that a notice shows of a tool's name, which the model may have made up.
+const NAME_CHARS: usize = 80;
+/// The most that a notice shows of an error of a server.
+const ERROR_CHARS: usize = 300;
+
+/// What became of a call that was to be made.
+#[derive(Debug)]
+pub struct Used {
+    /// The call.
+    pub id: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// How long it took, in milliseconds; 0 where it was not made.
+    pub ms: u64,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The tool has said something.
+    Said {
+        /// Its words, cut at the configured size.
+        text: String,
+        /// It says that it failed.
+        is_error: bool,
+        /// Its pictures.
+        images: Vec<Image>,
+        /// The size of what it said, before anything was cut.
+        bytes: u64,
+        /// The arguments that were sent, where the person has changed them.
+        edited: Option<String>,
+    },
+    /// There is no result: a JSON-RPC error, or the transport's. Why is for the person alone.
+    Failed(String),
+    /// The person said no, perhaps in words.
+    Denied(Option<String>),
+    /// The person said no and wants the turn to end, or has gone while they were asked.
+    Stopped,
+    /// There was no terminal to ask on.
+    NoTerminal,
+    /// The arguments are no JSON object.
+    NoObject,
+    /// No tool is called so.
+    NoSuchTool,
+    /// The turn has had all its rounds of calls.
+    TooDeep,
+    /// The approval could not be recorded, so that the call was not made.
+    Unrecorded(String),
+    /// It was cancelled while it ran, or before.
+    Interrupted,
+}
+
+impl Outcome {
+    /// The word for it in the history.
+    pub fn status(&self) -> &'static str {
+        match self {
+            Outcome::Said {
+                is_error: false, ..
+            } => "success",
+            Outcome::Said { is_error: true, .. } => "error",
+            Outcome::Failed(_) => "failed",
+            Outcome::Denied(_)
+            | Outcome::Stopped
+            | Outcome::NoTerminal
+            | Outcome::Unrecorded(_) => "denied",
+            Outcome::NoObject | Outcome::NoSuchTool | Outcome::TooDeep => "skipped",
+            Outcome::Interrupted => "interrupted",
+        }
+    }
+
+    /// What the person is told of a call of `name` where no other frame says it.
+    pub fn notice(&self, name: &str) -> Option<String> {
+        let why = match self {
+            Outcome::Failed(why) => one_line(why, ERROR_CHARS),
+            Outcome::NoObject => "the arguments are no JSON object, so it was not called".into(),
+            Outcome::NoSuchTool => "there is no such tool".into(),
+            Outcome::Unrecorded(why) => format!(
+                "not called, since the approval could not be recorded: {}",
+                one_line(why, ERROR_CHARS)
+            ),
+            _ => return None,
+        };
+        Some(format!("mcp: {}: {why}", one_line(name, NAME_CHARS)))
+    }
+
+    /// The record of `call`, with what the model is told; `ms` is how long it took.
+    pub fn record(self, call: &ToolCall, ms: u64) -> Body {
+        let status = self.status().to_string();
+        let (mut pictures, mut size, mut failure) = (Vec::new(), 0, None);
+        let text = match self {
+            Outcome::Said {
+                text,
+                images,
+                bytes,
+                edited,
+                ..
+            } => {
+                pictures = images.into_iter().map(|i| (i.mime, i.data)).collect();
+                size = bytes;
+                match edited {
+                    Some(sent) => format!("[the user changed the arguments to {sent}]\n{text}"),
+                    None => text,
+                }
+            }
+            Outcome::Failed(why) => {
+                failure = Some(why);
+                NO_RESULT.into()
+            }
+            Outcome::Denied(Some(words)) => format!("[denied by the user] {words}"),
+            Outcome::Denied(None) | Outcome::Stopped => "[denied by the user]".into(),
+            Outcome::NoTerminal => "[denied: there is no terminal to ask on]".into(),
+            Outcome::NoObject => "[not called: the arguments are not one whole JSON object]".into(),
+            Outcome::NoSuchTool => format!("[not called: there is no tool named {}]", call.name),
+            Outcome::TooDeep => "[no result: the tool-call depth limit was reached]".into(),
+            Outcome::Unrecorded(why) => {
+                failure = Some(why);
+                "[no result: the approval could not be recorded]".into()
+            }
+            Outcome::Interrupted => INTERRUPTED.into(),
+        };
+        Body::Tool {
+            call: call.id.clone(),
+            name: call.name.clone(),
+            status,
+            text,
+            images: pictures,
+            error: failure,
+            bytes: size,
+            ms,
+        }
+    }
+}

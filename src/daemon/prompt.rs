@@ -1,0 +1,143 @@
+//! What goes along with a prompt: what the shell knows, what is attached, the instructions.
+
+use super::Daemon;
+use super::connection::Connection;
+use super::model::Chosen;
+use super::session::{Session, lock, since_last_prompt};
+use crate::context::{self, CommandFact, ExecFact, Facts};
+use crate::error::{Error, Result};
+use crate::history::record::Body;
+use crate::protocol::{Ask, Attachment};
+
+/// The most of a resource that is sent along, in bytes: as much as of a file.
+const RESOURCE_BYTES: usize = 1 << 20;
+
+/// The prompt with all that goes along with it, and what to say where there is nothing to look at.
+/// A command is told once, so that is said once.
+pub fn content(
+    daemon: &Daemon,
+    session: &Session,
+    chosen: &Chosen,
+    ask: &Ask,
+) -> (String, Option<String>) {
+    let commands = match &ask.shell {
+        Some(shell) => {
+            let told = session.told_ms(shell);
+            lock(&daemon.shells).since(shell, told, chosen.config.context.commands)
+        }
+        None => Vec::new(),
+    };
+    // The plugin records more than a model needs to know.
+    let names = &chosen.config.context.env;
+    let wanted = |var: &&String| {
+        var.split_once('=')
+            .is_some_and(|(name, _)| names.iter().any(|n| n == name))
+    };
+    let env: Vec<String> = match commands.last() {
+        Some(Body::Command { env, .. }) => env.iter().filter(wanted).cloned().collect(),
+        _ => Vec::new(),
+    };
+    session.with_records(|records| {
+        let facts = Facts {
+            cwd: &ask.cwd,
+            commands: commands
+                .iter()
+                .filter_map(|body| match body {
+                    Body::Command {
+                        command,
+                        cwd,
+                        exit,
+                        duration_ms,
+                        ..
+                    } => Some(CommandFact {
+                        command,
+                        cwd,
+                        exit: *exit,
+                        duration_ms: *duration_ms,
+                    }),
+                    _ => None,
+                })
+                .collect(),
+            env: &env,
+            execs: since_last_prompt(records)
+                .iter()
+                .filter_map(|r| exec_fact(&r.body))
+                .collect(),
+            attachments: ask
+                .attachments
+                .iter()
+                .map(|a| (a.name.as_str(), a.text.as_str()))
+                .collect(),
+        };
+        (context::content(&ask.text, &facts), context::unseen(&facts))
+    })
+}
+
+fn exec_fact(body: &Body) -> Option<ExecFact<'_>> {
+    match body {
+        Body::Exec {
+            command,
+            exit,
+            output,
+            ..
+        } => Some(ExecFact {
+            command,
+            exit: *exit,
+            output: output.as_ref(),
+        }),
+        _ => None,
+    }
+}
+
+/// The instructions: the user's own, or ours with what the system is; with tools, how those are used.
+pub fn system_prompt(chosen: &Chosen, tools: bool) -> String {
+    let mut prompt = match &chosen.config.system_prompt {
+        Some(theirs) => theirs.clone(),
+        None => format!("{}\n{}", context::SYSTEM_PROMPT, system_facts()),
+    };
+    if tools {
+        prompt.push('\n');
+        prompt.push_str(context::TOOLS_PROMPT);
+    }
+    prompt
+}
+
+/// The instructions for words to one command.
+pub fn command_prompt() -> String {
+    format!("{}\n{}", context::COMMAND_PROMPT, system_facts())
+}
+
+fn system_facts() -> String {
+    format!(
+        "System: {} ({}).",
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    )
+}
+
+/// Reads the MCP resources that go along with a prompt, `alias:uri`.
+///
+/// # Errors
+/// One cannot be had, and the prompt makes no sense without it.
+pub async fn resources(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    names: &[String],
+) -> Result<Vec<Attachment>> {
+    let mut read = Vec::new();
+    for name in names {
+        let Some((alias, uri)) = name.split_once(':') else {
+            return Err(Error::usage(format!("{name} names no resource"))
+                .hint("a resource is SERVER:URI; see them with: llm :mcp resources"));
+        };
+        let cancel = daemon.cancel.child_token();
+        let _end = cancel.clone().drop_guard();
+        let get = daemon.mcp.resource(alias, uri, RESOURCE_BYTES, &cancel);
+        let text = connection.unless_cancelled(get).await?;
+        read.push(Attachment {
+            name: name.clone(),
+            text,
+        });
+    }
+    Ok(read)
+}

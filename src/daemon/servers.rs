@@ -1,0 +1,343 @@
+//! Starts the configured MCP servers, with what they need of the shell that first uses them: variables that
+//! hold tokens, and the environment of those that run here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use super::Daemon;
+use super::connection::Connection;
+use super::keys::Keys;
+use super::model;
+use super::session::lock;
+use crate::config::mcp::{Auth, Server, Transport, variable};
+use crate::config::{Config, key};
+use crate::error::{Error, Result};
+use crate::mcp::{Credentials, Status};
+use crate::secret::Secret;
+
+/// What every program needs of the shell's environment; a server gets this and what its `env` lists.
+const ENVIRONMENT: &[&str] = &[
+    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
+    "USER",
+];
+
+/// Servers that lack a variable which the shells that used them so far have not set.
+pub type Lacking = Mutex<BTreeMap<String, Server>>;
+
+/// Starts the configured servers that are new or have changed, in the background, and those that could not be
+/// started for want of a variable that this shell has. Where there is nothing to start, nothing is done.
+///
+/// # Errors
+/// The client has gone.
+pub async fn refresh(daemon: &Daemon, connection: &mut Connection, config: &Config) -> Result<()> {
+    let servers = wanting(daemon, config);
+    if servers.is_empty() || connection.looks() {
+        return Ok(());
+    }
+    let names: BTreeSet<String> = servers.iter().flat_map(needs).collect();
+    let variables = match names.is_empty() {
+        true => BTreeMap::new(),
+        false => model::variables(connection, names.into_iter().collect()).await?,
+    };
+    // Another shell may have started them while this one was asked.
+    let still = wanting(daemon, config);
+    for server in servers.into_iter().filter(|s| still.contains(s)) {
+        let lacks = !missing(&server, &variables).is_empty();
+        // The person was told already, and would be with every prompt.
+        if !lacks || lock(&daemon.lacking).get(&server.alias) != Some(&server) {
+            start(daemon, server, true, &variables);
+        }
+    }
+    Ok(())
+}
+
+/// The servers to be started: those that the pool wants, and those that have failed for want of a variable.
+fn wanting(daemon: &Daemon, config: &Config) -> Vec<Server> {
+    let configured = &config.mcp.servers;
+    let mut servers = daemon.mcp.wanting(configured);
+    let mut lacking = lock(&daemon.lacking);
+    if lacking.is_empty() {
+        return servers;
+    }
+    let states = daemon.mcp.states();
+    let failed = |alias: &str| {
+        let mut failed = states.iter().filter(|s| s.status == Status::Failed);
+        failed.any(|s| s.alias == alias)
+    };
+    lacking.retain(|alias, server| configured.get(alias) == Some(server));
+    let more = lacking.values().filter(|s| failed(&s.alias));
+    let more: Vec<Server> = more.filter(|s| !servers.contains(s)).cloned().collect();
+    servers.extend(more);
+    servers
+}
+
+/// Starts one server by hand, with what this shell has for it.
+///
+/// # Errors
+/// The client has gone.
+pub async fn start_now(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    server: Server,
+    configured: bool,
+) -> Result<()> {
+    let names: Vec<String> = needs(&server).collect();
+    let variables = match names.is_empty() {
+        true => BTreeMap::new(),
+        false => model::variables(connection, names).await?,
+    };
+    start(daemon, server, configured, &variables);
+    Ok(())
+}
+
+fn start(daemon: &Daemon, server: Server, configured: bool, variables: &BTreeMap<String, String>) {
+    if missing(&server, variables).is_empty() {
+        lock(&daemon.lacking).remove(&server.alias);
+    } else {
+        lock(&daemon.lacking).insert(server.alias.clone(), server.clone());
+    }
+    let keys = daemon.models.keys().clone();
+    // It was started before: what its command has printed may be what has failed.
+    if let Some(command) = auth_cmd(&server)
+        && let Some(known) = keys.known(command)
+        && daemon.mcp.states().iter().any(|s| s.alias == server.alias)
+    {
+        keys.forget(command, &known);
+    }
+    let credentials = credentials(&server, variables, keys);
+    daemon.mcp.start(server, configured, credentials);
+}
+
+/// The names of the variables that a server needs; the base environment need not be set.
+fn needs(server: &Server) -> impl Iterator<Item = String> {
+    let base = match &server.transport {
+        Transport::Http { .. } => &[],
+        Transport::Stdio { .. } => ENVIRONMENT,
+    };
+    let base = base.iter().map(|name| (*name).to_string());
+    base.chain(required(server))
+}
+
+/// The variables without which a server is not started.
+fn required(server: &Server) -> Vec<String> {
+    match &server.transport {
+        Transport::Http {
+            auth: Auth::Env(name),
+            ..
+        } => vec![name.clone()],
+        Transport::Http { .. } => Vec::new(),
+        Transport::Stdio { env, .. } => env
+            .iter()
+            .filter_map(|(_, value)| variable(value).map(str::to_string))
+            .collect(),
+    }
+}
+
+fn missing(server: &Server, variables: &BTreeMap<String, String>) -> Vec<String> {
+    let mut names = required(server);
+    names.retain(|name| get(variables, name).is_none());
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The value of a variable that the client has set: a name alone comes with an empty value.
+fn get<'v>(variables: &'v BTreeMap<String, String>, name: &str) -> Option<&'v str> {
+    let value = variables.get(name)?;
+    (!value.is_empty()).then_some(value)
+}
+
+fn lacks(missing: &[String]) -> String {
+    match missing {
+        [one] => format!("needs ${one}, which is not set in this shell"),
+        all => format!(
+            "needs ${}, which are not set in this shell",
+            all.join(", $")
+        ),
+    }
+}
+
+fn auth_cmd(server: &Server) -> Option<&str> {
+    match &server.transport {
+        Transport::Http {
+            auth: Auth::Cmd(command),
+            ..
+        } => Some(command),
+        _ => None,
+    }
+}
+
+/// What a server gets: ready at once, but for a token that a command prints.
+fn credentials(
+    server: &Server,
+    variables: &BTreeMap<String, String>,
+    keys: Keys,
+) -> impl Future<Output = Result<Credentials>> + Send + use<> {
+    let alias = server.alias.clone();
+    let auth = match &server.transport {
+        Transport::Http { auth, .. } => auth.clone(),
+        Transport::Stdio { .. } => Auth::None,
+    };
+    let from_variable = match &auth {
+        Auth::Env(name) => get(variables, name).map(str::to_string),
+        _ => None,
+    };
+    let env = environment(server, variables);
+    let missing = missing(server, variables);
+    async move {
+        if !missing.is_empty() {
+            return Err(Error::config(lacks(&missing)));
+        }
+        let bearer = match auth {
+            Auth::None => None,
+            Auth::Token(token) => Some(token),
+            Auth::Env(name) => {
+                let value = from_variable.unwrap_or_default();
+                let token = key::checked(value.as_bytes())
+                    .map_err(|why| Error::config(format!("the variable {name} {why}")))?;
+                Some(Secret::new(token))
+            }
+            Auth::Cmd(command) => {
+                let whose = format!("the auth_cmd of server {alias}");
+                let read = |output: &[u8]| {
+                    key::checked(output)
+                        .map_err(|why| Error::config(format!("the output of {whose} {why}")))
+                };
+                Some(keys.get(&command, &whose, read).await?)
+            }
+        };
+        Ok(Credentials { bearer, env })
+    }
+}
+
+/// The whole environment of a server that runs here.
+fn environment(server: &Server, variables: &BTreeMap<String, String>) -> Vec<(String, Secret)> {
+    let Transport::Stdio { env, .. } = &server.transport else {
+        return Vec::new();
+    };
+    let base = ENVIRONMENT
+        .iter()
+        .filter_map(|name| Some(((*name).to_string(), get(variables, name)?)));
+    let listed = env.iter().filter_map(|(name, value)| {
+        let value = match variable(value) {
+            Some(of_shell) => get(variables, of_shell)?,
+            None => value,
+        };
+        Some((name.clone(), value))
+    });
+    // In a map: what is listed wins over the base.
+    let all: BTreeMap<String, &str> = base.chain(listed).collect();
+    all.into_iter()
+        .map(|(name, value)| (name, Secret::new(value)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stdio(env: &[(&str, &str)]) -> Server {
+        let own = |(n, v): &(&str, &str)| ((*n).to_string(), (*v).to_string());
+        Server {
+            transport: Transport::Stdio {
+                command: "x".into(),
+                args: Vec::new(),
+                env: env.iter().map(own).collect(),
+            },
+            ..Server::at("s", "")
+        }
+    }
+
+    fn http(auth: Auth) -> Server {
+        Server {
+            transport: Transport::Http {
+                url: "https://a.example".into(),
+                auth,
+                headers: Vec::new(),
+            },
+            ..Server::at("s", "")
+        }
+    }
+
+    fn set(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let own = |(n, v): &(&str, &str)| ((*n).to_string(), (*v).to_string());
+        pairs.iter().map(own).collect()
+    }
+
+    #[test]
+    fn a_child_gets_the_base_and_what_is_listed() {
+        let server = stdio(&[("A", "literal"), ("B", "$OF_SHELL"), ("TERM", "dumb")]);
+        let names: Vec<String> = needs(&server).collect();
+        assert!(names.contains(&"PATH".to_string()) && names.contains(&"OF_SHELL".to_string()));
+        assert!(!names.contains(&"A".to_string()));
+        let shell = set(&[
+            ("PATH", "/bin"),
+            ("TERM", "xterm"),
+            ("OF_SHELL", "v"),
+            ("SECRET", "not listed"),
+            ("LANG", ""),
+        ]);
+        let env: Vec<(String, String)> = environment(&server, &shell)
+            .into_iter()
+            .map(|(n, v)| (n, v.expose().to_string()))
+            .collect();
+        let own = |n: &str, v: &str| (n.to_string(), v.to_string());
+        assert_eq!(
+            env,
+            [
+                own("A", "literal"),
+                own("B", "v"),
+                own("PATH", "/bin"),
+                own("TERM", "dumb")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let server = stdio(&[("B", "$ONE"), ("C", "$TWO"), ("D", "$ONE")]);
+        assert_eq!(missing(&server, &set(&[("TWO", "x")])), ["ONE"]);
+        assert_eq!(missing(&server, &set(&[("ONE", "")])), ["ONE", "TWO"]);
+        assert_eq!(
+            lacks(&missing(&server, &set(&[]))),
+            "needs $ONE, $TWO, which are not set in this shell"
+        );
+        let server = http(Auth::Env("TOKEN".into()));
+        assert_eq!(
+            lacks(&missing(&server, &set(&[]))),
+            "needs $TOKEN, which is not set in this shell"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_token_comes_from_where_the_file_says() {
+        let bearer = async |auth: Auth, variables: &[(&str, &str)]| {
+            let credentials = credentials(&http(auth), &set(variables), Keys::default());
+            let bearer = credentials.await.map(|c| c.bearer);
+            bearer.map(|b| b.map(|s| s.expose().to_string()))
+        };
+        assert_eq!(bearer(Auth::None, &[]).await.unwrap(), None);
+        let token = Auth::Token(Secret::new("t"));
+        assert_eq!(bearer(token, &[]).await.unwrap().unwrap(), "t");
+        let env = || Auth::Env("T".into());
+        assert_eq!(bearer(env(), &[("T", " e ")]).await.unwrap().unwrap(), "e");
+        let error = bearer(env(), &[("T", "s3cret s3cret")]).await.unwrap_err();
+        assert_eq!(
+            error.message,
+            "the variable T is no key: it holds spaces, line breaks or other odd characters"
+        );
+        let cmd = |text: &str| Auth::Cmd(text.into());
+        assert_eq!(bearer(cmd("printf c"), &[]).await.unwrap().unwrap(), "c");
+        let error = bearer(env(), &[]).await.unwrap_err();
+        assert_eq!(error.message, "needs $T, which is not set in this shell");
+        let error = bearer(cmd("exit 3"), &[]).await.unwrap_err();
+        assert!(
+            error.message.starts_with("the auth_cmd of server s failed"),
+            "{error}"
+        );
+        let error = bearer(cmd("printf 's3cret s3cret'"), &[])
+            .await
+            .unwrap_err();
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+    }
+}

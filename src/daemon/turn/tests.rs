@@ -1,0 +1,439 @@
+use super::*;
+
+fn turn() -> Turn {
+    Turn::new(Setting {
+        session: "s".into(),
+        model_name: "tiny".into(),
+        model: "tiny-1".into(),
+        price: Some((1.0, 2.0)),
+        depth: 2,
+    })
+}
+
+fn text(s: &str) -> Input {
+    Input::Chunk(Chunk::Text(s.into()))
+}
+
+#[test]
+fn an_answer_is_shown_recorded_and_replied_to() {
+    let mut turn = turn();
+    assert!(matches!(&turn.handle(text("Hi\nCMD: l"), 1)[..], [Effect::Text(t)] if t == "Hi\n"));
+    assert!(
+        matches!(&turn.handle(text("s\n"), 2)[..], [Effect::Event(Event::Proposal { command })] if command == "ls")
+    );
+    let usage = Usage {
+        prompt_tokens: 1_000_000,
+        completion_tokens: 500_000,
+    };
+    assert!(turn.handle(Input::Chunk(Chunk::Usage(usage)), 3).is_empty());
+    let effects = turn.handle(Input::Ended(Ok(Finish::Stop)), 1500);
+    let [
+        Effect::Record(Body::Assistant { text, finish, .. }),
+        Effect::Reply(answer, proposals),
+    ] = &effects[..]
+    else {
+        panic!("{effects:?}")
+    };
+    assert_eq!((text.as_str(), finish.as_str()), ("Hi\nCMD: ls\n", "stop"));
+    assert_eq!(proposals, &["ls"]);
+    assert_eq!(
+        (answer.cost, answer.seconds, answer.proposals),
+        (Some(2.0), 1.5, 1)
+    );
+}
+
+#[test]
+fn an_interrupted_answer_is_kept_and_offers_no_half_command() {
+    let mut turn = turn();
+    turn.handle(text("ok\nCMD: rm -rf /"), 1);
+    let effects = turn.handle(
+        Input::Ended(Err(Error::new(Kind::Interrupted, "stopped"))),
+        9,
+    );
+    let [
+        Effect::Text(rest),
+        Effect::Record(Body::Assistant { text, finish, .. }),
+        Effect::Reply(answer, proposals),
+    ] = &effects[..]
+    else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(rest, "CMD: rm -rf /");
+    assert_eq!(
+        (text.as_str(), finish.as_str()),
+        ("ok\nCMD: rm -rf /", "interrupted")
+    );
+    assert!(proposals.is_empty());
+    assert_eq!(answer.finish, "interrupted");
+}
+
+#[test]
+fn a_failure_is_recorded_before_it_is_told() {
+    let mut turn = turn();
+    turn.handle(text("half"), 1);
+    let effects = turn.handle(Input::Ended(Err(Error::runtime("cut off"))), 9);
+    let [
+        Effect::Record(Body::Assistant { error, finish, .. }),
+        Effect::Fail(e),
+    ] = &effects[..]
+    else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(
+        (error.as_deref(), finish.as_str()),
+        (Some("cut off"), "error")
+    );
+    assert_eq!(e.message, "cut off");
+}
+
+fn call(id: &str, arguments: &str) -> Input {
+    Input::Chunk(Chunk::Call(ToolCall {
+        id: id.into(),
+        name: format!("fs.{id}"),
+        arguments: arguments.into(),
+    }))
+}
+
+/// A turn whose model has made these calls, and what came of the end of its answer.
+fn calling(turn: &mut Turn, calls: &[(&str, &str)], finish: Finish) -> Vec<Effect> {
+    for (id, arguments) in calls {
+        assert!(turn.handle(call(id, arguments), 1).is_empty());
+    }
+    turn.handle(Input::Ended(Ok(finish)), 2)
+}
+
+fn used(turn: &mut Turn, outcomes: Vec<(&str, Outcome)>) -> Vec<Effect> {
+    let used = |(id, outcome): (&str, Outcome)| Used {
+        id: id.to_string(),
+        outcome,
+        ms: 5,
+    };
+    turn.handle(Input::Used(outcomes.into_iter().map(used).collect()), 10)
+}
+
+fn said(text: &str) -> Outcome {
+    Outcome::Said {
+        text: text.into(),
+        is_error: false,
+        images: Vec::new(),
+        bytes: text.len() as u64,
+        edited: None,
+    }
+}
+
+/// Each effect in a few words.
+fn words(effects: &[Effect]) -> Vec<String> {
+    let word = |effect: &Effect| match effect {
+        Effect::Text(text) => format!("text {text:?}"),
+        Effect::Event(Event::Notice { text }) => format!("notice {text}"),
+        Effect::Event(event) => format!("{event:?}"),
+        Effect::Record(Body::Assistant { calls, finish, .. }) => {
+            format!("answer {finish} {}", calls.len())
+        }
+        Effect::Record(Body::Tool {
+            call, status, text, ..
+        }) => format!("result {call} {status} {text}"),
+        Effect::Record(body) => format!("{body:?}"),
+        Effect::Use(calls) => {
+            let calls = calls.iter().map(|c| format!(" {}{}", c.id, c.arguments));
+            format!("use{}", calls.collect::<String>())
+        }
+        Effect::Again => "again".to_string(),
+        Effect::Reply(answer, _) => format!("reply {}", answer.finish),
+        Effect::Fail(e) => format!("fail {}", e.message),
+    };
+    effects.iter().map(word).collect()
+}
+
+#[test]
+fn calls_are_recorded_made_and_answered_before_the_model_is_asked_again() {
+    let mut turn = turn();
+    turn.handle(text("Let me look."), 1);
+    let effects = calling(&mut turn, &[("a", " {\"x\" : 1}"), ("b", "")], Finish::Stop);
+    assert_eq!(
+        words(&effects),
+        ["answer stop 2", "text \"\\n\"", "use a{\"x\":1} b{}"]
+    );
+    let Effect::Record(Body::Assistant { calls, text, .. }) = &effects[0] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(text, "Let me look.");
+    assert_eq!(calls[0].arguments, " {\"x\" : 1}", "as it came");
+    assert_eq!(
+        words(&used(&mut turn, vec![("a", said("one"))])),
+        ["result a success one"]
+    );
+    assert_eq!(
+        words(&used(&mut turn, vec![("b", said("two"))])),
+        ["result b success two", "again"]
+    );
+    turn.handle(self::text("Done."), 11);
+    let end = turn.handle(Input::Ended(Ok(Finish::Stop)), 12);
+    assert_eq!(words(&end), ["answer stop 0", "reply stop"]);
+}
+
+#[test]
+fn arguments_that_are_no_object_are_never_run_and_the_model_is_told() {
+    let broken = [
+        "{\"x\":",
+        "[1]",
+        "null",
+        "\"{}\"",
+        "{} and more",
+        "rm -rf /",
+    ];
+    for arguments in broken {
+        let mut turn = turn();
+        let calls = [("a", "{}"), ("b", arguments), ("c", "{}")];
+        let effects = calling(&mut turn, &calls, Finish::Stop);
+        assert_eq!(
+            words(&effects),
+            [
+                "answer stop 3",
+                "notice mcp: fs.b: the arguments are no JSON object, so it was not called",
+                "use a{} c{}"
+            ]
+        );
+        let skipped = "result b skipped [not called: the arguments are not one whole JSON object]";
+        // In the order of the calls, also where it was known before.
+        assert_eq!(
+            words(&used(&mut turn, vec![("a", said("A"))])),
+            ["result a success A", skipped]
+        );
+        assert_eq!(
+            words(&used(&mut turn, vec![("c", said("C"))])),
+            ["result c success C", "again"]
+        );
+        // Alone it is answered at once, and the model may try again.
+        let effects = calling(&mut turn, &[("b", arguments)], Finish::Stop);
+        assert_eq!(words(&effects)[2..], [skipped, "again"]);
+    }
+}
+
+#[test]
+fn an_answer_that_was_cut_off_runs_no_call_without_arguments() {
+    for finish in [Finish::Length, Finish::ContentFilter] {
+        let effects = calling(&mut turn(), &[("a", "{}"), ("b", "")], finish);
+        let words = words(&effects);
+        assert_eq!(words.last().unwrap(), "use a{}");
+        assert!(words.iter().any(|w| w.starts_with("notice mcp: fs.b:")));
+    }
+}
+
+#[test]
+fn an_answer_that_broke_off_has_made_no_calls() {
+    for (kind, end) in [
+        (
+            Kind::Interrupted,
+            ["answer interrupted 0", "reply interrupted"],
+        ),
+        (Kind::Runtime, ["answer error 0", "fail gone"]),
+    ] {
+        let mut turn = turn();
+        turn.handle(call("a", "{}"), 1);
+        let effects = turn.handle(Input::Ended(Err(Error::new(kind, "gone"))), 2);
+        assert_eq!(words(&effects), end);
+    }
+}
+
+#[test]
+fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
+    let error = Outcome::Said {
+        text: "no such file".into(),
+        is_error: true,
+        images: Vec::new(),
+        bytes: 12,
+        edited: None,
+    };
+    let edited = Outcome::Said {
+        text: "ok".into(),
+        is_error: false,
+        images: vec![crate::chat::Image {
+            mime: "image/png".into(),
+            data: "AA==".into(),
+        }],
+        bytes: 2,
+        edited: Some("{\"x\":2}".into()),
+    };
+    let table: Vec<(Outcome, &str, &str)> = vec![
+        (error, "error no such file", ""),
+        (
+            edited,
+            "success [the user changed the arguments to {\"x\":2}]\nok",
+            "",
+        ),
+        (Outcome::Denied(None), "denied [denied by the user]", ""),
+        (
+            Outcome::Denied(Some("use /tmp".into())),
+            "denied [denied by the user] use /tmp",
+            "",
+        ),
+        (
+            Outcome::NoTerminal,
+            "denied [denied: there is no terminal to ask on]",
+            "",
+        ),
+        (
+            Outcome::NoSuchTool,
+            "skipped [not called: there is no tool named fs.a]",
+            "mcp: fs.a: there is no such tool",
+        ),
+        (
+            Outcome::Failed("-32603: boom\u{1b}[2J".into()),
+            "failed [no result: the call failed]",
+            "mcp: fs.a: -32603: boom‹\\x1b›[2J",
+        ),
+        (
+            Outcome::Unrecorded("disk full".into()),
+            "denied [no result: the approval could not be recorded]",
+            "mcp: fs.a: not called, since the approval could not be recorded: disk full",
+        ),
+    ];
+    for (outcome, result, notice) in table {
+        let mut turn = turn();
+        calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
+        let mut effects = used(&mut turn, vec![("a", outcome), ("b", said("B"))]);
+        assert!(matches!(effects.pop(), Some(Effect::Again)), "{result}");
+        let mut expected = vec![format!("result a {result}"), "result b success B".into()];
+        if !notice.is_empty() {
+            expected.insert(0, format!("notice {notice}"));
+        }
+        assert_eq!(words(&effects), expected);
+    }
+}
+
+#[test]
+fn when_no_call_has_a_result_the_turn_ends_and_the_person_decides() {
+    let mut turn = turn();
+    turn.handle(text("CMD: ls\n"), 1);
+    calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
+    let failed = || Outcome::Failed("timeout".into());
+    assert_eq!(
+        words(&used(&mut turn, vec![("a", failed())])),
+        [
+            "notice mcp: fs.a: timeout",
+            "result a failed [no result: the call failed]"
+        ]
+    );
+    let effects = used(&mut turn, vec![("b", failed())]);
+    assert_eq!(
+        words(&effects)[2..],
+        [
+            "notice no call has a result, so the answer ends here",
+            "reply stop"
+        ]
+    );
+    let Some(Effect::Reply(answer, proposals)) = effects.last() else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(
+        (answer.proposals, &proposals[..]),
+        (1, &["ls".to_string()][..])
+    );
+}
+
+#[test]
+fn a_stop_leaves_every_call_with_one_result() {
+    for (outcome, first) in [
+        (Outcome::Stopped, "denied [denied by the user]"),
+        (Outcome::Interrupted, "interrupted [no result: interrupted]"),
+    ] {
+        let mut turn = turn();
+        let calls = [("a", "{}"), ("b", "{}"), ("c", "{"), ("d", "{}")];
+        calling(&mut turn, &calls, Finish::Stop);
+        used(&mut turn, vec![("a", said("A"))]);
+        let effects = used(&mut turn, vec![("b", outcome)]);
+        assert_eq!(
+            words(&effects),
+            [
+                &format!("result b {first}"),
+                "result c skipped [not called: the arguments are not one whole JSON object]",
+                "result d interrupted [no result: interrupted]",
+                "reply interrupted"
+            ]
+        );
+    }
+    // Of those that ran at once, one that was done before keeps its result.
+    let mut turn = turn();
+    calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
+    let both = vec![("a", Outcome::Interrupted), ("b", said("B"))];
+    assert_eq!(
+        words(&used(&mut turn, both)),
+        [
+            "result a interrupted [no result: interrupted]",
+            "result b success B",
+            "reply interrupted"
+        ]
+    );
+}
+
+#[test]
+fn the_depth_is_counted_in_rounds_of_calls() {
+    let mut turn = turn();
+    for _ in 0..2 {
+        let effects = calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
+        assert!(matches!(effects.last(), Some(Effect::Use(_))));
+        used(&mut turn, vec![("a", said("A")), ("b", said("B"))]);
+    }
+    let effects = calling(&mut turn, &[("a", "{}"), ("b", "{")], Finish::Stop);
+    let unmade = "skipped [no result: the tool-call depth limit was reached]";
+    assert_eq!(
+        words(&effects),
+        [
+            "answer stop 2",
+            &format!("result a {unmade}"),
+            &format!("result b {unmade}"),
+            "notice tool-call depth limit reached",
+            "reply stop"
+        ]
+    );
+}
+
+#[test]
+fn calls_of_one_id_have_a_result_each_and_unknown_ones_none() {
+    let mut turn = turn();
+    calling(&mut turn, &[("a", "{}"), ("a", "{}")], Finish::Stop);
+    assert_eq!(
+        words(&used(&mut turn, vec![("x", said("?")), ("a", said("1"))])),
+        ["result a success 1"]
+    );
+    assert_eq!(
+        words(&used(&mut turn, vec![("a", said("2"))])),
+        ["result a success 2", "again"]
+    );
+}
+
+#[test]
+fn tokens_and_cost_are_summed_over_the_rounds_and_commands_collected() {
+    let mut turn = turn();
+    let usage = |prompt_tokens, completion_tokens| {
+        Input::Chunk(Chunk::Usage(Usage {
+            prompt_tokens,
+            completion_tokens,
+        }))
+    };
+    turn.handle(text("CMD: one"), 1);
+    turn.handle(usage(1_000_000, 0), 2);
+    let effects = calling(&mut turn, &[("a", "{}")], Finish::Stop);
+    assert!(
+        !words(&effects).contains(&"text \"\\n\"".to_string()),
+        "the line has ended"
+    );
+    used(&mut turn, vec![("a", said("A"))]);
+    turn.handle(text("CMD: two\n"), 11);
+    turn.handle(usage(2_000_000, 1_000_000), 12);
+    let effects = turn.handle(Input::Ended(Ok(Finish::Stop)), 2500);
+    let [
+        Effect::Record(Body::Assistant {
+            prompt_tokens, ms, ..
+        }),
+        Effect::Reply(answer, proposals),
+    ] = &effects[..]
+    else {
+        panic!("{effects:?}")
+    };
+    assert_eq!((*prompt_tokens, *ms), (Some(2_000_000), 2490));
+    assert_eq!(proposals, &["one", "two"]);
+    assert_eq!(answer.prompt_tokens, Some(3_000_000));
+    assert_eq!((answer.cost, answer.seconds), (Some(5.0), 2.5));
+}

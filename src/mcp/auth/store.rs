@@ -1,0 +1,347 @@
+//! The tokens, a file for each server: what is slow or broken at one holds up no other.
+//!
+//! A token belongs to the URL that it was given for, not to an alias: an alias that leads elsewhere one day
+//! finds none.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nix::fcntl::Flock;
+use reqwest::Url;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Context, Error, Result};
+use crate::paths::{lock_file, make_dir};
+
+/// Far beyond any real token.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The tokens of a user, in files below the state directory.
+#[derive(Debug, Clone)]
+pub struct Tokens {
+    dir: PathBuf,
+}
+
+/// How a client proves at the token endpoint who it is.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Proof {
+    /// By nothing but its id.
+    None,
+    /// The secret in the body.
+    Post,
+    /// The secret in a header.
+    Basic,
+}
+
+/// What a login has brought.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// The server's URL, as [`key`] has it. The file's name is made of it and proves nothing.
+    pub(super) server: String,
+    pub(super) access_token: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) refresh_token: Option<String>,
+    /// Seconds since 1970; `None` where the server does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<u64>,
+    pub(super) scopes: Vec<String>,
+    /// What the next login is to ask for: the server has wanted it since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) wanted: Vec<String>,
+    /// Who has given the tokens, and the only one that the refresh token is shown to.
+    pub(super) issuer: String,
+    pub(super) token_endpoint: String,
+    pub(super) resource: String,
+    pub(super) client_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) client_secret: Option<String>,
+    pub(super) proof: Proof,
+}
+
+impl fmt::Debug for Record {
+    /// Without the tokens and the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Record({} by {})", self.server, self.issuer)
+    }
+}
+
+impl Record {
+    /// Whether it has at least so many seconds left.
+    pub(super) fn lasts(&self, seconds: u64) -> bool {
+        self.expires_at.is_none_or(|at| at > now() + seconds)
+    }
+}
+
+/// Seconds since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs())
+}
+
+/// What tokens are kept by: origin and path. What follows in the URL is no part of who the server is.
+///
+/// # Errors
+/// It is no web address.
+pub(super) fn key(url: &str) -> Result<String> {
+    let mut url = Url::parse(url)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https"))
+        .ok_or_else(|| Error::config(format!("{url} is no web address")))?;
+    // Neither fails on a web address.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    Ok(url.into())
+}
+
+/// Held while the tokens of one server are changed.
+pub(super) struct Hold {
+    path: PathBuf,
+    server: String,
+    _lock: Flock<File>,
+}
+
+impl Tokens {
+    /// The tokens below this state directory.
+    pub fn new(state: PathBuf) -> Tokens {
+        Tokens {
+            dir: state.join("mcp-tokens"),
+        }
+    }
+
+    /// Whether there are tokens for this server.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not safe.
+    pub fn has(&self, url: &str) -> Result<bool> {
+        Ok(self.read(&key(url)?)?.is_some())
+    }
+
+    /// Forgets the tokens of this server; whether there were any.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub async fn forget(&self, url: &str) -> Result<bool> {
+        let server = key(url)?;
+        if fs::symlink_metadata(self.path(&server)).is_err() {
+            return Ok(false);
+        }
+        let hold = self.hold(&server).await?;
+        hold.remove()
+    }
+
+    /// The file of a server: its host's name, for a person who looks, and a digest.
+    fn path(&self, server: &str) -> PathBuf {
+        let host = Url::parse(server).ok();
+        let host: String = host
+            .iter()
+            .filter_map(Url::host_str)
+            .flat_map(str::chars)
+            .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
+            .take(64)
+            .collect();
+        let digest = Sha256::digest(server.as_bytes());
+        let digest: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
+        self.dir.join(format!("{host}-{digest}.json"))
+    }
+
+    /// What is kept for a server.
+    pub(super) fn read(&self, server: &str) -> Result<Option<Record>> {
+        read(&self.path(server), server)
+    }
+
+    /// Waits until nobody else changes the tokens of a server.
+    pub(super) async fn hold(&self, server: &str) -> Result<Hold> {
+        let (dir, path) = (self.dir.clone(), self.path(server));
+        let lock = path.with_extension("lock");
+        let lock = tokio::task::spawn_blocking(move || {
+            make_dir(&dir)?;
+            lock_file(&lock)
+        });
+        Ok(Hold {
+            path,
+            server: server.to_owned(),
+            _lock: lock.await.context(|| "cannot wait for a lock".into())??,
+        })
+    }
+}
+
+impl Hold {
+    /// What is kept now.
+    pub(super) fn read(&self) -> Result<Option<Record>> {
+        read(&self.path, &self.server)
+    }
+
+    /// Replaces what is kept, all of it or nothing.
+    pub(super) fn write(&self, record: &Record) -> Result<()> {
+        let temp = self.path.with_extension("new");
+        let write = || -> std::io::Result<()> {
+            // What a crash has left; the lock says that nobody is at it.
+            let _ = fs::remove_file(&temp);
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&temp)?;
+            file.write_all(&serde_json::to_vec(record)?)?;
+            file.sync_all()?;
+            fs::rename(&temp, &self.path)?;
+            self.path
+                .parent()
+                .map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+        };
+        write().map_err(|e| {
+            let _ = fs::remove_file(&temp);
+            Error::runtime(format!("cannot write {}: {e}", self.path.display()))
+        })
+    }
+
+    fn remove(&self) -> Result<bool> {
+        match fs::remove_file(&self.path) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e).context(|| format!("cannot remove {}", self.path.display())),
+        }
+    }
+}
+
+fn read(path: &Path, server: &str) -> Result<Option<Record>> {
+    let open = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NOFOLLOW)
+        .open(path);
+    let file = match open {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e).context(|| format!("cannot read {}", path.display())),
+    };
+    let cannot = || format!("cannot read {}", path.display());
+    let meta = file.metadata().context(cannot)?;
+    if !meta.is_file() || meta.uid() != nix::unistd::getuid().as_raw() || meta.mode() & 0o077 != 0 {
+        return Err(
+            Error::runtime(format!("{} is not yours alone", path.display()))
+                .hint("remove it and log in again: aish-helper mcp login ALIAS"),
+        );
+    }
+    let mut text = Vec::new();
+    file.take(MAX_BYTES)
+        .read_to_end(&mut text)
+        .context(cannot)?;
+    // The error of a parser may quote what it stumbles over.
+    let record: Record = serde_json::from_slice(&text).map_err(|_| {
+        Error::runtime(format!("{} is damaged", path.display()))
+            .hint("log in again: aish-helper mcp login ALIAS")
+    })?;
+    Ok(Some(record).filter(|r| r.server == server))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn record(server: &str) -> Record {
+        Record {
+            server: server.into(),
+            access_token: "at-1".into(),
+            refresh_token: Some("rt-1".into()),
+            expires_at: Some(now() + 100),
+            scopes: vec!["a".into()],
+            wanted: Vec::new(),
+            issuer: "https://auth.example.com".into(),
+            token_endpoint: "https://auth.example.com/token".into(),
+            resource: server.into(),
+            client_id: "c".into(),
+            client_secret: Some("cs-1".into()),
+            proof: Proof::Basic,
+        }
+    }
+
+    #[test]
+    fn tokens_are_kept_by_origin_and_path() {
+        assert_eq!(
+            key("HTTPS://u:p@Example.com:443/mcp?x=1#y").unwrap(),
+            "https://example.com/mcp"
+        );
+        assert!(key("ftp://example.com").is_err());
+        assert!(key("mcp").is_err());
+    }
+
+    #[tokio::test]
+    async fn one_server_does_not_find_the_tokens_of_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Tokens::new(dir.path().join("state"));
+        let server = "https://example.com/mcp";
+        let hold = tokens.hold(server).await.unwrap();
+        hold.write(&record(server)).unwrap();
+        assert_eq!(tokens.read(server).unwrap(), Some(record(server)));
+        for other in [
+            "https://example.com/",
+            "https://example.com/mcp/",
+            "https://example.com:8443/mcp",
+            "http://example.com/mcp",
+            "https://evil.com/mcp",
+        ] {
+            assert_eq!(tokens.read(other).unwrap(), None, "{other}");
+            // Nor by a file that somebody has given its name.
+            fs::copy(tokens.path(server), tokens.path(other)).unwrap();
+            assert_eq!(tokens.read(other).unwrap(), None, "{other}");
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&tokens.path(server)), 0o600);
+        assert_eq!(mode(&tokens.dir), 0o700);
+        drop(hold);
+        assert!(tokens.forget(server).await.unwrap());
+        assert!(!tokens.forget(server).await.unwrap());
+        assert_eq!(tokens.read(server).unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_others_can_read_or_that_is_damaged_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Tokens::new(dir.path().to_path_buf());
+        let server = "https://example.com/mcp";
+        tokens
+            .hold(server)
+            .await
+            .unwrap()
+            .write(&record(server))
+            .unwrap();
+        let path = tokens.path(server);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let said = tokens.read(server).unwrap_err().message;
+        assert!(said.ends_with("is not yours alone"), "{said}");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+        assert!(tokens.read(server).is_err());
+        fs::remove_file(&path).unwrap();
+        let mut file = OpenOptions::new();
+        let mut file = file
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .unwrap();
+        file.write_all(br#"{"access_token": "at-1", "server": 3}"#)
+            .unwrap();
+        let said = format!("{:?}", tokens.read(server).unwrap_err());
+        assert!(
+            said.contains("is damaged") && !said.contains("at-1"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn debug_shows_no_token() {
+        let shown = format!("{:?}", record("https://example.com/mcp"));
+        assert!(!shown.contains("-1"), "{shown}");
+    }
+}

@@ -1,0 +1,354 @@
+//! One server of the pool, and the task that keeps it connected.
+
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{ServerNotification, SubscriptionFilter};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::failure::{Fault, Kind};
+use super::http::Clients;
+use super::live::Live;
+use super::session::{Session, open};
+use super::types::{Credentials, State, Status};
+use crate::config::mcp::Server;
+use crate::error::Result;
+use crate::safety::text::one_line;
+
+/// The first pause before a server is tried again; each is twice as long as the one before.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_secs(120);
+
+/// A server that was ready for so long begins again with the first pause.
+const HEALTHY: Duration = Duration::from_secs(60);
+
+/// When credentials that could not be had are asked for again, at the earliest.
+const CREDENTIALS: Duration = Duration::from_secs(10);
+
+/// A server that changes its list all the time is asked for it once in so long.
+const LIST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How a server is.
+#[derive(Debug, Clone)]
+pub(super) enum Phase {
+    /// The first try is under way.
+    Starting,
+    Ready(Arc<Live>),
+    /// It is tried again, unless its credentials have to be found again: then after `again`, by
+    /// whoever has them.
+    Failed {
+        fault: Fault,
+        again: Option<Instant>,
+    },
+    /// By the configuration or by hand.
+    Off,
+}
+
+/// What a prompt was told about a server that it went without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Starting,
+    Failed,
+}
+
+/// How a session ended.
+enum Ended {
+    LetGo,
+    /// By hand, to begin another.
+    Anew,
+    Lost(Fault),
+}
+
+/// A server of the pool.
+#[derive(Debug)]
+pub(super) struct Connected {
+    pub(super) server: Server,
+    pub(super) configured: bool,
+    started: Instant,
+    phase: watch::Sender<Phase>,
+    told: Mutex<Told>,
+    again: Notify,
+    cancel: CancellationToken,
+}
+
+/// What all servers share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Where logs are kept.
+    pub(super) state: PathBuf,
+    pub(super) clients: Clients,
+    pub(super) tasks: TaskTracker,
+}
+
+impl Connected {
+    pub(super) fn new(server: Server, configured: bool, cancel: CancellationToken) -> Connected {
+        Connected {
+            server,
+            configured,
+            started: Instant::now(),
+            phase: watch::Sender::new(Phase::Starting),
+            told: Mutex::new(Told::Nothing),
+            again: Notify::new(),
+            cancel,
+        }
+    }
+
+    /// One that is not connected to.
+    pub(super) fn off(server: Server, configured: bool) -> Connected {
+        let off = Connected::new(server, configured, CancellationToken::new());
+        off.phase.send_replace(Phase::Off);
+        off
+    }
+
+    /// Lets go of it.
+    pub(super) fn end(&self) {
+        self.cancel.cancel();
+    }
+
+    /// Connects anew, now. One whose credentials have to be found is wanted again instead.
+    pub(super) fn reconnect(&self) {
+        self.phase.send_modify(|phase| {
+            if let Phase::Failed {
+                again: Some(at), ..
+            } = phase
+            {
+                *at = Instant::now();
+            }
+        });
+        self.again.notify_one();
+    }
+
+    /// Whether somebody has to find its credentials again.
+    pub(super) fn is_wanted(&self) -> bool {
+        matches!(&*self.phase.borrow(), Phase::Failed { again: Some(at), .. } if *at <= Instant::now())
+    }
+
+    pub(super) fn live(&self) -> std::result::Result<Arc<Live>, String> {
+        match &*self.phase.borrow() {
+            Phase::Ready(live) => Ok(live.clone()),
+            Phase::Starting => Err("it is still starting".into()),
+            Phase::Failed { fault, .. } => Err(fault.hinted(&self.server)),
+            Phase::Off => Err("it is disconnected".into()),
+        }
+    }
+
+    /// Waits until the first try has ended, but no longer than `patience` after its start.
+    pub(super) async fn settle(&self, patience: Duration) {
+        let mut phase = self.phase.subscribe();
+        let settled = phase.wait_for(|p| !matches!(p, Phase::Starting));
+        tokio::select! {
+            biased;
+            _ = settled => {}
+            () = sleep_until(self.started + patience) => {}
+        }
+    }
+
+    /// What a prompt is told that has to go without it: once, and once more when a start has failed.
+    pub(super) fn excuse(&self) -> Option<String> {
+        let (now, why) = match &*self.phase.borrow() {
+            Phase::Starting => (Told::Starting, "still starting".to_owned()),
+            Phase::Failed { fault, .. } => (Told::Failed, fault.hinted(&self.server)),
+            Phase::Ready(_) | Phase::Off => return None,
+        };
+        let mut told = self.told();
+        if *told == now || *told == Told::Failed {
+            return None;
+        }
+        *told = now;
+        Some(why)
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn state(&self) -> State {
+        let mut state = State {
+            alias: self.server.alias.clone(),
+            target: self.server.target(),
+            version: None,
+            protocol: None,
+            tools: 0,
+            status: Status::Starting,
+            error: None,
+            configured: self.configured,
+        };
+        match &*self.phase.borrow() {
+            Phase::Starting => {}
+            Phase::Ready(live) => {
+                state.status = Status::Ready;
+                state.version.clone_from(&live.version);
+                state.protocol = Some(live.protocol.clone());
+                state.tools = live.tools.len();
+            }
+            Phase::Failed { fault, .. } => {
+                state.status = match fault.kind {
+                    Kind::Login => Status::Login,
+                    _ => Status::Failed,
+                };
+                state.error = Some(fault.hinted(&self.server));
+            }
+            Phase::Off => state.status = Status::Disabled,
+        }
+        state
+    }
+
+    fn ready(&self, live: Live) {
+        *self.told() = Told::Nothing;
+        self.phase.send_replace(Phase::Ready(Arc::new(live)));
+    }
+
+    fn failed(&self, fault: Fault, again: Option<Instant>) {
+        let alias = &self.server.alias;
+        tracing::info!("mcp {alias}: {}", one_line(&fault.line, 300));
+        self.phase.send_replace(Phase::Failed { fault, again });
+    }
+
+    /// Keeps it connected until it is let go.
+    pub(super) async fn supervise(
+        self: Arc<Self>,
+        shared: Arc<Shared>,
+        credentials: impl Future<Output = Result<Credentials>> + Send,
+    ) {
+        let cancelled = self.cancel.clone();
+        let credentials = tokio::select! {
+            () = cancelled.cancelled() => return,
+            credentials = credentials => credentials,
+        };
+        let credentials = match credentials {
+            Ok(credentials) => credentials,
+            Err(e) => return self.failed(e.into(), Some(Instant::now() + CREDENTIALS)),
+        };
+        let mut pause = PAUSE;
+        loop {
+            let opening = open(
+                &self.server,
+                &credentials,
+                &shared.clients,
+                &shared.state,
+                &shared.tasks,
+            );
+            let opened = tokio::select! {
+                () = cancelled.cancelled() => return,
+                opened = opening => opened,
+            };
+            // Whoever asked for it meanwhile has got it.
+            tokio::select! {
+                biased;
+                () = self.again.notified() => {}
+                () = std::future::ready(()) => {}
+            }
+            match opened {
+                Err(fault) if fault.kind == Kind::Login => return self.failed(fault, None),
+                Err(fault) => self.failed(fault, None),
+                Ok(mut session) => {
+                    let since = Instant::now();
+                    self.ready(session.live.clone());
+                    let ended = tokio::select! {
+                        () = cancelled.cancelled() => Ended::LetGo,
+                        () = self.again.notified() => Ended::Anew,
+                        fault = self.watch(&mut session) => Ended::Lost(fault),
+                    };
+                    // First of all, so that nobody is given a session that ends.
+                    let over = matches!(&ended, Ended::Lost(f) if f.kind == Kind::Login);
+                    match &ended {
+                        Ended::LetGo => {}
+                        Ended::Anew => {
+                            self.phase.send_replace(Phase::Starting);
+                        }
+                        // What it took before may have grown old: somebody has to find it again.
+                        Ended::Lost(fault) => {
+                            self.failed(fault.clone(), over.then(Instant::now));
+                        }
+                    }
+                    session.close().await;
+                    match ended {
+                        Ended::LetGo => return,
+                        Ended::Anew => continue,
+                        Ended::Lost(_) if over => return,
+                        Ended::Lost(_) if since.elapsed() >= HEALTHY => pause = PAUSE,
+                        Ended::Lost(_) => {}
+                    }
+                }
+            }
+            tokio::select! {
+                () = cancelled.cancelled() => return,
+                () = self.again.notified() => pause = PAUSE,
+                () = sleep(pause) => pause = (pause * 2).min(MAX_PAUSE),
+            }
+        }
+    }
+
+    /// Follows a session until it is of no use any more.
+    async fn watch(&self, session: &mut Session) -> Fault {
+        let mut live = session.live.clone();
+        let mut listen = pin!(listen(live.clone()));
+        let mut next = Instant::now();
+        loop {
+            let changed = async {
+                sleep_until(next).await;
+                live.handler.tools_changed().await;
+            };
+            tokio::select! {
+                fault = session.trouble.recv() => {
+                    return fault.unwrap_or_else(|| Fault::lost("the connection has ended"));
+                }
+                fault = session.ended.fault() => {
+                    return fault.masked(live.handler.secrets());
+                }
+                () = &mut listen => {}
+                () = changed => {
+                    next = Instant::now() + LIST_PAUSE;
+                    match live.list(&self.server).await {
+                        Ok(tools) => {
+                            live.tools = tools;
+                            self.ready(live.clone());
+                        }
+                        // The list of before is better than none.
+                        Err(fault) => {
+                            let alias = &self.server.alias;
+                            let line = one_line(&fault.line, 300);
+                            tracing::info!("mcp {alias}: no new list of tools: {line}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Listens for changes of the list where they have to be asked for (2026-07-28). It never ends.
+async fn listen(live: Live) {
+    let info = live.peer.peer_info();
+    let asks = info.as_ref().is_some_and(|i| {
+        let tools = i.capabilities.tools.as_ref();
+        !i.protocol_version.has_initialize() && tools.is_some_and(|t| t.list_changed == Some(true))
+    });
+    if !asks {
+        return std::future::pending().await;
+    }
+    let mut pause = LIST_PAUSE;
+    loop {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        if let Ok(mut changes) = live.peer.listen(filter).await {
+            while let Ok(Some(change)) = changes.next().await {
+                if matches!(change, ServerNotification::ToolListChangedNotification(_)) {
+                    live.handler.note_tools_changed();
+                    pause = LIST_PAUSE;
+                }
+            }
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(MAX_PAUSE);
+        // What has changed meanwhile was not told.
+        live.handler.note_tools_changed();
+    }
+}

@@ -1,0 +1,421 @@
+//! Tools: what is sent of them, and the calls that come back.
+
+use aish::broker::openai::{self, Answer, Fault, Quirks};
+use aish::broker::sse::Decoder;
+use aish::chat::{Image, ToolCall, ToolResult};
+use serde_json::json;
+
+use super::*;
+use crate::fakes::provider::{Shape, call_events, finish_event, text_event};
+
+fn tool(name: &str) -> Tool {
+    Tool {
+        name: name.to_owned(),
+        description: "Reads a file.".to_owned(),
+        schema: r#"{"type":"object","properties":{"path":{"type":"string"}}}"#.to_owned(),
+        ..Tool::default()
+    }
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments: arguments.to_owned(),
+    }
+}
+
+fn result(id: &str, name: &str, text: &str) -> ToolResult {
+    ToolResult {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        text: text.to_owned(),
+        images: Vec::new(),
+    }
+}
+
+/// A conversation in which `fs.read` has been called, and a tool that there never was.
+fn second_round() -> Vec<Message> {
+    let mut messages = prompt();
+    messages.push(Message::Assistant(
+        String::new(),
+        vec![
+            call("call_1", "fs.read", r#"{"path":"a"}"#),
+            call("call_2", "made up/name", "{oops"),
+        ],
+    ));
+    messages.push(Message::Tool(result("call_1", "fs.read", "A")));
+    messages.push(Message::Tool(result(
+        "call_2",
+        "made up/name",
+        "no such tool",
+    )));
+    messages
+}
+
+impl Outcome {
+    fn calls(&self) -> Vec<ToolCall> {
+        let call = |c: &Chunk| match c {
+            Chunk::Call(call) => Some(call.clone()),
+            _ => None,
+        };
+        self.chunks.iter().filter_map(call).collect()
+    }
+}
+
+/// Asks with `fs.read` and `fs.now` what is answered with these parts.
+async fn ask_for_calls(parts: Vec<Part>) -> Outcome {
+    let provider = Provider::start([Script::events(parts)]);
+    let tools = [tool("fs.read"), tool("fs.now")];
+    ask_with(
+        &broker(),
+        &endpoint(&provider.base_url()),
+        &prompt(),
+        &tools,
+    )
+    .await
+}
+
+fn parts(events: &[String]) -> Vec<Part> {
+    events.iter().map(|e| Part::from(e.as_str())).collect()
+}
+
+const CALLS: [(&str, &str, &str); 3] = [
+    ("one", "fs.read", r#"{"path":"é \"{[\\"}"#),
+    ("two", "fs.read", r#"{"path":"b"}"#),
+    ("three", "fs.now", "{}"),
+];
+
+#[tokio::test]
+async fn calls_arrive_in_every_shape() {
+    for shape in Shape::ALL {
+        let provider = Provider::start([Script::calls_in(shape, "I look.", &CALLS)]);
+        let outcome = ask_with(
+            &broker(),
+            &endpoint(&provider.base_url()),
+            &prompt(),
+            &[tool("fs.read"), tool("fs.now")],
+        )
+        .await;
+        assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Stop, "{shape:?}");
+        assert_eq!(outcome.text(), "I look.", "{shape:?}");
+        let ids = match shape {
+            Shape::NoId | Shape::Bare => ["call_1", "call_2", "call_3"],
+            Shape::SameId => ["same", "call_1", "call_2"],
+            _ => ["one", "two", "three"],
+        };
+        let expected: Vec<ToolCall> = CALLS
+            .iter()
+            .zip(ids)
+            .map(|((_, name, arguments), id)| call(id, name, arguments))
+            .collect();
+        assert_eq!(outcome.calls(), expected, "{shape:?}");
+        // After all text, before the end.
+        let first = outcome
+            .chunks
+            .iter()
+            .position(|c| matches!(c, Chunk::Call(_)));
+        let rest = &outcome.chunks[first.unwrap() + 3..];
+        let end = |c: &Chunk| matches!(c, Chunk::Usage(_) | Chunk::Done(Finish::Stop));
+        assert!(!rest.is_empty() && rest.iter().all(end), "{rest:?}");
+    }
+}
+
+#[tokio::test]
+async fn calls_without_a_word_are_an_answer() {
+    for calls in [&CALLS[..], &[("x", "fs.now", "")]] {
+        let provider = Provider::start([Script::calls("", calls)]);
+        let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
+        assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Stop);
+        assert_eq!(outcome.calls().len(), calls.len());
+        assert_eq!(outcome.calls()[0].arguments, calls[0].2, "as it came");
+    }
+}
+
+#[tokio::test]
+async fn calls_cut_into_pieces_at_every_byte() {
+    let calls = [("one", "fs.read", r#"{"path":"é"}"#), ("two", "fs.now", "")];
+    let mut events = vec![text_event("é")];
+    events.extend(call_events(Shape::Interleaved, &calls));
+    events.push(finish_event("tool_calls"));
+    let stream = events.concat();
+    let bytes = stream.as_bytes();
+    let provider = Provider::start((1..bytes.len()).map(|i| {
+        let pieces = [&bytes[..i], &bytes[i..]];
+        Script::events(pieces.map(|p| Part::Bytes(p.to_vec())))
+    }));
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    let expected = calls.map(|(id, name, arguments)| call(id, name, arguments));
+    for i in 1..bytes.len() {
+        let outcome = ask(&broker, &endpoint).await;
+        assert_eq!(outcome.text(), "é", "at {i}");
+        assert_eq!(outcome.calls(), expected, "at {i}");
+    }
+}
+
+/// What a stream in these pieces comes to, without a network between.
+fn decoded(pieces: &[&[u8]]) -> Vec<ToolCall> {
+    let (mut decoder, mut answer) = (Decoder::new(), Answer::default());
+    let mut chunks = Vec::new();
+    for piece in pieces {
+        let result: std::result::Result<(), Fault> =
+            decoder.feed(piece, |event| answer.event(&event, &mut chunks));
+        result.unwrap();
+    }
+    let url = "http://127.0.0.1/".parse().unwrap();
+    let names = openai::names(&url, &[], &[], Quirks::default());
+    answer.calls.take(&names, &[])
+}
+
+#[test]
+fn every_shape_means_the_same_wherever_it_is_cut() {
+    for shape in Shape::ALL {
+        let stream = call_events(shape, &CALLS).concat();
+        let bytes = stream.as_bytes();
+        let whole = decoded(&[bytes]);
+        assert_eq!(whole.len(), 3, "{shape:?}");
+        for i in 0..=bytes.len() {
+            assert_eq!(
+                decoded(&[&bytes[..i], &bytes[i..]]),
+                whole,
+                "{shape:?} at {i}"
+            );
+        }
+        let single: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(decoded(&single), whole, "{shape:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_may_end_with_its_last_call() {
+    let events = call_events(Shape::Fragments, &CALLS);
+    let outcome = ask_for_calls(parts(&events)).await;
+    assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Stop);
+    assert_eq!(outcome.calls().len(), 3);
+    let mut done = parts(&call_events(Shape::Fragments, &[("x", "fs.now", "")]));
+    done.push("data: [DONE]\n\n".into());
+    assert_eq!(ask_for_calls(done).await.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn calls_of_an_answer_that_broke_off_are_not_made() {
+    let events = call_events(Shape::Fragments, &CALLS);
+    let whole = parts(&events);
+    let cut = [whole.clone(), vec![Part::Cut]].concat();
+    let short = parts(&events[..events.len() - 1]);
+    let torn = [whole.clone(), vec![text_event("lost")[..40].into()]].concat();
+    let error = "data: {\"error\":{\"message\":\"out of memory\"}}\n\n";
+    let failed = [whole.clone(), vec![error.into()]].concat();
+    let filtered = [whole, parts(&[finish_event("content_filter")])].concat();
+    for parts in [cut, short, torn, failed, filtered] {
+        let outcome = ask_for_calls(parts.clone()).await;
+        assert_eq!(outcome.calls(), [], "{parts:?}");
+        outcome.error();
+    }
+}
+
+#[tokio::test]
+async fn calls_of_an_answer_that_was_too_long_are_for_the_caller_to_judge() {
+    let mut events = call_events(Shape::Fragments, &[("x", "fs.read", r#"{"path":"#)]);
+    events.push(finish_event("length"));
+    let outcome = ask_for_calls(parts(&events)).await;
+    assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Length);
+    assert_eq!(outcome.calls(), [call("x", "fs.read", r#"{"path":"#)]);
+}
+
+#[tokio::test]
+async fn endless_calls_are_refused() {
+    let open = |n: usize| call_events(Shape::Whole, &[(&n.to_string(), "x", "{}")]).remove(0);
+    let many: Vec<String> = (0..129).map(open).collect();
+    let error = ask_for_calls(parts(&many)).await.error();
+    assert!(
+        error.contains("sent more than 128 calls of tools"),
+        "{error}"
+    );
+    let piece = json!({ "choices": [{ "delta": { "tool_calls": [
+        { "index": 0, "function": { "name": "x", "arguments": "x".repeat(1 << 16) } }
+    ] } }] });
+    let piece = format!("data: {piece}\n\n").into_bytes();
+    let error = ask_for_calls(vec![Part::Repeat(piece, 65)]).await.error();
+    assert!(error.contains("longer than 4 MiB"), "{error}");
+}
+
+#[tokio::test]
+async fn tools_are_sent_under_their_names_where_dots_are_taken() {
+    let provider = Provider::start([Script::tokens(["ok"]), Script::tokens(["ok"])]);
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    let tools = [tool("fs.read"), tool("fs.odd name")];
+    let outcome = ask_with(&broker, &endpoint, &second_round(), &tools).await;
+    assert_eq!(outcome.text(), "ok");
+    assert_eq!(ask(&broker, &endpoint).await.text(), "ok");
+    let requests = provider.requests();
+    assert_eq!(requests[0].tool_names(), ["fs.read", "fs.odd_name"]);
+    assert_eq!(
+        requests[0].json["tools"][0],
+        json!({ "type": "function", "function": {
+            "name": "fs.read",
+            "description": "Reads a file.",
+            "parameters": { "type": "object", "properties": { "path": { "type": "string" } } },
+        } })
+    );
+    let messages = &requests[0].json["messages"];
+    assert_eq!(messages[2]["content"], json!(null));
+    assert_eq!(
+        messages[2]["tool_calls"][0]["function"]["arguments"],
+        r#"{"path":"a"}"#
+    );
+    assert_eq!(
+        messages[2]["tool_calls"][1],
+        json!({ "id": "call_2", "type": "function", "function": { "name": "made_up_name", "arguments": "{}" } })
+    );
+    assert_eq!(
+        messages[3],
+        json!({ "role": "tool", "content": "A", "tool_call_id": "call_1" })
+    );
+    assert!(
+        requests[1].json.get("tools").is_none(),
+        "left out when empty"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_dots_is_learnt() {
+    let script = || Script::calls("", &[("call_2", "fs__read", "{}"), ("", "fs__write", "{}")]);
+    let provider = Provider::start([script(), script()]).strict();
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    for _ in 0..2 {
+        let outcome = ask_with(&broker, &endpoint, &second_round(), &[tool("fs.read")]).await;
+        // What was not offered stays as it came; ids of the conversation are not given again.
+        let expected = [
+            call("call_1", "fs.read", "{}"),
+            call("call_3", "fs__write", "{}"),
+        ];
+        let calls = outcome.calls();
+        assert_eq!(calls[0].name, expected[0].name);
+        assert_eq!(calls[1].name, expected[1].name);
+        assert!(
+            calls
+                .iter()
+                .all(|c| !["call_1", "call_2"].contains(&c.id.as_str()))
+        );
+        assert_ne!(calls[0].id, calls[1].id);
+        assert!(outcome.notices().is_empty());
+    }
+    let sent: Vec<_> = provider
+        .requests()
+        .iter()
+        .map(|r| r.tool_names()[0].to_owned())
+        .collect();
+    assert_eq!(sent, ["fs.read", "fs__read", "fs__read"]);
+}
+
+#[tokio::test]
+async fn pictures_are_sent_on_where_the_model_takes_them() {
+    let mut messages = second_round();
+    let Some(Message::Tool(last)) = messages.last_mut() else {
+        panic!("no result")
+    };
+    last.images = vec![Image {
+        mime: "image/png".to_owned(),
+        data: "aGk=".to_owned(),
+    }];
+    let provider = Provider::start([Script::tokens(["ok"]), Script::tokens(["ok"])]);
+    let mut endpoint = endpoint(&provider.base_url());
+    for images in [false, true] {
+        endpoint.images = images;
+        let outcome = ask_with(&broker(), &endpoint, &messages, &[]).await;
+        assert_eq!(outcome.text(), "ok");
+    }
+    let requests = provider.requests();
+    let messages = |n: usize| requests[n].json["messages"].as_array().unwrap();
+    assert_eq!((messages(0).len(), messages(1).len()), (5, 6));
+    assert_eq!(
+        messages(1)[5]["content"],
+        json!([
+            { "type": "text", "text": "[pictures of tool: made up/name]" },
+            { "type": "image_url", "image_url": { "url": "data:image/png;base64,aGk=" } },
+        ])
+    );
+}
+
+#[tokio::test]
+async fn without_the_tool_role_roles_alternate() {
+    let mut messages = second_round();
+    messages.push(Message::User("go on".to_owned()));
+    let provider = Provider::start([Script::tokens(["ok"])]);
+    let mut endpoint = endpoint(&provider.base_url());
+    endpoint.use_tool_role = false;
+    let outcome = ask_with(&broker(), &endpoint, &messages, &[tool("fs.read")]).await;
+    assert_eq!(outcome.text(), "ok");
+    let request = &provider.requests()[0].json;
+    assert_eq!(
+        request["messages"].as_array().unwrap()[2..],
+        [
+            json!({ "role": "assistant", "content": "[tool_call: fs.read {\"path\":\"a\"}]\n[tool_call: made up/name {oops]" }),
+            json!({ "role": "user", "content": "[tool: fs.read]\nA\n\n[tool: made up/name]\nno such tool\n\ngo on" }),
+        ]
+    );
+    assert_eq!(request["tools"].as_array().unwrap().len(), 1);
+}
+
+/// What the person reads when a request with tools and results is answered so.
+async fn refused(status: u16, words: &str, tools: &[Tool], messages: &[Message]) -> String {
+    let body = json!({ "error": { "message": words } }).to_string();
+    let provider = Provider::start([Script::status(status, &body)]);
+    let endpoint = endpoint(&provider.base_url());
+    let outcome = ask_with(&broker(), &endpoint, messages, tools).await;
+    assert!(outcome.notices().is_empty(), "not asked again");
+    outcome.error()
+}
+
+#[tokio::test]
+async fn a_server_without_tools_is_named_with_the_ways_out() {
+    for (status, words) in [
+        (
+            400,
+            "registry.ollama.ai/library/gemma:2b does not support tools",
+        ),
+        (404, "No endpoints found that support tool use."),
+        (500, "tools param requires --jinja flag"),
+        (
+            400,
+            "\"auto\" tool choice requires --enable-auto-tool-choice",
+        ),
+    ] {
+        let error = refused(status, words, &[tool("fs.read")], &prompt()).await;
+        assert!(
+            error.contains("takes no tools") && error.contains(words),
+            "{error}"
+        );
+        assert!(
+            error.contains("-m") && error.contains("llm --no-tools"),
+            "{error}"
+        );
+    }
+    let error = refused(400, "this does not support tools", &[], &prompt()).await;
+    assert!(!error.contains("--no-tools"), "no tools were sent: {error}");
+}
+
+#[tokio::test]
+async fn a_server_that_rejects_the_tool_role_is_told_of_with_the_switch() {
+    for (status, words) in [
+        (
+            400,
+            "Conversation roles must alternate user/assistant/user/assistant/...",
+        ),
+        (
+            422,
+            "messages.3.role: Input should be 'user' or 'assistant', not 'tool'",
+        ),
+        (500, "Unknown role: tool"),
+    ] {
+        let error = refused(status, words, &[tool("fs.read")], &second_round()).await;
+        assert!(error.contains("rejects results of tools"), "{error}");
+        assert!(
+            error.contains("`use_tool_role = false` under [models.NAME]"),
+            "{error}"
+        );
+    }
+    let error = refused(400, "Unknown role: tool", &[], &prompt()).await;
+    assert!(!error.contains("use_tool_role"), "none was sent: {error}");
+}

@@ -1,0 +1,66 @@
+//! A stand-in for `lmcp`, the plain server of 2025-03-26: every POST is answered with one JSON document and
+//! `Connection: close`, and a GET with one `event: endpoint`, after which it closes.
+
+use serde_json::{Value, json};
+
+use super::mcp_http::{Answer, McpHttp, Part, Request, text};
+
+/// Starts one that wants this token, and has the tools `greet` and `fail`.
+pub fn start(token: &str) -> McpHttp {
+    let expected = format!("Bearer {token}");
+    McpHttp::start()
+        .version("2025-03-26")
+        .bearer(token)
+        .behaving(move |request| Some(answer(request, &expected)))
+}
+
+fn answer(request: &Request, expected: &str) -> Answer {
+    if request.header("authorization") != Some(expected) {
+        let refusal = json!({ "error": "unauthorized" });
+        return Answer::status(401, refusal).with("connection", "close");
+    }
+    if request.verb == "GET" {
+        let endpoint = b"event: endpoint\ndata: /mcp\n\n".to_vec();
+        return Answer::events([Part::Bytes(endpoint), Part::Cut]);
+    }
+    if request.verb != "POST" {
+        return Answer::status(405, Value::Null).with("connection", "close");
+    }
+    let params = &request.json["params"];
+    let answer = match request.method() {
+        "initialize" => request
+            .result(json!({
+                "protocolVersion": "2025-03-26",
+                "capabilities": { "tools": { "listChanged": false } },
+                "serverInfo": { "name": "lmcp", "version": "0.9" },
+            }))
+            .with("mcp-session-id", "lmcp-1"),
+        "notifications/initialized" => Answer::accepted(),
+        "tools/list" => request.result(json!({ "tools": [
+            {
+                "name": "greet",
+                "description": "Says hello.",
+                "inputSchema": {
+                    "type": "object",
+                    "properties": { "name": { "type": "string" } },
+                    "required": ["name"],
+                },
+            },
+            { "name": "fail", "description": "Fails.", "inputSchema": { "type": "object" } },
+        ] })),
+        "tools/call" => match params["name"].as_str() {
+            Some("greet") => {
+                let name = params["arguments"]["name"].as_str().unwrap_or_default();
+                request.result(text(&format!("hello, {name}")))
+            }
+            Some("fail") => request.result(json!({
+                "content": [{ "type": "text", "text": "the handler failed" }],
+                "isError": true,
+            })),
+            _ => request.error(-32601, "unknown tool"),
+        },
+        _ if request.id().is_null() => Answer::accepted(),
+        _ => request.error(-32601, "method not found"),
+    };
+    answer.with("connection", "close")
+}

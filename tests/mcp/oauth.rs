@@ -1,0 +1,717 @@
+//! Logins to MCP servers, against a strict authorization server.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use aish::config::mcp::Server;
+use aish::error::{Error, Result};
+use aish::mcp::auth::{Identity, Login, Place, Tokens};
+use aish::mcp::{Credentials, Pool, Status};
+use aish::safety::policy::Call;
+use aish::secret::Secret;
+use nix::sys::signal::Signal;
+use reqwest::Url;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Called, PATIENCE, approve};
+use crate::fakes::oauth::{Authority, Consent, Protected, Web, both, get, pairs};
+use crate::support::helper::{Helper, Running};
+
+/// A redirect where nobody listens: the test is the browser, and takes the answer itself.
+const REDIRECT: &str = "http://127.0.0.1:9/callback";
+
+/// A place for tokens.
+struct Store {
+    dir: TempDir,
+    tokens: Tokens,
+}
+
+impl Store {
+    fn new() -> Store {
+        let dir = TempDir::new().unwrap();
+        let tokens = Tokens::new(dir.path().join("state"));
+        Store { dir, tokens }
+    }
+
+    /// Every file of it.
+    fn files(&self) -> Vec<PathBuf> {
+        files(&self.dir.path().join("state"))
+    }
+
+    /// The files with tokens.
+    fn kept(&self) -> Vec<PathBuf> {
+        let mut files = self.files();
+        files.retain(|f| f.extension().is_some_and(|e| e == "json"));
+        files
+    }
+
+    async fn login(&self, url: &str) -> Result<()> {
+        self.login_from(url, Place::Here).await
+    }
+
+    async fn login_from(&self, url: &str, from: Place) -> Result<()> {
+        self.login_as(url, from, Identity::default()).await
+    }
+
+    async fn login_as(&self, url: &str, from: Place, identity: Identity) -> Result<()> {
+        let login = Login {
+            tokens: &self.tokens,
+            server: Url::parse(url).unwrap(),
+            from,
+            challenge: None,
+            identity,
+            redirect: REDIRECT,
+        };
+        login
+            .run(async |page| {
+                let (status, to, _) = get(page.as_str());
+                assert_eq!(status, 302, "{page}");
+                Ok(Url::parse(&to.unwrap()).unwrap())
+            })
+            .await
+    }
+
+    async fn bearer(&self, url: &str) -> Option<String> {
+        let bearer = self.tokens.bearer(url).await.unwrap();
+        bearer.map(|b| b.expose().to_owned())
+    }
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// The error's one line, which must be one.
+fn line(e: &Error) -> &str {
+    assert!(!e.message.contains('\n'), "{e}");
+    assert!(e.message.len() < 500, "{e}");
+    &e.message
+}
+
+#[tokio::test]
+async fn a_login_keeps_tokens_for_that_server_and_for_no_other() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let store = Store::new();
+    store.login(&server.url()).await.unwrap();
+
+    let kept = store.kept();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(mode(&kept[0]), 0o600);
+    assert_eq!(mode(kept[0].parent().unwrap()), 0o700);
+    let token = store.bearer(&server.url()).await.unwrap();
+    assert!(authority.takes(&token));
+    assert_eq!(authority.clients(), 1);
+
+    // Another server of the same authority, another path of this one, the same by another name.
+    let other = Protected::start(&authority);
+    for url in [
+        other.url(),
+        server.web.url("/other"),
+        server.web.url("/mcp/"),
+        server.web.by_name("/mcp"),
+    ] {
+        assert_eq!(store.bearer(&url).await, None, "{url}");
+        let old = Secret::new(&*token);
+        let new = store.tokens.refused(&url, &old).await.unwrap();
+        assert_eq!(new, None, "{url}");
+    }
+    // Nobody but the authority has seen a token, and nobody at all the one of the login.
+    assert!(server.tokens().is_empty() && other.tokens().is_empty());
+    assert_eq!(authority.refreshes(), 0);
+
+    assert!(store.tokens.forget(&server.url()).await.unwrap());
+    assert_eq!(store.bearer(&server.url()).await, None);
+    assert!(store.kept().is_empty());
+}
+
+#[tokio::test]
+async fn a_token_that_has_expired_is_renewed_once_however_many_ask() {
+    let authority = Authority::start();
+    authority.manner(|m| m.expires_in = Some(5));
+    let server = Protected::start(&authority);
+    let store = Store::new();
+    store.login(&server.url()).await.unwrap();
+    authority.manner(|m| m.expires_in = Some(3600));
+
+    let url = server.url();
+    // As many processes would: a lock of its own each, and one refresh token.
+    let asked: Vec<_> = (0..8)
+        .map(|_| {
+            let (tokens, url) = (Tokens::new(store.dir.path().join("state")), url.clone());
+            tokio::spawn(async move { tokens.bearer(&url).await.unwrap().unwrap() })
+        })
+        .collect();
+    let mut got = Vec::new();
+    for one in asked {
+        got.push(one.await.unwrap().expose().to_owned());
+    }
+    got.dedup();
+    assert_eq!(got.len(), 1, "{got:?}");
+    assert!(authority.takes(&got[0]));
+    assert_eq!(authority.refreshes(), 1);
+    assert_eq!(mode(&store.kept()[0]), 0o600);
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_renewed_once() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let store = Store::new();
+    store.login(&server.url()).await.unwrap();
+    let url = server.url();
+    let first = Secret::new(store.bearer(&url).await.unwrap());
+    authority.revoke();
+
+    let second = store.tokens.refused(&url, &first).await.unwrap().unwrap();
+    assert!(authority.takes(second.expose()));
+    // Who comes late with the old one gets the new one, and no refresh token is spent on it.
+    let late = store.tokens.refused(&url, &first).await.unwrap();
+    assert_eq!(late.as_ref(), Some(&second));
+    assert_eq!(authority.refreshes(), 1);
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_renewed_a_person_has_to_log_in() {
+    let authority = Authority::start();
+    authority.manner(|m| m.expires_in = Some(0));
+    let server = Protected::start(&authority);
+    let store = Store::new();
+    let url = server.url();
+
+    // The authority knows the refresh token no more.
+    store.login(&url).await.unwrap();
+    authority.manner(|m| m.refuses = Some((400, json!({ "error": "invalid_grant" }))));
+    assert_eq!(store.bearer(&url).await, None);
+    // It is not tried again.
+    let asked = authority.web.requests().len();
+    assert_eq!(store.bearer(&url).await, None);
+    assert_eq!(authority.web.requests().len(), asked);
+
+    // It has given none.
+    authority.manner(|m| {
+        m.refuses = None;
+        m.refresh = false;
+    });
+    store.login(&url).await.unwrap();
+    assert_eq!(store.bearer(&url).await, None);
+    assert_eq!(authority.refreshes(), 0);
+}
+
+#[tokio::test]
+async fn an_authority_that_fails_costs_no_login() {
+    let authority = Authority::start();
+    authority.manner(|m| m.expires_in = Some(0));
+    let server = Protected::start(&authority);
+    let store = Store::new();
+    let url = server.url();
+    store.login(&url).await.unwrap();
+    for (status, body, why) in [
+        (503, json!("busy"), "HTTP 503"),
+        (
+            500,
+            json!({ "error": "server_error", "error_description": "a \u{1b}[31mred\nday" }),
+            "server_error: a",
+        ),
+        (200, json!({ "token_type": "Bearer" }), "HTTP 200"),
+        (200, json!({ "access_token": "a\r\nb: c" }), "HTTP 200"),
+    ] {
+        authority.manner(|m| m.refuses = Some((status, body.clone())));
+        let e = store.tokens.bearer(&url).await.unwrap_err();
+        assert!(line(&e).contains(why), "{e}");
+        assert!(!e.message.contains('\u{1b}'), "{e}");
+    }
+    authority.manner(|m| {
+        m.refuses = None;
+        m.expires_in = Some(3600);
+    });
+    assert!(store.bearer(&url).await.is_some());
+}
+
+#[tokio::test]
+async fn a_client_proves_who_it_is_as_the_authority_wants() {
+    for methods in [
+        vec!["client_secret_basic"],
+        vec!["client_secret_post"],
+        vec!["client_secret_post", "client_secret_basic"],
+    ] {
+        let authority = Authority::start();
+        authority.manner(|m| {
+            m.methods = methods.clone();
+            m.secret = Some("s3cret".into());
+            m.expires_in = Some(0);
+        });
+        let server = Protected::start(&authority);
+        let store = Store::new();
+        store.login(&server.url()).await.unwrap();
+        authority.manner(|m| m.expires_in = None);
+        assert!(store.bearer(&server.url()).await.is_some(), "{methods:?}");
+        assert_eq!(authority.refreshes(), 1, "{methods:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_another_question_is_refused() {
+    for (consent, why) in [
+        (Consent::OtherState, "is to another question than ours"),
+        (Consent::OtherIssuer, "https://evil.example.com"),
+        (Consent::No, "the login was denied (access_denied: "),
+    ] {
+        let authority = Authority::start();
+        authority.manner(|m| m.consent = consent);
+        let server = Protected::start(&authority);
+        let store = Store::new();
+        let e = store.login(&server.url()).await.unwrap_err();
+        assert!(line(&e).contains(why), "{e}");
+        assert!(!e.message.contains('\u{1b}'), "{e}");
+        assert!(!authority.paths().contains("/token"), "{consent:?}");
+        assert_eq!(store.files(), Vec::<PathBuf>::new(), "{consent:?}");
+    }
+}
+
+#[tokio::test]
+async fn endpoints_that_point_inward_are_refused_before_they_are_asked() {
+    for (endpoint, what) in [
+        ("authorization_endpoint", "login page"),
+        ("token_endpoint", "token endpoint"),
+        ("registration_endpoint", "registration endpoint"),
+    ] {
+        for inward in [
+            "https://127.0.0.1:1/x",
+            "https://[::1]:1/x",
+            "https://10.0.0.1/x",
+            "https://192.168.1.1/x",
+            "https://169.254.169.254/latest/meta-data",
+            "https://[fd00::1]/x",
+            "https://[::ffff:10.0.0.1]/x",
+            "https://localhost:1/x",
+            "http://auth.example.com/x",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+        ] {
+            // Its own authority: what they have in common is the origin, which it may always name.
+            let server = Web::start();
+            let base = server.url("");
+            server.handle(move |request| {
+                let mut metadata = json!({
+                    "issuer": base,
+                    "authorization_endpoint": format!("{base}/authorize"),
+                    "token_endpoint": format!("{base}/token"),
+                    "registration_endpoint": format!("{base}/register"),
+                    "response_types_supported": ["code"],
+                    "code_challenge_methods_supported": ["S256"],
+                });
+                metadata[endpoint] = json!(inward);
+                both(request, &base, &metadata)
+            });
+            let store = Store::new();
+            // As if the server were on the internet.
+            let e = store
+                .login_from(&server.url("/mcp"), Place::Outside)
+                .await
+                .unwrap_err();
+            let said = line(&e);
+            assert!(
+                said.contains(&format!("as its {what}, which is refused")),
+                "{said}"
+            );
+            assert_eq!(store.files(), Vec::<PathBuf>::new());
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_authority_inside_is_never_asked_for_a_server_outside() {
+    let authority = Authority::start();
+    // By a name, which only the resolver can tell of.
+    let named = authority.web.by_name("");
+    let server = Protected::naming(
+        &authority,
+        move |resource| json!({ "resource": resource, "authorization_servers": [named] }),
+    );
+    let store = Store::new();
+    let e = store
+        .login_from(&server.url(), Place::Outside)
+        .await
+        .unwrap_err();
+    assert!(line(&e).contains("which is refused: it "), "{e}");
+    assert!(
+        e.message.contains("127.0.0.1, which is this machine"),
+        "{e}"
+    );
+    assert!(authority.web.requests().is_empty());
+
+    // Metadata that the challenge places elsewhere.
+    let server = Protected::start(&authority);
+    let web = Web::start();
+    server.moved(&web.by_name("/metadata"));
+    let e = store
+        .login_from(&server.url(), Place::Outside)
+        .await
+        .unwrap_err();
+    assert!(
+        line(&e).contains("as its OAuth metadata, which is refused"),
+        "{e}"
+    );
+    assert!(web.requests().is_empty());
+    assert!(authority.web.requests().is_empty());
+    assert_eq!(store.files(), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn metadata_of_another_resource_is_refused() {
+    let authority = Authority::start();
+    let issuer = authority.web.url("");
+    let server = Protected::naming(
+        &authority,
+        move |_| json!({ "resource": "https://evil.example.com/mcp", "authorization_servers": [issuer] }),
+    );
+    let store = Store::new();
+    let e = store.login(&server.url()).await.unwrap_err();
+    assert!(
+        line(&e).contains("is of another server, https://evil.example.com/mcp"),
+        "{e}"
+    );
+    assert!(authority.web.requests().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_server_wants_since_is_asked_for_at_the_next_login() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    server.challenge(", scope=\"read\"");
+    let store = Store::new();
+    let url = server.url();
+    store.login(&url).await.unwrap();
+
+    let tokens = &store.tokens;
+    let wants = async |challenge: &str| tokens.wants(&url, challenge).await.unwrap();
+    assert!(!wants("Bearer error=\"invalid_token\", scope=\"write\"").await);
+    assert!(!wants("Bearer error=\"insufficient_scope\", scope=\"read\"").await);
+    assert!(!wants("Bearer error=\"insufficient_scope\"").await);
+    assert!(wants("Bearer error=\"insufficient_scope\", scope=\"write\"").await);
+    store.login(&url).await.unwrap();
+    let asked: Vec<String> = authority
+        .web
+        .requests()
+        .iter()
+        .filter(|r| r.path == "/authorize")
+        .map(|r| r.query["scope"].clone())
+        .collect();
+    assert_eq!(asked, ["read", "read write"]);
+    // It has all that now: another login would change nothing.
+    assert!(!wants("Bearer error=\"insufficient_scope\", scope=\"write\"").await);
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_no_login_gets_none() {
+    let web = Web::start();
+    let store = Store::new();
+    let e = store.login(&web.url("/mcp")).await.unwrap_err();
+    assert!(line(&e).ends_with("asks for no login"), "{e}");
+    let e = store.login("http://example.com/mcp").await.unwrap_err();
+    assert!(line(&e).contains("in clear"), "{e}");
+    assert_eq!(store.files(), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn an_id_that_was_given_out_or_is_a_document_is_used() {
+    let document = "https://aish.example.com/client.json";
+    for (identity, supported) in [
+        (
+            Identity {
+                given: Some(("given".into(), None)),
+                document: Some(document.into()),
+            },
+            true,
+        ),
+        (
+            Identity {
+                given: None,
+                document: Some(document.into()),
+            },
+            true,
+        ),
+        (
+            Identity {
+                given: None,
+                document: Some(document.into()),
+            },
+            false,
+        ),
+    ] {
+        let authority = Authority::start();
+        authority.manner(|m| {
+            m.metadata = json!({ "client_id_metadata_document_supported": supported });
+        });
+        authority.knows("given", REDIRECT);
+        authority.knows(document, REDIRECT);
+        let server = Protected::start(&authority);
+        let store = Store::new();
+        store
+            .login_as(&server.url(), Place::Here, identity.clone())
+            .await
+            .unwrap();
+        let requests = authority.web.requests();
+        let page = requests.iter().find(|r| r.path == "/authorize").unwrap();
+        let expected = match (&identity.given, supported) {
+            (Some((id, _)), _) => id,
+            (None, true) => document,
+            (None, false) => "client-3",
+        };
+        assert_eq!(page.query["client_id"], expected);
+    }
+}
+
+/// A pool that finds the tokens of this store, with the server `guarded`.
+async fn pool(store: &Store, url: String) -> (Pool, TaskTracker) {
+    let tasks = TaskTracker::new();
+    let state = store.dir.path().join("state");
+    let pool = Pool::new(state, tasks.clone(), CancellationToken::new());
+    pool.start(Server::at("guarded", url), true, async {
+        Ok(Credentials::default())
+    });
+    pool.catalog(PATIENCE).await;
+    (pool, tasks)
+}
+
+async fn call(pool: &Pool) -> Called {
+    let call = Call {
+        server: "guarded",
+        tool: "whoami",
+        arguments: "{}",
+    };
+    let (events, _kept) = mpsc::channel(8);
+    let cancel = CancellationToken::new();
+    pool.call(approve(&call), &call, 0, 1 << 20, &events, &cancel)
+        .await
+}
+
+async fn end((pool, tasks): (Pool, TaskTracker)) {
+    pool.shutdown().await;
+    tasks.close();
+    tokio::time::timeout(PATIENCE, tasks.wait()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pool_sends_the_token_of_a_login_and_renews_it_in_the_middle_of_a_session() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let store = Store::new();
+
+    let before = pool(&store, server.url()).await;
+    assert_eq!(before.0.states()[0].status, Status::Login);
+    assert!(server.tokens().is_empty());
+    end(before).await;
+
+    store.login(&server.url()).await.unwrap();
+    let first = store.bearer(&server.url()).await.unwrap();
+    let pool = pool(&store, server.url()).await;
+    assert_eq!(pool.0.states()[0].status, Status::Ready);
+    assert_eq!(call(&pool.0).await.unwrap().text, "you");
+    assert_eq!(server.tokens(), [&*first]);
+
+    // The server takes the token no more: one refresh, and the call is made.
+    authority.revoke();
+    assert_eq!(call(&pool.0).await.unwrap().text, "you");
+    let second = store.bearer(&server.url()).await.unwrap();
+    assert_eq!(server.tokens(), [&*first, &*second]);
+    assert_eq!(authority.refreshes(), 1);
+
+    // It takes no new one either: one more refresh, one more request, and a person has to log in.
+    server.refuse();
+    let e = call(&pool.0).await.unwrap_err().to_string();
+    assert!(e.contains("login"), "{e}");
+    assert_eq!(authority.refreshes(), 2);
+    assert_eq!(server.tokens().len(), 3, "{:?}", server.tokens());
+    end(pool).await;
+}
+
+#[tokio::test]
+async fn a_token_that_reaches_not_so_far_is_noted_for_the_next_login() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    server.challenge(", scope=\"read\"");
+    let store = Store::new();
+    store.login(&server.url()).await.unwrap();
+    let pool = pool(&store, server.url()).await;
+    server.forbid("write");
+    let e = call(&pool.0).await.unwrap_err().to_string();
+    assert!(e.contains("does not reach so far"), "{e}");
+    end(pool).await;
+    assert_eq!(authority.refreshes(), 0);
+
+    store.login(&server.url()).await.unwrap();
+    let requests = authority.web.requests();
+    let page = requests.iter().rfind(|r| r.path == "/authorize").unwrap();
+    assert_eq!(page.query["scope"], "read write");
+}
+
+/// A home whose one MCP server is there.
+fn home(url: &str, more: &str) -> Helper {
+    let helper = Helper::new([]);
+    point(&helper, url, more);
+    helper
+}
+
+/// Lets the alias lead there.
+fn point(helper: &Helper, url: &str, more: &str) {
+    helper.config(&format!("[mcp.servers.guarded]\nurl = \"{url}\"\n{more}"));
+}
+
+/// The page that a login shows, once it waits for the browser.
+fn page(login: &Running) -> String {
+    login.stdout.wait_text("waiting for it");
+    let said = login.stdout.so_far();
+    let page = said.lines().find(|l| l.starts_with("http://"));
+    page.expect("a page").to_owned()
+}
+
+/// The files with tokens and their locks.
+fn kept(helper: &Helper) -> Vec<PathBuf> {
+    files(&helper.path("state/mcp-tokens"))
+}
+
+#[test]
+fn a_person_logs_in_and_the_running_daemon_has_the_tools() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let helper = home(&server.url(), "");
+    let list = || helper.call(["mcp", "list", "--json"]).run().json();
+    assert_eq!(list()[0]["status"], "login");
+
+    let login = helper.call(["mcp", "login", "guarded"]).start();
+    let page = page(&login);
+    let (status, to, _) = get(&page);
+    assert_eq!(status, 302);
+    let to = to.unwrap();
+    // A browser opens connections that it does not use, and asks for other things too.
+    let address = Url::parse(&to).unwrap();
+    let idle = std::net::TcpStream::connect(("127.0.0.1", address.port().unwrap())).unwrap();
+    assert_eq!(get(address.join("/favicon.ico").unwrap().as_str()).0, 404);
+    // Somebody else's answer is not taken, and does not end the login.
+    let state = &pairs(&page)["state"];
+    let forged = to.replace(state, "another-questions-state");
+    let (status, _, text) = get(&forged);
+    assert_eq!(status, 400, "{text}");
+    let (status, _, text) = get(&to);
+    assert_eq!(status, 200);
+    assert!(text.contains("go back to the terminal"), "{text}");
+    drop(idle);
+
+    let said = login.finish().ok();
+    assert!(said.contains("logged in to guarded\n"), "{said}");
+    assert!(said.ends_with("guarded: ready, 1 tool\n"), "{said}");
+    let tokens = server.tokens();
+    assert_eq!(tokens.len(), 1, "{tokens:?}");
+    assert_eq!(list()[0]["status"], "ready");
+    let tools = helper.call(["mcp", "tools", "--json"]).run().json();
+    assert_eq!(tools[0]["name"], "guarded.whoami");
+
+    let json: Vec<PathBuf> = kept(&helper)
+        .into_iter()
+        .filter(|f| f.extension().is_some_and(|e| e == "json"))
+        .collect();
+    assert_eq!(json.len(), 1, "{json:?}");
+    assert_eq!(mode(&json[0]), 0o600);
+    assert_eq!(mode(json[0].parent().unwrap()), 0o700);
+    let log = std::fs::read_to_string(helper.path("state/daemon.log")).unwrap();
+    for secret in [&*tokens[0], "rt-", "code-"] {
+        assert!(!log.contains(secret), "{log}");
+        assert!(!said.contains(secret), "{said}");
+    }
+
+    // The alias leads elsewhere, to a server of the same authority: it gets nothing.
+    let other = Protected::start(&authority);
+    point(&helper, &other.url(), "");
+    assert_eq!(list()[0]["status"], "login");
+    assert!(!other.web.requests().is_empty());
+    assert!(other.tokens().is_empty());
+
+    point(&helper, &server.url(), "");
+    let said = helper.call(["mcp", "logout", "guarded"]).run().ok();
+    assert!(said.starts_with("logged out of guarded\n"), "{said}");
+    assert!(kept(&helper).iter().all(|f| !json.contains(f)));
+    assert_eq!(list()[0]["status"], "login");
+    let said = helper.call(["mcp", "logout", "guarded"]).run().ok();
+    assert_eq!(said, "there was no login to guarded\n");
+}
+
+#[test]
+fn a_login_that_does_not_come_about_leaves_nothing() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let helper = home(&server.url(), "");
+
+    // The person leaves.
+    let login = helper.call(["mcp", "login", "guarded"]).start();
+    page(&login);
+    login.signal(Signal::SIGINT);
+    let run = login.finish();
+    assert_eq!(run.code, 130, "{run:?}");
+    assert_eq!(run.stderr, "[aish] interrupted; not logged in\n");
+    assert_eq!(kept(&helper), Vec::<PathBuf>::new());
+
+    // The person says no.
+    authority.manner(|m| m.consent = Consent::No);
+    let login = helper.call(["mcp", "login", "guarded"]).start();
+    let (_, to, _) = get(&page(&login));
+    assert_eq!(get(&to.unwrap()).0, 200);
+    let said = login.finish().fails(1);
+    assert!(said.contains("the login was denied"), "{said}");
+    assert!(!said.contains('\u{1b}'), "{said}");
+    assert_eq!(kept(&helper), Vec::<PathBuf>::new());
+    // No daemon was started for it.
+    assert_eq!(helper.listener(), None);
+}
+
+#[test]
+fn there_is_no_login_to_what_has_none() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let helper = home(&server.url(), "auth_env = \"TOKEN\"\n");
+    let login = |alias: &str, code: i32| helper.call(["mcp", "login", alias]).run().fails(code);
+    assert!(login("guarded", 3).contains("auth_env, which goes before a login"));
+    assert!(login("nobody", 2).contains("no MCP server is called nobody"));
+    point(
+        &helper,
+        &server.url(),
+        "headers = { authorization = \"x\" }\n",
+    );
+    assert!(login("guarded", 3).contains("authorization, which goes before a login"));
+    helper.config("[mcp.servers.files]\ncommand = \"cat\"\n");
+    assert!(login("files", 2).contains("files is a command"));
+    assert!(server.web.requests().is_empty());
+}
+
+#[test]
+fn a_server_that_was_connected_by_hand_has_a_login_too() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let helper = Helper::new([]);
+    let run = helper
+        .call(["mcp", "connect", &server.url(), "guarded"])
+        .run();
+    assert_eq!(run.code, 1, "{run:?}");
+    let login = helper.call(["mcp", "login", "guarded"]).start();
+    let (_, to, _) = get(&page(&login));
+    assert_eq!(get(&to.unwrap()).0, 200);
+    let said = login.finish().ok();
+    assert!(said.ends_with("guarded: ready, 1 tool\n"), "{said}");
+}

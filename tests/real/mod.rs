@@ -1,0 +1,304 @@
+//! Other people's MCP servers, and the protocol's own test suite. `./test.sh` installs them, pinned, and
+//! names the place in `AISH_TEST_TOOLS`; without it these tests are left out.
+
+mod conformance;
+mod node;
+mod python;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use aish::chat::Tool;
+use aish::config::mcp::{Lifecycle, Server, Transport};
+use aish::mcp::{
+    CallError, CallEvent, CallResult, Credentials, Elicit, Elicited, Pool, State, Status,
+};
+use aish::safety::policy::{self, Call, Decision, Grants};
+use aish::secret::Secret;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::support::PATIENCE;
+
+/// Where `./test.sh` has put them.
+fn tools() -> PathBuf {
+    let dir = std::env::var_os("AISH_TEST_TOOLS").expect("AISH_TEST_TOOLS names a directory");
+    PathBuf::from(dir)
+}
+
+/// A node that is new enough: the one that came as a package, or that of the system.
+fn node() -> PathBuf {
+    let packages = std::fs::read_dir(tools().join("node_modules")).expect("node_modules");
+    packages
+        .map(|e| e.expect("an entry"))
+        .filter(|e| e.file_name().to_string_lossy().starts_with("node-"))
+        .map(|e| e.path().join("bin/node"))
+        .find(|p| p.exists())
+        .unwrap_or_else(|| PathBuf::from("node"))
+}
+
+/// The program of an npm package of the protocol's people.
+fn package(name: &str) -> PathBuf {
+    let file = format!("node_modules/@modelcontextprotocol/{name}/dist/index.js");
+    tools().join(file)
+}
+
+fn python() -> PathBuf {
+    tools().join("python/bin/python")
+}
+
+/// A server that is a child of the pool.
+fn stdio(alias: &str, program: &Path, args: &[&Path]) -> Server {
+    let text = |p: &Path| p.to_str().expect("a path of text").to_owned();
+    Server {
+        transport: Transport::Stdio {
+            command: text(program),
+            args: args.iter().map(|a| text(a)).collect(),
+            env: Vec::new(),
+        },
+        lifecycle: Lifecycle::Legacy,
+        timeout: PATIENCE,
+        ..Server::at(alias, "")
+    }
+}
+
+/// A server in a process of its own that ends with the test.
+struct Process {
+    child: Child,
+    url: String,
+}
+
+impl Process {
+    /// One that is told its port in `PORT`, and says something on stderr once it listens.
+    fn told(mut command: Command) -> Process {
+        // Another may take the port between these two lines; then the server ends, and is asked again.
+        for _ in 0..5 {
+            let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+            let port = free.local_addr().expect("its address").port();
+            drop(free);
+            let mut child = command
+                .env("PORT", port.to_string())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("the server starts");
+            let mut said = BufReader::new(child.stderr.take().expect("stderr"));
+            let mut line = String::new();
+            said.read_line(&mut line).expect("a line");
+            if line.contains("listening") {
+                // Read on, so that it never waits for a reader.
+                std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+                let url = format!("http://127.0.0.1:{port}/mcp");
+                return Process { child, url };
+            }
+            child.kill().expect("it ends");
+            child.wait().expect("its end");
+        }
+        panic!("the server does not listen");
+    }
+
+    /// One that finds a port, prints it, and ends with its standard input.
+    fn telling(mut command: Command) -> Process {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        let mut port = String::new();
+        BufReader::new(child.stdout.take().expect("stdout"))
+            .read_line(&mut port)
+            .expect("a port");
+        let url = format!("http://127.0.0.1:{}/mcp", port.trim());
+        Process { child, url }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A call that came back, with what happened meanwhile.
+type Came = (Result<CallResult, CallError>, Vec<String>);
+
+/// A pool with a place of its own.
+struct Servers {
+    pool: Pool,
+    state: TempDir,
+    tasks: TaskTracker,
+    cancel: CancellationToken,
+}
+
+impl Servers {
+    fn new() -> Servers {
+        let (state, tasks) = (TempDir::new().expect("a directory"), TaskTracker::new());
+        let cancel = CancellationToken::new();
+        let pool = Pool::new(state.path().to_owned(), tasks.clone(), cancel.clone());
+        Servers {
+            pool,
+            state,
+            tasks,
+            cancel,
+        }
+    }
+
+    /// One server, which is ready.
+    async fn with(server: Server, bearer: Option<&str>) -> Servers {
+        let servers = Servers::new();
+        let alias = server.alias.clone();
+        servers.start(server, bearer).await;
+        let state = servers.state_of(&alias);
+        assert_eq!(state.status, Status::Ready, "{state:?}");
+        servers
+    }
+
+    /// Starts a server and waits until it is ready or has failed.
+    async fn start(&self, server: Server, bearer: Option<&str>) {
+        let environment = ["PATH", "HOME"].map(|name| {
+            let value = std::env::var(name).expect("a variable that everybody has");
+            (name.to_owned(), Secret::new(value))
+        });
+        let credentials = Credentials {
+            bearer: bearer.map(Secret::new),
+            env: environment.to_vec(),
+        };
+        self.pool.start(server, true, async { Ok(credentials) });
+        self.pool.catalog(PATIENCE).await;
+    }
+
+    fn state_of(&self, alias: &str) -> State {
+        let states = self.pool.states();
+        let found = states.into_iter().find(|s| s.alias == alias);
+        found.expect("a server of that alias")
+    }
+
+    async fn tools(&self) -> Vec<Tool> {
+        self.pool.catalog(Duration::ZERO).await.tools.to_vec()
+    }
+
+    async fn tool(&self, name: &str) -> Tool {
+        let tools = self.tools().await;
+        let found = tools.iter().find(|t| t.name == name);
+        let names: Vec<_> = tools.iter().map(|t| &t.name).collect();
+        found.unwrap_or_else(|| panic!("{names:?}")).clone()
+    }
+
+    /// Waits for a tool that the server tells of later.
+    async fn until_tool(&self, name: &str) {
+        let there = async {
+            while self.pool.catalog(Duration::ZERO).await.find(name).is_none() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, there).await;
+        assert!(waited.is_ok(), "{name} never came");
+    }
+
+    /// What a tool says to arguments that a rule allows.
+    async fn call(&self, name: &str, arguments: Value) -> CallResult {
+        let (result, _) = self.call_with(name, arguments, |_| Elicited::Cancel).await;
+        result.unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    /// The same, with answers to what the server asks, and the lines of its progress.
+    async fn call_with(
+        &self,
+        name: &str,
+        arguments: Value,
+        answer: impl Fn(&Elicit) -> Elicited,
+    ) -> Came {
+        self.call_until(name, arguments, answer, usize::MAX).await
+    }
+
+    /// The same, stopped by the person once there are so many lines of progress.
+    async fn call_until(
+        &self,
+        name: &str,
+        arguments: Value,
+        answer: impl Fn(&Elicit) -> Elicited,
+        enough: usize,
+    ) -> Came {
+        let cancel = &CancellationToken::new();
+        let tool = self.tool(name).await;
+        let arguments = arguments.to_string();
+        let call = Call {
+            server: &tool.server,
+            tool: &tool.tool,
+            arguments: &arguments,
+        };
+        let auto = BTreeMap::from([(format!("{}.*", tool.server), true)]);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = u64::try_from(now.expect("after 1970").as_millis()).expect("a date");
+        let Decision::Allow(approved, _) = policy::decide(&call, &auto, &Grants::default(), now)
+        else {
+            panic!("the rule allows it");
+        };
+        let (events, mut seen) = mpsc::channel(16);
+        let calling = async {
+            let result = self
+                .pool
+                .call(approved, &call, now, 1 << 20, &events, cancel)
+                .await;
+            drop(events);
+            result
+        };
+        let watching = async {
+            let mut lines = Vec::new();
+            while let Some(event) = seen.recv().await {
+                match event {
+                    CallEvent::Progress(line) => {
+                        lines.push(line);
+                        if lines.len() >= enough {
+                            cancel.cancel();
+                        }
+                    }
+                    CallEvent::Elicit(elicit, reply) => {
+                        reply.send(answer(&elicit)).expect("somebody waits");
+                    }
+                }
+            }
+            lines
+        };
+        let both = async { tokio::join!(calling, watching) };
+        tokio::time::timeout(PATIENCE, both)
+            .await
+            .unwrap_or_else(|_| panic!("{name} hangs"))
+    }
+
+    /// Ends all, and what it has started.
+    async fn end(self) {
+        let Servers {
+            pool,
+            state,
+            tasks,
+            cancel,
+        } = self;
+        pool.shutdown().await;
+        cancel.cancel();
+        tasks.close();
+        let ended = tokio::time::timeout(PATIENCE, tasks.wait()).await;
+        assert!(ended.is_ok(), "something runs on");
+        drop(state);
+    }
+}
+
+/// The text, which is a JSON value.
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| panic!("{text}"))
+}
+
+/// No arguments.
+fn nothing() -> Value {
+    json!({})
+}

@@ -1,0 +1,474 @@
+//! The gate: nothing is called that nobody allowed, and what was said of a call is what happens.
+
+use aish::protocol::tools::{Reaction, Verdict};
+use aish::protocol::{Ask, Event, kind};
+use serde_json::json;
+
+use super::{Client, Tools, wait};
+use crate::fakes::mcp_http::{self, Answer, McpHttp, Part};
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::Helper;
+
+/// A model that calls this, and then says so.
+fn calling(calls: &[(&str, &str, &str)]) -> [Script; 2] {
+    [Script::calls("", calls), Script::tokens(["done"])]
+}
+
+/// A model that writes with every prompt, and says so when it was told what came of it.
+fn writer() -> Helper {
+    Helper::with(Provider::answering(|request| {
+        let messages = request.json["messages"].as_array().expect("messages");
+        match messages.last().expect("a message")["role"].as_str() {
+            Some("tool") => Script::tokens(["done"]),
+            _ => Script::calls("", &[("c", "fs.write", "{\"to\":\"x\"}")]),
+        }
+    }))
+}
+
+#[test]
+fn a_call_is_asked_about_and_made_as_it_was_shown() {
+    let tools = Tools::new(
+        calling(&[
+            ("a", "fs.write", "{ \"n\" : 1.50,\"to\":\"x\" }"),
+            ("b", "fs.read", "{}"),
+        ]),
+        "",
+    );
+    let mut client = tools.ask("x");
+    let question = client.question();
+    assert_eq!(tools.called(), [], "not before it was allowed");
+    assert_eq!(
+        tools.helper.records_of("approval"),
+        [] as [serde_json::Value; 0]
+    );
+    assert_eq!(question.tool.name, "fs.write");
+    assert_eq!((question.number, question.of), (1, 2));
+    assert_eq!(question.target, tools.server.url());
+    assert_eq!(question.arguments, "{\"n\":1.5,\"to\":\"x\"}");
+    assert_eq!(question.tool.read_only, None);
+    assert_eq!(question.tool.schema["type"], "object");
+    client.say(&question, Verdict::Once);
+    let second = client.question();
+    assert_ne!(second.id, question.id);
+    assert_eq!((second.tool.name.as_str(), second.number), ("fs.read", 2));
+    client.say(&second, Verdict::Once);
+    let seen = client.end();
+    assert_eq!(
+        seen.calls(),
+        ["begin a", "end a success", "begin b", "end b success"]
+    );
+    assert_eq!(
+        tools.called()[0],
+        ("write".into(), json!({ "to": "x", "n": 1.5 }))
+    );
+    assert_eq!(tools.approved_at(0), [("once".into(), question.arguments)]);
+    let approval = &tools.helper.records_of("approval")[0];
+    assert_eq!(approval["call"], "a");
+    assert_eq!(approval["digest"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn a_denied_call_is_not_made_and_the_model_hears_why() {
+    let tools = Tools::new(
+        calling(&[("a", "fs.write", "{}"), ("b", "fs.write", "{}")]),
+        "",
+    );
+    let mut client = tools.ask("x");
+    let question = client.question();
+    let words = Some("not there, use /tmp".to_owned());
+    client.say(&question, Verdict::No { words });
+    let question = client.question();
+    client.say(&question, Verdict::No { words: None });
+    let seen = client.end();
+    assert_eq!(seen.calls(), ["end a denied", "end b denied"]);
+    assert_eq!(tools.called(), []);
+    assert_eq!(
+        tools.told(1),
+        [
+            "[denied by the user] not there, use /tmp",
+            "[denied by the user]"
+        ]
+    );
+    let approval = &tools.helper.records_of("approval")[0];
+    assert_eq!(approval["decision"], "no");
+    assert_eq!(approval["why"], "not there, use /tmp");
+    assert!(approval.get("digest").is_none());
+}
+
+#[test]
+fn edited_arguments_are_what_is_sent_and_the_model_is_told() {
+    let tools = Tools::new(calling(&[("a", "fs.write", "{\"to\":\"/\"}")]), "");
+    let mut client = tools.ask("x");
+    let question = client.question();
+    client.say_of(&question, Verdict::Once, "{\"to\":\"/tmp\"}");
+    client.end();
+    assert_eq!(tools.called(), [("write".into(), json!({ "to": "/tmp" }))]);
+    assert_eq!(
+        tools.approved_at(0),
+        [("once".into(), "{\"to\":\"/tmp\"}".into())]
+    );
+    assert_eq!(
+        tools.told(1),
+        ["[the user changed the arguments to {\"to\":\"/tmp\"}]\n{\"to\":\"/tmp\"}"]
+    );
+}
+
+#[test]
+fn what_was_not_shown_as_it_would_be_sent_is_not_sent() {
+    for arguments in ["", "[]", "{\"to\":", "{\"a\":1,\"a\":2}", "{ }", "{}\n"] {
+        let tools = Tools::new(calling(&[("a", "fs.write", "{}")]), "");
+        let mut client = tools.ask("x");
+        let question = client.question();
+        client.say_of(&question, Verdict::Server, arguments);
+        client.end();
+        assert_eq!(tools.called(), [], "{arguments:?}");
+        assert_eq!(tools.told(1), ["[denied by the user]"]);
+    }
+}
+
+#[test]
+fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
+    let tools = Tools::with(writer(), "");
+    let allow = |client: &mut Client, verdict| {
+        let question = client.question();
+        client.say(&question, verdict);
+    };
+    let mut client = tools.ask("one");
+    allow(&mut client, Verdict::Tool);
+    client.end();
+    // From now on nobody is asked; the record says why.
+    tools.ask("two").end();
+    let approval = tools.helper.records_of("approval").pop().unwrap();
+    assert_eq!(approval["decision"], "rule");
+    assert_eq!(approval["why"], "fs.write, allowed for this session");
+    // Another session asks.
+    let mut other = tools.ask_as(Ask {
+        shell: Some("s2".into()),
+        text: "two".into(),
+        ..Ask::default()
+    });
+    allow(&mut other, Verdict::Server);
+    other.end();
+    // Another server of the same name is another server.
+    let moved = McpHttp::start();
+    moved.set_tools(json!([mcp_http::tool("write")]));
+    tools
+        .helper
+        .config(&format!("[mcp.servers.fs]\nurl = \"{}\"\n", moved.url()));
+    let mut client = tools.ask("three");
+    let question = client.question();
+    assert_eq!(question.target, moved.url());
+    client.say(&question, Verdict::No { words: None });
+    client.end();
+    assert_eq!(tools.called().len(), 3);
+    // And so it is after a restart.
+    tools.config("");
+    tools.helper.call(["stop"]).run().ok();
+    tools.helper.call(["start"]).run().ok();
+    let mut client = tools.ask("four");
+    allow(&mut client, Verdict::NoTerminal);
+    client.end();
+    assert_eq!(moved.count("tools/call"), 0);
+    let last = tools.helper.provider.requests().len() - 1;
+    let told = tools.told(last);
+    assert_eq!(
+        told[2..],
+        [
+            "[denied by the user]",
+            "[denied: there is no terminal to ask on]"
+        ]
+    );
+}
+
+#[test]
+fn a_word_on_another_question_counts_for_nothing() {
+    let tools = Tools::new(calling(&[("a", "fs.write", "{}")]), "");
+    let mut client = tools.ask("x");
+    let question = client.question();
+    for id in ["a", "", "fs.write"] {
+        client.send(
+            kind::REACTION,
+            &Reaction::Call {
+                id: id.into(),
+                verdict: Verdict::Server,
+                arguments: "{}".into(),
+            },
+        );
+    }
+    client.send(
+        kind::REACTION,
+        &Reaction::Elicit {
+            id: question.id.clone(),
+            content: None,
+            action: "accept".into(),
+        },
+    );
+    client.say(&question, Verdict::No { words: None });
+    client.end();
+    assert_eq!(tools.called(), []);
+}
+
+#[test]
+fn two_shells_never_see_each_others_question() {
+    let tools = Tools::with(writer(), "");
+    let mut one = tools.ask("one");
+    let mut two = tools.ask_as(Ask {
+        shell: Some("s2".into()),
+        text: "two".into(),
+        ..Ask::default()
+    });
+    let (first, second) = (one.question(), two.question());
+    assert_ne!(first.id, second.id);
+    // Each answers the other's, which is nothing; then its own.
+    one.say(&second, Verdict::Once);
+    two.say(&first, Verdict::Once);
+    one.say(&first, Verdict::No { words: None });
+    two.say(&second, Verdict::Once);
+    assert_eq!(one.end().calls(), ["end c denied"]);
+    assert_eq!(two.end().calls(), ["begin c", "end c success"]);
+    assert_eq!(tools.called().len(), 1);
+}
+
+/// How a question ends without a yes or no.
+fn without_an_answer(end: impl FnOnce(&Tools, Client)) -> Tools {
+    let calls = [("a", "fs.write", "{}"), ("b", "fs.read", "{}")];
+    let queue = [Script::calls("hm", &calls), Script::tokens(["again"])];
+    let tools = Tools::new(queue, "");
+    let mut client = tools.ask("x");
+    client.question();
+    end(&tools, client);
+    tools
+        .helper
+        .until("both results are recorded", || tools.results().len() == 2);
+    assert_eq!(tools.called(), []);
+    assert_eq!(
+        tools.results(),
+        [
+            ("denied".into(), "[denied by the user]".into()),
+            ("interrupted".into(), "[no result: interrupted]".into())
+        ]
+    );
+    let approvals = tools.helper.records_of("approval");
+    assert_eq!(approvals.len(), 1);
+    assert_eq!(approvals[0]["decision"], "stop");
+    tools
+}
+
+/// The conversation goes on where it was.
+fn goes_on(tools: &Tools) {
+    tools.helper.call(["start"]).run().ok();
+    tools.ask("and now?").end();
+    assert_eq!(
+        tools.told(1),
+        ["[denied by the user]", "[no result: interrupted]"]
+    );
+}
+
+#[test]
+fn ctrl_c_at_a_question_denies_and_ends_the_turn_with_the_history_whole() {
+    for by_reaction in [true, false] {
+        let tools = without_an_answer(|_, mut client| {
+            let question = client.last_question();
+            match by_reaction {
+                true => client.say(&question, Verdict::Stop),
+                false => client.cancel(),
+            }
+            let seen = client.end();
+            assert_eq!(seen.answer.finish, "interrupted");
+            assert_eq!(seen.calls(), ["end a denied"]);
+        });
+        goes_on(&tools);
+    }
+}
+
+#[test]
+fn a_client_that_leaves_or_talks_nonsense_has_said_no() {
+    let tools = without_an_answer(|_, client| drop(client));
+    goes_on(&tools);
+    let tools = without_an_answer(|_, mut client| {
+        client.send(
+            kind::REACTION,
+            &json!({ "to": "everything", "said": "yes" }),
+        );
+        assert_eq!(client.end().answer.finish, "interrupted");
+    });
+    goes_on(&tools);
+}
+
+#[test]
+fn a_daemon_that_is_told_to_end_denies_what_it_asks() {
+    for args in [&["stop"][..], &["stop", "--now"]] {
+        let tools = without_an_answer(|tools, client| {
+            let start = std::time::Instant::now();
+            tools.helper.call(args).run().ok();
+            assert!(start.elapsed().as_secs() < 5, "it waits for nobody");
+            drop(client);
+        });
+        goes_on(&tools);
+    }
+}
+
+/// A call that does not end.
+fn endless() -> Tools {
+    let calls = [("a", "fs.write", "{}"), ("b", "fs.read", "{}")];
+    let queue = [Script::calls("", &calls), Script::tokens(["again"])];
+    let tools = Tools::new(queue, super::rounds::ALL);
+    tools.behave(|_| Some(Answer::events([Part::Gate("call"), Part::Cut])));
+    tools
+}
+
+fn interrupted(tools: &Tools) {
+    assert_eq!(tools.called().len(), 1);
+    assert_eq!(
+        tools.results(),
+        [
+            ("interrupted".into(), "[no result: interrupted]".into()),
+            ("interrupted".into(), "[no result: interrupted]".into())
+        ]
+    );
+    tools.helper.call(["start"]).run().ok();
+    tools.ask("and now?").end();
+    assert_eq!(tools.told(1), ["[no result: interrupted]"; 2]);
+}
+
+#[test]
+fn ctrl_c_in_a_call_ends_it_at_once_and_tells_the_server() {
+    let tools = endless();
+    let mut client = tools.ask("x");
+    wait(tools.server.reached("call"));
+    let start = std::time::Instant::now();
+    client.cancel();
+    let seen = client.end();
+    assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
+    assert_eq!(seen.answer.finish, "interrupted");
+    assert_eq!(seen.calls(), ["begin a", "end a interrupted"]);
+    wait(tools.server.asked("notifications/cancelled", 1));
+    interrupted(&tools);
+}
+
+#[test]
+fn a_daemon_that_ends_now_ends_its_calls() {
+    let tools = endless();
+    let client = tools.ask("x");
+    wait(tools.server.reached("call"));
+    let start = std::time::Instant::now();
+    tools.helper.call(["stop", "--now"]).run().ok();
+    assert!(start.elapsed().as_secs() < 5);
+    drop(client);
+    interrupted(&tools);
+}
+
+#[test]
+fn a_daemon_that_drains_lets_a_call_end() {
+    let tools = Tools::new(calling(&[("a", "fs.read", "{}")]), super::rounds::ALL);
+    tools.behave(|request| {
+        let event =
+            json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("late") });
+        Some(Answer::events([Part::Gate("call"), Part::Event(event)]))
+    });
+    let client = tools.ask("x");
+    wait(tools.server.reached("call"));
+    let stop = tools.helper.call(["stop"]).start();
+    tools.server.open("call");
+    assert_eq!(client.end().text(), "done");
+    stop.finish().ok();
+    assert_eq!(tools.told(1), ["late"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_recorded_is_not_called() {
+    let tools = Tools::new(calling(&[("a", "fs.write", "{}")])[..1].to_vec(), "");
+    let mut client = tools.ask("x");
+    let question = client.question();
+    tools.helper.limit_files(Some(1));
+    client.say(&question, Verdict::Once);
+    let seen = client.end();
+    assert_eq!(tools.called(), []);
+    let notices = seen.notices();
+    assert!(
+        notices.iter().any(|n| n
+            .starts_with("mcp: fs.write: not called, since the approval could not be recorded: ")),
+        "{notices:?}"
+    );
+    tools.helper.limit_files(None);
+}
+
+#[test]
+fn progress_is_passed_on() {
+    let tools = Tools::new(calling(&[("a", "fs.read", "{}")]), super::rounds::ALL);
+    tools.behave(|request| {
+        let token = &request.json["params"]["_meta"]["progressToken"];
+        let progress = json!({
+            "jsonrpc": "2.0",
+            "method": "notifications/progress",
+            "params": { "progressToken": token, "progress": 1, "total": 4, "message": "reading" },
+        });
+        let event = json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("ok") });
+        Some(Answer::events([
+            Part::Event(progress),
+            Part::Gate("shown"),
+            Part::Event(event),
+        ]))
+    });
+    let mut client = tools.ask("x");
+    let text = client.until(|frame| match frame {
+        super::Frame::Event(Event::ToolProgress { text }) => Some(text.clone()),
+        _ => None,
+    });
+    assert!(text.contains("reading"), "{text}");
+    tools.server.open("shown");
+    assert_eq!(client.end().text(), "done");
+}
+
+#[test]
+fn a_question_of_the_server_goes_to_the_shell_that_called_it() {
+    let tools = Tools::new(calling(&[("a", "fs.read", "{}")]), super::rounds::ALL);
+    tools.behave(|request| {
+        let question = json!({
+            "jsonrpc": "2.0",
+            "id": 99,
+            "method": "elicitation/create",
+            "params": {
+                "mode": "form",
+                "message": "who are you?",
+                "requestedSchema": { "type": "object", "properties": { "name": { "type": "string" } } },
+            },
+        });
+        let event = json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("ok") });
+        Some(Answer::events([
+            Part::Event(question),
+            Part::Gate("answered"),
+            Part::Event(event),
+        ]))
+    });
+    let mut client = tools.ask("x");
+    let asked = client.until(|frame| match frame {
+        super::Frame::Event(Event::Elicit(asked)) => Some(asked.clone()),
+        _ => None,
+    });
+    assert_eq!(
+        (asked.server.as_str(), asked.message.as_str()),
+        ("fs", "who are you?")
+    );
+    assert_eq!(asked.schema.as_ref().unwrap()["type"], "object");
+    let answer = |id: &str| Reaction::Elicit {
+        id: id.into(),
+        content: Some(json!({ "name": "me" })),
+        action: "accept".into(),
+    };
+    // To another question, and then to this.
+    client.send(kind::REACTION, &answer("99"));
+    client.send(kind::REACTION, &answer(&asked.id));
+    wait(tools.server.asked("POST", 1));
+    tools.server.open("answered");
+    assert_eq!(client.end().text(), "done");
+    let requests = tools.server.requests();
+    let said = requests
+        .iter()
+        .find(|r| r.method() == "POST")
+        .expect("the answer");
+    assert_eq!(said.json["id"], 99);
+    assert_eq!(said.json["result"]["action"], "accept");
+    assert_eq!(said.json["result"]["content"], json!({ "name": "me" }));
+}

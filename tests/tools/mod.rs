@@ -1,0 +1,314 @@
+//! Tools from the model's wish to the next answer: the real daemon between a scripted provider and a real
+//! MCP server, with a client that speaks the protocol itself.
+
+mod gate;
+mod resume;
+mod rounds;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+
+use aish::protocol::tools::{Question, Reaction, Verdict};
+use aish::protocol::{self, Answer, Ask, Decoder, Event, Failure, Hello, Request, kind};
+use serde_json::{Value, json};
+
+use crate::fakes::mcp_http::{self, McpHttp};
+use crate::fakes::provider::Script;
+use crate::support::PATIENCE;
+use crate::support::helper::{Helper, records};
+
+/// The provider, a server named `fs` with the tools `read` and `write`, and the daemon between them.
+pub struct Tools {
+    pub helper: Helper,
+    pub server: McpHttp,
+    /// What stood in the journal when the server was called, each time.
+    journals: Arc<Mutex<Vec<Vec<Value>>>>,
+}
+
+impl Tools {
+    /// With these answers of the model, and `more` of the config behind the server's lines.
+    pub fn new(queue: impl IntoIterator<Item = Script>, more: &str) -> Tools {
+        Tools::with(Helper::new(queue), more)
+    }
+
+    /// The same with a provider of the test's own.
+    pub fn with(helper: Helper, more: &str) -> Tools {
+        let server = McpHttp::start();
+        server.set_tools(json!([mcp_http::tool("read"), mcp_http::tool("write")]));
+        let tools = Tools {
+            helper,
+            server,
+            journals: Arc::default(),
+        };
+        tools.behave(|_| None);
+        tools.config(more);
+        tools.helper.call(["start"]).run().ok();
+        tools
+    }
+
+    /// Writes the config: the server, and `more`.
+    pub fn config(&self, more: &str) {
+        let url = self.server.url();
+        self.helper
+            .config(&format!("[mcp.servers.fs]\nurl = \"{url}\"\n{more}"));
+    }
+
+    /// Answers calls so. Where nothing is said, the tool says what it was called with.
+    pub fn behave(
+        &self,
+        mut answer: impl FnMut(&mcp_http::Request) -> Option<mcp_http::Answer> + Send + 'static,
+    ) {
+        let (journals, dir) = (Arc::clone(&self.journals), self.helper.path("data/journal"));
+        self.server.behave(move |request| {
+            if request.method() != "tools/call" {
+                return None;
+            }
+            let entries = std::fs::read_dir(&dir).expect("the journal");
+            let files = entries.map(|e| e.expect("an entry").path());
+            let seen = files.filter(|p| !p.ends_with("shells.jsonl"));
+            let seen = seen.flat_map(|file| records(&file)).collect();
+            journals.lock().expect("journals").push(seen);
+            answer(request)
+        });
+    }
+
+    /// What the server was called with: the tool and its arguments.
+    pub fn called(&self) -> Vec<(String, Value)> {
+        let requests = self.server.requests();
+        let calls = requests.iter().filter(|r| r.method() == "tools/call");
+        calls
+            .map(|r| {
+                let params = &r.json["params"];
+                let name = params["name"].as_str().unwrap_or_default();
+                (name.to_owned(), params["arguments"].clone())
+            })
+            .collect()
+    }
+
+    /// The approvals that stood in the journal when the server was called for the `n`th time, from 0.
+    pub fn approved_at(&self, n: usize) -> Vec<(String, String)> {
+        let journals = self.journals.lock().expect("journals");
+        let approvals = journals[n].iter().filter(|r| r["type"] == "approval");
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        approvals
+            .map(|r| (text(&r["decision"]), text(&r["arguments"])))
+            .collect()
+    }
+
+    /// The results in the journal: status and text.
+    pub fn results(&self) -> Vec<(String, String)> {
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        let results = self.helper.records_of("tool");
+        results
+            .iter()
+            .map(|r| (text(&r["status"]), text(&r["text"])))
+            .collect()
+    }
+
+    /// What the model was told in the results of its calls, in a request.
+    pub fn told(&self, request: usize) -> Vec<String> {
+        let requests = self.helper.provider.requests();
+        let messages = requests[request].json["messages"].as_array();
+        let results = messages.expect("messages").iter();
+        results
+            .filter(|m| m["role"] == "tool")
+            .map(|m| m["content"].as_str().expect("text").to_owned())
+            .collect()
+    }
+
+    /// A prompt of the shell `s1`, by a client of the test's own.
+    pub fn ask(&self, words: &str) -> Client {
+        self.ask_as(Ask {
+            shell: Some("s1".to_owned()),
+            text: words.to_owned(),
+            ..Ask::default()
+        })
+    }
+
+    pub fn ask_as(&self, mut ask: Ask) -> Client {
+        ask.cwd = "/".to_owned();
+        let mut socket =
+            UnixStream::connect(self.helper.path("run/sock")).expect("the daemon listens");
+        socket
+            .set_read_timeout(Some(PATIENCE))
+            .expect("a time limit");
+        let hello = protocol::json_frame(kind::HELLO, &Hello::ours()).expect("a frame");
+        let request = protocol::json_frame(kind::REQUEST, &Request::Ask(Box::new(ask)));
+        socket.write_all(&hello).expect("a hello");
+        socket
+            .write_all(&request.expect("a frame"))
+            .expect("a request");
+        Client {
+            socket,
+            decoder: Decoder::default(),
+            seen: Vec::new(),
+        }
+    }
+}
+
+/// Waits for what a server says it waits for.
+pub fn wait<T>(what: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(what)
+}
+
+/// A client that does as the test says.
+pub struct Client {
+    pub socket: UnixStream,
+    decoder: Decoder,
+    seen: Vec<Frame>,
+}
+
+/// What the daemon sent.
+#[derive(Debug, Clone)]
+pub enum Frame {
+    Text(String),
+    Event(Event),
+    Reply(Answer),
+    Failure(Failure),
+}
+
+impl Client {
+    /// The next frame; `None` when the daemon has hung up.
+    pub fn next(&mut self) -> Option<Frame> {
+        let mut buffer = [0; 65536];
+        loop {
+            if let Some((kind, body)) = self.decoder.next_frame().expect("frames") {
+                let frame = match kind {
+                    kind::HELLO => continue,
+                    kind::TEXT => Frame::Text(String::from_utf8(body.to_vec()).expect("text")),
+                    kind::EVENT => Frame::Event(protocol::parse(body).expect("an event")),
+                    kind::REPLY => Frame::Reply(protocol::parse(body).expect("an answer")),
+                    kind::FAILURE => Frame::Failure(protocol::parse(body).expect("a failure")),
+                    other => panic!("a frame of kind {other}"),
+                };
+                self.seen.push(frame.clone());
+                return Some(frame);
+            }
+            let n = self.socket.read(&mut buffer).expect("the daemon goes on");
+            if n == 0 {
+                return None;
+            }
+            self.decoder.push(&buffer[..n]);
+        }
+    }
+
+    /// Reads until this finds something.
+    pub fn until<T>(&mut self, find: impl Fn(&Frame) -> Option<T>) -> T {
+        while let Some(frame) = self.next() {
+            if let Some(found) = find(&frame) {
+                return found;
+            }
+            let over = matches!(frame, Frame::Reply(_) | Frame::Failure(_));
+            assert!(!over, "it never came: {:#?}", self.seen);
+        }
+        panic!("the daemon hung up: {:#?}", self.seen);
+    }
+
+    /// The question that is asked next.
+    pub fn question(&mut self) -> Question {
+        self.until(|frame| match frame {
+            Frame::Event(Event::Confirm(question)) => Some((**question).clone()),
+            _ => None,
+        })
+    }
+
+    /// The question that was asked last.
+    pub fn last_question(&self) -> Question {
+        let asked = self.seen.iter().rev().find_map(|frame| match frame {
+            Frame::Event(Event::Confirm(question)) => Some((**question).clone()),
+            _ => None,
+        });
+        asked.expect("a question")
+    }
+
+    /// Answers a question, with the arguments as they were shown.
+    pub fn say(&mut self, question: &Question, verdict: Verdict) {
+        self.say_of(question, verdict, &question.arguments);
+    }
+
+    /// Answers a question, with these arguments.
+    pub fn say_of(&mut self, question: &Question, verdict: Verdict, arguments: &str) {
+        self.send(
+            kind::REACTION,
+            &Reaction::Call {
+                id: question.id.clone(),
+                verdict,
+                arguments: arguments.to_owned(),
+            },
+        );
+    }
+
+    pub fn send(&mut self, kind: u8, body: &impl serde::Serialize) {
+        let frame = protocol::json_frame(kind, body).expect("a frame");
+        self.socket.write_all(&frame).expect("the daemon listens");
+    }
+
+    /// Presses Ctrl-C.
+    pub fn cancel(&mut self) {
+        self.send(kind::CANCEL, &());
+    }
+
+    /// Reads to the end of the turn, which must be an answer.
+    pub fn end(mut self) -> Seen {
+        while let Some(frame) = self.next() {
+            match frame {
+                Frame::Reply(answer) => {
+                    return Seen {
+                        answer,
+                        frames: self.seen,
+                    };
+                }
+                Frame::Failure(failure) => panic!("{failure:?}\n{:#?}", self.seen),
+                _ => {}
+            }
+        }
+        panic!("the daemon hung up: {:#?}", self.seen);
+    }
+}
+
+/// A turn from outside.
+#[derive(Debug)]
+pub struct Seen {
+    pub answer: Answer,
+    pub frames: Vec<Frame>,
+}
+
+impl Seen {
+    pub fn text(&self) -> String {
+        let text = |f: &Frame| match f {
+            Frame::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        self.frames.iter().filter_map(text).collect()
+    }
+
+    pub fn notices(&self) -> Vec<String> {
+        let text = |e: &Event| match e {
+            Event::Notice { text } => Some(text.clone()),
+            _ => None,
+        };
+        self.events(text)
+    }
+
+    pub fn events<T>(&self, find: impl Fn(&Event) -> Option<T>) -> Vec<T> {
+        let events = self.frames.iter().filter_map(|f| match f {
+            Frame::Event(event) => find(event),
+            _ => None,
+        });
+        events.collect()
+    }
+
+    /// The calls that began and ended, in order.
+    pub fn calls(&self) -> Vec<String> {
+        self.events(|e| match e {
+            Event::ToolBegin(b) => Some(format!("begin {}", b.id)),
+            Event::ToolEnd(e) => Some(format!("end {} {}", e.id, e.status)),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,479 @@
+//! The loop: what the model calls is called, what comes of it the model is told, and it ends.
+
+use aish::client::connect;
+use aish::paths::Paths;
+use aish::protocol::{Ask, Event, Proposal, Request};
+use serde_json::{Value, json};
+
+use super::{Frame, Tools, wait};
+use crate::fakes::mcp_http::{self, Answer, McpHttp, Part};
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::Helper;
+use crate::support::home::helper;
+
+/// Everything of the server is allowed.
+pub const ALL: &str = "[mcp.auto_approve]\n\"fs.*\" = true\n";
+
+#[test]
+fn a_result_is_in_the_next_request_and_the_approval_was_on_disk_before_the_call() {
+    let tools = Tools::new(
+        [
+            Script::calls("Let me look.", &[("c1", "fs.read", "{ \"path\": \"/é\" }")]),
+            Script::tokens(["It says ", "so."]),
+        ],
+        ALL,
+    );
+    let seen = tools.ask("what is in it?").end();
+    assert_eq!(seen.text(), "Let me look.\nIt says so.");
+    assert_eq!(seen.answer.finish, "stop");
+    assert_eq!(seen.answer.prompt_tokens, Some(14), "of both rounds");
+    assert_eq!(tools.called(), [("read".into(), json!({ "path": "/é" }))]);
+    assert_eq!(
+        tools.approved_at(0),
+        [("rule".into(), "{\"path\":\"/é\"}".into())]
+    );
+    assert_eq!(tools.told(1), ["{\"path\":\"/é\"}"]);
+    let begin = seen.events(|e| match e {
+        Event::ToolBegin(b) => Some((b.name.clone(), b.arguments.clone(), b.rule.clone())),
+        _ => None,
+    });
+    assert_eq!(
+        begin,
+        [(
+            "fs.read".into(),
+            "{\"path\":\"/é\"}".into(),
+            Some("mcp.auto_approve.\"fs.*\"".into())
+        )]
+    );
+    let end = seen.events(|e| match e {
+        Event::ToolEnd(e) => Some(e.clone()),
+        _ => None,
+    });
+    assert_eq!(end.len(), 1);
+    assert_eq!((end[0].status.as_str(), end[0].bytes), ("success", 14));
+    assert_eq!(
+        (end[0].head.as_str(), end[0].more),
+        ("{\"path\":\"/é\"}", 0)
+    );
+    let kinds: Vec<Value> = tools
+        .helper
+        .records()
+        .iter()
+        .map(|r| r["type"].clone())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "session",
+            "user",
+            "assistant",
+            "approval",
+            "tool",
+            "assistant"
+        ]
+    );
+    let first = &tools.helper.provider.requests()[0];
+    assert_eq!(first.tool_names(), ["fs.read", "fs.write"]);
+    let (_, system) = tools.helper.messages(0).swap_remove(0);
+    assert!(
+        system.ends_with("fall back to `CMD:` for what no tool offers."),
+        "{system}"
+    );
+    assert!(
+        !system.contains("fs.read"),
+        "the list is never in the prompt"
+    );
+}
+
+#[test]
+fn without_tools_all_is_as_it_was() {
+    let helper = Helper::saying("ok");
+    helper.ask("x");
+    let tools = Tools::with(Helper::saying("ok"), ALL);
+    let ask = Ask {
+        text: "x".into(),
+        no_tools: true,
+        ..Ask::default()
+    };
+    tools.ask_as(ask).end();
+    assert_eq!(tools.server.requests().len(), 0, "nobody needs it");
+    let (plain, none) = (helper.provider.requests(), tools.helper.provider.requests());
+    assert!(plain[0].json.get("tools").is_none());
+    assert_eq!(plain[0].json, none[0].json);
+    let command = tools.helper.call(["ask", "--command", "--", "list"]);
+    command.run().ok();
+    let requests = tools.helper.provider.requests();
+    assert!(requests[1].json.get("tools").is_none());
+    assert_eq!(tools.server.requests().len(), 0);
+}
+
+#[test]
+fn what_a_tool_says_of_its_failure_goes_to_the_model_and_what_fails_around_it_does_not() {
+    let calls = [
+        ("a", "fs.read", "{\"n\":1}"),
+        ("b", "fs.read", "{\"n\":2}"),
+        ("c", "fs.read", "{\"n\":3}"),
+    ];
+    let tools = Tools::new([Script::calls("", &calls), Script::tokens(["I see."])], ALL);
+    tools.behave(|request| {
+        let n = request.json["params"]["arguments"]["n"].as_u64();
+        match n {
+            Some(1) => Some(request.error(-32603, "the disk \u{1b}[2Jis gone")),
+            Some(2) => Some(request.result(json!({
+                "content": [{ "type": "text", "text": "no such file" }],
+                "isError": true,
+            }))),
+            _ => Some(request.result(mcp_http::text("Error: not found"))),
+        }
+    });
+    let seen = tools.ask("x").end();
+    assert_eq!(
+        tools.told(1),
+        [
+            "[no result: the call failed]",
+            "no such file",
+            "Error: not found"
+        ]
+    );
+    let notices = seen.notices();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert!(notices[0].starts_with("mcp: fs.read: "), "{notices:?}");
+    assert!(
+        notices[0].contains("the disk ‹\\x1b›[2Jis gone"),
+        "{notices:?}"
+    );
+    assert_eq!(
+        seen.calls(),
+        [
+            "begin a",
+            "end a failed",
+            "begin b",
+            "end b error",
+            "begin c",
+            "end c success"
+        ]
+    );
+    let failed = &tools.helper.records_of("tool")[0];
+    assert_eq!(failed["status"], "failed");
+    assert!(failed["error"].as_str().unwrap().contains("the disk"));
+}
+
+#[test]
+fn when_all_calls_fail_the_turn_ends_and_the_person_decides() {
+    let calls = [("a", "fs.read", "{}"), ("b", "fs.write", "{}")];
+    let tools = Tools::new(
+        [
+            Script::calls("CMD: ls\n", &calls),
+            Script::tokens(["again"]),
+        ],
+        ALL,
+    );
+    tools.behave(|request| Some(request.error(-32601, "unknown tool")));
+    let seen = tools.ask("x").end();
+    assert_eq!(
+        (seen.answer.finish.as_str(), seen.answer.proposals),
+        ("stop", 1)
+    );
+    assert_eq!(
+        seen.notices().last().unwrap(),
+        "no call has a result, so the answer ends here"
+    );
+    assert_eq!(tools.helper.provider.requests().len(), 1);
+    // And the conversation is whole.
+    tools.ask("y").end();
+    assert_eq!(tools.told(1), ["[no result: the call failed]"; 2]);
+}
+
+#[test]
+fn the_depth_is_limited() {
+    let provider = Provider::answering(|request| {
+        let calls = request.json["messages"].as_array().map_or(0, Vec::len);
+        match request.json["messages"][calls - 1]["content"].as_str() {
+            Some("stop it") => Script::tokens(["ok"]),
+            _ => Script::calls("", &[(&format!("c{calls}"), "fs.read", "{}")]),
+        }
+    });
+    let tools = Tools::with(
+        Helper::with(provider),
+        &format!("[mcp]\nmax_tool_depth = 3\n{ALL}"),
+    );
+    let seen = tools.ask("go on").end();
+    assert_eq!(seen.notices(), ["tool-call depth limit reached"]);
+    assert_eq!(seen.answer.finish, "stop");
+    assert_eq!(tools.called().len(), 3);
+    assert_eq!(tools.helper.provider.requests().len(), 4);
+    let results = tools.results();
+    assert_eq!(results.len(), 4, "each call has one");
+    assert_eq!(results[3].0, "skipped");
+    tools.ask("stop it").end();
+    assert_eq!(
+        tools.told(4)[3],
+        "[no result: the tool-call depth limit was reached]"
+    );
+}
+
+#[test]
+fn broken_arguments_and_unknown_tools_are_not_called_and_the_model_is_told() {
+    let calls = [
+        ("a", "fs.read", "{\"path\": \"/etc"),
+        ("b", "fs.format", "{}"),
+        ("c", "fs.read", ""),
+        ("d", "f", "{}"),
+    ];
+    let tools = Tools::new([Script::calls("", &calls), Script::tokens(["ok"])], ALL);
+    let seen = tools.ask("x").end();
+    assert_eq!(
+        tools.told(1),
+        [
+            "[not called: the arguments are not one whole JSON object]",
+            "[not called: there is no tool named fs.format]",
+            "{}",
+            "[not called: there is no tool named f]",
+        ]
+    );
+    assert_eq!(tools.called(), [("read".into(), json!({}))]);
+    assert_eq!(
+        seen.notices(),
+        [
+            "mcp: fs.read: the arguments are no JSON object, so it was not called",
+            "mcp: fs.format: there is no such tool",
+            "mcp: f: there is no such tool",
+        ]
+    );
+}
+
+#[test]
+fn commands_and_tools_go_together() {
+    let tools = Tools::new(
+        [
+            Script::calls("CMD: ls\n", &[("a", "fs.read", "{}")]),
+            Script::tokens(["CMD: pwd"]),
+        ],
+        ALL,
+    );
+    let run = tools.helper.call(["ask", "--shell", "s1", "--", "x"]).run();
+    assert_eq!(run.code, 0, "{run:?}");
+    let next = || {
+        let request = Request::NextProposal {
+            shell: "s1".into(),
+            overrides: Default::default(),
+        };
+        let uid = nix::unistd::getuid().as_raw();
+        let paths = Paths::under(&tools.helper.path(""), uid).expect("paths");
+        let proposal: Option<Proposal> = connect::request(&paths, &request).expect("a reply");
+        proposal.expect("a proposal")
+    };
+    assert_eq!((next().command.as_str(), next().of), ("ls", 2));
+}
+
+#[test]
+fn trusted_readers_run_at_once_and_all_else_in_turn() {
+    let calls = [
+        ("a", "fs.read", "{\"n\":1}"),
+        ("b", "fs.read", "{\"n\":2}"),
+        ("c", "fs.write", "{\"n\":3}"),
+    ];
+    let tools = Tools::new([Script::calls("", &calls), Script::tokens(["ok"])], ALL);
+    let reader = json!({
+        "name": "read",
+        "inputSchema": { "type": "object" },
+        "annotations": { "readOnlyHint": true },
+    });
+    tools
+        .server
+        .set_tools(json!([reader, mcp_http::tool("write")]));
+    let url = tools.server.url();
+    tools.helper.config(&format!(
+        "[mcp.servers.fs]\nurl = \"{url}\"\ntrust = true\n{ALL}"
+    ));
+    tools.behave(|request| {
+        let gate = match request.json["params"]["arguments"]["n"].as_u64() {
+            Some(1) => "one",
+            Some(2) => "two",
+            _ => return None,
+        };
+        let result = mcp_http::text(gate);
+        let event = json!({ "jsonrpc": "2.0", "id": request.id(), "result": result });
+        Some(Answer::events([Part::Gate(gate), Part::Event(event)]))
+    });
+    let client = tools.ask("x");
+    wait(tools.server.reached("one"));
+    wait(tools.server.reached("two"));
+    assert_eq!(tools.called().len(), 2, "the writer waits");
+    // The second is done first, and is the second all the same.
+    tools.server.open("two");
+    tools.server.open("one");
+    let seen = client.end();
+    assert_eq!(tools.told(1), ["one", "two", "{\"n\":3}"]);
+    assert_eq!(
+        seen.calls(),
+        [
+            "begin a",
+            "begin b",
+            "end a success",
+            "end b success",
+            "begin c",
+            "end c success"
+        ]
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_is_said_and_delays_nobody_after_the_first_prompt() {
+    let tools = Tools::with(Helper::saying("ok"), ALL);
+    tools.server.behave(|_| Some(Answer::Hang));
+    let start = std::time::Instant::now();
+    let seen = tools.ask("x").end();
+    let notices = seen.notices();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert!(
+        notices[0].starts_with("going without MCP server fs: "),
+        "{notices:?}"
+    );
+    assert!(start.elapsed().as_millis() >= 900, "it had its second");
+    assert!(
+        tools.helper.provider.requests()[0]
+            .json
+            .get("tools")
+            .is_none()
+    );
+    let start = std::time::Instant::now();
+    tools.ask("y").end();
+    assert!(start.elapsed().as_millis() < 700, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_client_that_leaves_ends_its_call() {
+    let tools = Tools::new([Script::calls("", &[("a", "fs.read", "{}")])], ALL);
+    tools.behave(|request| {
+        let event =
+            json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("late") });
+        Some(Answer::events([Part::Gate("call"), Part::Event(event)]))
+    });
+    let client = tools.ask("x");
+    wait(tools.server.reached("call"));
+    drop(client);
+    tools
+        .helper
+        .until("the result is recorded", || tools.results().len() == 1);
+    assert_eq!(
+        tools.results(),
+        [("interrupted".into(), "[no result: interrupted]".into())]
+    );
+}
+
+#[test]
+fn a_provider_that_fails_after_a_call_leaves_the_conversation_whole() {
+    let tools = Tools::new(
+        [
+            Script::calls("", &[("a", "fs.read", "{}")]),
+            Script::status(400, "{\"error\":{\"message\":\"too much\"}}"),
+            Script::tokens(["ok"]),
+        ],
+        ALL,
+    );
+    let mut client = tools.ask("x");
+    let failure = client.until(|frame| match frame {
+        Frame::Failure(failure) => Some(failure.message.clone()),
+        _ => None,
+    });
+    assert!(failure.contains("too much"), "{failure}");
+    tools.ask("y").end();
+    assert_eq!(tools.told(2), ["{}"]);
+    let messages = tools.helper.provider.requests()[2].json["messages"].clone();
+    assert_eq!(
+        messages[4],
+        json!({ "role": "assistant", "content": "[no answer]" })
+    );
+}
+
+#[test]
+fn a_tool_that_a_call_brings_is_there_in_the_next_round() {
+    let tools = Tools::new(
+        [
+            Script::calls("", &[("a", "fs.read", "{}")]),
+            Script::calls("", &[("b", "fs.new", "{}")]),
+            Script::tokens(["ok"]),
+        ],
+        ALL,
+    );
+    // As one that is connected by hand meanwhile.
+    let more = McpHttp::start();
+    more.set_tools(json!([mcp_http::tool("echo")]));
+    let (url, home) = (more.url(), tools.helper.home.path(""));
+    let env = tools.helper.home.env();
+    tools.behave(move |request| {
+        if request.json["params"]["name"] == "read" {
+            let connect = std::process::Command::new(helper())
+                .args(["mcp", "connect", &url, "more"])
+                .env_clear()
+                .envs(env.clone())
+                .current_dir(&home)
+                .output()
+                .expect("it runs");
+            assert!(connect.status.success(), "{connect:?}");
+        }
+        None
+    });
+    tools.ask("x").end();
+    let requests = tools.helper.provider.requests();
+    assert_eq!(requests[0].tool_names(), ["fs.read", "fs.write"]);
+    assert_eq!(
+        requests[1].tool_names(),
+        ["fs.read", "fs.write", "more.echo"]
+    );
+    assert_eq!(
+        tools.told(2)[1],
+        "[not called: there is no tool named fs.new]"
+    );
+}
+
+#[test]
+fn a_resource_goes_along_or_nothing_does() {
+    let tools = Tools::with(Helper::saying("ok"), ALL);
+    tools.server.behave(|request| match request.method() {
+        "initialize" => Some(request.result(json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": { "tools": {}, "resources": {} },
+            "serverInfo": { "name": "fake", "version": "1" },
+        }))),
+        "resources/read" if request.json["params"]["uri"] == "note://a:b" => {
+            let content =
+                json!({ "uri": "note://a:b", "mimeType": "text/plain", "text": "Buy milk." });
+            Some(request.result(json!({ "contents": [content] })))
+        }
+        "resources/read" => Some(request.error(-32002, "no such note")),
+        _ => None,
+    });
+    let with = |name: &str| Ask {
+        shell: Some("s1".into()),
+        text: "what is due?".into(),
+        resources: vec![name.into()],
+        no_tools: true,
+        ..Ask::default()
+    };
+    tools.ask_as(with("fs:note://a:b")).end();
+    assert_eq!(
+        tools.helper.content(),
+        "<file name=\"fs:note://a:b\">\nBuy milk.\n</file>\n\nwhat is due?"
+    );
+    assert!(
+        tools.helper.provider.requests()[0]
+            .json
+            .get("tools")
+            .is_none()
+    );
+    for (name, why) in [
+        ("fs:note://c", "no such note"),
+        ("db:note://a:b", "db"),
+        ("note", "note names no resource"),
+    ] {
+        let failure = tools.ask_as(with(name)).until(|frame| match frame {
+            Frame::Failure(failure) => Some(failure.message.clone()),
+            _ => None,
+        });
+        assert!(failure.contains(why), "{failure}");
+    }
+    assert_eq!(tools.helper.provider.requests().len(), 1);
+    assert_eq!(tools.helper.records_of("user").len(), 1);
+}
