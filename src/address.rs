@@ -123,6 +123,16 @@ impl Place {
         }
     }
 
+    /// Whether a server at this place may send us to that one: no further in than it is. One at an address
+    /// that is no host's is as good as outside.
+    fn reaches(self, there: Place) -> bool {
+        match there {
+            Place::Outside => true,
+            Place::Inside | Place::Here => there <= self && self != Place::Forbidden,
+            Place::Forbidden => false,
+        }
+    }
+
     /// Refuses an address further in than this place, so that a server cannot use the user's machine to
     /// reach what it cannot reach itself.
     ///
@@ -130,7 +140,7 @@ impl Place {
     /// In words that follow what named the address.
     pub fn admits(self, ip: IpAddr) -> Result<(), String> {
         let place = Place::of(ip);
-        if place <= self && place != Place::Forbidden {
+        if self.reaches(place) {
             return Ok(());
         }
         Err(format!("{ip}, which {}", place.words()))
@@ -156,7 +166,7 @@ pub fn named_by(server: &Url, from: Place, url: &Url) -> Result<(), String> {
     if place == Place::Forbidden {
         return Err(format!("it {}", place.words()));
     }
-    if place > from {
+    if !from.reaches(place) {
         return Err(format!("it {}, and {server} is not", place.words()));
     }
     if url.scheme() != "https" && place == Place::Outside {
@@ -295,6 +305,8 @@ mod tests {
             (private, "https://169.254.169.254/", nowhere),
             (private, "http://auth.example.com/", "it is not https"),
             (local, "http://169.254.169.254/", nowhere),
+            ("http://0.0.0.0/mcp", "https://127.0.0.1/", this),
+            ("http://169.254.1.1/mcp", "https://10.0.0.1/", network),
             (local, "http://auth.example.com/", "it is not https"),
         ] {
             let said = check(server, url).unwrap_err();

@@ -364,6 +364,9 @@ pub struct Status {
     pub journal_bytes: u64,
     /// The config file in force.
     pub config: Option<String>,
+    /// The MCP servers; none is started for this.
+    #[serde(default)]
+    pub servers: Vec<tools::ServerInfo>,
 }
 
 /// A session in a list.

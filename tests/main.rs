@@ -18,5 +18,6 @@ mod real;
 mod support;
 mod tidy;
 mod tools;
+mod tools_prompt;
 mod unseen;
 mod zsh;

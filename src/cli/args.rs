@@ -213,6 +213,15 @@ pub enum Session {
         #[arg(long)]
         json: bool,
     },
+    /// Show the last answer, and all that its tools said
+    Last {
+        /// The shell whose conversation is meant
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<String>,
+        /// Print the records as lines of JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Begin a new conversation in a shell
     New {
         /// The shell

@@ -5,9 +5,11 @@ use std::io::IsTerminal;
 
 use super::{args, guide};
 use crate::client::ask::{self, Outcome};
+use crate::client::command;
+use crate::client::gather;
 use crate::client::output::Format;
 use crate::config::env_overrides;
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::paths::Paths;
 use crate::protocol::{Ask, SessionChoice};
 
@@ -19,7 +21,7 @@ const PROPOSALS: u8 = 10;
 /// # Errors
 /// What failed.
 pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
-    let (text, attachments) = ask::gather(&words(&args.words), &args.files)?;
+    let (text, attachments) = gather::gather(&words(&args.words), &args.files)?;
     let request = Ask {
         session: if args.new {
             SessionChoice::New
@@ -49,11 +51,12 @@ pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
     };
     let once = || -> Result<std::result::Result<u8, crate::error::Error>> {
         if args.command {
-            return Ok(ask::command(paths, request.clone())?.map_or(Ok(0), Err));
+            return Ok(command::command(paths, request.clone())?.map_or(Ok(0), Err));
         }
         Ok(match ask::ask(paths, request.clone(), format)? {
             Outcome::Answered(answer) if args.offer && answer.proposals > 0 => Ok(PROPOSALS),
             Outcome::Answered(_) => Ok(0),
+            Outcome::Unasked => Ok(Kind::Approval.exit_code()),
             Outcome::NothingConfigured(e) => Err(e),
         })
     };

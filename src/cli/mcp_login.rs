@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::mcp::count;
 use super::print;
 use crate::client::connect::{self, Existing};
 use crate::client::signals::Signals;
@@ -275,23 +276,24 @@ async fn serve(mut stream: TcpStream, redirect: &str, state: &str) -> Option<Url
     url.filter(|_| ours)
 }
 
-/// Tells a running daemon, so that the next prompt has the server's tools. Where none runs there is
-/// nothing to tell, and where it fails the login still stands.
+/// Tells a running daemon, and how the server is then. Where none runs there is nothing to tell, and where
+/// it fails the login still stands.
 fn reconnect(paths: &Paths, alias: &str) -> Result<()> {
     let request = mcp(McpRequest::Reconnect {
         alias: alias.to_owned(),
     })?;
-    let replied = match connect::existing(paths, &request) {
-        Ok(Existing::Serves(mut connection)) => connection.reply::<ServerInfo>(),
+    // A look, which is answered at once, does not wait until the server is up.
+    let replied = match connect::existing(paths, &mcp(McpRequest::List)?) {
+        Ok(Existing::Serves(_)) => connect::request::<ServerInfo>(paths, &request),
         Ok(Existing::Leaves(_) | Existing::Absent) => return Ok(()),
         Err(e) => Err(e),
     };
     let line = match replied {
         Ok(info) => match info.error {
             Some(error) => format!("{alias}: {}: {}", info.status, one_line(&error, 200)),
-            None => format!("{alias}: {}, {} tools", info.status, info.tools),
+            None => format!("{alias}: {}, {}", info.status, count(info.tools, "tool")),
         },
-        Err(e) => format!("{alias}: {}", one_line(&e.message, 200)),
+        Err(e) => one_line(&e.message, 300),
     };
     print(&format!("{line}\n"))
 }

@@ -7,6 +7,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod generate;
 pub mod guide;
+mod last;
 pub mod mcp;
 mod mcp_import;
 pub mod mcp_login;
@@ -123,6 +124,7 @@ pub fn run(cli: Cli) -> Result<u8> {
                 json,
             )?;
         }
+        Command::Session(Session::Last { shell, json }) => last::last(&paths()?, shell, json)?,
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
         Command::Completions => print(&generate::completions())?,

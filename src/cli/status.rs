@@ -1,10 +1,12 @@
 //! `aish-helper status`.
 
+use super::mcp::count;
 use super::{print, print_json};
 use crate::client::connect::{self, Existing};
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
+use crate::protocol::tools::ServerInfo;
 use crate::protocol::{Request, Status};
 
 /// Shows how the daemon is; one that does not run is started by nobody for that.
@@ -44,6 +46,7 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
         return print_json(&value);
     }
     let none = || "none".to_string();
+    let servers = servers(&status.servers);
     let rows = [
         (
             "daemon",
@@ -67,6 +70,7 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
                 .collect::<Vec<_>>()
                 .join(": "),
         ),
+        ("servers", servers),
         ("sessions", status.sessions.to_string()),
         ("shells", status.shells.to_string()),
         ("turns", format!("{} running", status.turns)),
@@ -74,9 +78,23 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
     ];
     let text: String = rows
         .iter()
+        .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| format!("{name:<9} {value}\n"))
         .collect();
     print(&text)
+}
+
+/// The MCP servers in a few words; none where there are none.
+fn servers(servers: &[ServerInfo]) -> String {
+    let on = servers.iter().filter(|s| s.status != "disabled");
+    let (all, ready) = on.fold((0, 0), |(all, ready), s| {
+        (all + 1, ready + usize::from(s.status == "ready"))
+    });
+    if servers.is_empty() {
+        return String::new();
+    }
+    let tools = servers.iter().map(|s| s.tools).sum();
+    format!("{ready} of {all} ready, {}", count(tools, "tool"))
 }
 
 fn uptime(seconds: u64) -> String {

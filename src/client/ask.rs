@@ -1,27 +1,28 @@
 //! One prompt, from the words to the last line: sends it, shows what comes, and stops when it is told to.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, raise};
 
+use super::asking::{Asking, Over, Wire};
 use super::connect::{self, Connection, daemon_gone};
 use super::output::{Format, Output};
 use super::signals::{Signals, took};
 use super::terminal::Quiet;
+use super::{approve, elicit};
 use crate::error::{Context, Error, Kind, Result};
 use crate::paths::Paths;
-use crate::protocol::{self, Answer, Ask, Attachment, Event, Failure, Request, kind};
+use crate::protocol::tools::{Elicit, Question, Reaction, Verdict};
+use crate::protocol::{self, Answer, Ask, Event, Failure, Request, kind};
 
-/// More than this is no prompt but a mistake.
-const MAX_INPUT: u64 = 24 << 20;
 /// How long an interrupted turn may take to say what it has kept; the person waits no longer.
 const GRACE: Duration = Duration::from_millis(80);
+/// The same after a Ctrl-C at a question: what was denied is said, which takes a write to the disk.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Between two frames of the spinner, and before its first.
 const TICK: Duration = Duration::from_millis(120);
 /// So long nothing may come in the middle of an answer until the spinner shows that it goes on.
@@ -32,96 +33,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub enum Outcome {
     /// It was answered; so many commands are proposed.
     Answered(Answer),
+    /// It was answered, but for calls that there was no terminal to ask about.
+    Unasked,
     /// Nothing is configured and nothing was found.
     NothingConfigured(Error),
-}
-
-/// The prompt's words, or stdin where there are none, and the attachments.
-///
-/// # Errors
-/// There is no prompt, or a file cannot be read as text.
-pub fn gather(words: &str, files: &[PathBuf]) -> Result<(String, Vec<Attachment>)> {
-    let mut attachments = Vec::new();
-    let mut left = MAX_INPUT;
-    for path in files {
-        let file = File::open(path).map_err(|e| {
-            Error::usage(format!("cannot read {}: {e}", path.display()))
-                .hint("give -f a file with text in it")
-        })?;
-        let text = read_text(file, &path.display().to_string(), &mut left)?;
-        attachments.push(Attachment {
-            name: path.display().to_string(),
-            text,
-        });
-    }
-    let stdin = io::stdin();
-    let mut text = words.to_string();
-    if stdin.is_terminal() {
-        if text.trim().is_empty() {
-            text = read_lines(&stdin)?;
-        }
-    } else if gives_data() {
-        let read = read_text(stdin.lock(), "stdin", &mut left)?;
-        if text.trim().is_empty() {
-            text = read;
-        } else if !read.is_empty() {
-            attachments.push(Attachment {
-                name: "stdin".to_string(),
-                text: read,
-            });
-        }
-    }
-    if text.trim().is_empty() {
-        return Err(Error::usage("there is no prompt").hint("try: llm why is the sky blue?"));
-    }
-    Ok((text, attachments))
-}
-
-/// Whether stdin is something that a person has put there: `/dev/null` and other devices are not.
-fn gives_data() -> bool {
-    let stdin = io::stdin();
-    let Ok(file) = stdin.as_fd().try_clone_to_owned().map(File::from) else {
-        return false;
-    };
-    file.metadata().is_ok_and(|m| {
-        let kind = m.file_type();
-        kind.is_file() || kind.is_fifo() || kind.is_socket()
-    })
-}
-
-fn read_text(reader: impl Read, name: &str, left: &mut u64) -> Result<String> {
-    let mut bytes = Vec::new();
-    reader
-        .take(*left + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| Error::usage(format!("cannot read {name}: {e}")))?;
-    if bytes.len() as u64 > *left {
-        return Err(Error::usage(format!(
-            "{name} is too large: a prompt takes at most {} MB",
-            MAX_INPUT >> 20
-        ))
-        .hint("attach the part that matters, for example with head or grep"));
-    }
-    *left -= bytes.len() as u64;
-    if bytes.iter().take(8192).any(|b| *b == 0) {
-        return Err(Error::usage(format!("{name} is not text")).hint("attach text only"));
-    }
-    Ok(String::from_utf8(bytes)
-        .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
-}
-
-/// A prompt of several lines, typed.
-fn read_lines(stdin: &io::Stdin) -> Result<String> {
-    let _ = writeln!(
-        io::stderr(),
-        "Your prompt; end it with Ctrl-D on a line of its own:"
-    );
-    let mut bytes = Vec::new();
-    stdin
-        .lock()
-        .read_to_end(&mut bytes)
-        .context(|| "cannot read the terminal".into())?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Sends a prompt and shows the answer.
@@ -131,7 +46,7 @@ fn read_lines(stdin: &io::Stdin) -> Result<String> {
 pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
     let mut output = Output::new(format);
     let request = Request::Ask(Box::new(ask));
-    let mut connection = connect::to_daemon(paths, &request)?;
+    let connection = connect::to_daemon(paths, &request)?;
     drop(request);
     // Not earlier: whoever waits for a daemon that hangs must be able to end us with Ctrl-C.
     let signals = Signals::catch()?;
@@ -139,7 +54,18 @@ pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
     output.interruptible(pipe.context(|| "cannot set up signals".into())?.into());
     let mut quiet = Quiet::default();
     quiet.on();
-    let result = follow(&mut connection, &mut output, &signals, &mut quiet);
+    let mut turn = Turn {
+        wire: Wire::new(connection),
+        output: &mut output,
+        signals: &signals,
+        quiet: &mut quiet,
+        run: &paths.run,
+        until: None,
+        calls: 0,
+        unasked: false,
+    };
+    let result = turn.follow();
+    let unasked = turn.unasked;
     let result = match result {
         Err(e) if e.kind == Kind::Interrupted => Err(interrupted_by_person(&output)),
         other => other,
@@ -148,6 +74,7 @@ pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
         Ok(Outcome::Answered(answer)) if answer.finish == "interrupted" => {
             Err(interrupted_by_person(&output))
         }
+        Ok(Outcome::Answered(_)) if unasked => Ok(Outcome::Unasked),
         Err(e) => {
             output.failed(e);
             result
@@ -156,70 +83,223 @@ pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
     }
 }
 
-fn follow(
-    connection: &mut Connection,
-    output: &mut Output,
-    signals: &Signals,
-    quiet: &mut Quiet,
-) -> Result<Outcome> {
-    let mut interrupted: Option<Instant> = None;
-    let mut spin_at = Instant::now() + TICK;
-    loop {
-        while let Some((kind, body)) = connection
-            .buffered()
-            .context(|| "cannot talk to the daemon".into())?
-        {
-            if kind == kind::TEXT || kind == kind::EVENT {
-                spin_at = spin_at.max(Instant::now() + if output.any() { PAUSE } else { TICK });
-            }
-            match take(connection, output, kind, &body) {
-                Ok(None) => {}
-                Ok(Some(outcome)) => return Ok(outcome),
-                Err(Stop::Failed(e)) => return Err(e),
-                Err(Stop::Closed) => return Ok(Outcome::Answered(nobody_reads())),
-                Err(Stop::Stuck) => {
-                    // The daemon may have heard it already.
-                    let _ = connection.send(&protocol::json_frame(kind::CANCEL, &())?);
-                    return Err(interruption());
+/// A prompt that is being answered.
+struct Turn<'a> {
+    wire: Wire,
+    output: &'a mut Output,
+    signals: &'a Signals,
+    quiet: &'a mut Quiet,
+    /// Where a private file may be.
+    run: &'a Path,
+    /// It was interrupted; so long it is waited for.
+    until: Option<Instant>,
+    /// Calls that run now.
+    calls: usize,
+    /// There was no terminal to ask on.
+    unasked: bool,
+}
+
+impl Turn<'_> {
+    fn follow(&mut self) -> Result<Outcome> {
+        let mut spin_at = Instant::now() + TICK;
+        loop {
+            while let Some((kind, body)) = self
+                .wire
+                .next()
+                .context(|| "cannot talk to the daemon".into())?
+            {
+                match self.take(kind, &body) {
+                    Ok(None) => {}
+                    Ok(Some(outcome)) => return Ok(outcome),
+                    Err(Stop::Failed(e)) => return Err(e),
+                    Err(Stop::Closed) => return Ok(Outcome::Answered(nobody_reads())),
+                    Err(Stop::Stuck) => {
+                        // The daemon may have heard it already.
+                        let _ = self.cancel();
+                        return Err(interruption());
+                    }
+                }
+                if kind == kind::TEXT || kind == kind::EVENT {
+                    let pause = match self.output.any() && self.calls == 0 {
+                        true => PAUSE,
+                        false => TICK,
+                    };
+                    spin_at = Instant::now() + pause;
                 }
             }
-        }
-        let patience = match interrupted {
-            Some(since) => match GRACE.checked_sub(since.elapsed()) {
-                Some(left) => Some(left),
-                None => return Err(interruption()),
-            },
-            None if output.may_spin() => Some(spin_at.saturating_duration_since(Instant::now())),
-            None => None,
-        };
-        match wait(connection, signals, patience, interrupted.is_none())? {
-            Woken::Daemon => match connection.fill() {
-                Ok(true) => {}
-                Ok(false) => return Err(daemon_gone()),
-                Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Err(daemon_gone()),
-                Err(e) => return Err(Error::runtime(format!("cannot talk to the daemon: {e}"))),
-            },
-            Woken::Signal => {
-                interrupted = Some(Instant::now());
-                // A daemon that has gone is noticed at the next read.
-                let _ = connection.send(&protocol::json_frame(kind::CANCEL, &())?);
-            }
-            Woken::Resize => output.resized(),
-            Woken::Stop => {
-                output.unspin();
-                quiet.off();
-                // What Ctrl-Z does by default, but with the terminal as it was. This call returns when it goes on.
-                let _ = raise(Signal::SIGSTOP);
-            }
-            Woken::GoesOn => quiet.on(),
-            Woken::Time => {
-                if interrupted.is_none() {
-                    output.spin();
-                    spin_at = Instant::now() + TICK;
+            let patience = match self.until {
+                Some(until) => match until.checked_duration_since(Instant::now()) {
+                    Some(left) => Some(left),
+                    None => return Err(interruption()),
+                },
+                None if self.output.may_spin() => {
+                    Some(spin_at.saturating_duration_since(Instant::now()))
+                }
+                None => None,
+            };
+            let connection = &mut self.wire.connection;
+            match wait(connection, self.signals, patience, self.until.is_none())? {
+                Woken::Daemon => match connection.fill() {
+                    Ok(true) => {}
+                    Ok(false) => return Err(daemon_gone()),
+                    Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {
+                        return Err(daemon_gone());
+                    }
+                    Err(e) => {
+                        return Err(Error::runtime(format!("cannot talk to the daemon: {e}")));
+                    }
+                },
+                Woken::Signal => {
+                    self.until = Some(Instant::now() + GRACE);
+                    // A daemon that has gone is noticed at the next read.
+                    let _ = self.cancel();
+                }
+                Woken::Resize => self.output.resized(),
+                Woken::Stop => {
+                    self.output.unspin();
+                    self.quiet.off();
+                    // What Ctrl-Z does by default, but with the terminal as it was. This call returns when it goes on.
+                    let _ = raise(Signal::SIGSTOP);
+                }
+                Woken::GoesOn => self.quiet.on(),
+                Woken::Time => {
+                    if self.until.is_none() {
+                        self.output.spin();
+                        spin_at = Instant::now() + TICK;
+                    }
                 }
             }
         }
     }
+
+    fn cancel(&mut self) -> Result<()> {
+        self.wire
+            .connection
+            .send(&protocol::json_frame(kind::CANCEL, &())?)
+    }
+
+    fn take(&mut self, kind: u8, body: &[u8]) -> std::result::Result<Option<Outcome>, Stop> {
+        match kind {
+            kind::TEXT => {
+                // The daemon sends whole characters; anything else is shown as replacement characters.
+                self.output.text(&String::from_utf8_lossy(body))?;
+            }
+            kind::EVENT => match protocol::parse::<Event>(body)? {
+                Event::NeedEnv { names } => self.wire.connection.send_env(&names)?,
+                event => {
+                    self.output.event(&event)?;
+                    match &event {
+                        Event::Confirm(question) => self.confirm(question)?,
+                        Event::Elicit(elicit) => self.elicit(elicit)?,
+                        Event::ToolBegin(_) => self.calls += 1,
+                        Event::ToolEnd(_) => self.calls = self.calls.saturating_sub(1),
+                        _ => {}
+                    }
+                }
+            },
+            kind::REPLY => {
+                let answer: Answer = protocol::parse(body)?;
+                self.output.answer(&answer)?;
+                return Ok(Some(Outcome::Answered(answer)));
+            }
+            kind::FAILURE => {
+                let failure: Failure = protocol::parse(body)?;
+                if failure.nothing_configured {
+                    return Ok(Some(Outcome::NothingConfigured(failure.into())));
+                }
+                return Err(Stop::Failed(failure.into()));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// May this tool be called?
+    fn confirm(&mut self, question: &Question) -> std::result::Result<(), Stop> {
+        let run = self.run;
+        // Only the end of the turn ends the question: other calls may end meanwhile.
+        let said = match self.until {
+            Some(_) => Err(Over::Stop),
+            None => Asking::open(&mut self.wire, self.signals, self.quiet, &|_| false)
+                .and_then(|mut asking| approve::ask(&mut asking, question, run)),
+        };
+        let (verdict, arguments) = match said {
+            Ok(said) => said,
+            Err(over) => {
+                let name = &question.tool.name;
+                let Some(verdict) = self.unanswered(over, name)? else {
+                    return Ok(());
+                };
+                (verdict, question.arguments.clone())
+            }
+        };
+        self.react(&Reaction::Call {
+            id: question.id.clone(),
+            verdict,
+            arguments,
+        })
+    }
+
+    /// A server asks the person.
+    fn elicit(&mut self, asked: &Elicit) -> std::result::Result<(), Stop> {
+        // Once its call has ended, nobody wants the answer.
+        let ends = |event: &Event| matches!(event, Event::ToolEnd(_)) && self.calls <= 1;
+        let said = match self.until {
+            Some(_) => Err(Over::Stop),
+            None => Asking::open(&mut self.wire, self.signals, self.quiet, &ends)
+                .and_then(|mut asking| elicit::ask(&mut asking, asked)),
+        };
+        let action = elicit::action(&said);
+        if let Err(over) = said {
+            let name = format!("server {}", asked.server);
+            let _ = self.unanswered(over, &name)?;
+        }
+        let Some((action, content)) = action else {
+            return Ok(());
+        };
+        self.react(&Reaction::Elicit {
+            id: asked.id.clone(),
+            content,
+            action: action.to_string(),
+        })?;
+        if self.until.is_some() {
+            // A daemon that has gone is noticed at the next read.
+            let _ = self.cancel();
+        }
+        Ok(())
+    }
+
+    /// What it means that nobody answered; nothing is to be sent where the daemon wants nothing.
+    fn unanswered(&mut self, over: Over, name: &str) -> std::result::Result<Option<Verdict>, Stop> {
+        match &over {
+            Over::Gone => return Err(Stop::Failed(gone_while_asking())),
+            Over::Stop => {
+                let _ = self.until.get_or_insert(Instant::now() + LAST_WORDS);
+            }
+            Over::NoTerminal(why) => {
+                self.unasked = true;
+                self.output
+                    .notice(&format!("{name}: {why}, so the answer is no"));
+            }
+            Over::Withdrawn => {}
+        }
+        Ok(approve::verdict(&over))
+    }
+
+    fn react(&mut self, reaction: &Reaction) -> std::result::Result<(), Stop> {
+        self.output.reacted(reaction)?;
+        // A daemon that has gone is noticed at the next read.
+        let _ = self
+            .wire
+            .connection
+            .send(&protocol::json_frame(kind::REACTION, reaction)?);
+        Ok(())
+    }
+}
+
+fn gone_while_asking() -> Error {
+    Error::runtime("the aish daemon ended while it asked; the call was denied")
+        .hint("ask again, and see: aish-helper doctor")
 }
 
 fn interruption() -> Error {
@@ -256,38 +336,6 @@ impl From<io::Error> for Stop {
             _ => Stop::Failed(Error::runtime(format!("cannot write the answer: {e}"))),
         }
     }
-}
-
-fn take(
-    connection: &mut Connection,
-    output: &mut Output,
-    kind: u8,
-    body: &[u8],
-) -> std::result::Result<Option<Outcome>, Stop> {
-    match kind {
-        kind::TEXT => {
-            // The daemon sends whole characters; anything else is shown as replacement characters.
-            output.text(&String::from_utf8_lossy(body))?;
-        }
-        kind::EVENT => match protocol::parse::<Event>(body)? {
-            Event::NeedEnv { names } => connection.send_env(&names)?,
-            event => output.event(&event)?,
-        },
-        kind::REPLY => {
-            let answer: Answer = protocol::parse(body)?;
-            output.answer(&answer)?;
-            return Ok(Some(Outcome::Answered(answer)));
-        }
-        kind::FAILURE => {
-            let failure: Failure = protocol::parse(body)?;
-            if failure.nothing_configured {
-                return Ok(Some(Outcome::NothingConfigured(failure.into())));
-            }
-            return Err(Stop::Failed(failure.into()));
-        }
-        _ => {}
-    }
-    Ok(None)
 }
 
 /// Nobody reads the answer any more; that is no failure of ours.
@@ -358,95 +406,6 @@ fn wait(
         }
         if ready[0] {
             return Ok(Woken::Daemon);
-        }
-    }
-}
-
-/// Words to one command: prints it and nothing else.
-///
-/// # Errors
-/// What failed; an answer without a command is a failure.
-pub fn command(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
-    let request = Request::Ask(Box::new(ask));
-    let mut connection = connect::to_daemon(paths, &request)?;
-    let mut text = String::new();
-    loop {
-        match connection
-            .read()
-            .context(|| "cannot talk to the daemon".into())?
-        {
-            Some((kind::TEXT, body)) => text.push_str(&String::from_utf8_lossy(&body)),
-            Some((kind::EVENT, body)) => match protocol::parse(&body)? {
-                Event::NeedEnv { names } => connection.send_env(&names)?,
-                // A model that knows the other instructions may answer with their mark.
-                Event::Proposal { command } => text.push_str(&format!("\n{command}\n")),
-                _ => {}
-            },
-            Some((kind::REPLY, _)) => break,
-            Some((kind::FAILURE, body)) => {
-                let failure: Failure = protocol::parse(&body)?;
-                if failure.nothing_configured {
-                    return Ok(Some(failure.into()));
-                }
-                return Err(failure.into());
-            }
-            Some(_) => {}
-            None => return Err(daemon_gone()),
-        }
-    }
-    match bare_command(&text) {
-        Some(command) => {
-            let line = format!("{command}\n");
-            io::stdout()
-                .write_all(line.as_bytes())
-                .context(|| "cannot write the command".into())?;
-            Ok(None)
-        }
-        None => Err(Error::runtime("the model answered with no command")
-            .hint("say it in other words, or ask another model")),
-    }
-}
-
-/// The first line that is no decoration: models put commands in fences and backticks all the same.
-///
-/// A line that holds a control or invisible character is no command: it goes into an edit buffer.
-fn bare_command(text: &str) -> Option<&str> {
-    let line = text
-        .lines()
-        .map(str::trim)
-        .find(|l| !l.is_empty() && !l.starts_with("```"))?;
-    let line = line.strip_prefix("CMD:").map_or(line, str::trim);
-    let line = line.strip_prefix("$ ").unwrap_or(line);
-    let line = match line.strip_prefix('`').and_then(|l| l.strip_suffix('`')) {
-        Some(inner) if !inner.contains('`') => inner,
-        _ => line,
-    };
-    // What the strict sink would mark could hide a part of the command from the eye.
-    let plain = crate::safety::text::strict(line) == line;
-    (!line.is_empty() && plain).then_some(line)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::bare_command;
-
-    #[test]
-    fn a_command_is_found_in_what_models_say() {
-        for (said, command) in [
-            ("ls -l\n", Some("ls -l")),
-            ("```zsh\nls -l\n```\n", Some("ls -l")),
-            ("`ls`", Some("ls")),
-            ("$ ls", Some("ls")),
-            ("CMD: ls", Some("ls")),
-            ("echo `date`", Some("echo `date`")),
-            ("\n\n", None),
-            ("```\n```", None),
-            ("ls \u{202e}", None),
-            ("ls\x1b[2K", None),
-            ("ls                                   ; evil", None),
-            ("ls\u{a0}x", None),
-        ] {
-            assert_eq!(bare_command(said), command, "{said:?}");
         }
     }
 }

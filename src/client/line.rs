@@ -5,8 +5,11 @@
 
 use std::io::{Read, Write};
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 use super::terminal::{Keys, Tty};
 use crate::error::{Context, Error, Kind, Result};
+use crate::safety::text::strict;
 
 /// Longer than any key or address.
 const MAX: usize = 4096;
@@ -15,8 +18,8 @@ const MAX: usize = 4096;
 ///
 /// # Errors
 /// The terminal has gone, or Ctrl-C.
-pub fn read(tty: &Tty, _keys: &Keys<'_>, echo: bool) -> Result<Option<String>> {
-    let mut line = Line::default();
+pub fn read(tty: &Tty, _keys: &Keys, echo: bool) -> Result<Option<String>> {
+    let mut line = Typing::default();
     let mut buffer = [0; 512];
     loop {
         let length = (&tty.file)
@@ -52,13 +55,16 @@ pub fn read(tty: &Tty, _keys: &Keys<'_>, echo: bool) -> Result<Option<String>> {
 
 /// What a byte did.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+pub enum Step {
     /// To be shown, where there is echo.
     Shown(String),
     /// Nothing that can be seen.
     Hidden,
+    /// The line is complete.
     Enter,
+    /// Ctrl-D on an empty line.
     Leave,
+    /// Ctrl-C.
     Interrupt,
 }
 
@@ -73,13 +79,35 @@ enum Escape {
 
 /// The line so far.
 #[derive(Debug, Default)]
-struct Line {
+pub struct Typing {
     text: String,
     escape: Escape,
+    /// Words of any language, and not ASCII alone.
+    words: bool,
+    /// The beginning of a character.
+    part: Vec<u8>,
 }
 
-impl Line {
-    fn take(&mut self, byte: u8) -> Step {
+impl Typing {
+    /// A line of words that begins with `text`.
+    pub fn with(text: &str) -> Typing {
+        Typing {
+            text: text.to_string(),
+            words: true,
+            ..Typing::default()
+        }
+    }
+
+    /// What was typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Takes the next byte.
+    pub fn take(&mut self, byte: u8) -> Step {
+        if byte < 0x80 {
+            self.part.clear();
+        }
         match (&self.escape, byte) {
             // An arrow key, or the mark around a paste: nothing of it is text.
             (_, 0x1b) => self.escape = Escape::Begun,
@@ -90,24 +118,45 @@ impl Line {
             (_, 3) => return Step::Interrupt,
             (_, 4) if self.text.is_empty() => return Step::Leave,
             (_, 8 | 0x7f) => {
-                if self.text.pop().is_some() {
-                    return Step::Shown("\x08 \x08".to_string());
+                if let Some(c) = self.text.pop() {
+                    return Step::Shown(back(c.width().unwrap_or(0)));
                 }
             }
             // Ctrl-U.
-            (_, 0x15) => {
-                let length = self.text.len();
-                self.text.clear();
-                return Step::Shown("\x08 \x08".repeat(length));
-            }
-            (_, 0x20..=0x7e) if self.text.len() < MAX => {
-                self.text.push(char::from(byte));
-                return Step::Shown(char::from(byte).to_string());
+            (_, 0x15) => return Step::Shown(back(std::mem::take(&mut self.text).width())),
+            (_, 0x20..=0x7e) => return self.add(char::from(byte)),
+            (_, 0x80..) if self.words => {
+                self.part.push(byte);
+                match std::str::from_utf8(&self.part) {
+                    Ok(text) => {
+                        let c = text.chars().next();
+                        self.part.clear();
+                        return c.map_or(Step::Hidden, |c| self.add(c));
+                    }
+                    Err(e) if e.error_len().is_some() => self.part.clear(),
+                    Err(_) => {}
+                }
             }
             _ => self.escape = Escape::Outside,
         }
         Step::Hidden
     }
+
+    /// Adds a character that can be seen.
+    fn add(&mut self, c: char) -> Step {
+        let mut buffer = [0; 4];
+        let alone: &str = c.encode_utf8(&mut buffer);
+        if self.text.len() + alone.len() > MAX || strict(alone) != alone {
+            return Step::Hidden;
+        }
+        self.text.push(c);
+        Step::Shown(alone.to_string())
+    }
+}
+
+/// Takes so many columns away.
+fn back(columns: usize) -> String {
+    "\x08 \x08".repeat(columns)
 }
 
 #[cfg(test)]
@@ -116,7 +165,7 @@ mod tests {
 
     /// The line after these bytes, what was shown, and the last step.
     fn typed(bytes: &[u8]) -> (String, String, Step) {
-        let mut line = Line::default();
+        let mut line = Typing::default();
         let mut shown = String::new();
         let mut last = Step::Hidden;
         for byte in bytes {
@@ -173,5 +222,20 @@ mod tests {
     #[test]
     fn a_line_is_bounded() {
         assert_eq!(typed(&[b'a'; MAX + 10]).0.len(), MAX);
+    }
+
+    #[test]
+    fn words_may_be_of_any_language() {
+        let mut line = Typing::with("a");
+        let shown: String = "é日\u{200b}\u{202e}ж\x7f"
+            .bytes()
+            .map(|b| match line.take(b) {
+                Step::Shown(text) => text,
+                _ => String::new(),
+            })
+            .collect();
+        assert_eq!((line.text(), shown.as_str()), ("aé日", "é日ж\x08 \x08"));
+        line.take(0xff);
+        assert_eq!(line.take(0x15), Step::Shown("\x08 \x08".repeat(4)));
     }
 }

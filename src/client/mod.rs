@@ -1,11 +1,18 @@
 //! What runs in the person's terminal: small, synchronous, without a runtime, TLS or config.
 
+pub mod approve;
 pub mod ask;
+mod asking;
 pub mod capture;
+pub mod command;
 pub mod connect;
+pub mod elicit;
+mod frame;
+pub mod gather;
 pub mod line;
 pub mod output;
 pub mod propose;
 pub mod render;
 pub mod signals;
 pub mod terminal;
+pub mod tools;

@@ -6,10 +6,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::json;
+use unicode_width::UnicodeWidthStr;
 
 use super::render::{Options, Renderer};
 use super::terminal;
+use super::tools::{Frames, cut};
 use crate::error::Error;
+use crate::protocol::tools::Reaction;
 use crate::protocol::{Answer, Event, Failure};
 use crate::safety::text::{Mode, Piece, Shown, Sink, one_line, strict_pieces};
 
@@ -36,6 +39,11 @@ pub struct Output {
     dim: bool,
     /// Frames of the spinner shown so far; it stands on the current line of stderr.
     spinner: Option<usize>,
+    /// What stands behind the spinner: how far a call has got.
+    progress: String,
+    /// The columns that the spinner has taken.
+    spun: usize,
+    frames: Frames,
     /// stdout is a terminal, so that a spinner and a footer make sense.
     terminal: bool,
     /// Some of the answer has come.
@@ -84,6 +92,9 @@ impl Output {
             out: Vec::new(),
             dim: terminal::colors(&io::stderr()),
             spinner: None,
+            progress: String::new(),
+            spun: 0,
+            frames: Frames::default(),
             terminal,
             any: false,
             enough: None,
@@ -124,14 +135,28 @@ impl Output {
         } else {
             "."
         };
+        let width = terminal::size(&io::stderr()).0.saturating_sub(2);
+        let line = match self.progress.as_str() {
+            "" => sign.to_string(),
+            text => cut(&format!("{sign} {text}"), width),
+        };
+        let taken = line.width();
+        let rest = " ".repeat(
+            self.spun
+                .saturating_sub(taken)
+                .min(width.saturating_sub(taken)),
+        );
+        self.spun = taken;
         // Only a decoration: a terminal that fails here fails at the next write too.
-        let _ = write!(io::stderr(), "\r{sign} \r");
+        let _ = write!(io::stderr(), "\r{line}{rest} \r");
     }
 
     /// Takes the spinner away.
     pub fn unspin(&mut self) {
+        let spun = std::mem::take(&mut self.spun);
         if self.spinner.take().is_some() && terminal::foreground(&io::stderr()) {
-            let _ = write!(io::stderr(), "\r  \r");
+            let width = terminal::size(&io::stderr()).0.saturating_sub(1);
+            let _ = write!(io::stderr(), "\r{}\r", " ".repeat((spun + 1).min(width)));
         }
     }
 
@@ -142,6 +167,7 @@ impl Output {
     pub fn text(&mut self, text: &str) -> io::Result<()> {
         self.unspin();
         self.any |= !text.is_empty();
+        self.frames.interrupted();
         match &mut self.way {
             Way::Rendered(renderer, sink, _) => {
                 let out = &mut self.out;
@@ -177,11 +203,7 @@ impl Output {
         if matches!(self.way, Way::Json) {
             if !matches!(
                 event,
-                Event::NeedEnv { .. }
-                    | Event::Finish
-                    | Event::Confirm(_)
-                    | Event::Elicit(_)
-                    | Event::Unknown
+                Event::NeedEnv { .. } | Event::Finish | Event::Unknown
             ) {
                 self.json(event);
             }
@@ -199,14 +221,78 @@ impl Output {
                 self.proposal(command);
                 self.flush()?;
             }
+            Event::ToolBegin(begin) => {
+                let lines = self.frames.begin(begin, self.width());
+                self.beside(&lines)?;
+            }
+            Event::ToolProgress { text } => self.progress = one_line(text, 200),
+            Event::ToolEnd(end) => {
+                let lines = self.frames.end(end, self.width());
+                self.beside(&lines)?;
+            }
+            // The question stands on a line of its own.
+            Event::Confirm(_) | Event::Elicit(_) => self.beside(&[])?,
             _ => {}
         }
         Ok(())
     }
 
+    /// The columns for what goes beside the answer.
+    fn width(&self) -> usize {
+        match io::stderr().is_terminal() {
+            true => terminal::size(&io::stderr()).0.saturating_sub(1),
+            false => 200,
+        }
+    }
+
+    /// Lines beside the answer, on stderr.
+    fn beside(&mut self, lines: &[String]) -> io::Result<()> {
+        self.unspin();
+        self.progress.clear();
+        self.end_block(true);
+        self.flush()?;
+        let (dim, plain) = if self.dim {
+            ("\x1b[2m", "\x1b[0m")
+        } else {
+            ("", "")
+        };
+        let mut out = String::new();
+        for line in lines {
+            out.push_str(&format!("{dim}{line}{plain}\n"));
+        }
+        // There is nowhere else to say that stderr is closed.
+        let _ = io::stderr().write_all(out.as_bytes());
+        Ok(())
+    }
+
+    /// What was said to a question, for whoever follows the events.
+    ///
+    /// # Errors
+    /// stdout is closed.
+    pub fn reacted(&mut self, reaction: &Reaction) -> io::Result<()> {
+        if matches!(self.way, Way::Json) {
+            let line = match reaction {
+                Reaction::Call {
+                    id,
+                    verdict,
+                    arguments,
+                } => {
+                    json!({"type": "confirmed", "id": id, "verdict": verdict, "arguments": arguments})
+                }
+                // What it says is between the person and the server.
+                Reaction::Elicit { id, action, .. } => {
+                    json!({"type": "elicited", "id": id, "action": action})
+                }
+            };
+            self.json(&line);
+        }
+        self.flush()
+    }
+
     /// A line in aish's own words, on stderr.
     pub fn notice(&mut self, text: &str) {
         self.unspin();
+        self.frames.interrupted();
         let (dim, plain) = if self.dim {
             ("\x1b[2m", "\x1b[0m")
         } else {

@@ -6,7 +6,7 @@
 use std::io::{IsTerminal, Write};
 
 use super::connect;
-use super::output::styled;
+use super::frame::{Ink, Line, bit, paint, wrap};
 use super::terminal::{self, Tty};
 use crate::config::env_overrides;
 use crate::error::{Context, Error, Kind, Result};
@@ -163,16 +163,16 @@ fn question(proposal: &Proposal, command: &str) -> Result<Key> {
     }
     say(format!("{head}\n").as_bytes())?;
 
-    let lines = wrap(command, width.saturating_sub(2).max(1));
+    let lines = lines(command, width.saturating_sub(2));
     let page = height.saturating_sub(4).max(1);
     let mut keys = tty.keys()?;
     let mut shown = 0;
     loop {
         for line in lines.iter().skip(shown).take(page) {
-            let mut out = format!("{dim}│{plain} ").into_bytes();
-            command_line(line, color, &mut out);
-            out.push(b'\n');
-            say(&out)?;
+            let mut out = format!("{dim}│{plain} ");
+            paint(line, color, &mut out);
+            out.push('\n');
+            say(out.as_bytes())?;
         }
         shown = (shown + page).min(lines.len());
         let left = lines.len() - shown;
@@ -229,87 +229,33 @@ fn interrupted(say: &dyn Fn(&[u8]) -> Result<()>) -> Result<Key> {
     ))
 }
 
-fn command_line(line: &[Shown], color: bool, out: &mut Vec<u8>) {
-    for piece in line {
-        match piece {
-            Shown::Text(t) => styled(t, "\x1b[1m", color, out),
-            Shown::Mark(t) => styled(t, "\x1b[7m", color, out),
-        }
-    }
-}
-
 /// The command in lines of `width` columns; a newline in it is marked and then also breaks the line.
-fn wrap(command: &str, width: usize) -> Vec<Vec<Shown>> {
-    use unicode_segmentation::UnicodeSegmentation;
-    use unicode_width::UnicodeWidthStr;
-    let mut lines = vec![Vec::new()];
-    let mut column = 0;
-    let mut add = |piece: Shown, columns: usize, end: bool| {
-        if column + columns > width && column > 0 {
-            lines.push(Vec::new());
-            column = 0;
-        }
-        column += columns;
-        if let Some(line) = lines.last_mut() {
-            match (line.last_mut(), piece) {
-                (Some(Shown::Text(text)), Shown::Text(more)) => text.push_str(&more),
-                (_, piece) => line.push(piece),
-            }
-        }
-        if end {
-            lines.push(Vec::new());
-            column = 0;
-        }
-    };
+fn lines(command: &str, width: usize) -> Vec<Line> {
+    let mut bits = Vec::new();
     for piece in strict_pieces(command) {
         match piece {
-            Shown::Text(text) => {
-                for cluster in text.graphemes(true) {
-                    add(Shown::Text(cluster.to_string()), cluster.width(), false);
-                }
-            }
+            Shown::Text(text) => bits.push(bit(text, Ink::Bold)),
             Shown::Mark(mark) => {
-                let (columns, end) = (mark.width(), mark.contains("\\n"));
-                add(Shown::Mark(mark), columns, end);
+                let end = mark.contains("\\n");
+                bits.push(bit(mark, Ink::Mark));
+                bits.extend(end.then(|| bit("\n", Ink::Plain)));
             }
         }
     }
-    if lines.last().is_some_and(Vec::is_empty) {
-        lines.pop();
-    }
-    lines
+    wrap(&bits, width, 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(lines: &[Vec<Shown>]) -> Vec<String> {
-        lines
-            .iter()
-            .map(|line| {
-                line.iter()
-                    .map(|p| match p {
-                        Shown::Text(t) | Shown::Mark(t) => t.as_str(),
-                    })
-                    .collect()
-            })
-            .collect()
-    }
-
     #[test]
-    fn every_byte_is_shown_and_no_line_is_too_wide() {
-        let command = "echo 日本語日本語 | tr a b\nrm\u{200b} x";
-        for width in 1..40 {
-            let lines = text(&wrap(command, width));
-            assert_eq!(
-                lines.concat(),
-                crate::safety::text::strict(command),
-                "width {width}"
-            );
-        }
-        assert_eq!(text(&wrap("echo 日本語", 8)), ["echo 日", "本語"]);
-        assert_eq!(text(&wrap("a\nb", 80)), ["a‹\\n›", "b"]);
+    fn a_newline_is_marked_and_ends_a_line() {
+        let text: Vec<String> = lines("a\nb\n", 80)
+            .iter()
+            .map(|l| l.iter().map(|b| b.text.as_str()).collect())
+            .collect();
+        assert_eq!(text, ["a‹\\n›", "b‹\\n›"]);
     }
 
     #[test]

@@ -3,11 +3,15 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::termios::{FlushArg, LocalFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr};
-use nix::unistd::{getpgrp, tcgetpgrp};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 
 use crate::error::{Context, Error, Kind, Result};
 
@@ -31,6 +35,27 @@ pub fn colors(fd: &impl IsTerminal) -> bool {
 /// Whether our process group has the terminal, so that nobody else is typed to or writes there.
 pub fn foreground(fd: &impl AsFd) -> bool {
     tcgetpgrp(fd).is_ok_and(|group| group == getpgrp())
+}
+
+/// Waits for a program that has the terminal; its exit code, or 128 and the signal that ended it. With Ctrl-Z
+/// it stops, and we with it, so that the shell sees it.
+///
+/// # Errors
+/// It is no child of ours.
+pub fn attend(child: &Child) -> Result<i32> {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+    loop {
+        match waitpid(pid, Some(WaitPidFlag::WUNTRACED)) {
+            Ok(WaitStatus::Exited(_, code)) => return Ok(code),
+            Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(128 + signal as i32),
+            Ok(WaitStatus::Stopped(..)) => {
+                let _ = raise(Signal::SIGSTOP);
+                let _ = kill(pid, Signal::SIGCONT);
+            }
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(e) => return Err(Error::runtime(format!("cannot wait for a program: {e}"))),
+        }
+    }
 }
 
 /// Keeps keys that are typed while an answer streams out of it: they wait for the shell. Ctrl-C and Ctrl-Z work on.
@@ -107,25 +132,29 @@ impl Tty {
     ///
     /// # Errors
     /// It is no terminal, or it has gone.
-    pub fn keys(&self) -> Result<Keys<'_>> {
+    pub fn keys(&self) -> Result<Keys> {
+        let file = self
+            .file
+            .try_clone()
+            .context(|| "cannot set up the terminal".into())?;
         let before = tcgetattr(&self.file).context(|| "cannot set up the terminal".into())?;
         let mut raw = before.clone();
         raw.local_flags
             .remove(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG);
         tcsetattr(&self.file, SetArg::TCSADRAIN, &raw)
             .context(|| "cannot set up the terminal".into())?;
-        Ok(Keys { tty: self, before })
+        Ok(Keys { file, before })
     }
 }
 
 /// The terminal in single-key mode.
 #[derive(Debug)]
-pub struct Keys<'a> {
-    tty: &'a Tty,
+pub struct Keys {
+    file: File,
     before: Termios,
 }
 
-impl Keys<'_> {
+impl Keys {
     /// Throws away what was typed before the question could be read.
     ///
     /// # Errors
@@ -133,22 +162,22 @@ impl Keys<'_> {
     pub fn settle(&self) -> Result<()> {
         let end = Instant::now() + SETTLE;
         loop {
-            tcflush(&self.tty.file, FlushArg::TCIFLUSH)
+            tcflush(&self.file, FlushArg::TCIFLUSH)
                 .context(|| "cannot read the terminal".into())?;
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || !self.wait(left)? {
+            if left.is_zero() {
                 return Ok(());
             }
+            self.wait(left)?;
         }
     }
 
-    /// Waits for input; `false` when there was none in time.
-    fn wait(&self, patience: Duration) -> Result<bool> {
-        let mut fds = [PollFd::new(self.tty.file.as_fd(), PollFlags::POLLIN)];
+    /// Waits for input, or a signal, at most so long.
+    fn wait(&self, patience: Duration) -> Result<()> {
+        let mut fds = [PollFd::new(self.file.as_fd(), PollFlags::POLLIN)];
         let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
         match poll(&mut fds, timeout) {
-            Ok(n) => Ok(n > 0),
-            Err(nix::errno::Errno::EINTR) => Ok(false),
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(e) => Err(Error::runtime(format!("cannot read the terminal: {e}"))),
         }
     }
@@ -160,7 +189,7 @@ impl Keys<'_> {
     pub fn read(&mut self) -> Result<u8> {
         let mut buffer = [0; 64];
         loop {
-            let length = (&self.tty.file)
+            let length = (&self.file)
                 .read(&mut buffer)
                 .context(|| "cannot read the terminal".into())?;
             match buffer[..length] {
@@ -173,9 +202,11 @@ impl Keys<'_> {
     }
 }
 
-impl Drop for Keys<'_> {
+impl Drop for Keys {
     fn drop(&mut self) {
-        // A terminal that has gone needs no restoring.
-        let _ = tcsetattr(&self.tty.file, SetArg::TCSADRAIN, &self.before);
+        // A terminal that has gone needs no restoring; in the background it is another's, and we would be stopped.
+        if foreground(&self.file) {
+            let _ = tcsetattr(&self.file, SetArg::TCSADRAIN, &self.before);
+        }
     }
 }

@@ -9,6 +9,7 @@ pub mod file;
 pub mod import;
 pub mod key;
 pub mod mcp;
+pub mod programs;
 mod rules;
 mod servers;
 pub mod source;

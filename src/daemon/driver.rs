@@ -295,9 +295,10 @@ impl<'a> Run<'a> {
             if matches!(step, Step::Done) {
                 return Ok(());
             }
-            // Tools come and go; who starts meanwhile is not waited for.
+            // Tools come and go; a server that is starting is not waited for.
             if let Some(tools) = &mut tools {
                 *tools = self.daemon.mcp.catalog(Duration::ZERO).await;
+                without(connection, tools).await?;
             }
         }
     }

@@ -212,6 +212,7 @@ impl<'a> Gate<'a> {
     async fn ask(&self, connection: &mut Connection, question: Question) -> (Verdict, String) {
         let stop = (Verdict::Stop, String::new());
         let id = question.id.clone();
+        let leaving = &self.daemon.leaving;
         let event = Event::Confirm(Box::new(question));
         if !calls::tell(connection, self.cancel, &event).await {
             return stop;
@@ -220,7 +221,11 @@ impl<'a> Gate<'a> {
             let frame = tokio::select! {
                 biased;
                 frame = connection.read() => frame,
-                () = self.daemon.leaving.cancelled() => return stop,
+                () = leaving.cancelled() => {
+                    let text = "the daemon ends, so it asks no more".to_string();
+                    calls::tell(connection, self.cancel, &Event::Notice { text }).await;
+                    return stop;
+                }
             };
             match frame {
                 Ok(Some((kind::REACTION, body))) => match protocol::parse::<Reaction>(&body) {

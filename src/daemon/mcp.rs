@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::connection::Connection;
 use super::{Daemon, servers};
 use crate::chat::Tool;
-use crate::config::mcp::{Server, alias_of_url, check_url, is_alias};
+use crate::config::mcp::{Auth, Server, Transport, alias_of_url, check_url, is_alias};
 use crate::config::{Config, Overrides, nearest};
 use crate::error::{Error, Kind, Result};
 use crate::mcp::{Catalog, State, Status};
@@ -66,7 +66,7 @@ pub async fn serve(
         }
         McpRequest::Reconnect { alias } => {
             let (server, configured) = known(daemon, &config, &alias)?;
-            let info = start(daemon, connection, server, configured).await?;
+            let info = start(daemon, connection, &config, server, configured).await?;
             reply(connection, &info).await
         }
         McpRequest::Resources { alias } => {
@@ -123,7 +123,12 @@ async fn reply<T: Serialize>(connection: &mut Connection, body: &T) -> Result<()
 /// Every server: those that the daemon has, and those of the configuration that it has not.
 pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
     let waiting = daemon.mcp.wanting(&config.mcp.servers);
-    let mut infos: Vec<ServerInfo> = daemon.mcp.states().into_iter().map(info).collect();
+    let mut infos: Vec<ServerInfo> = daemon
+        .mcp
+        .states()
+        .into_iter()
+        .map(|s| info(config, s))
+        .collect();
     for server in config.mcp.servers.values() {
         if infos.iter().any(|i| i.alias == server.alias) {
             continue;
@@ -146,7 +151,8 @@ pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
     infos
 }
 
-fn info(state: State) -> ServerInfo {
+fn info(config: &Config, state: State) -> ServerInfo {
+    let state = refused(config, state);
     ServerInfo {
         alias: state.alias,
         target: state.target,
@@ -157,6 +163,21 @@ fn info(state: State) -> ServerInfo {
         error: state.error,
         configured: state.configured,
     }
+}
+
+/// A server that has a token and asks for a login does not take that token; nobody can log in to it.
+fn refused(config: &Config, mut state: State) -> State {
+    let server = config.mcp.servers.get(&state.alias);
+    let has_token = server.is_some_and(|s| match &s.transport {
+        Transport::Http { auth, .. } => *auth != Auth::None,
+        Transport::Stdio { .. } => false,
+    });
+    if state.configured && has_token && state.status == Status::Login {
+        state.status = Status::Failed;
+        let why = state.error.unwrap_or_default();
+        state.error = Some(format!("it does not take its token: {why}"));
+    }
+    state
 }
 
 fn tool_info(tool: &Tool) -> ToolInfo {
@@ -242,7 +263,7 @@ async fn ready(
     known(daemon, config, alias)?;
     match settle(daemon, connection, Some(alias), STARTING).await? {
         Some(state) if state.status == Status::Ready => Ok(()),
-        Some(state) => Err(not_ready(&state)),
+        Some(state) => Err(not_ready(&refused(config, state))),
         None => {
             let message = format!("the MCP server {alias} is turned off");
             let hint = format!("turn it on with: llm :mcp connect {alias}");
@@ -292,7 +313,7 @@ async fn connect(
 ) -> Result<ServerInfo> {
     if alias.is_none() && is_alias(&url) {
         let (server, configured) = known(daemon, config, &url)?;
-        return start(daemon, connection, server, configured).await;
+        return start(daemon, connection, config, server, configured).await;
     }
     check_url(&url).map_err(|why| {
         Error::usage(format!("cannot connect: the address {why}"))
@@ -323,7 +344,7 @@ async fn connect(
             (Server::at(alias, url), false)
         }
     };
-    start(daemon, connection, server.0, server.1).await
+    start(daemon, connection, config, server.0, server.1).await
 }
 
 /// Starts a server and waits until it is up. One that was named by hand alone and fails is let go, unless it
@@ -331,14 +352,15 @@ async fn connect(
 async fn start(
     daemon: &Daemon,
     connection: &mut Connection,
+    config: &Config,
     server: Server,
     configured: bool,
 ) -> Result<ServerInfo> {
     let alias = server.alias.clone();
     servers::start_now(daemon, connection, server, configured).await?;
     let state = match settle(daemon, connection, Some(&alias), CONNECTING).await {
-        Ok(Some(state)) if state.status == Status::Ready => return Ok(info(state)),
-        Ok(state) => state,
+        Ok(Some(state)) if state.status == Status::Ready => return Ok(info(config, state)),
+        Ok(state) => state.map(|s| refused(config, s)),
         Err(e) => {
             give_up(daemon, &alias, configured);
             return Err(e);

@@ -63,6 +63,8 @@ pub struct Daemon {
     pub shells: Arc<Mutex<Shells>>,
     /// The MCP servers.
     pub mcp: Pool,
+    /// Those of them that wait for a shell with their variables.
+    pub lacking: servers::Lacking,
     /// Config, keys and what was found.
     pub models: model::Models,
     /// Approved commands that run now.
@@ -192,6 +194,7 @@ pub async fn run(
             TaskTracker::new(),
             cancel.child_token(),
         ),
+        lacking: Mutex::default(),
         models: model::Models::new(&paths),
         running: Mutex::new(HashMap::new()),
         started: Instant::now(),

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::Daemon;
 use super::connection::Connection;
-use super::model;
 use super::session::lock;
+use super::{Daemon, mcp, model};
 use crate::broker::Endpoint;
 use crate::config::Overrides;
 use crate::error::{Error, Result};
@@ -44,11 +43,9 @@ pub async fn status(
         Ok(None) => (None, None, model::nothing_found().message),
         Err(e) => (None, None, e.message),
     };
-    let config = daemon
-        .models
-        .config(&Overrides::default())
-        .ok()
-        .and_then(|c| c.file.clone());
+    let config = daemon.models.config(&Overrides::default()).ok();
+    let servers = config.as_deref().map(|c| mcp::list(daemon, c));
+    let config = config.and_then(|c| c.file.clone());
     Ok(Status {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_string(),
@@ -63,6 +60,7 @@ pub async fn status(
         turns: daemon.turns.load(Ordering::Relaxed),
         journal_bytes: daemon.sessions.journal.size(),
         config: config.map(|c| c.display().to_string()),
+        servers: servers.unwrap_or_default(),
     })
 }
 

@@ -2,11 +2,13 @@
 //! hold tokens, and the environment of those that run here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 
 use super::Daemon;
 use super::connection::Connection;
 use super::keys::Keys;
 use super::model;
+use super::session::lock;
 use crate::config::mcp::{Auth, Server, Transport, variable};
 use crate::config::{Config, key};
 use crate::error::{Error, Result};
@@ -19,14 +21,16 @@ const ENVIRONMENT: &[&str] = &[
     "USER",
 ];
 
+/// Servers that lack a variable which the shells that used them so far have not set.
+pub type Lacking = Mutex<BTreeMap<String, Server>>;
+
 /// Starts the configured servers that are new or have changed, in the background, and those that could not be
 /// started for want of a variable that this shell has. Where there is nothing to start, nothing is done.
 ///
 /// # Errors
 /// The client has gone.
 pub async fn refresh(daemon: &Daemon, connection: &mut Connection, config: &Config) -> Result<()> {
-    let configured = &config.mcp.servers;
-    let servers = daemon.mcp.wanting(configured);
+    let servers = wanting(daemon, config);
     if servers.is_empty() || connection.looks() {
         return Ok(());
     }
@@ -36,23 +40,38 @@ pub async fn refresh(daemon: &Daemon, connection: &mut Connection, config: &Conf
         false => model::variables(connection, names.into_iter().collect()).await?,
     };
     // Another shell may have started them while this one was asked.
-    let still = daemon.mcp.wanting(configured);
-    let states = daemon.mcp.states();
-    let failed = |alias: &str| {
-        let state = states.iter().find(|s| s.alias == alias);
-        state.is_some_and(|s| s.status == Status::Failed)
-    };
+    let still = wanting(daemon, config);
     for server in servers.into_iter().filter(|s| still.contains(s)) {
-        // The person was told, and would be with every prompt.
-        if missing(&server, &variables).is_empty() || !failed(&server.alias) {
+        let lacks = !missing(&server, &variables).is_empty();
+        // The person was told already, and would be with every prompt.
+        if !lacks || lock(&daemon.lacking).get(&server.alias) != Some(&server) {
             start(daemon, server, true, &variables);
         }
     }
     Ok(())
 }
 
-/// Starts one server by hand, with what this shell has for it. A token that a command has printed before
-/// is fetched again.
+/// The servers to be started: those that the pool wants, and those that have failed for want of a variable.
+fn wanting(daemon: &Daemon, config: &Config) -> Vec<Server> {
+    let configured = &config.mcp.servers;
+    let mut servers = daemon.mcp.wanting(configured);
+    let mut lacking = lock(&daemon.lacking);
+    if lacking.is_empty() {
+        return servers;
+    }
+    let states = daemon.mcp.states();
+    let failed = |alias: &str| {
+        let mut failed = states.iter().filter(|s| s.status == Status::Failed);
+        failed.any(|s| s.alias == alias)
+    };
+    lacking.retain(|alias, server| configured.get(alias) == Some(server));
+    let more = lacking.values().filter(|s| failed(&s.alias));
+    let more: Vec<Server> = more.filter(|s| !servers.contains(s)).cloned().collect();
+    servers.extend(more);
+    servers
+}
+
+/// Starts one server by hand, with what this shell has for it.
 ///
 /// # Errors
 /// The client has gone.
@@ -62,11 +81,6 @@ pub async fn start_now(
     server: Server,
     configured: bool,
 ) -> Result<()> {
-    if let Some(command) = auth_cmd(&server)
-        && let Some(known) = daemon.models.keys().known(command)
-    {
-        daemon.models.keys().forget(command, &known);
-    }
     let names: Vec<String> = needs(&server).collect();
     let variables = match names.is_empty() {
         true => BTreeMap::new(),
@@ -77,7 +91,19 @@ pub async fn start_now(
 }
 
 fn start(daemon: &Daemon, server: Server, configured: bool, variables: &BTreeMap<String, String>) {
+    if missing(&server, variables).is_empty() {
+        lock(&daemon.lacking).remove(&server.alias);
+    } else {
+        lock(&daemon.lacking).insert(server.alias.clone(), server.clone());
+    }
     let keys = daemon.models.keys().clone();
+    // It was started before: what its command has printed may be what has failed.
+    if let Some(command) = auth_cmd(&server)
+        && let Some(known) = keys.known(command)
+        && daemon.mcp.states().iter().any(|s| s.alias == server.alias)
+    {
+        keys.forget(command, &known);
+    }
     let credentials = credentials(&server, variables, keys);
     daemon.mcp.start(server, configured, credentials);
 }

@@ -8,6 +8,8 @@ use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use super::http::MAX_MESSAGE;
+use super::stdio::EndNote;
+use crate::config::mcp::{Auth, Server, Transport};
 use crate::error::Error;
 use crate::secret::Secret;
 
@@ -53,8 +55,35 @@ impl Fault {
         Fault::new(Kind::Answer, line)
     }
 
+    /// The connection is no more: why, where it was one to a child that has ended.
+    pub(super) fn ended(note: Option<&EndNote>) -> Fault {
+        match note.and_then(EndNote::text) {
+            Some(why) => Fault::lost(format!("it {why}")),
+            None => Fault::lost("the connection has ended"),
+        }
+    }
+
     fn login() -> Fault {
         Fault::new(Kind::Login, "it wants a login (HTTP 401)")
+    }
+
+    /// The line, with what to do next where there is something.
+    pub(super) fn hinted(&self, server: &Server) -> String {
+        let alias = &server.alias;
+        match (&self.kind, &server.transport) {
+            (
+                Kind::Login,
+                Transport::Http {
+                    auth: Auth::None, ..
+                },
+            ) => {
+                format!("{}: aish-helper mcp login {alias}", self.line)
+            }
+            (Kind::Login, _) => {
+                format!("it does not take its token (HTTP 401): see [mcp.servers.{alias}]")
+            }
+            _ => self.line.clone(),
+        }
     }
 
     /// The same, without these.
@@ -85,7 +114,7 @@ impl From<ServiceError> for Fault {
         match error {
             ServiceError::McpError(e) => e.into(),
             ServiceError::TransportSend(e) => (&e).into(),
-            ServiceError::TransportClosed => Fault::lost("the connection has ended"),
+            ServiceError::TransportClosed => Fault::ended(None),
             ServiceError::UnexpectedResponse => {
                 Fault::answer("it answered something that was not asked for")
             }
@@ -129,9 +158,7 @@ fn http(error: &StreamableHttpError<reqwest::Error>) -> Fault {
     match error {
         E::Client(e) => client(e),
         E::AuthRequired(_) => Fault::login(),
-        E::InsufficientScope(_) => {
-            Fault::new(Kind::Login, "its login does not reach so far (HTTP 403)")
-        }
+        E::InsufficientScope(_) => Fault::answer("the login does not reach so far (HTTP 403)"),
         E::HttpStatus(e) => Fault::answer(format!("it answered HTTP {}", e.status)),
         E::UnexpectedServerResponse(what) => unexpected(what),
         E::UnexpectedContentType(Some(what)) => {
@@ -193,9 +220,10 @@ fn client(error: &reqwest::Error) -> Fault {
     } else if error.is_connect() {
         Fault::new(Kind::Away, format!("cannot connect: {why}"))
     } else if error.is_timeout() {
-        Fault::lost("no answer in time")
+        Fault::answer("no answer in time")
     } else {
-        Fault::lost(format!("the connection broke off: {why}"))
+        // The server may well be there: other calls go on.
+        Fault::answer(format!("the connection broke off: {why}"))
     }
 }
 

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::content;
 use super::failure::{Fault, Kind};
 use super::handler::{Handler, Ticket};
+use super::stdio::EndNote;
 use super::types::CallEvent;
 use crate::chat::Tool;
 use crate::config::mcp::Server;
@@ -48,6 +49,8 @@ pub(super) struct Live {
     pub(super) protocol: String,
     /// Tells the supervisor that the session is of no use any more.
     pub(super) trouble: mpsc::Sender<Fault>,
+    /// Why a child has ended.
+    pub(super) note: Option<EndNote>,
     pub(super) tasks: TaskTracker,
 }
 
@@ -158,6 +161,11 @@ impl Live {
             // `rmcp` has one word for a stream that ends and for a session that ends.
             ServiceError::TransportClosed if !self.peer.is_transport_closed() => {
                 Fault::answer("its answer broke off")
+            }
+            ServiceError::TransportClosed => Fault::ended(self.note.as_ref()),
+            // A child that does not read any more has ended, or is about to.
+            ServiceError::TransportSend(_) if self.note.is_some() => {
+                Fault::ended(self.note.as_ref())
             }
             error => Fault::from(error),
         };

@@ -228,7 +228,7 @@ impl Pool {
         match result.await {
             Ok(result) => Ok(content::result(call.server, result, max_bytes)),
             Err(Broken::Interrupted) => Err(CallError::Interrupted),
-            Err(Broken::Fault(fault)) => Err(failed(fault.line)),
+            Err(Broken::Fault(fault)) => Err(failed(fault.hinted(&server.server))),
         }
     }
 

@@ -214,10 +214,12 @@ impl<'a> Reader<'a> {
     }
 
     fn error(&self, broken: Broken) -> Error {
-        let alias = &self.server.server.alias;
+        let server = &self.server.server;
         match broken {
             Broken::Interrupted => Error::new(Kind::Interrupted, "interrupted"),
-            Broken::Fault(fault) => Error::runtime(format!("mcp: {alias}: {}", fault.line)),
+            Broken::Fault(fault) => {
+                Error::runtime(format!("mcp: {}: {}", server.alias, fault.hinted(server)))
+            }
         }
     }
 

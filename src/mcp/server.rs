@@ -135,7 +135,7 @@ impl Connected {
         match &*self.phase.borrow() {
             Phase::Ready(live) => Ok(live.clone()),
             Phase::Starting => Err("it is still starting".into()),
-            Phase::Failed { fault, .. } => Err(fault.line.clone()),
+            Phase::Failed { fault, .. } => Err(fault.hinted(&self.server)),
             Phase::Off => Err("it is disconnected".into()),
         }
     }
@@ -155,7 +155,7 @@ impl Connected {
     pub(super) fn excuse(&self) -> Option<String> {
         let (now, why) = match &*self.phase.borrow() {
             Phase::Starting => (Told::Starting, "still starting".to_owned()),
-            Phase::Failed { fault, .. } => (Told::Failed, fault.line.clone()),
+            Phase::Failed { fault, .. } => (Told::Failed, fault.hinted(&self.server)),
             Phase::Ready(_) | Phase::Off => return None,
         };
         let mut told = self.told();
@@ -194,7 +194,7 @@ impl Connected {
                     Kind::Login => Status::Login,
                     _ => Status::Failed,
                 };
-                state.error = Some(fault.line.clone());
+                state.error = Some(fault.hinted(&self.server));
             }
             Phase::Off => state.status = Status::Disabled,
         }
@@ -240,6 +240,12 @@ impl Connected {
                 () = cancelled.cancelled() => return,
                 opened = opening => opened,
             };
+            // Whoever asked for it meanwhile has got it.
+            tokio::select! {
+                biased;
+                () = self.again.notified() => {}
+                () = std::future::ready(()) => {}
+            }
             match opened {
                 Err(fault) if fault.kind == Kind::Login => return self.failed(fault, None),
                 Err(fault) => self.failed(fault, None),

@@ -60,10 +60,7 @@ impl End {
     /// Waits until it has.
     pub(super) async fn fault(&self) -> Fault {
         self.gone.cancelled().await;
-        match self.note.as_ref().and_then(EndNote::text) {
-            Some(why) => Fault::lost(format!("it {why}")),
-            None => Fault::lost("the connection has ended"),
-        }
+        Fault::ended(self.note.as_ref())
     }
 }
 
@@ -112,6 +109,7 @@ pub(super) async fn open(
             version: version.map(|v| brief(&format!("{} {}", v.name, v.version))),
             protocol: protocol.unwrap_or_default(),
             trouble,
+            note: note.clone(),
             tasks: tasks.clone(),
         };
         let gone = CancellationToken::new();
@@ -156,7 +154,7 @@ impl Session {
 /// What must not be shown of a server's errors.
 fn secrets(server: &Server, credentials: &Credentials) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = credentials.bearer.iter().cloned().collect();
-    secrets.extend(credentials.env.iter().map(|(_, value)| value.clone()));
+    secrets.extend(stdio::secrets(&credentials.env));
     match &server.transport {
         Transport::Http { headers, .. } => {
             secrets.extend(headers.iter().map(|(_, value)| Secret::new(value)));
@@ -193,11 +191,19 @@ async fn begin(
             let transport = stdio::spawn(server, &credentials.env, &log)
                 .map_err(|e| Fault::new(Kind::Away, e.message))?;
             let note = transport.end_note();
-            let served = serve(handler, transport, mode, BEGIN_STDIO, stop).await;
-            match (served, note.text()) {
-                (Ok(service), _) => Ok((service, Some(note))),
-                (Err(_), Some(why)) => Err(Fault::lost(format!("it {why}"))),
-                (Err(fault), None) => Err(fault),
+            // One that does not know the question is asked in the old way, and has its time then.
+            let probes = server.lifecycle == Lifecycle::Auto && mode == Lifecycle::Auto;
+            let limit = if probes { DISCOVER } else { BEGIN_STDIO };
+            match serve(handler, transport, mode, limit, stop).await {
+                Ok(service) => Ok((service, Some(note))),
+                Err(_) if note.text().is_some() => Err(Fault::ended(Some(&note))),
+                Err(fault) => Err(match note.last_words() {
+                    Some(words) => Fault::new(
+                        fault.kind,
+                        format!("{}; its last words: {words}", fault.line),
+                    ),
+                    None => fault,
+                }),
             }
         }
     }

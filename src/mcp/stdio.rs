@@ -10,6 +10,7 @@ mod line;
 mod log;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -29,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::line::{Lines, Next};
 use self::log::Log;
+pub(super) use self::log::secrets;
 use crate::config::mcp::{Server, Transport as Target};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -54,6 +56,8 @@ pub(super) struct Transport {
     stdin: Arc<AsyncMutex<Option<ChildStdin>>>,
     /// Lets go of a write that waits for a child which does not read.
     closing: CancellationToken,
+    /// A write has failed.
+    deaf: CancellationToken,
     lines: Lines<ChildStdout>,
     /// What came together with what was received last.
     received: VecDeque<RxJsonRpcMessage<RoleClient>>,
@@ -70,8 +74,8 @@ enum Stage {
     Talks,
     /// The child has ended; what it said before is read until then.
     Ended(String, Instant),
-    /// The child has closed its output and may still end until then.
-    Mute(Instant),
+    /// The child has closed its input or output, and may still end until then.
+    Closed(&'static str, Instant),
     /// All is known of the end but the last words, which may come until then.
     Known(String, Instant),
     /// All is said.
@@ -97,21 +101,21 @@ impl EndNote {
     /// Why it ended by itself, in a line: `exited with 3; its last words: …`. None while it runs, and when we
     /// have ended it.
     pub(super) fn text(&self) -> Option<String> {
-        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
-        let why = why.clone()?;
-        Some(match self.last_words() {
-            Some(words) => format!("{why}; its last words: {words}"),
-            None => why,
-        })
+        self.why
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The last line of its complaints, fit to be shown.
     pub(super) fn last_words(&self) -> Option<String> {
         self.log.last_words()
     }
+}
 
-    fn set(&self, why: String) {
-        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+impl fmt::Debug for EndNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EndNote").field(&self.text()).finish()
     }
 }
 
@@ -168,6 +172,7 @@ fn start(
         child,
         stdin: Arc::new(AsyncMutex::new(Some(stdin))),
         closing: CancellationToken::new(),
+        deaf: CancellationToken::new(),
         lines: Lines::new(stdout),
         received: VecDeque::new(),
         noise: Noise::default(),
@@ -198,6 +203,7 @@ impl Transport {
                 biased;
                 next = self.lines.next() => self.take(next),
                 status = self.child.wait() => self.ended(status),
+                () = self.deaf.cancelled() => self.closed("closed its input"),
             },
             Stage::Ended(why, until) => {
                 let (why, until) = (why.clone(), *until);
@@ -210,15 +216,15 @@ impl Transport {
                     () = sleep_until(until) => self.known(why),
                 }
             }
-            Stage::Mute(until) => {
-                let until = *until;
+            Stage::Closed(what, until) => {
+                let (what, until) = (*what, *until);
                 tokio::select! {
                     status = self.child.wait() => self.ended(status),
-                    () = sleep_until(until) => self.known("closed its output".to_owned()),
+                    () = sleep_until(until) => self.known(what.to_owned()),
                 }
             }
             Stage::Known(why, until) => {
-                let why = why.clone();
+                let mut why = why.clone();
                 // One that is done must not be asked again.
                 if !self.stderr.is_finished() {
                     tokio::select! {
@@ -226,8 +232,10 @@ impl Transport {
                         () = sleep_until(*until) => {}
                     }
                 }
-                self.note.set(why);
-                self.stage = Stage::Over;
+                if let Some(words) = self.log.last_words() {
+                    why = format!("{why}; its last words: {words}");
+                }
+                self.over(why);
             }
             Stage::Over => {}
         }
@@ -244,11 +252,11 @@ impl Transport {
                     (self.noise.row_lines, self.noise.row_bytes) = (0, 0);
                 }
             }
-            Next::TooLong => self.known(format!(
-                "sent a line of more than {} MB",
-                line::MAX_LINE >> 20
-            )),
-            Next::End => self.stage = Stage::Mute(Instant::now() + DRAIN),
+            Next::TooLong => {
+                let most = line::MAX_LINE >> 20;
+                self.over(format!("sent a line of more than {most} MB"));
+            }
+            Next::End => self.closed("closed its output"),
         }
     }
 
@@ -264,7 +272,7 @@ impl Transport {
         noise.row_lines += 1;
         noise.row_bytes += bytes;
         if noise.row_lines > NOISE_LINES || noise.row_bytes > NOISE_BYTES {
-            self.known("prints on its output what is no message, and nothing else".to_owned());
+            self.over("prints on its output what is no message, and nothing else".to_owned());
         }
     }
 
@@ -278,9 +286,17 @@ impl Transport {
         self.stage = Stage::Ended(why, Instant::now() + DRAIN);
     }
 
+    fn closed(&mut self, what: &'static str) {
+        self.stage = Stage::Closed(what, Instant::now() + DRAIN);
+    }
+
     fn known(&mut self, why: String) {
-        // A child that still lives may have nothing more to say for long.
         self.stage = Stage::Known(why, Instant::now() + DRAIN);
+    }
+
+    fn over(&mut self, why: String) {
+        *self.note.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        self.stage = Stage::Over;
     }
 
     fn signal(&self, signal: Signal) {
@@ -305,18 +321,26 @@ impl rmcp::transport::Transport<RoleClient> for Transport {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let (stdin, closing) = (Arc::clone(&self.stdin), self.closing.clone());
+        let deaf = self.deaf.clone();
         async move {
             let mut bytes = serde_json::to_vec(&item)?;
             bytes.push(b'\n');
-            tokio::select! {
-                () = closing.cancelled() => Err(io::ErrorKind::NotConnected.into()),
-                result = async {
-                    match &mut *stdin.lock().await {
-                        Some(stdin) => stdin.write_all(&bytes).await,
-                        None => Err(io::ErrorKind::NotConnected.into()),
-                    }
-                } => result,
+            let write = async {
+                match &mut *stdin.lock().await {
+                    Some(stdin) => stdin.write_all(&bytes).await,
+                    None => Err(io::ErrorKind::NotConnected.into()),
+                }
+            };
+            let written = tokio::select! {
+                () = closing.cancelled() => return Err(io::ErrorKind::NotConnected.into()),
+                written = write => written,
+            };
+            if written.is_err() {
+                // A child that does not read any more has ended or is of no use. What it says before, and why
+                // it ended, is for `receive` to find out; as an error of this message it would be lost.
+                deaf.cancel();
             }
+            Ok(())
         }
     }
 

@@ -229,7 +229,7 @@ fn joining(script: Script) -> Joining {
     }
 }
 
-fn is_mark(c: char) -> bool {
+pub(super) fn is_mark(c: char) -> bool {
     matches!(c.general_category(), Gc::NonspacingMark | Gc::SpacingMark)
 }
 

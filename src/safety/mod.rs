@@ -1,5 +1,6 @@
 //! What stands between untrusted bytes and the person at the terminal.
 
+pub mod alike;
 mod glyph;
 pub mod json;
 pub mod policy;

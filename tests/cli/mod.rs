@@ -3,6 +3,7 @@
 mod daemon;
 mod durable;
 mod failures;
+mod mcp;
 mod prompt;
 mod propose;
 mod sessions;

@@ -325,7 +325,7 @@ fn a_pump_ends_with_its_command_or_its_terminal() {
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
     let line = format!(
-        "trap '' HUP; exec >log 2>&1; pty=$(aish-helper capture --shell s1 {token}); cat >$pty 2>&1 <gate &"
+        "trap '' HUP; exec >log 2>&1; exec 3>$(aish-helper capture --shell s1 {token}); cat >&3 <gate &"
     );
     let call = helper.program("setsid").args(["-w", "-c", "sh", "-c"]);
     let call = call

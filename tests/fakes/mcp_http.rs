@@ -23,6 +23,7 @@ pub struct Request {
     /// Which connection it came on, from 0.
     pub connection: usize,
     pub verb: String,
+    pub path: String,
     pub headers: Vec<(String, String)>,
     /// `Null` when there is none.
     pub json: Value,
@@ -256,6 +257,11 @@ impl McpHttp {
         McpHttp::on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
     }
 
+    /// The same at an address that was another's before.
+    pub fn at(addr: SocketAddr) -> McpHttp {
+        McpHttp::on(TcpListener::bind(addr).unwrap())
+    }
+
     fn on(listener: TcpListener) -> McpHttp {
         let addr = listener.local_addr().unwrap();
         let state = State {
@@ -481,11 +487,8 @@ fn read_request(reader: &mut impl BufRead, connection: usize) -> io::Result<Opti
     if reader.read_line(&mut line)? == 0 {
         return Ok(None);
     }
-    let verb = line
-        .split_whitespace()
-        .next()
-        .unwrap_or_default()
-        .to_owned();
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (verb, path) = (words.next(), words.next());
     let mut headers = Vec::new();
     loop {
         let mut line = String::new();
@@ -497,7 +500,8 @@ fn read_request(reader: &mut impl BufRead, connection: usize) -> io::Result<Opti
     }
     let mut request = Request {
         connection,
-        verb,
+        verb: verb.unwrap_or_default(),
+        path: path.unwrap_or_default(),
         headers,
         json: Value::Null,
     };

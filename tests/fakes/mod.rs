@@ -1,5 +1,6 @@
 //! Servers that behave as they are told.
 
+pub mod daemon;
 pub mod lmcp;
 pub mod mcp_http;
 pub mod oauth;

@@ -630,9 +630,18 @@ fn base64(bytes: &[u8], last: &[u8; 2]) -> String {
 /// An MCP server behind an [`Authority`]: legacy Streamable HTTP with plain JSON, and one tool.
 pub struct Protected {
     pub web: Web,
-    /// What its 401 says beside where the metadata is.
-    challenge: Arc<Mutex<String>>,
-    at: Arc<Mutex<String>>,
+    rules: Arc<Mutex<Rules>>,
+}
+
+/// How a protected server answers.
+#[derive(Default)]
+struct Rules {
+    /// Where its metadata is, as its 401 says.
+    at: String,
+    /// What its 401 says beside that.
+    challenge: String,
+    refuses: bool,
+    forbids: Option<&'static str>,
 }
 
 impl Protected {
@@ -654,11 +663,11 @@ impl Protected {
         let url = web.url("/mcp");
         lock(&authority.inner.resources).insert(url.clone());
         let inner = Arc::clone(&authority.inner);
-        let challenge = Arc::new(Mutex::new(String::new()));
-        let more = Arc::clone(&challenge);
-        let at = web.url("/.well-known/oauth-protected-resource/mcp");
-        let at = Arc::new(Mutex::new(at));
-        let place = Arc::clone(&at);
+        let rules = Arc::new(Mutex::new(Rules {
+            at: web.url("/.well-known/oauth-protected-resource/mcp"),
+            ..Rules::default()
+        }));
+        let ruled = Arc::clone(&rules);
         web.handle(move |request| {
             if request.path == "/.well-known/oauth-protected-resource/mcp" {
                 return Response::json(200, &metadata(&url));
@@ -666,29 +675,46 @@ impl Protected {
             if request.path != "/mcp" {
                 return Response::empty(404);
             }
+            let rules = lock(&ruled);
             let token = request
                 .header("authorization")
                 .and_then(|v| v.strip_prefix("Bearer "));
-            if !token.is_some_and(|t| lock(&inner.issued).access.contains(t)) {
-                let (more, at) = (lock(&more).clone(), lock(&place).clone());
-                return Response::empty(401).with(
-                    "www-authenticate",
-                    format!("Bearer resource_metadata=\"{at}\"{more}"),
-                );
+            let known = token.is_some_and(|t| lock(&inner.issued).access.contains(t));
+            if rules.refuses || !known {
+                let (at, more) = (&rules.at, &rules.challenge);
+                let challenge = format!("Bearer resource_metadata=\"{at}\"{more}");
+                return Response::empty(401).with("www-authenticate", challenge);
             }
-            mcp(request)
+            match rules.forbids {
+                Some(scope) if request.json()["method"] == "tools/call" => {
+                    let challenge =
+                        format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
+                    Response::empty(403).with("www-authenticate", challenge)
+                }
+                _ => mcp(request),
+            }
         });
-        Protected { web, challenge, at }
+        Protected { web, rules }
     }
 
     /// Adds this to what the 401 says.
     pub fn challenge(&self, more: &str) {
-        *lock(&self.challenge) = more.to_owned();
+        lock(&self.rules).challenge = more.to_owned();
+    }
+
+    /// Takes no token any more.
+    pub fn refuse(&self) {
+        lock(&self.rules).refuses = true;
+    }
+
+    /// Wants this scope beyond what any token has, for every call of a tool.
+    pub fn forbid(&self, scope: &'static str) {
+        lock(&self.rules).forbids = Some(scope);
     }
 
     /// Lets the 401 say that the metadata is there.
     pub fn moved(&self, to: &str) {
-        *lock(&self.at) = to.to_owned();
+        lock(&self.rules).at = to.to_owned();
     }
 
     /// Its URL.

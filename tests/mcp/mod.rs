@@ -4,6 +4,7 @@ mod http;
 mod http_faults;
 mod oauth;
 mod pool;
+mod stdio;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Bench {
     pool: Pool,
     tasks: TaskTracker,
-    _state: tempfile::TempDir,
+    state: tempfile::TempDir,
 }
 
 impl Bench {
@@ -35,11 +36,7 @@ impl Bench {
         let state = tempfile::tempdir().unwrap();
         let tasks = TaskTracker::new();
         let pool = Pool::new(state.path().into(), tasks.clone(), CancellationToken::new());
-        Bench {
-            pool,
-            tasks,
-            _state: state,
-        }
+        Bench { pool, tasks, state }
     }
 
     /// A pool with one server, whose first try has ended.
@@ -75,6 +72,15 @@ impl Bench {
             }
             assert!(begun.elapsed() < PATIENCE, "not {status:?} but {state:?}");
             // The pool tells nobody of a change, so that it is looked at again.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until a server has so many tools.
+    async fn until_tools(&self, alias: &str, tools: usize) {
+        let begun = Instant::now();
+        while self.state(alias).tools != tools {
+            assert!(begun.elapsed() < PATIENCE, "{:?}", self.state(alias));
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -3,14 +3,23 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use aish::config::mcp::Server;
 use aish::error::{Error, Result};
 use aish::mcp::auth::{Identity, Login, Place, Tokens};
+use aish::mcp::{Credentials, Pool, Status};
+use aish::safety::policy::Call;
 use aish::secret::Secret;
+use nix::sys::signal::Signal;
 use reqwest::Url;
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::fakes::oauth::{Authority, Consent, Protected, Web, both, get};
+use super::{Called, PATIENCE, approve};
+use crate::fakes::oauth::{Authority, Consent, Protected, Web, both, get, pairs};
+use crate::support::helper::{Helper, Running};
 
 /// A redirect where nobody listens: the test is the browser, and takes the answer itself.
 const REDIRECT: &str = "http://127.0.0.1:9/callback";
@@ -468,4 +477,241 @@ async fn an_id_that_was_given_out_or_is_a_document_is_used() {
         };
         assert_eq!(page.query["client_id"], expected);
     }
+}
+
+/// A pool that finds the tokens of this store, with the server `guarded`.
+async fn pool(store: &Store, url: String) -> (Pool, TaskTracker) {
+    let tasks = TaskTracker::new();
+    let state = store.dir.path().join("state");
+    let pool = Pool::new(state, tasks.clone(), CancellationToken::new());
+    pool.start(Server::at("guarded", url), true, async {
+        Ok(Credentials::default())
+    });
+    pool.catalog(PATIENCE).await;
+    (pool, tasks)
+}
+
+async fn call(pool: &Pool) -> Called {
+    let call = Call {
+        server: "guarded",
+        tool: "whoami",
+        arguments: "{}",
+    };
+    let (events, _kept) = mpsc::channel(8);
+    let cancel = CancellationToken::new();
+    pool.call(approve(&call), &call, 0, 1 << 20, &events, &cancel)
+        .await
+}
+
+async fn end((pool, tasks): (Pool, TaskTracker)) {
+    pool.shutdown().await;
+    tasks.close();
+    tokio::time::timeout(PATIENCE, tasks.wait()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pool_sends_the_token_of_a_login_and_renews_it_in_the_middle_of_a_session() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let store = Store::new();
+
+    let before = pool(&store, server.url()).await;
+    assert_eq!(before.0.states()[0].status, Status::Login);
+    assert!(server.tokens().is_empty());
+    end(before).await;
+
+    store.login(&server.url()).await.unwrap();
+    let first = store.bearer(&server.url()).await.unwrap();
+    let pool = pool(&store, server.url()).await;
+    assert_eq!(pool.0.states()[0].status, Status::Ready);
+    assert_eq!(call(&pool.0).await.unwrap().text, "you");
+    assert_eq!(server.tokens(), [&*first]);
+
+    // The server takes the token no more: one refresh, and the call is made.
+    authority.revoke();
+    assert_eq!(call(&pool.0).await.unwrap().text, "you");
+    let second = store.bearer(&server.url()).await.unwrap();
+    assert_eq!(server.tokens(), [&*first, &*second]);
+    assert_eq!(authority.refreshes(), 1);
+
+    // It takes no new one either: one more refresh, one more request, and a person has to log in.
+    server.refuse();
+    let e = call(&pool.0).await.unwrap_err().to_string();
+    assert!(e.contains("login"), "{e}");
+    assert_eq!(authority.refreshes(), 2);
+    assert_eq!(server.tokens().len(), 3, "{:?}", server.tokens());
+    end(pool).await;
+}
+
+#[tokio::test]
+async fn a_token_that_reaches_not_so_far_is_noted_for_the_next_login() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    server.challenge(", scope=\"read\"");
+    let store = Store::new();
+    store.login(&server.url()).await.unwrap();
+    let pool = pool(&store, server.url()).await;
+    server.forbid("write");
+    let e = call(&pool.0).await.unwrap_err().to_string();
+    assert!(e.contains("does not reach so far"), "{e}");
+    end(pool).await;
+    assert_eq!(authority.refreshes(), 0);
+
+    store.login(&server.url()).await.unwrap();
+    let requests = authority.web.requests();
+    let page = requests.iter().rfind(|r| r.path == "/authorize").unwrap();
+    assert_eq!(page.query["scope"], "read write");
+}
+
+/// A home whose one MCP server is there.
+fn home(url: &str, more: &str) -> Helper {
+    let helper = Helper::new([]);
+    point(&helper, url, more);
+    helper
+}
+
+/// Lets the alias lead there.
+fn point(helper: &Helper, url: &str, more: &str) {
+    helper.config(&format!("[mcp.servers.guarded]\nurl = \"{url}\"\n{more}"));
+}
+
+/// The page that a login shows, once it waits for the browser.
+fn page(login: &Running) -> String {
+    login.stdout.wait_text("waiting for it");
+    let said = login.stdout.so_far();
+    let page = said.lines().find(|l| l.starts_with("http://"));
+    page.expect("a page").to_owned()
+}
+
+/// The files with tokens and their locks.
+fn kept(helper: &Helper) -> Vec<PathBuf> {
+    files(&helper.path("state/mcp-tokens"))
+}
+
+#[test]
+fn a_person_logs_in_and_the_running_daemon_has_the_tools() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let helper = home(&server.url(), "");
+    let list = || helper.call(["mcp", "list", "--json"]).run().json();
+    assert_eq!(list()[0]["status"], "login");
+
+    let login = helper.call(["mcp", "login", "guarded"]).start();
+    let page = page(&login);
+    let (status, to, _) = get(&page);
+    assert_eq!(status, 302);
+    let to = to.unwrap();
+    // A browser opens connections that it does not use, and asks for other things too.
+    let address = Url::parse(&to).unwrap();
+    let idle = std::net::TcpStream::connect(("127.0.0.1", address.port().unwrap())).unwrap();
+    assert_eq!(get(address.join("/favicon.ico").unwrap().as_str()).0, 404);
+    // Somebody else's answer is not taken, and does not end the login.
+    let state = &pairs(&page)["state"];
+    let forged = to.replace(state, "another-questions-state");
+    let (status, _, text) = get(&forged);
+    assert_eq!(status, 400, "{text}");
+    let (status, _, text) = get(&to);
+    assert_eq!(status, 200);
+    assert!(text.contains("go back to the terminal"), "{text}");
+    drop(idle);
+
+    let said = login.finish().ok();
+    assert!(said.contains("logged in to guarded\n"), "{said}");
+    assert!(said.ends_with("guarded: ready, 1 tool\n"), "{said}");
+    let tokens = server.tokens();
+    assert_eq!(tokens.len(), 1, "{tokens:?}");
+    assert_eq!(list()[0]["status"], "ready");
+    let tools = helper.call(["mcp", "tools", "--json"]).run().json();
+    assert_eq!(tools[0]["name"], "guarded.whoami");
+
+    let json: Vec<PathBuf> = kept(&helper)
+        .into_iter()
+        .filter(|f| f.extension().is_some_and(|e| e == "json"))
+        .collect();
+    assert_eq!(json.len(), 1, "{json:?}");
+    assert_eq!(mode(&json[0]), 0o600);
+    assert_eq!(mode(json[0].parent().unwrap()), 0o700);
+    let log = std::fs::read_to_string(helper.path("state/daemon.log")).unwrap();
+    for secret in [&*tokens[0], "rt-", "code-"] {
+        assert!(!log.contains(secret), "{log}");
+        assert!(!said.contains(secret), "{said}");
+    }
+
+    // The alias leads elsewhere, to a server of the same authority: it gets nothing.
+    let other = Protected::start(&authority);
+    point(&helper, &other.url(), "");
+    assert_eq!(list()[0]["status"], "login");
+    assert!(!other.web.requests().is_empty());
+    assert!(other.tokens().is_empty());
+
+    point(&helper, &server.url(), "");
+    let said = helper.call(["mcp", "logout", "guarded"]).run().ok();
+    assert!(said.starts_with("logged out of guarded\n"), "{said}");
+    assert!(kept(&helper).iter().all(|f| !json.contains(f)));
+    assert_eq!(list()[0]["status"], "login");
+    let said = helper.call(["mcp", "logout", "guarded"]).run().ok();
+    assert_eq!(said, "there was no login to guarded\n");
+}
+
+#[test]
+fn a_login_that_does_not_come_about_leaves_nothing() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let helper = home(&server.url(), "");
+
+    // The person leaves.
+    let login = helper.call(["mcp", "login", "guarded"]).start();
+    page(&login);
+    login.signal(Signal::SIGINT);
+    let run = login.finish();
+    assert_eq!(run.code, 130, "{run:?}");
+    assert_eq!(run.stderr, "[aish] interrupted; not logged in\n");
+    assert_eq!(kept(&helper), Vec::<PathBuf>::new());
+
+    // The person says no.
+    authority.manner(|m| m.consent = Consent::No);
+    let login = helper.call(["mcp", "login", "guarded"]).start();
+    let (_, to, _) = get(&page(&login));
+    assert_eq!(get(&to.unwrap()).0, 200);
+    let said = login.finish().fails(1);
+    assert!(said.contains("the login was denied"), "{said}");
+    assert!(!said.contains('\u{1b}'), "{said}");
+    assert_eq!(kept(&helper), Vec::<PathBuf>::new());
+    // No daemon was started for it.
+    assert_eq!(helper.listener(), None);
+}
+
+#[test]
+fn there_is_no_login_to_what_has_none() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let helper = home(&server.url(), "auth_env = \"TOKEN\"\n");
+    let login = |alias: &str, code: i32| helper.call(["mcp", "login", alias]).run().fails(code);
+    assert!(login("guarded", 3).contains("auth_env, which goes before a login"));
+    assert!(login("nobody", 2).contains("no MCP server is called nobody"));
+    point(
+        &helper,
+        &server.url(),
+        "headers = { authorization = \"x\" }\n",
+    );
+    assert!(login("guarded", 3).contains("authorization, which goes before a login"));
+    helper.config("[mcp.servers.files]\ncommand = \"cat\"\n");
+    assert!(login("files", 2).contains("files is a command"));
+    assert!(server.web.requests().is_empty());
+}
+
+#[test]
+fn a_server_that_was_connected_by_hand_has_a_login_too() {
+    let authority = Authority::start();
+    let server = Protected::start(&authority);
+    let helper = Helper::new([]);
+    let run = helper
+        .call(["mcp", "connect", &server.url(), "guarded"])
+        .run();
+    assert_eq!(run.code, 1, "{run:?}");
+    let login = helper.call(["mcp", "login", "guarded"]).start();
+    let (_, to, _) = get(&page(&login));
+    assert_eq!(get(&to.unwrap()).0, 200);
+    let said = login.finish().ok();
+    assert!(said.ends_with("guarded: ready, 1 tool\n"), "{said}");
 }

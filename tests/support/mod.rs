@@ -5,13 +5,14 @@ pub mod helper;
 pub mod home;
 pub mod pty;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long anything may take before a test gives up. Only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Lets go of programs that still wait at a FIFO of the test: they would wait for ever.
-pub fn open_gates(dir: &std::path::Path) {
+pub fn open_gates(dir: &Path) {
     use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|t| t.is_fifo()) {
@@ -23,4 +24,15 @@ pub fn open_gates(dir: &std::path::Path) {
                 .open(entry.path());
         }
     }
+}
+
+/// A program of `examples/`, which is built with the tests.
+pub fn example(name: &str) -> PathBuf {
+    let built = Path::new(env!("CARGO_BIN_EXE_aish-helper"));
+    let path = built.with_file_name("examples").join(name);
+    assert!(
+        path.exists(),
+        "build it first: cargo build --example {name}"
+    );
+    path
 }

@@ -420,3 +420,55 @@ fn progress_is_passed_on() {
     tools.server.open("shown");
     assert_eq!(client.end().text(), "done");
 }
+
+#[test]
+fn a_question_of_the_server_goes_to_the_shell_that_called_it() {
+    let tools = Tools::new(calling(&[("a", "fs.read", "{}")]), super::rounds::ALL);
+    tools.behave(|request| {
+        let question = json!({
+            "jsonrpc": "2.0",
+            "id": 99,
+            "method": "elicitation/create",
+            "params": {
+                "mode": "form",
+                "message": "who are you?",
+                "requestedSchema": { "type": "object", "properties": { "name": { "type": "string" } } },
+            },
+        });
+        let event = json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("ok") });
+        Some(Answer::events([
+            Part::Event(question),
+            Part::Gate("answered"),
+            Part::Event(event),
+        ]))
+    });
+    let mut client = tools.ask("x");
+    let asked = client.until(|frame| match frame {
+        super::Frame::Event(Event::Elicit(asked)) => Some(asked.clone()),
+        _ => None,
+    });
+    assert_eq!(
+        (asked.server.as_str(), asked.message.as_str()),
+        ("fs", "who are you?")
+    );
+    assert_eq!(asked.schema.as_ref().unwrap()["type"], "object");
+    let answer = |id: &str| Reaction::Elicit {
+        id: id.into(),
+        content: Some(json!({ "name": "me" })),
+        action: "accept".into(),
+    };
+    // To another question, and then to this.
+    client.send(kind::REACTION, &answer("99"));
+    client.send(kind::REACTION, &answer(&asked.id));
+    wait(tools.server.asked("POST", 1));
+    tools.server.open("answered");
+    assert_eq!(client.end().text(), "done");
+    let requests = tools.server.requests();
+    let said = requests
+        .iter()
+        .find(|r| r.method() == "POST")
+        .expect("the answer");
+    assert_eq!(said.json["id"], 99);
+    assert_eq!(said.json["result"]["action"], "accept");
+    assert_eq!(said.json["result"]["content"], json!({ "name": "me" }));
+}

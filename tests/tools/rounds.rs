@@ -5,10 +5,11 @@ use aish::paths::Paths;
 use aish::protocol::{Ask, Event, Proposal, Request};
 use serde_json::{Value, json};
 
-use super::{Tools, wait};
-use crate::fakes::mcp_http::{self, Answer, Part};
+use super::{Frame, Tools, wait};
+use crate::fakes::mcp_http::{self, Answer, McpHttp, Part};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
+use crate::support::home::helper;
 
 /// Everything of the server is allowed.
 pub const ALL: &str = "[mcp.auto_approve]\n\"fs.*\" = true\n";
@@ -359,4 +360,120 @@ fn a_client_that_leaves_ends_its_call() {
         tools.results(),
         [("interrupted".into(), "[no result: interrupted]".into())]
     );
+}
+
+#[test]
+fn a_provider_that_fails_after_a_call_leaves_the_conversation_whole() {
+    let tools = Tools::new(
+        [
+            Script::calls("", &[("a", "fs.read", "{}")]),
+            Script::status(400, "{\"error\":{\"message\":\"too much\"}}"),
+            Script::tokens(["ok"]),
+        ],
+        ALL,
+    );
+    let mut client = tools.ask("x");
+    let failure = client.until(|frame| match frame {
+        Frame::Failure(failure) => Some(failure.message.clone()),
+        _ => None,
+    });
+    assert!(failure.contains("too much"), "{failure}");
+    tools.ask("y").end();
+    assert_eq!(tools.told(2), ["{}"]);
+    let messages = tools.helper.provider.requests()[2].json["messages"].clone();
+    assert_eq!(
+        messages[4],
+        json!({ "role": "assistant", "content": "[no answer]" })
+    );
+}
+
+#[test]
+fn a_tool_that_a_call_brings_is_there_in_the_next_round() {
+    let tools = Tools::new(
+        [
+            Script::calls("", &[("a", "fs.read", "{}")]),
+            Script::calls("", &[("b", "fs.new", "{}")]),
+            Script::tokens(["ok"]),
+        ],
+        ALL,
+    );
+    // As one that is connected by hand meanwhile.
+    let more = McpHttp::start();
+    more.set_tools(json!([mcp_http::tool("echo")]));
+    let (url, home) = (more.url(), tools.helper.home.path(""));
+    let env = tools.helper.home.env();
+    tools.behave(move |request| {
+        if request.json["params"]["name"] == "read" {
+            let connect = std::process::Command::new(helper())
+                .args(["mcp", "connect", &url, "more"])
+                .env_clear()
+                .envs(env.clone())
+                .current_dir(&home)
+                .output()
+                .expect("it runs");
+            assert!(connect.status.success(), "{connect:?}");
+        }
+        None
+    });
+    tools.ask("x").end();
+    let requests = tools.helper.provider.requests();
+    assert_eq!(requests[0].tool_names(), ["fs.read", "fs.write"]);
+    assert_eq!(
+        requests[1].tool_names(),
+        ["fs.read", "fs.write", "more.echo"]
+    );
+    assert_eq!(
+        tools.told(2)[1],
+        "[not called: there is no tool named fs.new]"
+    );
+}
+
+#[test]
+fn a_resource_goes_along_or_nothing_does() {
+    let tools = Tools::with(Helper::saying("ok"), ALL);
+    tools.server.behave(|request| match request.method() {
+        "initialize" => Some(request.result(json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": { "tools": {}, "resources": {} },
+            "serverInfo": { "name": "fake", "version": "1" },
+        }))),
+        "resources/read" if request.json["params"]["uri"] == "note://a:b" => {
+            let content =
+                json!({ "uri": "note://a:b", "mimeType": "text/plain", "text": "Buy milk." });
+            Some(request.result(json!({ "contents": [content] })))
+        }
+        "resources/read" => Some(request.error(-32002, "no such note")),
+        _ => None,
+    });
+    let with = |name: &str| Ask {
+        shell: Some("s1".into()),
+        text: "what is due?".into(),
+        resources: vec![name.into()],
+        no_tools: true,
+        ..Ask::default()
+    };
+    tools.ask_as(with("fs:note://a:b")).end();
+    assert_eq!(
+        tools.helper.content(),
+        "<file name=\"fs:note://a:b\">\nBuy milk.\n</file>\n\nwhat is due?"
+    );
+    assert!(
+        tools.helper.provider.requests()[0]
+            .json
+            .get("tools")
+            .is_none()
+    );
+    for (name, why) in [
+        ("fs:note://c", "no such note"),
+        ("db:note://a:b", "db"),
+        ("note", "note names no resource"),
+    ] {
+        let failure = tools.ask_as(with(name)).until(|frame| match frame {
+            Frame::Failure(failure) => Some(failure.message.clone()),
+            _ => None,
+        });
+        assert!(failure.contains(why), "{failure}");
+    }
+    assert_eq!(tools.helper.provider.requests().len(), 1);
+    assert_eq!(tools.helper.records_of("user").len(), 1);
 }

@@ -1,6 +1,7 @@
 //! The plugin in a real zsh in a real terminal.
 
 mod hooks;
+mod mcp;
 mod offer;
 mod options;
 mod plugins;

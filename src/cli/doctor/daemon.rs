@@ -105,6 +105,7 @@ mod tests {
             turns: 0,
             journal_bytes: 0,
             config: None,
+            servers: Vec::new(),
         }))
     }
 

@@ -1,5 +1,6 @@
-//! What a server prints for people: kept in a file of bounded size, and its last line in memory for errors.
+//! What a server prints for people: kept in a file of bounded size, and its last lines in memory for errors.
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -8,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use crate::safety::text;
+use crate::safety::text::one_line;
 use crate::secret::Secret;
 
 /// A log that grows past this begins again at its top.
@@ -17,15 +18,26 @@ const MAX_FILE: u64 = 1 << 20;
 /// A longer line is several.
 const MAX_LINE: usize = 8192;
 
-/// How many characters of the last line are shown.
+/// How many characters of a line are shown.
 const WORDS: usize = 200;
 
+/// How many lines are looked at for what went wrong.
+const LAST: usize = 16;
+
 /// A value of the environment that is shorter or ordinary is no secret, and masking it would spoil the log.
-const MIN_SECRET: usize = 8;
+const MIN_SECRET: usize = 6;
 const ORDINARY: &[&str] = &[
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
     "USER",
 ];
+
+/// What of an environment must not be shown.
+pub(in super::super) fn secrets(env: &[(String, Secret)]) -> Vec<Secret> {
+    let hidden = env.iter().filter(|(name, value)| {
+        value.expose().len() >= MIN_SECRET && !ORDINARY.contains(&name.as_str())
+    });
+    hidden.map(|(_, value)| value.clone()).collect()
+}
 
 /// The log of one server. A file that cannot be written is done without: a full disk must not stop a server.
 pub(super) struct Log {
@@ -37,7 +49,8 @@ pub(super) struct Log {
 struct Kept {
     file: Option<File>,
     size: u64,
-    last: String,
+    /// Of those that are not blank, oldest first.
+    last: VecDeque<String>,
 }
 
 impl Log {
@@ -52,19 +65,13 @@ impl Log {
             .inspect_err(|e| tracing::warn!("cannot write {}: {e}", path.display()))
             .ok();
         let size = file.as_ref().and_then(|f| f.metadata().ok());
-        let secrets = env
-            .iter()
-            .filter(|(name, value)| {
-                value.expose().len() >= MIN_SECRET && !ORDINARY.contains(&name.as_str())
-            })
-            .map(|(_, value)| value.clone());
         Log {
             kept: Mutex::new(Kept {
                 file,
                 size: size.map_or(0, |m| m.len()),
-                last: String::new(),
+                last: VecDeque::new(),
             }),
-            secrets: secrets.collect(),
+            secrets: secrets(env),
         }
     }
 
@@ -78,18 +85,25 @@ impl Log {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.write(&line);
             if !line.trim().is_empty() {
-                kept.last = line;
+                if kept.last.len() == LAST {
+                    kept.last.pop_front();
+                }
+                // Colours are meant for a terminal, and say nothing in an error.
+                let plain = strip_ansi_escapes::strip_str(&line);
+                kept.last.push_back(one_line(plain.trim_end(), WORDS));
             }
         }
     }
 
-    /// The last line that is not blank, fit to be shown.
+    /// What it said last, fit to be shown: the last line, unless one shortly before speaks of an error and is
+    /// no part of a stack. Launchers and runtimes like to end with something else than what went wrong.
     pub(super) fn last_words(&self) -> Option<String> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Colours are meant for a terminal, and say nothing here.
-        let plain = strip_ansi_escapes::strip_str(&kept.last);
-        let words = text::one_line(plain.trim(), WORDS);
-        (!words.is_empty()).then_some(words)
+        let tells = |line: &&String| {
+            !line.starts_with([' ', '‹']) && line.to_ascii_lowercase().contains("error")
+        };
+        let words = kept.last.iter().find(tells).or(kept.last.back())?;
+        Some(words.trim_start().to_owned())
     }
 }
 

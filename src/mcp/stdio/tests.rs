@@ -51,7 +51,7 @@ impl Sh {
     }
 }
 
-async fn until(what: &str, holds: impl Fn() -> bool) {
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
@@ -193,10 +193,23 @@ async fn how_it_ended_is_known_in_a_line() {
             "closed its output; its last words: mute",
         ),
         ("exec >&-; sleep 0.05; exit 5", "exited with 5"),
+        (
+            "exec <&-; echo '{}'; exec sleep 1000",
+            "closed its input; its last words: {}",
+        ),
         // A grandchild that holds the pipes open.
         ("sleep 1000 & exit 6", "exited with 6"),
     ] {
         let mut transport = Sh::new(script).spawn();
+        if script.contains("<&-") {
+            until("it is closed", || {
+                transport.deaf.is_cancelled() || {
+                    tokio::spawn(transport.send(request()));
+                    false
+                }
+            })
+            .await;
+        }
         assert_eq!(end(&mut transport).await.as_deref(), Some(why), "{script}");
         assert!(transport.receive().await.is_none(), "it stays so");
         let _ = timeout(PATIENCE, transport.close()).await.expect("closed");
@@ -291,8 +304,8 @@ async fn a_child_that_does_not_read_does_not_hold_up_the_close() {
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{text}"}}}}"#);
     let message: ClientJsonRpcMessage = serde_json::from_str(&long).expect("a message");
     let stuck = tokio::spawn(transport.send(message));
-    let waiting = tokio::spawn(transport.send(request()));
     until("the pipe is full", || transport.stdin.try_lock().is_err()).await;
+    let waiting = tokio::spawn(transport.send(request()));
     timeout(PATIENCE, transport.close())
         .await
         .expect("closed in time")

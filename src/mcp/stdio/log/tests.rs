@@ -58,6 +58,40 @@ async fn the_file_is_bounded_and_keeps_the_end_and_so_are_lines() {
 }
 
 #[test]
+fn last_words_are_what_went_wrong() {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let words = |lines: &[&str]| {
+        let log = Log::open(&dir.path().join("log"), &[]);
+        lines.iter().for_each(|l| log.line(l.as_bytes()));
+        log.last_words().expect("words")
+    };
+    assert_eq!(words(&["ready", "  bye"]), "bye");
+    let npm = [
+        "npm warn old",
+        "npm error code E404",
+        "npm error A complete log of this run can be found in: /x",
+    ];
+    assert_eq!(words(&npm), "npm error code E404");
+    let node = [
+        "node:internal/modules/cjs/loader:1228",
+        "  throw err;",
+        "\x1b[31mError: Cannot find module '/x'\x1b[0m",
+        "    at Module.error (node:internal)",
+        "Node.js v20.20.2",
+    ];
+    assert_eq!(words(&node), "Error: Cannot find module '/x'");
+    let python = [
+        "Traceback (most recent call last):",
+        "    raise ValueError(1)",
+        "ValueError: 1",
+    ];
+    assert_eq!(words(&python), "ValueError: 1");
+    let mut old = vec!["error: long ago"];
+    old.extend(["fine"; LAST]);
+    assert_eq!(words(&old), "fine");
+}
+
+#[test]
 fn what_the_environment_hides_does_not_come_to_light() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let path = dir.path().join("log");

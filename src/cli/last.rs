@@ -1,0 +1,160 @@
+//! `aish-helper session last`: the last answer and all that its tools said.
+
+use std::fs::OpenOptions;
+use std::io::{IsTerminal, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{print, print_json};
+use crate::client::approve::arguments::grouped;
+use crate::client::connect;
+use crate::client::signals::Signals;
+use crate::client::terminal;
+use crate::client::tools::time;
+use crate::error::Result;
+use crate::paths::Paths;
+use crate::protocol::{Request, Transcript};
+use crate::safety::alike;
+use crate::safety::text::{one_line, prose};
+
+/// Where the last prompt is found without asking for the whole conversation.
+const LATELY: usize = 100;
+
+/// Shows what came after the last prompt.
+///
+/// # Errors
+/// There is no conversation.
+pub fn last(paths: &Paths, shell: Option<String>, json: bool) -> Result<()> {
+    let ask = |limit| -> Result<Vec<Value>> {
+        let request = Request::Transcript {
+            session: None,
+            shell: shell.clone(),
+            limit,
+            brief: true,
+        };
+        Ok(connect::request::<Transcript>(paths, &request)?.records)
+    };
+    let mut records = ask(Some(LATELY))?;
+    if since_prompt(&records).is_none() {
+        records = ask(None)?;
+    }
+    let records = since_prompt(&records).unwrap_or_default();
+    if json {
+        return records.iter().try_for_each(print_json);
+    }
+    show(paths, &text(records))
+}
+
+fn since_prompt(records: &[Value]) -> Option<&[Value]> {
+    let at = records.iter().rposition(|r| r["type"] == "user")?;
+    Some(&records[at + 1..])
+}
+
+fn text(records: &[Value]) -> String {
+    let mut out = String::new();
+    for record in records {
+        let text = |key: &str| record[key].as_str().unwrap_or("");
+        match text("type") {
+            "assistant" => {
+                if !text("text").trim().is_empty() {
+                    out.push_str(&format!("{}\n", prose(text("text").trim_end())));
+                }
+                for call in record["calls"].as_array().into_iter().flatten() {
+                    let name = alike::name(call["name"].as_str().unwrap_or(""));
+                    let arguments = call["arguments"].as_str().unwrap_or("");
+                    out.push_str(&format!("[calls {name} {}]\n", alike::text(arguments)));
+                }
+            }
+            "tool" => {
+                let number = |key: &str| record[key].as_u64().unwrap_or(0);
+                out.push_str(&format!(
+                    "┌ {} · {} · {} · {} bytes\n",
+                    alike::name(text("name")),
+                    one_line(text("status"), 20),
+                    time(number("ms")),
+                    grouped(number("bytes"))
+                ));
+                for line in text("text").lines() {
+                    out.push_str(&format!("│ {}\n", prose(line)));
+                }
+                if !text("error").is_empty() {
+                    out.push_str(&format!("│ [{}]\n", one_line(text("error"), 1000)));
+                }
+                out.push_str("└\n");
+            }
+            _ => {}
+        }
+    }
+    if out.is_empty() {
+        out.push_str("there is no answer yet\n");
+    }
+    out
+}
+
+/// Through the person's pager where it is longer than the screen.
+fn show(paths: &Paths, text: &str) -> Result<()> {
+    let stdout = std::io::stdout();
+    let (columns, rows) = terminal::size(&stdout);
+    let lines: usize = text.lines().map(|l| 1 + l.len() / columns.max(1)).sum();
+    if !stdout.is_terminal() || lines < rows {
+        return print(text);
+    }
+    // Ctrl-C is the pager's.
+    let _signals = Signals::catch()?;
+    let code = page(paths, text).unwrap_or(127);
+    match code {
+        // The shell has not found it.
+        126 | 127 => print(text),
+        _ => Ok(()),
+    }
+}
+
+/// Not through a pipe: a pager that is stopped half-way would leave us waiting where no shell can see it.
+fn page(paths: &Paths, text: &str) -> std::io::Result<i32> {
+    let path = paths.run.join(format!("last-{}", std::process::id()));
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    std::fs::remove_file(&path)?;
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    let child = Command::new("/bin/sh")
+        .arg("-c")
+        .arg(crate::config::programs::pager())
+        .stdin(file)
+        .spawn()?;
+    terminal::attend(&child).map_err(std::io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_last_answer_and_its_results_are_whole() {
+        let records = [
+            json!({"type": "user", "text": "one"}),
+            json!({"type": "assistant", "text": "old"}),
+            json!({"type": "user", "text": "two"}),
+            json!({"type": "assistant", "text": "", "calls": [
+                {"id": "1", "name": "fs.read", "arguments": "{\"a\":1}"}]}),
+            json!({"type": "tool", "name": "fs.read", "status": "success", "ms": 200, "bytes": 1204,
+                "text": "one\n\x1b]0;x\x07two"}),
+            json!({"type": "assistant", "text": "new\n"}),
+        ];
+        let records = since_prompt(&records).unwrap();
+        assert_eq!(
+            text(records),
+            "[calls fs.read {\"a\":1}]\n\
+             ┌ fs.read · success · 0.2 s · 1,204 bytes\n│ one\n│ \\x1b]0;x\\x07two\n└\nnew\n"
+        );
+        assert_eq!(since_prompt(&[json!({"type": "tool"})]), None);
+        assert_eq!(text(&[]), "there is no answer yet\n");
+    }
+}

@@ -1,0 +1,107 @@
+//! Words turned into one command, outside of any conversation.
+
+use std::io::{self, Write};
+
+use super::connect::{self, daemon_gone};
+use crate::error::{Context, Error, Result};
+use crate::paths::Paths;
+use crate::protocol::tools::{Reaction, Verdict};
+use crate::protocol::{self, Ask, Event, Failure, Request, kind};
+
+/// Words to one command: prints it and nothing else.
+///
+/// # Errors
+/// What failed; an answer without a command is a failure.
+pub fn command(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
+    let request = Request::Ask(Box::new(ask));
+    let mut connection = connect::to_daemon(paths, &request)?;
+    let mut text = String::new();
+    loop {
+        match connection
+            .read()
+            .context(|| "cannot talk to the daemon".into())?
+        {
+            Some((kind::TEXT, body)) => text.push_str(&String::from_utf8_lossy(&body)),
+            Some((kind::EVENT, body)) => match protocol::parse(&body)? {
+                Event::NeedEnv { names } => connection.send_env(&names)?,
+                // A model that knows the other instructions may answer with their mark.
+                Event::Proposal { command } => text.push_str(&format!("\n{command}\n")),
+                // Here nothing is offered that could be called.
+                Event::Confirm(question) => connection.send(&protocol::json_frame(
+                    kind::REACTION,
+                    &Reaction::Call {
+                        id: question.id,
+                        verdict: Verdict::NoTerminal,
+                        arguments: question.arguments,
+                    },
+                )?)?,
+                _ => {}
+            },
+            Some((kind::REPLY, _)) => break,
+            Some((kind::FAILURE, body)) => {
+                let failure: Failure = protocol::parse(&body)?;
+                if failure.nothing_configured {
+                    return Ok(Some(failure.into()));
+                }
+                return Err(failure.into());
+            }
+            Some(_) => {}
+            None => return Err(daemon_gone()),
+        }
+    }
+    match bare_command(&text) {
+        Some(command) => {
+            let line = format!("{command}\n");
+            io::stdout()
+                .write_all(line.as_bytes())
+                .context(|| "cannot write the command".into())?;
+            Ok(None)
+        }
+        None => Err(Error::runtime("the model answered with no command")
+            .hint("say it in other words, or ask another model")),
+    }
+}
+
+/// The first line that is no decoration: models put commands in fences and backticks all the same.
+///
+/// A line that holds a control or invisible character is no command: it goes into an edit buffer.
+fn bare_command(text: &str) -> Option<&str> {
+    let line = text
+        .lines()
+        .map(str::trim)
+        .find(|l| !l.is_empty() && !l.starts_with("```"))?;
+    let line = line.strip_prefix("CMD:").map_or(line, str::trim);
+    let line = line.strip_prefix("$ ").unwrap_or(line);
+    let line = match line.strip_prefix('`').and_then(|l| l.strip_suffix('`')) {
+        Some(inner) if !inner.contains('`') => inner,
+        _ => line,
+    };
+    // What the strict sink would mark could hide a part of the command from the eye.
+    let plain = crate::safety::text::strict(line) == line;
+    (!line.is_empty() && plain).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bare_command;
+
+    #[test]
+    fn a_command_is_found_in_what_models_say() {
+        for (said, command) in [
+            ("ls -l\n", Some("ls -l")),
+            ("```zsh\nls -l\n```\n", Some("ls -l")),
+            ("`ls`", Some("ls")),
+            ("$ ls", Some("ls")),
+            ("CMD: ls", Some("ls")),
+            ("echo `date`", Some("echo `date`")),
+            ("\n\n", None),
+            ("```\n```", None),
+            ("ls \u{202e}", None),
+            ("ls\x1b[2K", None),
+            ("ls                                   ; evil", None),
+            ("ls\u{a0}x", None),
+        ] {
+            assert_eq!(bare_command(said), command, "{said:?}");
+        }
+    }
+}

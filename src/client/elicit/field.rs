@@ -1,0 +1,482 @@
+//! The fields of a form that a server asks for, and what may be typed into them. Pure.
+//! <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation>
+
+use serde_json::{Number, Value, json};
+
+/// More is no question to a person.
+const MOST: usize = 64;
+
+/// A field.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// Its key in the answer.
+    pub name: String,
+    /// A name for people, and what it is for.
+    pub about: Vec<String>,
+    /// It cannot be left empty.
+    pub required: bool,
+    /// What Enter alone means.
+    pub default: Option<Value>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Kind {
+    Text {
+        least: Option<u64>,
+        most: Option<u64>,
+        format: Option<String>,
+    },
+    Number {
+        whole: bool,
+        least: Option<f64>,
+        most: Option<f64>,
+    },
+    Boolean,
+    One(Vec<Choice>),
+    Many {
+        choices: Vec<Choice>,
+        least: Option<u64>,
+        most: Option<u64>,
+    },
+}
+
+/// One of several values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    value: String,
+    /// What it is called.
+    pub title: String,
+}
+
+/// The fields of a schema, in its order.
+///
+/// # Errors
+/// It asks for what no form of the protocol can ask; in words.
+pub fn fields(schema: &Value) -> Result<Vec<Field>, String> {
+    let Some(properties) = schema["properties"].as_object() else {
+        return match schema["properties"] {
+            Value::Null => Ok(Vec::new()),
+            _ => Err("its form is none".to_string()),
+        };
+    };
+    if properties.len() > MOST {
+        return Err(format!("its form has {} fields", properties.len()));
+    }
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    properties
+        .iter()
+        .map(|(name, about)| {
+            let kind =
+                kind(about).ok_or_else(|| format!("its form asks for no plain value: {name}"))?;
+            let text = |key: &str| about[key].as_str().map(str::to_string);
+            let field = Field {
+                name: name.clone(),
+                about: [text("title"), text("description")]
+                    .into_iter()
+                    .flatten()
+                    .collect(),
+                required: required.contains(&name.as_str()),
+                default: None,
+                kind,
+            };
+            // A default that would not be taken if it were typed is none.
+            let default = about.get("default").filter(|value| field.fits(value));
+            Ok(Field {
+                default: default.cloned(),
+                ..field
+            })
+        })
+        .collect()
+}
+
+fn kind(about: &Value) -> Option<Kind> {
+    let count = |key: &str| about[key].as_u64();
+    let bound = |key: &str| about[key].as_f64();
+    if let Some(choices) = choices(about) {
+        return Some(Kind::One(choices));
+    }
+    Some(match about["type"].as_str()? {
+        "string" => Kind::Text {
+            least: count("minLength"),
+            most: count("maxLength"),
+            format: about["format"].as_str().map(str::to_string),
+        },
+        kind @ ("number" | "integer") => Kind::Number {
+            whole: kind == "integer",
+            least: bound("minimum"),
+            most: bound("maximum"),
+        },
+        "boolean" => Kind::Boolean,
+        "array" => Kind::Many {
+            choices: choices(&about["items"])?,
+            least: count("minItems"),
+            most: count("maxItems"),
+        },
+        _ => return None,
+    })
+}
+
+/// `enum` (with `enumNames`), or `oneOf` or `anyOf` with a `const` and a `title` each.
+fn choices(about: &Value) -> Option<Vec<Choice>> {
+    if let Some(values) = about["enum"].as_array() {
+        return values
+            .iter()
+            .enumerate()
+            .map(|(n, value)| {
+                let value = value.as_str()?.to_string();
+                let title = about["enumNames"][n].as_str().unwrap_or(&value).to_string();
+                Some(Choice { value, title })
+            })
+            .collect();
+    }
+    let named = about["oneOf"].as_array().or(about["anyOf"].as_array())?;
+    named
+        .iter()
+        .map(|one| {
+            let value = one["const"].as_str()?.to_string();
+            let title = one["title"].as_str().unwrap_or(&value).to_string();
+            Some(Choice { value, title })
+        })
+        .collect()
+}
+
+impl Field {
+    /// What it can be chosen from.
+    pub fn choices(&self) -> &[Choice] {
+        match &self.kind {
+            Kind::One(choices) | Kind::Many { choices, .. } => choices,
+            _ => &[],
+        }
+    }
+
+    /// What may be typed, in words.
+    pub fn hint(&self) -> String {
+        let mut hint = match &self.kind {
+            Kind::Text {
+                least,
+                most,
+                format,
+            } => {
+                let what = match format.as_deref() {
+                    Some("email") => "an e-mail address",
+                    Some("uri") => "an address such as https://…",
+                    Some("date") => "a date, YYYY-MM-DD",
+                    Some("date-time") => "a time, YYYY-MM-DDThh:mm:ssZ",
+                    _ => "text",
+                };
+                format!("{what}{}", range(*least, *most, " characters"))
+            }
+            Kind::Number { whole, least, most } => {
+                let what = if *whole { "a whole number" } else { "a number" };
+                format!("{what}{}", range(*least, *most, ""))
+            }
+            Kind::Boolean => "y or n".to_string(),
+            Kind::One(_) => "one of these, its number or its text".to_string(),
+            Kind::Many { least, most, .. } => format!(
+                "any of these, numbers or texts with commas{}",
+                range(*least, *most, " of them")
+            ),
+        };
+        match &self.default {
+            Some(default) => hint.push_str(&format!("; Enter: {}", plain(default))),
+            None if !self.required => hint.push_str("; Enter: leave it out"),
+            None => {}
+        }
+        hint
+    }
+
+    /// The value of what was typed; `None`: it is left out.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn take(&self, typed: &str) -> Result<Option<Value>, String> {
+        if typed.trim().is_empty() {
+            return match (&self.default, self.required) {
+                (Some(default), _) => Ok(Some(default.clone())),
+                (None, false) => Ok(None),
+                (None, true) => Err("it cannot be left empty".to_string()),
+            };
+        }
+        let value = self.parse(typed.trim())?;
+        match self.fits(&value) {
+            true => Ok(Some(value)),
+            false => Err(format!("that is not {}", self.wanted())),
+        }
+    }
+
+    fn wanted(&self) -> String {
+        self.hint()
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .to_string()
+    }
+
+    fn parse(&self, typed: &str) -> Result<Value, String> {
+        let number = |typed: &str| -> Option<Number> {
+            match typed.parse::<i64>() {
+                Ok(n) => Some(n.into()),
+                Err(_) => Number::from_f64(typed.parse().ok()?),
+            }
+        };
+        let choose = |choices: &[Choice], typed: &str| -> Result<Value, String> {
+            let numbered = typed
+                .parse::<usize>()
+                .ok()
+                .and_then(|n| choices.get(n.wrapping_sub(1)));
+            let named = choices
+                .iter()
+                .find(|c| c.title == typed || c.value == typed);
+            let choice = numbered.or(named);
+            choice
+                .map(|c| json!(c.value))
+                .ok_or_else(|| "that is none of these".to_string())
+        };
+        match &self.kind {
+            Kind::Text { .. } => Ok(json!(typed)),
+            Kind::Number { .. } => number(typed)
+                .map(Value::Number)
+                .ok_or_else(|| format!("that is not {}", self.wanted())),
+            Kind::Boolean => match typed.to_ascii_lowercase().as_str() {
+                "y" | "yes" | "true" => Ok(json!(true)),
+                "n" | "no" | "false" => Ok(json!(false)),
+                _ => Err("that is neither y nor n".to_string()),
+            },
+            Kind::One(choices) => choose(choices, typed),
+            Kind::Many { choices, .. } => {
+                let mut all: Vec<Value> = Vec::new();
+                for part in typed.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+                    let value = choose(choices, part)?;
+                    if !all.contains(&value) {
+                        all.push(value);
+                    }
+                }
+                Ok(Value::Array(all))
+            }
+        }
+    }
+
+    /// Whether the schema allows this value.
+    fn fits(&self, value: &Value) -> bool {
+        let within = |n: u64, least: &Option<u64>, most: &Option<u64>| {
+            least.is_none_or(|l| n >= l) && most.is_none_or(|m| n <= m)
+        };
+        let offered = |choices: &[Choice], value: &Value| {
+            value
+                .as_str()
+                .is_some_and(|v| choices.iter().any(|c| c.value == v))
+        };
+        match &self.kind {
+            Kind::Text {
+                least,
+                most,
+                format,
+            } => value.as_str().is_some_and(|text| {
+                within(text.chars().count() as u64, least, most)
+                    && format.as_deref().is_none_or(|f| is_of_format(text, f))
+            }),
+            Kind::Number { whole, least, most } => value.as_f64().is_some_and(|n| {
+                (!whole || value.is_i64() || value.is_u64())
+                    && least.is_none_or(|l| n >= l)
+                    && most.is_none_or(|m| n <= m)
+            }),
+            Kind::Boolean => value.is_boolean(),
+            Kind::One(choices) => offered(choices, value),
+            Kind::Many {
+                choices,
+                least,
+                most,
+            } => value.as_array().is_some_and(|all| {
+                within(all.len() as u64, least, most) && all.iter().all(|v| offered(choices, v))
+            }),
+        }
+    }
+}
+
+/// Whether a text is plausible as what the schema wants. The server has the last word.
+fn is_of_format(text: &str, format: &str) -> bool {
+    let digits = |text: &str, shape: &str| {
+        text.len() == shape.len()
+            && text.bytes().zip(shape.bytes()).all(|(t, s)| match s {
+                b'0' => t.is_ascii_digit(),
+                s => t == s,
+            })
+    };
+    match format {
+        "email" => text.split_once('@').is_some_and(|(who, host)| {
+            !who.is_empty() && host.contains('.') && !text.contains(' ')
+        }),
+        "uri" => text.split_once(':').is_some_and(|(scheme, rest)| {
+            scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+                && scheme
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+                && !rest.is_empty()
+                && !text.contains(' ')
+        }),
+        "date" => digits(text, "0000-00-00"),
+        "date-time" => text
+            .get(..19)
+            .is_some_and(|t| digits(t, "0000-00-00T00:00:00")),
+        _ => true,
+    }
+}
+
+/// `, 3 to 10 characters`
+fn range<T: std::fmt::Display>(least: Option<T>, most: Option<T>, of: &str) -> String {
+    match (least, most) {
+        (Some(least), Some(most)) => format!(", {least} to {most}{of}"),
+        (Some(least), None) => format!(", at least {least}{of}"),
+        (None, Some(most)) => format!(", at most {most}{of}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// A value as one would type it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "y".to_string(),
+        Value::Bool(false) => "n".to_string(),
+        Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(about: Value) -> Field {
+        let schema = json!({ "type": "object", "properties": { "x": about }, "required": ["x"] });
+        fields(&schema).unwrap().remove(0)
+    }
+
+    #[test]
+    fn what_is_typed_is_checked() {
+        for (about, typed, value) in [
+            (json!({"type": "string"}), " a b ", Some(json!("a b"))),
+            (json!({"type": "string"}), " ", None),
+            (
+                json!({"type": "string", "minLength": 2, "maxLength": 3}),
+                "é",
+                None,
+            ),
+            (
+                json!({"type": "string", "minLength": 2, "maxLength": 3}),
+                "éé",
+                Some(json!("éé")),
+            ),
+            (
+                json!({"type": "string", "format": "email"}),
+                "a@b.example",
+                Some(json!("a@b.example")),
+            ),
+            (
+                json!({"type": "string", "format": "email"}),
+                "a.example",
+                None,
+            ),
+            (
+                json!({"type": "string", "format": "uri"}),
+                "https://a.example/",
+                Some(json!("https://a.example/")),
+            ),
+            (json!({"type": "string", "format": "uri"}), "a b", None),
+            (
+                json!({"type": "string", "format": "date"}),
+                "2026-01-31",
+                Some(json!("2026-01-31")),
+            ),
+            (
+                json!({"type": "string", "format": "date"}),
+                "31.1.2026",
+                None,
+            ),
+            (
+                json!({"type": "integer", "minimum": 1, "maximum": 9}),
+                "9",
+                Some(json!(9)),
+            ),
+            (
+                json!({"type": "integer", "minimum": 1, "maximum": 9}),
+                "10",
+                None,
+            ),
+            (json!({"type": "integer"}), "1.5", None),
+            (json!({"type": "number"}), "1.5", Some(json!(1.5))),
+            (json!({"type": "number"}), "inf", None),
+            (json!({"type": "boolean"}), "Y", Some(json!(true))),
+            (json!({"type": "boolean"}), "no", Some(json!(false))),
+            (json!({"type": "boolean"}), "maybe", None),
+            (
+                json!({"type": "string", "enum": ["a", "b"]}),
+                "2",
+                Some(json!("b")),
+            ),
+            (
+                json!({"type": "string", "enum": ["a", "b"]}),
+                "a",
+                Some(json!("a")),
+            ),
+            (json!({"type": "string", "enum": ["a", "b"]}), "0", None),
+            (
+                json!({"type": "string", "enum": ["a", "b"], "enumNames": ["A!", "B!"]}),
+                "B!",
+                Some(json!("b")),
+            ),
+            (
+                json!({"type": "string", "oneOf": [{"const": "r", "title": "Red"}]}),
+                "Red",
+                Some(json!("r")),
+            ),
+            (
+                json!({"type": "array", "minItems": 1, "items": {"type": "string", "enum": ["a", "b", "c"]}}),
+                "3, a,3",
+                Some(json!(["c", "a"])),
+            ),
+            (
+                json!({"type": "array", "maxItems": 1, "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b"}]}}),
+                "1,2",
+                None,
+            ),
+        ] {
+            assert_eq!(
+                field(about.clone()).take(typed).ok().flatten(),
+                value,
+                "{about} {typed}"
+            );
+        }
+    }
+
+    #[test]
+    fn enter_takes_the_default_or_leaves_out() {
+        let schema = json!({"properties": {
+            "a": {"type": "integer", "default": 3},
+            "b": {"type": "boolean"},
+            "c": {"type": "integer", "maximum": 2, "default": 3},
+        }});
+        let fields = fields(&schema).unwrap();
+        assert_eq!(fields[0].take("").unwrap(), Some(json!(3)));
+        assert_eq!(fields[0].hint(), "a whole number; Enter: 3");
+        assert_eq!(fields[1].take("").unwrap(), None);
+        assert_eq!(fields[2].default, None, "a default that the schema forbids");
+    }
+
+    #[test]
+    fn what_is_no_form_is_refused() {
+        for schema in [
+            json!({"properties": {"x": {"type": "object"}}}),
+            json!({"properties": {"x": {"type": "array", "items": {"type": "string"}}}}),
+            json!({"properties": {"x": {"enum": [1, 2]}}}),
+            json!({"properties": []}),
+        ] {
+            assert!(fields(&schema).is_err(), "{schema}");
+        }
+        assert_eq!(fields(&json!({"type": "object"})).unwrap(), []);
+    }
+}

@@ -1,0 +1,192 @@
+//! The frames around a call: what is called, and what came of it. Indented, in few lines; the whole is a
+//! `llm :last` away.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+use super::approve::arguments::grouped;
+use crate::protocol::tools::{Begin, End};
+use crate::safety::alike;
+use crate::safety::text::{one_line, prose};
+
+/// The calls that are shown.
+#[derive(Debug, Default)]
+pub struct Frames {
+    /// The call whose frame is open on the last line.
+    open: Option<String>,
+}
+
+impl Frames {
+    /// Something else was printed.
+    pub fn interrupted(&mut self) {
+        self.open = None;
+    }
+
+    /// The lines for a call that begins, in so many columns.
+    pub fn begin(&mut self, begin: &Begin, width: usize) -> Vec<String> {
+        self.open = Some(begin.id.clone());
+        let name = alike::name(&begin.name);
+        let mut lines = Vec::new();
+        match &begin.rule {
+            None => lines.push(format!("  ┌ {name}")),
+            // Nobody has seen them yet.
+            Some(rule) => {
+                let line = format!("  ┌ {name} {}", alike::text(&begin.arguments));
+                lines.push(cut(&line, width));
+                lines.push(cut(
+                    &format!("  │ allowed by {}", one_line(rule, 200)),
+                    width,
+                ));
+            }
+        }
+        lines
+    }
+
+    /// The lines for a call that has ended or was not made.
+    pub fn end(&mut self, end: &End, width: usize) -> Vec<String> {
+        let known = self.open.take().is_some_and(|id| id == end.id);
+        let mut lines = Vec::new();
+        let name = alike::name(&end.name);
+        let head: Vec<&str> = end.head.lines().collect();
+        if !known && (!head.is_empty() || !end.notes.is_empty()) {
+            lines.push(format!("  ┌ {name}"));
+        }
+        for line in head {
+            lines.push(cut(&format!("  │ {}", untabbed(&prose(line))), width));
+        }
+        for note in &end.notes {
+            lines.push(cut(&format!("  │ [{}]", one_line(note, 200)), width));
+        }
+        if end.more > 0 {
+            let s = if end.more == 1 { "" } else { "s" };
+            lines.push(format!("  │ … {} more line{s}: llm :last", end.more));
+        }
+        let mut parts = Vec::new();
+        if !known && lines.is_empty() {
+            parts.push(name);
+        }
+        match end.status.as_str() {
+            "success" => {}
+            "error" => parts.push("the tool reports an error".to_string()),
+            other => parts.push(one_line(other, 20)),
+        }
+        if !matches!(end.status.as_str(), "denied" | "skipped") {
+            parts.push(time(end.ms));
+            parts.push(format!("{} bytes", grouped(end.bytes)));
+        }
+        lines.push(cut(&format!("  └ {}", parts.join(" · ")), width));
+        lines
+    }
+}
+
+/// `0.2 s`, `1 min 5 s`
+pub fn time(ms: u64) -> String {
+    match ms / 1000 {
+        s @ 60.. => format!("{} min {} s", s / 60, s % 60),
+        s => format!("{s}.{} s", ms % 1000 / 100),
+    }
+}
+
+/// As much of a line as fits.
+pub fn cut(line: &str, width: usize) -> String {
+    if line.width() <= width {
+        return line.to_string();
+    }
+    let mut out = String::new();
+    let mut column = 1;
+    for cluster in line.graphemes(true) {
+        column += cluster.width();
+        if column > width {
+            break;
+        }
+        out.push_str(cluster);
+    }
+    out + "…"
+}
+
+fn untabbed(line: &str) -> String {
+    let mut out = String::new();
+    for (n, part) in line.split('\t').enumerate() {
+        if n > 0 {
+            out.push_str(&" ".repeat(8 - out.width() % 8));
+        }
+        out.push_str(part);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(rule: Option<&str>) -> Begin {
+        Begin {
+            id: "1".into(),
+            name: "fs.read".into(),
+            arguments: r#"{"path":"/etc/hosts\u001b"}"#.into(),
+            rule: rule.map(str::to_string),
+        }
+    }
+
+    fn end(status: &str, head: &str, more: usize) -> End {
+        End {
+            id: "1".into(),
+            name: "fs.read".into(),
+            status: status.into(),
+            ms: 1234,
+            bytes: 1204,
+            head: head.into(),
+            more,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_frame_is_begun_and_ended() {
+        let mut frames = Frames::default();
+        assert_eq!(frames.begin(&begin(None), 80), ["  ┌ fs.read"]);
+        assert_eq!(
+            frames.end(&end("success", "one\x1b[2J\n\ttwo\n", 12), 80),
+            [
+                "  │ one\\x1b[2J",
+                "  │         two",
+                "  │ … 12 more lines: llm :last",
+                "  └ 1.2 s · 1,204 bytes",
+            ]
+        );
+        assert_eq!(
+            frames.begin(&begin(Some("mcp.auto_approve.\"fs.*\"")), 44),
+            [
+                "  ┌ fs.read {\"path\":\"/etc/hosts\\u001b\"}",
+                "  │ allowed by mcp.auto_approve.\"fs.*\"",
+            ]
+        );
+        assert_eq!(
+            frames.begin(&begin(Some("x")), 20)[0],
+            "  ┌ fs.read {\"path\"…"
+        );
+    }
+
+    #[test]
+    fn an_end_without_its_beginning_says_whose_it_is() {
+        let mut frames = Frames::default();
+        assert_eq!(
+            frames.end(&end("denied", "", 0), 80),
+            ["  └ fs.read · denied"]
+        );
+        frames.begin(&begin(None), 80);
+        frames.interrupted();
+        assert_eq!(
+            frames.end(&end("error", "no", 0), 80),
+            [
+                "  ┌ fs.read",
+                "  │ no",
+                "  └ the tool reports an error · 1.2 s · 1,204 bytes"
+            ]
+        );
+        for status in ["failed", "skipped", "interrupted"] {
+            assert!(frames.end(&end(status, "", 0), 80)[0].contains(status));
+        }
+        assert_eq!(time(65_000), "1 min 5 s");
+    }
+}

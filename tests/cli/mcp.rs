@@ -1,0 +1,387 @@
+//! `aish-helper mcp`, through the real daemon, with real servers.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::fakes::lmcp;
+use crate::fakes::mcp_http::{Answer, McpHttp};
+use crate::support::helper::{Call, Helper};
+
+const TOKEN: &str = "tok-31337-s3cret";
+
+fn mcp(helper: &Helper, args: &[&str]) -> Call {
+    helper.call(["mcp"].iter().chain(args))
+}
+
+fn list(helper: &Helper) -> Vec<Value> {
+    let list = mcp(helper, &["list", "--json"]).run().json();
+    list.as_array().unwrap().clone()
+}
+
+/// The only server there is.
+fn only(helper: &Helper) -> Value {
+    let list = list(helper);
+    assert_eq!(list.len(), 1, "{list:?}");
+    list[0].clone()
+}
+
+fn server_table(alias: &str, server: &McpHttp, more: &str) -> String {
+    format!(
+        "[mcp.servers.{alias}]\nurl = \"{}\"\nlifecycle = \"legacy\"\n{more}\n",
+        server.url()
+    )
+}
+
+#[test]
+fn a_server_is_connected_by_hand_looked_at_and_let_go() {
+    let server = McpHttp::start();
+    let helper = Helper::new([]);
+    let text = mcp(&helper, &["list"]).run().ok();
+    assert!(text.starts_with("no MCP servers"), "{text}");
+
+    let text = mcp(&helper, &["connect", &server.url()]).run().ok();
+    assert_eq!(text, "local is connected: fake 1.2.3, 1 tool\n");
+    // Once more is the same server.
+    let again = mcp(&helper, &["connect", &server.url(), "--json"]).run();
+    assert_eq!(again.json()["alias"], "local");
+    let info = only(&helper);
+    assert_eq!(info["status"], "ready");
+    assert_eq!(info["target"], server.url());
+    assert_eq!(info["version"], "fake 1.2.3");
+    assert_eq!(info["configured"], false);
+    let text = mcp(&helper, &["list"]).run().ok();
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .map(|l| l.split_whitespace().collect())
+        .collect();
+    assert_eq!(lines[0], ["alias", "status", "tools", "version", "server"]);
+    let url = server.url();
+    assert_eq!(lines[1], ["local", "ready", "1", "fake", "1.2.3", &url]);
+
+    let text = mcp(&helper, &["tools"]).run().ok();
+    assert_eq!(text, "local.echo  -  does\n");
+    let tools = mcp(&helper, &["tools", "local", "--json"]).run().json();
+    assert_eq!(tools[0]["name"], "local.echo");
+    let tool = mcp(&helper, &["tool", "local.echo", "--json"]).run().json();
+    assert_eq!(tool["schema"], json!({"type": "object"}));
+    let text = mcp(&helper, &["tool", "local.echo"]).run().ok();
+    assert!(text.contains("\"type\": \"object\""), "{text}");
+
+    // The same name for another server would be taken for this one by every rule that names it.
+    let other = McpHttp::start();
+    let said = mcp(&helper, &["connect", &other.url(), "local"])
+        .run()
+        .fails(2);
+    assert!(
+        said.contains("there is a server called local already"),
+        "{said}"
+    );
+    let named = mcp(&helper, &["connect", &other.url(), "--json"])
+        .run()
+        .json();
+    assert_eq!(named["alias"], "local-2");
+
+    let said = mcp(&helper, &["disconnect", "locla"]).run().fails(2);
+    assert!(said.contains("did you mean local?"), "{said}");
+    for alias in ["local", "local-2"] {
+        let text = mcp(&helper, &["disconnect", alias]).run().ok();
+        assert_eq!(text, format!("{alias} is disconnected\n"));
+    }
+    assert_eq!(list(&helper), [Value::Null; 0]);
+}
+
+#[test]
+fn what_cannot_be_connected_says_why_and_is_not_kept() {
+    let helper = Helper::new([]);
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let html = McpHttp::start().behaving(|_| {
+        let headers = vec![("content-type".to_owned(), "text/html".to_owned())];
+        Some(Answer::Whole(200, headers, b"<html>".to_vec()))
+    });
+    for (url, alias, code, expected) in [
+        (
+            "nonsense/",
+            "",
+            2,
+            "must be an address such as https://mcp.example.com/mcp",
+        ),
+        (
+            "https://a:b@c.example",
+            "",
+            2,
+            "must not hold a user name or password",
+        ),
+        ("https://c.example/mcp", "No", 2, "No cannot be an alias"),
+        (
+            &format!("http://{closed}/mcp"),
+            "",
+            1,
+            "cannot connect to local",
+        ),
+        (&html.url(), "", 1, "text/html"),
+    ] {
+        let mut words = vec!["connect", url];
+        words.extend(Some(alias).filter(|a| !a.is_empty()));
+        let said = mcp(&helper, &words).run().fails(code);
+        assert!(said.contains(expected), "{url}: {said}");
+        assert_eq!(list(&helper), [Value::Null; 0], "{url}");
+    }
+    let said = mcp(&helper, &["tool", "a.b"]).run().fails(2);
+    assert!(said.contains("no MCP server is called a"), "{said}");
+    let said = mcp(&helper, &["prompt", "review"]).run().fails(2);
+    assert!(said.contains("SERVER.PROMPT"), "{said}");
+}
+
+#[test]
+fn a_login_that_is_wanted_is_named() {
+    let server =
+        McpHttp::start().behaving(|_| Some(Answer::status(401, json!({"error": "unauthorized"}))));
+    let helper = Helper::new([]);
+    let said = mcp(&helper, &["connect", &server.url(), "shut"])
+        .run()
+        .fails(1);
+    assert!(said.contains("aish-helper mcp login shut"), "{said}");
+}
+
+#[test]
+fn a_token_comes_from_the_shell_that_has_it() {
+    let server = lmcp::start(TOKEN);
+    let helper = Helper::new([]);
+    helper.config(&server_table("lmcp", &server, "auth_env = \"LMCP_TOKEN\""));
+    let info = only(&helper);
+    assert_eq!(info["status"], "failed");
+    assert_eq!(
+        info["error"],
+        "needs $LMCP_TOKEN, which is not set in this shell"
+    );
+    assert_eq!(server.count("initialize"), 0);
+    // Another shell has it.
+    let with = mcp(&helper, &["list", "--json"])
+        .env("LMCP_TOKEN", TOKEN)
+        .run();
+    assert_eq!(with.json()[0]["status"], "ready");
+    // And this one uses what is connected.
+    let tools = mcp(&helper, &["tools", "--json"]).run().json();
+    assert_eq!(tools[0]["name"], "lmcp.greet");
+    assert_eq!(server.count("initialize"), 1);
+    let log = std::fs::read_to_string(helper.path("state/daemon.log")).unwrap_or_default();
+    assert!(!log.contains(TOKEN), "{log}");
+}
+
+#[test]
+fn a_token_comes_from_the_file_or_from_a_command() {
+    for auth in [
+        format!("auth_token = \"{TOKEN}\""),
+        format!("auth_cmd = \"printf {TOKEN}\""),
+    ] {
+        let server = lmcp::start(TOKEN);
+        let helper = Helper::new([]);
+        helper.config(&server_table("lmcp", &server, &auth));
+        assert_eq!(only(&helper)["status"], "ready", "{auth}");
+        let shown = helper.call(["config", "show"]).run().ok();
+        assert!(shown.contains("mcp.servers.lmcp.url"), "{shown}");
+        assert!(!shown.contains(TOKEN), "{shown}");
+    }
+}
+
+#[test]
+fn a_token_that_is_refused_is_no_login() {
+    let server = McpHttp::start()
+        .bearer("wrong")
+        .behaving(|_| Some(Answer::status(401, json!({"error": "unauthorized"}))));
+    let helper = Helper::new([]);
+    helper.config(&server_table("a", &server, "auth_token = \"wrong\""));
+    let info = only(&helper);
+    assert_eq!(info["status"], "failed");
+    let error = info["error"].as_str().unwrap();
+    assert!(error.starts_with("it does not take its token"), "{error}");
+}
+
+#[test]
+fn the_file_is_followed_and_a_server_can_be_turned_off() {
+    let (one, two) = (McpHttp::start(), McpHttp::start());
+    let helper = Helper::new([]);
+    helper.config(&server_table("a", &one, ""));
+    assert_eq!(only(&helper)["status"], "ready");
+    helper.config(&format!(
+        "{}{}",
+        server_table("a", &one, "disabled = true"),
+        server_table("b", &two, "tools = [\"other\"]")
+    ));
+    let now = list(&helper);
+    assert_eq!(now[0]["status"], "disabled");
+    assert_eq!(
+        (&now[1]["status"], &now[1]["tools"]),
+        (&json!("ready"), &json!(0))
+    );
+    mcp(&helper, &["disconnect", "b"]).run().ok();
+    assert_eq!(list(&helper)[1]["status"], "disabled");
+    let said = mcp(&helper, &["tools", "b"]).run().fails(1);
+    assert!(said.contains("llm :mcp connect b"), "{said}");
+    let text = mcp(&helper, &["connect", "b"]).run().ok();
+    assert!(text.starts_with("b is connected"), "{text}");
+    helper.config("");
+    assert_eq!(list(&helper), [Value::Null; 0]);
+}
+
+#[test]
+fn what_a_server_says_of_itself_cannot_reach_the_terminal() {
+    let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}";
+    let tool = json!({
+        "name": "echo",
+        "description": format!("line{evil}\nfake.tool  reads  it"),
+        "inputSchema": {"type": "object", "title": evil},
+    });
+    let server = McpHttp::start().behaving(move |request| match request.method() {
+        "initialize" => Some(request.result(json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": format!("n{evil}"), "version": "1\n2"},
+        }))),
+        "tools/list" => Some(request.result(json!({"tools": [tool]}))),
+        _ => None,
+    });
+    let helper = Helper::new([]);
+    helper.config(&server_table("a", &server, ""));
+    let json = ["--json"];
+    for words in [&["list"][..], &["tools"], &["tool", "a.echo"]] {
+        for more in [&[][..], &json] {
+            let text = mcp(&helper, &[words, more].concat()).run().ok();
+            assert!(text.contains("owned"), "{words:?}: {text:?}");
+            let odd = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+            assert!(!text.contains(odd), "{words:?}: {text:?}");
+        }
+    }
+    assert_eq!(mcp(&helper, &["tools"]).run().ok().lines().count(), 1);
+}
+
+#[test]
+fn resources_and_prompts_are_read() {
+    let server = McpHttp::start().behaving(|request| match request.method() {
+        "initialize" => Some(request.result(json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+            "serverInfo": {"name": "fake", "version": "1"},
+        }))),
+        "resources/list" => Some(request.result(json!({"resources": [
+            {"uri": "note:///one", "name": "one", "description": "The first", "mimeType": "text/plain"},
+        ]}))),
+        "resources/templates/list" => Some(request.result(json!({"resourceTemplates": [
+            {"uriTemplate": "note:///{name}", "name": "any"},
+        ]}))),
+        "prompts/list" => Some(request.result(json!({"prompts": [
+            {"name": "review", "description": "Reviews", "arguments": [
+                {"name": "code", "required": true}, {"name": "style"},
+            ]},
+        ]}))),
+        "prompts/get" => {
+            let code = request.json["params"]["arguments"]["code"].as_str().unwrap_or("none");
+            Some(request.result(json!({"messages": [
+                {"role": "user", "content": {"type": "text", "text": format!("Review {code}.")}},
+            ]})))
+        }
+        _ => None,
+    });
+    let helper = Helper::new([]);
+    helper.config(&server_table("a", &server, ""));
+    let text = mcp(&helper, &["resources"]).run().ok();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(
+        lines[0].starts_with("a:note:///one") && lines[0].ends_with("one: The first"),
+        "{text}"
+    );
+    assert!(lines[1].contains("template"), "{text}");
+    let text = mcp(&helper, &["prompts", "a"]).run().ok();
+    assert_eq!(text, "a.review  code=… [style=…]  Reviews\n");
+    let text = mcp(&helper, &["prompt", "a.review", "code=x=y"]).run().ok();
+    assert_eq!(text, "Review x=y.\n");
+    let json = mcp(&helper, &["prompt", "a.review", "code=z", "--json"])
+        .run()
+        .json();
+    assert_eq!(json, json!({"text": "Review z."}));
+    let said = mcp(&helper, &["prompt", "a.review", "code"]).run().fails(2);
+    assert!(said.contains("KEY=VALUE"), "{said}");
+}
+
+#[test]
+fn names_for_completion_start_nothing_and_wait_for_nothing() {
+    let server = McpHttp::start();
+    let helper = Helper::new([]);
+    helper.config(&server_table("a", &server, ""));
+    for words in [&["list", "--names"][..], &["tools", "--names"]] {
+        assert_eq!(mcp(&helper, words).run().ok(), "");
+    }
+    assert!(helper.listener().is_none(), "no daemon was started");
+    helper.call(["start"]).run().ok();
+    assert_eq!(mcp(&helper, &["list", "--names"]).run().ok(), "a\n");
+    assert_eq!(mcp(&helper, &["tools", "--names"]).run().ok(), "");
+    assert_eq!(server.count("initialize"), 0, "no server was started");
+    mcp(&helper, &["list"]).run().ok();
+    assert_eq!(mcp(&helper, &["tools", "--names"]).run().ok(), "a.echo\n");
+    let status = helper.call(["status"]).run().ok();
+    assert!(
+        status.contains("servers   1 of 1 ready, 1 tool\n"),
+        "{status}"
+    );
+
+    // One that is stopped does not hold up whoever types.
+    let pid = helper.daemon();
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    let before = std::time::Instant::now();
+    assert_eq!(mcp(&helper, &["list", "--names"]).run().ok(), "");
+    assert!(before.elapsed() < std::time::Duration::from_secs(4));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).unwrap();
+}
+
+#[test]
+fn servers_of_another_client_are_imported_once() {
+    let helper = Helper::new([]);
+    helper.config("# mine\n[mcp.servers.github]\nurl = \"https://mine.example/mcp\"\n");
+    let file = helper.home.path("mcp.json");
+    let text = r#"{"mcpServers": {
+        "github": {"command": "docker"},
+        "Time Server": {"command": "uvx", "args": ["mcp-server-time"], "cwd": "/x"},
+        "notes": {"url": "https://notes.example/mcp", "headers": {"Authorization": "Bearer tok-1"}},
+        "asks": {"url": "https://asks.example/mcp", "headers": {"Authorization": "Bearer ${ASKS}"}},
+        "old": {"type": "sse", "url": "https://old.example/sse"}
+    }}"#;
+    std::fs::write(&file, text).unwrap();
+    let config = helper.path("config/config.toml");
+    let before = std::fs::read_to_string(&config).unwrap();
+    let path = file.to_str().unwrap();
+    let said = mcp(&helper, &["import", path]).run().ok();
+    assert_eq!(
+        said,
+        format!(
+            "skipped github: there is a server github already\n\
+             added   time-server (Time Server)\n        left out: cwd\n\
+             added   notes\n\
+             added   asks\n        needs $ASKS in the shell\n\
+             skipped old: speaks SSE alone, the transport of 2024, which aish does not\n\
+             written to {}; see them with: llm :mcp list\n\
+             it holds secrets now, and only you can read it\n",
+            config.display()
+        )
+    );
+    let after = std::fs::read_to_string(&config).unwrap();
+    assert!(after.starts_with(&before), "{after}");
+    assert!(after.contains(
+        "[mcp.servers.notes]\nurl = \"https://notes.example/mcp\"\nauth_token = \"tok-1\"\n"
+    ));
+    let mode = std::fs::metadata(&config).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    helper.call(["config", "check"]).run().ok();
+
+    let again = mcp(&helper, &["import", path, "--json"]).run().json();
+    assert_eq!(again["file"], Value::Null);
+    assert_eq!(std::fs::read_to_string(&config).unwrap(), after);
+    std::fs::write(&file, "{}").unwrap();
+    let said = mcp(&helper, &["import", path]).run().fails(2);
+    assert!(said.contains("has no servers"), "{said}");
+}

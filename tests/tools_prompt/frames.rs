@@ -1,0 +1,198 @@
+//! What is seen of a call besides the question, and of the last answer afterwards.
+
+use aish::protocol::tools::{Begin, End};
+
+use super::*;
+use crate::support::home::source_plugin;
+
+fn begin_event(rule: Option<&str>) -> Event {
+    Event::ToolBegin(Begin {
+        id: "1".into(),
+        name: "fs.read".into(),
+        arguments: r#"{"path":"/etc/hosts"}"#.into(),
+        rule: rule.map(str::to_owned),
+    })
+}
+
+fn end_event(status: &str, head: &str, more: usize) -> Event {
+    Event::ToolEnd(End {
+        id: "1".into(),
+        name: "fs.read".into(),
+        status: status.into(),
+        ms: 230,
+        bytes: 1204,
+        head: head.into(),
+        more,
+        notes: vec!["image/png, 3 KB".into()],
+    })
+}
+
+#[test]
+fn a_call_stands_in_a_frame_between_the_words() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("clear; aish-helper ask x\r");
+    let mut prompt = daemon.prompt();
+    prompt.text("Let me **look**");
+    prompt.event(&begin_event(Some("mcp.auto_approve.\"fs.*\"")));
+    prompt.event(&Event::ToolProgress {
+        text: format!("reading \x1b[2J{}", "3 of 4 ".repeat(40)),
+    });
+    // On the line of the spinner, cut to the width.
+    zsh.wait_for("the progress", |s| {
+        s.contents()
+            .lines()
+            .last()
+            .is_some_and(|l| l.contains("reading ‹\\x1b›[2J3 of 4 ") && l.trim_end().ends_with('…'))
+    });
+    prompt.event(&end_event(
+        "success",
+        "127.0.0.1\tlocalhost\n\x1b]0;x\x07",
+        12,
+    ));
+    prompt.text("It is there.");
+    prompt.reply("stop");
+    zsh.prompt();
+    let screen = zsh.screen();
+    let wanted = "Let me look\n  ┌ fs.read {\"path\":\"/etc/hosts\"}\n  │ allowed by mcp.auto_approve.\"fs.*\"\n  \
+                  │ 127.0.0.1       localhost\n  │ \\x1b]0;x\\x07\n  │ [image/png, 3 KB]\n  \
+                  │ … 12 more lines: llm :last\n  └ 0.2 s · 1,204 bytes\n";
+    let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
+    let screen = lines.join("\n");
+    assert!(screen.contains(wanted), "{screen}");
+    assert!(screen.contains("\nIt is there.\n"), "{screen}");
+    assert!(!screen.contains("reading"), "{screen}");
+    let raw = String::from_utf8_lossy(&zsh.raw()).into_owned();
+    assert!(raw.contains("\x1b[2m  ┌ fs.read"), "dim: {raw:?}");
+    assert!(!raw.contains("\x1b]0;x"), "{raw:?}");
+}
+
+#[test]
+fn what_became_of_a_call_is_said_plainly() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("clear; aish-helper ask --raw x >out\r");
+    let mut prompt = daemon.prompt();
+    for status in ["denied", "skipped", "failed", "interrupted", "error"] {
+        prompt.event(&end_event(status, "", 0));
+        prompt.text("so\n");
+    }
+    prompt.reply("stop");
+    zsh.prompt();
+    // Into a file goes the answer alone.
+    assert_eq!(home.read("out"), "so\n".repeat(5));
+    let screen = zsh.screen();
+    for text in [
+        "  └ denied\n",
+        "  └ skipped\n",
+        "  └ failed · 0.2 s · 1,204 bytes\n",
+        "  └ interrupted · 0.2 s",
+        "  └ the tool reports an error · 0.2 s",
+    ] {
+        assert!(screen.contains(text), "{text}\n{screen}");
+    }
+}
+
+#[test]
+fn json_has_a_line_for_each() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("aish-helper ask --json x >out 2>err\r");
+    let mut prompt = daemon.prompt();
+    prompt.event(&begin_event(None));
+    prompt.event(&Event::ToolProgress { text: "1".into() });
+    prompt.event(&end_event("success", "x", 0));
+    prompt.reply("stop");
+    zsh.prompt();
+    let kinds: Vec<String> = home
+        .read("out")
+        .lines()
+        .map(|l| serde_json::from_str::<serde_json::Value>(l).expect("JSON")["type"].to_string())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "\"tool_begin\"",
+            "\"tool_progress\"",
+            "\"tool_end\"",
+            "\"answer\""
+        ]
+    );
+    assert_eq!(home.read("err"), "");
+}
+
+#[test]
+fn two_shells_never_see_each_others_question() {
+    let (home, daemon) = home();
+    let one = Zsh::start(&home);
+    let two = Zsh::start(&home);
+    let mut first = asked(
+        &one,
+        &daemon,
+        "aish-helper ask one",
+        &question("{\"shell\":\"one\"}"),
+    );
+    let mut second = asked(
+        &two,
+        &daemon,
+        "aish-helper ask two",
+        &question("{\"shell\":\"two\"}"),
+    );
+    assert_eq!(
+        (first.ask.text.as_str(), second.ask.text.as_str()),
+        ("one", "two")
+    );
+    one.wait_text("│ shell  \"one\"");
+    two.wait_text("│ shell  \"two\"");
+    assert_eq!(
+        verdict(press(&two, &mut second, "y")).1,
+        "{\"shell\":\"two\"}"
+    );
+    assert_eq!(first.reaction_within(Duration::from_millis(200)), None);
+    assert_eq!(
+        verdict(press(&one, &mut first, "n")).0,
+        Verdict::No { words: None }
+    );
+    assert!(!one.screen().contains("\"two\"") && !two.screen().contains("\"one\""));
+    for prompt in [&mut first, &mut second] {
+        prompt.reply("stop");
+    }
+}
+
+#[test]
+fn the_last_answer_is_shown_whole() {
+    let (home, daemon) = home();
+    home.zshrc(&source_plugin());
+    home.program("pages", "#!/bin/sh\nprintf 'paged %s\\n' \"$(wc -l)\"\n");
+    let mut zsh = Zsh::start(&home);
+    let result: Vec<String> = (1..=100).map(|n| format!("line {n}\x1b[2J")).collect();
+    let records = |lines: usize| {
+        vec![
+            json!({"type": "user", "text": "what?"}),
+            json!({"type": "assistant", "text": "", "calls": [{"id": "1", "name": "fs.read", "arguments": "{}"}]}),
+            json!({"type": "tool", "name": "fs.read", "status": "success", "text": result[..lines].join("\n"),
+                "ms": 230, "bytes": 1204}),
+            json!({"type": "assistant", "text": "That."}),
+        ]
+    };
+    daemon.remembers(records(2));
+    let whole = "[calls fs.read {}]\n┌ fs.read · success · 0.2 s · 1,204 bytes\n│ line 1\\x1b[2J\n│ line 2\\x1b[2J\n└\nThat.\n";
+    assert_eq!(zsh.eval("llm :last"), whole);
+    zsh.run("PAGER=pages llm :last");
+    assert!(
+        zsh.screen().contains("│ line 2\\x1b[2J\n"),
+        "it fits: {}",
+        zsh.screen()
+    );
+    daemon.remembers(records(100));
+    zsh.run("clear; PAGER='pages -x' llm :last");
+    assert!(zsh.screen().contains("paged 104\n"), "{}", zsh.screen());
+    zsh.run("clear; PAGER=no-such-program llm :last 2>/dev/null");
+    assert!(
+        zsh.screen().contains("│ line 100\\x1b[2J\n"),
+        "{}",
+        zsh.screen()
+    );
+    let lines = zsh.eval("llm :last | cat");
+    assert_eq!(lines.lines().count(), 104);
+}

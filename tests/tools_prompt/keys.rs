@@ -1,0 +1,373 @@
+//! What the keys do, and what happens without any.
+
+use std::time::Duration;
+
+use aish::protocol::tools::Verdict;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::*;
+use crate::support::home::source_plugin;
+
+const NO: Verdict = Verdict::No { words: None };
+
+#[test]
+fn each_key_says_what_it_means() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    for (key, said) in [
+        ("y", Verdict::Once),
+        ("Y", Verdict::Once),
+        ("a", Verdict::Tool),
+        ("s", Verdict::Server),
+        ("n", NO),
+        ("\r", NO),
+        ("\x04", NO),
+    ] {
+        let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{\"a\":1}"));
+        zsh.wait_text(KEYS);
+        let answer = verdict(press(&zsh, &mut prompt, key));
+        assert_eq!(answer, (said, "{\"a\":1}".to_owned()), "{key:?}");
+        prompt.reply("stop");
+        zsh.prompt();
+    }
+    // The terminal is as it was.
+    assert_eq!(
+        zsh.eval("stty -a | grep -ow -e '-*echo' -e '-*icanon' -e '-*isig'"),
+        "isig\nicanon\necho\n"
+    );
+}
+
+#[test]
+fn other_keys_and_pastes_are_no_answer() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
+    zsh.wait_text(KEYS);
+    press_until(&zsh, "x", "that is none of the keys");
+    for keys in ["yy", "\x1b[200~y\x1b[201~", "\x1b", "\x1bOP", "é"] {
+        zsh.send(keys);
+        assert_eq!(
+            prompt.reaction_within(Duration::from_millis(300)),
+            None,
+            "{keys:?}"
+        );
+    }
+    assert_eq!(verdict(press(&zsh, &mut prompt, "n")).0, NO);
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
+fn keys_typed_before_the_question_are_thrown_away() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("clear; aish-helper ask x\r");
+    let mut prompt = daemon.prompt();
+    prompt.text("thinking\n\n");
+    zsh.wait_text("thinking");
+    zsh.send("yyyy\ryyyy\r");
+    prompt.event(&Event::Confirm(Box::new(question("{}"))));
+    zsh.wait_text(KEYS);
+    assert_eq!(prompt.reaction_within(Duration::from_millis(400)), None);
+    assert_eq!(verdict(press(&zsh, &mut prompt, "n")).0, NO);
+
+    // Whoever goes on typing is not heard for a tenth of a second.
+    let asked = Instant::now();
+    prompt.event(&Event::Confirm(Box::new(question("{}"))));
+    loop {
+        zsh.send("y");
+        if let Some(reaction) = prompt.reaction_within(Duration::from_millis(3)) {
+            assert_eq!(verdict(reaction).0, Verdict::Once);
+            break;
+        }
+        assert!(asked.elapsed() < PATIENCE);
+    }
+    assert!(
+        asked.elapsed() >= Duration::from_millis(100),
+        "{:?}",
+        asked.elapsed()
+    );
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
+fn a_denial_may_have_words() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
+    zsh.wait_text(KEYS);
+    press_until(&zsh, "d", "\n> ");
+    // Esc leads back.
+    press_until(&zsh, "\x1b", "run? [y]es");
+    press_until(&zsh, "d", "\n> ");
+    zsh.send("nicht dx\x7fas Repo, größer\r");
+    let words = Some("nicht das Repo, größer".to_owned());
+    assert_eq!(verdict(prompt.reaction()).0, Verdict::No { words });
+    zsh.wait_text("> nicht das Repo, größer");
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
+fn edited_arguments_are_shown_again_before_they_run() {
+    let (home, daemon) = home();
+    home.program(
+        "editor",
+        "#!/bin/sh\nstat -c %a \"$2\" \"$(dirname \"$2\")\" >$HOME/modes\ncat \"$2\" >$HOME/before\n\
+         echo \"$2\" >$HOME/where\n. $HOME/edit\n",
+    );
+    let mut zsh = Zsh::start(&home);
+    let edit = |script: &str| std::fs::write(home.path("edit"), script).expect("edit");
+    edit("echo '{\"b\": [1, 2.0],  \"a\": \"new\"}' >\"$2\"");
+    let line = "VISUAL='editor -w' aish-helper ask x";
+    let mut prompt = asked(&zsh, &daemon, line, &question("{\"a\":\"old\"}"));
+    zsh.wait_text(KEYS);
+    press_until(&zsh, "e", "  edited");
+    zsh.wait_text("│ b  [1, 2.0]");
+    assert_eq!(
+        prompt.reaction_within(Duration::from_millis(200)),
+        None,
+        "it is asked again"
+    );
+    assert_eq!(home.read("modes"), "600\n700\n");
+    assert_eq!(home.read("before"), "{\n  \"a\": \"old\"\n}\n");
+    assert!(!std::path::Path::new(home.read("where").trim()).exists());
+
+    // What is no object is not taken, and can be mended.
+    edit("echo '[1]' >\"$2\"");
+    press_until(&zsh, "e", "that is no JSON object");
+    edit("exit 3");
+    press_until(&zsh, "e", "the editor failed with 3; nothing has changed");
+    assert_eq!(home.read("before"), "[1]\n");
+    edit("true");
+    press_until(&zsh, "e", "nothing has changed");
+    let (said, sent) = verdict(press(&zsh, &mut prompt, "y"));
+    assert_eq!(
+        (said, sent.as_str()),
+        (Verdict::Once, "{\"a\":\"new\",\"b\":[1,2.0]}")
+    );
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
+fn an_edit_that_does_not_fit_must_be_read_to_its_end() {
+    let (home, daemon) = home();
+    home.program(
+        "editor",
+        "#!/bin/sh\nprintf '{\"a\":\"%02000dTAIL\"}' 7 >\"$1\"\n",
+    );
+    let mut zsh = Zsh::start(&home);
+    let line = "EDITOR=editor aish-helper ask x";
+    let mut prompt = asked(&zsh, &daemon, line, &question("{\"a\":\"old\"}"));
+    zsh.wait_text(KEYS);
+    press_until(&zsh, "e", "(2,004 bytes, ↓ to read all)");
+    press_until(&zsh, "y", "7TAIL\"");
+    assert!(
+        verdict(press(&zsh, &mut prompt, "y"))
+            .1
+            .ends_with("7TAIL\"}")
+    );
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
+fn ctrl_c_denies_and_ends_the_turn() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let line = "aish-helper ask x; print code=$?";
+    let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
+    zsh.wait_text(KEYS);
+    assert_eq!(verdict(press(&zsh, &mut prompt, "\x03")).0, Verdict::Stop);
+    prompt.reply("interrupted");
+    zsh.prompt();
+    assert!(zsh.screen().contains("code=130"), "{}", zsh.screen());
+    assert_eq!(
+        zsh.eval("stty -a | grep -ow -e '-*echo' -e '-*icanon'"),
+        "icanon\necho\n"
+    );
+
+    // A daemon that does not end it in time does not keep the person waiting.
+    let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
+    zsh.wait_text(KEYS);
+    let pressed = Instant::now();
+    assert_eq!(verdict(press(&zsh, &mut prompt, "\x03")).0, Verdict::Stop);
+    zsh.prompt();
+    assert!(
+        pressed.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        pressed.elapsed()
+    );
+}
+
+#[test]
+fn ctrl_z_stops_it_and_fg_asks_again() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{\"a\":1}"));
+    zsh.wait_text(KEYS);
+    press_until(&zsh, "\x1a", "suspended");
+    zsh.prompt();
+    assert_eq!(
+        zsh.eval("stty -a | grep -ow -e '-*echo' -e '-*icanon' -e '-*isig'"),
+        "isig\nicanon\necho\n"
+    );
+    zsh.send("clear; fg\r");
+    zsh.wait_text("│ a  1");
+    zsh.wait_text(KEYS);
+    assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
+    prompt.reply("stop");
+    zsh.prompt();
+
+    // In the background nobody can be asked.
+    let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{\"a\":1}"));
+    zsh.wait_text(KEYS);
+    press_until(&zsh, "\x1a", "suspended");
+    zsh.prompt();
+    zsh.send("bg; wait\r");
+    assert_eq!(verdict(prompt.reaction()).0, Verdict::NoTerminal);
+    zsh.wait_text("this is a background job, so the answer is no");
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
+fn it_is_asked_in_a_pipe_too() {
+    let (home, daemon) = home();
+    home.zshrc(&source_plugin());
+    let mut zsh = Zsh::start(&home);
+    let line = "print data | llm what is this | tr a-z A-Z >out";
+    let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
+    assert_eq!(prompt.ask.attachments[0].text, "data\n");
+    zsh.wait_text(KEYS);
+    assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
+    prompt.text("done\n");
+    prompt.reply("stop");
+    zsh.prompt();
+    assert_eq!(home.read("out"), "DONE\n");
+}
+
+#[test]
+fn json_lines_hold_the_question_and_its_end() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let line = "aish-helper ask --json x >out";
+    let mut prompt = asked(&zsh, &daemon, line, &question("{\"a\":1}"));
+    zsh.wait_text(KEYS);
+    verdict(press(&zsh, &mut prompt, "s"));
+    prompt.reply("stop");
+    zsh.prompt();
+    let out = home.read("out");
+    let lines: Vec<serde_json::Value> = out
+        .lines()
+        .map(|l| serde_json::from_str(l).expect("JSON"))
+        .collect();
+    assert_eq!(lines[0]["type"], "confirm");
+    assert_eq!(lines[0]["tool"]["name"], "github.create_issue");
+    assert_eq!(
+        lines[1],
+        json!({"type": "confirmed", "id": "q1", "verdict": {"said": "server"}, "arguments": "{\"a\":1}"})
+    );
+    assert_eq!(lines[2]["type"], "answer");
+}
+
+#[test]
+fn without_a_terminal_it_is_denied_and_said_so() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let line = "setsid -w aish-helper ask x </dev/null >out 2>err; print code=$?";
+    let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
+    assert_eq!(verdict(prompt.reaction()).0, Verdict::NoTerminal);
+    prompt.text("well\n");
+    prompt.reply("stop");
+    zsh.prompt();
+    assert!(zsh.screen().contains("code=4"), "{}", zsh.screen());
+    assert_eq!(
+        home.read("err"),
+        "[aish] github.create_issue: there is no terminal to ask on, so the answer is no\n"
+    );
+    assert_eq!(home.read("out"), "well\n");
+    // A job in the background is not asked either, and does not stop.
+    let mut prompt = asked(&zsh, &daemon, "aish-helper ask x 2>err &", &question("{}"));
+    assert_eq!(verdict(prompt.reaction()).0, Verdict::NoTerminal);
+    prompt.reply("stop");
+    zsh.prompt();
+    assert_eq!(zsh.eval("wait $!; print $?"), "4\n");
+    assert!(home.read("err").contains("this is a background job"));
+}
+
+#[test]
+fn a_daemon_that_dies_while_it_asks_has_denied() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    for before in ["", "d"] {
+        let line = "aish-helper ask x; print code=$?";
+        let prompt = asked(&zsh, &daemon, line, &question("{}"));
+        zsh.wait_text(KEYS);
+        if !before.is_empty() {
+            press_until(&zsh, before, "why? (");
+        }
+        drop(prompt);
+        zsh.prompt();
+        let screen = zsh.screen();
+        assert!(screen.contains("the daemon has gone: denied"), "{screen}");
+        assert!(
+            screen.contains("the aish daemon ended while it asked"),
+            "{screen}"
+        );
+        assert!(screen.contains("code=1"), "{screen}");
+        assert_eq!(
+            zsh.eval("stty -a | grep -ow -e '-*echo' -e '-*icanon'"),
+            "icanon\necho\n"
+        );
+    }
+}
+
+#[test]
+fn a_daemon_that_wants_no_answer_any_more_ends_the_question() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
+    zsh.wait_text(KEYS);
+    prompt.text("so be it\n");
+    prompt.reply("stop");
+    zsh.prompt();
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("no answer is wanted any more\nso be it"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn a_signal_ends_it_as_ctrl_c_does() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let line = "sh -c 'echo $$ >pid; exec aish-helper ask x'; print code=$?";
+    let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
+    zsh.wait_text(KEYS);
+    let pid: i32 = home.read("pid").trim().parse().expect("a pid");
+    kill(Pid::from_raw(pid), Signal::SIGTERM).expect("it lives");
+    assert_eq!(verdict(prompt.reaction()).0, Verdict::Stop);
+    zsh.prompt();
+    assert!(zsh.screen().contains("code=130"), "{}", zsh.screen());
+}
+
+#[test]
+fn a_terminal_that_goes_away_denies() {
+    let (home, daemon) = home();
+    let zsh = Zsh::start(&home);
+    // Not even by its hang-up does it hear of it.
+    let line = "trap '' HUP; aish-helper ask x";
+    let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
+    zsh.wait_text(KEYS);
+    drop(zsh);
+    let said = verdict(prompt.reaction()).0;
+    assert!(
+        matches!(said, Verdict::Stop | Verdict::NoTerminal),
+        "{said:?}"
+    );
+}

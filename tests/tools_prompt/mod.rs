@@ -1,0 +1,104 @@
+//! The questions about tools, as they stand on a real terminal. The daemon is one that does what the test
+//! says, so that every order of things can be had.
+
+mod elicit;
+mod frames;
+mod keys;
+mod layout;
+
+use std::time::{Duration, Instant};
+
+use aish::protocol::Event;
+use aish::protocol::tools::{Question, Reaction, ToolInfo, Verdict};
+use serde_json::json;
+
+use crate::fakes::daemon::{Daemon, Prompt};
+use crate::support::PATIENCE;
+use crate::support::home::Home;
+use crate::support::pty::Zsh;
+
+/// The end of the question.
+const KEYS: &str = "[?]";
+
+/// A home whose shell has no plugin, and the daemon in it.
+fn home() -> (Home, Daemon) {
+    let home = Home::new();
+    home.zshrc("");
+    let daemon = Daemon::listen(&home);
+    (home, daemon)
+}
+
+/// A question about `github.create_issue`.
+fn question(arguments: &str) -> Question {
+    Question {
+        id: "q1".into(),
+        tool: ToolInfo {
+            name: "github.create_issue".into(),
+            server: "github".into(),
+            title: Some("Create an issue".into()),
+            description: "Files an issue.\nIn a repository.".into(),
+            read_only: Some(false),
+            destructive: Some(false),
+            idempotent: None,
+            open_world: Some(true),
+            trusted: true,
+            schema: json!({"type": "object", "properties": {"title": {"type": "string"}}}),
+        },
+        target: "https://mcp.example/github".into(),
+        arguments: arguments.into(),
+        number: 1,
+        of: 1,
+    }
+}
+
+/// Asks with a line, and gets asked.
+fn asked(zsh: &Zsh<'_>, daemon: &Daemon, line: &str, question: &Question) -> Prompt {
+    zsh.send(format!("clear; {line}\r"));
+    let mut prompt = daemon.prompt();
+    prompt.event(&Event::Confirm(Box::new(question.clone())));
+    prompt
+}
+
+/// Presses a key until it is answered: those that come too early are thrown away.
+fn press(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) -> Reaction {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        zsh.send(key);
+        if let Some(reaction) = prompt.reaction_within(Duration::from_millis(400)) {
+            return reaction;
+        }
+    }
+    panic!("{key:?} is never taken: {}", zsh.screen());
+}
+
+/// Presses a key until the terminal gets something, in one colour.
+fn press_until(zsh: &Zsh<'_>, key: &str, text: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    let seen = zsh.raw().len();
+    while Instant::now() < deadline {
+        zsh.send(key);
+        let pressed = Instant::now();
+        while pressed.elapsed() < Duration::from_millis(400) {
+            if String::from_utf8_lossy(&zsh.raw()[seen..]).contains(text) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    panic!("{key:?} never shows {text:?}: {}", zsh.screen());
+}
+
+/// The verdict and the arguments of a reaction to `q1`.
+fn verdict(reaction: Reaction) -> (Verdict, String) {
+    match reaction {
+        Reaction::Call {
+            id,
+            verdict,
+            arguments,
+        } => {
+            assert_eq!(id, "q1");
+            (verdict, arguments)
+        }
+        other => panic!("{other:?}"),
+    }
+}
