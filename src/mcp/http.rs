@@ -12,8 +12,8 @@ use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::{BoxedSseResponse, ExponentialBackoff};
 use rmcp::transport::streamable_http_client::{
-    StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
-    StreamableHttpPostResponse,
+    AuthRequiredError, StreamableHttpClient, StreamableHttpClientTransportConfig,
+    StreamableHttpError, StreamableHttpPostResponse,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -230,7 +230,8 @@ impl Http {
         Ok(token.map(|t| t.expose().to_owned()))
     }
 
-    /// Another token, where the server has refused this one; and notes what it wants beyond it.
+    /// Another token, where the server has refused this one. What it wants beyond it is noted, and is a wish
+    /// for a login where that can help.
     async fn another(
         &self,
         uri: &str,
@@ -244,7 +245,8 @@ impl Http {
             StreamableHttpError::InsufficientScope(e) => {
                 let challenge = &e.www_authenticate_header;
                 if tokens.wants(uri, challenge).await.map_err(no_token)? {
-                    return Ok(None);
+                    let wanted = AuthRequiredError::new(challenge.clone());
+                    return Err(StreamableHttpError::AuthRequired(wanted));
                 }
                 let why = "it forbids this to you, and another login would not help (HTTP 403)";
                 Err(StreamableHttpError::UnexpectedServerResponse(why.into()))

@@ -553,7 +553,7 @@ async fn a_token_that_reaches_not_so_far_is_noted_for_the_next_login() {
     let pool = pool(&store, server.url()).await;
     server.forbid("write");
     let e = call(&pool.0).await.unwrap_err().to_string();
-    assert!(e.contains("does not reach so far"), "{e}");
+    assert!(e.contains("wants a login"), "{e}");
     end(pool).await;
     assert_eq!(authority.refreshes(), 0);
 
