@@ -2,6 +2,7 @@
 //! MCP server, with a client that speaks the protocol itself.
 
 mod gate;
+mod many;
 mod resume;
 mod rounds;
 
@@ -126,24 +127,8 @@ impl Tools {
         })
     }
 
-    pub fn ask_as(&self, mut ask: Ask) -> Client {
-        ask.cwd = "/".to_owned();
-        let mut socket =
-            UnixStream::connect(self.helper.path("run/sock")).expect("the daemon listens");
-        socket
-            .set_read_timeout(Some(PATIENCE))
-            .expect("a time limit");
-        let hello = protocol::json_frame(kind::HELLO, &Hello::ours()).expect("a frame");
-        let request = protocol::json_frame(kind::REQUEST, &Request::Ask(Box::new(ask)));
-        socket.write_all(&hello).expect("a hello");
-        socket
-            .write_all(&request.expect("a frame"))
-            .expect("a request");
-        Client {
-            socket,
-            decoder: Decoder::default(),
-            seen: Vec::new(),
-        }
+    pub fn ask_as(&self, ask: Ask) -> Client {
+        Client::ask(&self.helper, ask)
     }
 }
 
@@ -173,6 +158,26 @@ pub enum Frame {
 }
 
 impl Client {
+    /// Asks the daemon of this helper.
+    pub fn ask(helper: &Helper, mut ask: Ask) -> Client {
+        ask.cwd = "/".to_owned();
+        let mut socket = UnixStream::connect(helper.path("run/sock")).expect("the daemon listens");
+        socket
+            .set_read_timeout(Some(PATIENCE))
+            .expect("a time limit");
+        let hello = protocol::json_frame(kind::HELLO, &Hello::ours()).expect("a frame");
+        let request = protocol::json_frame(kind::REQUEST, &Request::Ask(Box::new(ask)));
+        socket.write_all(&hello).expect("a hello");
+        socket
+            .write_all(&request.expect("a frame"))
+            .expect("a request");
+        Client {
+            socket,
+            decoder: Decoder::default(),
+            seen: Vec::new(),
+        }
+    }
+
     /// The next frame; `None` when the daemon has hung up.
     pub fn next(&mut self) -> Option<Frame> {
         let mut buffer = [0; 65536];
