@@ -44,11 +44,16 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
     let mut edited = false;
     let mut seen = false;
     'anew: loop {
-        for line in head(question, edited, asking.size.0) {
+        let head = head(question, edited, asking.size.0);
+        for line in &head {
             asking.line(if line.first { "┌" } else { "│" }, &line.bits)?;
         }
         let short = lines(&arguments, asking.width(), false);
-        let room = asking.size.1.saturating_sub(6).max(1);
+        // Beside the head and the keys, which take several lines where there is little room.
+        let (columns, rows) = asking.size;
+        let room = rows
+            .saturating_sub(head.len() + 3 + 160 / columns.max(1))
+            .max(1);
         let shown = short.lines.len().min(room);
         for line in &short.lines[..shown] {
             asking.line("│", line)?;
