@@ -5,6 +5,7 @@ mod elicit;
 mod frames;
 mod keys;
 mod layout;
+mod whole;
 
 use std::time::{Duration, Instant};
 
