@@ -19,6 +19,9 @@ fn server() -> McpHttp {
         "resources/list" => {
             Some(request.result(json!({"resources": [{"uri": "note:///one", "name": "one"}]})))
         }
+        "resources/read" => Some(request.result(json!({"contents": [
+            {"uri": request.json["params"]["uri"], "text": "buy milk"},
+        ]}))),
         "resources/templates/list" => Some(request.result(json!({"resourceTemplates": []}))),
         "prompts/list" => Some(request.result(json!({"prompts": [{"name": "review"}]}))),
         "prompts/get" => {
@@ -57,6 +60,14 @@ fn a_server_is_connected_and_its_prompt_asked() {
         "{said}"
     );
     assert_eq!(helper.provider.requests().len(), 1);
+
+    zsh.eval("llm -r box:note:///one what is due");
+    assert!(helper.content().contains("buy milk"));
+    let requests = helper.provider.requests();
+    assert_eq!(requests[1].json["tools"][0]["function"]["name"], "box.echo");
+    zsh.eval("llm --no-tools and now");
+    let requests = helper.provider.requests();
+    assert!(requests[2].json.get("tools").is_none());
 
     let said = zsh.eval("llm :mcp disconnect box; llm :mcp list");
     assert!(
