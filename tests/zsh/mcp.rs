@@ -52,7 +52,10 @@ fn a_server_is_connected_and_its_prompt_asked() {
     let said = zsh.eval("llm :mcp prompt box.review --json; print -r -- $?");
     assert_eq!(said, "{\"text\":\"Review nothing.\\n- well\"}\n0\n");
     let said = zsh.eval("llm :mcp prompt bax.review; print -r -- $?");
-    assert!(said.contains("did you mean box?") && said.ends_with("\n2\n"), "{said}");
+    assert!(
+        said.contains("did you mean box?") && said.ends_with("\n2\n"),
+        "{said}"
+    );
     assert_eq!(helper.provider.requests().len(), 1);
 
     let said = zsh.eval("llm :mcp disconnect box; llm :mcp list");
