@@ -133,10 +133,13 @@ impl Broker {
                 let reader = body::Reader::new(endpoint, &url, response)?;
                 return reader.run(out, &self.tasks, &names, messages).await;
             }
-            let (mut refusal, after) = refused(endpoint, &url, response).await;
-            refusal.tools = !tools.is_empty();
-            refusal.tool_role =
-                endpoint.use_tool_role && messages.iter().any(|m| matches!(m, Message::Tool(_)));
+            let (refusal, after) = refused(endpoint, &url, response).await;
+            let results = messages.iter().any(|m| matches!(m, Message::Tool(_)));
+            let refusal = Refusal {
+                tools: !tools.is_empty(),
+                tool_role: endpoint.use_tool_role && results,
+                ..refusal
+            };
             if matches!(refusal.status, 400 | 422)
                 && let Some(learnt) = quirks.learn(endpoint, &names, &refusal.body)
             {

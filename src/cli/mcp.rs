@@ -3,6 +3,8 @@
 //! Everything that a server says of itself is untrusted: names and lines are cut to one line, and all of it
 //! goes through the text sink.
 
+use std::io::Write;
+
 use serde::de::DeserializeOwned;
 
 use super::args::{Mcp, Of};
@@ -175,6 +177,13 @@ fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
     if of.json {
         return print_json(&tools);
     }
+    // One whose tools are missing here is not to be missed in silence.
+    for server in ask::<Vec<ServerInfo>>(paths, McpRequest::List)? {
+        if let "starting" | "failed" | "login" = server.status.as_str() {
+            let why = server.error.unwrap_or(server.status);
+            note(&format!("without {}: {why}", server.alias));
+        }
+    }
     if tools.is_empty() {
         return print("no tools; see the servers with: llm :mcp list\n");
     }
@@ -189,6 +198,13 @@ fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
         })
         .collect();
     print(&table(rows.iter()).concat())
+}
+
+/// Says a line beside what is printed.
+fn note(line: &str) {
+    let line = format!("[aish] {}\n", one_line(line, ERROR));
+    // There is nowhere else to say that stderr is closed.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// What a tool's server says that it does, in a word.

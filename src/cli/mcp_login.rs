@@ -48,7 +48,7 @@ pub fn run(paths: &Paths, alias: &str) -> Result<()> {
         .build()
         .context(|| "cannot start the runtime".into())?;
     let signals = Signals::catch()?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         tokio::select! {
             biased;
             ended = ended(&signals) => Err(match ended {
@@ -57,7 +57,10 @@ pub fn run(paths: &Paths, alias: &str) -> Result<()> {
             }),
             result = login(paths, alias, &url) => result,
         }
-    })?;
+    });
+    // Whatever waits for a name or a lock yet is not waited for.
+    runtime.shutdown_background();
+    result?;
     // What follows ends at once on Ctrl-C.
     drop(signals);
     print(&format!("logged in to {alias}\n"))?;

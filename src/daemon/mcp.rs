@@ -1,5 +1,6 @@
 //! What a person wants to know of MCP servers, and what they do with them by hand.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -10,7 +11,7 @@ use crate::chat::Tool;
 use crate::config::mcp::{Auth, Server, Transport, alias_of_url, check_url, is_alias};
 use crate::config::{Config, Overrides, nearest};
 use crate::error::{Error, Kind, Result};
-use crate::mcp::{Catalog, State, Status};
+use crate::mcp::{State, Status};
 use crate::protocol::kind;
 use crate::protocol::tools::{McpRequest, PromptInfo, ResourceInfo, ServerInfo, ToolInfo};
 
@@ -43,16 +44,16 @@ pub async fn serve(
             reply(connection, &list(daemon, &config)).await
         }
         McpRequest::Tools { alias } => {
-            let catalog = catalog(daemon, connection, &config, alias.as_deref()).await?;
+            let tools = tools(daemon, connection, &config, alias.as_deref()).await?;
             let ours = |t: &&Tool| alias.as_ref().is_none_or(|a| t.server == *a);
-            let tools: Vec<ToolInfo> = catalog.tools.iter().filter(ours).map(tool_info).collect();
+            let tools: Vec<ToolInfo> = tools.iter().filter(ours).map(tool_info).collect();
             reply(connection, &tools).await
         }
         McpRequest::Tool { name } => {
             let alias = name.split_once('.').map(|(alias, _)| alias);
-            let catalog = catalog(daemon, connection, &config, alias).await?;
-            let tool = catalog.find(&name).map(tool_info);
-            let tool = tool.ok_or_else(|| no_such_tool(&name, &catalog))?;
+            let tools = tools(daemon, connection, &config, alias).await?;
+            let tool = tools.iter().find(|t| t.name == name).map(tool_info);
+            let tool = tool.ok_or_else(|| no_such_tool(&name, &tools))?;
             reply(connection, &tool).await
         }
         McpRequest::Connect { url, alias } => {
@@ -169,7 +170,10 @@ fn info(config: &Config, state: State) -> ServerInfo {
 fn refused(config: &Config, mut state: State) -> State {
     let server = config.mcp.servers.get(&state.alias);
     let has_token = server.is_some_and(|s| match &s.transport {
-        Transport::Http { auth, .. } => *auth != Auth::None,
+        Transport::Http { auth, headers, .. } => {
+            let signs = |(name, _): &(String, String)| name.eq_ignore_ascii_case("authorization");
+            *auth != Auth::None || headers.iter().any(signs)
+        }
         Transport::Stdio { .. } => false,
     });
     if state.configured && has_token && state.status == Status::Login {
@@ -215,8 +219,8 @@ fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(Server, bool)
     .hint("see them with: llm :mcp list"))
 }
 
-fn no_such_tool(name: &str, catalog: &Catalog) -> Error {
-    let names = catalog.tools.iter().map(|t| t.name.as_str());
+fn no_such_tool(name: &str, tools: &[Tool]) -> Error {
+    let names = tools.iter().map(|t| t.name.as_str());
     match nearest(name, names) {
         Some(near) => Error::usage(format!("no tool is called {name}; did you mean {near}?")),
         None => Error::usage(format!("no tool is called {name}")),
@@ -291,16 +295,16 @@ fn not_ready(state: &State) -> Error {
     Error::runtime(message).hint(hint)
 }
 
-async fn catalog(
+async fn tools(
     daemon: &Daemon,
     connection: &mut Connection,
     config: &Config,
     alias: Option<&str>,
-) -> Result<Catalog> {
+) -> Result<Arc<[Tool]>> {
     if !connection.looks() {
         ready(daemon, connection, config, alias).await?;
     }
-    Ok(daemon.mcp.catalog(Duration::ZERO).await)
+    Ok(daemon.mcp.tools())
 }
 
 /// Connects to a URL; or once more to a server of the configuration, by its alias.

@@ -29,10 +29,13 @@ use crate::secret::Secret;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an idle connection is kept warm; a call then needs no new handshake.
-const POOL_IDLE: Duration = Duration::from_secs(90);
+const POOL_IDLE: Duration = Duration::from_secs(300);
 
 /// The largest answer, as JSON or as one event; `rmcp` has the same for JSON.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
+
+/// The most calls to one server at a time, of all shells together; the others wait for their turn.
+const CALLS: usize = 128;
 
 /// A server that ends its stream of notifications sooner has none to send, and is not asked again.
 const SHORT: Duration = Duration::from_secs(30);
@@ -143,6 +146,7 @@ impl Clients {
             .custom_headers(custom)
             .max_sse_event_size(MAX_MESSAGE);
         config.retry_config = Arc::new(retry);
+        config.max_concurrent_requests = CALLS;
         config.auth_header = bearer.map(|b| b.expose().to_owned());
         let own = bearer.is_some() || headers.iter().any(|(n, _)| signs(n));
         let http = Http {
@@ -239,8 +243,11 @@ impl Http {
         match refusal {
             StreamableHttpError::InsufficientScope(e) => {
                 let challenge = &e.www_authenticate_header;
-                tokens.wants(uri, challenge).await.map_err(no_token)?;
-                Ok(None)
+                if tokens.wants(uri, challenge).await.map_err(no_token)? {
+                    return Ok(None);
+                }
+                let why = "it forbids this to you, and another login would not help (HTTP 403)";
+                Err(StreamableHttpError::UnexpectedServerResponse(why.into()))
             }
             e if is_unauthorized(e) => {
                 let token = Secret::new(token);

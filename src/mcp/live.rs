@@ -186,7 +186,11 @@ impl Live {
         time: &mut Time,
         cancel: &CancellationToken,
     ) -> Result<ServerResult, Broken> {
-        let mut sent = self.send(request).await?;
+        let mut sent = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(Broken::Interrupted),
+            sent = self.send(request) => sent?,
+        };
         ticket.sent(&sent.id, &sent.progress_token);
         loop {
             let asking = *ticket.asking.borrow_and_update() > 0;

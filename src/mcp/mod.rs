@@ -192,6 +192,13 @@ impl Pool {
         }
     }
 
+    /// The tools that there are now, for somebody who only looks: no excuse counts as told.
+    pub fn tools(&self) -> Arc<[Tool]> {
+        let servers = self.all();
+        let live = servers.iter().filter_map(|server| server.live().ok());
+        live.flat_map(|live| live.tools.to_vec()).collect()
+    }
+
     /// How each server is.
     pub fn states(&self) -> Vec<State> {
         self.all().iter().map(|server| server.state()).collect()

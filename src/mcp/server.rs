@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{ServerNotification, SubscriptionFilter};
+use rmcp::service::ServiceError;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -338,13 +339,18 @@ async fn listen(live: Live) {
     let mut pause = LIST_PAUSE;
     loop {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        if let Ok(mut changes) = live.peer.listen(filter).await {
-            while let Ok(Some(change)) = changes.next().await {
-                if matches!(change, ServerNotification::ToolListChangedNotification(_)) {
-                    live.handler.note_tools_changed();
-                    pause = LIST_PAUSE;
+        match live.peer.listen(filter).await {
+            Ok(mut changes) => {
+                while let Ok(Some(change)) = changes.next().await {
+                    if matches!(change, ServerNotification::ToolListChangedNotification(_)) {
+                        live.handler.note_tools_changed();
+                        pause = LIST_PAUSE;
+                    }
                 }
             }
+            // It will not have it.
+            Err(ServiceError::McpError(_)) => return std::future::pending().await,
+            Err(_) => {}
         }
         sleep(pause).await;
         pause = (pause * 2).min(MAX_PAUSE);

@@ -191,10 +191,9 @@ async fn begin(
             let transport = stdio::spawn(server, &credentials.env, &log)
                 .map_err(|e| Fault::new(Kind::Away, e.message))?;
             let note = transport.end_note();
-            // One that does not know the question is asked in the old way, and has its time then.
-            let probes = server.lifecycle == Lifecycle::Auto && mode == Lifecycle::Auto;
-            let limit = if probes { DISCOVER } else { BEGIN_STDIO };
-            match serve(handler, transport, mode, limit, stop).await {
+            // Not less for one that is only asked whether it is modern: to kill a program that is still being
+            // fetched could leave half of it. One that ignores the question costs the ten seconds of `rmcp`.
+            match serve(handler, transport, mode, BEGIN_STDIO, stop).await {
                 Ok(service) => Ok((service, Some(note))),
                 Err(_) if note.text().is_some() => Err(Fault::ended(Some(&note))),
                 Err(fault) => Err(match note.last_words() {

@@ -468,6 +468,42 @@ async fn a_changed_list_is_read_again() {
     bench.end().await;
 }
 
+/// In 2026-07-28 changes are told to those who asked to be told.
+#[tokio::test]
+async fn a_modern_server_is_asked_to_tell_of_changes() {
+    let server = McpHttp::start()
+        .bearer(TOKEN)
+        .version("2026-07-28")
+        .list_changes();
+    server.behave(|r| {
+        (r.method() == "subscriptions/listen").then(|| {
+            assert_eq!(
+                r.json["params"]["notifications"],
+                json!({ "toolsListChanged": true })
+            );
+            let note = |method: &str, mut params: Value| {
+                params["_meta"] = json!({ "io.modelcontextprotocol/subscriptionId": r.id() });
+                let method = format!("notifications/{method}");
+                Part::Event(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+            };
+            let granted = json!({ "notifications": { "toolsListChanged": true } });
+            Answer::events([
+                note("subscriptions/acknowledged", granted),
+                Part::Gate("change"),
+                note("tools/list_changed", json!({})),
+                Part::Gate("never"),
+            ])
+        })
+    });
+    let bench = Bench::with(Server::at("a", server.url())).await;
+    server.reached("change").await;
+    server.set_tools(json!([tool("echo"), tool("new")]));
+    server.open("change");
+    bench.until_tools("a", 2).await;
+    assert_eq!(server.count("subscriptions/listen"), 1);
+    bench.end().await;
+}
+
 /// Frameworks redirect `/mcp` to `/mcp/`; another server must not see the token.
 #[tokio::test]
 async fn a_redirect_is_followed_within_the_server_alone() {

@@ -561,6 +561,13 @@ async fn a_token_that_reaches_not_so_far_is_noted_for_the_next_login() {
     let requests = authority.web.requests();
     let page = requests.iter().rfind(|r| r.path == "/authorize").unwrap();
     assert_eq!(page.query["scope"], "read write");
+
+    // All of it was granted: nobody is sent to log in once more.
+    let pool = self::pool(&store, server.url()).await;
+    let e = call(&pool.0).await.unwrap_err().to_string();
+    assert!(e.contains("another login would not help"), "{e}");
+    assert_eq!(pool.0.states()[0].status, Status::Ready);
+    end(pool).await;
 }
 
 /// A home whose one MCP server is there.

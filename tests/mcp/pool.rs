@@ -249,6 +249,37 @@ async fn calls_of_many_shells_do_not_mix() {
     std::sync::Arc::into_inner(bench).unwrap().end().await;
 }
 
+/// The crate lets sixteen calls run, and the others wait.
+#[tokio::test]
+async fn long_calls_of_many_shells_hold_up_no_other() {
+    let server = McpHttp::start().bearer(TOKEN);
+    server.behave(|r| {
+        let waits = r.json["params"]["arguments"]["wait"] == true;
+        (r.method() == "tools/call" && waits).then_some(Answer::Hang)
+    });
+    let bench = std::sync::Arc::new(Bench::with(legacy("a", server.url())).await);
+    let cancel = CancellationToken::new();
+    let (events, _kept) = mpsc::channel(1);
+    let calls: Vec<_> = (0..64)
+        .map(|_| {
+            let (bench, cancel, events) = (bench.clone(), cancel.clone(), events.clone());
+            tokio::spawn(async move {
+                let call = bench.call_with("a", "echo", r#"{"wait":true}"#, &events, &cancel);
+                call.await
+            })
+        })
+        .collect();
+    server.asked("tools/call", 64).await;
+    let begun = Instant::now();
+    bench.call("a", "echo", "{}").await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    cancel.cancel();
+    for call in calls {
+        assert_eq!(call.await.unwrap(), Err(CallError::Interrupted));
+    }
+    std::sync::Arc::into_inner(bench).unwrap().end().await;
+}
+
 fn configured(servers: &[&Server]) -> BTreeMap<String, Server> {
     let named = |s: &&Server| (s.alias.clone(), (*s).clone());
     servers.iter().map(named).collect()

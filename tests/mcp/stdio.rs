@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Bench, PATIENCE, failure, names};
 use crate::support::example;
+use crate::support::helper::Helper;
 
 /// A pool with one such server, whose first try has ended.
 struct Child {
@@ -418,12 +419,13 @@ async fn the_ways_to_begin() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_answer_to_discovery_is_waited_for_no_longer_than_that() {
+async fn one_that_ignores_discovery_costs_ten_seconds_and_is_not_started_again() {
     let begun = Instant::now();
     let child = Child::with("ignore-discover", Lifecycle::Auto).await;
     let took = begun.elapsed();
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(took < Duration::from_secs(12), "{took:?}");
     assert_eq!(child.says("echo", json!({"text": "a"})).await, "a");
+    assert_eq!(child.pids().len(), 1);
     child.end().await;
 }
 
@@ -544,4 +546,57 @@ async fn many_start_at_once_and_end_at_once() {
     );
     assert_eq!(child.pids().len(), 13);
     child.end().await;
+}
+
+/// A whole daemon, whose config has such a server.
+fn daemon(behaviour: &str) -> (Helper, Vec<i32>) {
+    let helper = Helper::saying("fine");
+    let starts = helper.path("starts");
+    helper.config(&format!(
+        "[mcp.servers.fs]\ncommand = {:?}\nargs = [{behaviour:?}, {starts:?}]\n\
+         env = {{ KEY = \"$MY_KEY\", PLAIN = \"as it is\" }}\n",
+        example("mcp-fake-stdio")
+    ));
+    let call = helper
+        .call(["mcp", "tools", "fs", "--json"])
+        .env("MY_KEY", "sk-12345678")
+        .env("OTHER_KEY", "sk-87654321");
+    let tools = call.run().json();
+    assert_eq!(tools[0]["name"], "fs.echo", "{tools}");
+    let pids = std::fs::read_to_string(starts).unwrap();
+    let pids = pids.lines().map(|l| l.parse().unwrap()).collect();
+    (helper, pids)
+}
+
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn the_daemon_gives_it_what_the_config_lists_and_takes_it_along() {
+    let (helper, pids) = daemon("ignore-term");
+    let environ = std::fs::read_to_string(format!("/proc/{}/environ", pids[0])).unwrap();
+    let mut given: Vec<&str> = environ.split_terminator('\0').collect();
+    given.retain(|v| {
+        let base = [
+            "HOME", "LOGNAME", "USER", "SHELL", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ",
+            "TMPDIR", "TERM",
+        ];
+        !v.split_once('=')
+            .is_some_and(|(name, _)| base.contains(&name))
+    });
+    given.sort_unstable();
+    assert_eq!(given, ["KEY=sk-12345678", "PLAIN=as it is"]);
+    let fds = std::fs::read_dir(format!("/proc/{}/fd", pids[0])).unwrap();
+    let mut fds: Vec<_> = fds.map(|fd| fd.unwrap().file_name()).collect();
+    fds.sort();
+    assert_eq!(fds, ["0", "1", "2"]);
+    let begun = Instant::now();
+    helper.call(["stop"]).run().ok();
+    until("it is gone", || !pids.iter().any(|pid| lives(*pid))).await;
+    assert!(begun.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_killed_closes_its_input() {
+    let (helper, pids) = daemon("plain");
+    helper.kill_daemon();
+    until("it is gone", || !pids.iter().any(|pid| lives(*pid))).await;
 }

@@ -5,6 +5,7 @@
 
 mod daemon;
 mod files;
+mod mcp;
 mod model;
 mod shell;
 mod terminal;
@@ -123,6 +124,7 @@ fn all(paths: Result<Paths>) -> Vec<Check> {
             checks.extend(model::config(&paths));
             checks.extend(model::keys(&paths));
             checks.push(daemon::endpoint(&answer));
+            checks.extend(mcp::servers(&paths, &answer));
         }
         Err(e) => {
             checks.push(shell::plugin(zsh.as_ref(), None));

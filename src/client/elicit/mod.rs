@@ -104,7 +104,7 @@ fn form(asking: &mut Asking<'_>, elicit: &Elicit) -> Answered<Answer> {
             for line in arguments::lines(&object.to_string(), asking.width(), true).lines {
                 asking.line("│", &line)?;
             }
-            match choose(asking, "send? [y]es  [n]o  [e]dit again ", &[b'e'])? {
+            match choose(asking, "send? [y]es  [n]o  [e]dit again ", b"e")? {
                 Some(b'y') => return Ok(Answer::Accept(Some(object))),
                 Some(b'e') => continue 'anew,
                 Some(0x1b) => return Ok(Answer::Cancel),

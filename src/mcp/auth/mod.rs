@@ -1,7 +1,7 @@
 //! Logging in to servers (OAuth 2.1 with PKCE), and the tokens that come of it.
 //!
-//! The protocol's steps are `rmcp`'s. What is ours: where a server may send us ([`guard`]), who may have a
-//! token and where it lies ([`store`]), and that one refresh token is not used twice ([`refresh`]).
+//! The protocol's steps are `rmcp`'s. What is ours: where a server may send us (`guard`), who may have a
+//! token and where it lies (`store`), and that one refresh token is not used twice (`refresh`).
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization>
 
 mod guard;

@@ -117,14 +117,6 @@ impl Tokens {
         }
     }
 
-    /// Whether there are tokens for this server.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not safe.
-    pub fn has(&self, url: &str) -> Result<bool> {
-        Ok(self.read(&key(url)?)?.is_some())
-    }
-
     /// Forgets the tokens of this server; whether there were any.
     ///
     /// # Errors
