@@ -2,6 +2,7 @@
 //! names the place in `AISH_TEST_TOOLS`; without it these tests are left out.
 
 mod conformance;
+mod conversation;
 mod node;
 mod python;
 

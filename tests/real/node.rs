@@ -14,7 +14,7 @@ fn everything_stdio() -> Server {
     stdio("all", &node(), &[&args[0], &args[1]])
 }
 
-fn everything_http() -> (Process, Server) {
+pub fn everything_http() -> (Process, Server) {
     let mut command = Command::new(node());
     command
         .arg(package("server-everything"))
@@ -22,6 +22,11 @@ fn everything_http() -> (Process, Server) {
     let process = Process::told(command);
     let server = Server::at("all", &process.url);
     (process, server)
+}
+
+/// The files of a directory.
+pub fn files(dir: &Path) -> Server {
+    stdio("fs", &node(), &[&package("server-filesystem"), dir])
 }
 
 /// What both transports must do alike.
@@ -215,8 +220,7 @@ async fn files_are_read_and_written_inside_of_the_directory_alone() {
     let inside = root.join("inside");
     std::fs::create_dir(&inside).expect("a directory");
     std::fs::write(root.join("secret"), "not for you").expect("a file");
-    let server = stdio("fs", &node(), &[&package("server-filesystem"), &inside]);
-    let servers = Servers::with(server, None).await;
+    let servers = Servers::with(files(&inside), None).await;
     let at = |path: &Path| path.to_str().expect("text").to_owned();
 
     let note = inside.join("note.txt");
