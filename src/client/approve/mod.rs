@@ -16,6 +16,7 @@ use super::asking::{Answered, Asking, Happened, Key, Over, Typed};
 use super::frame::{Bit, Ink, Line, bit, bits, columns, wrap};
 use crate::protocol::tools::{Question, ToolInfo, Verdict};
 use crate::safety::alike;
+use crate::safety::policy::canonical;
 use crate::safety::text::one_line;
 
 /// No wider, on a wide terminal: what belongs together is to be seen together.
@@ -304,12 +305,6 @@ fn edit(asking: &mut Asking<'_>, run: &Path, text: &str) -> Answered<Edited> {
             }
         },
     })
-}
-
-/// The form in which arguments are sent, which is the daemon's: the text of a map.
-fn canonical(text: &str) -> Result<String, serde_json::Error> {
-    let map: Map<String, Value> = serde_json::from_str(text)?;
-    serde_json::to_string(&map)
 }
 
 fn pretty(arguments: &str) -> String {
