@@ -9,15 +9,16 @@ use tokio_util::sync::CancellationToken;
 use super::Daemon;
 use super::calls::{self, Allowed};
 use super::connection::Connection;
+use super::mcp::tool_info;
 use super::outcome::{Outcome, Used};
 use super::session::{Session, lock};
-use crate::chat::{Tool, ToolCall};
+use crate::chat::ToolCall;
 use crate::config::mcp::Mcp;
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::Body;
 use crate::mcp::Catalog;
-use crate::protocol::tools::{End, Question, Reaction, ToolInfo, Verdict};
+use crate::protocol::tools::{End, Question, Reaction, Verdict};
 use crate::protocol::{self, Event, kind};
 use crate::safety::policy::{self, Call, Consent, Decision};
 
@@ -120,7 +121,7 @@ impl<'a> Gate<'a> {
             Decision::Ask => {
                 let question = Question {
                     id: uuid::Uuid::now_v7().to_string(),
-                    tool: describe(tool),
+                    tool: tool_info(tool),
                     target: target.clone(),
                     arguments: call.arguments.clone(),
                     number,
@@ -254,23 +255,8 @@ impl<'a> Gate<'a> {
 /// A client that has shown anything but the one text of a JSON object has not shown what would be sent.
 fn checked(verdict: Verdict, arguments: String) -> (Verdict, String) {
     let yes = matches!(verdict, Verdict::Once | Verdict::Tool | Verdict::Server);
-    if yes && policy::canonical(&arguments).as_ref() != Some(&arguments) {
+    if yes && policy::canonical(&arguments).ok().as_ref() != Some(&arguments) {
         return (Verdict::No { words: None }, arguments);
     }
     (verdict, arguments)
-}
-
-fn describe(tool: &Tool) -> ToolInfo {
-    ToolInfo {
-        name: tool.name.clone(),
-        server: tool.server.clone(),
-        title: tool.title.clone(),
-        description: tool.description.clone(),
-        read_only: tool.annotations.read_only,
-        destructive: tool.annotations.destructive,
-        idempotent: tool.annotations.idempotent,
-        open_world: tool.annotations.open_world,
-        trusted: tool.trusted,
-        schema: serde_json::from_str(&tool.schema).unwrap_or_default(),
-    }
 }

@@ -184,7 +184,8 @@ fn refused(config: &Config, mut state: State) -> State {
     state
 }
 
-fn tool_info(tool: &Tool) -> ToolInfo {
+/// A tool as clients are told of it.
+pub fn tool_info(tool: &Tool) -> ToolInfo {
     ToolInfo {
         name: tool.name.clone(),
         server: tool.server.clone(),

@@ -226,12 +226,12 @@ impl Turn {
                 call.arguments = "{}".to_string();
             }
             let record = match policy::canonical(&call.arguments) {
-                Some(arguments) => {
+                Ok(arguments) => {
                     call.arguments = arguments;
                     made.push(call.clone());
                     None
                 }
-                None => {
+                Err(_) => {
                     self.answered = true;
                     effects.extend(Outcome::NoObject.notice(&call.name).map(notice));
                     Some(Outcome::NoObject.record(&call, 0))

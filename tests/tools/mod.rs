@@ -5,6 +5,7 @@ mod gate;
 mod many;
 mod resume;
 mod rounds;
+mod whole;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

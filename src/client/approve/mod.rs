@@ -15,8 +15,9 @@ use self::arguments::lines;
 use super::asking::{Answered, Asking, Happened, Key, Over, Typed};
 use super::frame::{Bit, Ink, Line, bit, bits, columns, wrap};
 use crate::protocol::tools::{Question, ToolInfo, Verdict};
+use crate::safety::alike;
+use crate::safety::policy::canonical;
 use crate::safety::text::one_line;
-use crate::safety::{alike, policy};
 
 /// No wider, on a wide terminal: what belongs together is to be seen together.
 const WIDEST: usize = 96;
@@ -44,16 +45,11 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
     let mut edited = false;
     let mut seen = false;
     'anew: loop {
-        let head = head(question, edited, asking.size.0);
-        for line in &head {
+        for line in head(question, edited, asking.size.0) {
             asking.line(if line.first { "┌" } else { "│" }, &line.bits)?;
         }
         let short = lines(&arguments, asking.width(), false);
-        // Beside the head and the keys, which take several lines where there is little room.
-        let (columns, rows) = asking.size;
-        let room = rows
-            .saturating_sub(head.len() + 3 + 160 / columns.max(1))
-            .max(1);
+        let room = asking.size.1.saturating_sub(6).max(1);
         let shown = short.lines.len().min(room);
         for line in &short.lines[..shown] {
             asking.line("│", line)?;
@@ -309,23 +305,6 @@ fn edit(asking: &mut Asking<'_>, run: &Path, text: &str) -> Answered<Edited> {
             }
         },
     })
-}
-
-/// The form in which arguments are sent, which is the daemon's: it takes nothing else for approved.
-fn canonical(text: &str) -> Result<String, String> {
-    if let Err(e) = serde_json::from_str::<Map<String, Value>>(text) {
-        return Err(e.to_string());
-    }
-    let mut last = text.to_string();
-    // A number of many digits may need a second round until it stays as it is.
-    for _ in 0..4 {
-        match policy::canonical(&last) {
-            Some(next) if next == last => return Ok(last),
-            Some(next) => last = next,
-            None => break,
-        }
-    }
-    Err("a number in it cannot be written exactly".to_string())
 }
 
 fn pretty(arguments: &str) -> String {

@@ -1,0 +1,74 @@
+//! The same with everything real: zsh on a terminal, the client, the daemon, a server over HTTP.
+
+use serde_json::json;
+
+use super::Tools;
+use super::rounds::ALL;
+use crate::fakes::provider::Script;
+use crate::support::pty::Zsh;
+
+fn model() -> [Script; 2] {
+    [
+        Script::calls("", &[("a", "fs.write", "{\"to\":\"/tmp/x\"}")]),
+        Script::tokens(["All done."]),
+    ]
+}
+
+/// A question takes no key in its first 100 ms, which nothing shows.
+fn settled() {
+    std::thread::sleep(std::time::Duration::from_millis(150));
+}
+
+#[test]
+fn a_call_is_asked_about_on_the_terminal_and_made() {
+    let tools = Tools::new(model(), "");
+    let zsh = Zsh::start(&tools.helper.home);
+    zsh.send("llm write it | cat\r");
+    zsh.wait_text("[?]");
+    assert!(zsh.screen().contains("\"/tmp/x\""), "{}", zsh.screen());
+    assert_eq!(tools.called(), []);
+    settled();
+    zsh.send("y");
+    zsh.wait_text("All done.");
+    assert_eq!(
+        tools.called(),
+        [("write".into(), json!({ "to": "/tmp/x" }))]
+    );
+    assert_eq!(tools.approved_at(0)[0].0, "once");
+    zsh.exit();
+}
+
+#[test]
+fn ctrl_c_at_the_question_leaves_the_conversation_whole() {
+    let tools = Tools::new(model(), "");
+    let mut zsh = Zsh::start(&tools.helper.home);
+    zsh.send("llm write it\r");
+    zsh.wait_text("[?]");
+    settled();
+    zsh.send("\x03");
+    zsh.prompt();
+    zsh.run("llm and now");
+    zsh.wait_text("All done.");
+    assert_eq!(tools.told(1), ["[denied by the user]"]);
+    assert_eq!(tools.called(), []);
+    zsh.exit();
+}
+
+#[test]
+fn without_a_terminal_a_call_is_denied_and_the_exit_code_says_so() {
+    let tools = Tools::new(model(), "");
+    let run = tools.helper.call(["ask", "--", "x"]).run();
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (4, "All done.\n"),
+        "{run:?}"
+    );
+    assert_eq!(tools.told(1), ["[denied: there is no terminal to ask on]"]);
+    let tools = Tools::new(model(), ALL);
+    let run = tools.helper.call(["ask", "--", "x"]).run();
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (0, "All done.\n"),
+        "{run:?}"
+    );
+}
