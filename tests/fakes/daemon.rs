@@ -43,7 +43,7 @@ impl Daemon {
             let records = Arc::clone(&records);
             move || {
                 for stream in listener.incoming() {
-                    let mut wire = Wire::new(stream.expect("a client"));
+                    let wire = Wire::new(stream.expect("a client"));
                     if !wire.greet(&send, &records) {
                         return;
                     }
