@@ -39,7 +39,7 @@ fn findings(output: &Output) -> Findings {
     assert!(output.stderr.is_empty(), "{output:?}");
     for check in &checks {
         let keys: Vec<_> = check.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["check", "message", "remedy", "state"], "{check}");
+        assert_eq!(keys, ["check", "state", "message", "remedy"], "{check}");
         assert_eq!(check["state"] == "ok", check["remedy"].is_null(), "{check}");
     }
     let failed = checks.iter().any(|c| c["state"] == "fail");

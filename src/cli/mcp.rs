@@ -377,7 +377,7 @@ mod tests {
              again is harmless          not said\n\
              reaches beyond its server  yes\n\
              that is believed           no\n\n\
-             schema of its arguments:\n  {\n    \"title\": \"\\u{202e}x\",\n    \"type\": \"object\"\n  }\n"
+             schema of its arguments:\n  {\n    \"type\": \"object\",\n    \"title\": \"\\u{202e}x\"\n  }\n"
         );
     }
 

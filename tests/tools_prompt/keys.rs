@@ -146,7 +146,7 @@ fn edited_arguments_are_shown_again_before_they_run() {
     let (said, sent) = verdict(press(&zsh, &mut prompt, "y"));
     assert_eq!(
         (said, sent.as_str()),
-        (Verdict::Once, "{\"a\":\"new\",\"b\":[1,2.0]}")
+        (Verdict::Once, "{\"b\":[1,2.0],\"a\":\"new\"}")
     );
     prompt.reply("stop");
     zsh.prompt();

@@ -64,7 +64,7 @@ fn structured_content_stands_in_for_text() {
     );
     assert_eq!(
         said.text,
-        "[audio: audio/wav, 3 bytes]\n{\"a\":\"x\",\"b\":[1,2]}"
+        "[audio: audio/wav, 3 bytes]\n{\"b\":[1,2],\"a\":\"x\"}"
     );
     assert_eq!(
         said.notes,
@@ -245,7 +245,7 @@ fn a_tool_is_what_its_server_says() {
             tool: "read_file".into(),
             title: Some("Read".into()),
             description: "Reads a file.".into(),
-            schema: r#"{"properties":{"path":{"type":"string"}},"type":"object"}"#.into(),
+            schema: r#"{"type":"object","properties":{"path":{"type":"string"}}}"#.into(),
             annotations: Annotations {
                 read_only: Some(true),
                 destructive: Some(false),
