@@ -158,7 +158,9 @@ fn http(error: &StreamableHttpError<reqwest::Error>) -> Fault {
     match error {
         E::Client(e) => client(e),
         E::AuthRequired(_) => Fault::login(),
-        E::InsufficientScope(_) => Fault::answer("the login does not reach so far (HTTP 403)"),
+        E::InsufficientScope(_) => Fault::answer(
+            "the login does not reach so far (HTTP 403); to allow more: aish-helper mcp login",
+        ),
         E::HttpStatus(e) => Fault::answer(format!("it answered HTTP {}", e.status)),
         E::UnexpectedServerResponse(what) => unexpected(what),
         E::UnexpectedContentType(Some(what)) => {
