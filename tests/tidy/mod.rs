@@ -363,7 +363,7 @@ fn project() -> Vec<File> {
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    for dir in ["benches", "completions", "src", "tests", "zsh"] {
+    for dir in ["benches", "completions", "examples", "src", "tests", "zsh"] {
         walk(root, dir, &mut files);
     }
     for file in ["install.sh", "test.sh"] {
