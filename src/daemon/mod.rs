@@ -63,7 +63,7 @@ pub struct Daemon {
     pub shells: Arc<Mutex<Shells>>,
     /// The MCP servers.
     pub mcp: Pool,
-    /// Those of them that wait for a shell with their variables.
+    /// Those of them that may wait for a shell with their variables.
     pub lacking: servers::Lacking,
     /// Config, keys and what was found.
     pub models: model::Models,

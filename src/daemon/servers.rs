@@ -21,16 +21,33 @@ const ENVIRONMENT: &[&str] = &[
     "USER",
 ];
 
-/// Servers that lack a variable which the shells that used them so far have not set.
-pub type Lacking = Mutex<BTreeMap<String, Server>>;
+/// Servers for which another shell may have what those that used them so far have not.
+pub type Lacking = Mutex<BTreeMap<String, Lack>>;
+
+/// What such a server was started with.
+#[derive(Debug)]
+pub struct Lack {
+    server: Server,
+    /// The shell that used it last has not set a variable that it needs.
+    variable: bool,
+    /// The values of `auth_env` that it was started with. One that was refused is not tried again.
+    tokens: Vec<Secret>,
+}
 
 /// Starts the configured servers that are new or have changed, in the background, and those that could not be
-/// started for want of a variable that this shell has. Where there is nothing to start, nothing is done.
+/// started for want of a variable that this shell has, or whose token was refused where this shell has another.
+/// Where there is nothing to start, nothing is done.
 ///
 /// # Errors
 /// The client has gone.
 pub async fn refresh(daemon: &Daemon, connection: &mut Connection, config: &Config) -> Result<()> {
-    let servers = wanting(daemon, config);
+    let mut servers = daemon.mcp.wanting(&config.mcp.servers);
+    let more = lacking(daemon, config);
+    servers.extend(
+        more.into_iter()
+            .filter(|s| !servers.contains(s))
+            .collect::<Vec<_>>(),
+    );
     if servers.is_empty() || connection.looks() {
         return Ok(());
     }
@@ -40,35 +57,50 @@ pub async fn refresh(daemon: &Daemon, connection: &mut Connection, config: &Conf
         false => model::variables(connection, names.into_iter().collect()).await?,
     };
     // Another shell may have started them while this one was asked.
-    let still = wanting(daemon, config);
-    for server in servers.into_iter().filter(|s| still.contains(s)) {
-        let lacks = !missing(&server, &variables).is_empty();
-        // The person was told already, and would be with every prompt.
-        if !lacks || lock(&daemon.lacking).get(&server.alias) != Some(&server) {
+    let wanted = daemon.mcp.wanting(&config.mcp.servers);
+    let lacking = lacking(daemon, config);
+    for server in servers {
+        let wanted = wanted.contains(&server);
+        if (wanted || lacking.contains(&server)) && !in_vain(daemon, &server, wanted, &variables) {
             start(daemon, server, true, &variables);
         }
     }
     Ok(())
 }
 
-/// The servers to be started: those that the pool wants, and those that have failed for want of a variable.
-fn wanting(daemon: &Daemon, config: &Config) -> Vec<Server> {
-    let configured = &config.mcp.servers;
-    let mut servers = daemon.mcp.wanting(configured);
+/// The servers that have failed for want of a variable, and those that have refused the token in one.
+fn lacking(daemon: &Daemon, config: &Config) -> Vec<Server> {
     let mut lacking = lock(&daemon.lacking);
     if lacking.is_empty() {
-        return servers;
+        return Vec::new();
     }
+    lacking.retain(|alias, lack| config.mcp.servers.get(alias) == Some(&lack.server));
     let states = daemon.mcp.states();
-    let failed = |alias: &str| {
-        let mut failed = states.iter().filter(|s| s.status == Status::Failed);
-        failed.any(|s| s.alias == alias)
+    let lacks = |lack: &&Lack| {
+        let status = match lack.variable {
+            true => Status::Failed,
+            false => Status::Login,
+        };
+        let mut of_it = states.iter().filter(|s| s.alias == lack.server.alias);
+        of_it.any(|s| s.status == status)
     };
-    lacking.retain(|alias, server| configured.get(alias) == Some(server));
-    let more = lacking.values().filter(|s| failed(&s.alias));
-    let more: Vec<Server> = more.filter(|s| !servers.contains(s)).cloned().collect();
-    servers.extend(more);
-    servers
+    let lacking = lacking.values().filter(lacks);
+    lacking.map(|lack| lack.server.clone()).collect()
+}
+
+/// Whether a start would end as the last one has: the person was told already, and would be with every prompt.
+fn in_vain(
+    daemon: &Daemon,
+    server: &Server,
+    wanted: bool,
+    variables: &BTreeMap<String, String>,
+) -> bool {
+    let lacking = lock(&daemon.lacking);
+    let Some(lack) = lacking.get(&server.alias).filter(|l| l.server == *server) else {
+        return false;
+    };
+    let refused = || token(server, variables).is_some_and(|t| lack.tokens.contains(&t));
+    !missing(server, variables).is_empty() || !wanted && !lack.variable && refused()
 }
 
 /// Starts one server by hand, with what this shell has for it.
@@ -91,11 +123,7 @@ pub async fn start_now(
 }
 
 fn start(daemon: &Daemon, server: Server, configured: bool, variables: &BTreeMap<String, String>) {
-    if missing(&server, variables).is_empty() {
-        lock(&daemon.lacking).remove(&server.alias);
-    } else {
-        lock(&daemon.lacking).insert(server.alias.clone(), server.clone());
-    }
+    note_lack(daemon, &server, variables);
     let keys = daemon.models.keys().clone();
     // It was started before: what its command has printed may be what has failed.
     if let Some(command) = auth_cmd(&server)
@@ -106,6 +134,40 @@ fn start(daemon: &Daemon, server: Server, configured: bool, variables: &BTreeMap
     }
     let credentials = credentials(&server, variables, keys);
     daemon.mcp.start(server, configured, credentials);
+}
+
+/// Notes what another shell may have in place of what a server is now started with.
+fn note_lack(daemon: &Daemon, server: &Server, variables: &BTreeMap<String, String>) {
+    let mut lacking = lock(&daemon.lacking);
+    let before = lacking.remove(&server.alias);
+    let before = before.filter(|lack| lack.server == *server);
+    let mut tokens = before.map(|lack| lack.tokens).unwrap_or_default();
+    let token = token(server, variables);
+    tokens.extend(
+        token
+            .filter(|t| !tokens.contains(t))
+            .into_iter()
+            .collect::<Vec<_>>(),
+    );
+    let lack = Lack {
+        server: server.clone(),
+        variable: !missing(server, variables).is_empty(),
+        tokens,
+    };
+    if lack.variable || !lack.tokens.is_empty() {
+        lacking.insert(server.alias.clone(), lack);
+    }
+}
+
+/// The value of `auth_env` in the shell that asks.
+fn token(server: &Server, variables: &BTreeMap<String, String>) -> Option<Secret> {
+    match &server.transport {
+        Transport::Http {
+            auth: Auth::Env(name),
+            ..
+        } => get(variables, name).map(Secret::new),
+        _ => None,
+    }
 }
 
 /// The names of the variables that a server needs; the base environment need not be set.

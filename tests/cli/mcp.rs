@@ -2,11 +2,14 @@
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::fakes::lmcp;
 use crate::fakes::mcp_http::{Answer, McpHttp};
+use crate::support::PATIENCE;
 use crate::support::helper::{Call, Helper};
 
 const TOKEN: &str = "tok-31337-s3cret";
@@ -200,6 +203,62 @@ fn a_token_that_is_refused_is_no_login() {
     assert_eq!(info["status"], "failed");
     let error = info["error"].as_str().unwrap();
     assert!(error.starts_with("it does not take its token"), "{error}");
+}
+
+/// A server that takes this token, which changes.
+fn taking(token: &Arc<Mutex<&'static str>>) -> McpHttp {
+    let token = Arc::clone(token);
+    McpHttp::start().behaving(move |request| {
+        let expected = format!("Bearer {}", token.lock().unwrap());
+        let refused = request.header("authorization") != Some(&*expected);
+        refused.then(|| Answer::status(401, json!({"error": "unauthorized"})))
+    })
+}
+
+#[test]
+fn a_command_is_run_again_when_its_token_has_expired() {
+    let token = Arc::new(Mutex::new("first-token"));
+    let server = taking(&token);
+    let helper = Helper::new([]);
+    let file = helper.path("token");
+    std::fs::write(&file, "first-token").unwrap();
+    let auth = format!("auth_cmd = \"cat {}\"", file.display());
+    helper.config(&server_table("a", &server, &auth));
+    assert_eq!(only(&helper)["status"], "ready");
+    *token.lock().unwrap() = "second-token";
+    std::fs::write(&file, "second-token").unwrap();
+    let said = mcp(&helper, &["prompt", "a.x"]).run().fails(1);
+    assert!(said.contains("does not take its token"), "{said}");
+    // Whoever comes next has it fetched, as soon as the end of the session is known.
+    let begun = Instant::now();
+    while server.count("initialize") < 2 {
+        assert!(begun.elapsed() < PATIENCE);
+        only(&helper);
+    }
+    assert_eq!(only(&helper)["status"], "ready");
+    server.take_violations();
+}
+
+#[test]
+fn a_refused_variable_is_tried_again_when_it_has_another_value() {
+    let token = Arc::new(Mutex::new("new-token"));
+    let server = taking(&token);
+    let helper = Helper::new([]);
+    helper.config(&server_table("a", &server, "auth_env = \"A_TOKEN\""));
+    let list = |value: &str| {
+        let list = mcp(&helper, &["list", "--json"])
+            .env("A_TOKEN", value)
+            .run();
+        list.json()[0]["status"].clone()
+    };
+    // Each value once, however often a shell comes with it.
+    for value in ["old-token", "old-token", "odd-token", "old-token", ""] {
+        assert_eq!(list(value), "failed", "{value}");
+    }
+    assert_eq!(server.count("initialize"), 2);
+    assert_eq!(list("new-token"), "ready");
+    assert_eq!(server.count("initialize"), 3);
+    server.take_violations();
 }
 
 #[test]
