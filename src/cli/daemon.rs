@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use super::print;
 use crate::client::connect;
@@ -177,12 +180,21 @@ fn open_log(paths: &Paths) -> Result<File> {
 }
 
 fn log_to(log: Log) {
+    // Our own lines alone: what crates log of a conversation holds what servers say, and addresses.
+    let ours = Targets::new().with_target("aish", tracing::Level::INFO);
     let builder = tracing_subscriber::fmt()
         .with_ansi(false)
-        .with_target(false)
-        .with_max_level(tracing::Level::INFO);
+        .with_target(false);
     match log {
-        Log::Stderr => builder.with_writer(std::io::stderr).init(),
-        Log::File(file) => builder.with_writer(Mutex::new(file)).init(),
+        Log::Stderr => builder
+            .with_writer(std::io::stderr)
+            .finish()
+            .with(ours)
+            .init(),
+        Log::File(file) => builder
+            .with_writer(Mutex::new(file))
+            .finish()
+            .with(ours)
+            .init(),
     }
 }

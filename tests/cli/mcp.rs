@@ -149,6 +149,8 @@ fn a_login_that_is_wanted_is_named() {
         .run()
         .fails(1);
     assert!(said.contains("aish-helper mcp login shut"), "{said}");
+    let log = std::fs::read_to_string(helper.path("state/daemon.log")).unwrap();
+    assert!(log.contains("mcp shut: it wants a login"), "{log}");
 }
 
 #[test]
@@ -317,6 +319,8 @@ fn what_a_server_says_of_itself_cannot_reach_the_terminal() {
         }
     }
     assert_eq!(mcp(&helper, &["tools"]).run().ok().lines().count(), 1);
+    let log = std::fs::read_to_string(helper.path("state/daemon.log")).unwrap();
+    assert!(!log.contains("owned"), "{log}");
 }
 
 #[test]
