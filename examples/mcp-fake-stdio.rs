@@ -336,7 +336,8 @@ impl Fake {
                 let env: HashMap<String, String> = std::env::vars().collect();
                 let group = nix::unistd::getpgrp().as_raw();
                 let pid = std::process::id();
-                let env = json!({"env": env, "group": group, "pid": pid});
+                let cwd = std::env::current_dir().unwrap_or_default();
+                let env = json!({"env": env, "group": group, "pid": pid, "cwd": cwd});
                 self.answer(id, says(&env.to_string()));
             }
             "torn" => {

@@ -119,7 +119,7 @@ impl fmt::Debug for EndNote {
     }
 }
 
-/// Starts the command of a server with exactly this environment. What it says on stderr, and what it says on
+/// Starts the command of a server with exactly this environment, in its HOME. What it says on stderr, and what it says on
 /// stdout that is no message, is added to the file `log`.
 ///
 /// # Errors
@@ -149,7 +149,13 @@ fn start(
     env: &[(String, Secret)],
     log: &Path,
 ) -> io::Result<Transport> {
-    let mut child = Command::new(command)
+    let mut builder = Command::new(command);
+    // We are in `/`; a person's programs begin at home.
+    let home = env.iter().find(|(name, _)| name == "HOME");
+    if let Some((_, home)) = home.filter(|(_, home)| Path::new(home.expose()).is_dir()) {
+        builder.current_dir(home.expose());
+    }
+    let mut child = builder
         .args(args)
         .env_clear()
         // With PATH among them, it is also the one that the command is looked up in.

@@ -174,10 +174,35 @@ async fn its_environment_is_what_was_listed_and_nothing_else() {
         json!({"API_KEY": "sk-12345678", "EMPTY": "", "PATH": "/usr/bin:/bin"})
     );
     assert_eq!(said["pid"], pids[1]);
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(
+        said["cwd"],
+        here.to_str().unwrap(),
+        "ours, where there is no HOME"
+    );
     assert_eq!(
         said["group"], said["pid"],
         "signals of a terminal go to other groups"
     );
+    child.end().await;
+}
+
+#[tokio::test]
+async fn it_begins_at_home() {
+    let child = Child::new("plain").await;
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().canonicalize().unwrap();
+    let (there, gone) = (home.to_str().unwrap(), home.join("gone"));
+    let here = std::env::current_dir().unwrap();
+    for (home, cwd) in [
+        (there, there),
+        (gone.to_str().unwrap(), here.to_str().unwrap()),
+    ] {
+        child.start(&[("HOME", home)]);
+        child.bench.pool.catalog(PATIENCE).await;
+        let said: Value = serde_json::from_str(&child.says("env", json!({})).await).unwrap();
+        assert_eq!(said["cwd"], cwd);
+    }
     child.end().await;
 }
 
