@@ -1,7 +1,7 @@
 //! What a person wants to know of MCP servers, and what they do with them by hand.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -19,8 +19,6 @@ use crate::protocol::tools::{McpRequest, PromptInfo, ResourceInfo, ServerInfo, T
 const STARTING: Duration = Duration::from_secs(1);
 /// So long a person waits for a server that they have named.
 const CONNECTING: Duration = Duration::from_secs(10);
-/// How often a server that starts is looked at.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// Serves one request about MCP servers.
 ///
@@ -240,19 +238,13 @@ async fn settle(
         true => Duration::ZERO,
         false => patience,
     };
-    let deadline = Instant::now() + patience;
     let settled = async {
-        loop {
-            let mut states = daemon.mcp.states();
-            states.retain(|s| alias.is_none_or(|a| s.alias == a));
-            let starts = states.iter().any(|s| s.status == Status::Starting);
-            if !starts || Instant::now() >= deadline {
-                return Ok(states.into_iter().next());
-            }
-            tokio::time::sleep(LOOK).await;
-        }
+        daemon.mcp.settled(alias, patience).await;
+        Ok(())
     };
-    connection.unless_cancelled(settled).await
+    connection.unless_cancelled(settled).await?;
+    let mut states = daemon.mcp.states().into_iter();
+    Ok(states.find(|s| alias.is_none_or(|a| s.alias == a)))
 }
 
 /// Waits for the servers that are meant; where it is one, that one must be ready.

@@ -1,6 +1,7 @@
 //! What went wrong with a server, in one line for a person.
 
 use std::error::Error as _;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::ErrorData;
 use rmcp::service::{ClientInitializeError, ServiceError};
@@ -84,12 +85,6 @@ impl Fault {
             }
             _ => self.line.clone(),
         }
-    }
-
-    /// The same, without these.
-    pub(super) fn masked(mut self, secrets: &[Secret]) -> Fault {
-        self.line = mask(&self.line, secrets);
-        self
     }
 }
 
@@ -249,7 +244,41 @@ pub(super) fn brief(text: &str) -> String {
     line
 }
 
-/// `text` without the secrets in it.
-pub(super) fn mask(text: &str, secrets: &[Secret]) -> String {
-    secrets.iter().fold(text.to_owned(), |t, s| s.mask(&t))
+/// What must not be shown of a server's words. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct Secrets {
+    fixed: Arc<[Secret]>,
+    /// The token of a login, which is renewed in the middle of a session, and the one before it.
+    tokens: Arc<Mutex<[Option<Secret>; 2]>>,
+}
+
+impl Secrets {
+    pub(super) fn new(fixed: Vec<Secret>) -> Secrets {
+        Secrets {
+            fixed: fixed.into(),
+            tokens: Arc::default(),
+        }
+    }
+
+    /// This is the token of the login from now on.
+    pub(super) fn now(&self, token: &Secret) {
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if tokens[0].as_ref() != Some(token) {
+            let before = tokens[0].replace(token.clone());
+            tokens[1] = before;
+        }
+    }
+
+    /// `text` without them.
+    pub(super) fn mask(&self, text: &str) -> String {
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.fixed.iter().chain(tokens.iter().flatten());
+        all.fold(text.to_owned(), |text, secret| secret.mask(&text))
+    }
+
+    /// The same, without them.
+    pub(super) fn masked(&self, mut fault: Fault) -> Fault {
+        fault.line = self.mask(&fault.line);
+        fault
+    }
 }

@@ -19,10 +19,9 @@ use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::failure::{brief, mask};
+use super::failure::{Secrets, brief};
 use super::types::{CallEvent, Elicit, Elicited};
 use crate::safety::text::one_line;
-use crate::secret::Secret;
 
 /// A call that runs.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ pub(super) struct Handler(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     alias: String,
-    secrets: Vec<Secret>,
+    secrets: Secrets,
     running: Mutex<(u64, Vec<Running>)>,
     tools_changed: Notify,
     end: CancellationToken,
@@ -81,7 +80,7 @@ impl Ticket {
 }
 
 impl Handler {
-    pub(super) fn new(alias: &str, secrets: Vec<Secret>, end: CancellationToken) -> Handler {
+    pub(super) fn new(alias: &str, secrets: Secrets, end: CancellationToken) -> Handler {
         Handler(Arc::new(Inner {
             alias: alias.to_owned(),
             secrets,
@@ -122,7 +121,7 @@ impl Handler {
         self.0.tools_changed.notify_one();
     }
 
-    pub(super) fn secrets(&self) -> &[Secret] {
+    pub(super) fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
 
@@ -302,7 +301,7 @@ impl ClientHandler for Handler {
             serde_json::Value::String(text) => text,
             other => other.to_string(),
         };
-        let said = one_line(&mask(&brief(&data), &self.0.secrets), 300);
+        let said = one_line(&self.0.secrets.mask(&brief(&data)), 300);
         let alias = &self.0.alias;
         // A server's alarm is not ours.
         if params.level == LoggingLevel::Debug {

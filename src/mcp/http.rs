@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{Tokens, signs};
+use super::failure::Secrets;
 use super::types::Credentials;
 use crate::address::{clear_text, is_loopback};
 use crate::config::mcp::{Server, Transport};
@@ -113,7 +114,8 @@ impl Clients {
         Ok(client)
     }
 
-    /// A transport to a server. It ends with `end`, whatever it waits for.
+    /// A transport to a server. It ends with `end`, whatever it waits for; `secrets` gets the tokens of a login that it
+    /// sends.
     ///
     /// # Errors
     /// The address or a header makes no sense, or a token would cross a foreign network in clear.
@@ -122,6 +124,7 @@ impl Clients {
         url: &str,
         headers: &[(String, String)],
         bearer: Option<&Secret>,
+        secrets: Secrets,
         end: CancellationToken,
     ) -> Result<StreamableHttpClientTransport<Http>> {
         let parsed = Url::parse(url).map_err(|_| Error::config("its url is no URL"))?;
@@ -152,6 +155,7 @@ impl Clients {
         let http = Http {
             client: self.of(&parsed)?,
             login: (!own).then(|| self.tokens.clone()),
+            secrets,
             end,
             opened: Arc::default(),
         };
@@ -198,6 +202,8 @@ pub(super) struct Http {
     client: Client,
     /// Where no setting gives a token, that of a login is sent.
     login: Option<Tokens>,
+    /// Knows the token that was sent last.
+    secrets: Secrets,
     end: CancellationToken,
     opened: Arc<Mutex<Opened>>,
 }
@@ -227,7 +233,7 @@ impl Http {
             return Ok(bearer);
         };
         let token = tokens.bearer(uri).await.map_err(no_token)?;
-        Ok(token.map(|t| t.expose().to_owned()))
+        Ok(token.map(|t| self.sent(&t)))
     }
 
     /// Another token, where the server has refused this one. What it wants beyond it is noted, and is a wish
@@ -254,10 +260,16 @@ impl Http {
             e if is_unauthorized(e) => {
                 let token = Secret::new(token);
                 let other = tokens.refused(uri, &token).await.map_err(no_token)?;
-                Ok(other.map(|t| t.expose().to_owned()))
+                Ok(other.map(|t| self.sent(&t)))
             }
             _ => Ok(None),
         }
+    }
+
+    /// A token that is about to be sent; the server may say it back.
+    fn sent(&self, token: &Secret) -> String {
+        self.secrets.now(token);
+        token.expose().to_owned()
     }
 
     /// Does `work`, unless the session ends.

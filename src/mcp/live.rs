@@ -169,7 +169,7 @@ impl Live {
             }
             error => Fault::from(error),
         };
-        let fault = fault.masked(self.handler.secrets());
+        let fault = self.handler.secrets().masked(fault);
         if fault.kind != Kind::Answer {
             // One is enough.
             let _ = self.trouble.try_send(fault.clone());

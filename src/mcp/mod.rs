@@ -22,14 +22,15 @@ use std::time::Duration;
 
 use rmcp::model::CallToolRequestParams;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::live::Broken;
 use self::server::{Connected, Shared};
 pub use self::types::{
-    CallError, CallEvent, CallResult, Catalog, Credentials, Elicit, Elicited, Prompt, Resource,
-    State, Status,
+    CallError, CallEvent, CallResult, Catalog, Credentials, Elicit, Elicited, Limits, Prompt,
+    Resource, State, Status,
 };
 use crate::chat::Tool;
 use crate::config::mcp::Server;
@@ -61,9 +62,20 @@ impl Pool {
     /// No server yet. `state` is the directory for logs and tokens; what runs is one of `tasks`, and ends with
     /// `cancel` (a child process with its group).
     pub fn new(state: PathBuf, tasks: TaskTracker, cancel: CancellationToken) -> Pool {
+        Pool::with_limits(state, tasks, cancel, Limits::default())
+    }
+
+    /// The same, with other limits.
+    pub fn with_limits(
+        state: PathBuf,
+        tasks: TaskTracker,
+        cancel: CancellationToken,
+        limits: Limits,
+    ) -> Pool {
         let shared = Shared {
             clients: http::Clients::new(state.clone()),
             state,
+            limits,
             tasks: TaskTracker::new(),
         };
         Pool {
@@ -160,7 +172,7 @@ impl Pool {
     /// what there is.
     pub async fn catalog(&self, patience: Duration) -> Catalog {
         for server in self.all() {
-            server.settle(patience).await;
+            server.settle(server.started + patience).await;
         }
         let (mut lists, mut without) = (Vec::new(), Vec::new());
         for server in self.all() {
@@ -197,6 +209,20 @@ impl Pool {
         let servers = self.all();
         let live = servers.iter().filter_map(|server| server.live().ok());
         live.flat_map(|live| live.tools.to_vec()).collect()
+    }
+
+    /// Waits until the server of that alias, or every one, is ready or has failed, but no longer than `patience`.
+    pub async fn settled(&self, alias: Option<&str>, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        // One that is let go of meanwhile may have a successor.
+        while Instant::now() < deadline && !self.cancel.is_cancelled() {
+            let meant = |s: &Arc<Connected>| alias.is_none_or(|a| s.server.alias == a);
+            let mut starting = self.all().into_iter().filter(|s| s.starts());
+            let Some(server) = starting.find(meant) else {
+                return;
+            };
+            server.settle(deadline).await;
+        }
     }
 
     /// How each server is.

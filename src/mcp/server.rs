@@ -16,7 +16,7 @@ use super::failure::{Fault, Kind};
 use super::http::Clients;
 use super::live::Live;
 use super::session::{Session, open};
-use super::types::{Credentials, State, Status};
+use super::types::{Credentials, Limits, State, Status};
 use crate::config::mcp::Server;
 use crate::error::Result;
 use crate::safety::text::one_line;
@@ -73,7 +73,7 @@ enum Ended {
 pub(super) struct Connected {
     pub(super) server: Server,
     pub(super) configured: bool,
-    started: Instant,
+    pub(super) started: Instant,
     phase: watch::Sender<Phase>,
     told: Mutex<Told>,
     again: Notify,
@@ -85,6 +85,7 @@ pub(super) struct Connected {
 pub(super) struct Shared {
     /// Where logs are kept.
     pub(super) state: PathBuf,
+    pub(super) limits: Limits,
     pub(super) clients: Clients,
     pub(super) tasks: TaskTracker,
 }
@@ -141,14 +142,20 @@ impl Connected {
         }
     }
 
-    /// Waits until the first try has ended, but no longer than `patience` after its start.
-    pub(super) async fn settle(&self, patience: Duration) {
+    /// Whether a try is under way that nobody knows the end of.
+    pub(super) fn starts(&self) -> bool {
+        matches!(&*self.phase.borrow(), Phase::Starting)
+    }
+
+    /// Waits until that try has ended or it is let go of, but no longer than until then.
+    pub(super) async fn settle(&self, deadline: Instant) {
         let mut phase = self.phase.subscribe();
         let settled = phase.wait_for(|p| !matches!(p, Phase::Starting));
         tokio::select! {
             biased;
             _ = settled => {}
-            () = sleep_until(self.started + patience) => {}
+            () = self.cancel.cancelled() => {}
+            () = sleep_until(deadline) => {}
         }
     }
 
@@ -230,13 +237,7 @@ impl Connected {
         };
         let mut pause = PAUSE;
         loop {
-            let opening = open(
-                &self.server,
-                &credentials,
-                &shared.clients,
-                &shared.state,
-                &shared.tasks,
-            );
+            let opening = open(&self.server, &credentials, &shared);
             let opened = tokio::select! {
                 () = cancelled.cancelled() => return,
                 opened = opening => opened,
@@ -303,7 +304,7 @@ impl Connected {
                     return fault.unwrap_or_else(|| Fault::lost("the connection has ended"));
                 }
                 fault = session.ended.fault() => {
-                    return fault.masked(live.handler.secrets());
+                    return live.handler.secrets().masked(fault);
                 }
                 () = &mut listen => {}
                 () = changed => {

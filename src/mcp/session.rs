@@ -1,6 +1,5 @@
 //! One session with a server: how it begins, and how it ends.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,25 +11,15 @@ use rmcp::transport::IntoTransport;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use super::failure::{Fault, Kind, brief};
+use super::failure::{Fault, Kind, Secrets, brief};
 use super::handler::Handler;
-use super::http::Clients;
 use super::live::Live;
+use super::server::Shared;
 use super::stdio::{self, EndNote};
 use super::types::Credentials;
 use crate::config::mcp::{Lifecycle, Server, Transport};
 use crate::secret::Secret;
-
-/// How long a server may take to begin.
-const BEGIN: Duration = Duration::from_secs(10);
-
-/// How long a server may take to say whether it is a modern one.
-const DISCOVER: Duration = Duration::from_secs(5);
-
-/// A command may have to fetch its program first.
-const BEGIN_STDIO: Duration = Duration::from_secs(60);
 
 /// How long a session may take to end.
 const CLOSE: Duration = Duration::from_secs(2);
@@ -68,12 +57,13 @@ impl End {
 pub(super) async fn open(
     server: &Server,
     credentials: &Credentials,
-    clients: &Clients,
-    log: &Path,
-    tasks: &TaskTracker,
+    shared: &Shared,
 ) -> Result<Session, Fault> {
-    let mut secrets = secrets(server, credentials);
-    secrets.extend(clients.token(server, credentials).await?);
+    let tasks = &shared.tasks;
+    let secrets = Secrets::new(secrets(server, credentials));
+    if let Some(token) = shared.clients.token(server, credentials).await? {
+        secrets.now(&token);
+    }
     let modes: &[Lifecycle] = match server.lifecycle {
         // A server may break at a question that it does not know.
         Lifecycle::Auto => &[Lifecycle::Auto, Lifecycle::Legacy],
@@ -86,12 +76,12 @@ pub(super) async fn open(
         let handler = Handler::new(&server.alias, secrets.clone(), end.clone());
         let stop = CancellationToken::new();
         let tokens = (&stop, &end);
-        let begun = begin(server, credentials, clients, log, mode, &handler, tokens);
+        let begun = begin(server, credentials, shared, mode, &handler, tokens);
         let (service, note) = match begun.await {
             Ok(begun) => begun,
             Err(fault) => {
                 end.cancel();
-                last = fault.masked(&secrets);
+                last = secrets.masked(fault);
                 if matches!(last.kind, Kind::Login | Kind::Away) {
                     break;
                 }
@@ -132,7 +122,7 @@ pub(super) async fn open(
             Ok(tools) => live.tools = tools,
             Err(fault) => {
                 session.close().await;
-                return Err(fault.masked(&secrets));
+                return Err(secrets.masked(fault));
             }
         }
         session.live = live;
@@ -168,32 +158,34 @@ fn secrets(server: &Server, credentials: &Credentials) -> Vec<Secret> {
 async fn begin(
     server: &Server,
     credentials: &Credentials,
-    clients: &Clients,
-    log: &Path,
+    shared: &Shared,
     mode: Lifecycle,
     handler: &Handler,
     (stop, end): (&CancellationToken, &CancellationToken),
 ) -> Result<(RunningService<RoleClient, Handler>, Option<EndNote>), Fault> {
+    let limits = &shared.limits;
     match &server.transport {
         Transport::Http { url, headers, .. } => {
             let bearer = credentials.bearer.as_ref();
-            let transport = clients.transport(url, headers, bearer, end.clone())?;
+            let secrets = handler.secrets().clone();
+            let clients = &shared.clients;
+            let transport = clients.transport(url, headers, bearer, secrets, end.clone())?;
             let limit = match server.lifecycle {
-                Lifecycle::Auto if mode == Lifecycle::Auto => DISCOVER,
-                Lifecycle::Auto => BEGIN - DISCOVER,
-                _ => BEGIN,
+                Lifecycle::Auto if mode == Lifecycle::Auto => limits.discover,
+                Lifecycle::Auto => limits.begin.saturating_sub(limits.discover),
+                _ => limits.begin,
             };
             let service = serve(handler, transport, mode, limit, stop).await?;
             Ok((service, None))
         }
         Transport::Stdio { .. } => {
-            let log = log.join(format!("mcp-{}.log", server.alias));
+            let log = shared.state.join(format!("mcp-{}.log", server.alias));
             let transport = stdio::spawn(server, &credentials.env, &log)
                 .map_err(|e| Fault::new(Kind::Away, e.message))?;
             let note = transport.end_note();
             // Not less for one that is only asked whether it is modern: to kill a program that is still being
             // fetched could leave half of it. One that ignores the question costs the ten seconds of `rmcp`.
-            match serve(handler, transport, mode, BEGIN_STDIO, stop).await {
+            match serve(handler, transport, mode, limits.begin_stdio, stop).await {
                 Ok(service) => Ok((service, Some(note))),
                 Err(_) if note.text().is_some() => Err(Fault::ended(Some(&note))),
                 Err(fault) => Err(match note.last_words() {

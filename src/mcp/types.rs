@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -16,6 +17,27 @@ pub struct Credentials {
     pub bearer: Option<Secret>,
     /// The whole environment of a stdio server.
     pub env: Vec<(String, Secret)>,
+}
+
+/// How long servers may take to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// One at a URL.
+    pub begin: Duration,
+    /// One at a URL, of that time, to say whether it is a modern one.
+    pub discover: Duration,
+    /// A command, which may have to fetch its program first.
+    pub begin_stdio: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            begin: Duration::from_secs(10),
+            discover: Duration::from_secs(5),
+            begin_stdio: Duration::from_secs(60),
+        }
+    }
 }
 
 /// Whether a server can be used.

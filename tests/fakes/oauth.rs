@@ -772,6 +772,11 @@ fn mcp(request: &Request) -> Response {
             "description": "Says who is logged in.",
             "inputSchema": { "type": "object" },
         }] }),
+        "tools/call" if call["params"]["arguments"]["leak"] == true => {
+            let token = request.header("authorization").unwrap_or_default();
+            let error = json!({ "code": -32000, "message": format!("I do not like {token}") });
+            return Response::json(200, &json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+        }
         "tools/call" => json!({ "content": [{ "type": "text", "text": "you" }] }),
         method if method.starts_with("notifications/") => return Response::empty(202),
         method => {

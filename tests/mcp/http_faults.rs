@@ -9,10 +9,13 @@ use crate::fakes::mcp_http::{Answer, McpHttp, Part, text};
 
 /// The state of a server after its first try, and how long that took.
 async fn tried(server: Server) -> (State, Duration) {
-    let bench = Bench::new();
+    tried_in(Bench::new(), server).await
+}
+
+async fn tried_in(bench: Bench, server: Server) -> (State, Duration) {
     let begun = Instant::now();
     bench.start(server);
-    bench.pool.catalog(PATIENCE).await;
+    bench.pool.settled(Some("a"), PATIENCE).await;
     let took = begun.elapsed();
     let state = bench.state("a");
     bench.end().await;
@@ -59,9 +62,14 @@ async fn one_that_hangs_at_initialize() {
     let server = McpHttp::start()
         .bearer(TOKEN)
         .behaving(|_| Some(Answer::Hang));
-    let (state, took) = tried(legacy("a", server.url())).await;
+    let begin = Duration::from_millis(300);
+    let limits = Limits {
+        begin,
+        ..Limits::default()
+    };
+    let (state, took) = tried_in(Bench::limited(limits), legacy("a", server.url())).await;
     assert_eq!(state.error.unwrap(), "it does not answer");
-    assert!(took < Duration::from_secs(12), "{took:?}");
+    assert!(took >= begin && took < Duration::from_secs(2), "{took:?}");
     // Its connection is not left behind.
     server.closed(1).await;
 }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use aish::config::mcp::{Lifecycle, Server};
 use aish::error::Result;
-use aish::mcp::{CallError, CallEvent, CallResult, Catalog, Credentials, Pool, State, Status};
+use aish::mcp::{
+    CallError, CallEvent, CallResult, Catalog, Credentials, Limits, Pool, State, Status,
+};
 use aish::safety::policy::{Approved, Call, Decision, Grants, decide};
 use aish::secret::Secret;
 use tokio::sync::mpsc;
@@ -33,9 +35,13 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        Bench::limited(Limits::default())
+    }
+
+    fn limited(limits: Limits) -> Bench {
         let state = tempfile::tempdir().unwrap();
-        let tasks = TaskTracker::new();
-        let pool = Pool::new(state.path().into(), tasks.clone(), CancellationToken::new());
+        let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
+        let pool = Pool::with_limits(state.path().into(), tasks.clone(), cancel, limits);
         Bench { pool, tasks, state }
     }
 

@@ -492,10 +492,14 @@ async fn pool(store: &Store, url: String) -> (Pool, TaskTracker) {
 }
 
 async fn call(pool: &Pool) -> Called {
+    call_with(pool, "{}").await
+}
+
+async fn call_with(pool: &Pool, arguments: &str) -> Called {
     let call = Call {
         server: "guarded",
         tool: "whoami",
-        arguments: "{}",
+        arguments,
     };
     let (events, _kept) = mpsc::channel(8);
     let cancel = CancellationToken::new();
@@ -533,6 +537,12 @@ async fn a_pool_sends_the_token_of_a_login_and_renews_it_in_the_middle_of_a_sess
     let second = store.bearer(&server.url()).await.unwrap();
     assert_eq!(server.tokens(), [&*first, &*second]);
     assert_eq!(authority.refreshes(), 1);
+    // The new one is no less a secret.
+    let e = call_with(&pool.0, "{\"leak\":true}")
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(e.starts_with("I do not like Bearer [REDACTED]"), "{e}");
 
     // It takes no new one either: one more refresh, one more request, and a person has to log in.
     server.refuse();

@@ -193,6 +193,25 @@ async fn a_server_that_hangs_delays_one_prompt_by_a_second() {
     bench.end().await;
 }
 
+#[tokio::test]
+async fn who_waits_for_a_server_does_not_wait_for_one_that_is_let_go_of() {
+    let (slow, good) = (McpHttp::start(), McpHttp::start());
+    slow.behave(|_| Some(Answer::Hang));
+    let good = good.bearer(TOKEN);
+    let bench = Bench::new();
+    bench.start(Server::at("a", slow.url()));
+    let begun = Instant::now();
+    bench.pool.settled(Some("other"), PATIENCE).await;
+    bench.pool.settled(None, Duration::from_millis(50)).await;
+    assert_eq!(bench.state("a").status, Status::Starting);
+    let instead = async { bench.start(Server::at("a", good.url())) };
+    tokio::join!(biased; bench.pool.settled(Some("a"), PATIENCE), instead);
+    assert_eq!(bench.state("a").status, Status::Ready);
+    assert!(begun.elapsed() < Duration::from_secs(4));
+    bench.end().await;
+    slow.take_violations();
+}
+
 /// Each takes a while; all together take as long as one.
 #[tokio::test]
 async fn all_servers_are_connected_at_once() {
