@@ -30,7 +30,7 @@ impl Message {
 }
 
 /// A model's wish to use a tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolCall {
     /// Names the call within its conversation; its result bears the same id.
     pub id: String,
@@ -38,6 +38,8 @@ pub struct ToolCall {
     pub name: String,
     /// The text that should be a JSON object, as it came.
     pub arguments: String,
+    /// What the server wants to have back with the call (`extra_content`), as JSON; nobody's business but its own.
+    pub extra: Option<String>,
 }
 
 /// What the model is told about a call.

@@ -63,6 +63,7 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
                             id: open.id.clone(),
                             name: call.name.clone(),
                             arguments: call.arguments.clone(),
+                            extra: call.extra.clone(),
                         })
                         .collect();
                     talk.messages.push(Message::Assistant(text, calls));

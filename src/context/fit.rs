@@ -107,7 +107,10 @@ fn tokens(message: &Message) -> usize {
     let calls = match message {
         Message::Assistant(_, calls) => calls
             .iter()
-            .map(|c| (c.id.len() + c.name.len() + c.arguments.len()) / BYTES + FRAME)
+            .map(|c| {
+                let extra = c.extra.as_ref().map_or(0, String::len);
+                (c.id.len() + c.name.len() + c.arguments.len() + extra) / BYTES + FRAME
+            })
             .sum(),
         _ => 0,
     };
@@ -133,6 +136,7 @@ mod tests {
             id: id.into(),
             name: "x.y".into(),
             arguments: "{}".into(),
+            extra: None,
         };
         let result = ToolResult {
             id: id.into(),

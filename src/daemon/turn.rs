@@ -329,6 +329,7 @@ fn recorded(call: &ToolCall) -> record::Call {
         id: call.id.clone(),
         name: call.name.clone(),
         arguments: call.arguments.clone(),
+        extra: call.extra.clone(),
     }
 }
 

@@ -174,6 +174,9 @@ pub struct Call {
     pub name: String,
     /// The text that should be a JSON object.
     pub arguments: String,
+    /// What the model's server wants to have back with it, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<String>,
 }
 
 /// What a command printed.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::rounds::ALL;
 use super::{Tools, wait};
 use crate::fakes::mcp_http::{Answer, Part};
-use crate::fakes::provider::Script;
+use crate::fakes::provider::{Script, finish_event};
 
 /// The messages of a request, without the instructions.
 fn talk(tools: &Tools, request: usize) -> Vec<Value> {
@@ -92,6 +92,45 @@ fn a_daemon_that_is_killed_in_a_call_leaves_a_conversation_that_goes_on() {
     tools.ask("and now?").end();
     assert_eq!(tools.told(1), ["[no result: the call failed]"; 2]);
     assert_eq!(tools.called().len(), 1, "nothing is called again by itself");
+}
+
+/// Gemini refuses a conversation whose calls have lost the signatures of their thoughts.
+#[test]
+fn what_the_models_server_wants_back_comes_back_with_each_call() {
+    let extra = json!({"google": {"thought_signature": "c2ln=="}});
+    let call = json!({
+        "index": 0, "id": "a", "type": "function", "extra_content": extra,
+        "function": {"name": "fs.read", "arguments": "{}"},
+    });
+    let delta = json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]});
+    let events = [format!("data: {delta}\n\n"), finish_event("tool_calls")];
+    let refusal = json!({"error": {"message": "Unknown name \"extra_content\": no such field"}});
+    let tools = Tools::new(
+        [
+            Script::events(events.iter().map(String::as_str)),
+            Script::tokens(["done"]),
+            Script::tokens(["again"]),
+            Script::status(400, &refusal.to_string()),
+            Script::tokens(["without"]),
+        ],
+        ALL,
+    );
+    tools.ask("x").end();
+    tools.helper.kill_daemon();
+    tools.helper.call(["start"]).run().ok();
+    tools.ask("and now?").end();
+    // Another server, in the middle of a conversation.
+    tools.ask("and there?").end();
+    let sent: Vec<Value> = tools
+        .helper
+        .provider
+        .requests()
+        .iter()
+        .flat_map(|r| r.json["messages"].as_array().unwrap().clone())
+        .filter_map(|m| m["tool_calls"].as_array().map(|calls| calls[0].clone()))
+        .map(|call| call.get("extra_content").cloned().unwrap_or_default())
+        .collect();
+    assert_eq!(sent, [extra.clone(), extra.clone(), extra, Value::Null]);
 }
 
 #[test]

@@ -17,6 +17,9 @@ use crate::chat::{Message, ToolCall};
 /// The most calls of one answer.
 const MAX_CALLS: usize = 128;
 
+/// The most that the extra content of one call may take, in bytes.
+const MAX_EXTRA: usize = 64 << 10;
+
 /// The most that the arguments of one call may take, in bytes.
 const MAX_ARGUMENTS: usize = 4 << 20;
 
@@ -29,6 +32,9 @@ pub struct Piece<'a> {
     id: Text<'a>,
     #[serde(borrow, default)]
     function: Option<Function<'a>>,
+    /// Signatures of thoughts, without which Gemini refuses the next request.
+    #[serde(borrow, default)]
+    extra_content: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
@@ -50,6 +56,7 @@ struct Call {
     id: String,
     name: String,
     arguments: String,
+    extra: Option<String>,
     nesting: Nesting,
 }
 
@@ -67,7 +74,7 @@ impl Calls {
     /// Takes a piece.
     ///
     /// # Errors
-    /// Too many calls, too long arguments, or arguments that are no JSON string.
+    /// Too many calls, too long arguments or extra content, or arguments that are no JSON string.
     pub fn add(&mut self, piece: Piece<'_>) -> Result<(), Fault> {
         let function = piece.function.unwrap_or_default();
         let (id, name) = (piece.id.text, function.name.text);
@@ -75,7 +82,9 @@ impl Calls {
             Some(raw) => fragment(raw)?,
             None => Cow::Borrowed(""),
         };
-        if id.is_empty() && name.is_empty() && arguments.is_empty() {
+        let extra = piece.extra_content.map(RawValue::get);
+        let extra = extra.filter(|extra| *extra != "null");
+        if id.is_empty() && name.is_empty() && arguments.is_empty() && extra.is_none() {
             return Ok(());
         }
         let indexed = piece.index.is_some();
@@ -86,7 +95,9 @@ impl Calls {
         let full = self.0.len() == MAX_CALLS;
         let call = at.and_then(|at| self.0.get_mut(at));
         match call.filter(|call| call.goes_on(indexed, &id, &name)) {
-            Some(call) => call.take(&id, &name, &arguments),
+            Some(call) => call.take(&id, &name, &arguments, extra),
+            // Of no call that there is.
+            None if id.is_empty() && name.is_empty() && arguments.is_empty() => Ok(()),
             None if full => Err(Fault::Calls("more than 128 calls of tools")),
             None => {
                 let next = self.0.iter().map(|c| c.index.saturating_add(1)).max();
@@ -94,7 +105,7 @@ impl Calls {
                     index: piece.index.or(next).unwrap_or(0),
                     ..Call::default()
                 };
-                call.take(&id, &name, &arguments)?;
+                call.take(&id, &name, &arguments, extra)?;
                 self.0.push(call);
                 Ok(())
             }
@@ -124,6 +135,7 @@ impl Calls {
                 name: names.ours(&call.name).to_owned(),
                 id: call.id,
                 arguments: call.arguments,
+                extra: call.extra,
             })
             .collect();
         for call in calls.iter_mut().filter(|call| call.id.is_empty()) {
@@ -150,7 +162,13 @@ impl Call {
         known && same_id && name == self.name && !self.nesting.whole()
     }
 
-    fn take(&mut self, id: &str, name: &str, arguments: &str) -> Result<(), Fault> {
+    fn take(
+        &mut self,
+        id: &str,
+        name: &str,
+        arguments: &str,
+        extra: Option<&str>,
+    ) -> Result<(), Fault> {
         if self.id.is_empty() {
             id.clone_into(&mut self.id);
         }
@@ -159,6 +177,12 @@ impl Call {
         }
         if arguments.len() > MAX_ARGUMENTS.saturating_sub(self.arguments.len()) {
             return Err(Fault::Calls("arguments of a tool longer than 4 MiB"));
+        }
+        if let Some(extra) = extra {
+            if extra.len() > MAX_EXTRA {
+                return Err(Fault::Calls("extra content of a call longer than 64 KiB"));
+            }
+            self.extra = Some(extra.to_owned());
         }
         self.arguments.push_str(arguments);
         self.nesting.follow(arguments);

@@ -23,6 +23,8 @@ pub struct Quirks {
     pub max_completion_tokens: bool,
     /// It rejects dots in the names of tools.
     pub no_dots: bool,
+    /// It rejects what another server wants to have back with its calls.
+    pub no_extra: bool,
 }
 
 impl Quirks {
@@ -38,6 +40,9 @@ impl Quirks {
         }
         if names.dotted() && about_names(&refusal.to_lowercase()) {
             learnt.no_dots = true;
+        }
+        if refusal.contains("extra_content") {
+            learnt.no_extra = true;
         }
         (learnt != self).then_some(learnt)
     }
@@ -137,6 +142,8 @@ struct RequestCall<'a> {
     id: &'a str,
     r#type: &'static str,
     function: RequestFunction<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]
@@ -180,7 +187,10 @@ pub fn request_body(
     let json = || "cannot write the request as JSON".to_owned();
     let request = Request {
         model: &endpoint.model,
-        messages: turns.iter().map(|turn| message(turn, names)).collect(),
+        messages: turns
+            .iter()
+            .map(|turn| message(turn, names, !quirks.no_extra))
+            .collect(),
         tools: tools
             .iter()
             .map(|tool| declared(tool, names))
@@ -197,7 +207,7 @@ pub fn request_body(
     serde_json::to_vec(&request).context(json)
 }
 
-fn message<'a>(turn: &'a Turn<'_>, names: &'a Names) -> RequestMessage<'a> {
+fn message<'a>(turn: &'a Turn<'_>, names: &'a Names, extra: bool) -> RequestMessage<'a> {
     let text = turn.text.as_ref();
     let content = if turn.images.is_empty() {
         Content::Text(text)
@@ -217,12 +227,16 @@ fn message<'a>(turn: &'a Turn<'_>, names: &'a Names) -> RequestMessage<'a> {
     RequestMessage {
         role: turn.role,
         content: (turn.calls.is_empty() || !text.is_empty()).then_some(content),
-        tool_calls: turn.calls.iter().map(|call| called(call, names)).collect(),
+        tool_calls: turn
+            .calls
+            .iter()
+            .map(|call| called(call, names, extra))
+            .collect(),
         tool_call_id: turn.result_of,
     }
 }
 
-fn called<'a>(call: &'a ToolCall, names: &'a Names) -> RequestCall<'a> {
+fn called<'a>(call: &'a ToolCall, names: &'a Names, extra: bool) -> RequestCall<'a> {
     // Many servers parse the arguments and fail on anything but an object: one broken call would break
     // every later request of its conversation.
     let sound = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
@@ -233,6 +247,12 @@ fn called<'a>(call: &'a ToolCall, names: &'a Names) -> RequestCall<'a> {
             name: names.wire(&call.name),
             arguments: if sound { &call.arguments } else { "{}" },
         },
+        // From the history it may come as anything.
+        extra_content: call
+            .extra
+            .as_deref()
+            .filter(|_| extra)
+            .and_then(|extra| serde_json::from_str(extra).ok()),
     }
 }
 

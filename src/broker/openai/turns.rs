@@ -146,6 +146,7 @@ mod tests {
             id: format!("id of {name}"),
             name: name.to_owned(),
             arguments: arguments.to_owned(),
+            extra: None,
         }
     }
 

@@ -25,6 +25,7 @@ fn calling(text: &str, finish: &str, ids: &[&str]) -> Record {
                 id: (*id).into(),
                 name: "x.y".into(),
                 arguments: "{}".into(),
+                extra: Some(format!("{{\"of\":\"{id}\"}}")),
             })
             .collect(),
         model: "m".into(),

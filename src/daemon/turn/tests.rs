@@ -91,6 +91,7 @@ fn call(id: &str, arguments: &str) -> Input {
         id: id.into(),
         name: format!("fs.{id}"),
         arguments: arguments.into(),
+        extra: None,
     }))
 }
 

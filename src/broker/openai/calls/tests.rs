@@ -101,11 +101,34 @@ fn what_comes_behind_whole_arguments_under_the_same_name_is_another_call() {
 }
 
 #[test]
+fn what_goes_back_with_a_call_stays_as_it_came() {
+    let extra = |pieces: &[&str]| -> Vec<Option<String>> {
+        let mut calls = Calls::default();
+        for piece in pieces {
+            add(&mut calls, piece).unwrap();
+        }
+        let calls = calls.take(&Names::default(), &[]);
+        calls.into_iter().map(|call| call.extra).collect()
+    };
+    let signed =
+        r#"{"index":0,"id":"a","function":{"name":"x"},"extra_content":{"g": {"s":"\u00e9="}}}"#;
+    let plain = r#"{"index":1,"id":"b","function":{"name":"x"},"extra_content":null}"#;
+    let later = r#"{"index":1,"extra_content":{"n":1.0}}"#;
+    let expected = r#"{"g": {"s":"\u00e9="}}"#;
+    assert_eq!(extra(&[signed, plain]), [Some(expected.into()), None]);
+    let both = [Some(expected.into()), Some(r#"{"n":1.0}"#.into())];
+    assert_eq!(extra(&[signed, plain, later]), both);
+    assert_eq!(extra(&[later]), [], "it makes no call");
+    let long = format!(r#"{{"id":"a","extra_content":"{}"}}"#, "x".repeat(64 << 10));
+    assert!(add(&mut Calls::default(), &long).is_err());
+}
+
+#[test]
 fn ids_of_the_conversation_are_not_given_again() {
     let said = ["call_1", "call_2", "a"].map(|id| ToolCall {
         id: id.to_owned(),
         name: "x".to_owned(),
-        arguments: String::new(),
+        ..ToolCall::default()
     });
     let messages = [Message::Assistant(String::new(), said.to_vec())];
     let mut calls = Calls::default();
