@@ -135,7 +135,9 @@ fn by_hand(paths: &Paths, alias: &str) -> Result<Option<String>> {
     let server = servers
         .into_iter()
         .find(|s| s.alias == alias && !s.configured);
-    Ok(server.map(|s| s.target))
+    // The daemon tells no values of a query. Nor do tokens know of it: they are the path's.
+    let place = |target: String| target.split('?').next().map(str::to_string);
+    Ok(server.and_then(|s| place(s.target)))
 }
 
 fn mcp(request: McpRequest) -> Result<Request> {

@@ -83,6 +83,19 @@ pub fn variable(value: &str) -> Option<&str> {
     (!name.is_empty() && rules::variable_name(name).is_ok()).then_some(name)
 }
 
+/// A server's address with the values of its query taken out, which may be secrets: `https://a.example/mcp?k=…`.
+pub fn shown_url(url: &str) -> String {
+    let Some((place, query)) = url.split_once('?') else {
+        return url.to_string();
+    };
+    let hidden = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}=…"),
+        None => "…".to_string(),
+    };
+    let query: Vec<String> = query.split('&').map(hidden).collect();
+    format!("{place}?{}", query.join("&"))
+}
+
 /// The words of a command with what may be secret taken out: what follows an option that names a secret or
 /// a header, the value behind such a name and `=`, and addresses that hold a password or a key.
 pub fn shown_words(words: &[String]) -> Vec<String> {
@@ -104,7 +117,10 @@ pub fn shown_words(words: &[String]) -> Vec<String> {
                 Some(value) if holds_secret(value) => format!("{name}={REDACTED}"),
                 _ => {
                     hide = secret && value.is_none() && word.starts_with('-');
-                    word.clone()
+                    match word.contains("://") {
+                        true => shown_url(word),
+                        false => word.clone(),
+                    }
                 }
             }
         })
@@ -193,13 +209,21 @@ impl Server {
     /// Its URL, or its command with its arguments, without values that may be secret.
     pub fn target(&self) -> String {
         match &self.transport {
-            Transport::Http { url, .. } => url.clone(),
+            Transport::Http { url, .. } => shown_url(url),
             Transport::Stdio { command, args, .. } => {
                 let mut words = vec![command.clone()];
                 words.extend(shown_words(args));
                 words.join(" ")
             }
         }
+    }
+
+    /// Tells its place from every other: the URL, or the command with its arguments, whole. Never shown.
+    pub fn place(&self) -> Secret {
+        Secret::new(match &self.transport {
+            Transport::Http { url, .. } => url.clone(),
+            Transport::Stdio { command, args, .. } => format!("{command:?} {args:?}"),
+        })
     }
 }
 
@@ -231,7 +255,7 @@ impl fmt::Debug for Transport {
     /// Without headers, arguments and environment, which may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Transport::Http { url, .. } => write!(f, "Http({url})"),
+            Transport::Http { url, .. } => write!(f, "Http({})", shown_url(url)),
             Transport::Stdio { command, .. } => write!(f, "Stdio({command})"),
         }
     }

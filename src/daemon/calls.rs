@@ -19,6 +19,7 @@ use crate::mcp::{self, CallError, CallEvent, CallResult, Elicited};
 use crate::protocol::tools::{Begin, Elicit, End, Reaction};
 use crate::protocol::{self, Event, kind};
 use crate::safety::policy::{Approved, Call};
+use crate::secret::Secret;
 
 /// So long a call may take to end once it was cancelled: its server is told, and not waited for.
 const LAST_WORD: Duration = Duration::from_millis(100);
@@ -41,7 +42,7 @@ pub struct Allowed<'a> {
     /// By which rule it was allowed, where nobody was asked.
     pub rule: Option<String>,
     /// Where its server was when it was allowed.
-    pub target: String,
+    pub place: Secret,
 }
 
 type Ended = Result<CallResult, CallError>;
@@ -140,13 +141,6 @@ pub async fn run(
     used
 }
 
-/// Where a server is; `None` when it has gone.
-pub fn target(daemon: &Daemon, alias: &str) -> Option<String> {
-    let states = daemon.mcp.states();
-    let state = states.into_iter().find(|s| s.alias == alias)?;
-    Some(state.target)
-}
-
 /// Sends an event; a client that is gone ends the turn.
 pub async fn tell(connection: &mut Connection, turn: &CancellationToken, event: &Event) -> bool {
     let sent = connection.send_json(kind::EVENT, event).await;
@@ -164,7 +158,8 @@ async fn call(
     cancel: CancellationToken,
 ) -> Ended {
     // A person may take long, and meanwhile another server may have got its name.
-    if target(daemon, &one.tool.server).as_ref() != Some(&one.target) {
+    let server = daemon.mcp.server(&one.tool.server);
+    if server.is_none_or(|s| s.place() != one.place) {
         let why = "the server is not the one any more that the call was allowed for";
         return Err(CallError::Failed(why.to_string()));
     }

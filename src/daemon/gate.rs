@@ -13,7 +13,7 @@ use super::mcp::tool_info;
 use super::outcome::{Outcome, Used};
 use super::session::{Session, lock};
 use crate::chat::ToolCall;
-use crate::config::mcp::Mcp;
+use crate::config::mcp::{Mcp, Server};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::Body;
@@ -86,13 +86,13 @@ impl<'a> Gate<'a> {
             && matches!(self.decide(&call), Some((Decision::Allow(..), _)))
     }
 
-    /// What the rules say, and where the server is; `None` when it has gone.
-    fn decide(&self, call: &Call<'_>) -> Option<(Decision, String)> {
-        let target = calls::target(self.daemon, call.server)?;
+    /// What the rules say, and of which server; `None` when it has gone.
+    fn decide(&self, call: &Call<'_>) -> Option<(Decision, Server)> {
+        let server = self.daemon.mcp.server(call.server)?;
         let mut grants = lock(&self.session.grants);
-        grants.meet(call.server, &target);
+        grants.meet(call.server, server.place().expose());
         let decision = policy::decide(call, &self.config.auto_approve, &grants, now_ms());
-        Some((decision, target))
+        Some((decision, server))
     }
 
     /// Lets a call through, by rule or by the person's word, or says how it ended here.
@@ -113,7 +113,7 @@ impl<'a> Gate<'a> {
             arguments: &call.arguments,
         };
         let gone = || Outcome::Failed("the server has gone".to_string());
-        let (decision, target) = self.decide(&wish).ok_or_else(gone)?;
+        let (decision, server) = self.decide(&wish).ok_or_else(gone)?;
         let (approved, word, why, arguments) = match decision {
             Decision::Allow(approved, rule) => {
                 (approved, "rule", Some(rule), call.arguments.clone())
@@ -122,7 +122,7 @@ impl<'a> Gate<'a> {
                 let question = Question {
                     id: uuid::Uuid::now_v7().to_string(),
                     tool: tool_info(tool),
-                    target: target.clone(),
+                    target: server.target(),
                     arguments: call.arguments.clone(),
                     number,
                     of,
@@ -159,7 +159,7 @@ impl<'a> Gate<'a> {
             approved,
             arguments,
             rule,
-            target,
+            place: server.place(),
         })
     }
 

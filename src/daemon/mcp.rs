@@ -203,10 +203,10 @@ fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(Server, bool)
     if let Some(server) = config.mcp.servers.get(alias) {
         return Ok((server.clone(), true));
     }
-    let states = daemon.mcp.states();
-    if let Some(state) = states.iter().find(|s| s.alias == alias) {
-        return Ok((Server::at(alias, &state.target), false));
+    if let Some(server) = daemon.mcp.server(alias) {
+        return Ok((server, false));
     }
+    let states = daemon.mcp.states();
     let names = states.iter().map(|s| s.alias.as_str());
     let names = names.chain(config.mcp.servers.keys().map(String::as_str));
     Err(match nearest(alias, names) {
@@ -321,12 +321,16 @@ async fn connect(
             .hint("an alias has 1 to 20 of the characters a-z 0-9 -, and does not begin with -"));
     }
     let listed = list(daemon, config);
+    let is_there = |info: &ServerInfo| {
+        let server = known(daemon, config, &info.alias);
+        server.is_ok_and(|(s, _)| matches!(s.transport, Transport::Http { url: u, .. } if u == url))
+    };
     let same = |info: &&ServerInfo| match &alias {
         Some(alias) => info.alias == *alias,
-        None => info.target == url,
+        None => is_there(info),
     };
     let server = match (listed.iter().find(same), alias) {
-        (Some(there), _) if there.target == url => known(daemon, config, &there.alias)?,
+        (Some(there), _) if is_there(there) => known(daemon, config, &there.alias)?,
         (Some(there), _) => {
             let (alias, target) = (&there.alias, &there.target);
             let message = format!("there is a server called {alias} already: {target}");

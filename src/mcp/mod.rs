@@ -225,6 +225,11 @@ impl Pool {
         }
     }
 
+    /// The server of that alias, with what [`State::target`] does not show.
+    pub fn server(&self, alias: &str) -> Option<Server> {
+        self.lock().get(alias).map(|c| c.server.clone())
+    }
+
     /// How each server is.
     pub fn states(&self) -> Vec<State> {
         self.all().iter().map(|server| server.state()).collect()

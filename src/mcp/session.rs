@@ -146,8 +146,11 @@ fn secrets(server: &Server, credentials: &Credentials) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = credentials.bearer.iter().cloned().collect();
     secrets.extend(stdio::secrets(&credentials.env));
     match &server.transport {
-        Transport::Http { headers, .. } => {
+        Transport::Http { url, headers, .. } => {
             secrets.extend(headers.iter().map(|(_, value)| Secret::new(value)));
+            let query = url.split_once('?').map_or("", |(_, query)| query);
+            let values = query.split('&').filter_map(|pair| pair.split_once('='));
+            secrets.extend(values.map(|(_, value)| Secret::new(value)));
         }
         Transport::Stdio { .. } => {}
     }

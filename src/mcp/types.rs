@@ -73,7 +73,7 @@ impl Status {
 pub struct State {
     /// What it is called here.
     pub alias: String,
-    /// Its URL, or its command.
+    /// Its URL, or its command, without what may be secret.
     pub target: String,
     /// Its name and version, in its own words.
     pub version: Option<String>,

@@ -75,18 +75,19 @@ pub type AutoApprove = BTreeMap<String, bool>;
 pub struct Grants {
     tools: BTreeSet<(String, String)>,
     servers: BTreeSet<String>,
-    /// Where each server was when it was met last.
-    targets: BTreeMap<String, String>,
+    /// The digest of where each server was when it was met last: an address may hold a secret.
+    places: BTreeMap<String, [u8; 32]>,
 }
 
 impl Grants {
     /// The server is there now: its URL or its command. What was allowed of one of its name elsewhere
     /// is allowed no more.
-    pub fn meet(&mut self, server: &str, target: &str) {
-        if self.targets.get(server).is_some_and(|was| was != target) {
+    pub fn meet(&mut self, server: &str, place: &str) {
+        let place: [u8; 32] = Sha256::digest(place).into();
+        if self.places.get(server).is_some_and(|was| *was != place) {
             self.revoke(server);
         }
-        self.targets.insert(server.to_owned(), target.to_owned());
+        self.places.insert(server.to_owned(), place);
     }
 
     /// Whether nothing is allowed.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::fakes::lmcp;
-use crate::fakes::mcp_http::{Answer, McpHttp};
+use crate::fakes::mcp_http::{Answer, McpHttp, Request};
 use crate::support::PATIENCE;
 use crate::support::helper::{Call, Helper};
 
@@ -261,6 +261,43 @@ fn a_refused_variable_is_tried_again_when_it_has_another_value() {
     assert_eq!(list("new-token"), "ready");
     assert_eq!(server.count("initialize"), 3);
     server.take_violations();
+}
+
+#[test]
+fn what_stands_in_the_query_of_an_address_is_not_shown() {
+    let server = McpHttp::start();
+    let helper = Helper::new([]);
+    let url = format!("{}?k=hidden-value&v=2", server.url());
+    let shown = format!("{}?k=…&v=…", server.url());
+    for _ in 0..2 {
+        let info = mcp(&helper, &["connect", &url, "--json"]).run().json();
+        assert_eq!(
+            (&info["alias"], &info["target"]),
+            (&json!("local"), &json!(shown))
+        );
+    }
+    // By its alias it is found again, whole.
+    let again = mcp(&helper, &["connect", "local", "--json"]).run().json();
+    assert_eq!(again["status"], "ready");
+    assert_eq!(list(&helper).len(), 1);
+    let whole = |r: &Request| r.path.ends_with("?k=hidden-value&v=2");
+    assert!(server.requests().iter().all(whole));
+    // Another value is another place.
+    let other = format!("{}?k=other-value&v=2", server.url());
+    let said = mcp(&helper, &["connect", &other, "local"]).run().fails(2);
+    assert!(said.contains(&shown) && !said.contains("-value"), "{said}");
+    helper.config(&format!("[mcp.servers.a]\nurl = \"{url}\"\n"));
+    for words in [
+        &["mcp", "list"][..],
+        &["config", "show"],
+        &["status"],
+        &["status", "--json"],
+    ] {
+        let text = helper.call(words).run().ok();
+        assert!(!text.contains("hidden-value"), "{words:?}: {text}");
+    }
+    let log = std::fs::read_to_string(helper.path("state/daemon.log")).unwrap();
+    assert!(!log.contains("hidden-value"), "{log}");
 }
 
 #[test]

@@ -97,12 +97,16 @@ fn judge(
                 format!("install it, or correct mcp.servers.{alias}.command"),
             ),
         },
-        Transport::Http { url, .. } => match reached() {
-            Some(Ok(())) => Check::ok("mcp", format!("{alias}: {url} can be reached")),
+        Transport::Http { .. } => match reached() {
+            Some(Ok(())) => Check::ok(
+                "mcp",
+                format!("{alias}: {} can be reached", server.target()),
+            ),
             failed => {
                 let why = failed.and_then(std::result::Result::err);
                 let why = why.unwrap_or_else(|| "no answer".to_string());
                 let remedy = format!("start it, or correct mcp.servers.{alias}.url");
+                let url = server.target();
                 Check::warn("mcp", format!("{alias}: cannot reach {url}: {why}"), remedy)
             }
         },

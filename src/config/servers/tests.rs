@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::super::file::{Format, parse};
-use super::super::mcp::{self, Auth, Lifecycle, Mcp, Transport};
+use super::super::mcp::{self, Auth, Lifecycle, Mcp, Server, Transport};
 use super::super::source::{REDACTED, resolve, resolve_noting};
 use super::super::{Config, Overrides};
 use crate::secret::Secret;
@@ -401,4 +401,34 @@ fn an_alias_is_made_to_fit() {
     for bad in ["", "-a", "A", "a.b", "a_b", "abcdefghijklmnopqrstu"] {
         assert!(!mcp::is_alias(bad), "{bad}");
     }
+}
+
+#[test]
+fn the_values_of_a_query_are_not_shown() {
+    for (url, shown) in [
+        ("https://a.example/mcp", "https://a.example/mcp"),
+        (
+            "https://a.example/mcp?k=s3cret",
+            "https://a.example/mcp?k=…",
+        ),
+        (
+            "https://a.example/?v=1&s3cret&k=s3=cret",
+            "https://a.example/?v=…&…&k=…",
+        ),
+        ("https://a.example/?", "https://a.example/?…"),
+    ] {
+        let server = Server::at("a", url);
+        assert_eq!(server.target(), shown);
+        assert!(!format!("{server:?}").contains("s3"), "{server:?}");
+    }
+    // They tell one server from another all the same.
+    let place = |url: &str| Server::at("a", url).place();
+    assert!(place("https://a.example/?k=1") != place("https://a.example/?k=2"));
+    let mut child = Server::at("a", "");
+    child.transport = Transport::Stdio {
+        command: "npx".into(),
+        args: vec!["https://a.example/?k=s3cret".into()],
+        env: Vec::new(),
+    };
+    assert_eq!(child.target(), "npx https://a.example/?k=…");
 }

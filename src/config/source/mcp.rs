@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::{Origin, Picker, REDACTED, seconds, usize_of};
-use crate::config::mcp::{Auth, Lifecycle, Mcp, Server, Transport, shown_words, variable};
+use crate::config::mcp::{
+    Auth, Lifecycle, Mcp, Server, Transport, shown_url, shown_words, variable,
+};
 use crate::config::rules;
 use crate::config::servers::{Reach, WrittenMcp, WrittenServer};
 use crate::config::table::{At, shown_key};
@@ -84,7 +86,7 @@ fn transport(p: &mut Picker, prefix: &str, reach: &Reach) -> Transport {
             auth_cmd,
             headers,
         } => {
-            p.note(key("url"), url.value.clone(), Origin::File(url.line));
+            p.note(key("url"), shown_url(&url.value), Origin::File(url.line));
             if let Some(at) = auth_token {
                 p.note(key("auth_token"), REDACTED, Origin::File(at.line));
             }

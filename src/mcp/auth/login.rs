@@ -12,6 +12,7 @@ use super::guard::Guard;
 use super::refresh::{cause, is_token, seconds};
 use super::store::{Proof, Record, Tokens, key, now};
 use crate::address::{self, Place};
+use crate::config::mcp::shown_url;
 use crate::error::{Context, Error, Result};
 use crate::safety::text::one_line;
 use crate::secret::Secret;
@@ -183,7 +184,7 @@ impl Login<'_> {
         let Some(endpoint) = &metadata.registration_endpoint else {
             return Err(Error::runtime(format!(
                 "{} takes no new clients, so that aish cannot log in there",
-                guard.server()
+                shown_url(guard.server().as_str())
             ))
             .hint("if its owner gives out tokens, put one in auth_env or auth_cmd of the server"));
         };
@@ -191,7 +192,7 @@ impl Login<'_> {
         manager
             .register_client("aish", self.redirect, scopes)
             .await
-            .map_err(|e| said(guard, guard.server().as_str(), e))
+            .map_err(|e| said(guard, &shown_url(guard.server().as_str()), e))
     }
 }
 
@@ -205,7 +206,10 @@ async fn challenge(client: &reqwest::Client, server: &Url) -> Result<Option<Stri
         .body(ping)
         .send()
         .await
-        .map_err(|e| Error::runtime(format!("cannot reach {server}: {}", cause(&e))))?;
+        .map_err(|e| {
+            let server = shown_url(server.as_str());
+            Error::runtime(format!("cannot reach {server}: {}", cause(&e)))
+        })?;
     if response.status() != StatusCode::UNAUTHORIZED {
         return Ok(None);
     }

@@ -15,6 +15,7 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::config::mcp::shown_url;
 use crate::error::{Context, Error, Result};
 use crate::paths::{lock_file, make_dir};
 
@@ -93,7 +94,7 @@ pub(super) fn key(url: &str) -> Result<String> {
     let mut url = Url::parse(url)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https"))
-        .ok_or_else(|| Error::config(format!("{url} is no web address")))?;
+        .ok_or_else(|| Error::config(format!("{} is no web address", shown_url(url))))?;
     // Neither fails on a web address.
     let _ = url.set_username("");
     let _ = url.set_password(None);
