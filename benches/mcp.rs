@@ -318,14 +318,15 @@ async fn prompts(name: &str, url: &str, argument: &str, at_once: usize) -> Vec<S
     let [rounds, calls] = [TURNS / at_once, at_once].map(|n| n.to_string());
     for n in 0..PROMPTS + WARM_PROMPTS {
         let text = format!("call-{n}");
-        for turn in 0..TURNS {
-            let text = format!("{text}/{turn}");
+        for round in 0..TURNS / at_once {
             let start = Instant::now();
-            let said = post.call(argument, &text).await;
-            let took = start.elapsed();
-            assert!(said.ends_with(&text), "{said}");
+            for call in 0..at_once {
+                let text = format!("{text}/{round}/{call}");
+                let said = post.call(argument, &text).await;
+                assert!(said.ends_with(&text), "{said}");
+            }
             if n >= WARM_PROMPTS {
-                by_hand.time(took);
+                by_hand.time(start.elapsed() / at_once as u32);
             }
         }
         let took = prompt::ask(&home, None, [&rounds, &calls, "s0.echo", argument, &text]);
