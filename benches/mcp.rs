@@ -1,6 +1,7 @@
-//! A tool called through the pool of servers, in units of what a bare POST on a kept connection takes to say
-//! the same to the same server: a real one, where `./test.sh` has installed it, and one that does nothing, for
-//! what is added to each call; and thirteen servers connected, in units of one.
+//! A tool called through the daemon, and through the pool of servers in it, in units of what a bare POST on a
+//! kept connection takes to say the same to the same server: a real one, where `./test.sh` has installed it, and
+//! one that does nothing, for what is added to each call; thirteen servers connected, in units of one; and the
+//! memory of a daemon with many shells in loops of calls.
 //!
 //! `AISH_TEST_TOOLS=$PWD/target/test-tools cargo bench --bench mcp`
 
@@ -10,7 +11,11 @@
     reason = "a measurement that cannot go on has failed"
 )]
 
+#[path = "support/prompt.rs"]
+mod prompt;
 #[expect(dead_code, reason = "tests use the rest of it")]
+#[path = "../tests/fakes/provider.rs"]
+mod provider;
 #[path = "../tests/fakes/steady.rs"]
 mod steady;
 #[expect(dead_code, reason = "each bench uses its part")]
@@ -26,8 +31,9 @@ use std::time::{Duration, Instant, SystemTime};
 use aish::config::mcp::Server;
 use aish::mcp::{Credentials, Pool};
 use aish::safety::policy::{self, Call, Decision, Grants};
+use provider::Provider;
 use steady::{Steady, VERSION};
-use support::{Samples, row, table};
+use support::{Home, Samples, memory, row, table};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +42,13 @@ use tokio_util::task::TaskTracker;
 /// Calls that count, and those before them that warm everything up.
 const CALLS: usize = 2_000;
 const WARM: usize = 100;
+/// The same of the daemon: prompts, and rounds of one call, or calls of one round, in each.
+const PROMPTS: usize = 20;
+const WARM_PROMPTS: usize = 2;
+const TURNS: usize = 50;
+/// Shells at once, and the rounds of each.
+const SHELLS: usize = 64;
+const LOOPS: usize = 8;
 /// How many times servers are connected.
 const ROUNDS: usize = 15;
 /// What a server takes to welcome a client.
@@ -260,7 +273,7 @@ async fn calls(name: &str, url: String, argument: &str, mut bare: Option<Bare>) 
 }
 
 async fn all_calls() {
-    println!("A call: medians (least–most) in milliseconds of {CALLS} calls.\n");
+    println!("A call through the pool: medians (least–most) in milliseconds of {CALLS} calls.\n");
     let head = [
         "server",
         "bare socket",
@@ -283,6 +296,124 @@ async fn all_calls() {
     rows.push(calls("one that does nothing", steady.url(), "text", Some(bare)).await);
     table(&rows);
     println!("The bar is 1.3 for the real server.\n");
+}
+
+/// A daemon whose one MCP server is this, and whose model calls what it is asked to call.
+fn daemon(url: &str) -> (Home, Provider) {
+    let provider = Provider::answering(prompt::model);
+    let home = Home::new(&provider.base_url());
+    home.configure(&format!(
+        "[mcp]\nmax_tool_depth = 100\n[mcp.servers.s0]\nurl = \"{url}\"\n\
+         [mcp.auto_approve]\n\"s0.*\" = true\n"
+    ));
+    home.start();
+    (home, provider)
+}
+
+/// Prompts through the daemon and calls by hand, in turns; `at_once` calls in each round.
+async fn prompts(name: &str, url: &str, argument: &str, at_once: usize) -> Vec<String> {
+    let (home, _provider) = daemon(url);
+    let post = Post::new(url.to_owned()).await;
+    let (mut by_hand, mut by_daemon) = <(Samples, Samples)>::default();
+    let [rounds, calls] = [TURNS / at_once, at_once].map(|n| n.to_string());
+    for n in 0..PROMPTS + WARM_PROMPTS {
+        let text = format!("call-{n}");
+        for round in 0..TURNS / at_once {
+            let start = Instant::now();
+            for call in 0..at_once {
+                let text = format!("{text}/{round}/{call}");
+                let said = post.call(argument, &text).await;
+                assert!(said.ends_with(&text), "{said}");
+            }
+            if n >= WARM_PROMPTS {
+                by_hand.time(start.elapsed() / at_once as u32);
+            }
+        }
+        let took = prompt::ask(&home, None, [&rounds, &calls, "s0.echo", argument, &text]);
+        if n >= WARM_PROMPTS {
+            let each = took.iter().map(|took| *took / at_once as u32);
+            each.for_each(|took| by_daemon.time(took));
+        }
+    }
+    home.stop();
+    let ratio = by_daemon.median() / by_hand.median();
+    let more = by_daemon.median() - by_hand.median();
+    let [ratio, more] = [ratio, more].map(|n| format!("{n:.2}"));
+    row([
+        name,
+        &calls,
+        &by_hand.shown(),
+        &by_daemon.shown(),
+        &ratio,
+        &more,
+    ])
+}
+
+async fn all_prompts() {
+    println!(
+        "A call through the daemon, with all that belongs to it, from the model's last word to the end of its \
+         calls: medians (least–most) in milliseconds of a call.\n"
+    );
+    let head = [
+        "server",
+        "calls of an answer",
+        "POST",
+        "aish",
+        "aish / POST",
+        "aish − POST",
+    ];
+    let mut rows = vec![row(head)];
+    let real = Real::start();
+    let steady = Steady::start(Duration::ZERO);
+    for at_once in [1, TURNS] {
+        if let Some(real) = &real {
+            rows.push(prompts("server-everything", &real.1, "message", at_once).await);
+        }
+        rows.push(prompts("one that does nothing", &steady.url(), "text", at_once).await);
+    }
+    table(&rows);
+    println!("The bar is 1.3 for the real server. {}\n", synced());
+}
+
+/// What it takes to have a line on this disk.
+fn synced() -> String {
+    let mut file = tempfile::tempfile().unwrap();
+    let mut times = Samples::default();
+    for _ in 0..WARM {
+        file.write_all(&[b'x'; 400]).unwrap();
+        let start = Instant::now();
+        file.sync_data().unwrap();
+        times.time(start.elapsed());
+    }
+    format!("Syncing one line takes {} ms here.", times.shown())
+}
+
+/// Many shells at once, each in a loop of calls.
+fn shells() {
+    let steady = Steady::start(Duration::ZERO);
+    let (home, _provider) = daemon(&steady.url());
+    std::thread::scope(|scope| {
+        for n in 0..SHELLS {
+            let home = &home;
+            scope.spawn(move || {
+                let (shell, rounds) = (format!("shell-{n}"), LOOPS.to_string());
+                let asked = [rounds.as_str(), "1", "s0.echo", "text", &shell];
+                prompt::ask(home, Some(&shell), asked)
+            });
+        }
+    });
+    let peak = memory(home.daemon(), "VmHWM");
+    assert_eq!(steady.calls().len(), SHELLS * LOOPS);
+    home.stop();
+    let peak = peak.map_or("unknown here".to_string(), |mb| format!("{mb:.1} MB"));
+    table(&[
+        row(["what", "figure", "bar"]),
+        row([
+            &format!("daemon memory, peak, {SHELLS} shells in loops of {LOOPS} calls"),
+            &peak,
+            "< 100 MB",
+        ]),
+    ]);
 }
 
 async fn connects() {
@@ -317,7 +448,9 @@ fn main() {
         .unwrap();
     runtime.block_on(async {
         all_calls().await;
+        all_prompts().await;
         connects().await;
     });
+    shells();
     println!("AISH_TEST_TOOLS=$PWD/target/test-tools cargo bench --bench mcp");
 }

@@ -33,6 +33,13 @@ impl Home {
         Home { dir }
     }
 
+    /// Adds lines to its config.
+    pub fn configure(&self, lines: &str) {
+        let path = self.dir.path().join("config/config.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, text + lines).unwrap();
+    }
+
     /// The directory.
     pub fn path(&self) -> PathBuf {
         self.dir.path().to_path_buf()

@@ -1,5 +1,6 @@
 //! One prompt from request to reply: the only room that sees broker, sessions and shells together.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -358,12 +359,13 @@ impl<'a> Run<'a> {
         calls: &[ToolCall],
     ) -> Result<Step> {
         let cancel = self.cancel.clone();
-        let gate = Gate {
+        let mut gate = Gate {
             daemon: self.daemon,
             session,
             config: &self.chosen.config.mcp,
             catalog,
             cancel: &cancel,
+            recorded: BTreeMap::new(),
         };
         let mut at = 0;
         let mut step = Step::Go;

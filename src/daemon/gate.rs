@@ -4,6 +4,8 @@
 //! disk. A person is asked through the connection of the prompt that wants it, so that no other shell
 //! sees the question.
 
+use std::collections::BTreeMap;
+
 use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
@@ -20,7 +22,7 @@ use crate::history::record::Body;
 use crate::mcp::Catalog;
 use crate::protocol::tools::{End, Question, Reaction, Verdict};
 use crate::protocol::{self, Event, kind};
-use crate::safety::policy::{self, Call, Consent, Decision};
+use crate::safety::policy::{self, Approved, Call, Consent, Decision};
 
 /// What the calls of one round have in common.
 #[derive(Debug)]
@@ -35,13 +37,16 @@ pub struct Gate<'a> {
     pub catalog: &'a Catalog,
     /// Ends the turn.
     pub cancel: &'a CancellationToken,
+    /// The calls whose approvals are on the disk before their turn has come: which of the round, and what
+    /// its digest was.
+    pub recorded: BTreeMap<usize, String>,
 }
 
 impl<'a> Gate<'a> {
     /// Makes the next call, `calls[at]`; or that and those after it at once, as far as all are allowed by
     /// rule and only read, in the words of a server that the user trusts. Their outcomes, in order.
     pub async fn make(
-        &self,
+        &mut self,
         connection: &mut Connection,
         calls: &'a [ToolCall],
         at: usize,
@@ -51,7 +56,7 @@ impl<'a> Gate<'a> {
         let mut allowed = Vec::new();
         let mut used = Vec::new();
         for (n, call) in rest.iter().take(together).enumerate() {
-            match self.admit(connection, call, at + n + 1, calls.len()).await {
+            match self.admit(connection, call, at + n, calls).await {
                 Ok(one) => allowed.push(one),
                 Err(outcome) => used.push(Used {
                     id: call.id.clone(),
@@ -73,17 +78,23 @@ impl<'a> Gate<'a> {
 
     /// Whether a call may run beside others: no question, and it only reads.
     fn harmless(&self, call: &ToolCall) -> bool {
-        let Some(tool) = self.catalog.find(&call.name) else {
-            return false;
-        };
-        let call = Call {
+        let tool = self.catalog.find(&call.name);
+        tool.is_some_and(|t| t.trusted && t.annotations.reads_only())
+            && self.by_rule(call).is_some()
+    }
+
+    /// The right to make a call that needs no question, and the rule that gives it.
+    fn by_rule(&self, call: &ToolCall) -> Option<(Approved, String)> {
+        let tool = self.catalog.find(&call.name)?;
+        let wish = Call {
             server: &tool.server,
             tool: &tool.tool,
             arguments: &call.arguments,
         };
-        tool.trusted
-            && tool.annotations.reads_only()
-            && matches!(self.decide(&call), Some((Decision::Allow(..), _)))
+        match self.decide(&wish)?.0 {
+            Decision::Allow(approved, rule) => Some((approved, rule)),
+            Decision::Ask => None,
+        }
     }
 
     /// What the rules say, and of which server; `None` when it has gone.
@@ -97,11 +108,11 @@ impl<'a> Gate<'a> {
 
     /// Lets a call through, by rule or by the person's word, or says how it ended here.
     async fn admit(
-        &self,
+        &mut self,
         connection: &mut Connection,
         call: &'a ToolCall,
-        number: usize,
-        of: usize,
+        at: usize,
+        calls: &[ToolCall],
     ) -> std::result::Result<Allowed<'a>, Outcome> {
         if self.cancel.is_cancelled() {
             return Err(Outcome::Interrupted);
@@ -124,8 +135,8 @@ impl<'a> Gate<'a> {
                     tool: tool_info(tool),
                     target: server.target(),
                     arguments: call.arguments.clone(),
-                    number,
-                    of,
+                    number: at + 1,
+                    of: calls.len(),
                 };
                 let (said, word, arguments) = match self.ask(connection, question).await {
                     (Verdict::Once, arguments) => (Consent::Once, "once", arguments),
@@ -142,23 +153,20 @@ impl<'a> Gate<'a> {
                 (approved, word, None, arguments)
             }
         };
-        let rule = why.clone();
-        let record = Body::Approval {
-            call: call.id.clone(),
-            name: call.name.clone(),
-            decision: word.to_string(),
-            why,
-            arguments: arguments.clone(),
-            digest: Some(approved.digest()),
-        };
-        let synced = self.record_synced(record).await;
-        synced.map_err(|e| Outcome::Unrecorded(e.message))?;
+        let digest = approved.digest();
+        // What a person says is recorded, whatever a rule has said before.
+        if why.is_none() || self.recorded.get(&at) != Some(&digest) {
+            let rule = why.clone();
+            let record = approval(call, &arguments, word, rule, Some(digest));
+            let synced = self.record_synced(record, calls, at + 1).await;
+            synced.map_err(|e| Outcome::Unrecorded(e.message))?;
+        }
         Ok(Allowed {
             call,
             tool,
             approved,
             arguments,
-            rule,
+            rule: why,
             place: server.place(),
         })
     }
@@ -176,14 +184,8 @@ impl<'a> Gate<'a> {
             _ => ("stop", None, Outcome::Stopped),
         };
         // The record of the result comes next, and says that nothing can be recorded.
-        let _ = self.session.record(Body::Approval {
-            call: call.id.clone(),
-            name: call.name.clone(),
-            decision: decision.to_string(),
-            why,
-            arguments: call.arguments.clone(),
-            digest: None,
-        });
+        let record = approval(call, &call.arguments, decision, why, None);
+        let _ = self.session.record(record);
         let end = Event::ToolEnd(End {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -199,12 +201,38 @@ impl<'a> Gate<'a> {
     }
 
     /// Puts an approval on the disk. Synced elsewhere: a slow disk holds up this call, and nobody's answer.
-    async fn record_synced(&self, body: Body) -> Result<()> {
-        self.session.record(body)?;
+    ///
+    /// With it go those of the calls from `next` on, as far as rules allow them: the disk is waited for once.
+    /// The rules are asked again when their turn comes.
+    async fn record_synced(
+        &mut self,
+        approved: Body,
+        calls: &[ToolCall],
+        next: usize,
+    ) -> Result<()> {
+        let mut records = vec![approved];
+        let mut recorded = Vec::new();
+        for (at, call) in calls.iter().enumerate().skip(next) {
+            let Some((approved, rule)) = self.by_rule(call) else {
+                break;
+            };
+            let digest = approved.digest();
+            recorded.push((at, digest.clone()));
+            records.push(approval(
+                call,
+                &call.arguments,
+                "rule",
+                Some(rule),
+                Some(digest),
+            ));
+        }
+        self.session.record_all(records)?;
         let log = self.session.log_handle()?;
         tokio::task::spawn_blocking(move || log.sync())
             .await
-            .unwrap_or_else(|e| Err(Error::runtime(format!("cannot sync the history: {e}"))))
+            .unwrap_or_else(|e| Err(Error::runtime(format!("cannot sync the history: {e}"))))?;
+        self.recorded.extend(recorded);
+        Ok(())
     }
 
     /// The person's word, and the arguments that it is about. Whoever leaves, or does not speak the
@@ -249,6 +277,24 @@ impl<'a> Gate<'a> {
                 }
             }
         }
+    }
+}
+
+/// The record of a decision on a call with these arguments.
+fn approval(
+    call: &ToolCall,
+    arguments: &str,
+    decision: &str,
+    why: Option<String>,
+    digest: Option<String>,
+) -> Body {
+    Body::Approval {
+        call: call.id.clone(),
+        name: call.name.clone(),
+        decision: decision.to_string(),
+        why,
+        arguments: arguments.to_string(),
+        digest,
     }
 }
 

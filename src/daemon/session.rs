@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Context, Error, Result};
-use crate::history::journal::{Journal, Log, now_ms};
+use crate::history::journal::{Journal, Log, fresh};
 use crate::history::record::{Body, Record};
 use crate::paths;
 use crate::protocol::SessionChoice;
@@ -30,7 +30,7 @@ pub struct Session {
 #[derive(Debug)]
 struct Kept {
     /// Its file, or why it has none.
-    log: Result<Log>,
+    log: Result<Arc<Log>>,
     /// All its records, in order. What could not be written is here all the same.
     records: Vec<Record>,
 }
@@ -40,7 +40,10 @@ impl Session {
         Arc::new(Session {
             id,
             turn: Arc::default(),
-            kept: Mutex::new(Kept { log, records }),
+            kept: Mutex::new(Kept {
+                log: log.map(Arc::new),
+                records,
+            }),
             grants: Mutex::default(),
         })
     }
@@ -55,26 +58,29 @@ impl Session {
     /// # Errors
     /// It could not be written; it is kept in memory.
     pub fn record(&self, body: Body) -> Result<()> {
+        self.record_all([body])
+    }
+
+    /// Keeps and writes these records, all with one write.
+    ///
+    /// # Errors
+    /// They could not be written; they are kept in memory.
+    pub fn record_all(&self, bodies: impl IntoIterator<Item = Body>) -> Result<()> {
         let mut kept = lock(&self.kept);
-        let log = kept.log.as_ref().map_err(Clone::clone);
-        let (record, result) = match log.and_then(|log| log.append(body.clone())) {
-            Ok(record) => (record, Ok(())),
-            Err(e) => {
-                let record = Record::new(uuid::Uuid::now_v7(), now_ms(), body);
-                (record, Err(e))
-            }
-        };
-        kept.records.push(record);
-        result
+        let Kept { log, records } = &mut *kept;
+        let start = records.len();
+        records.extend(bodies.into_iter().map(fresh));
+        let log = log.as_ref().map_err(Clone::clone)?;
+        log.write(&records[start..])
     }
 
     /// A handle to sync with, away from the hot path.
     ///
     /// # Errors
-    /// It has no file, or there are no more file descriptors.
-    pub fn log_handle(&self) -> Result<Log> {
+    /// It has no file.
+    pub fn log_handle(&self) -> Result<Arc<Log>> {
         let kept = lock(&self.kept);
-        kept.log.as_ref().map_err(Clone::clone)?.handle()
+        kept.log.as_ref().map_err(Clone::clone).cloned()
     }
 
     /// Looks at the records.

@@ -1,8 +1,8 @@
 //! The journal: JSON Lines, append-only, a file a session and one for the
 //! commands of all shells.
 //!
-//! Every record is one `write`, so that a killed daemon leaves at most a torn
-//! last line, which the next open cuts off: it was never acknowledged.
+//! What is recorded together is one `write`, so that a killed daemon leaves at
+//! most a torn last line, which the next open cuts off: it was never acknowledged.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -47,6 +47,11 @@ pub fn now_ms() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// A record of now.
+pub fn fresh(body: Body) -> Record {
+    Record::new(uuid::Uuid::now_v7(), now_ms(), body)
 }
 
 impl Journal {
@@ -275,23 +280,35 @@ impl Log {
             .collect())
     }
 
-    /// Appends one record with one `write`.
+    /// Appends one record of now.
     ///
     /// # Errors
-    /// It could not be written whole; what was written of it is cut off again.
+    /// As for [`Log::write`].
     pub fn append(&self, body: Body) -> Result<Record> {
-        let record = Record::new(uuid::Uuid::now_v7(), now_ms(), body);
-        let mut line = serde_json::to_vec(&record)
-            .context(|| format!("cannot write to {}", self.path.display()))?;
-        line.push(b'\n');
+        let record = fresh(body);
+        self.write(std::slice::from_ref(&record))?;
+        Ok(record)
+    }
+
+    /// Appends records with one `write`.
+    ///
+    /// # Errors
+    /// They could not be written whole; what was written of them is cut off again.
+    pub fn write(&self, records: &[Record]) -> Result<()> {
+        let mut lines = Vec::new();
+        for record in records {
+            serde_json::to_writer(&mut lines, record)
+                .context(|| format!("cannot write to {}", self.path.display()))?;
+            lines.push(b'\n');
+        }
         let length = self.file.metadata().map_or(0, |m| m.len());
         let mut file = &self.file;
-        if let Err(e) = file.write_all(&line) {
+        if let Err(e) = file.write_all(&lines) {
             // A part of a line would spoil the next record. `/dev/full` and the like cannot be cut.
             let _ = self.file.set_len(length);
             return Err(unwritable(&self.path, &e));
         }
-        Ok(record)
+        Ok(())
     }
 
     /// Waits until all that was appended is on the disk.
@@ -302,20 +319,6 @@ impl Log {
         self.file
             .sync_data()
             .map_err(|e| unwritable(&self.path, &e))
-    }
-
-    /// A second handle, to sync elsewhere than on the hot path.
-    ///
-    /// # Errors
-    /// No more file descriptors.
-    pub fn handle(&self) -> Result<Log> {
-        Ok(Log {
-            file: self
-                .file
-                .try_clone()
-                .context(|| format!("cannot reopen {}", self.path.display()))?,
-            path: self.path.clone(),
-        })
     }
 }
 

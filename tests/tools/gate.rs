@@ -127,6 +127,43 @@ fn what_was_not_shown_as_it_would_be_sent_is_not_sent() {
 }
 
 #[test]
+fn what_rules_allow_is_recorded_together_up_to_the_next_question_and_once() {
+    let calls = [
+        ("a", "fs.read", "{\"n\":1}"),
+        ("b", "fs.read", "{\"n\":1}"),
+        ("c", "fs.write", "{\"n\":3}"),
+        ("d", "fs.read", "{\"n\":4}"),
+        ("e", "fs.read", "{\"n\":5}"),
+    ];
+    let rule = "[mcp.auto_approve]\n\"fs.read\" = true\n";
+    let tools = Tools::new(calling(&calls), rule);
+    let mut client = tools.ask("x");
+    let question = client.question();
+    assert_eq!(question.number, 3);
+    client.say(&question, Verdict::Once);
+    client.end();
+    let approved = |n| -> Vec<String> {
+        let approvals = tools.approved_at(n).into_iter();
+        approvals.map(|(word, args)| word + " " + &args).collect()
+    };
+    let all = [
+        "rule {\"n\":1}",
+        "rule {\"n\":1}",
+        "once {\"n\":3}",
+        "rule {\"n\":4}",
+        "rule {\"n\":5}",
+    ];
+    assert_eq!(approved(0), all[..2]);
+    assert_eq!(approved(1), all[..2]);
+    assert_eq!(approved(2), all);
+    assert_eq!(approved(4), all);
+    assert_eq!(tools.called().len(), calls.len());
+    let recorded = tools.helper.records_of("approval");
+    let ids: Vec<_> = recorded.iter().map(|r| r["call"].clone()).collect();
+    assert_eq!(ids, ["a", "b", "c", "d", "e"]);
+}
+
+#[test]
 fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
     let tools = Tools::with(writer(), "");
     let allow = |client: &mut Client, verdict| {

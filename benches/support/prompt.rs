@@ -1,0 +1,98 @@
+//! A prompt that calls tools through a daemon, as its client sees it: the frames, and when they came.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a measurement that cannot go on has failed"
+)]
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use aish::protocol::{self, Ask, Decoder, Event, Hello, Request, kind};
+
+use super::provider::{self, Script, Shape};
+use super::support::Home;
+
+/// What the model says before it calls.
+const WORDS: &str = "So:\n\n";
+
+/// A model that is asked for `ROUNDS CALLS TOOL ARGUMENT TEXT`: it calls the tool so often at a time in each
+/// of so many rounds, with another text each time, and checks what it is told.
+pub fn model(request: &provider::Request) -> Script {
+    let messages = request.json["messages"].as_array().unwrap();
+    let asked = messages.iter().rfind(|m| m["role"] == "user").unwrap();
+    let asked = asked["content"].as_str().unwrap();
+    let words: Vec<_> = asked.lines().last().unwrap().split(' ').collect();
+    let [rounds, calls, tool, argument, text] = words[..] else {
+        panic!("{asked}")
+    };
+    let [rounds, calls] = [rounds, calls].map(|n| n.parse::<usize>().unwrap());
+    let told: Vec<_> = messages.iter().filter(|m| m["role"] == "tool").collect();
+    for (n, told) in told.iter().enumerate() {
+        let told = told["content"].as_str().unwrap();
+        assert!(told.ends_with(&format!("{text}/{n}")), "{told}");
+    }
+    if told.len() == rounds * calls {
+        return Script::tokens(["Done."]);
+    }
+    let made: Vec<_> = (told.len()..told.len() + calls)
+        .map(|n| {
+            let arguments = serde_json::json!({ argument: format!("{text}/{n}") });
+            (format!("call-{n}"), arguments.to_string())
+        })
+        .collect();
+    let calls: Vec<_> = made
+        .iter()
+        .map(|(id, arguments)| (id.as_str(), tool, arguments.as_str()))
+        .collect();
+    Script::calls_in(Shape::Whole, WORDS, &calls)
+}
+
+/// Asks for this of the [`model`]. How long each round took: from the model's last word before its calls to
+/// the end of the last of them.
+pub fn ask(home: &Home, shell: Option<&str>, asked: [&str; 5]) -> Vec<Duration> {
+    let [rounds, calls] = [asked[0], asked[1]].map(|n| n.parse::<usize>().unwrap());
+    let ask = Ask {
+        shell: shell.map(str::to_owned),
+        text: asked.join(" "),
+        cwd: "/".to_owned(),
+        ..Ask::default()
+    };
+    let mut socket = UnixStream::connect(home.path().join("run/sock")).unwrap();
+    let hello = protocol::json_frame(kind::HELLO, &Hello::ours()).unwrap();
+    let request = protocol::json_frame(kind::REQUEST, &Request::Ask(Box::new(ask))).unwrap();
+    socket.write_all(&[hello, request].concat()).unwrap();
+    let mut decoder = Decoder::default();
+    let mut buffer = vec![0; 64 << 10];
+    let (mut took, mut ended) = (Vec::new(), 0);
+    let mut start = Instant::now();
+    loop {
+        let length = socket.read(&mut buffer).unwrap();
+        let now = Instant::now();
+        assert!(length > 0, "the daemon hung up");
+        decoder.push(&buffer[..length]);
+        while let Some((kind, body)) = decoder.next_frame().unwrap() {
+            match kind {
+                kind::HELLO => {}
+                kind::TEXT => start = now,
+                kind::EVENT => match protocol::parse(body).unwrap() {
+                    Event::ToolEnd(end) => {
+                        assert_eq!(end.status, "success", "{end:?}");
+                        ended += 1;
+                        if ended % calls == 0 {
+                            took.push(now - start);
+                        }
+                    }
+                    Event::Started { .. } | Event::ToolBegin(_) | Event::ToolProgress { .. } => {}
+                    other => panic!("{other:?}"),
+                },
+                kind::REPLY => {
+                    assert_eq!(took.len(), rounds);
+                    return took;
+                }
+                _ => panic!("{}", String::from_utf8_lossy(body)),
+            }
+        }
+    }
+}
