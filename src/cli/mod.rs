@@ -13,6 +13,7 @@ mod mcp_import;
 pub mod mcp_login;
 pub mod model;
 pub mod model_install;
+mod records;
 pub mod session;
 pub mod status;
 

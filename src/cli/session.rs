@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::records::{self, Much};
 use super::{print, print_json};
 use crate::client::connect;
 use crate::error::Result;
@@ -73,14 +74,20 @@ pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
         match text("type") {
             "user" => out.push_str(&format!("\n> {}\n", text("text"))),
             "assistant" => {
-                out.push_str(text("text").trim_end());
-                out.push('\n');
+                let answer = text("text").trim_end();
+                // One that only calls has no words.
+                if !answer.is_empty() || record["calls"].is_null() {
+                    out.push_str(&format!("{answer}\n"));
+                }
+                out.push_str(&records::calls(record, Much::Begin));
                 match text("finish") {
                     "stop" => {}
                     "error" => out.push_str(&format!("[{}]\n", text("error"))),
                     other => out.push_str(&format!("[{other}]\n")),
                 }
             }
+            "approval" => out.push_str(&records::approval(record)),
+            "tool" => out.push_str(&records::tool(record, Much::Begin)),
             "decision" => out.push_str(&format!("[{}] $ {}\n", text("choice"), text("command"))),
             "exec" => {
                 out.push_str(&format!(
