@@ -3,15 +3,15 @@
 //! Everything that a server says of itself is untrusted: names and lines are cut to one line, and all of it
 //! goes through the text sink.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use serde::de::DeserializeOwned;
 use unicode_width::UnicodeWidthStr;
 
 use super::args::{Mcp, Of};
-use super::{mcp_import, mcp_login, print, print_json};
+use super::{columns, mcp_import, mcp_login, print, print_json};
+use crate::client::connect;
 use crate::client::tools::cut;
-use crate::client::{connect, terminal};
 use crate::config::env_overrides;
 use crate::error::{Error, Result};
 use crate::paths::Paths;
@@ -139,7 +139,7 @@ fn list(paths: &Paths, of: &Of) -> Result<()> {
         })
         .collect();
     let head = ["alias", "status", "tools", "version", "server"].map(String::from);
-    let width = width();
+    let width = columns();
     let mut lines = table(std::iter::once(&head).chain(&rows), width, squeezed).into_iter();
     let mut out = lines.next().unwrap_or_default();
     for (server, line) in servers.iter().zip(lines) {
@@ -153,12 +153,6 @@ fn list(paths: &Paths, of: &Of) -> Result<()> {
         }
     }
     print(&out)
-}
-
-/// The columns of the terminal that is printed on; `None` where it is none, and nothing is cut.
-fn width() -> Option<usize> {
-    let stdout = std::io::stdout();
-    stdout.is_terminal().then(|| terminal::size(&stdout).0)
 }
 
 /// Lines with columns that stand below each other. The last one is as long as it is, or made to fit into
@@ -258,7 +252,7 @@ fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
             ]
         })
         .collect();
-    print(&table(rows.iter(), width(), cut).concat())
+    print(&table(rows.iter(), columns(), cut).concat())
 }
 
 /// Says a line beside what is printed.
@@ -353,7 +347,7 @@ fn resources(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
             [one_line(&name(r), 200), one_line(kind, 40), about]
         })
         .collect();
-    print(&table(rows.iter(), width(), cut).concat())
+    print(&table(rows.iter(), columns(), cut).concat())
 }
 
 fn prompts(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
@@ -386,7 +380,7 @@ fn prompts(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
             ]
         })
         .collect();
-    print(&table(rows.iter(), width(), cut).concat())
+    print(&table(rows.iter(), columns(), cut).concat())
 }
 
 /// `KEY=VALUE`.

@@ -503,7 +503,7 @@ fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
         call,
         "[calls fs.read {\"path\":\"x\"}]\n\
          [calls fs.write {}]\n\
-         [allowed by mcp.auto_approve.\"fs.read\"] fs.read {\"path\":\"x\"}\n\
+         [allowed by mcp.auto_approve.\"fs.read\": fs.read {\"path\":\"x\"}]\n\
          ┌ fs.read"
     );
     let (_, text) = text.split_once(" s").expect("the time");
@@ -512,7 +512,7 @@ fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
         head,
         " · 63 bytes\n│ line 1\n│ line 2\n│ line 3\n│ line 4\n│ line 5\n│ … 4 more lines\n"
     );
-    let denied = "[denied without a terminal] fs.write {}\n┌ fs.write · denied\n│ ";
+    let denied = "[denied without a terminal: fs.write {}]\n┌ fs.write · denied\n│ ";
     assert!(text.starts_with(denied), "{text}");
     assert!(text.ends_with("└\ndone\n\n> again\ntwo\n"), "{text}");
     let list = tools
