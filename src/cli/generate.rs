@@ -16,8 +16,25 @@ pub fn completions() -> String {
     );
     String::from_utf8_lossy(&out)
         .lines()
-        .map(|line| format!("{}\n", without_message(line)))
+        .map(|line| format!("{}\n", argument(line)))
         .collect()
+}
+
+/// What can stand for a positional argument: a name that the running daemon knows, or nothing.
+fn argument(line: &str) -> String {
+    let known = [
+        ("alias -- Which", "list"),
+        ("alias -- Of this server alone", "list"),
+        ("name -- Its name, ALIAS.TOOL", "tools"),
+        ("name -- Its name, ALIAS.PROMPT", "prompts"),
+    ];
+    let spec = line.strip_suffix(":' \\").unwrap_or_default();
+    match known.iter().find(|(what, _)| spec.ends_with(what)) {
+        Some((_, of)) => format!(
+            "{spec}:{{compadd -- ${{(f)\"$(_call_program names aish-helper mcp {of} --names)\"}}}}' \\"
+        ),
+        None => without_message(line),
+    }
 }
 
 /// A positional argument with nothing to offer shows a message, and zsh then inserts no option

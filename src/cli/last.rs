@@ -7,17 +7,15 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::records::{self, Much};
 use super::{print, print_json};
-use crate::client::approve::arguments::grouped;
 use crate::client::connect;
 use crate::client::signals::Signals;
 use crate::client::terminal;
-use crate::client::tools::time;
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::protocol::{Request, Transcript};
-use crate::safety::alike;
-use crate::safety::text::{one_line, prose};
+use crate::safety::text::prose;
 
 /// Where the last prompt is found without asking for the whole conversation.
 const LATELY: usize = 100;
@@ -61,29 +59,9 @@ fn text(records: &[Value]) -> String {
                 if !text("text").trim().is_empty() {
                     out.push_str(&format!("{}\n", prose(text("text").trim_end())));
                 }
-                for call in record["calls"].as_array().into_iter().flatten() {
-                    let name = alike::name(call["name"].as_str().unwrap_or(""));
-                    let arguments = call["arguments"].as_str().unwrap_or("");
-                    out.push_str(&format!("[calls {name} {}]\n", alike::text(arguments)));
-                }
+                out.push_str(&records::calls(record, Much::All));
             }
-            "tool" => {
-                let number = |key: &str| record[key].as_u64().unwrap_or(0);
-                out.push_str(&format!(
-                    "┌ {} · {} · {} · {} bytes\n",
-                    alike::name(text("name")),
-                    one_line(text("status"), 20),
-                    time(number("ms")),
-                    grouped(number("bytes"))
-                ));
-                for line in text("text").lines() {
-                    out.push_str(&format!("│ {}\n", prose(line)));
-                }
-                if !text("error").is_empty() {
-                    out.push_str(&format!("│ [{}]\n", one_line(text("error"), 1000)));
-                }
-                out.push_str("└\n");
-            }
+            "tool" => out.push_str(&records::tool(record, Much::All)),
             _ => {}
         }
     }

@@ -6,10 +6,12 @@
 use std::io::Write;
 
 use serde::de::DeserializeOwned;
+use unicode_width::UnicodeWidthStr;
 
 use super::args::{Mcp, Of};
-use super::{mcp_import, mcp_login, print, print_json};
+use super::{columns, mcp_import, mcp_login, print, print_json};
 use crate::client::connect;
+use crate::client::tools::cut;
 use crate::config::env_overrides;
 use crate::error::{Error, Result};
 use crate::paths::Paths;
@@ -21,6 +23,7 @@ use crate::safety::text::{one_line, prose};
 const NAME: usize = 60;
 const DESCRIPTION: usize = 100;
 const ERROR: usize = 300;
+const TARGET: usize = 1000;
 /// The widest that a column of names gets; a longer one pushes its own line alone.
 const COLUMN: usize = 36;
 
@@ -131,17 +134,18 @@ fn list(paths: &Paths, of: &Of) -> Result<()> {
                 s.status.clone(),
                 s.tools.to_string(),
                 one_line(s.version.as_deref().unwrap_or("-"), NAME),
-                one_line(&s.target, DESCRIPTION),
+                one_line(&s.target, TARGET),
             ]
         })
         .collect();
     let head = ["alias", "status", "tools", "version", "server"].map(String::from);
-    let mut lines = table(std::iter::once(&head).chain(&rows)).into_iter();
+    let width = columns();
+    let mut lines = table(std::iter::once(&head).chain(&rows), width, squeezed).into_iter();
     let mut out = lines.next().unwrap_or_default();
     for (server, line) in servers.iter().zip(lines) {
         out.push_str(&line);
         if let Some(error) = &server.error {
-            out.push_str(&format!("  {}\n", one_line(error, ERROR)));
+            out.push_str(&indented(&one_line(error, ERROR), width));
         }
         if server.status == "login" {
             let alias = &server.alias;
@@ -151,21 +155,72 @@ fn list(paths: &Paths, of: &Of) -> Result<()> {
     print(&out)
 }
 
-/// Lines with columns that stand below each other; the last one is as long as it is.
-fn table<'r, const N: usize>(rows: impl Iterator<Item = &'r [String; N]>) -> Vec<String> {
+/// Lines with columns that stand below each other. The last one is as long as it is, or made to fit into
+/// `width` by `fit`, which is told how much room there is.
+fn table<'r, const N: usize>(
+    rows: impl Iterator<Item = &'r [String; N]>,
+    width: Option<usize>,
+    fit: fn(&str, usize) -> String,
+) -> Vec<String> {
     let rows: Vec<&[String; N]> = rows.collect();
-    let width = |column: usize| {
+    let widest = |column: usize| {
         let lengths = rows.iter().map(|r| r[column].chars().count());
         lengths.filter(|n| *n <= COLUMN).max().unwrap_or_default()
     };
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    rows.iter()
-        .map(|row| {
-            let cells = row.iter().zip(&widths);
-            let line: String = cells.map(|(c, w)| format!("{c:<w$}  ")).collect();
-            format!("{}\n", line.trim_end())
-        })
-        .collect()
+    let widths: Vec<usize> = (0..N).map(widest).collect();
+    let line = |row: &[String; N]| {
+        let mut line: String = row[..N - 1]
+            .iter()
+            .zip(&widths)
+            .map(|(c, w)| format!("{c:<w$}  "))
+            .collect();
+        match width {
+            None => line.push_str(&row[N - 1]),
+            Some(width) => {
+                line.push_str(&fit(&row[N - 1], width.saturating_sub(line.width())));
+                line = cut(&line, width);
+            }
+        }
+        format!("{}\n", line.trim_end())
+    };
+    rows.into_iter().map(line).collect()
+}
+
+/// A command in so many columns: of long paths the end is what tells servers apart.
+fn squeezed(target: &str, room: usize) -> String {
+    let mut words: Vec<String> = target.split(' ').map(String::from).collect();
+    let width = |words: &[String]| words.iter().map(|w| w.width() + 1).sum::<usize>();
+    // Without what stands in front of it: `/a/b/c` and `…/b/c` are `…/c`.
+    let shorter = |word: &str| {
+        let path = word.strip_prefix("…").unwrap_or(word).strip_prefix('/')?;
+        let (_, rest) = path.split_once('/')?;
+        Some(format!("…/{rest}"))
+    };
+    while width(&words) > room + 1 {
+        let paths = words.iter_mut().filter_map(|w| Some((shorter(w)?, w)));
+        match paths.max_by_key(|(_, w)| w.width()) {
+            Some((short, word)) => *word = short,
+            None => break,
+        }
+    }
+    cut(&words.join(" "), room)
+}
+
+/// A text below a line of the table, its words on as many lines as they need.
+fn indented(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width else {
+        return format!("  {text}\n");
+    };
+    let mut out = String::new();
+    let mut line = " ".to_string();
+    for word in text.split(' ') {
+        if line.width() + 1 + word.width() > width && !line.trim().is_empty() {
+            out.push_str(&format!("{line}\n"));
+            line = "   ".to_string();
+        }
+        line.push_str(&format!(" {word}"));
+    }
+    format!("{out}{line}\n")
 }
 
 fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
@@ -197,7 +252,7 @@ fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
             ]
         })
         .collect();
-    print(&table(rows.iter()).concat())
+    print(&table(rows.iter(), columns(), cut).concat())
 }
 
 /// Says a line beside what is printed.
@@ -292,7 +347,7 @@ fn resources(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
             [one_line(&name(r), 200), one_line(kind, 40), about]
         })
         .collect();
-    print(&table(rows.iter()).concat())
+    print(&table(rows.iter(), columns(), cut).concat())
 }
 
 fn prompts(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
@@ -325,7 +380,7 @@ fn prompts(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
             ]
         })
         .collect();
-    print(&table(rows.iter()).concat())
+    print(&table(rows.iter(), columns(), cut).concat())
 }
 
 /// `KEY=VALUE`.
@@ -390,13 +445,42 @@ mod tests {
     }
 
     #[test]
+    fn a_command_keeps_the_end_of_its_paths() {
+        let target = "node /home/me/node_modules/server-filesystem/dist/index.js /tmp";
+        for (room, shown) in [
+            (80, target),
+            (44, "node …/server-filesystem/dist/index.js /tmp"),
+            (26, "node …/dist/index.js /tmp"),
+            (20, "node …/index.js /tmp"),
+            (12, "node …/inde…"),
+        ] {
+            assert_eq!(squeezed(target, room), shown);
+        }
+        assert_eq!(squeezed("https://mcp.example/a/b", 14), "https://mcp.e…");
+    }
+
+    #[test]
+    fn an_error_is_wrapped_between_words() {
+        assert_eq!(
+            indented("cannot connect to x: refused", Some(20)),
+            "  cannot connect to\n    x: refused\n"
+        );
+        assert_eq!(indented("a b", None), "  a b\n");
+    }
+
+    #[test]
     fn columns_stand_below_each_other() {
         let row = |a: &str, b: &str| [a.to_string(), b.to_string()];
         let long = "x".repeat(COLUMN + 1);
         let rows = [row("a", "1"), row("bbb", "2"), row(&long, "3")];
         assert_eq!(
-            table(rows.iter()),
+            table(rows.iter(), None, cut),
             ["a    1\n", "bbb  2\n", &format!("{long}  3\n")]
+        );
+        let rows = [row("a", "one two three"), row("bbb", "日本語日本語")];
+        assert_eq!(
+            table(rows.iter(), Some(12), cut),
+            ["a    one tw…\n", "bbb  日本語…\n"]
         );
     }
 

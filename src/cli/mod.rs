@@ -13,11 +13,12 @@ mod mcp_import;
 pub mod mcp_login;
 pub mod model;
 pub mod model_install;
+mod records;
 pub mod session;
 pub mod status;
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 
 use args::{Ask, Cli, Command, Config, Model, Session};
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
@@ -166,6 +167,14 @@ pub fn run(cli: Cli) -> Result<u8> {
 /// stdout is closed; a closed pipe is no error.
 pub fn print(text: &str) -> Result<()> {
     write(&text::prose(text))
+}
+
+/// The columns of the terminal that is printed on; `None` where it is none, and nothing is cut.
+fn columns() -> Option<usize> {
+    let stdout = std::io::stdout();
+    stdout
+        .is_terminal()
+        .then(|| crate::client::terminal::size(&stdout).0)
 }
 
 fn write(text: &str) -> Result<()> {

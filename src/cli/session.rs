@@ -2,12 +2,17 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{print, print_json};
+use super::records::{self, Much};
+use super::{columns, print, print_json};
 use crate::client::connect;
+use crate::client::tools::cut;
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::protocol::{Request, SessionInfo, Transcript};
 use crate::safety::text::one_line;
+
+/// The width of a line of a call where no terminal says it.
+const COLUMNS: usize = 100;
 
 /// Lists the conversations.
 ///
@@ -31,11 +36,10 @@ pub fn list(paths: &Paths, limit: usize, json: bool) -> Result<()> {
     for s in sessions {
         let id = short(&s.id);
         let age = ago(now.saturating_sub(s.updated_ms));
-        out.push_str(&format!(
-            "{id:<9} {age:>10} {:>8}  {}\n",
-            s.prompts,
-            one_line(&s.title, 60)
-        ));
+        let title = one_line(&s.title, 60);
+        let line = format!("{id:<9} {age:>10} {:>8}  {title}", s.prompts);
+        out.push_str(&cut(&line, columns().unwrap_or(usize::MAX)));
+        out.push('\n');
     }
     print(&out)
 }
@@ -67,20 +71,27 @@ pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
     if json {
         return transcript.records.iter().try_for_each(print_json);
     }
+    let columns = columns().unwrap_or(COLUMNS);
     let mut out = format!("conversation {}\n", transcript.session);
     for record in &transcript.records {
         let text = |key: &str| record[key].as_str().unwrap_or("");
         match text("type") {
             "user" => out.push_str(&format!("\n> {}\n", text("text"))),
             "assistant" => {
-                out.push_str(text("text").trim_end());
-                out.push('\n');
+                let answer = text("text").trim_end();
+                // One that only calls has no words.
+                if !answer.is_empty() || record["calls"].is_null() {
+                    out.push_str(&format!("{answer}\n"));
+                }
+                out.push_str(&records::calls(record, Much::Begin(columns)));
                 match text("finish") {
                     "stop" => {}
                     "error" => out.push_str(&format!("[{}]\n", text("error"))),
                     other => out.push_str(&format!("[{other}]\n")),
                 }
             }
+            "approval" => out.push_str(&records::approval(record, Much::Begin(columns))),
+            "tool" => out.push_str(&records::tool(record, Much::Begin(columns))),
             "decision" => out.push_str(&format!("[{}] $ {}\n", text("choice"), text("command"))),
             "exec" => {
                 out.push_str(&format!(

@@ -223,14 +223,15 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Throws away what was typed before the question stood.
+    /// Throws away what was typed before the question stood. Ctrl-C ends it also then.
     ///
     /// # Errors
-    /// The terminal has gone.
+    /// The question is over, or the terminal has gone.
     pub fn settle(&self) -> Answered<()> {
-        match &self.keys {
-            Some(keys) => keys.settle().map_err(|_| GONE),
-            None => Ok(()),
+        match self.keys.as_ref().map(Keys::settle) {
+            Some(Ok(true)) => Err(Over::Stop),
+            Some(Err(_)) => Err(GONE),
+            Some(Ok(false)) | None => Ok(()),
         }
     }
 
@@ -244,7 +245,8 @@ impl<'a> Asking<'a> {
             return Ok(Happened::Changed);
         };
         match Key::of(&buffer[..length]) {
-            Key::Byte(3) => Err(Over::Stop),
+            // Also in the midst of others: held down, it comes several at once.
+            _ if buffer[..length].contains(&terminal::INTERRUPT) => Err(Over::Stop),
             Key::Byte(26) => match self.suspend()? {
                 true => Ok(Happened::Changed),
                 false => Ok(Happened::Key(Key::Other)),

@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 
 use super::connect;
 use super::frame::{Ink, Line, bit, paint, wrap};
-use super::terminal::{self, Tty};
+use super::terminal::{self, INTERRUPT, Tty};
 use crate::config::env_overrides;
 use crate::error::{Context, Error, Kind, Result};
 use crate::paths::Paths;
@@ -182,7 +182,9 @@ fn question(proposal: &Proposal, command: &str) -> Result<Key> {
         say(
             format!("{dim}└{plain} {left} more lines: [space] read on · [n]o · [q]uit ").as_bytes(),
         )?;
-        keys.settle()?;
+        if keys.settle()? {
+            return interrupted(&say);
+        }
         loop {
             match keys.read()? {
                 b' ' | b'j' | b'f' => break,
@@ -194,7 +196,7 @@ fn question(proposal: &Proposal, command: &str) -> Result<Key> {
                     say(b"quit\n")?;
                     return Ok(Key::Quit);
                 }
-                3 => return interrupted(&say),
+                INTERRUPT => return interrupted(&say),
                 _ => {}
             }
         }
@@ -204,7 +206,9 @@ fn question(proposal: &Proposal, command: &str) -> Result<Key> {
         format!("{dim}└{plain} [y]es run · [e]dit · [i]nsert in the prompt · [n]o · [q]uit ")
             .as_bytes(),
     )?;
-    keys.settle()?;
+    if keys.settle()? {
+        return interrupted(&say);
+    }
     loop {
         let (key, word) = match keys.read()? {
             b'y' | b'Y' => (Key::Yes, "yes"),
@@ -213,7 +217,7 @@ fn question(proposal: &Proposal, command: &str) -> Result<Key> {
             // Enter alone is no: it is the key that is pressed without reading.
             b'n' | b'N' | b'\n' | b'\r' => (Key::No, "no"),
             b'q' | b'Q' | 4 => (Key::Quit, "quit"),
-            3 => return interrupted(&say),
+            INTERRUPT => return interrupted(&say),
             _ => continue,
         };
         say(format!("{word}\n").as_bytes())?;

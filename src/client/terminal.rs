@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, raise};
-use nix::sys::termios::{FlushArg, LocalFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr};
+use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 
@@ -17,6 +17,8 @@ use crate::error::{Context, Error, Kind, Result};
 
 /// Keys are not taken before the question has stood so long: whoever types on did not mean it.
 const SETTLE: Duration = Duration::from_millis(100);
+/// Ctrl-C, where it is a key.
+pub const INTERRUPT: u8 = 3;
 
 /// Columns and rows; 80 × 24 where the terminal does not say.
 pub fn size(fd: &impl AsFd) -> (usize, usize) {
@@ -155,29 +157,39 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Throws away what was typed before the question could be read.
+    /// Throws away what was typed before the question could be read; whether Ctrl-C was among it, which
+    /// whoever asks must heed: it is the one key that is meant whenever it comes.
     ///
     /// # Errors
     /// The terminal has gone.
-    pub fn settle(&self) -> Result<()> {
+    pub fn settle(&self) -> Result<bool> {
         let end = Instant::now() + SETTLE;
+        let mut buffer = [0; 1024];
         loop {
-            tcflush(&self.file, FlushArg::TCIFLUSH)
-                .context(|| "cannot read the terminal".into())?;
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
+            if !self.wait(left)? {
+                if left.is_zero() {
+                    return Ok(false);
+                }
+                continue;
             }
-            self.wait(left)?;
+            match (&self.file).read(&mut buffer) {
+                Ok(0) => return Err(Error::runtime("the terminal has gone")),
+                Ok(length) if buffer[..length].contains(&INTERRUPT) => return Ok(true),
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e).context(|| "cannot read the terminal".into()),
+            }
         }
     }
 
-    /// Waits for input, or a signal, at most so long.
-    fn wait(&self, patience: Duration) -> Result<()> {
+    /// Waits for input, or a signal, at most so long; whether there is input.
+    fn wait(&self, patience: Duration) -> Result<bool> {
         let mut fds = [PollFd::new(self.file.as_fd(), PollFlags::POLLIN)];
         let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
         match poll(&mut fds, timeout) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::EINTR) => Ok(false),
             Err(e) => Err(Error::runtime(format!("cannot read the terminal: {e}"))),
         }
     }
@@ -195,6 +207,8 @@ impl Keys {
             match buffer[..length] {
                 [] => return Err(Error::runtime("the terminal has gone")),
                 [key] => return Ok(key),
+                // Pressed twice it is meant twice.
+                ref keys if keys.contains(&INTERRUPT) => return Ok(INTERRUPT),
                 // Several bytes at once are an escape sequence, a pasted text or no ASCII: no answer.
                 _ => {}
             }

@@ -104,7 +104,8 @@ pub fn cut(line: &str, width: usize) -> String {
     out + "…"
 }
 
-fn untabbed(line: &str) -> String {
+/// A line with spaces for its tabs.
+pub fn untabbed(line: &str) -> String {
     let mut out = String::new();
     for (n, part) in line.split('\t').enumerate() {
         if n > 0 {

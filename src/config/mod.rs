@@ -325,8 +325,8 @@ pub fn load(paths: &Paths, over: &Overrides) -> Result<Config> {
     source::resolve(&read(paths)?, over)
 }
 
-/// Everything that is wrong with the file, unset variables of `key_env` in this process's
-/// environment included.
+/// Everything that is wrong with the file, variables that it names and that this process's environment
+/// lacks included.
 pub fn problems(paths: &Paths) -> Vec<Problem> {
     let file = match disk::read(paths) {
         Ok(file) => file,
@@ -336,19 +336,26 @@ pub fn problems(paths: &Paths) -> Vec<Problem> {
         return Vec::new();
     };
     let set = key::variable_names();
-    file.models
-        .iter()
-        .filter_map(|(name, model)| {
-            let at = model.key.as_ref()?;
-            let Key::Env(variable) = &at.value else {
-                return None;
-            };
-            (!set.contains(variable)).then(|| Problem {
-                file: path.clone(),
-                line: Some(at.line),
-                key: format!("models.{}.key_env", table::shown_key(name)),
-                message: key::unset(variable, set.iter().map(String::as_str)),
-            })
+    let models = file.models.iter().filter_map(|(name, model)| {
+        let at = model.key.as_ref()?;
+        let Key::Env(variable) = &at.value else {
+            return None;
+        };
+        let key = format!("models.{}.key_env", table::shown_key(name));
+        Some((key, at.line, variable.as_str()))
+    });
+    let servers = file.mcp.servers.iter().flat_map(|(alias, server)| {
+        let variables = server.variables().into_iter();
+        variables.map(move |(key, line, name)| (format!("mcp.servers.{alias}.{key}"), line, name))
+    });
+    models
+        .chain(servers)
+        .filter(|(_, _, variable)| !set.iter().any(|s| s == variable))
+        .map(|(key, line, variable)| Problem {
+            file: path.clone(),
+            line: Some(line),
+            key,
+            message: key::unset(variable, set.iter().map(String::as_str)),
         })
         .collect()
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::mcp::Lifecycle;
-use super::table::{At, Table};
+use super::mcp::{Lifecycle, variable};
+use super::table::{At, Table, shown_key};
 use super::{key, rules};
 use crate::address;
 
@@ -57,6 +57,31 @@ impl fmt::Debug for WrittenServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Reach::Url { url: reach, .. } | Reach::Command { command: reach, .. }) = &self.reach;
         write!(f, "WrittenServer({:?})", reach.value)
+    }
+}
+
+impl WrittenServer {
+    /// The variables of the shell that it needs: the setting that names each, its line, the name.
+    pub fn variables(&self) -> Vec<(String, usize, &str)> {
+        if self.disabled.as_ref().is_some_and(|at| at.value) {
+            return Vec::new();
+        }
+        match &self.reach {
+            // The token itself is used where both are given.
+            Reach::Url {
+                auth_token: None,
+                auth_env: Some(at),
+                ..
+            } => vec![("auth_env".to_string(), at.line, &*at.value)],
+            Reach::Url { .. } => Vec::new(),
+            Reach::Command { env, .. } => env
+                .iter()
+                .filter_map(|(name, at)| {
+                    let key = format!("env.{}", shown_key(name));
+                    Some((key, at.line, variable(&at.value)?))
+                })
+                .collect(),
+        }
     }
 }
 

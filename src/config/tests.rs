@@ -635,6 +635,26 @@ fn an_unset_key_variable_is_a_problem_with_its_line() {
 }
 
 #[test]
+fn unset_variables_of_servers_are_problems_with_their_lines() {
+    let (_home, paths) = home_with(
+        "[mcp.servers.a]\nurl = 'https://a.example'\nauth_env = 'AISH_NO_SUCH_A'\n\
+         [mcp.servers.b]\ncommand = 'b'\n\
+         env = { X = '$AISH_NO_SUCH_B', Y = '$CARGO_MANIFEST_DIR', Z = 'AISH_NO_SUCH_C' }\n\
+         [mcp.servers.c]\nurl = 'https://c.example'\nauth_env = 'AISH_NO_SUCH_D'\ndisabled = true\n\
+         [mcp.servers.d]\nurl = 'https://d.example'\nauth_env = 'AISH_NO_SUCH_E'\nauth_token = 't'\n",
+    );
+    let found = problems(&paths);
+    let found: Vec<_> = found.iter().map(|p| (p.line, p.key.as_str())).collect();
+    assert_eq!(
+        found,
+        [
+            (Some(3), "mcp.servers.a.auth_env"),
+            (Some(6), "mcp.servers.b.env.X")
+        ]
+    );
+}
+
+#[test]
 fn two_files_are_one_too_many() {
     let (_home, paths) = home_with("");
     fs::write(paths.config.join("aish.json"), "{}").unwrap();

@@ -476,7 +476,7 @@ fn servers_of_another_client_are_imported_once() {
     ));
     let mode = std::fs::metadata(&config).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    helper.call(["config", "check"]).run().ok();
+    helper.call(["config", "check"]).env("ASKS", "x").run().ok();
 
     let again = mcp(&helper, &["import", path, "--json"]).run().json();
     assert_eq!(again["file"], Value::Null);

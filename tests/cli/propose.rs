@@ -198,6 +198,19 @@ fn ctrl_c_is_no_to_all_of_them() {
 }
 
 #[test]
+fn ctrl_c_counts_from_the_first_moment() {
+    let helper = proposing(&["print one"]);
+    let mut offer = Offer::new(&helper);
+    offer.propose("", "");
+    offer.question();
+    offer.zsh.send("y\x03y");
+    let code = helper.home.path("code");
+    helper.until("it is heard", || code.exists());
+    offer.zsh.prompt();
+    assert_eq!(offer.verdict().code, "130");
+}
+
+#[test]
 fn an_edited_command_is_shown_again_and_runs_as_edited() {
     let helper = proposing(&["print one"]);
     let mut offer = Offer::new(&helper);

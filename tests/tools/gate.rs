@@ -509,3 +509,56 @@ fn a_question_of_the_server_goes_to_the_shell_that_called_it() {
     assert_eq!(said.json["result"]["action"], "accept");
     assert_eq!(said.json["result"]["content"], json!({ "name": "me" }));
 }
+
+#[test]
+fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
+    let mut queue = calling(&[
+        ("a", "fs.read", "{\"path\":\"x\"}"),
+        ("b", "fs.write", "{}"),
+    ])
+    .to_vec();
+    queue.push(Script::tokens(["two"]));
+    let tools = Tools::new(queue, "[mcp.auto_approve]\n\"fs.read\" = true\n");
+    tools.behave(|request| {
+        let text: String = (1..=9).map(|n| format!("line {n}\n")).collect();
+        Some(request.result(mcp_http::text(&text)))
+    });
+    // There is no terminal to ask on.
+    let call = tools.helper.call(["ask", "--shell", "s1", "first prompt"]);
+    assert_eq!(call.run().code, 4);
+    tools
+        .helper
+        .call(["ask", "--shell", "s1", "again"])
+        .run()
+        .ok();
+    let call = tools.helper.call(["session", "show", "--shell", "s1"]);
+    let text = call.run().ok();
+    let (_, text) = text.split_once("\n> first prompt\n").expect("the prompt");
+    // How long it took is not the same twice.
+    let (call, text) = text.split_once(" · success · ").expect("a call");
+    assert_eq!(
+        call,
+        "[calls fs.read {\"path\":\"x\"}]\n\
+         [calls fs.write {}]\n\
+         [allowed by mcp.auto_approve.\"fs.read\": fs.read {\"path\":\"x\"}]\n\
+         ┌ fs.read"
+    );
+    let (_, text) = text.split_once(" s").expect("the time");
+    let (head, text) = text.split_once("└\n").expect("its end");
+    assert_eq!(
+        head,
+        " · 63 bytes\n│ line 1\n│ line 2\n│ line 3\n│ line 4\n│ line 5\n│ … 4 more lines\n"
+    );
+    let denied = "[denied without a terminal: fs.write {}]\n┌ fs.write · denied\n│ ";
+    assert!(text.starts_with(denied), "{text}");
+    assert!(text.ends_with("└\ndone\n\n> again\ntwo\n"), "{text}");
+    let list = tools
+        .helper
+        .call(["session", "list", "--json"])
+        .run()
+        .json();
+    assert_eq!(
+        (&list[0]["prompts"], &list[0]["title"]),
+        (&json!(2), &json!("first prompt"))
+    );
+}

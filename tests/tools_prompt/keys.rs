@@ -175,6 +175,22 @@ fn an_edit_that_does_not_fit_must_be_read_to_its_end() {
 }
 
 #[test]
+fn ctrl_c_counts_from_the_first_moment() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    // Once, as soon as the question can be seen; and later, several at once.
+    for (keys, wait) in [("\x03", 0), ("yy\x03y", 0), ("\x03\x03", 200)] {
+        let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
+        zsh.wait_text(KEYS);
+        assert_eq!(prompt.reaction_within(Duration::from_millis(wait)), None);
+        zsh.send(keys);
+        assert_eq!(verdict(prompt.reaction()).0, Verdict::Stop, "{keys:?}");
+        prompt.reply("interrupted");
+        zsh.prompt();
+    }
+}
+
+#[test]
 fn ctrl_c_denies_and_ends_the_turn() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);

@@ -121,6 +121,15 @@ fn tab_completes_what_the_daemon_knows() {
         ("llm :mcp tools b\t", "llm :mcp tools box"),
         ("llm :mcp tool b\t", "llm :mcp tool box.echo"),
         ("llm :mcp prompt b\t", "llm :mcp prompt box.review"),
+        (
+            "aish-helper mcp disconnect b\t",
+            "aish-helper mcp disconnect box",
+        ),
+        ("aish-helper mcp tool b\t", "aish-helper mcp tool box.echo"),
+        (
+            "aish-helper mcp prompt b\t",
+            "aish-helper mcp prompt box.review",
+        ),
         ("llm -r b\tn\t", "llm -r box:note:///one"),
         ("llm --resource=b\tn\t", "llm --resource=box:note:///one"),
     ] {

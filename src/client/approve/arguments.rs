@@ -16,7 +16,7 @@ const DEPTH: usize = 32;
 /// A string that takes more lines is cut short, until the person reads on.
 const LINES: usize = 3;
 /// So wide at most is the column of the keys.
-const KEYS: usize = 24;
+const KEYS: usize = 32;
 
 /// The lines of some arguments.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Page {
     /// One key a line, the values below each other.
     fn top(&mut self, entries: &[(String, &RawValue)]) {
         let keys: Vec<Vec<Bit>> = entries.iter().map(|(key, _)| label(key)).collect();
-        let most = KEYS.min(self.width / 3);
+        let most = KEYS.min(self.width / 2);
         let widest = keys.iter().map(|k| columns(k)).filter(|w| *w <= most).max();
         let column = widest.unwrap_or(0);
         for (mut key, (_, value)) in keys.into_iter().zip(entries) {

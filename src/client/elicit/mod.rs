@@ -192,7 +192,12 @@ fn choose(asking: &mut Asking<'_>, keys: &str, more: &[u8]) -> Answered<Option<u
             Happened::Key(Key::Byte(b'n' | b'N' | b'\r' | b'\n' | 4)) => (b'n', "no"),
             Happened::Key(Key::Escape) => (0x1b, "cancelled"),
             Happened::Key(Key::Byte(key)) if more.contains(&key.to_ascii_lowercase()) => {
-                (key.to_ascii_lowercase(), "so be it")
+                let word = if key.eq_ignore_ascii_case(&b'o') {
+                    "open"
+                } else {
+                    "edit"
+                };
+                (key.to_ascii_lowercase(), word)
             }
             Happened::Key(_) => {
                 asking.say("\nthat is none of the keys\n")?;
