@@ -5,23 +5,31 @@
     reason = "logging is taken and roots are declined for as long as the protocol has them"
 )]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, ErrorData, FormElicitationCapability, Implementation,
-    ListRootsRequestMethod, ListRootsResult, LoggingLevel, LoggingMessageNotificationParam,
+    ListRootsRequestMethod, ListRootsResult, LoggingMessageNotificationParam,
     ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
-use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::content::cut;
 use super::failure::{Secrets, brief};
+use super::stdio::Log;
 use super::types::{CallEvent, Elicit, Elicited};
 use crate::safety::text::one_line;
+
+/// The most bytes of what a server says in a question, or of the address that it names: a person reads that much.
+const MAX_MESSAGE: usize = 8 << 10;
+
+/// The most bytes of a form. One with all the fields and choices that a person is asked for takes less.
+const MAX_FORM: usize = 64 << 10;
 
 /// A call that runs.
 #[derive(Debug)]
@@ -44,6 +52,9 @@ struct Inner {
     secrets: Secrets,
     running: Mutex<(u64, Vec<Running>)>,
     tools_changed: Notify,
+    log_file: PathBuf,
+    /// Opened at the first line: most servers say nothing.
+    log: OnceLock<Log>,
     end: CancellationToken,
 }
 
@@ -80,12 +91,20 @@ impl Ticket {
 }
 
 impl Handler {
-    pub(super) fn new(alias: &str, secrets: Secrets, end: CancellationToken) -> Handler {
+    /// For the server of that alias, whose logging messages are added to `log_file`.
+    pub(super) fn new(
+        alias: &str,
+        secrets: Secrets,
+        log_file: PathBuf,
+        end: CancellationToken,
+    ) -> Handler {
         Handler(Arc::new(Inner {
             alias: alias.to_owned(),
             secrets,
             running: Mutex::default(),
             tools_changed: Notify::new(),
+            log_file,
+            log: OnceLock::new(),
             end,
         }))
     }
@@ -121,6 +140,11 @@ impl Handler {
         self.0.tools_changed.notify_one();
     }
 
+    /// Where what the server has to say to nobody in particular is kept.
+    pub(super) fn log_file(&self) -> &Path {
+        &self.0.log_file
+    }
+
     pub(super) fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
@@ -135,13 +159,11 @@ impl Handler {
         running.1.iter().find(|r| is(r)).map(Asked::of)
     }
 
-    /// The call that a request belongs to: the one on whose stream it came, else the only one.
+    /// The call that a request belongs to: the one on whose stream it came; where it came on none, the only one.
     fn origin(&self, context: &RequestContext<RoleClient>) -> Option<Asked> {
         if let Some(InboundStreamOrigin::OutboundRequest(id)) = context.extensions.get() {
-            let found = self.find(|r| r.request.as_ref() == Some(id));
-            if found.is_some() {
-                return found;
-            }
+            // The call may have ended; the next may be another person's.
+            return self.find(|r| r.request.as_ref() == Some(id));
         }
         match &self.lock().1[..] {
             [only] => Some(Asked::of(only)),
@@ -164,10 +186,16 @@ impl Handler {
             }
             _ => return ElicitResult::new(ElicitationAction::Decline),
         };
-        let form = schema.clone().unwrap_or_default();
+        // Half a form and half an address are others than the server meant.
+        let bytes = schema.as_ref().map_or(0, |s| s.to_string().len());
+        if bytes > MAX_FORM || url.as_ref().is_some_and(|u| u.len() > MAX_MESSAGE) {
+            let alias = &self.0.alias;
+            tracing::info!("mcp {alias}: declined a question that is too large for a person");
+            return ElicitResult::new(ElicitationAction::Decline);
+        }
         let elicit = Elicit {
             server: self.0.alias.clone(),
-            message,
+            message: cut(message, MAX_MESSAGE),
             schema,
             url,
         };
@@ -185,7 +213,8 @@ impl Handler {
         match said {
             Some(Elicited::Accept(content)) => {
                 let mut result = ElicitResult::new(ElicitationAction::Accept);
-                result.content = content.map(|c| with_defaults(c, &form));
+                // What the person saw, and nothing that they did not.
+                result.content = content;
                 result
             }
             Some(Elicited::Decline) => ElicitResult::new(ElicitationAction::Decline),
@@ -224,20 +253,6 @@ impl Drop for Open {
     fn drop(&mut self) {
         self.0.send_modify(|n| *n -= 1);
     }
-}
-
-/// The answer, with the server's own value for each field that it leaves out.
-fn with_defaults(mut answer: Value, form: &Value) -> Value {
-    if let Value::Object(fields) = &mut answer {
-        for (name, field) in form["properties"].as_object().into_iter().flatten() {
-            if let Some(default) = field.get("default")
-                && !fields.contains_key(name)
-            {
-                fields.insert(name.clone(), default.clone());
-            }
-        }
-    }
-    answer
 }
 
 impl ClientHandler for Handler {
@@ -302,36 +317,13 @@ impl ClientHandler for Handler {
             other => other.to_string(),
         };
         let said = one_line(&self.0.secrets.mask(&brief(&data)), 300);
-        let alias = &self.0.alias;
-        // A server's alarm is not ours.
-        if params.level == LoggingLevel::Debug {
-            tracing::debug!("mcp {alias}: {said}");
-        } else {
-            tracing::info!("mcp {alias}: {said}");
-        }
+        // A server's alarm is not ours, and in a log of ours it could fill the disk.
+        let log = self.0.log.get_or_init(|| Log::open(&self.0.log_file, &[]));
+        let level = format!("{:?}", params.level).to_ascii_lowercase();
+        log.line(format!("[{level}] {said}").as_bytes());
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
         self.note_tools_changed();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn fields_that_are_left_out_get_the_default_of_the_server() {
-        let form = json!({ "properties": {
-            "name": { "type": "string", "default": "Ada" },
-            "age": { "type": "integer", "default": 36 },
-            "mail": { "type": "string" },
-        }});
-        let answer = with_defaults(json!({ "age": 7 }), &form);
-        assert_eq!(answer, json!({ "name": "Ada", "age": 7 }));
-        assert_eq!(with_defaults(json!({}), &json!({})), json!({}));
-        assert_eq!(with_defaults(json!([]), &form), json!([]));
     }
 }
