@@ -32,7 +32,7 @@ pub async fn serve(
     // No variable and no option says anything about servers.
     let config = daemon.models.config(&Overrides::default())?;
     match &request {
-        // A server that is let go, or started by hand, needs no other.
+        // A server that is started by hand needs no other.
         McpRequest::Connect { .. } | McpRequest::Reconnect { .. } => {}
         _ => servers::refresh(daemon, connection, &config).await?,
     }
