@@ -72,7 +72,7 @@ pub async fn serve(
             ready(daemon, connection, &config, alias.as_deref()).await?;
             let cancel = daemon.cancel.child_token();
             let work = daemon.mcp.resources(alias.as_deref(), &cancel);
-            let found = connection.unless_cancelled(work).await?;
+            let found = connection.cancelling(&cancel, work).await?;
             let infos: Vec<ResourceInfo> = found
                 .into_iter()
                 .map(|r| ResourceInfo {
@@ -90,7 +90,7 @@ pub async fn serve(
             ready(daemon, connection, &config, alias.as_deref()).await?;
             let cancel = daemon.cancel.child_token();
             let work = daemon.mcp.prompts(alias.as_deref(), &cancel);
-            let found = connection.unless_cancelled(work).await?;
+            let found = connection.cancelling(&cancel, work).await?;
             let infos: Vec<PromptInfo> = found
                 .into_iter()
                 .map(|p| PromptInfo {
@@ -109,7 +109,7 @@ pub async fn serve(
             ready(daemon, connection, &config, Some(alias)).await?;
             let cancel = daemon.cancel.child_token();
             let work = daemon.mcp.prompt(alias, prompt, &arguments, &cancel);
-            let text = connection.unless_cancelled(work).await?;
+            let text = connection.cancelling(&cancel, work).await?;
             reply(connection, &text).await
         }
     }
