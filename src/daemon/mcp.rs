@@ -378,6 +378,10 @@ async fn start(
         let message = format!("{alias} ({target}) wants you to log in");
         return Err(Error::runtime(message).hint(format!("run: aish-helper mcp login {alias}")));
     }
+    // It has longer than a person waits here: a program that is fetched first, say.
+    if configured && state.status == Status::Starting {
+        return Err(not_ready(&state));
+    }
     give_up(daemon, &alias, configured);
     let why = match &state.error {
         Some(why) => why.clone(),
