@@ -204,7 +204,7 @@ impl Pool {
         }
     }
 
-    /// The tools that there are now, for somebody who only looks: no excuse counts as told.
+    /// The tools that there are now.
     pub fn tools(&self) -> Arc<[Tool]> {
         let servers = self.all();
         let live = servers.iter().filter_map(|server| server.live().ok());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{ServerNotification, SubscriptionFilter};
@@ -52,14 +52,6 @@ pub(super) enum Phase {
     Off,
 }
 
-/// What a prompt was told about a server that it went without.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Nothing,
-    Starting,
-    Failed,
-}
-
 /// How a session ended.
 enum Ended {
     LetGo,
@@ -75,7 +67,6 @@ pub(super) struct Connected {
     pub(super) configured: bool,
     pub(super) started: Instant,
     phase: watch::Sender<Phase>,
-    told: Mutex<Told>,
     again: Notify,
     cancel: CancellationToken,
 }
@@ -97,7 +88,6 @@ impl Connected {
             configured,
             started: Instant::now(),
             phase: watch::Sender::new(Phase::Starting),
-            told: Mutex::new(Told::Nothing),
             again: Notify::new(),
             cancel,
         }
@@ -159,23 +149,13 @@ impl Connected {
         }
     }
 
-    /// What a prompt is told that has to go without it: once, and once more when a start has failed.
+    /// Why a prompt has to go without it; not a word of one that was turned off.
     pub(super) fn excuse(&self) -> Option<String> {
-        let (now, why) = match &*self.phase.borrow() {
-            Phase::Starting => (Told::Starting, "still starting".to_owned()),
-            Phase::Failed { fault, .. } => (Told::Failed, fault.hinted(&self.server)),
-            Phase::Ready(_) | Phase::Off => return None,
-        };
-        let mut told = self.told();
-        if *told == now || *told == Told::Failed {
-            return None;
+        match &*self.phase.borrow() {
+            Phase::Starting => Some("still starting".to_owned()),
+            Phase::Failed { fault, .. } => Some(fault.hinted(&self.server)),
+            Phase::Ready(_) | Phase::Off => None,
         }
-        *told = now;
-        Some(why)
-    }
-
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn state(&self) -> State {
@@ -210,7 +190,6 @@ impl Connected {
     }
 
     fn ready(&self, live: Live) {
-        *self.told() = Told::Nothing;
         self.phase.send_replace(Phase::Ready(Arc::new(live)));
     }
 

@@ -94,8 +94,7 @@ pub struct State {
 pub struct Catalog {
     /// By alias, then in the server's order. No two have the same name.
     pub tools: Arc<[Tool]>,
-    /// The servers that a prompt goes without: alias, and why in a few words. Those that failed before
-    /// this prompt and were told of already are not in it.
+    /// The servers that a prompt goes without: alias, and why in a few words.
     pub without: Vec<(String, String)>,
     /// Where each name is in `tools`.
     pub names: Arc<HashMap<String, usize>>,
