@@ -340,7 +340,10 @@ async fn connect(
         }
         (None, Some(alias)) => (Server::at(alias, url), false),
         (None, None) => {
-            let taken = |alias: &str| listed.iter().any(|i| i.alias == alias);
+            // A host chooses its name: it must not choose one that the person's rules are about.
+            let rules = &config.mcp.auto_approve;
+            let ruled = |alias: &str| rules.keys().any(|r| r.split('.').next() == Some(alias));
+            let taken = |alias: &str| listed.iter().any(|i| i.alias == alias) || ruled(alias);
             let alias = alias_of_url(&url, taken).map_err(Error::usage)?;
             (Server::at(alias, url), false)
         }
