@@ -213,14 +213,18 @@ async fn connect(urls: &[String], state: &TempDir) -> (Pool, Duration) {
 /// What the gate does before each call, and the call.
 async fn call(pool: &Pool, argument: &str, text: &str) -> String {
     let arguments = serde_json::json!({ argument: text }).to_string();
+    let catalog = pool.catalog(Duration::ZERO).await;
+    let tool = catalog.find("s0.echo").unwrap();
     let call = Call {
-        server: "s0",
-        tool: "echo",
+        server: &tool.server,
+        tool: &tool.tool,
+        identity: &tool.identity,
         arguments: &arguments,
     };
     let auto = BTreeMap::from([("s0.*".to_owned(), true)]);
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
-    let Decision::Allow(approved, _) = policy::decide(&call, &auto, &Grants::default(), now) else {
+    let Decision::Allow(approved, _) = policy::decide(&call, Some(&auto), &Grants::default(), now)
+    else {
         panic!("the rule allows it");
     };
     let (events, _seen) = mpsc::channel(16);

@@ -195,13 +195,15 @@ impl Session {
         let call = Call {
             server: &tool.server,
             tool: &tool.tool,
+            identity: &tool.identity,
             arguments: &arguments,
         };
         let auto = BTreeMap::from([(format!("{ALIAS}.*"), true)]);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = now.map_err(|e| e.to_string())?.as_millis();
         let now = u64::try_from(now).map_err(|e| e.to_string())?;
-        let Decision::Allow(approved, _) = policy::decide(&call, &auto, &Grants::default(), now)
+        let Decision::Allow(approved, _) =
+            policy::decide(&call, Some(&auto), &Grants::default(), now)
         else {
             return Err("the rule does not allow it".to_owned());
         };

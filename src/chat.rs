@@ -83,6 +83,9 @@ pub struct Tool {
     pub annotations: Annotations,
     /// The user believes the server's annotations (`trust = true`).
     pub trusted: bool,
+    /// Stands for all of this and for how its server is reached: another one is another tool, whatever
+    /// its name. Never shown, and never kept.
+    pub identity: String,
 }
 
 /// What a server says about a tool. Hints, which may be lies.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sha2::{Digest, Sha256};
+
 /// What stands where a secret would.
 pub const REDACTED: &str = "[REDACTED]";
 
@@ -28,6 +30,17 @@ impl Secret {
         }
         text.replace(&self.0, REDACTED)
     }
+}
+
+/// Stands for these parts, which may be secret, where they are compared: SHA-256 over them and their
+/// lengths, in hexadecimal. A short secret can be guessed from it, so it is kept in memory alone.
+pub fn fingerprint<'p>(parts: impl IntoIterator<Item = &'p str>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
 impl fmt::Debug for Secret {

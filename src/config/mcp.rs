@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::rules;
 use super::source::REDACTED;
-use crate::secret::Secret;
+use crate::secret::{Secret, fingerprint};
 
 /// The most characters of an alias.
 const ALIAS: usize = 20;
@@ -218,12 +218,30 @@ impl Server {
         }
     }
 
-    /// Tells its place from every other: the URL, or the command with its arguments, whole. Never shown.
-    pub fn place(&self) -> Secret {
-        Secret::new(match &self.transport {
-            Transport::Http { url, .. } => url.clone(),
-            Transport::Stdio { command, args, .. } => format!("{command:?} {args:?}"),
-        })
+    /// Tells how it is reached from every other way, also where [`Server::target`] is the same: a
+    /// [`fingerprint`] of its whole transport.
+    pub fn identity(&self) -> String {
+        let parts = |all: &'_ [(String, String)]| -> Vec<String> {
+            let both = all.iter().flat_map(|(name, value)| [name, value]);
+            both.cloned().collect()
+        };
+        let all = match &self.transport {
+            Transport::Http { url, auth, headers } => {
+                let (kind, value) = match auth {
+                    Auth::None => ("none", ""),
+                    Auth::Token(token) => ("token", token.expose()),
+                    Auth::Env(name) => ("env", name.as_str()),
+                    Auth::Cmd(command) => ("cmd", command.as_str()),
+                };
+                let fixed = ["http", url.as_str(), kind, value].map(str::to_string);
+                [fixed.to_vec(), parts(headers)].concat()
+            }
+            Transport::Stdio { command, args, env } => {
+                let fixed = ["stdio".into(), command.clone(), args.len().to_string()];
+                [fixed.to_vec(), args.clone(), parts(env)].concat()
+            }
+        };
+        fingerprint(all.iter().map(String::as_str))
     }
 }
 

@@ -214,7 +214,7 @@ fn read_server(mut t: Table<'_>) -> Option<WrittenServer> {
     })
 }
 
-/// `alias.tool` or `alias.*`. A server can be connected at any time, so the alias need not be configured.
+/// `alias.tool` or `alias.*`. The server may have been written down before, or be so later.
 fn approved_name(name: &str, aliases: &[&str]) -> Result<(), String> {
     let form = "must be \"alias.tool\", or \"alias.*\" for all tools of a server";
     let Some((alias, tool)) = name.split_once('.') else {

@@ -19,7 +19,6 @@ use crate::mcp::{self, CallError, CallEvent, CallResult, Elicited};
 use crate::protocol::tools::{Begin, Elicit, End, Reaction};
 use crate::protocol::{self, Event, kind};
 use crate::safety::policy::{Approved, Call};
-use crate::secret::Secret;
 
 /// So long a call may take to end once it was cancelled: its server is told, and not waited for.
 const LAST_WORD: Duration = Duration::from_millis(100);
@@ -43,8 +42,6 @@ pub struct Allowed<'a> {
     pub arguments: String,
     /// By which rule it was allowed, where nobody was asked.
     pub rule: Option<String>,
-    /// Where its server was when it was allowed.
-    pub place: Secret,
 }
 
 type Ended = Result<CallResult, CallError>;
@@ -168,15 +165,10 @@ async fn call(
     events: mpsc::Sender<CallEvent>,
     cancel: CancellationToken,
 ) -> Ended {
-    // A person may take long, and meanwhile another server may have got its name.
-    let server = daemon.mcp.server(&one.tool.server);
-    if server.is_none_or(|s| s.place() != one.place) {
-        let why = "the server is not the one any more that the call was allowed for";
-        return Err(CallError::Failed(why.to_string()));
-    }
     let call = Call {
         server: &one.tool.server,
         tool: &one.tool.tool,
+        identity: &one.tool.identity,
         arguments: &one.arguments,
     };
     let pool = &daemon.mcp;

@@ -79,6 +79,26 @@ impl Connection {
         }
     }
 
+    /// The same for work with a token, which is cancelled then: a moment is left to tell whoever works.
+    ///
+    /// # Errors
+    /// Those of [`Connection::unless_cancelled`].
+    pub async fn cancelling<T>(
+        &mut self,
+        cancel: &CancellationToken,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            biased;
+            done = work.as_mut() => return done,
+            _ = self.read() => cancel.cancel(),
+        }
+        // What it comes to does not matter any more.
+        let _ = tokio::time::timeout(LAST_WORD, work).await;
+        Err(Error::new(Kind::Interrupted, "interrupted"))
+    }
+
     /// Waits for a frame of one kind and reads its body.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         return nothing_configured(connection).await;
     };
     started(connection, &session, &chosen).await?;
-    let catalog = catalog(daemon, connection, &chosen, &ask).await?;
+    let catalog = catalog(daemon, connection, &session, &chosen, &ask).await?;
     let read = prompt::resources(daemon, connection, &ask.resources).await?;
     ask.attachments.extend(read);
     let (content, unseen) = prompt::content(daemon, &session, &chosen, &ask);
@@ -199,6 +199,7 @@ async fn notice(connection: &mut Connection, text: String) -> Result<()> {
 async fn catalog(
     daemon: &Daemon,
     connection: &mut Connection,
+    session: &Session,
     chosen: &Chosen,
     ask: &Ask,
 ) -> Result<Catalog> {
@@ -210,14 +211,14 @@ async fn catalog(
     servers::refresh(daemon, connection, &chosen.config).await?;
     let starting = async { Ok(daemon.mcp.catalog(PATIENCE).await) };
     let catalog = connection.unless_cancelled(starting).await?;
-    without(connection, &catalog).await?;
+    without(connection, session, &catalog).await?;
     Ok(catalog)
 }
 
-/// Says which servers a prompt goes without.
-async fn without(connection: &mut Connection, catalog: &Catalog) -> Result<()> {
-    for (alias, why) in &catalog.without {
-        let why = one_line(why, REASON_CHARS);
+/// Says which servers a prompt goes without, as far as its conversation was not told of that already.
+async fn without(connection: &mut Connection, session: &Session, catalog: &Catalog) -> Result<()> {
+    for (alias, why) in session.goes_without(&catalog.without) {
+        let why = one_line(&why, REASON_CHARS);
         let text = format!("going without MCP server {alias}: {why}");
         notice(connection, text).await?;
     }
@@ -299,7 +300,7 @@ impl<'a> Run<'a> {
             // Tools come and go; a server that is starting is not waited for.
             if let Some(tools) = &mut tools {
                 *tools = self.daemon.mcp.catalog(Duration::ZERO).await;
-                without(connection, tools).await?;
+                without(connection, session, tools).await?;
             }
         }
     }

@@ -89,6 +89,7 @@ impl<'a> Gate<'a> {
         let wish = Call {
             server: &tool.server,
             tool: &tool.tool,
+            identity: &tool.identity,
             arguments: &call.arguments,
         };
         match self.decide(&wish)?.0 {
@@ -97,12 +98,14 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// What the rules say, and of which server; `None` when it has gone.
+    /// What the rules say, and where the server is; `None` when it has gone. The configuration's rules are
+    /// for the servers that it has, exactly as this prompt knows them: an alias may lead elsewhere by now.
     fn decide(&self, call: &Call<'_>) -> Option<(Decision, Server)> {
         let server = self.daemon.mcp.server(call.server)?;
-        let mut grants = lock(&self.session.grants);
-        grants.meet(call.server, server.place().expose());
-        let decision = policy::decide(call, &self.config.auto_approve, &grants, now_ms());
+        let meant = self.config.servers.get(call.server);
+        let rules = meant.filter(|s| self.daemon.mcp.holds(s));
+        let rules = rules.map(|_| &self.config.auto_approve);
+        let decision = policy::decide(call, rules, &lock(&self.session.grants), now_ms());
         Some((decision, server))
     }
 
@@ -121,6 +124,7 @@ impl<'a> Gate<'a> {
         let wish = Call {
             server: &tool.server,
             tool: &tool.tool,
+            identity: &tool.identity,
             arguments: &call.arguments,
         };
         let gone = || Outcome::Failed("the server has gone".to_string());
@@ -148,8 +152,12 @@ impl<'a> Gate<'a> {
                     arguments: &arguments,
                     ..wish
                 };
+                // Those that the model was offered with this one, and none that came while the person read.
+                let offered = self.catalog.tools.iter();
+                let of_server = offered.filter(|t| t.server == tool.server);
+                let of_server = of_server.map(|t| t.identity.as_str());
                 let mut grants = lock(&self.session.grants);
-                let approved = policy::consent(&wish, said, &mut grants, now_ms());
+                let approved = policy::consent(&wish, said, of_server, &mut grants, now_ms());
                 (approved, word, None, arguments)
             }
         };
@@ -167,7 +175,6 @@ impl<'a> Gate<'a> {
             approved,
             arguments,
             rule: why,
-            place: server.place(),
         })
     }
 

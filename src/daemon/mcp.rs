@@ -32,7 +32,7 @@ pub async fn serve(
     // No variable and no option says anything about servers.
     let config = daemon.models.config(&Overrides::default())?;
     match &request {
-        // A server that is let go, or started by hand, needs no other.
+        // A server that is started by hand needs no other.
         McpRequest::Connect { .. } | McpRequest::Reconnect { .. } => {}
         _ => servers::refresh(daemon, connection, &config).await?,
     }
@@ -72,7 +72,7 @@ pub async fn serve(
             ready(daemon, connection, &config, alias.as_deref()).await?;
             let cancel = daemon.cancel.child_token();
             let work = daemon.mcp.resources(alias.as_deref(), &cancel);
-            let found = connection.unless_cancelled(work).await?;
+            let found = connection.cancelling(&cancel, work).await?;
             let infos: Vec<ResourceInfo> = found
                 .into_iter()
                 .map(|r| ResourceInfo {
@@ -90,7 +90,7 @@ pub async fn serve(
             ready(daemon, connection, &config, alias.as_deref()).await?;
             let cancel = daemon.cancel.child_token();
             let work = daemon.mcp.prompts(alias.as_deref(), &cancel);
-            let found = connection.unless_cancelled(work).await?;
+            let found = connection.cancelling(&cancel, work).await?;
             let infos: Vec<PromptInfo> = found
                 .into_iter()
                 .map(|p| PromptInfo {
@@ -109,7 +109,7 @@ pub async fn serve(
             ready(daemon, connection, &config, Some(alias)).await?;
             let cancel = daemon.cancel.child_token();
             let work = daemon.mcp.prompt(alias, prompt, &arguments, &cancel);
-            let text = connection.unless_cancelled(work).await?;
+            let text = connection.cancelling(&cancel, work).await?;
             reply(connection, &text).await
         }
     }
@@ -340,7 +340,10 @@ async fn connect(
         }
         (None, Some(alias)) => (Server::at(alias, url), false),
         (None, None) => {
-            let taken = |alias: &str| listed.iter().any(|i| i.alias == alias);
+            // A host chooses its name: it must not choose one that the person's rules are about.
+            let rules = &config.mcp.auto_approve;
+            let ruled = |alias: &str| rules.keys().any(|r| r.split('.').next() == Some(alias));
+            let taken = |alias: &str| listed.iter().any(|i| i.alias == alias) || ruled(alias);
             let alias = alias_of_url(&url, taken).map_err(Error::usage)?;
             (Server::at(alias, url), false)
         }
@@ -377,6 +380,10 @@ async fn start(
     if state.status == Status::Login {
         let message = format!("{alias} ({target}) wants you to log in");
         return Err(Error::runtime(message).hint(format!("run: aish-helper mcp login {alias}")));
+    }
+    // It has longer than a person waits here: a program that is fetched first, say.
+    if configured && state.status == Status::Starting {
+        return Err(not_ready(&state));
     }
     give_up(daemon, &alias, configured);
     let why = match &state.error {

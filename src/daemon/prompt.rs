@@ -131,9 +131,8 @@ pub async fn resources(
                 .hint("a resource is SERVER:URI; see them with: llm :mcp resources"));
         };
         let cancel = daemon.cancel.child_token();
-        let _end = cancel.clone().drop_guard();
         let get = daemon.mcp.resource(alias, uri, RESOURCE_BYTES, &cancel);
-        let text = connection.unless_cancelled(get).await?;
+        let text = connection.cancelling(&cancel, get).await?;
         read.push(Attachment {
             name: name.clone(),
             text,

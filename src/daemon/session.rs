@@ -1,6 +1,6 @@
 //! Sessions: a conversation with its journal file, and which shell is in which.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -25,6 +25,8 @@ pub struct Session {
     kept: Mutex<Kept>,
     /// The tools that the person has allowed for this session. In memory alone: a new daemon asks again.
     pub grants: Mutex<Grants>,
+    /// The MCP servers that it goes without, and why, as it was told last.
+    without: Mutex<BTreeMap<String, String>>,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,7 @@ impl Session {
                 records,
             }),
             grants: Mutex::default(),
+            without: Mutex::default(),
         })
     }
 
@@ -96,6 +99,15 @@ impl Session {
                 _ => None,
             })
         })
+    }
+
+    /// What is new of the MCP servers that it goes without now: alias and reason.
+    pub fn goes_without(&self, now: &[(String, String)]) -> Vec<(String, String)> {
+        let now: BTreeMap<_, _> = now.iter().cloned().collect();
+        let told = std::mem::replace(&mut *lock(&self.without), now.clone());
+        let mut news = now;
+        news.retain(|alias, why| told.get(alias) != Some(why));
+        news.into_iter().collect()
     }
 
     /// When this shell's last prompt in this session came, milliseconds since 1970: the model was
@@ -358,4 +370,27 @@ fn close_unused(open: &mut HashMap<String, Shared>) {
 /// A lock whose holder panicked still guards whole data here: every change is one call.
 pub fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_without_is_told_once_and_again_when_it_changes() {
+        let session = Session::new(String::new(), Err(Error::runtime("none")), Vec::new());
+        let news = |now: &[(&str, &str)]| {
+            let now: Vec<_> = now
+                .iter()
+                .map(|(a, w)| ((*a).into(), (*w).into()))
+                .collect();
+            session.goes_without(&now).len()
+        };
+        assert_eq!(news(&[("a", "starting"), ("b", "starting")]), 2);
+        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 1);
+        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 0);
+        assert_eq!(news(&[("b", "refused")]), 0);
+        // It was there in between.
+        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 1);
+    }
 }

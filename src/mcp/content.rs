@@ -13,6 +13,7 @@ use crate::chat::{Annotations, Image, Tool};
 use crate::config::mcp::Server;
 use crate::error::{Error, Result};
 use crate::safety::text::{self, one_line};
+use crate::secret::fingerprint;
 
 /// The pictures of one result that are kept, and the most bytes of each in base64.
 const MAX_IMAGES: usize = 8;
@@ -83,7 +84,7 @@ pub(super) fn tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
         .as_ref()
         .or_else(|| hints.and_then(|h| h.title.as_ref()));
     let description = tool.description.as_deref().unwrap_or_default();
-    Some(Tool {
+    let mut tool = Tool {
         name: format!("{alias}.{name}"),
         server: alias.clone(),
         tool: name.to_owned(),
@@ -99,7 +100,18 @@ pub(super) fn tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
             open_world: hints.and_then(|h| h.open_world_hint),
         },
         trusted: server.trust,
-    })
+        identity: String::new(),
+    };
+    let annotations = format!("{:?}", tool.annotations);
+    tool.identity = fingerprint([
+        &*server.identity(),
+        &tool.name,
+        tool.title.as_deref().unwrap_or_default(),
+        &tool.description,
+        &tool.schema,
+        &annotations,
+    ]);
+    Some(tool)
 }
 
 /// What a tool takes in JSON, nearly.

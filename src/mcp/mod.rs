@@ -89,12 +89,12 @@ impl Pool {
 
     /// The configured servers that are to be started: they are new, or their lines have changed, or what
     /// they take from the shell has to be found again. The caller finds their credentials and calls
-    /// [`Pool::start`]. Servers that the configuration has no more are let go. What a person has connected
-    /// or disconnected by hand stays so.
+    /// [`Pool::start`]. Servers that the configuration has no more are let go, and so is one that was connected
+    /// by hand where the configuration now has its alias. Others stay as a person has left them.
     pub fn wanting(&self, configured: &BTreeMap<String, Server>) -> Vec<Server> {
         let mut servers = self.lock();
         servers.retain(|alias, connected| {
-            let stays = !connected.configured || configured.contains_key(alias);
+            let stays = connected.configured == configured.contains_key(alias);
             if !stays {
                 connected.end();
             }
@@ -103,7 +103,6 @@ impl Pool {
         let mut wanted = Vec::new();
         for server in configured.values() {
             match servers.get(&server.alias) {
-                Some(by_hand) if !by_hand.configured => continue,
                 Some(same) if same.server == *server => {
                     if same.is_wanted() {
                         wanted.push(server.clone());
@@ -193,7 +192,7 @@ impl Pool {
         }
     }
 
-    /// The tools that there are now, for somebody who only looks: no excuse counts as told.
+    /// The tools that there are now.
     pub fn tools(&self) -> Arc<[Tool]> {
         let servers = self.all();
         let live = servers.iter().filter_map(|server| server.live().ok());
@@ -217,6 +216,12 @@ impl Pool {
     /// The server of that alias, with what [`State::target`] does not show.
     pub fn server(&self, alias: &str) -> Option<Server> {
         self.lock().get(alias).map(|c| c.server.clone())
+    }
+
+    /// Whether this server of the configuration is there, exactly as that has it.
+    pub fn holds(&self, server: &Server) -> bool {
+        let held = |c: &Arc<Connected>| c.configured && c.server == *server;
+        self.lock().get(&server.alias).is_some_and(held)
     }
 
     /// How each server is.
@@ -245,8 +250,12 @@ impl Pool {
         let server = self.find(call.server).map_err(|e| failed(e.message))?;
         let live = server.live().map_err(failed)?;
         // The list that the configuration allows is kept here too, and not only in what a model is told.
-        if !live.tools.iter().any(|t| t.tool == call.tool) {
+        let Some(tool) = live.tools.iter().find(|t| t.tool == call.tool) else {
             return Err(failed("the server has no such tool".into()));
+        };
+        // A person may take long: meanwhile another server may have got the alias, or the tool another meaning.
+        if tool.identity != call.identity {
+            return Err(CallError::NotApproved);
         }
         let arguments = serde_json::from_str(call.arguments)
             .map_err(|e| failed(format!("the arguments are no JSON object: {e}")))?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{ServerNotification, SubscriptionFilter};
@@ -52,14 +52,6 @@ pub(super) enum Phase {
     Off,
 }
 
-/// What a prompt was told about a server that it went without.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Nothing,
-    Starting,
-    Failed,
-}
-
 /// A server of the pool.
 #[derive(Debug)]
 pub(super) struct Connected {
@@ -67,7 +59,6 @@ pub(super) struct Connected {
     pub(super) configured: bool,
     pub(super) started: Instant,
     phase: watch::Sender<Phase>,
-    told: Mutex<Told>,
     cancel: CancellationToken,
 }
 
@@ -88,7 +79,6 @@ impl Connected {
             configured,
             started: Instant::now(),
             phase: watch::Sender::new(Phase::Starting),
-            told: Mutex::new(Told::Nothing),
             cancel,
         }
     }
@@ -136,23 +126,13 @@ impl Connected {
         }
     }
 
-    /// What a prompt is told that has to go without it: once, and once more when a start has failed.
+    /// Why a prompt has to go without it; not a word of one that was turned off.
     pub(super) fn excuse(&self) -> Option<String> {
-        let (now, why) = match &*self.phase.borrow() {
-            Phase::Starting => (Told::Starting, "still starting".to_owned()),
-            Phase::Failed { fault, .. } => (Told::Failed, fault.hinted(&self.server)),
-            Phase::Ready(_) | Phase::Off => return None,
-        };
-        let mut told = self.told();
-        if *told == now || *told == Told::Failed {
-            return None;
+        match &*self.phase.borrow() {
+            Phase::Starting => Some("still starting".to_owned()),
+            Phase::Failed { fault, .. } => Some(fault.hinted(&self.server)),
+            Phase::Ready(_) | Phase::Off => None,
         }
-        *told = now;
-        Some(why)
-    }
-
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn state(&self) -> State {
@@ -187,7 +167,6 @@ impl Connected {
     }
 
     fn ready(&self, live: Live) {
-        *self.told() = Told::Nothing;
         self.phase.send_replace(Phase::Ready(Arc::new(live)));
     }
 

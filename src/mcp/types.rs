@@ -94,8 +94,7 @@ pub struct State {
 pub struct Catalog {
     /// By alias, then in the server's order. No two have the same name.
     pub tools: Arc<[Tool]>,
-    /// The servers that a prompt goes without: alias, and why in a few words. Those that failed before
-    /// this prompt and were told of already are not in it.
+    /// The servers that a prompt goes without: alias, and why in a few words.
     pub without: Vec<(String, String)>,
     /// Where each name is in `tools`.
     pub names: Arc<HashMap<String, usize>>,
@@ -140,7 +139,7 @@ pub struct CallResult {
 pub enum CallError {
     /// The person stopped it.
     Interrupted,
-    /// It was not the call that was approved; nothing was sent.
+    /// It was not the call that was approved, or what it calls has changed since; nothing was sent.
     NotApproved,
     /// Everything else, in one line for the person: a JSON-RPC error, the transport's, the time limit.
     Failed(String),
@@ -151,7 +150,7 @@ impl fmt::Display for CallError {
         match self {
             CallError::Interrupted => f.write_str("interrupted"),
             CallError::NotApproved => {
-                f.write_str("not the call that was approved, so it was not made")
+                f.write_str("not called: the tool or its server is not as it was when it was allowed, or that was too long ago")
             }
             CallError::Failed(why) => f.write_str(why),
         }

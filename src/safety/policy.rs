@@ -16,6 +16,8 @@ pub struct Call<'a> {
     pub server: &'a str,
     /// The tool's name at its server.
     pub tool: &'a str,
+    /// Which tool that is: another server or another description is another identity.
+    pub identity: &'a str,
     /// The exact arguments: the text of a JSON object, as it is shown and sent.
     pub arguments: &'a str,
 }
@@ -45,6 +47,8 @@ pub fn canonical(arguments: &str) -> serde_json::Result<String> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Approved {
     digest: [u8; 32],
+    /// Beside the digest, which is kept: an identity is made of secrets too.
+    identity: String,
     until_ms: u64,
 }
 
@@ -52,13 +56,14 @@ impl Approved {
     fn new(call: &Call<'_>, now_ms: u64) -> Approved {
         Approved {
             digest: call.digest(),
+            identity: call.identity.to_owned(),
             until_ms: now_ms.saturating_add(LIFE_MS),
         }
     }
 
     /// Whether exactly this call was approved, and not too long ago.
     pub fn covers(self, call: &Call<'_>, now_ms: u64) -> bool {
-        self.digest == call.digest() && now_ms < self.until_ms
+        self.digest == call.digest() && self.identity == call.identity && now_ms < self.until_ms
     }
 
     /// The digest in hexadecimal, for the record.
@@ -70,35 +75,20 @@ impl Approved {
 /// What the configuration allows without a question (`[mcp.auto_approve]`): by `alias.tool`, or `alias.*`.
 pub type AutoApprove = BTreeMap<String, bool>;
 
-/// What a person has allowed in a session.
+/// What a person has allowed in a session, by the tools' identities: one that has changed since, or that
+/// came later, was not allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants {
-    tools: BTreeSet<(String, String)>,
+    /// One by one.
+    tools: BTreeSet<String>,
+    /// With all others that their server had.
     servers: BTreeSet<String>,
-    /// The digest of where each server was when it was met last: an address may hold a secret.
-    places: BTreeMap<String, [u8; 32]>,
 }
 
 impl Grants {
-    /// The server is there now: its URL or its command. What was allowed of one of its name elsewhere
-    /// is allowed no more.
-    pub fn meet(&mut self, server: &str, place: &str) {
-        let place: [u8; 32] = Sha256::digest(place).into();
-        if self.places.get(server).is_some_and(|was| *was != place) {
-            self.revoke(server);
-        }
-        self.places.insert(server.to_owned(), place);
-    }
-
     /// Whether nothing is allowed.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty() && self.servers.is_empty()
-    }
-
-    /// No tool of this server is allowed any more: it has gone, or is another one now.
-    pub fn revoke(&mut self, server: &str) {
-        self.servers.remove(server);
-        self.tools.retain(|(s, _)| s != server);
     }
 }
 
@@ -109,7 +99,7 @@ pub enum Consent {
     Once,
     /// This tool, for the session.
     Tool,
-    /// All tools of this server, for the session.
+    /// All tools that this server has now, for the session.
     Server,
 }
 
@@ -122,22 +112,28 @@ pub enum Decision {
     Ask,
 }
 
-/// Decides by rule: the exact name, then `alias.*`, then the session's grants; else ask.
-pub fn decide(call: &Call<'_>, auto: &AutoApprove, grants: &Grants, now_ms: u64) -> Decision {
+/// Decides by rule: the exact name, then `alias.*`, then the session's grants; else ask. `auto` is `None` where
+/// the server is not the one that the configuration has under that alias: a rule names no other.
+pub fn decide(
+    call: &Call<'_>,
+    auto: Option<&AutoApprove>,
+    grants: &Grants,
+    now_ms: u64,
+) -> Decision {
     // The alias has no dot, so that the first one parts it from the tool and no two pairs make one name.
     let exact = format!("{}.{}", call.server, call.tool);
     let all = format!("{}.*", call.server);
-    let rule = match (auto.get(&exact), auto.get(&all)) {
+    let says = |name: &str| auto.and_then(|rules| rules.get(name));
+    let rule = match (says(&exact), says(&all)) {
         (Some(true), _) => Some(format!("mcp.auto_approve.\"{exact}\"")),
         (None, Some(true)) => Some(format!("mcp.auto_approve.\"{all}\"")),
         // `false` takes one tool out of an `alias.*`; what a person allows for the session still counts.
         (Some(false), _) | (None, Some(false) | None) => None,
     };
     let granted = || {
-        let tool = (call.server.to_owned(), call.tool.to_owned());
-        if grants.tools.contains(&tool) {
+        if grants.tools.contains(call.identity) {
             Some(format!("{exact}, allowed for this session"))
-        } else if grants.servers.contains(call.server) {
+        } else if grants.servers.contains(call.identity) {
             Some(format!("{all}, allowed for this session"))
         } else {
             None
@@ -149,17 +145,23 @@ pub fn decide(call: &Call<'_>, auto: &AutoApprove, grants: &Grants, now_ms: u64)
     }
 }
 
-/// A person has said yes to the call that was shown.
-pub fn consent(call: &Call<'_>, said: Consent, grants: &mut Grants, now_ms: u64) -> Approved {
+/// A person has said yes to the call that was shown. `of_server` are the identities of all tools that its server
+/// had then.
+pub fn consent<'t>(
+    call: &Call<'_>,
+    said: Consent,
+    of_server: impl IntoIterator<Item = &'t str>,
+    grants: &mut Grants,
+    now_ms: u64,
+) -> Approved {
     match said {
         Consent::Once => {}
         Consent::Tool => {
-            let tool = (call.server.to_owned(), call.tool.to_owned());
-            grants.tools.insert(tool);
+            grants.tools.insert(call.identity.to_owned());
         }
-        Consent::Server => {
-            grants.servers.insert(call.server.to_owned());
-        }
+        Consent::Server => grants
+            .servers
+            .extend(of_server.into_iter().map(str::to_owned)),
     }
     Approved::new(call, now_ms)
 }
@@ -171,7 +173,14 @@ mod tests {
     const CALL: Call<'_> = Call {
         server: "fs",
         tool: "write",
+        identity: "fs.write as it is",
         arguments: "{}",
+    };
+
+    const READ: Call<'_> = Call {
+        tool: "read",
+        identity: "fs.read as it is",
+        ..CALL
     };
 
     fn auto(rules: &[(&str, bool)]) -> AutoApprove {
@@ -179,7 +188,11 @@ mod tests {
     }
 
     fn asks(call: &Call<'_>, rules: &[(&str, bool)], grants: &Grants) -> bool {
-        decide(call, &auto(rules), grants, 0) == Decision::Ask
+        decide(call, Some(&auto(rules)), grants, 0) == Decision::Ask
+    }
+
+    fn say(call: &Call<'_>, said: Consent, grants: &mut Grants) -> Approved {
+        consent(call, said, [CALL.identity, READ.identity], grants, 1000)
     }
 
     #[test]
@@ -198,34 +211,42 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_holds_for_its_tool_or_server_and_can_be_taken_back() {
-        let mut grants = Grants::default();
-        consent(&CALL, Consent::Once, &mut grants, 0);
-        assert!(asks(&CALL, &[], &grants));
-        consent(&CALL, Consent::Tool, &mut grants, 0);
-        assert!(!asks(&CALL, &[], &grants));
-        assert!(!asks(&CALL, &[("fs.write", false)], &grants));
-        let read = Call {
-            tool: "read",
-            ..CALL
-        };
-        assert!(asks(&read, &[], &grants));
-        consent(&read, Consent::Server, &mut grants, 0);
-        assert!(!asks(&Call { tool: "x", ..CALL }, &[], &grants));
-        grants.revoke("fs");
-        assert_eq!(grants, Grants::default());
+    fn a_rule_counts_for_the_server_of_the_configuration_alone() {
+        let decision = decide(&CALL, None, &Grants::default(), 0);
+        assert_eq!(decision, Decision::Ask);
     }
 
     #[test]
-    fn a_grant_stays_with_the_place_it_was_given_to() {
+    fn a_grant_holds_for_its_tool_or_for_those_that_the_server_had() {
         let mut grants = Grants::default();
-        grants.meet("fs", "http://a/mcp");
-        consent(&CALL, Consent::Server, &mut grants, 0);
-        grants.meet("other", "http://b/mcp");
-        grants.meet("fs", "http://a/mcp");
-        assert!(!asks(&CALL, &[], &grants));
-        grants.meet("fs", "http://b/mcp");
+        say(&CALL, Consent::Once, &mut grants);
         assert!(asks(&CALL, &[], &grants) && grants.is_empty());
+        say(&CALL, Consent::Tool, &mut grants);
+        assert!(!asks(&CALL, &[], &grants));
+        assert!(!asks(&CALL, &[("fs.write", false)], &grants));
+        assert!(asks(&READ, &[], &grants));
+        say(&CALL, Consent::Server, &mut grants);
+        assert!(!asks(&READ, &[], &grants));
+        let later = Call {
+            tool: "later",
+            identity: "fs.later as it is",
+            ..CALL
+        };
+        assert!(asks(&later, &[], &grants));
+    }
+
+    #[test]
+    fn a_tool_that_has_changed_was_not_allowed() {
+        let changed = Call {
+            identity: "fs.write as it is now",
+            ..CALL
+        };
+        for said in [Consent::Tool, Consent::Server] {
+            let mut grants = Grants::default();
+            let approved = say(&CALL, said, &mut grants);
+            assert!(asks(&changed, &[], &grants), "{said:?}");
+            assert!(!approved.covers(&changed, 1000), "{said:?}");
+        }
     }
 
     #[test]
@@ -251,7 +272,7 @@ mod tests {
 
     #[test]
     fn an_approval_covers_the_exact_call_for_a_while() {
-        let mint = || consent(&CALL, Consent::Once, &mut Grants::default(), 1000);
+        let mint = || say(&CALL, Consent::Once, &mut Grants::default());
         assert!(mint().covers(&CALL, 1000 + LIFE_MS - 1));
         assert!(!mint().covers(&CALL, 1000 + LIFE_MS));
         let other = Call {
@@ -267,6 +288,7 @@ mod tests {
         let split = |server, tool| Call {
             server,
             tool,
+            identity: "",
             arguments: "{}",
         };
         assert_ne!(split("fs", "x.y").digest(), split("fs.x", "y").digest());

@@ -140,6 +140,16 @@ fn what_cannot_be_connected_says_why_and_is_not_kept() {
     assert!(said.contains("SERVER.PROMPT"), "{said}");
 }
 
+/// A program that is fetched first may take a minute; a person waits ten seconds, and it goes on.
+#[test]
+fn a_server_that_takes_its_time_is_not_called_dead() {
+    let helper = Helper::new([]);
+    helper.config("[mcp.servers.slow]\ncommand = \"sleep\"\nargs = [\"60\"]\n");
+    let said = mcp(&helper, &["connect", "slow"]).run().fails(1);
+    assert!(said.contains("slow is still starting"), "{said}");
+    assert_eq!(only(&helper)["status"], "starting");
+}
+
 #[test]
 fn a_login_that_is_wanted_is_named() {
     let server =

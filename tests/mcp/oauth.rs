@@ -496,9 +496,11 @@ async fn call(pool: &Pool) -> Called {
 }
 
 async fn call_with(pool: &Pool, arguments: &str) -> Called {
+    let tools = pool.tools();
     let call = Call {
         server: "guarded",
         tool: "whoami",
+        identity: tools.first().map_or("", |t| &t.identity),
         arguments,
     };
     let (events, _kept) = mpsc::channel(8);

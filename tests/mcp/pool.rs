@@ -169,6 +169,7 @@ async fn an_approval_is_for_one_server_and_one_tool() {
     let call = |server, tool, arguments| Call {
         server,
         tool,
+        identity: &found.identity,
         arguments,
     };
     let asked = call("fs", "x.y", "{}");
@@ -212,10 +213,10 @@ async fn a_server_that_hangs_delays_one_prompt_by_a_second() {
     );
     assert!(took >= Duration::from_millis(950), "{took:?}");
     assert!(took < Duration::from_millis(1500), "{took:?}");
-    // The second prompt does not wait, and is not told again.
+    // The second prompt does not wait.
     let begun = Instant::now();
     let catalog = bench.pool.catalog(Duration::from_secs(1)).await;
-    assert_eq!((catalog.tools.len(), catalog.without.len()), (12, 0));
+    assert_eq!((catalog.tools.len(), catalog.without.len()), (12, 1));
     assert!(begun.elapsed() < Duration::from_millis(100));
     bench.end().await;
 }
@@ -354,7 +355,7 @@ async fn what_is_wanted_follows_the_configuration_and_the_hand() {
     assert_eq!(bench.pool.wanting(&both), std::slice::from_ref(&changed));
     bench.start_configured(changed.clone());
 
-    // Connected by hand: it stays, whatever the configuration says.
+    // Connected by hand: it stays while the configuration has none of its alias.
     let by_hand = legacy("c", server.url());
     bench.start(by_hand);
     let off = Server {
@@ -370,6 +371,20 @@ async fn what_is_wanted_follows_the_configuration_and_the_hand() {
     assert_eq!(seen, [("b", true), ("c", false)]);
     assert_eq!(bench.state("b").status, Status::Disabled);
     bench.until("c", Status::Ready).await;
+    // What the configuration then says of that alias is meant by its rules: the other goes, also where it is
+    // the same.
+    let c = legacy("c", server.url());
+    assert_eq!(
+        bench.pool.wanting(&configured(&[&off, &c])),
+        std::slice::from_ref(&c)
+    );
+    assert_eq!(bench.pool.states().len(), 1);
+    assert!(!bench.pool.holds(&c));
+    bench.start_configured(c.clone());
+    assert!(bench.pool.holds(&c));
+    assert!(!bench.pool.holds(&Server { trust: true, ..c }));
+    assert_eq!(bench.pool.wanting(&configured(&[&off])), []);
+    bench.start(legacy("c", server.url()));
     bench.pool.disconnect("c").unwrap();
     assert_eq!(bench.pool.states().len(), 1);
     let none = bench.pool.disconnect("c").unwrap_err();

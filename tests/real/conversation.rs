@@ -42,7 +42,7 @@ fn settled(helper: &Helper) -> String {
     list()
 }
 
-/// A config with the files of `dir`, and one tool of another server that needs no question.
+/// A config with the files of `dir`, and one tool of it that needs no question.
 fn configure(helper: &Helper, dir: &Path, more: &str) {
     let server = files(dir);
     let words = server.target();
@@ -51,7 +51,7 @@ fn configure(helper: &Helper, dir: &Path, more: &str) {
     let args: Vec<_> = words.collect();
     helper.config(&format!(
         "[mcp.servers.fs]\ncommand = {command}\nargs = [{}]\n\
-         [mcp.auto_approve]\n\"all.get-sum\" = true\n{more}",
+         [mcp.auto_approve]\n\"fs.list_directory\" = true\n{more}",
         args.join(", ")
     ));
 }
@@ -82,11 +82,14 @@ fn tools_are_used_from_the_first_question_to_another_day() {
         write("milk.txt", "two pints"),
         write("bread.txt", "one loaf"),
     );
+    let list = serde_json::json!({ "path": &dir }).to_string();
     let provider = Provider::start([
         Script::calls("I write it down.", &[("w1", "fs.write_file", &milk)]),
         Script::tokens(["Noted: milk."]),
         Script::calls("", &[("s1", "all.get-sum", "{\"a\":2,\"b\":40}")]),
         Script::tokens(["It is forty-two."]),
+        Script::calls("", &[("l1", "fs.list_directory", &list)]),
+        Script::tokens(["There is milk."]),
         Script::calls("", &[("w2", "fs.write_file", &bread)]),
         Script::tokens(["Then no bread."]),
         Script::tokens(["Two pints, as I wrote."]),
@@ -122,16 +125,19 @@ fn tools_are_used_from_the_first_question_to_another_day() {
         zsh.screen()
     );
 
-    zsh.run("clear; llm what is two and forty");
+    asked(&mut zsh, "what is two and forty", "y", "It is forty-two.");
+    assert!(context(&helper, 3).contains("The sum of 2 and 40 is 42."));
+
+    zsh.run("clear; llm what is there");
     let screen = zsh.screen();
-    assert!(screen.contains("It is forty-two."), "{screen}");
+    assert!(screen.contains("There is milk."), "{screen}");
     assert!(screen.contains("allowed by"), "{screen}");
     assert!(!screen.contains(KEYS), "{screen}");
-    assert!(context(&helper, 3).contains("The sum of 2 and 40 is 42."));
+    assert!(context(&helper, 5).contains("milk.txt"));
 
     asked(&mut zsh, "and bread", "n", "Then no bread.");
     assert!(!Path::new(&at("bread.txt")).exists());
-    let told = context(&helper, 5);
+    let told = context(&helper, 7);
     let last = told.lines().last().expect("a message").to_owned();
     assert!(
         last.starts_with("\"tool\"") && last.contains("denied"),
@@ -144,7 +150,7 @@ fn tools_are_used_from_the_first_question_to_another_day() {
         "{}",
         zsh.screen()
     );
-    let before = context(&helper, 6);
+    let before = context(&helper, 8);
     assert!(
         before.contains("two pints") && before.contains("Successfully wrote"),
         "{before}"
@@ -157,7 +163,7 @@ fn tools_are_used_from_the_first_question_to_another_day() {
     settled(&helper);
     zsh.run("clear; llm -c do you remember the milk");
     assert!(zsh.screen().contains("Yes, I remember"), "{}", zsh.screen());
-    let after = context(&helper, 7);
+    let after = context(&helper, 9);
     // Up to the last answer it is what was sent then.
     assert!(after.starts_with(&before), "{before}\n---\n{after}");
 }

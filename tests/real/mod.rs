@@ -236,12 +236,14 @@ impl Servers {
         let call = Call {
             server: &tool.server,
             tool: &tool.tool,
+            identity: &tool.identity,
             arguments: &arguments,
         };
         let auto = BTreeMap::from([(format!("{}.*", tool.server), true)]);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = u64::try_from(now.expect("after 1970").as_millis()).expect("a date");
-        let Decision::Allow(approved, _) = policy::decide(&call, &auto, &Grants::default(), now)
+        let Decision::Allow(approved, _) =
+            policy::decide(&call, Some(&auto), &Grants::default(), now)
         else {
             panic!("the rule allows it");
         };

@@ -2,6 +2,7 @@
 //! MCP server, with a client that speaks the protocol itself.
 
 mod gate;
+mod identity;
 mod many;
 mod resume;
 mod rounds;

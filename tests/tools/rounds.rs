@@ -338,8 +338,15 @@ fn a_server_that_is_not_there_is_said_and_delays_nobody_after_the_first_prompt()
             .is_none()
     );
     let start = std::time::Instant::now();
-    tools.ask("y").end();
+    assert_eq!(tools.ask("y").end().notices(), [""; 0], "it was said");
     assert!(start.elapsed().as_millis() < 700, "{:?}", start.elapsed());
+    // But not to another shell.
+    let other = tools.ask_as(Ask {
+        shell: Some("s2".into()),
+        text: "z".into(),
+        ..Ask::default()
+    });
+    assert_eq!(other.end().notices(), notices);
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! The arguments of a call as lines that a person can read: what is shown is what is sent.
 //!
-//! They are read off the text itself, and not off a parsed value, so that a number keeps every digit and
-//! a key that comes twice is seen twice. Strings are escaped as in JSON; what is invisible, or looks
-//! like something else, is marked.
+//! They are read off the very text that is sent, and not off a value that was parsed from it. Strings
+//! are escaped as in JSON; what is invisible, or looks like something else, is marked.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -422,8 +423,11 @@ fn the_values_of_a_query_are_not_shown() {
         assert!(!format!("{server:?}").contains("s3"), "{server:?}");
     }
     // They tell one server from another all the same.
-    let place = |url: &str| Server::at("a", url).place();
-    assert!(place("https://a.example/?k=1") != place("https://a.example/?k=2"));
+    let identity = |url: &str| Server::at("a", url).identity();
+    assert_ne!(
+        identity("https://a.example/?k=1"),
+        identity("https://a.example/?k=2")
+    );
     let mut child = Server::at("a", "");
     child.transport = Transport::Stdio {
         command: "npx".into(),
@@ -431,4 +435,52 @@ fn the_values_of_a_query_are_not_shown() {
         env: Vec::new(),
     };
     assert_eq!(child.target(), "npx https://a.example/?k=…");
+}
+
+/// What is shown of two servers may be the same; what they are is not.
+#[test]
+fn a_server_that_is_reached_otherwise_is_another_server() {
+    let http = |auth: Auth, headers: &[(&str, &str)]| Server {
+        transport: Transport::Http {
+            url: "https://a.example/mcp".into(),
+            auth,
+            headers: owned(headers),
+        },
+        ..Server::at("a", "")
+    };
+    let stdio = |args: &[&str], env: &[(&str, &str)]| Server {
+        transport: Transport::Stdio {
+            command: "x".into(),
+            args: args.iter().map(|a| (*a).to_string()).collect(),
+            env: owned(env),
+        },
+        ..Server::at("a", "")
+    };
+    let alike = [
+        http(Auth::None, &[]),
+        http(Auth::Env("T".into()), &[]),
+        http(Auth::Cmd("T".into()), &[]),
+        http(Auth::Token(Secret::new("T")), &[]),
+        http(Auth::Token(Secret::new("U")), &[]),
+        http(Auth::None, &[("X-Team", "blue")]),
+        http(Auth::None, &[("X-Team", "red")]),
+        stdio(&["-e", "A"], &[]),
+        stdio(&["-e", "B"], &[]),
+        stdio(&["-e", "A"], &[("B", "c")]),
+        stdio(&["-e", "A"], &[("B", "d")]),
+        stdio(&["-e", "A", "B", "c"], &[]),
+    ];
+    assert_eq!(alike[7].target(), alike[8].target());
+    let identities: BTreeSet<String> = alike.iter().map(Server::identity).collect();
+    assert_eq!(identities.len(), alike.len());
+    let trusted = Server {
+        trust: true,
+        ..alike[0].clone()
+    };
+    assert_eq!(trusted.identity(), alike[0].identity());
+}
+
+fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    let own = |(n, v): &(&str, &str)| ((*n).to_string(), (*v).to_string());
+    pairs.iter().map(own).collect()
 }

@@ -245,9 +245,12 @@ fn a_tool_is_what_its_server_says() {
         "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
         "annotations": {"title": "Read", "readOnlyHint": true, "destructiveHint": false},
     }));
+    let tool = tool.expect("a tool");
+    assert_eq!(tool.identity.len(), 64);
     assert_eq!(
-        tool.expect("a tool"),
+        tool,
         Tool {
+            identity: tool.identity.clone(),
             name: "fs.read_file".into(),
             server: "fs".into(),
             tool: "read_file".into(),
@@ -266,6 +269,31 @@ fn a_tool_is_what_its_server_says() {
     let titled =
         json!({"name": "a", "title": "A", "inputSchema": {}, "annotations": {"title": "B"}});
     assert_eq!(tool_of(titled).expect("a tool").title.as_deref(), Some("A"));
+}
+
+#[test]
+fn a_tool_of_which_anything_else_is_said_is_another_tool() {
+    let plain = json!({"name": "a", "description": "Reads.", "inputSchema": {"type": "object"}});
+    let of = |more: Value| {
+        let mut tool = plain.clone();
+        let all = tool.as_object_mut().expect("an object");
+        all.extend(more.as_object().expect("an object").clone());
+        tool_of(tool).expect("a tool").identity
+    };
+    let same = of(json!({}));
+    assert_eq!(of(json!({"annotations": {}})), same);
+    for more in [
+        json!({"name": "b"}),
+        json!({"title": "A"}),
+        json!({"description": "Reads it."}),
+        json!({"inputSchema": {"type": "object", "required": ["x"]}}),
+        json!({"annotations": {"readOnlyHint": true}}),
+    ] {
+        assert_ne!(of(more.clone()), same, "{more}");
+    }
+    let elsewhere = Server::at("fs", "http://localhost/elsewhere");
+    let there = tool(&elsewhere, &serde_json::from_value(plain).expect("a tool"));
+    assert_ne!(there.expect("a tool").identity, same);
 }
 
 #[test]
