@@ -10,10 +10,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use aish::chat::Tool;
+use aish::client::elicit::field::fields;
 use aish::config::mcp::Server;
 use aish::error::{Context as _, Error};
 use aish::mcp::auth::{Identity, Login, Place, Tokens};
-use aish::mcp::{CallEvent, Credentials, Elicited, Pool, State, Status};
+use aish::mcp::{CallEvent, Credentials, Elicit, Elicited, Pool, State, Status};
 use aish::safety::policy::{self, Call, Decision, Grants};
 use aish::secret::Secret;
 use reqwest::Url;
@@ -216,9 +217,8 @@ impl Session {
         };
         let answering = async {
             while let Some(event) = seen.recv().await {
-                if let CallEvent::Elicit(_, reply) = event {
-                    // They press Enter at each field.
-                    let _ = reply.send(Elicited::Accept(Some(json!({}))));
+                if let CallEvent::Elicit(elicit, reply) = event {
+                    let _ = reply.send(enter(&elicit));
                 }
             }
         };
@@ -264,6 +264,24 @@ async fn visit(page: Url) -> aish::error::Result<Url> {
     let to = answer.headers().get("location");
     let to = to.and_then(|v| page.join(v.to_str().ok()?).ok());
     to.ok_or_else(|| Error::runtime(format!("{page} leads nowhere")))
+}
+
+/// The person at a form, who presses Enter at each field; where that is no answer, they decline.
+fn enter(elicit: &Elicit) -> Elicited {
+    let Some(schema) = &elicit.schema else {
+        return Elicited::Decline;
+    };
+    let entered = || -> Outcome<Map<_, _>> {
+        let mut content = Map::new();
+        for field in fields(schema)? {
+            content.extend(field.take("")?.map(|value| (field.name, value)));
+        }
+        Ok(content)
+    };
+    match entered() {
+        Ok(content) => Elicited::Accept(Some(content.into())),
+        Err(_) => Elicited::Decline,
+    }
 }
 
 /// The least arguments that a tool's schema allows.

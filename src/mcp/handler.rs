@@ -15,7 +15,6 @@ use rmcp::model::{
     ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
-use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -135,13 +134,11 @@ impl Handler {
         running.1.iter().find(|r| is(r)).map(Asked::of)
     }
 
-    /// The call that a request belongs to: the one on whose stream it came, else the only one.
+    /// The call that a request belongs to: the one on whose stream it came; where it came on none, the only one.
     fn origin(&self, context: &RequestContext<RoleClient>) -> Option<Asked> {
         if let Some(InboundStreamOrigin::OutboundRequest(id)) = context.extensions.get() {
-            let found = self.find(|r| r.request.as_ref() == Some(id));
-            if found.is_some() {
-                return found;
-            }
+            // The call may have ended; the next may be another person's.
+            return self.find(|r| r.request.as_ref() == Some(id));
         }
         match &self.lock().1[..] {
             [only] => Some(Asked::of(only)),
@@ -164,7 +161,6 @@ impl Handler {
             }
             _ => return ElicitResult::new(ElicitationAction::Decline),
         };
-        let form = schema.clone().unwrap_or_default();
         let elicit = Elicit {
             server: self.0.alias.clone(),
             message,
@@ -185,7 +181,8 @@ impl Handler {
         match said {
             Some(Elicited::Accept(content)) => {
                 let mut result = ElicitResult::new(ElicitationAction::Accept);
-                result.content = content.map(|c| with_defaults(c, &form));
+                // What the person saw, and nothing that they did not.
+                result.content = content;
                 result
             }
             Some(Elicited::Decline) => ElicitResult::new(ElicitationAction::Decline),
@@ -224,20 +221,6 @@ impl Drop for Open {
     fn drop(&mut self) {
         self.0.send_modify(|n| *n -= 1);
     }
-}
-
-/// The answer, with the server's own value for each field that it leaves out.
-fn with_defaults(mut answer: Value, form: &Value) -> Value {
-    if let Value::Object(fields) = &mut answer {
-        for (name, field) in form["properties"].as_object().into_iter().flatten() {
-            if let Some(default) = field.get("default")
-                && !fields.contains_key(name)
-            {
-                fields.insert(name.clone(), default.clone());
-            }
-        }
-    }
-    answer
 }
 
 impl ClientHandler for Handler {
@@ -313,25 +296,5 @@ impl ClientHandler for Handler {
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
         self.note_tools_changed();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn fields_that_are_left_out_get_the_default_of_the_server() {
-        let form = json!({ "properties": {
-            "name": { "type": "string", "default": "Ada" },
-            "age": { "type": "integer", "default": 36 },
-            "mail": { "type": "string" },
-        }});
-        let answer = with_defaults(json!({ "age": 7 }), &form);
-        assert_eq!(answer, json!({ "name": "Ada", "age": 7 }));
-        assert_eq!(with_defaults(json!({}), &json!({})), json!({}));
-        assert_eq!(with_defaults(json!([]), &form), json!([]));
     }
 }

@@ -381,6 +381,73 @@ async fn a_server_asks_the_person_in_whose_call_it_asks() {
     assert_eq!(got["result"]["action"], "cancel");
 }
 
+/// The form has shown the defaults; what is not in its answer, the person has left out.
+#[tokio::test]
+async fn a_server_gets_what_the_person_saw_and_no_default_of_its_own() {
+    let schema = json!({ "type": "object", "properties": {
+        "name": { "type": "string", "default": "root" },
+        "all": { "type": "boolean", "default": true },
+    }});
+    let params = json!({ "message": "Who?", "requestedSchema": schema });
+    let said = Elicited::Accept(Some(json!({ "name": "me" })));
+    let (_, got) = asks_back("elicitation/create", params, Some(said)).await;
+    assert_eq!(got["result"]["content"], json!({ "name": "me" }));
+}
+
+/// On the stream of a request that is no call, or is one no more: whoever calls now is somebody else.
+#[tokio::test]
+async fn a_question_on_another_requests_stream_is_nobodys() {
+    let server = McpHttp::start().bearer(TOKEN).session("s-1").list_changes();
+    let got = Arc::new(Mutex::new(Value::Null));
+    let keep = got.clone();
+    let mut lists = 0;
+    server.behave(move |r| {
+        if r.verb == "POST" && r.json["id"] == "q-1" {
+            *keep.lock().unwrap() = r.json.clone();
+            return Some(Answer::accepted());
+        }
+        let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+        let question = json!({ "jsonrpc": "2.0", "id": "q-1", "method": "elicitation/create",
+            "params": { "message": "Whose?", "requestedSchema": { "type": "object", "properties": {} } } });
+        let done = |result: Value| json!({ "jsonrpc": "2.0", "id": r.id(), "result": result });
+        match r.method() {
+            "tools/call" => Some(Answer::events([
+                Part::Event(changed),
+                Part::Gate("answered"),
+                Part::Event(done(text("done"))),
+            ])),
+            "tools/list" => {
+                lists += 1;
+                (lists == 2).then(|| {
+                    Answer::events([
+                        Part::Event(question),
+                        Part::Gate("answered"),
+                        Part::Event(done(json!({ "tools": [tool("echo")] }))),
+                    ])
+                })
+            }
+            _ => None,
+        }
+    });
+    let bench = Bench::with(legacy("a", server.url())).await;
+    let (events, mut told) = mpsc::channel(8);
+    let cancel = CancellationToken::new();
+    let call = bench.call_with("a", "echo", "{}", &events, &cancel);
+    let answered = async {
+        let begun = Instant::now();
+        while got.lock().unwrap().is_null() && told.is_empty() {
+            assert!(begun.elapsed() < PATIENCE, "no answer");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        server.open("answered");
+    };
+    let (called, ()) = tokio::join!(call, answered);
+    assert_eq!(called.unwrap().text, "done");
+    assert!(told.try_recv().is_err(), "the person of the call was asked");
+    assert_eq!(got.lock().unwrap()["result"]["action"], "decline");
+    bench.end().await;
+}
+
 #[tokio::test]
 async fn what_is_not_done_here_is_declined() {
     let params = json!({

@@ -3,7 +3,7 @@
 //! It is the server that asks, and that gets the answer: both are said. Nothing is sent that was not shown
 //! whole and agreed to.
 
-mod field;
+pub mod field;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
