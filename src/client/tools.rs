@@ -28,7 +28,7 @@ impl Frames {
         let name = alike::name(&begin.name);
         let mut lines = Vec::new();
         match &begin.rule {
-            None => lines.push(format!("  ┌ {name}")),
+            None => lines.push(cut(&format!("  ┌ {name}"), width)),
             // Nobody has seen them yet.
             Some(rule) => {
                 let line = format!("  ┌ {name} {}", alike::text(&begin.arguments));
@@ -49,7 +49,7 @@ impl Frames {
         let name = alike::name(&end.name);
         let head: Vec<&str> = end.head.lines().collect();
         if !known && (!head.is_empty() || !end.notes.is_empty()) {
-            lines.push(format!("  ┌ {name}"));
+            lines.push(cut(&format!("  ┌ {name}"), width));
         }
         for line in head {
             lines.push(cut(&format!("  │ {}", untabbed(&prose(line))), width));
@@ -63,7 +63,8 @@ impl Frames {
         }
         let mut parts = Vec::new();
         if !known && lines.is_empty() {
-            parts.push(name);
+            // What became of it has to have room.
+            parts.push(cut(&name, width / 2));
         }
         match end.status.as_str() {
             "success" => {}
@@ -188,6 +189,25 @@ mod tests {
         for status in ["failed", "skipped", "interrupted"] {
             assert!(frames.end(&end(status, "", 0), 80)[0].contains(status));
         }
+        let long = "x".repeat(128);
+        let mut frames = Frames::default();
+        let named = Begin {
+            name: long.clone(),
+            ..begin(None)
+        };
+        let half = "x".repeat(19);
+        assert_eq!(frames.begin(&named, 23), [format!("  ┌ {}…", &long[..18])]);
+        frames.interrupted();
+        let denied = End {
+            name: long.clone(),
+            ..end("denied", "", 0)
+        };
+        assert_eq!(frames.end(&denied, 40), [format!("  └ {half}… · denied")]);
+        let said = End {
+            name: long,
+            ..end("success", "no", 0)
+        };
+        assert_eq!(frames.end(&said, 23)[0], format!("  ┌ {}…", &half[..18]));
         assert_eq!(time(65_000), "1 min 5 s");
     }
 }
