@@ -25,6 +25,8 @@ use crate::secret::Secret;
 const LAST_WORD: Duration = Duration::from_millis(100);
 /// News of calls that may wait for a slow client.
 const QUEUE: usize = 16;
+/// Questions of servers that may wait for the person. A server could ask without end; what is above is cancelled.
+const MAX_ASKED: usize = 8;
 /// The first lines of a result, which a client is sent, and the most characters of each.
 const HEAD: (usize, usize) = (5, 500);
 
@@ -105,17 +107,18 @@ pub async fn run(
                 CallEvent::Progress(text) => {
                     tell(connection, turn, &Event::ToolProgress { text }).await;
                 }
+                CallEvent::Elicit(..) if asked.len() == MAX_ASKED => {}
                 CallEvent::Elicit(question, answer) => {
                     asked.push_back((elicit(question), answer));
                     if asked.len() == 1 {
-                        ask_first(connection, turn, &asked).await;
+                        ask_first(connection, turn, &mut asked).await;
                     }
                 }
             },
             frame = connection.read(), if !cancel.is_cancelled() => match frame {
                 Ok(Some((kind::REACTION, body))) => {
                     if answer_first(&mut asked, &body) {
-                        ask_first(connection, turn, &asked).await;
+                        ask_first(connection, turn, &mut asked).await;
                     }
                 }
                 // CANCEL, or the client is gone.
@@ -141,9 +144,17 @@ pub async fn run(
     used
 }
 
-/// Sends an event; a client that is gone ends the turn.
+/// Sends an event; a client that is gone ends the turn. False where it was not sent.
 pub async fn tell(connection: &mut Connection, turn: &CancellationToken, event: &Event) -> bool {
-    let sent = connection.send_json(kind::EVENT, event).await;
+    let frame = match protocol::json_frame(kind::EVENT, event) {
+        Ok(frame) => frame,
+        // The client is there; it is the event that is too large.
+        Err(e) => {
+            tracing::warn!("an event was not sent: {}", e.message);
+            return false;
+        }
+    };
+    let sent = connection.send(&frame).await;
     if sent.is_err() {
         turn.cancel();
     }
@@ -202,10 +213,14 @@ fn elicit(question: mcp::Elicit) -> Elicit {
     }
 }
 
-async fn ask_first(connection: &mut Connection, turn: &CancellationToken, asked: &Asked) {
-    if let Some((question, _)) = asked.front() {
+async fn ask_first(connection: &mut Connection, turn: &CancellationToken, asked: &mut Asked) {
+    while let Some((question, _)) = asked.front() {
         let event = Event::Elicit(Box::new(question.clone()));
-        tell(connection, turn, &event).await;
+        if tell(connection, turn, &event).await || turn.is_cancelled() {
+            return;
+        }
+        // Nobody was asked, and the next may have more luck.
+        asked.pop_front();
     }
 }
 

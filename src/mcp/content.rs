@@ -6,6 +6,7 @@
 use rmcp::model::{
     CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult, ResourceContents, Role,
 };
+use serde_json::json;
 
 use super::types::CallResult;
 use crate::chat::{Annotations, Image, Tool};
@@ -22,6 +23,9 @@ const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// How much is shown of a type, a name, a URI.
 const MAX_NAME: usize = 200;
+
+/// The notes of one result that a person is shown; a server could make a line of each link in 16 MiB.
+const MAX_NOTES: usize = 8;
 
 /// The longest name of a tool, as the specification has it.
 const MAX_TOOL: usize = 128;
@@ -44,8 +48,7 @@ pub(super) fn result(alias: &str, result: CallToolResult, max_bytes: usize) -> C
         && !told.says
     {
         let value = value.to_string();
-        told.notes
-            .push(format!("structured content, {}", size(value.len())));
+        told.note(format!("structured content, {}", size(value.len())));
         told.lines.push(value);
     }
     let text = told.lines.join("\n");
@@ -57,8 +60,8 @@ pub(super) fn result(alias: &str, result: CallToolResult, max_bytes: usize) -> C
             cut(text, max_bytes)
         },
         is_error: result.is_error == Some(true),
+        notes: told.notes(),
         images: told.images,
-        notes: told.notes,
         bytes,
     }
 }
@@ -72,12 +75,6 @@ pub(super) fn tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
         && !name.contains(char::is_whitespace)
         && text::strict(name) == name;
     if !fit {
-        let name = one_line(name, MAX_TOOL);
-        tracing::warn!(
-            alias,
-            name,
-            "left out a tool with a name that cannot be used"
-        );
         return None;
     }
     let hints = tool.annotations.as_ref();
@@ -90,9 +87,11 @@ pub(super) fn tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
         name: format!("{alias}.{name}"),
         server: alias.clone(),
         tool: name.to_owned(),
-        title: title.filter(|t| !t.trim().is_empty()).cloned(),
+        title: title
+            .filter(|t| !t.trim().is_empty())
+            .map(|t| t.chars().take(MAX_NAME).collect()),
         description: cut(description.to_owned(), MAX_DESCRIPTION),
-        schema: schema(server, tool),
+        schema: schema(tool),
         annotations: Annotations {
             read_only: hints.and_then(|h| h.read_only_hint),
             destructive: hints.and_then(|h| h.destructive_hint),
@@ -103,8 +102,14 @@ pub(super) fn tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
     })
 }
 
+/// What a tool takes in JSON, nearly.
+pub(super) fn size_of(tool: &Tool) -> usize {
+    let words = json!([tool.name, tool.title, tool.description]);
+    words.to_string().len() + tool.schema.len()
+}
+
 /// The text of a tool's schema, which providers refuse if it is not one of an object.
-fn schema(server: &Server, tool: &rmcp::model::Tool) -> String {
+fn schema(tool: &rmcp::model::Tool) -> String {
     let schema = &tool.input_schema;
     let text = match schema.get("type") {
         Some(kind) if kind == "object" => serde_json::to_string(&**schema).ok(),
@@ -115,15 +120,9 @@ fn schema(server: &Server, tool: &rmcp::model::Tool) -> String {
             serde_json::to_string(&schema).ok()
         }
     };
-    text.filter(|t| t.len() <= MAX_SCHEMA).unwrap_or_else(|| {
-        let name = &*tool.name;
-        tracing::warn!(
-            alias = server.alias,
-            name,
-            "the schema of a tool is none, or too large"
-        );
-        ANY_OBJECT.to_owned()
-    })
+    // No line for each in the log, which the server could fill.
+    text.filter(|t| t.len() <= MAX_SCHEMA)
+        .unwrap_or_else(|| ANY_OBJECT.to_owned())
 }
 
 /// The text of a resource.
@@ -138,7 +137,7 @@ pub(super) fn resource(result: &ReadResourceResult, max_bytes: usize) -> Result<
     if !told.says && !told.notes.is_empty() {
         return Err(Error::runtime(format!(
             "the resource is no text: {}",
-            told.notes.join("; ")
+            told.notes().join("; ")
         )));
     }
     Ok(cut(told.lines.join("\n"), max_bytes))
@@ -166,6 +165,8 @@ struct Told<'a> {
     alias: &'a str,
     lines: Vec<String>,
     notes: Vec<String>,
+    /// Notes that are only counted.
+    more: usize,
     images: Vec<Image>,
     /// There is text among it.
     says: bool,
@@ -177,6 +178,7 @@ impl Told<'_> {
             alias,
             lines: Vec::new(),
             notes: Vec::new(),
+            more: 0,
             images: Vec::new(),
             says: false,
         }
@@ -189,13 +191,13 @@ impl Told<'_> {
             ContentBlock::Audio(a) => {
                 let what = format!("{}, {}", mime(Some(&a.mime_type)), size(decoded(&a.data)));
                 self.lines.push(format!("[audio: {what}]"));
-                self.notes.push(what);
+                self.note(what);
             }
             ContentBlock::Resource(r) => self.contents(&r.resource, true),
             ContentBlock::ResourceLink(link) => {
                 let uri = one_line(&link.uri, MAX_NAME);
                 self.lines.push(format!("[resource link: {uri}]"));
-                self.notes.push(match self.alias {
+                self.note(match self.alias {
                     "" => format!("resource {uri}"),
                     alias => format!("resource {uri}, which llm -r {alias}:URI reads"),
                 });
@@ -219,8 +221,7 @@ impl Told<'_> {
                 if embedded {
                     let uri = one_line(uri, MAX_NAME);
                     self.lines.push(format!("[resource: {uri}]"));
-                    self.notes
-                        .push(format!("resource {uri}, {}", size(text.len())));
+                    self.note(format!("resource {uri}, {}", size(text.len())));
                 }
                 self.text(text.clone());
             }
@@ -237,7 +238,7 @@ impl Told<'_> {
                     size(decoded(blob))
                 );
                 self.lines.push(format!("[resource: {what}]"));
-                self.notes.push(format!("resource {what}"));
+                self.note(format!("resource {what}"));
             }
             _ => self
                 .lines
@@ -267,7 +268,23 @@ impl Told<'_> {
             what = format!("{what}, {fault}");
         }
         self.lines.push(format!("[image: {what}]"));
-        self.notes.push(what);
+        self.note(what);
+    }
+
+    fn note(&mut self, note: String) {
+        match self.notes.len() < MAX_NOTES {
+            true => self.notes.push(note),
+            false => self.more += 1,
+        }
+    }
+
+    /// The notes, with a word for those that were only counted.
+    fn notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        if self.more > 0 {
+            notes.push(format!("… {} more", self.more));
+        }
+        notes
     }
 }
 
@@ -307,7 +324,7 @@ fn size(bytes: usize) -> String {
 
 /// At most `max` bytes of a text: its head, up to the end of a line if one is near, and a line that says what
 /// was left out.
-fn cut(mut text: String, max: usize) -> String {
+pub(super) fn cut(mut text: String, max: usize) -> String {
     let total = text.len();
     if total <= max {
         return text;

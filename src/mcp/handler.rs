@@ -5,22 +5,31 @@
     reason = "logging is taken and roots are declined for as long as the protocol has them"
 )]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, ErrorData, FormElicitationCapability, Implementation,
-    ListRootsRequestMethod, ListRootsResult, LoggingLevel, LoggingMessageNotificationParam,
+    ListRootsRequestMethod, ListRootsResult, LoggingMessageNotificationParam,
     ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::content::cut;
 use super::failure::{Secrets, brief};
+use super::stdio::Log;
 use super::types::{CallEvent, Elicit, Elicited};
 use crate::safety::text::one_line;
+
+/// The most bytes of what a server says in a question, or of the address that it names: a person reads that much.
+const MAX_MESSAGE: usize = 8 << 10;
+
+/// The most bytes of a form. One with all the fields and choices that a person is asked for takes less.
+const MAX_FORM: usize = 64 << 10;
 
 /// A call that runs.
 #[derive(Debug)]
@@ -43,6 +52,9 @@ struct Inner {
     secrets: Secrets,
     running: Mutex<(u64, Vec<Running>)>,
     tools_changed: Notify,
+    log_file: PathBuf,
+    /// Opened at the first line: most servers say nothing.
+    log: OnceLock<Log>,
     end: CancellationToken,
 }
 
@@ -79,12 +91,20 @@ impl Ticket {
 }
 
 impl Handler {
-    pub(super) fn new(alias: &str, secrets: Secrets, end: CancellationToken) -> Handler {
+    /// For the server of that alias, whose logging messages are added to `log_file`.
+    pub(super) fn new(
+        alias: &str,
+        secrets: Secrets,
+        log_file: PathBuf,
+        end: CancellationToken,
+    ) -> Handler {
         Handler(Arc::new(Inner {
             alias: alias.to_owned(),
             secrets,
             running: Mutex::default(),
             tools_changed: Notify::new(),
+            log_file,
+            log: OnceLock::new(),
             end,
         }))
     }
@@ -118,6 +138,11 @@ impl Handler {
     /// Notes that the list has changed.
     pub(super) fn note_tools_changed(&self) {
         self.0.tools_changed.notify_one();
+    }
+
+    /// Where what the server has to say to nobody in particular is kept.
+    pub(super) fn log_file(&self) -> &Path {
+        &self.0.log_file
     }
 
     pub(super) fn secrets(&self) -> &Secrets {
@@ -161,9 +186,16 @@ impl Handler {
             }
             _ => return ElicitResult::new(ElicitationAction::Decline),
         };
+        // Half a form and half an address are others than the server meant.
+        let bytes = schema.as_ref().map_or(0, |s| s.to_string().len());
+        if bytes > MAX_FORM || url.as_ref().is_some_and(|u| u.len() > MAX_MESSAGE) {
+            let alias = &self.0.alias;
+            tracing::info!("mcp {alias}: declined a question that is too large for a person");
+            return ElicitResult::new(ElicitationAction::Decline);
+        }
         let elicit = Elicit {
             server: self.0.alias.clone(),
-            message,
+            message: cut(message, MAX_MESSAGE),
             schema,
             url,
         };
@@ -285,13 +317,10 @@ impl ClientHandler for Handler {
             other => other.to_string(),
         };
         let said = one_line(&self.0.secrets.mask(&brief(&data)), 300);
-        let alias = &self.0.alias;
-        // A server's alarm is not ours.
-        if params.level == LoggingLevel::Debug {
-            tracing::debug!("mcp {alias}: {said}");
-        } else {
-            tracing::info!("mcp {alias}: {said}");
-        }
+        // A server's alarm is not ours, and in a log of ours it could fill the disk.
+        let log = self.0.log.get_or_init(|| Log::open(&self.0.log_file, &[]));
+        let level = format!("{:?}", params.level).to_ascii_lowercase();
+        log.line(format!("[{level}] {said}").as_bytes());
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {

@@ -9,6 +9,7 @@ use rmcp::model::{
     InputRequiredResult, InputResponses, ListToolsRequest, PaginatedRequestParams, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
+use serde::Deserialize as _;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -21,13 +22,16 @@ use super::stdio::EndNote;
 use super::types::CallEvent;
 use crate::chat::Tool;
 use crate::config::mcp::Server;
-use crate::safety::text::one_line;
 
 /// How long a server may take to say what tools it has, all pages together.
 const LIST: Duration = Duration::from_secs(20);
 
 /// The most tools of one server.
 const MAX_TOOLS: usize = 10_000;
+
+/// The most that the tools of one server take in JSON. A model takes far less, and the list of a server has to fit
+/// in a frame to a client.
+const MAX_CATALOG: usize = 8 << 20;
 
 /// The most pages of a list: a server could give out cursors for ever.
 const MAX_PAGES: usize = 1_000;
@@ -87,31 +91,15 @@ impl From<Fault> for Broken {
 impl Live {
     /// The server's tools: those that the configuration allows, each name once.
     pub(super) async fn list(&self, server: &Server) -> Result<Arc<[Tool]>, Fault> {
-        let listed = match timeout(LIST, self.pages()).await {
-            Ok(listed) => listed?,
+        let mut listed = Listed::new(server);
+        match timeout(LIST, self.pages(&mut listed)).await {
+            Ok(done) => done?,
             Err(_) => return Err(Fault::answer("it does not say what tools it has")),
-        };
-        let alias = &server.alias;
-        let mut names = HashSet::new();
-        let mut tools = Vec::new();
-        for tool in &listed {
-            if let Some(allowed) = &server.tools
-                && !allowed.iter().any(|a| *a == tool.name)
-            {
-                continue;
-            }
-            if !names.insert(&tool.name) {
-                let name = one_line(&tool.name, 128);
-                tracing::warn!("mcp {alias}: a second tool {name} is left out");
-                continue;
-            }
-            tools.extend(content::tool(server, tool));
         }
-        Ok(tools.into())
+        Ok(listed.end())
     }
 
-    async fn pages(&self) -> Result<Vec<rmcp::model::Tool>, Fault> {
-        let mut tools = Vec::new();
+    async fn pages(&self, listed: &mut Listed<'_>) -> Result<(), Fault> {
         let mut cursor: Option<String> = None;
         for _ in 0..MAX_PAGES {
             let request = ListToolsRequest {
@@ -121,13 +109,13 @@ impl Live {
             let sent = self.send(ClientRequest::ListToolsRequest(request)).await?;
             let next = match sent.rx.await {
                 Ok(Ok(ServerResult::ListToolsResult(page))) => {
-                    tools.extend(page.tools);
+                    page.tools.iter().for_each(|tool| listed.add(tool));
                     page.next_cursor
                 }
                 // One tool that is none must not cost the others.
-                Ok(Ok(ServerResult::CustomResult(page))) => lenient(page.0, &mut tools)?,
+                Ok(Ok(ServerResult::CustomResult(page))) => lenient(&page.0, listed)?,
                 Ok(Err(ServiceError::McpError(e)))
-                    if e.code == ErrorCode::METHOD_NOT_FOUND && tools.is_empty() =>
+                    if e.code == ErrorCode::METHOD_NOT_FOUND && listed.tools.is_empty() =>
                 {
                     None
                 }
@@ -135,18 +123,13 @@ impl Live {
                 Ok(Ok(_)) => return Err(ServiceError::UnexpectedResponse.into()),
                 Err(_) => return Err(self.fault(ServiceError::TransportClosed)),
             };
-            if tools.len() > MAX_TOOLS {
-                tracing::warn!("mcp: of {} tools, {MAX_TOOLS} are offered", tools.len());
-                tools.truncate(MAX_TOOLS);
-                break;
-            }
             // The same place again would lead round for ever.
-            if next.is_none() || next == cursor {
+            if listed.full || next.is_none() || next == cursor {
                 break;
             }
             cursor = next;
         }
-        Ok(tools)
+        Ok(())
     }
 
     async fn send(&self, request: ClientRequest) -> Result<RequestHandle<RoleClient>, Fault> {
@@ -299,30 +282,83 @@ pub(super) fn page_at(cursor: &Option<String>) -> Option<PaginatedRequestParams>
 }
 
 /// Takes what is right of a page of which something is not; gives the next cursor.
-fn lenient(
-    page: serde_json::Value,
-    tools: &mut Vec<rmcp::model::Tool>,
-) -> Result<Option<String>, Fault> {
-    let Some(listed) = page.get("tools").and_then(|t| t.as_array()) else {
+fn lenient(page: &serde_json::Value, listed: &mut Listed<'_>) -> Result<Option<String>, Fault> {
+    let Some(tools) = page.get("tools").and_then(|t| t.as_array()) else {
         return Err(ServiceError::UnexpectedResponse.into());
     };
-    for tool in listed {
-        if let Ok(tool) = serde_json::from_value(tool.clone()) {
-            tools.push(tool);
+    for tool in tools {
+        if let Ok(tool) = rmcp::model::Tool::deserialize(tool) {
+            listed.add(&tool);
             continue;
         }
         let text = |key: &str| Some(tool.get(key)?.as_str()?.to_owned());
-        let Some(name) = text("name") else {
-            tracing::warn!("mcp: a tool without a name is left out");
-            continue;
-        };
+        // One without a name is left out as one that cannot be named.
+        let name = text("name").unwrap_or_default();
         let schema = tool.get("inputSchema").and_then(|s| s.as_object());
         let description = text("description").map(Into::into);
         let schema = Arc::new(schema.cloned().unwrap_or_default());
-        tools.push(rmcp::model::Tool::new_with_raw(name, description, schema));
+        listed.add(&rmcp::model::Tool::new_with_raw(name, description, schema));
     }
     Ok(page
         .get("nextCursor")
         .and_then(|c| c.as_str())
         .map(str::to_owned))
+}
+
+/// The tools of a server as its pages come: no page is kept, and a line of the log stands for all that is left out.
+struct Listed<'a> {
+    server: &'a Server,
+    tools: Vec<Tool>,
+    names: HashSet<String>,
+    /// What the tools take in JSON.
+    bytes: usize,
+    /// There is no room for more.
+    full: bool,
+    left_out: usize,
+}
+
+impl Listed<'_> {
+    fn new(server: &Server) -> Listed<'_> {
+        Listed {
+            server,
+            tools: Vec::new(),
+            names: HashSet::new(),
+            bytes: 0,
+            full: false,
+            left_out: 0,
+        }
+    }
+
+    /// Adds a tool that the configuration allows, whose name is one and is new.
+    fn add(&mut self, tool: &rmcp::model::Tool) {
+        let allowed = self.server.tools.as_ref();
+        if self.full || allowed.is_some_and(|names| !names.iter().any(|n| *n == tool.name)) {
+            return;
+        }
+        let new = !self.names.contains(&*tool.name);
+        let Some(tool) = content::tool(self.server, tool).filter(|_| new) else {
+            self.left_out += 1;
+            return;
+        };
+        let bytes = self.bytes + content::size_of(&tool);
+        if self.tools.len() == MAX_TOOLS || bytes > MAX_CATALOG {
+            self.full = true;
+            return;
+        }
+        self.bytes = bytes;
+        self.names.insert(tool.tool.clone());
+        self.tools.push(tool);
+    }
+
+    fn end(self) -> Arc<[Tool]> {
+        let (alias, count) = (&self.server.alias, self.left_out);
+        if count > 0 {
+            tracing::warn!("mcp {alias}: left out {count} tools: no usable name, or one twice");
+        }
+        if self.full {
+            let count = self.tools.len();
+            tracing::warn!("mcp {alias}: only the first {count} tools are offered");
+        }
+        self.tools.into()
+    }
 }

@@ -70,10 +70,11 @@ pub(super) async fn open(
         Lifecycle::Legacy => &[Lifecycle::Legacy],
         Lifecycle::Modern => &[Lifecycle::Modern],
     };
+    let log = shared.state.join(format!("mcp-{}.log", server.alias));
     let mut last = Fault::answer("it was not tried");
     for &mode in modes {
         let end = CancellationToken::new();
-        let handler = Handler::new(&server.alias, secrets.clone(), end.clone());
+        let handler = Handler::new(&server.alias, secrets.clone(), log.clone(), end.clone());
         let stop = CancellationToken::new();
         let tokens = (&stop, &end);
         let begun = begin(server, credentials, shared, mode, &handler, tokens);
@@ -182,8 +183,7 @@ async fn begin(
             Ok((service, None))
         }
         Transport::Stdio { .. } => {
-            let log = shared.state.join(format!("mcp-{}.log", server.alias));
-            let transport = stdio::spawn(server, &credentials.env, &log)
+            let transport = stdio::spawn(server, &credentials.env, handler.log_file())
                 .map_err(|e| Fault::new(Kind::Away, e.message))?;
             let note = transport.end_note();
             // Not less for one that is only asked whether it is modern: to kill a program that is still being

@@ -29,8 +29,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::line::{Lines, Next};
-use self::log::Log;
-pub(super) use self::log::secrets;
+pub(super) use self::log::{Log, secrets};
 use crate::config::mcp::{Server, Transport as Target};
 use crate::error::{Error, Result};
 use crate::secret::Secret;

@@ -394,6 +394,22 @@ async fn a_server_gets_what_the_person_saw_and_no_default_of_its_own() {
     assert_eq!(got["result"]["content"], json!({ "name": "me" }));
 }
 
+#[tokio::test]
+async fn what_no_person_could_read_is_declined() {
+    let large = "x".repeat(70 << 10);
+    let form = json!({ "type": "object", "properties": {
+        "a": { "type": "string", "description": large },
+    }});
+    let url = format!("https://x.example/{large}");
+    for params in [
+        json!({ "message": "Who?", "requestedSchema": form }),
+        json!({ "mode": "url", "message": "Log in", "url": url, "elicitationId": "e-1" }),
+    ] {
+        let (_, got) = asks_back("elicitation/create", params, None).await;
+        assert_eq!(got["result"]["action"], "decline");
+    }
+}
+
 /// On the stream of a request that is no call, or is one no more: whoever calls now is somebody else.
 #[tokio::test]
 async fn a_question_on_another_requests_stream_is_nobodys() {

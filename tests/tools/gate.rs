@@ -562,3 +562,49 @@ fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
         (&json!(2), &json!("first prompt"))
     );
 }
+
+/// Whatever a server asks, a few questions wait, and each is one that a person can read.
+#[test]
+fn a_server_that_asks_without_end_is_cut_short() {
+    let tools = Tools::new(calling(&[("a", "fs.read", "{}")]), super::rounds::ALL);
+    tools.behave(|request| {
+        let question = |id: usize| {
+            Part::Event(json!({
+                "jsonrpc": "2.0",
+                "id": 100 + id,
+                "method": "elicitation/create",
+                "params": {
+                    "message": "\u{1}".repeat(1 << 20),
+                    "requestedSchema": { "type": "object", "properties": {} },
+                },
+            }))
+        };
+        let event = json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("ok") });
+        let end = [Part::Gate("answered"), Part::Event(event)];
+        Some(Answer::events((0..20).map(question).chain(end)))
+    });
+    let mut client = tools.ask("x");
+    wait(tools.server.asked("POST", 12));
+    for _ in 0..8 {
+        let asked = client.until(|frame| match frame {
+            super::Frame::Event(Event::Elicit(asked)) => Some(asked.clone()),
+            _ => None,
+        });
+        assert!(asked.message.len() <= 8 << 10, "{}", asked.message.len());
+        let decline = Reaction::Elicit {
+            id: asked.id.clone(),
+            content: None,
+            action: "decline".into(),
+        };
+        client.send(kind::REACTION, &decline);
+    }
+    wait(tools.server.asked("POST", 20));
+    tools.server.open("answered");
+    assert_eq!(client.end().text(), "done");
+    let requests = tools.server.requests();
+    let said = |action: &str| {
+        let of = |r: &&mcp_http::Request| r.json["result"]["action"] == action;
+        requests.iter().filter(of).count()
+    };
+    assert_eq!((said("cancel"), said("decline")), (12, 8));
+}

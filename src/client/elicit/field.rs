@@ -6,6 +6,9 @@ use serde_json::{Number, Value, json};
 /// More is no question to a person.
 const MOST: usize = 64;
 
+/// The same of choices: a person has to find theirs among them.
+const MOST_CHOICES: usize = 200;
+
 /// A field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
@@ -83,6 +86,10 @@ pub fn fields(schema: &Value) -> Result<Vec<Field>, String> {
                 default: None,
                 kind,
             };
+            let count = field.choices().len();
+            if count > MOST_CHOICES {
+                return Err(format!("its form has {count} choices for {name}"));
+            }
             // A default that would not be taken if it were typed is none.
             let default = about.get("default").filter(|value| field.fits(value));
             Ok(Field {
@@ -474,6 +481,7 @@ mod tests {
             json!({"properties": {"x": {"type": "array", "items": {"type": "string"}}}}),
             json!({"properties": {"x": {"enum": [1, 2]}}}),
             json!({"properties": []}),
+            json!({"properties": {"x": {"enum": vec!["a"; 201]}}}),
         ] {
             assert!(fields(&schema).is_err(), "{schema}");
         }

@@ -108,6 +108,14 @@ fn what_is_no_text_is_named_in_its_place() {
 }
 
 #[test]
+fn notes_are_few() {
+    let link = json!({"type": "resource_link", "uri": "a:b", "name": "c"});
+    let said = call(json!({"content": vec![link; 1000]}), 100);
+    assert_eq!(said.notes.len(), 9);
+    assert_eq!(said.notes[8], "… 992 more");
+}
+
+#[test]
 fn names_from_a_server_stay_on_their_line() {
     let evil = "x]\n\u{1b}[2J\u{202e}";
     let said = call(

@@ -40,12 +40,13 @@ pub(in super::super) fn secrets(env: &[(String, Secret)]) -> Vec<Secret> {
 }
 
 /// The log of one server. A file that cannot be written is done without: a full disk must not stop a server.
-pub(super) struct Log {
+#[derive(Debug)]
+pub(in super::super) struct Log {
     kept: Mutex<Kept>,
     secrets: Vec<Secret>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Kept {
     file: Option<File>,
     size: u64,
@@ -55,7 +56,7 @@ struct Kept {
 
 impl Log {
     /// Goes on with the file. The values of `env` do not come to stand in it.
-    pub(super) fn open(path: &Path, env: &[(String, Secret)]) -> Log {
+    pub(in super::super) fn open(path: &Path, env: &[(String, Secret)]) -> Log {
         let file = OpenOptions::new()
             .append(true)
             .create(true)
@@ -76,7 +77,7 @@ impl Log {
     }
 
     /// Adds a line, given without its end.
-    pub(super) fn line(&self, line: &[u8]) {
+    pub(in super::super) fn line(&self, line: &[u8]) {
         for piece in line.chunks(MAX_LINE) {
             let mut line = String::from_utf8_lossy(piece).into_owned();
             for secret in &self.secrets {
