@@ -157,17 +157,6 @@ impl Pool {
         Ok(())
     }
 
-    /// Connects to a server anew, with the credentials that it has; where those failed, [`Pool::wanting`]
-    /// names it.
-    ///
-    /// # Errors
-    /// There is none of that alias.
-    pub fn reconnect(&self, alias: &str) -> Result<()> {
-        let connected = self.lock().get(alias).cloned();
-        connected.ok_or_else(|| no_such_server(alias))?.reconnect();
-        Ok(())
-    }
-
     /// Waits for the servers that are starting, but no longer than `patience` after the start of each, and says
     /// what there is.
     pub async fn catalog(&self, patience: Duration) -> Catalog {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rmcp::model::{ServerNotification, SubscriptionFilter};
 use rmcp::service::ServiceError;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -17,7 +17,7 @@ use super::http::Clients;
 use super::live::Live;
 use super::session::{Session, open};
 use super::types::{Credentials, Limits, State, Status};
-use crate::config::mcp::Server;
+use crate::config::mcp::{Auth, Server, Transport};
 use crate::error::Result;
 use crate::safety::text::one_line;
 
@@ -60,14 +60,6 @@ enum Told {
     Failed,
 }
 
-/// How a session ended.
-enum Ended {
-    LetGo,
-    /// By hand, to begin another.
-    Anew,
-    Lost(Fault),
-}
-
 /// A server of the pool.
 #[derive(Debug)]
 pub(super) struct Connected {
@@ -76,7 +68,6 @@ pub(super) struct Connected {
     pub(super) started: Instant,
     phase: watch::Sender<Phase>,
     told: Mutex<Told>,
-    again: Notify,
     cancel: CancellationToken,
 }
 
@@ -98,7 +89,6 @@ impl Connected {
             started: Instant::now(),
             phase: watch::Sender::new(Phase::Starting),
             told: Mutex::new(Told::Nothing),
-            again: Notify::new(),
             cancel,
         }
     }
@@ -113,19 +103,6 @@ impl Connected {
     /// Lets go of it.
     pub(super) fn end(&self) {
         self.cancel.cancel();
-    }
-
-    /// Connects anew, now. One whose credentials have to be found is wanted again instead.
-    pub(super) fn reconnect(&self) {
-        self.phase.send_modify(|phase| {
-            if let Phase::Failed {
-                again: Some(at), ..
-            } = phase
-            {
-                *at = Instant::now();
-            }
-        });
-        self.again.notify_one();
     }
 
     /// Whether somebody has to find its credentials again.
@@ -242,51 +219,47 @@ impl Connected {
                 () = cancelled.cancelled() => return,
                 opened = opening => opened,
             };
-            // Whoever asked for it meanwhile has got it.
-            tokio::select! {
-                biased;
-                () = self.again.notified() => {}
-                () = std::future::ready(()) => {}
-            }
             match opened {
-                Err(fault) if fault.kind == Kind::Login => return self.failed(fault, None),
+                Err(fault) if fault.kind == Kind::Login => {
+                    return self
+                        .failed(fault, self.printed().then(|| Instant::now() + CREDENTIALS));
+                }
                 Err(fault) => self.failed(fault, None),
                 Ok(mut session) => {
                     let since = Instant::now();
                     self.ready(session.live.clone());
-                    let ended = tokio::select! {
-                        () = cancelled.cancelled() => Ended::LetGo,
-                        () = self.again.notified() => Ended::Anew,
-                        fault = self.watch(&mut session) => Ended::Lost(fault),
+                    let fault = tokio::select! {
+                        () = cancelled.cancelled() => None,
+                        fault = self.watch(&mut session) => Some(fault),
                     };
+                    // What it took before may have grown old: somebody has to find it again.
+                    let over = fault.as_ref().is_none_or(|f| f.kind == Kind::Login);
                     // First of all, so that nobody is given a session that ends.
-                    let over = matches!(&ended, Ended::Lost(f) if f.kind == Kind::Login);
-                    match &ended {
-                        Ended::LetGo => {}
-                        Ended::Anew => {
-                            self.phase.send_replace(Phase::Starting);
-                        }
-                        // What it took before may have grown old: somebody has to find it again.
-                        Ended::Lost(fault) => {
-                            self.failed(fault.clone(), over.then(Instant::now));
-                        }
+                    if let Some(fault) = fault {
+                        self.failed(fault, over.then(Instant::now));
                     }
                     session.close().await;
-                    match ended {
-                        Ended::LetGo => return,
-                        Ended::Anew => continue,
-                        Ended::Lost(_) if over => return,
-                        Ended::Lost(_) if since.elapsed() >= HEALTHY => pause = PAUSE,
-                        Ended::Lost(_) => {}
+                    if over {
+                        return;
+                    }
+                    if since.elapsed() >= HEALTHY {
+                        pause = PAUSE;
                     }
                 }
             }
             tokio::select! {
                 () = cancelled.cancelled() => return,
-                () = self.again.notified() => pause = PAUSE,
                 () = sleep(pause) => pause = (pause * 2).min(MAX_PAUSE),
             }
         }
+    }
+
+    /// Whether its token is what a command prints: the next may be better.
+    fn printed(&self) -> bool {
+        let Transport::Http { auth, .. } = &self.server.transport else {
+            return false;
+        };
+        matches!(auth, Auth::Cmd(_))
     }
 
     /// Follows a session until it is of no use any more.

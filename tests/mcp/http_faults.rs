@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
+use aish::config::mcp::{Auth, Transport};
 use serde_json::{Value, json};
 
 use super::*;
@@ -151,6 +152,31 @@ async fn a_token_that_grows_old_is_looked_for_again() {
     bench.pool.catalog(PATIENCE).await;
     assert_eq!(bench.state("a").status, Status::Login);
     assert_eq!(bench.pool.wanting(&configured), []);
+    bench.end().await;
+}
+
+/// A server that was restarted, and takes the token no more that was printed for the session before.
+#[tokio::test]
+async fn a_token_that_was_printed_is_printed_again_after_a_restart() {
+    let server = McpHttp::start().bearer(TOKEN);
+    let bench = Bench::new();
+    let mut a = legacy("a", server.url());
+    let Transport::Http { auth, .. } = &mut a.transport else {
+        panic!("no URL");
+    };
+    *auth = Auth::Cmd("print-token".into());
+    let configured = BTreeMap::from([("a".to_owned(), a)]);
+    server.behave(|_| Some(Answer::Whole(401, Vec::new(), Vec::new())));
+    bench.start_configured(configured["a"].clone());
+    bench.pool.catalog(PATIENCE).await;
+    assert_eq!(bench.state("a").status, Status::Login);
+    // Not at once: the command may print the same for a while.
+    assert_eq!(bench.pool.wanting(&configured), []);
+    let begun = Instant::now();
+    while bench.pool.wanting(&configured).is_empty() {
+        assert!(begun.elapsed() < PATIENCE, "nobody asks for another token");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     bench.end().await;
 }
 
@@ -305,5 +331,17 @@ async fn a_server_that_chatters() {
     });
     let bench = Bench::with(legacy("a", server.url())).await;
     assert_eq!(bench.call("a", "echo", "{}").await.unwrap().text, "done");
+    // In a log of its own, which is cut when it has grown too large.
+    let log = bench.state.path().join("mcp-a.log");
+    let begun = Instant::now();
+    let said = loop {
+        match std::fs::read_to_string(&log) {
+            Ok(said) if !said.is_empty() => break said,
+            _ => assert!(begun.elapsed() < PATIENCE, "nothing in its log"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert!(said.starts_with("[alert] "), "{said}");
+    assert!(!said.contains(TOKEN), "{said}");
     bench.end().await;
 }

@@ -82,6 +82,33 @@ async fn ten_thousand_tools_are_offered_and_no_more() {
 }
 
 #[tokio::test]
+async fn tools_that_take_too_much_room_are_left_out() {
+    let server = McpHttp::start().bearer(TOKEN);
+    let mut page = 0;
+    server.behave(move |r| {
+        (r.method() == "tools/list").then(|| {
+            page += 1;
+            let tools: Vec<Value> = (0..100)
+                .map(|n| {
+                    let mut tool = tool(&format!("t{page}-{n}"));
+                    tool["title"] = json!("x".repeat(10_000));
+                    tool["inputSchema"]["description"] = json!("x".repeat(60 << 10));
+                    tool
+                })
+                .collect();
+            r.result(json!({ "tools": tools, "nextCursor": page.to_string() }))
+        })
+    });
+    let bench = Bench::with(legacy("a", server.url())).await;
+    let tools = bench.pool.catalog(PATIENCE).await.tools;
+    let bytes: usize = tools.iter().map(|t| t.schema.len()).sum();
+    assert!((7 << 20..8 << 20).contains(&bytes), "{bytes} bytes");
+    assert!(tools.iter().all(|t| t.title.as_ref().unwrap().len() == 200));
+    assert_eq!(server.count("tools/list"), 2);
+    bench.end().await;
+}
+
+#[tokio::test]
 async fn pages_are_turned_but_not_for_ever() {
     let server = McpHttp::start().bearer(TOKEN);
     server.behave(|r| {
@@ -351,18 +378,6 @@ async fn what_is_wanted_follows_the_configuration_and_the_hand() {
 }
 
 #[tokio::test]
-async fn a_server_is_connected_anew_by_hand() {
-    let server = McpHttp::start().bearer(TOKEN);
-    let bench = Bench::with(legacy("a", server.url())).await;
-    server.set_tools(json!([tool("new")]));
-    bench.pool.reconnect("a").unwrap();
-    server.asked("initialize", 2).await;
-    bench.until("a", Status::Ready).await;
-    assert_eq!(names(&bench.pool.catalog(PATIENCE).await), ["a.new"]);
-    bench.end().await;
-}
-
-#[tokio::test]
 async fn credentials_that_fail_are_the_servers_error() {
     let server = McpHttp::start();
     let bench = Bench::new();
@@ -372,11 +387,8 @@ async fn credentials_that_fail_are_the_servers_error() {
     bench.pool.catalog(PATIENCE).await;
     let state = bench.state("a");
     assert_eq!(state.error.as_deref(), Some("the command printed nothing"));
-    // Not at every prompt, but soon or when a person says so.
-    let only = configured(&[&a]);
-    assert_eq!(bench.pool.wanting(&only), []);
-    bench.pool.reconnect("a").unwrap();
-    assert_eq!(bench.pool.wanting(&only).len(), 1);
+    // Not at every prompt, but soon.
+    assert_eq!(bench.pool.wanting(&configured(&[&a])), []);
     assert_eq!(server.requests().len(), 0);
     bench.end().await;
 }
