@@ -120,6 +120,12 @@ pub(super) fn size_of(tool: &Tool) -> usize {
     words.to_string().len() + tool.schema.len()
 }
 
+/// What a tool takes in JSON, nearly.
+pub(super) fn size_of(tool: &Tool) -> usize {
+    let words = json!([tool.name, tool.title, tool.description]);
+    words.to_string().len() + tool.schema.len()
+}
+
 /// The text of a tool's schema, which providers refuse if it is not one of an object.
 fn schema(tool: &rmcp::model::Tool) -> String {
     let schema = &tool.input_schema;
