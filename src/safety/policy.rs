@@ -136,9 +136,9 @@ pub fn decide(call: &Call<'_>, auto: &AutoApprove, grants: &Grants, now_ms: u64)
     let granted = || {
         let tool = (call.server.to_owned(), call.tool.to_owned());
         if grants.tools.contains(&tool) {
-            Some(format!("{exact}, allowed for this session"))
+            Some(format!("you, for this session: {exact}"))
         } else if grants.servers.contains(call.server) {
-            Some(format!("{all}, allowed for this session"))
+            Some(format!("you, for this session: {all}"))
         } else {
             None
         }
