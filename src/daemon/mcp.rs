@@ -176,7 +176,7 @@ fn hints(config: &Config, alias: &str, tools: &[Tool]) -> Vec<String> {
     let listed = server.iter().flat_map(|s| s.tools.iter().flatten());
     let listed = listed.map(|name| ("tools", name.as_str()));
     let rules = config.mcp.auto_approve.keys();
-    let ruled = rules.filter_map(|rule| Some(rule.strip_prefix(alias)?.strip_prefix('.')?));
+    let ruled = rules.filter_map(|rule| rule.strip_prefix(alias)?.strip_prefix('.'));
     let ruled = ruled
         .filter(|name| *name != "*")
         .map(|name| ("auto_approve", name));
