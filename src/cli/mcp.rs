@@ -58,11 +58,14 @@ pub fn run(paths: &Paths, command: Mcp) -> Result<()> {
             let request = McpRequest::Disconnect {
                 alias: alias.clone(),
             };
-            ask::<()>(paths, request)?;
+            let connected: bool = ask(paths, request)?;
             if json {
                 return print_json(&serde_json::json!({"alias": alias}));
             }
-            print(&format!("{alias} is disconnected\n"))
+            match connected {
+                true => print(&format!("{alias} is disconnected\n")),
+                false => print(&format!("{alias} was not connected\n")),
+            }
         }
         Mcp::Login { alias } => mcp_login::run(paths, &alias),
         Mcp::Logout { alias } => mcp_login::logout(paths, &alias),
@@ -147,6 +150,9 @@ fn list(paths: &Paths, of: &Of) -> Result<()> {
         if let Some(error) = &server.error {
             out.push_str(&indented(&one_line(error, ERROR), width));
         }
+        for hint in &server.hints {
+            out.push_str(&format!("  {}\n", one_line(hint, ERROR)));
+        }
         if server.status == "login" {
             let alias = &server.alias;
             out.push_str(&format!("  log in with: aish-helper mcp login {alias}\n"));
@@ -224,7 +230,9 @@ fn indented(text: &str, width: Option<usize>) -> String {
 }
 
 fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
-    let request = McpRequest::Tools { alias };
+    let request = McpRequest::Tools {
+        alias: alias.clone(),
+    };
     if of.names {
         return names(paths, request, |t: &ToolInfo| t.name.clone());
     }
@@ -232,11 +240,21 @@ fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
     if of.json {
         return print_json(&tools);
     }
-    // One whose tools are missing here is not to be missed in silence.
-    for server in ask::<Vec<ServerInfo>>(paths, McpRequest::List)? {
-        if let "starting" | "failed" | "login" = server.status.as_str() {
-            let why = server.error.unwrap_or(server.status);
+    // One whose tools are missing here is not to be missed in silence. All have had their time.
+    let servers: Option<Vec<ServerInfo>> =
+        connect::glance(paths, &self::request(McpRequest::List)?)?;
+    let meant = |s: &ServerInfo| alias.as_ref().is_none_or(|a| s.alias == *a);
+    for server in servers.into_iter().flatten().filter(meant) {
+        let why = match server.status.as_str() {
+            "starting" => Some("still starting".to_string()),
+            "failed" | "login" => Some(server.error.unwrap_or(server.status)),
+            _ => None,
+        };
+        if let Some(why) = why {
             note(&format!("without {}: {why}", server.alias));
+        }
+        for hint in server.hints {
+            note(&format!("{}: {hint}", server.alias));
         }
     }
     if tools.is_empty() {

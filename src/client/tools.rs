@@ -73,7 +73,8 @@ impl Frames {
         }
         if !matches!(end.status.as_str(), "denied" | "skipped") {
             parts.push(time(end.ms));
-            parts.push(format!("{} bytes", grouped(end.bytes)));
+            let s = if end.bytes == 1 { "" } else { "s" };
+            parts.push(format!("{} byte{s}", grouped(end.bytes)));
         }
         lines.push(cut(&format!("  └ {}", parts.join(" · ")), width));
         lines
@@ -163,6 +164,11 @@ mod tests {
                 "  │ allowed by mcp.auto_approve.\"fs.*\"",
             ]
         );
+        let one = End {
+            bytes: 1,
+            ..end("success", "1", 0)
+        };
+        assert_eq!(frames.end(&one, 80)[1], "  └ 1.2 s · 1 byte");
         assert_eq!(
             frames.begin(&begin(Some("x")), 20)[0],
             "  ┌ fs.read {\"path\"…"

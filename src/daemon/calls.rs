@@ -262,7 +262,10 @@ fn outcome(call: &ToolCall, ended: Ended, edited: Option<String>, ms: u64) -> (O
             end.more = lines.count() - head.len();
             end.head = head.join("\n");
             end.bytes = result.bytes;
+            // What is named in its place needs no other line.
             end.notes = result.notes;
+            end.notes
+                .retain(|note| !head.iter().any(|line| *line == format!("[{note}]")));
             Outcome::Said {
                 text: result.text,
                 is_error: result.is_error,

@@ -18,7 +18,6 @@ use crate::error::{Context, Error, Result};
 use crate::history::record::Body;
 use crate::mcp::Catalog;
 use crate::protocol::{Ask, Event, Failure, kind};
-use crate::safety::text::one_line;
 
 /// Parts of an answer that may wait for a slow client; then the provider waits.
 const QUEUE: usize = 64;
@@ -26,8 +25,6 @@ const QUEUE: usize = 64;
 const RESERVE: u32 = 1024;
 /// How long a prompt waits for MCP servers that are starting, since the start of each.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The most that a notice shows of why a server is not there.
-const REASON_CHARS: usize = 200;
 
 /// Serves one prompt.
 ///
@@ -217,12 +214,26 @@ async fn catalog(
 
 /// Says which servers a prompt goes without, as far as its conversation was not told of that already.
 async fn without(connection: &mut Connection, session: &Session, catalog: &Catalog) -> Result<()> {
-    for (alias, why) in session.goes_without(&catalog.without) {
-        let why = one_line(&why, REASON_CHARS);
-        let text = format!("going without MCP server {alias}: {why}");
+    for text in excuses(&session.goes_without(&catalog.without)) {
         notice(connection, text).await?;
     }
     Ok(())
+}
+
+/// A line for all servers that are missing for one reason: alias and reason.
+fn excuses(without: &[(String, String)]) -> Vec<String> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (alias, why) in without {
+        match groups.iter_mut().find(|(of, _)| of == why) {
+            Some((_, aliases)) => aliases.push(alias),
+            None => groups.push((why, vec![alias])),
+        }
+    }
+    let line = |(why, aliases): (&str, Vec<&str>)| {
+        let s = if aliases.len() == 1 { "" } else { "s" };
+        format!("going without MCP server{s} {}: {why}", aliases.join(", "))
+    };
+    groups.into_iter().map(line).collect()
 }
 
 /// A turn that runs: the state machine, and what it takes to do what that says.
@@ -446,5 +457,28 @@ fn sync_later(daemon: &Daemon, session: &Session) {
                 tracing::warn!("{}", e.message);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::excuses;
+
+    #[test]
+    fn servers_that_are_missing_for_one_reason_share_a_line() {
+        let without = [
+            ("a", "still starting"),
+            ("b", "\x1b refused"),
+            ("c", "still starting"),
+        ];
+        let without = without.map(|(alias, why)| (alias.to_string(), why.to_string()));
+        assert_eq!(
+            excuses(&without),
+            [
+                "going without MCP servers a, c: still starting",
+                "going without MCP server b: \x1b refused"
+            ]
+        );
+        assert!(excuses(&[]).is_empty());
     }
 }

@@ -60,8 +60,11 @@ pub async fn serve(
         }
         McpRequest::Disconnect { alias } => {
             known(daemon, &config, &alias)?;
+            let states = daemon.mcp.states();
+            let off = |s: &State| s.alias == alias && s.status == Status::Disabled;
+            let connected = !states.iter().any(off);
             daemon.mcp.disconnect(&alias)?;
-            reply(connection, &()).await
+            reply(connection, &connected).await
         }
         McpRequest::Reconnect { alias } => {
             let (server, configured) = known(daemon, &config, &alias)?;
@@ -122,12 +125,8 @@ async fn reply<T: Serialize>(connection: &mut Connection, body: &T) -> Result<()
 /// Every server: those that the daemon has, and those of the configuration that it has not.
 pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
     let waiting = daemon.mcp.wanting(&config.mcp.servers);
-    let mut infos: Vec<ServerInfo> = daemon
-        .mcp
-        .states()
-        .into_iter()
-        .map(|s| info(config, s))
-        .collect();
+    let states = daemon.mcp.states().into_iter();
+    let mut infos: Vec<ServerInfo> = states.map(|s| info(daemon, config, s)).collect();
     for server in config.mcp.servers.values() {
         if infos.iter().any(|i| i.alias == server.alias) {
             continue;
@@ -143,6 +142,7 @@ pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
                 false => Status::Disabled.as_str().to_string(),
             },
             error: None,
+            hints: Vec::new(),
             configured: true,
         });
     }
@@ -150,8 +150,12 @@ pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
     infos
 }
 
-fn info(config: &Config, state: State) -> ServerInfo {
+fn info(daemon: &Daemon, config: &Config, state: State) -> ServerInfo {
     let state = refused(config, state);
+    let hints = match state.status {
+        Status::Ready => hints(config, &state.alias, &daemon.mcp.tools()),
+        _ => Vec::new(),
+    };
     ServerInfo {
         alias: state.alias,
         target: state.target,
@@ -160,8 +164,27 @@ fn info(config: &Config, state: State) -> ServerInfo {
         tools: state.tools,
         status: state.status.as_str().to_string(),
         error: state.error,
+        hints,
         configured: state.configured,
     }
+}
+
+/// What the configuration says of tools that a server, which is ready, does not offer: most likely a slip.
+fn hints(config: &Config, alias: &str, tools: &[Tool]) -> Vec<String> {
+    let offers = |name: &str| tools.iter().any(|t| t.server == alias && t.tool == name);
+    let server = config.mcp.servers.get(alias);
+    let listed = server.iter().flat_map(|s| s.tools.iter().flatten());
+    let listed = listed.map(|name| ("tools", name.as_str()));
+    let rules = config.mcp.auto_approve.keys();
+    let ruled = rules.filter_map(|rule| rule.strip_prefix(alias)?.strip_prefix('.'));
+    let ruled = ruled
+        .filter(|name| *name != "*")
+        .map(|name| ("auto_approve", name));
+    listed
+        .chain(ruled)
+        .filter(|(_, name)| !offers(name))
+        .map(|(key, name)| format!("{key} names {name}, which the server does not offer"))
+        .collect()
 }
 
 /// A server that has a token and asks for a login does not take that token; nobody can log in to it.
@@ -363,7 +386,7 @@ async fn start(
     let alias = server.alias.clone();
     servers::start_now(daemon, connection, server, configured).await?;
     let state = match settle(daemon, connection, Some(&alias), CONNECTING).await {
-        Ok(Some(state)) if state.status == Status::Ready => return Ok(info(config, state)),
+        Ok(Some(state)) if state.status == Status::Ready => return Ok(info(daemon, config, state)),
         Ok(state) => state.map(|s| refused(config, s)),
         Err(e) => {
             give_up(daemon, &alias, configured);

@@ -6,12 +6,9 @@
 use crate::chat::{Image, ToolCall};
 use crate::context::{INTERRUPTED, NO_RESULT};
 use crate::history::record::Body;
-use crate::safety::text::one_line;
 
 /// The most that a notice shows of a tool's name, which the model may have made up.
 const NAME_CHARS: usize = 80;
-/// The most that a notice shows of an error of a server.
-const ERROR_CHARS: usize = 300;
 
 /// What became of a call that was to be made.
 #[derive(Debug)]
@@ -78,19 +75,19 @@ impl Outcome {
         }
     }
 
-    /// What the person is told of a call of `name` where no other frame says it.
+    /// What the person is told of a call of `name` where no other frame says it; the client makes it fit to be shown.
     pub fn notice(&self, name: &str) -> Option<String> {
         let why = match self {
-            Outcome::Failed(why) => one_line(why, ERROR_CHARS),
+            Outcome::Failed(why) => why.clone(),
             Outcome::NoObject => "the arguments are no JSON object, so it was not called".into(),
             Outcome::NoSuchTool => "there is no such tool".into(),
-            Outcome::Unrecorded(why) => format!(
-                "not called, since the approval could not be recorded: {}",
-                one_line(why, ERROR_CHARS)
-            ),
+            Outcome::Unrecorded(why) => {
+                format!("not called, since the approval could not be recorded: {why}")
+            }
             _ => return None,
         };
-        Some(format!("mcp: {}: {why}", one_line(name, NAME_CHARS)))
+        let name: String = name.chars().take(NAME_CHARS).collect();
+        Some(format!("mcp: {name}: {why}"))
     }
 
     /// The record of `call`, with what the model is told; `ms` is how long it took.

@@ -40,7 +40,7 @@ const ANY_OBJECT: &str = r#"{"type":"object"}"#;
 
 /// What a tool of the server `alias` said, with at most `max_bytes` of its text.
 pub(super) fn result(alias: &str, result: CallToolResult, max_bytes: usize) -> CallResult {
-    let mut told = Told::new(alias);
+    let mut told = Told::default();
     for block in result.content {
         told.block(block);
     }
@@ -51,6 +51,9 @@ pub(super) fn result(alias: &str, result: CallToolResult, max_bytes: usize) -> C
         let value = value.to_string();
         told.note(format!("structured content, {}", size(value.len())));
         told.lines.push(value);
+    }
+    if told.links {
+        told.notes.push(format!("llm -r {alias}:URI reads a link"));
     }
     let text = told.lines.join("\n");
     let bytes = text.len() as u64;
@@ -120,12 +123,6 @@ pub(super) fn size_of(tool: &Tool) -> usize {
     words.to_string().len() + tool.schema.len()
 }
 
-/// What a tool takes in JSON, nearly.
-pub(super) fn size_of(tool: &Tool) -> usize {
-    let words = json!([tool.name, tool.title, tool.description]);
-    words.to_string().len() + tool.schema.len()
-}
-
 /// The text of a tool's schema, which providers refuse if it is not one of an object.
 fn schema(tool: &rmcp::model::Tool) -> String {
     let schema = &tool.input_schema;
@@ -148,13 +145,13 @@ fn schema(tool: &rmcp::model::Tool) -> String {
 /// # Errors
 /// It has no text.
 pub(super) fn resource(result: &ReadResourceResult, max_bytes: usize) -> Result<String> {
-    let mut told = Told::new("");
+    let mut told = Told::default();
     for contents in &result.contents {
         told.contents(contents, false);
     }
     if !told.says && !told.notes.is_empty() {
         return Err(Error::runtime(format!(
-            "the resource is no text: {}",
+            "there is no text: {}",
             told.notes().join("; ")
         )));
     }
@@ -166,7 +163,7 @@ pub(super) fn prompt(result: &GetPromptResult) -> String {
     let talks = result.messages.iter().any(|m| m.role != Role::User);
     let mut parts = Vec::new();
     for message in &result.messages {
-        let mut told = Told::new("");
+        let mut told = Told::default();
         told.block(message.content.clone());
         let who = match message.role {
             Role::Assistant => "Assistant:\n",
@@ -179,8 +176,8 @@ pub(super) fn prompt(result: &GetPromptResult) -> String {
 }
 
 /// What was said, as it becomes lines.
-struct Told<'a> {
-    alias: &'a str,
+#[derive(Default)]
+struct Told {
     lines: Vec<String>,
     notes: Vec<String>,
     /// Notes that are only counted.
@@ -188,18 +185,15 @@ struct Told<'a> {
     images: Vec<Image>,
     /// There is text among it.
     says: bool,
+    /// There are links to resources among it.
+    links: bool,
 }
 
-impl Told<'_> {
-    fn new(alias: &str) -> Told<'_> {
-        Told {
-            alias,
-            lines: Vec::new(),
-            notes: Vec::new(),
-            more: 0,
-            images: Vec::new(),
-            says: false,
-        }
+impl Told {
+    /// Names something that is no text: in its place, and for the person.
+    fn name(&mut self, what: String) {
+        self.lines.push(format!("[{what}]"));
+        self.note(what);
     }
 
     fn block(&mut self, block: ContentBlock) {
@@ -208,17 +202,13 @@ impl Told<'_> {
             ContentBlock::Image(i) => self.image(&i.mime_type, &i.data),
             ContentBlock::Audio(a) => {
                 let what = format!("{}, {}", mime(Some(&a.mime_type)), size(decoded(&a.data)));
-                self.lines.push(format!("[audio: {what}]"));
-                self.note(what);
+                self.name(format!("audio: {what}"));
             }
             ContentBlock::Resource(r) => self.contents(&r.resource, true),
             ContentBlock::ResourceLink(link) => {
                 let uri = one_line(&link.uri, MAX_NAME);
-                self.lines.push(format!("[resource link: {uri}]"));
-                self.note(match self.alias {
-                    "" => format!("resource {uri}"),
-                    alias => format!("resource {uri}, which llm -r {alias}:URI reads"),
-                });
+                self.name(format!("resource link: {uri}"));
+                self.links = true;
             }
             // The protocol's crate may learn more.
             _ => self.lines.push("[content of an unknown type]".to_owned()),
@@ -238,8 +228,7 @@ impl Told<'_> {
             ResourceContents::TextResourceContents { uri, text, .. } => {
                 if embedded {
                     let uri = one_line(uri, MAX_NAME);
-                    self.lines.push(format!("[resource: {uri}]"));
-                    self.note(format!("resource {uri}, {}", size(text.len())));
+                    self.name(format!("resource: {uri}"));
                 }
                 self.text(text.clone());
             }
@@ -255,8 +244,7 @@ impl Told<'_> {
                     mime(mime_type.as_deref()),
                     size(decoded(blob))
                 );
-                self.lines.push(format!("[resource: {what}]"));
-                self.note(format!("resource {what}"));
+                self.name(format!("resource: {what}"));
             }
             _ => self
                 .lines
@@ -285,8 +273,7 @@ impl Told<'_> {
         if let Some(fault) = fault {
             what = format!("{what}, {fault}");
         }
-        self.lines.push(format!("[image: {what}]"));
-        self.note(what);
+        self.name(format!("image: {what}"));
     }
 
     fn note(&mut self, note: String) {
@@ -334,6 +321,7 @@ fn mime(kind: Option<&str>) -> String {
 /// A size in a few characters: `12 KB`.
 fn size(bytes: usize) -> String {
     match bytes {
+        1 => "1 byte".to_owned(),
         0..1000 => format!("{bytes} bytes"),
         1000..1_000_000 => format!("{} KB", bytes.div_ceil(1000)),
         _ => format!("{:.1} MB", bytes as f64 / 1e6),

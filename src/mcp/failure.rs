@@ -96,10 +96,15 @@ impl From<Error> for Fault {
 
 impl From<ErrorData> for Fault {
     fn from(error: ErrorData) -> Fault {
-        let message = brief(&error.message);
+        let code = error.code.0;
+        // Some have it in their words.
+        let line = match error.message.contains(&code.to_string()) {
+            true => error.message.into_owned(),
+            false => format!("{} ({code})", brief(&error.message)),
+        };
         Fault {
-            code: Some(error.code.0),
-            ..Fault::answer(format!("{message} ({})", error.code.0))
+            code: Some(code),
+            ..Fault::answer(line)
         }
     }
 }
@@ -280,5 +285,24 @@ impl Secrets {
     pub(super) fn masked(&self, mut fault: Fault) -> Fault {
         fault.line = self.mask(&fault.line);
         fault
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn the_code_of_an_error_is_said_once() {
+        let line = |message: &'static str| {
+            Fault::from(ErrorData::new(ErrorCode(-32602), message, None)).line
+        };
+        assert_eq!(line("no\nname"), "no name (-32602)");
+        assert_eq!(
+            line("MCP error -32602: no name"),
+            "MCP error -32602: no name"
+        );
     }
 }

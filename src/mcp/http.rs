@@ -44,6 +44,9 @@ const SHORT: Duration = Duration::from_secs(30);
 /// How often an answer that breaks off is taken up again in a row, each sooner than [`SHORT`] after the last.
 const RESUMES: u32 = 10;
 
+/// A server that is not there to go on with an answer is looked for once more, so much later; then the call has failed.
+const RESUME_PAUSE: Duration = Duration::from_millis(300);
+
 /// A server is told that its session is over, but not waited for.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -399,25 +402,31 @@ impl StreamableHttpClient for Http {
         let Ok(bearer) = self.unless_ended(self.token(&uri, bearer)).await else {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         };
-        let get = self.client.get_stream_with_max_sse_event_size(
-            uri,
-            session.clone(),
-            last_event,
-            bearer,
-            headers,
-            max_event,
-        );
-        match self.unless_ended(get).await {
+        let get = || {
+            let (uri, session, headers) = (uri.clone(), session.clone(), headers.clone());
+            self.client.get_stream_with_max_sse_event_size(
+                uri,
+                session,
+                last_event.clone(),
+                bearer.clone(),
+                headers,
+                max_event,
+            )
+        };
+        let mut got = self.unless_ended(get()).await;
+        if resumes && matches!(&got, Err(e) if is_away(e)) {
+            tokio::time::sleep(RESUME_PAUSE).await;
+            got = self.unless_ended(get()).await;
+        }
+        match got {
             Ok(stream) => {
                 if !resumes {
                     lock(&self.opened).bare = Some((session, Instant::now()));
                 }
                 Ok(stream)
             }
-            // Only a connection that fails may be better next time.
-            Err(StreamableHttpError::Client(e)) if e.status().is_none() => {
-                Err(StreamableHttpError::Client(e))
-            }
+            // Only a connection that fails may be better next time; `rmcp` tries it for minutes, for which no call waits.
+            Err(e) if is_away(&e) && !resumes => Err(e),
             Err(e) => {
                 tracing::debug!("no stream of notifications: {e}");
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
@@ -429,6 +438,11 @@ impl StreamableHttpClient for Http {
 /// In words that [`super::failure`] takes for our own.
 fn no_token(e: Error) -> HttpError {
     StreamableHttpError::UnexpectedServerResponse(format!("it gets no token: {}", e.message).into())
+}
+
+/// Whether there was no answer at all.
+fn is_away(e: &HttpError) -> bool {
+    matches!(e, StreamableHttpError::Client(e) if e.status().is_none())
 }
 
 /// Whether a token was refused; servers may leave out the header that goes with it.

@@ -106,7 +106,7 @@ impl EndNote {
             .clone()
     }
 
-    /// The last line of its complaints, fit to be shown.
+    /// The last line of its complaints, not yet fit to be shown.
     pub(super) fn last_words(&self) -> Option<String> {
         self.log.last_words()
     }
@@ -131,11 +131,7 @@ pub(super) fn spawn(server: &Server, env: &[(String, Secret)], log: &Path) -> Re
         )));
     };
     start(command, args, env, log).map_err(|e| {
-        Error::runtime(format!(
-            "cannot start the MCP server {}: {command}: {e}",
-            server.alias
-        ))
-        .hint(format!(
+        Error::runtime(format!("cannot start {command}: {e}")).hint(format!(
             "check command of [mcp.servers.{}], and that PATH leads to it",
             server.alias
         ))

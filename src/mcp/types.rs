@@ -128,7 +128,7 @@ pub struct CallResult {
     pub is_error: bool,
     /// Its pictures.
     pub images: Vec<Image>,
-    /// What it holds beside text, a line each: `image/png, 12 KB`.
+    /// What it holds beside text, a line each: `image: image/png, 12 KB`; in brackets, most stand in the text too.
     pub notes: Vec<String>,
     /// The size of what it said, before anything was cut.
     pub bytes: u64,

@@ -25,7 +25,7 @@ pub enum McpRequest {
         /// What to call it; made from the host's name where there is none.
         alias: Option<String>,
     },
-    /// Let go of a server until the daemon ends or it is connected again: `{}`.
+    /// Let go of a server until the daemon ends or it is connected again: [`bool`], false where it was not connected.
     Disconnect {
         /// Which.
         alias: String,
@@ -72,6 +72,9 @@ pub struct ServerInfo {
     pub status: String,
     /// What went wrong last.
     pub error: Option<String>,
+    /// What seems to be wrong with what the configuration says of its tools, a line each.
+    #[serde(default)]
+    pub hints: Vec<String>,
     /// It is in the config, and not only connected by hand.
     pub configured: bool,
 }

@@ -132,9 +132,9 @@ pub fn decide(
     };
     let granted = || {
         if grants.tools.contains(call.identity) {
-            Some(format!("{exact}, allowed for this session"))
+            Some(format!("you, for this session: {exact}"))
         } else if grants.servers.contains(call.identity) {
-            Some(format!("{all}, allowed for this session"))
+            Some(format!("you, for this session: {all}"))
         } else {
             None
         }

@@ -96,6 +96,60 @@ fn a_server_is_connected_by_hand_looked_at_and_let_go() {
 }
 
 #[test]
+fn what_is_turned_off_is_not_turned_off_again() {
+    let server = McpHttp::start();
+    let helper = Helper::new([]);
+    helper.config(&server_table("a", &server, ""));
+    let off = || mcp(&helper, &["disconnect", "a"]).run().ok();
+    assert_eq!(off(), "a is disconnected\n");
+    assert_eq!(off(), "a was not connected\n");
+}
+
+#[test]
+fn names_of_tools_that_a_server_does_not_have_are_pointed_out() {
+    let server = McpHttp::start();
+    let helper = Helper::new([]);
+    let rules = "[mcp.auto_approve]\n\"a.ecko\" = true\n\"a.echo\" = true\n\"a.*\" = true\n";
+    let more = format!("tools = [\"echo\", \"read\"]\n{rules}");
+    helper.config(&server_table("a", &server, &more));
+    let hints = [
+        "tools names read, which the server does not offer",
+        "auto_approve names ecko, which the server does not offer",
+    ];
+    assert_eq!(only(&helper)["hints"], json!(hints));
+    let text = mcp(&helper, &["list"]).run().ok();
+    assert!(
+        text.contains(&format!("\n  {}\n  {}\n", hints[0], hints[1])),
+        "{text}"
+    );
+    let said = mcp(&helper, &["tools"]).run();
+    assert!(
+        said.stderr.contains(&format!("[aish] a: {}\n", hints[1])),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+fn tools_of_one_server_wait_for_no_other() {
+    let there = McpHttp::start();
+    let hangs = McpHttp::start().behaving(|_| Some(Answer::Hang));
+    let helper = Helper::new([]);
+    helper.config(&format!(
+        "{}{}",
+        server_table("a", &there, ""),
+        server_table("b", &hangs, "")
+    ));
+    let said = mcp(&helper, &["tools", "a"]).run();
+    assert_eq!(
+        (said.stdout.as_str(), said.stderr.as_str()),
+        ("a.echo  -  does\n", "")
+    );
+    let said = mcp(&helper, &["tools"]).run();
+    assert_eq!(said.stderr, "[aish] without b: still starting\n");
+}
+
+#[test]
 fn what_cannot_be_connected_says_why_and_is_not_kept() {
     let helper = Helper::new([]);
     let closed = TcpListener::bind("127.0.0.1:0")

@@ -225,6 +225,26 @@ async fn a_stream_that_breaks_off() {
     assert!(why.starts_with("the connection broke off"), "{why}");
 }
 
+/// The crate takes up an answer again that has ids, and would try for minutes.
+#[tokio::test]
+async fn one_that_is_killed_in_the_middle_of_an_answer() {
+    let server = McpHttp::start().bearer(TOKEN);
+    let bench = Bench::with(legacy("a", server.url())).await;
+    server.behave(|r| {
+        let begun = Part::Bytes(b"id: 7\ndata: \n\n".to_vec());
+        (r.method() == "tools/call").then(|| Answer::events([begun, Part::Gate("half")]))
+    });
+    let kill = async {
+        server.reached("half").await;
+        drop(server);
+        Instant::now()
+    };
+    let (called, killed) = tokio::join!(bench.call("a", "echo", "{}"), kill);
+    assert_eq!(failure(called), "its answer broke off");
+    assert!(killed.elapsed() < Duration::from_secs(1));
+    bench.end().await;
+}
+
 #[tokio::test]
 async fn an_answer_to_something_that_nobody_asked() {
     let other = json!({ "jsonrpc": "2.0", "id": 9999, "result": text("x") });

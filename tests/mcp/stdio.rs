@@ -266,7 +266,7 @@ async fn a_command_that_is_not_there_is_named() {
     let error = child.bench.until("fs", Status::Failed).await.error.unwrap();
     assert_eq!(
         error,
-        "cannot start the MCP server fs: no-such-server: No such file or directory (os error 2)"
+        "cannot start no-such-server: No such file or directory (os error 2)"
     );
     child.end().await;
 }

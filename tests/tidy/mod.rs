@@ -31,10 +31,7 @@ const AREAS: &[(&str, &[&str])] = &[
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
-    (
-        "daemon::outcome",
-        &["chat", "context", "history::record", "safety"],
-    ),
+    ("daemon::outcome", &["chat", "context", "history::record"]),
     (
         "daemon::turn",
         &[

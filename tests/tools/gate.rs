@@ -177,7 +177,7 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
     tools.ask("two").end();
     let approval = tools.helper.records_of("approval").pop().unwrap();
     assert_eq!(approval["decision"], "rule");
-    assert_eq!(approval["why"], "fs.write, allowed for this session");
+    assert_eq!(approval["why"], "you, for this session: fs.write");
     // Another session asks.
     let mut other = tools.ask_as(Ask {
         shell: Some("s2".into()),

@@ -138,8 +138,9 @@ fn what_a_tool_says_of_its_failure_goes_to_the_model_and_what_fails_around_it_do
     let notices = seen.notices();
     assert_eq!(notices.len(), 1, "{notices:?}");
     assert!(notices[0].starts_with("mcp: fs.read: "), "{notices:?}");
+    // Raw: the client makes it fit to be shown, once.
     assert!(
-        notices[0].contains("the disk ‹\\x1b›[2Jis gone"),
+        notices[0].contains("the disk \u{1b}[2Jis gone"),
         "{notices:?}"
     );
     assert_eq!(
@@ -156,6 +157,27 @@ fn what_a_tool_says_of_its_failure_goes_to_the_model_and_what_fails_around_it_do
     let failed = &tools.helper.records_of("tool")[0];
     assert_eq!(failed["status"], "failed");
     assert!(failed["error"].as_str().unwrap().contains("the disk"));
+}
+
+/// The frame shows the text, which names it.
+#[test]
+fn what_is_no_text_is_said_once() {
+    let calls = [("a", "fs.read", "{}")];
+    let tools = Tools::new([Script::calls("", &calls), Script::tokens(["ok"])], ALL);
+    tools.behave(|request| {
+        let link =
+            |n: usize| json!({ "type": "resource_link", "uri": format!("x:{n}"), "name": "x" });
+        let content: Vec<_> = (1..=6).map(link).collect();
+        Some(request.result(json!({ "content": content })))
+    });
+    let seen = tools.ask("x").end();
+    let ends = seen.events(|e| match e {
+        Event::ToolEnd(end) => Some(end.clone()),
+        _ => None,
+    });
+    assert!(ends[0].head.ends_with("[resource link: x:5]"), "{ends:?}");
+    let notes = ["resource link: x:6", "llm -r fs:URI reads a link"];
+    assert_eq!(ends[0].notes, notes);
 }
 
 #[test]

@@ -74,6 +74,10 @@ fn judge(
         let why = info.error.as_deref().unwrap_or("it has failed");
         match info.status.as_str() {
             "ready" => {
+                if let Some(hint) = info.hints.first() {
+                    let remedy = format!("correct it; its tools: llm :mcp tools {alias}");
+                    return Check::warn("mcp", format!("{alias}: {hint}"), remedy);
+                }
                 let version = info.version.as_deref().unwrap_or("ready");
                 return Check::ok("mcp", format!("{alias}: {version}, {} tools", info.tools));
             }
@@ -217,6 +221,7 @@ mod tests {
             tools: 3,
             status: status.into(),
             error: Some("broke".into()),
+            hints: Vec::new(),
             configured: true,
         }
     }
@@ -237,6 +242,13 @@ mod tests {
         };
         let none = BTreeMap::new();
         assert_eq!(of(a, Some("ready"), &none).0, State::Ok);
+        let slip = ServerInfo {
+            hints: vec!["tools names x".into()],
+            ..said("a", "ready")
+        };
+        let check = judge(a, Some(&slip), &set, || None);
+        assert_eq!(check.state, State::Warn);
+        assert_eq!(check.message, "a: tools names x");
         assert_eq!(of(a, Some("login"), &set).0, State::Warn);
         assert_eq!(
             of(a, Some("failed"), &set),

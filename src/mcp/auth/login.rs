@@ -8,17 +8,14 @@ use rmcp::transport::auth::{
 };
 use serde::Deserialize;
 
+use super::super::failure::brief;
 use super::guard::Guard;
 use super::refresh::{cause, is_token, seconds};
 use super::store::{Proof, Record, Tokens, key, now};
 use crate::address::{self, Place};
 use crate::config::mcp::shown_url;
 use crate::error::{Context, Error, Result};
-use crate::safety::text::one_line;
 use crate::secret::Secret;
-
-/// The most that is shown of what failed.
-const CHARS: usize = 300;
 
 /// Who the client is to an authorization server. With nothing in it, it registers itself.
 #[derive(Debug, Clone, Default)]
@@ -140,7 +137,7 @@ impl Login<'_> {
         if !answer.token_type.eq_ignore_ascii_case("bearer") || !is_token(&answer.access_token) {
             return Err(Error::runtime(format!(
                 "{issuer} gave a token of a kind that aish does not know: {}",
-                one_line(&answer.token_type, 40)
+                brief(&answer.token_type)
             )));
         }
         let record = Record {
@@ -252,7 +249,7 @@ fn callback(page: &Url, answer: &Url, issuer: &str) -> Result<AuthorizationCallb
     if let Some(error) = parameter(answer, "error") {
         let more = parameter(answer, "error_description");
         let more = more.map(|m| format!(": {m}")).unwrap_or_default();
-        let words = one_line(&format!("{error}{more}"), CHARS);
+        let words = brief(&format!("{error}{more}"));
         return Err(if error == "access_denied" {
             Error::runtime(format!("the login was denied ({words})"))
         } else {
@@ -334,8 +331,5 @@ fn said(guard: &Guard, server: &str, e: AuthError) -> Error {
         }
         e => e.to_string(),
     };
-    Error::runtime(format!(
-        "cannot log in to {server}: {}",
-        one_line(&words, CHARS)
-    ))
+    Error::runtime(format!("cannot log in to {server}: {}", brief(&words)))
 }

@@ -5,11 +5,11 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use rmcp::transport::auth::WWWAuthenticateParams;
 use serde::Deserialize;
 
+use super::super::failure::brief;
 use super::guard::{Guard, body};
 use super::store::{Hold, Proof, Record, Tokens, key, now};
 use crate::address::Place;
 use crate::error::{Context, Error, Result};
-use crate::safety::text::one_line;
 use crate::secret::Secret;
 
 /// A token with less than these seconds left is renewed before it is used.
@@ -202,7 +202,7 @@ async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
         (_, error) => {
             let words = [error, answer.error_description];
             let words: Vec<String> = words.into_iter().flatten().collect();
-            let mut words = one_line(&words.join(": "), 200);
+            let mut words = brief(&words.join(": "));
             if words.is_empty() {
                 words = format!("HTTP {}", status.as_u16());
             }
@@ -222,7 +222,7 @@ pub(super) fn cause(e: &(dyn std::error::Error + 'static)) -> String {
     while let Some(source) = inner.source() {
         inner = source;
     }
-    one_line(&inner.to_string(), 200)
+    brief(&inner.to_string())
 }
 
 /// As a form has it.

@@ -68,7 +68,7 @@ fn structured_content_stands_in_for_text() {
     );
     assert_eq!(
         said.notes,
-        ["audio/wav, 3 bytes", "structured content, 19 bytes"]
+        ["audio: audio/wav, 3 bytes", "structured content, 19 bytes"]
     );
 }
 
@@ -92,10 +92,11 @@ fn what_is_no_text_is_named_in_its_place() {
     assert_eq!(
         said.notes,
         [
-            "image/png, 70 bytes",
-            "resource file:///a.txt, 5 bytes",
-            "resource file:///b.pdf, application/pdf, 12 KB",
-            "resource file:///c, which llm -r fs:URI reads",
+            "image: image/png, 70 bytes",
+            "resource: file:///a.txt",
+            "resource: file:///b.pdf, application/pdf, 12 KB",
+            "resource link: file:///c",
+            "llm -r fs:URI reads a link",
         ]
     );
     assert_eq!(
@@ -364,7 +365,7 @@ fn a_resource_is_its_text_or_an_error() {
     let error = read(json!([blob]), 100).expect_err("no text");
     assert_eq!(
         error.message,
-        "the resource is no text: resource b, image/png, 3 bytes"
+        "there is no text: resource: b, image/png, 3 bytes"
     );
 }
 

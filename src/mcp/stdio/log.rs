@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use crate::safety::text::one_line;
+use super::super::failure::brief;
 use crate::secret::Secret;
 
 /// A log that grows past this begins again at its top.
@@ -91,20 +91,21 @@ impl Log {
                 }
                 // Colours are meant for a terminal, and say nothing in an error.
                 let plain = strip_ansi_escapes::strip_str(&line);
-                kept.last.push_back(one_line(plain.trim_end(), WORDS));
+                kept.last
+                    .push_back(plain.trim_end().chars().take(WORDS).collect());
             }
         }
     }
 
-    /// What it said last, fit to be shown: the last line, unless one shortly before speaks of an error and is
+    /// What it said last, not yet fit to be shown: the last line, unless one shortly before speaks of an error and is
     /// no part of a stack. Launchers and runtimes like to end with something else than what went wrong.
     pub(super) fn last_words(&self) -> Option<String> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let tells = |line: &&String| {
-            !line.starts_with([' ', '‹']) && line.to_ascii_lowercase().contains("error")
+            !line.starts_with(char::is_whitespace) && line.to_ascii_lowercase().contains("error")
         };
         let words = kept.last.iter().find(tells).or(kept.last.back())?;
-        Some(words.trim_start().to_owned())
+        Some(brief(words))
     }
 }
 

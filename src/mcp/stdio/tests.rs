@@ -172,7 +172,7 @@ async fn the_command_is_looked_up_in_the_path_it_gets() {
     assert!(
         error
             .message
-            .starts_with("cannot start the MCP server sh: only-here: No such file"),
+            .starts_with("cannot start only-here: No such file"),
         "{error}"
     );
     assert!(error.hint.is_some());
