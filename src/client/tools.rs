@@ -1,6 +1,8 @@
 //! The frames around a call: what is called, and what came of it. Indented, in few lines; the whole is a
 //! `llm :last` away.
 
+use std::collections::HashMap;
+
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -14,6 +16,8 @@ use crate::safety::text::{one_line, prose};
 pub struct Frames {
     /// The call whose frame is open on the last line.
     open: Option<String>,
+    /// The arguments of the calls that run, so that calls of one tool are told apart.
+    running: HashMap<String, String>,
 }
 
 impl Frames {
@@ -25,13 +29,14 @@ impl Frames {
     /// The lines for a call that begins, in so many columns.
     pub fn begin(&mut self, begin: &Begin, width: usize) -> Vec<String> {
         self.open = Some(begin.id.clone());
+        let arguments = alike::text(&begin.arguments);
         let name = alike::name(&begin.name);
         let mut lines = Vec::new();
         match &begin.rule {
             None => lines.push(cut(&format!("  ┌ {name}"), width)),
             // Nobody has seen them yet.
             Some(rule) => {
-                let line = format!("  ┌ {name} {}", alike::text(&begin.arguments));
+                let line = format!("  ┌ {name} {arguments}");
                 lines.push(cut(&line, width));
                 lines.push(cut(
                     &format!("  │ allowed by {}", one_line(rule, 200)),
@@ -39,6 +44,7 @@ impl Frames {
                 ));
             }
         }
+        self.running.insert(begin.id.clone(), cut(&arguments, 200));
         lines
     }
 
@@ -46,7 +52,11 @@ impl Frames {
     pub fn end(&mut self, end: &End, width: usize) -> Vec<String> {
         let known = self.open.take().is_some_and(|id| id == end.id);
         let mut lines = Vec::new();
-        let name = alike::name(&end.name);
+        let mut name = alike::name(&end.name);
+        if let Some(arguments) = self.running.remove(&end.id) {
+            let room = (width / 2).saturating_sub(name.width());
+            name = format!("{name} {}", cut(&arguments, room.max(12)));
+        }
         let head: Vec<&str> = end.head.lines().collect();
         if !known && (!head.is_empty() || !end.notes.is_empty()) {
             lines.push(cut(&format!("  ┌ {name}"), width));
@@ -73,7 +83,8 @@ impl Frames {
         }
         if !matches!(end.status.as_str(), "denied" | "skipped") {
             parts.push(time(end.ms));
-            parts.push(format!("{} bytes", grouped(end.bytes)));
+            let s = if end.bytes == 1 { "" } else { "s" };
+            parts.push(format!("{} byte{s}", grouped(end.bytes)));
         }
         lines.push(cut(&format!("  └ {}", parts.join(" · ")), width));
         lines

@@ -44,7 +44,8 @@ fn other_keys_and_pastes_are_no_answer() {
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
     zsh.wait_text(KEYS);
-    press_until(&zsh, "x", "that is none of the keys");
+    press_until(&zsh, "x", "that is none of the keys; [?] explains them");
+    press_until(&zsh, "\x1b", "that is none of the keys; [?] explains them");
     for keys in ["yy", "\x1b[200~y\x1b[201~", "\x1b", "\x1bOP", "é"] {
         zsh.send(keys);
         assert_eq!(
@@ -139,7 +140,11 @@ fn edited_arguments_are_shown_again_before_they_run() {
     edit("echo '[1]' >\"$2\"");
     press_until(&zsh, "e", "that is no JSON object");
     edit("exit 3");
-    press_until(&zsh, "e", "the editor failed with 3; nothing has changed");
+    press_until(
+        &zsh,
+        "e",
+        "the editor failed with 3; the arguments are as before",
+    );
     assert_eq!(home.read("before"), "[1]\n");
     edit("true");
     press_until(&zsh, "e", "nothing has changed");

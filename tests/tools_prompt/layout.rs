@@ -32,7 +32,7 @@ fn the_question_says_what_is_called_with_what() {
             "┌ github.create_issue                                   writes · destructive? no · server github",
             "│ title  \"Crash on start\"",
             "│ body   \"It crashes. It crashes. It crashes. It crashes. It crashes. It crashes. It cr…\" (1,204 bytes, ↓ to read all)",
-            "└ run? [y]es  [n]o  [a]lways for this session  [s]erver for this session  [e]dit  [d]eny and tell the model why  [?]",
+            "└ run? [y]es  [n]o  [a]lways this session  [s]erver this session  [e]dit  [d]eny, say why  [?]",
         ]
     );
     // The tail must have been seen before a yes counts.
@@ -63,7 +63,7 @@ fn more_than_a_screen_is_read_page_by_page() {
         press_until(
             &zsh,
             key,
-            "more lines: [space] read on  [k] back  [q]uit reading",
+            "more lines: [space] read on  [k] back  [G] to the end  [q]uit reading",
         );
         assert!(zsh.screen().contains("line 47") && !zsh.screen().contains("line 48"));
         // Leaving in the middle is not having read it.
@@ -212,17 +212,17 @@ fn a_narrow_terminal_and_one_that_changes_show_all_of_it() {
         [
             "┌ github.create_issu",
             "│   e",
-            "│ writes · destructi",
-            "│   ve? no · server",
-            "│   github",
+            "│ writes ·",
+            "│   destructive? no",
+            "│   · server github",
             "│ title  \"a rather l",
             "│        ong title i",
             "│        t is\"",
             "└ run? [y]es  [n]o",
-            "  [a]lways for this session",
-            "  [s]erver for this session",
+            "  [a]lways this session",
+            "  [s]erver this session",
             "  [e]dit",
-            "  [d]eny and tell the model why",
+            "  [d]eny, say why",
             "  [?]",
         ]
     );

@@ -49,6 +49,7 @@ fn question(arguments: &str) -> Question {
         arguments: arguments.into(),
         number: 1,
         of: 1,
+        server_tools: (14, 4),
     }
 }
 
