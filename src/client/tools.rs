@@ -16,6 +16,8 @@ use crate::safety::text::{one_line, prose};
 pub struct Frames {
     /// The call whose frame is open on the last line.
     open: Option<String>,
+    /// The daemon wanted no answer to its question any more: that stands there, and why is to come.
+    withdrawn: bool,
     /// The arguments of the calls that run, so that calls of one tool are told apart.
     running: HashMap<String, String>,
 }
@@ -24,6 +26,11 @@ impl Frames {
     /// Something else was printed.
     pub fn interrupted(&mut self) {
         self.open = None;
+    }
+
+    /// A question ended without an answer.
+    pub fn withdrawn(&mut self) {
+        self.withdrawn = true;
     }
 
     /// The lines for a call that begins, in so many columns.
@@ -50,6 +57,9 @@ impl Frames {
 
     /// The lines for a call that has ended or was not made.
     pub fn end(&mut self, end: &End, width: usize) -> Vec<String> {
+        if std::mem::take(&mut self.withdrawn) && end.status == "denied" {
+            return Vec::new();
+        }
         let known = self.open.take().is_some_and(|id| id == end.id);
         let mut lines = Vec::new();
         let mut name = alike::name(&end.name);
@@ -192,7 +202,7 @@ mod tests {
         assert_eq!(
             frames.end(&end("error", "no", 0), 80),
             [
-                "  ┌ fs.read",
+                "  ┌ fs.read {\"path\":\"/etc/hosts\\u001b\"}",
                 "  │ no",
                 "  └ the tool reports an error · 1.2 s · 1,204 bytes"
             ]
@@ -220,5 +230,39 @@ mod tests {
         };
         assert_eq!(frames.end(&said, 23)[0], format!("  ┌ {}…", &half[..18]));
         assert_eq!(time(65_000), "1 min 5 s");
+    }
+
+    #[test]
+    fn calls_of_one_tool_at_once_are_told_apart() {
+        let mut frames = Frames::default();
+        for (id, path) in [("1", "/a"), ("2", "/b"), ("3", &"/c".repeat(100))] {
+            let begun = Begin {
+                id: id.into(),
+                arguments: format!("{{\"path\":\"{path}\"}}"),
+                ..begin(Some("fs.*"))
+            };
+            frames.begin(&begun, 60);
+        }
+        let mut ended = |id: &str, head: &str| {
+            let end = End {
+                id: id.into(),
+                bytes: 1,
+                ..end("success", head, 0)
+            };
+            frames.end(&end, 60)
+        };
+        assert_eq!(
+            ended("2", "x")[0],
+            "  ┌ fs.read {\"path\":\"/b\"}",
+            "the first that ends is not the last that began"
+        );
+        assert_eq!(
+            ended("3", ""),
+            ["  └ fs.read {\"path\":\"/c/c/c/c/c/c/… · 1.2 s · 1 byte"]
+        );
+        assert_eq!(
+            ended("1", ""),
+            ["  └ fs.read {\"path\":\"/a\"} · 1.2 s · 1 byte"]
+        );
     }
 }

@@ -73,6 +73,15 @@ fn press(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) -> Reaction {
     panic!("{key:?} is never taken: {}", zsh.screen());
 }
 
+/// Holds a key down for a while, in which nothing is answered.
+fn held(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) {
+    for _ in 0..30 {
+        zsh.send(key);
+        let answer = prompt.reaction_within(Duration::from_millis(20));
+        assert_eq!(answer, None, "{}", zsh.screen());
+    }
+}
+
 /// Presses a key until the terminal gets something, in one colour.
 fn press_until(zsh: &Zsh<'_>, key: &str, text: &str) {
     let deadline = Instant::now() + PATIENCE;
