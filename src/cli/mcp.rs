@@ -310,25 +310,10 @@ fn tool_page(tool: &ToolInfo) -> String {
     if !tool.description.trim().is_empty() {
         out.push_str(&format!("\n{}", indented(&tool.description)));
     }
-    let says = |value: Option<bool>| match value {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "not said",
-    };
     out.push('\n');
-    for (name, value) in [
-        ("only reads", says(tool.read_only)),
-        ("may destroy", says(tool.destructive)),
-        ("again is harmless", says(tool.idempotent)),
-        ("reaches beyond its server", says(tool.open_world)),
-    ] {
-        out.push_str(&format!("{name:<26} {value}\n"));
+    for (name, word) in tool.says() {
+        out.push_str(&format!("{name:<16} {word}\n"));
     }
-    let believed = match tool.trusted {
-        true => "yes (trust = true)",
-        false => "no",
-    };
-    out.push_str(&format!("{:<26} {believed}\n", "that is believed"));
     let schema = serde_json::to_string_pretty(&tool.schema).unwrap_or_default();
     out.push_str(&format!(
         "\nschema of its arguments:\n{}",
@@ -445,11 +430,11 @@ mod tests {
         assert_eq!(
             prose(&page),
             "a.b\nTitle\n\n  first\n  schema of its arguments:\n  \\x1b[31mred\n\n\
-             only reads                 yes\n\
-             may destroy                not said\n\
-             again is harmless          not said\n\
-             reaches beyond its server  yes\n\
-             that is believed           no\n\n\
+             only reads       yes\n\
+             may destroy      not said\n\
+             safe to repeat   not said\n\
+             reaches outside  yes\n\
+             trusted          no, this is its server's word alone\n\n\
              schema of its arguments:\n  {\n    \"type\": \"object\",\n    \"title\": \"\\u{202e}x\"\n  }\n"
         );
     }

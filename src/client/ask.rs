@@ -226,6 +226,9 @@ impl Turn<'_> {
         let (verdict, arguments) = match said {
             Ok(said) => said,
             Err(over) => {
+                if over == Over::Withdrawn {
+                    self.output.withdrawn();
+                }
                 let name = &question.tool.name;
                 let Some(verdict) = self.unanswered(over, name)? else {
                     return Ok(());

@@ -15,7 +15,7 @@ use super::connect::Connection;
 use super::frame::{Line, paint};
 use super::line::{Step, Typing};
 use super::signals::{Signals, took};
-use super::terminal::{self, Keys, Quiet, Tty};
+use super::terminal::{self, Keys, Quiet, SETTLE, Tty};
 
 use crate::protocol::{Event, kind, parse};
 
@@ -89,7 +89,9 @@ pub enum Key {
     Down,
     /// Up, or a page up.
     Up,
-    /// Esc, which means nothing.
+    /// To the end.
+    End,
+    /// Esc.
     Escape,
     /// No single key: another key's sequence, a pasted text, a letter that is not ASCII.
     Other,
@@ -102,6 +104,7 @@ impl Key {
             b"\x1b" => Key::Escape,
             [byte] => Key::Byte(*byte),
             b"\x1b[B" | b"\x1bOB" | b"\x1b[6~" => Key::Down,
+            b"\x1b[F" | b"\x1bOF" | b"\x1b[4~" => Key::End,
             b"\x1b[A" | b"\x1bOA" | b"\x1b[5~" => Key::Up,
             _ => Key::Other,
         }
@@ -131,6 +134,15 @@ pub enum Typed {
     Line(String),
     /// Ctrl-D or Esc: none.
     None,
+}
+
+/// What came of waiting for the terminal.
+enum Got {
+    Bytes(usize),
+    /// What stood there does not any more.
+    Changed,
+    /// Nothing, for as long as was given.
+    Silence,
 }
 
 /// A terminal to ask on. While it lives, keys come singly and unseen.
@@ -223,15 +235,33 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Throws away what was typed before the question stood. Ctrl-C ends it also then.
+    /// Throws away what is typed until there is silence, as it was begun before the question stood. Ctrl-C
+    /// ends it also then. Whether what stands on the terminal is still what stood there.
     ///
     /// # Errors
     /// The question is over, or the terminal has gone.
-    pub fn settle(&self) -> Answered<()> {
-        match self.keys.as_ref().map(Keys::settle) {
-            Some(Ok(true)) => Err(Over::Stop),
-            Some(Err(_)) => Err(GONE),
-            Some(Ok(false)) | None => Ok(()),
+    pub fn settle(&mut self) -> Answered<bool> {
+        let mut buffer = [0; 1024];
+        loop {
+            match self.read_within(&mut buffer, Some(SETTLE))? {
+                Got::Bytes(length) if buffer[..length].contains(&terminal::INTERRUPT) => {
+                    return Err(Over::Stop);
+                }
+                Got::Bytes(_) => {}
+                Got::Silence => return Ok(true),
+                Got::Changed => return Ok(false),
+            }
+        }
+    }
+
+    /// Waits for a key that answers a question: one that comes after a silence.
+    ///
+    /// # Errors
+    /// The question is over.
+    pub fn answer(&mut self) -> Answered<Happened> {
+        match self.settle()? {
+            true => self.key(),
+            false => Ok(Happened::Changed),
         }
     }
 
@@ -274,7 +304,7 @@ impl<'a> Asking<'a> {
                 None => 0,
             };
             if length == 0 {
-                self.say(&format!("\n> {}", typing.text()))?;
+                self.say(&format!("\n> {}", typing.shown()))?;
             }
             for byte in &buffer[..length] {
                 match typing.take(*byte) {
@@ -316,6 +346,19 @@ impl<'a> Asking<'a> {
     /// Bytes from the terminal; `None` when it has changed.
     fn read(&mut self, buffer: &mut [u8]) -> Answered<Option<usize>> {
         loop {
+            match self.read_within(buffer, None)? {
+                Got::Bytes(length) => return Ok(Some(length)),
+                Got::Changed => return Ok(None),
+                Got::Silence => {}
+            }
+        }
+    }
+
+    fn read_within(&mut self, buffer: &mut [u8], patience: Option<Duration>) -> Answered<Got> {
+        let timeout = patience.map_or(PollTimeout::NONE, |p| {
+            PollTimeout::try_from(p).unwrap_or(PollTimeout::MAX)
+        });
+        loop {
             let mut fds = [
                 PollFd::new(self.wire.connection.fd(), PollFlags::POLLIN),
                 PollFd::new(self.signals.end.as_fd(), PollFlags::POLLIN),
@@ -324,7 +367,8 @@ impl<'a> Asking<'a> {
                 PollFd::new(self.signals.resize.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.tty.file.as_fd(), PollFlags::POLLIN),
             ];
-            match poll(&mut fds, PollTimeout::NONE) {
+            match poll(&mut fds, timeout) {
+                Ok(0) => return Ok(Got::Silence),
                 Ok(_) => {}
                 Err(Errno::EINTR) => continue,
                 Err(_) => return Err(GONE),
@@ -338,19 +382,19 @@ impl<'a> Asking<'a> {
                 return Err(Over::Stop);
             }
             if ready[2] && took(&self.signals.stop) && self.suspend()? {
-                return Ok(None);
+                return Ok(Got::Changed);
             }
             if ready[3] && took(&self.signals.goes_on) {
                 // It was stopped from outside, and the shell has set the terminal up meanwhile.
                 self.take()?;
-                return Ok(None);
+                return Ok(Got::Changed);
             }
             if ready[4] {
                 while took(&self.signals.resize) {
                     std::thread::sleep(REST);
                 }
                 self.size = terminal::size(&self.tty.file);
-                return Ok(None);
+                return Ok(Got::Changed);
             }
             if ready[5] {
                 // To read in the background would stop us, with the daemon waiting.
@@ -359,7 +403,7 @@ impl<'a> Asking<'a> {
                 }
                 match (&self.tty.file).read(buffer) {
                     Ok(0) => return Err(GONE),
-                    Ok(length) => return Ok(Some(length)),
+                    Ok(length) => return Ok(Got::Bytes(length)),
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => return Err(GONE),
                 }

@@ -99,6 +99,73 @@ pub fn wrap(bits: &[Bit], width: usize, hang: usize) -> Vec<Line> {
     lines
 }
 
+/// Cuts prose as [`wrap`] does, but at spaces, which then are left out; words are torn where they fill a line.
+pub fn fold(bits: &[Bit], width: usize, hang: usize) -> Vec<Line> {
+    let (width, hang) = (width.max(1), hang.min(width / 2));
+    let mut fold = Fold {
+        width,
+        hang,
+        column: 0,
+        gap: Line::new(),
+        word: Line::new(),
+        out: Line::new(),
+    };
+    for piece in bits {
+        if piece.text == "\n" {
+            fold.place();
+            fold.gap.clear();
+            fold.out.push(piece.clone());
+            fold.column = hang;
+        } else if piece.ink == Ink::Mark {
+            fold.word.push(piece.clone());
+        } else {
+            for part in piece.text.split_inclusive(' ') {
+                let word = part.trim_end_matches(' ');
+                if !word.is_empty() {
+                    fold.word.push(bit(word, piece.ink));
+                }
+                if word.len() < part.len() {
+                    fold.place();
+                    fold.gap.push(bit(" ", piece.ink));
+                }
+            }
+        }
+    }
+    fold.place();
+    wrap(&fold.out, width, hang)
+}
+
+struct Fold {
+    width: usize,
+    hang: usize,
+    column: usize,
+    /// The spaces in front of the word.
+    gap: Line,
+    word: Line,
+    out: Line,
+}
+
+impl Fold {
+    /// Puts the word that has ended on this line, or on the next.
+    fn place(&mut self) {
+        if self.word.is_empty() {
+            return;
+        }
+        let wide = columns(&self.word);
+        self.column += columns(&self.gap) + wide;
+        if self.column > self.width && self.hang + wide <= self.width {
+            self.gap.clear();
+            self.out.push(bit("\n", Ink::Plain));
+            self.column = self.hang + wide;
+        }
+        while self.column > self.width {
+            self.column -= self.width - self.hang;
+        }
+        self.out.append(&mut self.gap);
+        self.out.append(&mut self.word);
+    }
+}
+
 /// The text of a line, with colours where they are wanted.
 pub fn paint(line: &[Bit], color: bool, out: &mut String) {
     for piece in line {
@@ -151,5 +218,28 @@ mod tests {
         ];
         assert_eq!(text(&wrap(&bits, 4, 2)), ["abcd", "  ef", "  g"]);
         assert_eq!(text(&wrap(&bits[..2], 80, 2)), ["abcdef"]);
+    }
+
+    #[test]
+    fn prose_is_cut_between_its_words() {
+        let folded = |prose: &str, width| {
+            let bits: Vec<Bit> = bits(strict_pieces(prose), Ink::Plain).collect();
+            text(&fold(&bits, width, 2))
+        };
+        let prose = "moves server files, 日本語 too";
+        assert_eq!(
+            folded(prose, 14),
+            ["moves server", "  files,", "  日本語 too"]
+        );
+        assert_eq!(folded(prose, 80), [prose]);
+        assert_eq!(
+            folded("a verylongword b", 6),
+            ["a very", "  long", "  word", "  b"]
+        );
+        assert_eq!(folded("  in  it", 80), ["  in  it"]);
+        for width in 1..40 {
+            let bare = |s: &str| s.replace(' ', "");
+            assert_eq!(bare(&folded(prose, width).concat()), bare(prose), "{width}");
+        }
     }
 }

@@ -3,9 +3,10 @@
 //! The terminal's own line mode will not do: Ctrl-C would be a signal there that ends the wrong
 //! thing, and a secret must not be shown.
 
+use std::cmp::Ordering;
 use std::io::{Read, Write};
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use super::terminal::{Keys, Tty};
 use crate::error::{Context, Error, Kind, Result};
@@ -74,13 +75,16 @@ enum Escape {
     #[default]
     Outside,
     Begun,
-    Inside,
+    /// With the digits so far.
+    Inside(u32),
 }
 
 /// The line so far.
 #[derive(Debug, Default)]
 pub struct Typing {
     text: String,
+    /// Where the cursor is in it, in bytes.
+    at: usize,
     escape: Escape,
     /// Words of any language, and not ASCII alone.
     words: bool,
@@ -93,6 +97,7 @@ impl Typing {
     pub fn with(text: &str) -> Typing {
         Typing {
             text: text.to_string(),
+            at: text.len(),
             words: true,
             ..Typing::default()
         }
@@ -103,27 +108,51 @@ impl Typing {
         &self.text
     }
 
+    /// What was typed as it is drawn on an empty line, with the cursor where it belongs.
+    pub fn shown(&self) -> String {
+        let behind = self.text[self.at..].width();
+        format!("{}{}", self.text, "\x08".repeat(behind))
+    }
+
     /// Takes the next byte.
     pub fn take(&mut self, byte: u8) -> Step {
         if byte < 0x80 {
             self.part.clear();
         }
         match (&self.escape, byte) {
-            // An arrow key, or the mark around a paste: nothing of it is text.
+            // A key of several bytes, or the mark around a paste: nothing of it is text.
             (_, 0x1b) => self.escape = Escape::Begun,
-            (Escape::Begun, b'[' | b'O') => self.escape = Escape::Inside,
-            (Escape::Inside, 0x20..=0x3f) => {}
-            (Escape::Begun, 0x20..) | (Escape::Inside, 0x40..) => self.escape = Escape::Outside,
+            (Escape::Begun, b'[' | b'O') => self.escape = Escape::Inside(0),
+            (Escape::Inside(n), b'0'..=b'9') => {
+                let n = n.saturating_mul(10).saturating_add(u32::from(byte - b'0'));
+                self.escape = Escape::Inside(n);
+            }
+            (Escape::Inside(_), 0x20..=0x3f) => {}
+            (Escape::Inside(n), 0x40..) => {
+                let key = (byte, *n);
+                self.escape = Escape::Outside;
+                return match key {
+                    (b'C', _) => self.go(self.right()),
+                    (b'D', _) => self.go(self.left()),
+                    (b'H', _) | (b'~', 1 | 7) => self.go(0),
+                    (b'F', _) | (b'~', 4 | 8) => self.go(self.text.len()),
+                    (b'~', 3) => self.cut(self.at, self.right()),
+                    _ => Step::Hidden,
+                };
+            }
+            (Escape::Begun, 0x20..) => self.escape = Escape::Outside,
             (_, b'\n' | b'\r') => return Step::Enter,
             (_, 3) => return Step::Interrupt,
             (_, 4) if self.text.is_empty() => return Step::Leave,
-            (_, 8 | 0x7f) => {
-                if let Some(c) = self.text.pop() {
-                    return Step::Shown(back(c.width().unwrap_or(0)));
-                }
+            (_, 8 | 0x7f) => return self.cut(self.left(), self.at),
+            // Ctrl-A, Ctrl-E, Ctrl-U, Ctrl-W.
+            (_, 1) => return self.go(0),
+            (_, 5) => return self.go(self.text.len()),
+            (_, 0x15) => return self.cut(0, self.text.len()),
+            (_, 0x17) => {
+                let before = self.text[..self.at].trim_end_matches(' ');
+                return self.cut(before.rfind(' ').map_or(0, |space| space + 1), self.at);
             }
-            // Ctrl-U.
-            (_, 0x15) => return Step::Shown(back(std::mem::take(&mut self.text).width())),
             (_, 0x20..=0x7e) => return self.add(char::from(byte)),
             (_, 0x80..) if self.words => {
                 self.part.push(byte);
@@ -149,14 +178,52 @@ impl Typing {
         if self.text.len() + alone.len() > MAX || strict(alone) != alone {
             return Step::Hidden;
         }
-        self.text.push(c);
-        Step::Shown(alone.to_string())
+        self.text.insert(self.at, c);
+        self.at += alone.len();
+        let behind = &self.text[self.at..];
+        Step::Shown(format!("{alone}{behind}{}", "\x08".repeat(behind.width())))
     }
-}
 
-/// Takes so many columns away.
-fn back(columns: usize) -> String {
-    "\x08 \x08".repeat(columns)
+    /// Where the character before the cursor begins.
+    fn left(&self) -> usize {
+        let before = self.text[..self.at].chars().next_back();
+        self.at - before.map_or(0, char::len_utf8)
+    }
+
+    /// Where the character at the cursor ends.
+    fn right(&self) -> usize {
+        let next = self.text[self.at..].chars().next();
+        self.at + next.map_or(0, char::len_utf8)
+    }
+
+    /// Moves the cursor.
+    fn go(&mut self, to: usize) -> Step {
+        let shown = match to.cmp(&self.at) {
+            Ordering::Equal => return Step::Hidden,
+            Ordering::Less => "\x08".repeat(self.text[to..self.at].width()),
+            Ordering::Greater => self.text[self.at..to].to_string(),
+        };
+        self.at = to;
+        Step::Shown(shown)
+    }
+
+    /// Takes a part away, and leaves the cursor there.
+    fn cut(&mut self, from: usize, to: usize) -> Step {
+        let gone = self.text[from..to].width();
+        if from == to {
+            return Step::Hidden;
+        }
+        let mut shown = match self.go(from) {
+            Step::Shown(moved) => moved,
+            _ => String::new(),
+        };
+        self.text.replace_range(from..to, "");
+        let behind = &self.text[from..];
+        shown.push_str(behind);
+        shown.push_str(&" ".repeat(gone));
+        shown.push_str(&"\x08".repeat(behind.width() + gone));
+        Step::Shown(shown)
+    }
 }
 
 #[cfg(test)]
@@ -188,11 +255,12 @@ mod tests {
     #[test]
     fn keys_that_are_no_text_add_nothing() {
         for bytes in [
-            &b"a\x1b[Db\r"[..],
+            &b"a\x1b[Ab\r"[..],
             b"a\x1bOAb\r",
+            b"a\x1b[15~b\r",
             b"\x1b[200~ab\x1b[201~\r",
             b"a\x1b[1;5Cb\r",
-            b"a\0\x01b\r",
+            b"a\0\x02b\r",
             b"a\xc3\xa9b\r",
         ] {
             assert_eq!(
@@ -201,6 +269,26 @@ mod tests {
                 "{bytes:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_cursor_moves_and_what_is_there_can_be_mended() {
+        for (bytes, text) in [
+            (&b"bc\x1b[D\x1bODa\r"[..], "abc"),
+            (b"bc\x01a\x05d\r", "abcd"),
+            (b"bc\x1b[Ha\x1b[Fd\r", "abcd"),
+            (b"bc\x1b[1~a\x1b[4~d\r", "abcd"),
+            (b"abc\x1b[D\x1b[D\x1b[Cx\r", "abxc"),
+            (b"abc\x01\x1b[3~\x1b[3~\r", "c"),
+            (b"abc\x1b[D\x7f\r", "ac"),
+            (b"one two  \x17three\r", "one three"),
+            (b"one two\x01\x17\x17\x1b[D\x7f\r", "one two"),
+            (b"one two\x1b[D\x17\r", "one o"),
+            (b"one two\x1b[D\x15\r", ""),
+        ] {
+            assert_eq!(typed(bytes).0, text, "{bytes:?}");
+        }
+        assert_eq!(typed(b"abc\x1b[D\x7f").1, "abc\x08\x08c \x08\x08");
     }
 
     #[test]
@@ -235,7 +323,14 @@ mod tests {
             })
             .collect();
         assert_eq!((line.text(), shown.as_str()), ("aé日", "é日ж\x08 \x08"));
+        assert_eq!(line.shown(), "aé日");
+        line.take(1);
+        assert_eq!(line.shown(), "aé日\x08\x08\x08\x08");
+        line.take(5);
         line.take(0xff);
-        assert_eq!(line.take(0x15), Step::Shown("\x08 \x08".repeat(4)));
+        assert_eq!(
+            line.take(0x15),
+            Step::Shown("\x08\x08\x08\x08    \x08\x08\x08\x08".into())
+        );
     }
 }

@@ -237,6 +237,11 @@ impl Output {
         Ok(())
     }
 
+    /// A question about a call ended without an answer.
+    pub fn withdrawn(&mut self) {
+        self.frames.withdrawn();
+    }
+
     /// The columns for what goes beside the answer.
     fn width(&self) -> usize {
         match io::stderr().is_terminal() {

@@ -15,8 +15,8 @@ use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 
 use crate::error::{Context, Error, Kind, Result};
 
-/// Keys are not taken before the question has stood so long: whoever types on did not mean it.
-const SETTLE: Duration = Duration::from_millis(100);
+/// Keys are not taken before none has come for so long: whoever types on, or holds a key down, did not mean it.
+pub const SETTLE: Duration = Duration::from_millis(100);
 /// Ctrl-C, where it is a key.
 pub const INTERRUPT: u8 = 3;
 
@@ -157,13 +157,13 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Throws away what was typed before the question could be read; whether Ctrl-C was among it, which
+    /// Throws away what is typed until there is silence, as it was begun before the question could be read; whether Ctrl-C was among it, which
     /// whoever asks must heed: it is the one key that is meant whenever it comes.
     ///
     /// # Errors
     /// The terminal has gone.
     pub fn settle(&self) -> Result<bool> {
-        let end = Instant::now() + SETTLE;
+        let mut end = Instant::now() + SETTLE;
         let mut buffer = [0; 1024];
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -176,7 +176,7 @@ impl Keys {
             match (&self.file).read(&mut buffer) {
                 Ok(0) => return Err(Error::runtime("the terminal has gone")),
                 Ok(length) if buffer[..length].contains(&INTERRUPT) => return Ok(true),
-                Ok(_) => {}
+                Ok(_) => end = Instant::now() + SETTLE,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e).context(|| "cannot read the terminal".into()),
             }

@@ -1,6 +1,8 @@
 //! The frames around a call: what is called, and what came of it. Indented, in few lines; the whole is a
 //! `llm :last` away.
 
+use std::collections::HashMap;
+
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -14,6 +16,10 @@ use crate::safety::text::{one_line, prose};
 pub struct Frames {
     /// The call whose frame is open on the last line.
     open: Option<String>,
+    /// The daemon wanted no answer to its question any more: that stands there, and why is to come.
+    withdrawn: bool,
+    /// The arguments of the calls that run, so that calls of one tool are told apart.
+    running: HashMap<String, String>,
 }
 
 impl Frames {
@@ -22,16 +28,22 @@ impl Frames {
         self.open = None;
     }
 
+    /// A question ended without an answer.
+    pub fn withdrawn(&mut self) {
+        self.withdrawn = true;
+    }
+
     /// The lines for a call that begins, in so many columns.
     pub fn begin(&mut self, begin: &Begin, width: usize) -> Vec<String> {
         self.open = Some(begin.id.clone());
+        let arguments = alike::text(&begin.arguments);
         let name = alike::name(&begin.name);
         let mut lines = Vec::new();
         match &begin.rule {
             None => lines.push(cut(&format!("  ┌ {name}"), width)),
             // Nobody has seen them yet.
             Some(rule) => {
-                let line = format!("  ┌ {name} {}", alike::text(&begin.arguments));
+                let line = format!("  ┌ {name} {arguments}");
                 lines.push(cut(&line, width));
                 lines.push(cut(
                     &format!("  │ allowed by {}", one_line(rule, 200)),
@@ -39,14 +51,22 @@ impl Frames {
                 ));
             }
         }
+        self.running.insert(begin.id.clone(), cut(&arguments, 200));
         lines
     }
 
     /// The lines for a call that has ended or was not made.
     pub fn end(&mut self, end: &End, width: usize) -> Vec<String> {
+        if std::mem::take(&mut self.withdrawn) && end.status == "denied" {
+            return Vec::new();
+        }
         let known = self.open.take().is_some_and(|id| id == end.id);
         let mut lines = Vec::new();
-        let name = alike::name(&end.name);
+        let mut name = alike::name(&end.name);
+        if let Some(arguments) = self.running.remove(&end.id) {
+            let room = (width / 2).saturating_sub(name.width());
+            name = format!("{name} {}", cut(&arguments, room.max(12)));
+        }
         let head: Vec<&str> = end.head.lines().collect();
         if !known && (!head.is_empty() || !end.notes.is_empty()) {
             lines.push(cut(&format!("  ┌ {name}"), width));
@@ -187,7 +207,7 @@ mod tests {
         assert_eq!(
             frames.end(&end("error", "no", 0), 80),
             [
-                "  ┌ fs.read",
+                "  ┌ fs.read {\"path\":\"/etc/hosts\\u001b\"}",
                 "  │ no",
                 "  └ the tool reports an error · 1.2 s · 1,204 bytes"
             ]
@@ -215,5 +235,39 @@ mod tests {
         };
         assert_eq!(frames.end(&said, 23)[0], format!("  ┌ {}…", &half[..18]));
         assert_eq!(time(65_000), "1 min 5 s");
+    }
+
+    #[test]
+    fn calls_of_one_tool_at_once_are_told_apart() {
+        let mut frames = Frames::default();
+        for (id, path) in [("1", "/a"), ("2", "/b"), ("3", &"/c".repeat(100))] {
+            let begun = Begin {
+                id: id.into(),
+                arguments: format!("{{\"path\":\"{path}\"}}"),
+                ..begin(Some("fs.*"))
+            };
+            frames.begin(&begun, 60);
+        }
+        let mut ended = |id: &str, head: &str| {
+            let end = End {
+                id: id.into(),
+                bytes: 1,
+                ..end("success", head, 0)
+            };
+            frames.end(&end, 60)
+        };
+        assert_eq!(
+            ended("2", "x")[0],
+            "  ┌ fs.read {\"path\":\"/b\"}",
+            "the first that ends is not the last that began"
+        );
+        assert_eq!(
+            ended("3", ""),
+            ["  └ fs.read {\"path\":\"/c/c/c/c/c/c/… · 1.2 s · 1 byte"]
+        );
+        assert_eq!(
+            ended("1", ""),
+            ["  └ fs.read {\"path\":\"/a\"} · 1.2 s · 1 byte"]
+        );
     }
 }

@@ -109,6 +109,13 @@ impl<'a> Gate<'a> {
         Some((decision, server))
     }
 
+    /// How many tools a server offers, and how many of them may write.
+    fn server_tools(&self, server: &str) -> (usize, usize) {
+        let of_it = || self.catalog.tools.iter().filter(|t| t.server == server);
+        let writing = of_it().filter(|t| !t.annotations.reads_only()).count();
+        (of_it().count(), writing)
+    }
+
     /// Lets a call through, by rule or by the person's word, or says how it ended here.
     async fn admit(
         &mut self,
@@ -141,6 +148,7 @@ impl<'a> Gate<'a> {
                     arguments: call.arguments.clone(),
                     number: at + 1,
                     of: calls.len(),
+                    server_tools: self.server_tools(&tool.server),
                 };
                 let (said, word, arguments) = match self.ask(connection, question).await {
                     (Verdict::Once, arguments) => (Consent::Once, "once", arguments),

@@ -104,6 +104,28 @@ pub struct ToolInfo {
     pub schema: serde_json::Value,
 }
 
+impl ToolInfo {
+    /// What the server says about the tool, and what that is worth: names and words for people.
+    pub fn says(&self) -> [(&'static str, &'static str); 5] {
+        let word = |said: Option<bool>| match said {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "not said",
+        };
+        let trusted = match self.trusted {
+            true => "yes, you believe what its server says (trust = true)",
+            false => "no, this is its server's word alone",
+        };
+        [
+            ("only reads", word(self.read_only)),
+            ("may destroy", word(self.destructive)),
+            ("safe to repeat", word(self.idempotent)),
+            ("reaches outside", word(self.open_world)),
+            ("trusted", trusted),
+        ]
+    }
+}
+
 /// A resource in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceInfo {
@@ -147,6 +169,8 @@ pub struct Question {
     pub number: usize,
     /// How many calls its answer made.
     pub of: usize,
+    /// How many tools its server offers, and how many of them may write.
+    pub server_tools: (usize, usize),
 }
 
 /// A server asks the person for something (elicitation), while a call of theirs runs.

@@ -257,6 +257,21 @@ fn keys_typed_before_the_question_do_not_answer_it() {
 }
 
 #[test]
+fn a_key_held_down_does_not_answer_it() {
+    let helper = proposing(&["echo run"]);
+    let mut offer = Offer::new(&helper);
+    offer.propose("", "");
+    offer.question();
+    let code = helper.home.path("code");
+    for _ in 0..30 {
+        offer.zsh.send("y");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!code.exists(), "{}", offer.shown());
+    }
+    assert_eq!(offer.press("y").words[0], "run");
+}
+
+#[test]
 fn a_proposal_longer_than_the_screen_is_read_to_its_end_first() {
     let long = format!("print {} end-of-it", "x".repeat(20_000));
     let helper = proposing(&[&long]);

@@ -45,6 +45,7 @@ fn a_call_is_asked_about_and_made_as_it_was_shown() {
     assert_eq!((question.number, question.of), (1, 2));
     assert_eq!(question.target, tools.server.url());
     assert_eq!(question.arguments, "{\"n\":1.5,\"to\":\"x\"}");
+    assert_eq!(question.server_tools, (2, 2));
     assert_eq!(question.tool.read_only, None);
     assert_eq!(question.tool.schema["type"], "object");
     client.say(&question, Verdict::Once);

@@ -44,7 +44,8 @@ fn other_keys_and_pastes_are_no_answer() {
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
     zsh.wait_text(KEYS);
-    press_until(&zsh, "x", "that is none of the keys");
+    press_until(&zsh, "x", "that is none of the keys; [?] explains them");
+    press_until(&zsh, "\x1b", "that is none of the keys; [?] explains them");
     for keys in ["yy", "\x1b[200~y\x1b[201~", "\x1b", "\x1bOP", "é"] {
         zsh.send(keys);
         assert_eq!(
@@ -72,23 +73,34 @@ fn keys_typed_before_the_question_are_thrown_away() {
     assert_eq!(prompt.reaction_within(Duration::from_millis(400)), None);
     assert_eq!(verdict(press(&zsh, &mut prompt, "n")).0, NO);
 
-    // Whoever goes on typing is not heard for a tenth of a second.
-    let asked = Instant::now();
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
+fn a_key_held_down_is_no_answer_until_it_was_let_go() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("clear; aish-helper ask x\r");
+    let mut prompt = daemon.prompt();
+    for _ in 0..2 {
+        prompt.event(&Event::Confirm(Box::new(question("{}"))));
+        held(&zsh, &mut prompt, "y");
+        assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
+    }
+    // Nor does it keep a daemon that ends from being noticed.
     prompt.event(&Event::Confirm(Box::new(question("{}"))));
-    loop {
-        zsh.send("y");
-        if let Some(reaction) = prompt.reaction_within(Duration::from_millis(3)) {
-            assert_eq!(verdict(reaction).0, Verdict::Once);
+    held(&zsh, &mut prompt, "y");
+    drop(prompt);
+    for _ in 0..PATIENCE.as_millis() / 20 {
+        if zsh.screen().contains("the aish daemon ended") {
             break;
         }
-        assert!(asked.elapsed() < PATIENCE);
+        zsh.send("y");
+        std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(
-        asked.elapsed() >= Duration::from_millis(100),
-        "{:?}",
-        asked.elapsed()
-    );
-    prompt.reply("stop");
+    assert!(zsh.screen().contains("the aish daemon ended"));
+    zsh.send("\x15");
     zsh.prompt();
 }
 
@@ -102,7 +114,8 @@ fn a_denial_may_have_words() {
     // Esc leads back.
     press_until(&zsh, "\x1b", "run? [y]es");
     press_until(&zsh, "d", "\n> ");
-    zsh.send("nicht dx\x7fas Repo, größer\r");
+    // Left, Ctrl-A and Delete, Ctrl-E and Ctrl-W.
+    zsh.send("xnicht dx\x7fas Repo, größr\x1b[De\x01\x1b[3~\x05 als\x17\x7f\r");
     let words = Some("nicht das Repo, größer".to_owned());
     assert_eq!(verdict(prompt.reaction()).0, Verdict::No { words });
     zsh.wait_text("> nicht das Repo, größer");
@@ -139,7 +152,11 @@ fn edited_arguments_are_shown_again_before_they_run() {
     edit("echo '[1]' >\"$2\"");
     press_until(&zsh, "e", "that is no JSON object");
     edit("exit 3");
-    press_until(&zsh, "e", "the editor failed with 3; nothing has changed");
+    press_until(
+        &zsh,
+        "e",
+        "the editor failed with 3; the arguments are as before",
+    );
     assert_eq!(home.read("before"), "[1]\n");
     edit("true");
     press_until(&zsh, "e", "nothing has changed");
@@ -348,12 +365,27 @@ fn a_daemon_that_wants_no_answer_any_more_ends_the_question() {
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
     zsh.wait_text(KEYS);
-    prompt.text("so be it\n");
-    prompt.reply("stop");
+    // A daemon that is stopped says all of this.
+    prompt.event(&Event::Notice {
+        text: "the daemon ends, so it asks no more".into(),
+    });
+    prompt.event(&Event::ToolEnd(aish::protocol::tools::End {
+        id: "1".into(),
+        name: "github.create_issue".into(),
+        status: "denied".into(),
+        ms: 0,
+        bytes: 0,
+        head: String::new(),
+        more: 0,
+        notes: Vec::new(),
+    }));
+    prompt.reply("interrupted");
     zsh.prompt();
     let screen = zsh.screen();
     assert!(
-        screen.contains("no answer is wanted any more\nso be it"),
+        screen.contains(
+            "no answer is wanted any more\n[aish] the daemon ends, so it asks no more\n[aish] interrupted\n"
+        ),
         "{screen}"
     );
 }

@@ -32,7 +32,7 @@ fn the_question_says_what_is_called_with_what() {
             "┌ github.create_issue                                   writes · destructive? no · server github",
             "│ title  \"Crash on start\"",
             "│ body   \"It crashes. It crashes. It crashes. It crashes. It crashes. It crashes. It cr…\" (1,204 bytes, ↓ to read all)",
-            "└ run? [y]es  [n]o  [a]lways for this session  [s]erver for this session  [e]dit  [d]eny and tell the model why  [?]",
+            "└ run? [y]es  [n]o  [a]lways this session  [s]erver this session  [e]dit  [d]eny, say why  [?]",
         ]
     );
     // The tail must have been seen before a yes counts.
@@ -63,7 +63,7 @@ fn more_than_a_screen_is_read_page_by_page() {
         press_until(
             &zsh,
             key,
-            "more lines: [space] read on  [k] back  [q]uit reading",
+            "more lines: [space] read on  [k] back  [G] to the end  [q]uit reading",
         );
         assert!(zsh.screen().contains("line 47") && !zsh.screen().contains("line 48"));
         // Leaving in the middle is not having read it.
@@ -178,20 +178,86 @@ fn all_that_is_known_is_shown_on_request() {
         .rposition(|l| l.starts_with("│ server "))
         .expect("details");
     assert_eq!(
+        lines[at - 8..at - 3],
+        [
+            "│ y                yes, this once, with these arguments",
+            "│ n, Enter         no",
+            "│ a                yes, and in this session to this tool, whatever its arguments",
+            "│ s                yes, and in this session to all 14 tools, 4 of them may write (its word) of this server",
+            "│ e                edit the arguments, then be asked again",
+        ]
+    );
+    assert_eq!(
         lines[at..at + 10],
         [
-            "│ server      github at https://mcp.example/github",
-            "│ trust       what this server says about its tools is its word alone",
-            "│ title       Create an issue",
-            "│ read only   no",
-            "│ destructive no",
-            "│ idempotent  unknown",
-            "│ open world  yes",
-            "│ description Files an issue.",
-            "│             In a repository.",
+            "│ server           github at https://mcp.example/github",
+            "│ title            Create an issue",
+            "│ only reads       no",
+            "│ may destroy      no",
+            "│ safe to repeat   not said",
+            "│ reaches outside  yes",
+            "│ trusted          no, this is its server's word alone",
+            "│ description      Files an issue.",
+            "│                  In a repository.",
             "│ schema",
         ]
     );
+    verdict(press(&zsh, &mut prompt, "s"));
+    zsh.wait_text("server for this session: all 14 tools, 4 of them may write (its word)");
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
+fn few_columns_tear_no_words_and_hide_no_keys() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let tty = zsh.eval("print -rn -- $TTY");
+    let columns = |n: u32| format!("stty -F {} cols {n} rows 12", tty.trim());
+    let mut question = question(&json!({"text": "word ".repeat(200)}).to_string());
+    question.tool.name = "files.move".into();
+    question.tool.server = "files".into();
+    question.tool.description =
+        "Moves a file or a directory from one place to another place of it".into();
+    for width in [40, 60] {
+        let line = format!("{}; aish-helper ask x", columns(width));
+        let mut prompt = asked(&zsh, &daemon, &line, &question);
+        zsh.wait_text(KEYS);
+        if width == 40 {
+            assert_eq!(
+                frame(&zsh)[1..3],
+                ["│ writes · destructive? no · server", "│   files"]
+            );
+        }
+        // All at once, and nothing of it is passed over.
+        press_until(&zsh, "j", "more: [space] [k] [G] [q]");
+        press_until(&zsh, "G", "word \"");
+        press_until(&zsh, "?", "more: [space] [k] [G] [q]");
+        let seen = zsh.raw().len();
+        press_until(&zsh, "\x1b[F", "\"type\": \"object\"");
+        zsh.wait_for("the keys again", |s| {
+            s.contents().trim_end().ends_with(KEYS)
+        });
+        let raw = String::from_utf8_lossy(&zsh.raw()[seen..]).into_owned();
+        for word in question.tool.description.split(' ') {
+            assert!(raw.contains(word), "{word}: {raw:?}");
+        }
+        assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
+        prompt.reply("stop");
+        zsh.prompt();
+    }
+    zsh.run(&format!("stty -F {} cols 120 rows 50", tty.trim()));
+}
+
+#[test]
+fn the_keys_fit_96_columns() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let tty = zsh.eval("print -rn -- $TTY");
+    let line = format!("stty -F {} cols 96; aish-helper ask x", tty.trim());
+    let mut prompt = asked(&zsh, &daemon, &line, &question("{}"));
+    zsh.wait_text(KEYS);
+    assert_eq!(frame(&zsh).len(), 3, "{}", zsh.screen());
     verdict(press(&zsh, &mut prompt, "n"));
     prompt.reply("stop");
     zsh.prompt();
@@ -212,17 +278,17 @@ fn a_narrow_terminal_and_one_that_changes_show_all_of_it() {
         [
             "┌ github.create_issu",
             "│   e",
-            "│ writes · destructi",
-            "│   ve? no · server",
-            "│   github",
+            "│ writes ·",
+            "│   destructive? no",
+            "│   · server github",
             "│ title  \"a rather l",
             "│        ong title i",
             "│        t is\"",
             "└ run? [y]es  [n]o",
-            "  [a]lways for this session",
-            "  [s]erver for this session",
+            "  [a]lways this session",
+            "  [s]erver this session",
             "  [e]dit",
-            "  [d]eny and tell the model why",
+            "  [d]eny, say why",
             "  [?]",
         ]
     );

@@ -49,6 +49,7 @@ fn question(arguments: &str) -> Question {
         arguments: arguments.into(),
         number: 1,
         of: 1,
+        server_tools: (14, 4),
     }
 }
 
@@ -70,6 +71,15 @@ fn press(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) -> Reaction {
         }
     }
     panic!("{key:?} is never taken: {}", zsh.screen());
+}
+
+/// Holds a key down for a while, in which nothing is answered.
+fn held(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) {
+    for _ in 0..30 {
+        zsh.send(key);
+        let answer = prompt.reaction_within(Duration::from_millis(20));
+        assert_eq!(answer, None, "{}", zsh.screen());
+    }
 }
 
 /// Presses a key until the terminal gets something, in one colour.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use self::arguments::lines;
 use super::asking::{Answered, Asking, Happened, Key, Over, Typed};
-use super::frame::{Bit, Ink, Line, bit, bits, columns, wrap};
+use super::frame::{Bit, Ink, Line, bit, bits, columns, fold};
 use crate::protocol::tools::{Question, ToolInfo, Verdict};
 use crate::safety::alike;
 use crate::safety::policy::canonical;
@@ -61,8 +61,7 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
         seen |= short.whole && shown == short.lines.len();
         loop {
             keys(asking)?;
-            asking.settle()?;
-            let key = match asking.key()? {
+            let key = match asking.answer()? {
                 Happened::Key(key) => key,
                 Happened::Changed => {
                     asking.say("\n")?;
@@ -71,11 +70,16 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
             };
             let whole = |width: usize| lines(&arguments, width, true).lines;
             let verdict = match key {
-                Key::Byte(b'y' | b'Y') => (Verdict::Once, "yes"),
-                Key::Byte(b'a' | b'A') => (Verdict::Tool, "always for this session"),
-                Key::Byte(b's' | b'S') => (Verdict::Server, "server for this session"),
+                Key::Byte(b'y' | b'Y') => (Verdict::Once, "yes".to_string()),
+                Key::Byte(b'a' | b'A') => (Verdict::Tool, "always for this session".to_string()),
+                Key::Byte(b's' | b'S') => {
+                    let word = format!("server for this session: {}", reach(question));
+                    (Verdict::Server, word)
+                }
                 // Enter alone is no: it is the key that is pressed without reading.
-                Key::Byte(b'n' | b'N' | b'\r' | b'\n' | 4) => (Verdict::No { words: None }, "no"),
+                Key::Byte(b'n' | b'N' | b'\r' | b'\n' | 4) => {
+                    (Verdict::No { words: None }, "no".to_string())
+                }
                 Key::Byte(b'd' | b'D') => {
                     asking.say("deny\nwhy? (Enter: without words, Esc: back)\n> ")?;
                     match asking.typed("")? {
@@ -113,12 +117,8 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
                     seen |= pager::read(asking, &whole)?;
                     continue;
                 }
-                Key::Escape => {
-                    asking.say("\n")?;
-                    continue;
-                }
                 _ => {
-                    say_line(asking, "\nthat is none of the keys")?;
+                    say_line(asking, "\nthat is none of the keys; [?] explains them")?;
                     continue;
                 }
             };
@@ -140,7 +140,12 @@ fn say_line(asking: &Asking<'_>, text: &str) -> Answered<()> {
         Some(text) => ("\n", text),
         None => ("", text),
     };
-    asking.say(&format!("{before}{}\n", asking.dim(&one_line(text, 300))))
+    asking.say(before)?;
+    for line in fold(&[bit(one_line(text, 300), Ink::Dim)], asking.size.0, 0) {
+        let text: String = line.into_iter().map(|b| b.text).collect();
+        asking.say(&format!("{}\n", asking.dim(&text)))?;
+    }
+    Ok(())
 }
 
 /// The line of the keys.
@@ -149,10 +154,10 @@ fn keys(asking: &Asking<'_>) -> Answered<()> {
         "run?",
         "[y]es ",
         "[n]o ",
-        "[a]lways for this session ",
-        "[s]erver for this session ",
+        "[a]lways this session ",
+        "[s]erver this session ",
         "[e]dit ",
-        "[d]eny and tell the model why ",
+        "[d]eny, say why ",
         "[?]",
     ];
     let mut out = asking.dim("└");
@@ -201,11 +206,11 @@ fn head(question: &Question, edited: bool, width: usize) -> Vec<Head> {
         Some(pad) => {
             line.push(bit(" ".repeat(pad), Ink::Plain));
             line.extend(about);
-            wrap(&line, room, 2)
+            fold(&line, room, 2)
         }
         None => {
-            let mut lines = wrap(&line, room, 2);
-            lines.extend(wrap(&about, room, 2));
+            let mut lines = fold(&line, room, 2);
+            lines.extend(fold(&about, room, 2));
             lines
         }
     };
@@ -241,36 +246,61 @@ fn says(tool: &ToolInfo) -> String {
     format!("{does}{harm}{word}")
 }
 
-/// All that is known about the tool.
+/// What the server's tools are, all of which would be allowed.
+fn reach(question: &Question) -> String {
+    let (total, writing) = question.server_tools;
+    let word = match question.tool.trusted || writing == total {
+        true => "",
+        false => " (its word)",
+    };
+    let tools = if total == 1 {
+        "1 tool".to_string()
+    } else {
+        format!("all {total} tools")
+    };
+    match writing {
+        0 => format!("{tools}, which only read{word}"),
+        n if n == total => format!("{tools}, which may write"),
+        n => format!("{tools}, {n} of them may write{word}"),
+    }
+}
+
+/// What the keys do, and all that is known about the tool.
 fn details(question: &Question, width: usize) -> Vec<Line> {
     let tool = &question.tool;
     let mut lines = Vec::new();
     let mut put = |name: &str, text: &str| {
         for (n, part) in text.lines().enumerate() {
             let name = if n == 0 { name } else { "" };
-            let mut line: Vec<Bit> = vec![bit(format!("{name:<12}"), Ink::Name)];
+            let mut line: Vec<Bit> = vec![bit(format!("{name:<17}"), Ink::Name)];
             line.extend(bits(alike::pieces(part), Ink::Plain));
-            lines.extend(wrap(&line, width, 12));
+            lines.extend(fold(&line, width, 17));
         }
     };
-    put("server", &format!("{} at {}", tool.server, question.target));
-    put(
-        "trust",
-        match tool.trusted {
-            true => "you trust what this server says about its tools",
-            false => "what this server says about its tools is its word alone",
-        },
+    let all = format!(
+        "yes, and in this session to {} of this server",
+        reach(question)
     );
+    for (key, does) in [
+        ("y", "yes, this once, with these arguments"),
+        ("n, Enter", "no"),
+        (
+            "a",
+            "yes, and in this session to this tool, whatever its arguments",
+        ),
+        ("s", &all),
+        ("e", "edit the arguments, then be asked again"),
+        ("d", "no, and the model is told why"),
+        ("↓", "read the arguments to their end"),
+        ("Ctrl-C", "no, and the turn ends"),
+    ] {
+        put(key, does);
+    }
+    put("server", &format!("{} at {}", tool.server, question.target));
     put("title", tool.title.as_deref().unwrap_or("none"));
-    let word = |said: Option<bool>| match said {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "unknown",
-    };
-    put("read only", word(tool.read_only));
-    put("destructive", word(tool.destructive));
-    put("idempotent", word(tool.idempotent));
-    put("open world", word(tool.open_world));
+    for (name, word) in tool.says() {
+        put(name, word);
+    }
     put(
         "description",
         match tool.description.as_str() {
@@ -297,11 +327,14 @@ fn edit(asking: &mut Asking<'_>, run: &Path, text: &str) -> Answered<Edited> {
     let editor = crate::config::programs::editor();
     let done = asking.lend(|tty| editor::edit(tty, run, &editor, text))?;
     Ok(match done {
-        Err(e) => Edited::Failed(format!("{}; nothing has changed", e.message)),
+        Err(e) => Edited::Failed(format!("{}; the arguments are as before", e.message)),
         Ok(text) => match canonical(&text) {
             Ok(new) => Edited::As(new),
             Err(why) => {
-                Edited::Broken(text, format!("that is no JSON object: {why}; [e] mends it"))
+                let why = format!(
+                    "that is no JSON object: {why}; the arguments are as before, [e] mends it"
+                );
+                Edited::Broken(text, why)
             }
         },
     })

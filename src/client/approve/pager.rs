@@ -13,8 +13,13 @@ pub fn read(asking: &mut Asking<'_>, lines: &dyn Fn(usize) -> Vec<Line>) -> Answ
         let lines = lines(asking.width());
         let page = asking.size.1.saturating_sub(3).max(1);
         let mut top = 0;
+        let mut all = false;
         loop {
-            let end = (top + page).min(lines.len());
+            let end = if all {
+                lines.len()
+            } else {
+                (top + page).min(lines.len())
+            };
             for line in &lines[top..end] {
                 asking.line("│", line)?;
             }
@@ -22,12 +27,12 @@ pub fn read(asking: &mut Asking<'_>, lines: &dyn Fn(usize) -> Vec<Line>) -> Answ
                 return Ok(true);
             }
             let keys = format!(
-                "{} more lines: [space] read on  [k] back  [q]uit reading ",
+                "{} more lines: [space] read on  [k] back  [G] to the end  [q]uit reading ",
                 lines.len() - end
             );
             let keys = match keys.len() + 2 < asking.size.0 {
                 true => keys,
-                false => format!("{} more: ", lines.len() - end),
+                false => format!("{} more: [space] [k] [G] [q] ", lines.len() - end),
             };
             asking.say(&format!("{} {keys}", asking.dim("└")))?;
             loop {
@@ -38,6 +43,11 @@ pub fn read(asking: &mut Asking<'_>, lines: &dyn Fn(usize) -> Vec<Line>) -> Answ
                     }
                     Happened::Key(Key::Down | Key::Byte(b' ' | b'j' | b'f')) => {
                         top = end;
+                        break;
+                    }
+                    // All the rest, so that nothing is passed over.
+                    Happened::Key(Key::End | Key::Byte(b'G')) => {
+                        (top, all) = (end, true);
                         break;
                     }
                     Happened::Key(Key::Up | Key::Byte(b'k' | b'b')) => {

@@ -189,11 +189,28 @@ impl Field {
             ),
         };
         match &self.default {
-            Some(default) => hint.push_str(&format!("; Enter: {}", plain(default))),
+            Some(default) => hint.push_str(&format!("; Enter: {}", self.plain(default))),
             None if !self.required => hint.push_str("; Enter: leave it out"),
             None => {}
         }
         hint
+    }
+
+    /// A value as one would type it: what can be chosen, by its title.
+    fn plain(&self, value: &Value) -> String {
+        match value {
+            Value::String(text) => {
+                let choice = self.choices().iter().find(|c| c.value == *text);
+                choice.map_or(text, |c| &c.title).clone()
+            }
+            Value::Bool(true) => "y".to_string(),
+            Value::Bool(false) => "n".to_string(),
+            Value::Array(all) => {
+                let all: Vec<String> = all.iter().map(|v| self.plain(v)).collect();
+                all.join(", ")
+            }
+            other => other.to_string(),
+        }
     }
 
     /// The value of what was typed; `None`: it is left out.
@@ -340,17 +357,6 @@ fn range<T: std::fmt::Display>(least: Option<T>, most: Option<T>, of: &str) -> S
         (Some(least), None) => format!(", at least {least}{of}"),
         (None, Some(most)) => format!(", at most {most}{of}"),
         (None, None) => String::new(),
-    }
-}
-
-/// A value as one would type it.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Bool(true) => "y".to_string(),
-        Value::Bool(false) => "n".to_string(),
-        Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join(", "),
-        other => other.to_string(),
     }
 }
 

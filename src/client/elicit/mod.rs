@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use self::field::{Field, fields};
 use super::approve::{arguments, pager};
 use super::asking::{Answered, Asking, Happened, Key, Over, Typed};
-use super::frame::{Bit, Ink, Line, bit, bits, wrap};
+use super::frame::{Bit, Ink, Line, bit, bits, fold, wrap};
 use crate::protocol::tools::Elicit;
 use crate::safety::alike;
 
@@ -50,7 +50,7 @@ fn head(asking: &Asking<'_>, elicit: &Elicit, note: &str) -> Answered<()> {
         bit(format!("server {server} asks you"), Ink::Bold),
         bit(format!("  it gets your answer; {note}"), Ink::Dim),
     ];
-    for (n, line) in wrap(&head, asking.width(), 2).iter().enumerate() {
+    for (n, line) in fold(&head, asking.width(), 2).iter().enumerate() {
         asking.line(if n == 0 { "┌" } else { "│" }, line)?;
     }
     for part in elicit.message.lines() {
@@ -61,7 +61,7 @@ fn head(asking: &Asking<'_>, elicit: &Elicit, note: &str) -> Answered<()> {
 }
 
 fn put(asking: &Asking<'_>, text: &[Bit]) -> Answered<()> {
-    let lines = wrap(text, asking.width(), 2);
+    let lines = fold(text, asking.width(), 2);
     lines.iter().try_for_each(|line| asking.line("│", line))
 }
 
@@ -129,7 +129,8 @@ fn fill(asking: &mut Asking<'_>, field: &Field) -> Answered<Option<Option<Value>
         put(asking, &line)?;
     }
     let mut hint = vec![bit("  ", Ink::Plain)];
-    hint.extend(bits(alike::pieces(&field.hint()), Ink::Dim));
+    let text = format!("{}; Esc: cancel", field.hint());
+    hint.extend(bits(alike::pieces(&text), Ink::Dim));
     put(asking, &hint)?;
     loop {
         asking.say("> ")?;
@@ -157,13 +158,17 @@ fn page(asking: &mut Asking<'_>, elicit: &Elicit, url: &str) -> Answered<Answer>
             None => line.push(bit("no web address: it is not opened", Ink::Bold)),
         }
         put(asking, &line)?;
+        // Exact, and not prose.
         let whole: Vec<Bit> = bits(alike::pieces(url), Ink::Plain).collect();
-        put(asking, &whole)?;
-        let (keys, more): (_, &[u8]) = match host {
-            Some(_) => ("[o]pen it  [y]es, opened by hand  [n]o ", b"o"),
-            None => ("[y]es, opened by hand  [n]o ", b""),
-        };
-        return Ok(match choose(asking, keys, more)? {
+        for line in wrap(&whole, asking.width(), 2) {
+            asking.line("│", &line)?;
+        }
+        if host.is_none() {
+            asking.say(&format!("{} declined\n", asking.dim("└")))?;
+            return Ok(Answer::Decline);
+        }
+        let keys = "[o]pen it  [y]es, opened by hand  [n]o ";
+        return Ok(match choose(asking, keys, b"o")? {
             Some(b'o') => {
                 if !open(url) {
                     asking.say("no browser could be started; open the page by hand\n")?;
@@ -182,8 +187,7 @@ fn page(asking: &mut Asking<'_>, elicit: &Elicit, url: &str) -> Answered<Answer>
 fn choose(asking: &mut Asking<'_>, keys: &str, more: &[u8]) -> Answered<Option<u8>> {
     loop {
         asking.say(&format!("{} {keys}", asking.dim("└")))?;
-        asking.settle()?;
-        let (key, word) = match asking.key()? {
+        let (key, word) = match asking.answer()? {
             Happened::Changed => {
                 asking.say("\n")?;
                 return Ok(None);
