@@ -112,8 +112,9 @@ fn what_is_no_text_is_named_in_its_place() {
 fn notes_are_few() {
     let link = json!({"type": "resource_link", "uri": "a:b", "name": "c"});
     let said = call(json!({"content": vec![link; 1000]}), 100);
-    assert_eq!(said.notes.len(), 9);
-    assert_eq!(said.notes[8], "… 992 more");
+    assert_eq!(said.notes.len(), 10);
+    assert_eq!(said.notes[8], "llm -r fs:URI reads a link");
+    assert_eq!(said.notes[9], "… 992 more");
 }
 
 #[test]
