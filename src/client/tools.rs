@@ -64,7 +64,7 @@ impl Frames {
         let mut lines = Vec::new();
         let mut name = alike::name(&end.name);
         if let Some(arguments) = self.running.remove(&end.id) {
-            let room = (width / 2).saturating_sub(name.width());
+            let room = (width / 2).saturating_sub(name.width() + 1);
             name = format!("{name} {}", cut(&arguments, room.max(12)));
         }
         let head: Vec<&str> = end.head.lines().collect();
@@ -263,7 +263,7 @@ mod tests {
         );
         assert_eq!(
             ended("3", ""),
-            ["  └ fs.read {\"path\":\"/c/c/c/c/c/c/… · 1.2 s · 1 byte"]
+            ["  └ fs.read {\"path\":\"/c/c/c/c/c/c… · 1.2 s · 1 byte"]
         );
         assert_eq!(
             ended("1", ""),
