@@ -12,7 +12,7 @@ use crate::support::home::helper as program;
 use crate::support::pty::Zsh;
 
 /// The end of a question.
-const KEYS: &str = "tell the model why";
+const KEYS: &str = "[?]";
 
 /// Asks, and answers the question that comes with a key; `sure` is then on the screen.
 fn asked(zsh: &mut Zsh<'_>, words: &str, key: &str, sure: &str) {

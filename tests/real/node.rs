@@ -78,7 +78,8 @@ async fn everything(servers: &Servers) {
         .await;
     assert!(links.text.contains("Here are 2"), "{links:?}");
     assert!(links.text.contains("demo://resource/"), "{links:?}");
-    assert_eq!(links.notes.len(), 2, "{links:?}");
+    // One for each, and how to read them.
+    assert_eq!(links.notes.len(), 3, "{links:?}");
     let weather = servers
         .call("all.get-structured-content", json!({"location": "Chicago"}))
         .await;

@@ -32,7 +32,7 @@ fn the_question_says_what_is_called_with_what() {
             "┌ github.create_issue                                   writes · destructive? no · server github",
             "│ title  \"Crash on start\"",
             "│ body   \"It crashes. It crashes. It crashes. It crashes. It crashes. It crashes. It cr…\" (1,204 bytes, ↓ to read all)",
-            "└ run? [y]es  [n]o  [a]lways this session  [s]erver this session  [e]dit  [d]eny, say why  [?]",
+            "└ run? [y]es  [n]o  [a]lways for this session  [s]erver for this session  [e]dit  [d]eny and tell the model why  [?]",
         ]
     );
     // The tail must have been seen before a yes counts.

@@ -150,7 +150,18 @@ fn say_line(asking: &Asking<'_>, text: &str) -> Answered<()> {
 
 /// The line of the keys.
 fn keys(asking: &Asking<'_>) -> Answered<()> {
-    const KEYS: [&str; 8] = [
+    const WIDE: [&str; 8] = [
+        "run?",
+        "[y]es ",
+        "[n]o ",
+        "[a]lways for this session ",
+        "[s]erver for this session ",
+        "[e]dit ",
+        "[d]eny and tell the model why ",
+        "[?]",
+    ];
+    // In fewer words, where the line would not hold them.
+    const SHORT: [&str; 8] = [
         "run?",
         "[y]es ",
         "[n]o ",
@@ -160,9 +171,15 @@ fn keys(asking: &Asking<'_>) -> Answered<()> {
         "[d]eny, say why ",
         "[?]",
     ];
+    let wide = 1 + WIDE.iter().map(|key| 1 + key.len()).sum::<usize>();
+    let words = if wide + 2 <= asking.size.0 {
+        WIDE
+    } else {
+        SHORT
+    };
     let mut out = asking.dim("└");
     let mut column = 1;
-    for key in KEYS {
+    for key in words {
         if column > 2 && column + 1 + key.trim_end().len() > asking.size.0.saturating_sub(2) {
             out.push_str("\n ");
             column = 1;

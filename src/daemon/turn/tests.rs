@@ -282,7 +282,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         (
             Outcome::Failed("-32603: boom\u{1b}[2J".into()),
             "failed [no result: the call failed]",
-            "mcp: fs.a: -32603: boom‹\\x1b›[2J",
+            "mcp: fs.a: -32603: boom\u{1b}[2J",
         ),
         (
             Outcome::Unrecorded("disk full".into()),
