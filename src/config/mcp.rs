@@ -206,6 +206,21 @@ impl Server {
         }
     }
 
+    /// The variables of a shell without which it cannot be started.
+    pub fn variables(&self) -> Vec<String> {
+        match &self.transport {
+            Transport::Http {
+                auth: Auth::Env(name),
+                ..
+            } => vec![name.clone()],
+            Transport::Http { .. } => Vec::new(),
+            Transport::Stdio { env, .. } => env
+                .iter()
+                .filter_map(|(_, value)| variable(value).map(str::to_string))
+                .collect(),
+        }
+    }
+
     /// Its URL, or its command with its arguments, without values that may be secret.
     pub fn target(&self) -> String {
         match &self.transport {

@@ -177,26 +177,11 @@ fn needs(server: &Server) -> impl Iterator<Item = String> {
         Transport::Stdio { .. } => ENVIRONMENT,
     };
     let base = base.iter().map(|name| (*name).to_string());
-    base.chain(required(server))
-}
-
-/// The variables without which a server is not started.
-fn required(server: &Server) -> Vec<String> {
-    match &server.transport {
-        Transport::Http {
-            auth: Auth::Env(name),
-            ..
-        } => vec![name.clone()],
-        Transport::Http { .. } => Vec::new(),
-        Transport::Stdio { env, .. } => env
-            .iter()
-            .filter_map(|(_, value)| variable(value).map(str::to_string))
-            .collect(),
-    }
+    base.chain(server.variables())
 }
 
 fn missing(server: &Server, variables: &BTreeMap<String, String>) -> Vec<String> {
-    let mut names = required(server);
+    let mut names = server.variables();
     names.retain(|name| get(variables, name).is_none());
     names.sort();
     names.dedup();

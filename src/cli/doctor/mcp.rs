@@ -59,7 +59,8 @@ fn judge(
     if server.disabled {
         return Check::ok("mcp", format!("{alias} is turned off"));
     }
-    let unset = names(server)
+    let unset = server
+        .variables()
         .into_iter()
         .find(|n| !variables.contains_key(n));
     let running = said.is_some_and(|i| i.status == "ready");
@@ -114,21 +115,6 @@ fn judge(
                 Check::warn("mcp", format!("{alias}: cannot reach {url}: {why}"), remedy)
             }
         },
-    }
-}
-
-/// The variables of the shell that it needs.
-fn names(server: &Server) -> Vec<String> {
-    match &server.transport {
-        Transport::Http {
-            auth: Auth::Env(name),
-            ..
-        } => vec![name.clone()],
-        Transport::Http { .. } => Vec::new(),
-        Transport::Stdio { env, .. } => env
-            .iter()
-            .filter_map(|(_, value)| variable(value).map(str::to_string))
-            .collect(),
     }
 }
 
