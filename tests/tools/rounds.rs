@@ -372,6 +372,23 @@ fn a_server_that_is_not_there_is_said_and_delays_nobody_after_the_first_prompt()
 }
 
 #[test]
+fn ctrl_c_while_servers_start_ends_the_prompt_before_the_model_is_asked() {
+    let tools = Tools::with(Helper::saying("ok"), ALL);
+    tools.server.behave(|_| Some(Answer::Hang));
+    let mut client = tools.ask("x");
+    wait(tools.server.asked("server/discover", 1));
+    client.cancel();
+    let kind = client.until(|frame| match frame {
+        Frame::Failure(failure) => Some(failure.kind.clone()),
+        Frame::Reply(answer) => Some(format!("answered: {}", answer.finish)),
+        _ => None,
+    });
+    assert_eq!(kind, "interrupted");
+    assert_eq!(tools.helper.provider.requests().len(), 0);
+    assert_eq!(tools.ask("y").end().text(), "ok");
+}
+
+#[test]
 fn a_client_that_leaves_ends_its_call() {
     let tools = Tools::new([Script::calls("", &[("a", "fs.read", "{}")])], ALL);
     tools.behave(|request| {
