@@ -21,7 +21,6 @@ mod steady;
 #[expect(dead_code, reason = "each bench uses its part")]
 mod support;
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -30,7 +29,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use aish::config::mcp::Server;
 use aish::mcp::{Credentials, Pool};
-use aish::safety::policy::{self, Call, Decision, Grants};
+use aish::safety::policy::{self, Call, Consent, Grants, Wish};
 use provider::Provider;
 use steady::{Steady, VERSION};
 use support::{Home, Samples, memory, row, table};
@@ -221,12 +220,15 @@ async fn call(pool: &Pool, argument: &str, text: &str) -> String {
         identity: &tool.identity,
         arguments: &arguments,
     };
-    let auto = BTreeMap::from([("s0.*".to_owned(), true)]);
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
-    let Decision::Allow(approved, _) = policy::decide(&call, Some(&auto), &Grants::default(), now)
-    else {
-        panic!("the rule allows it");
-    };
+    let approved = policy::consent(
+        &Wish::new(call),
+        Consent::Once,
+        [],
+        &mut Grants::default(),
+        now,
+        "",
+    );
     let (events, _seen) = mpsc::channel(16);
     let cancel = CancellationToken::new();
     let result = pool.call(approved, &call, now, 1 << 16, &events, &cancel);

@@ -5,7 +5,6 @@
 //! asks is answered; log-in pages are followed to their end. Exit code 0: all of it went well. 1: something
 //! was refused or failed, which some scenarios want. `tests/real/conformance.rs` runs the suite.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,7 +14,7 @@ use aish::config::mcp::Server;
 use aish::error::{Context as _, Error};
 use aish::mcp::auth::{Identity, Login, Place, Tokens};
 use aish::mcp::{CallEvent, Credentials, Elicit, Elicited, Pool, State, Status};
-use aish::safety::policy::{self, Call, Decision, Grants};
+use aish::safety::policy::{self, Call, Consent, Grants, Wish};
 use aish::secret::Secret;
 use reqwest::Url;
 use serde_json::{Map, Value, json};
@@ -198,15 +197,17 @@ impl Session {
             identity: &tool.identity,
             arguments: &arguments,
         };
-        let auto = BTreeMap::from([(format!("{ALIAS}.*"), true)]);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = now.map_err(|e| e.to_string())?.as_millis();
         let now = u64::try_from(now).map_err(|e| e.to_string())?;
-        let Decision::Allow(approved, _) =
-            policy::decide(&call, Some(&auto), &Grants::default(), now)
-        else {
-            return Err("the rule does not allow it".to_owned());
-        };
+        let approved = policy::consent(
+            &Wish::new(call),
+            Consent::Once,
+            [],
+            &mut Grants::default(),
+            now,
+            "",
+        );
         let (events, mut seen) = mpsc::channel(16);
         let cancel = CancellationToken::new();
         let calling = async {

@@ -81,10 +81,10 @@ pub struct Tool {
     pub schema: String,
     /// What the server says about it.
     pub annotations: Annotations,
-    /// The user believes the server's annotations (`trust = true`).
+    /// The user believes the server's annotations (`trust_annotations = true`).
     pub trusted: bool,
-    /// Stands for all of this and for how its server is reached: another one is another tool, whatever
-    /// its name. Never shown, and never kept.
+    /// Stands for all of this but the annotations, and for how its server is reached: another one is another
+    /// tool, whatever its name. Never shown, and never kept.
     pub identity: String,
 }
 
@@ -105,8 +105,112 @@ pub struct Annotations {
 impl Annotations {
     /// Whether it says that it only reads. Both hints at once mean destructive.
     pub fn reads_only(&self) -> bool {
-        self.read_only == Some(true) && self.destructive != Some(true)
+        self.operation() == Operation::Read
     }
+
+    /// What a call does, by the server's word: what it is to be called with. Without a word, it writes.
+    pub fn operation(&self) -> Operation {
+        if self.destructive == Some(true) {
+            Operation::Destructive
+        } else if self.read_only == Some(true) {
+            Operation::Read
+        } else {
+            Operation::Write
+        }
+    }
+}
+
+/// What a call does. Each is more than the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// It changes nothing.
+    Read,
+    /// It changes something.
+    Write,
+    /// It destroys something.
+    Destructive,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Operation; 3] = [Operation::Read, Operation::Write, Operation::Destructive];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Destructive => "destructive",
+        }
+    }
+
+    /// The one of that word.
+    pub fn from_word(word: &str) -> Option<Operation> {
+        Operation::ALL.into_iter().find(|o| o.as_str() == word)
+    }
+
+    /// The tool through which a model calls others for this.
+    pub fn variant(self) -> &'static str {
+        match self {
+            Operation::Read => "call_tool_read",
+            Operation::Write => "call_tool_write",
+            Operation::Destructive => "call_tool_destructive",
+        }
+    }
+
+    /// The operation that a tool of that name is for.
+    pub fn of_variant(name: &str) -> Option<Operation> {
+        Operation::ALL.into_iter().find(|o| o.variant() == name)
+    }
+}
+
+/// How sensitive the data of a call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sensitivity {
+    /// Anybody may know it.
+    Public,
+    /// The people of one house.
+    Internal,
+    /// One person.
+    Private,
+    /// Nobody has said.
+    Unknown,
+}
+
+impl Sensitivity {
+    /// All of them.
+    pub const ALL: [Sensitivity; 4] = [
+        Sensitivity::Public,
+        Sensitivity::Internal,
+        Sensitivity::Private,
+        Sensitivity::Unknown,
+    ];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Sensitivity::Public => "public",
+            Sensitivity::Internal => "internal",
+            Sensitivity::Private => "private",
+            Sensitivity::Unknown => "unknown",
+        }
+    }
+
+    /// The one of that word.
+    pub fn from_word(word: &str) -> Option<Sensitivity> {
+        Sensitivity::ALL.into_iter().find(|s| s.as_str() == word)
+    }
+}
+
+/// What a caller says that a call is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intent {
+    /// What it does.
+    pub operation: Operation,
+    /// What data it is about.
+    pub sensitivity: Option<Sensitivity>,
+    /// Why; at most 1000 characters.
+    pub reason: Option<String>,
 }
 
 /// Tokens that one request took, as the provider counts them.

@@ -16,7 +16,7 @@ pub use self::frame::{Decoder, HEADER, MAX_FRAME, json_frame, parse, parse_heade
 use crate::error::{Error, Kind};
 
 /// Grows when the frames change in a way that the other side cannot ignore.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The kind byte of a frame.
 pub mod kind {
@@ -195,6 +195,9 @@ pub struct Ask {
     pub attachments: Vec<Attachment>,
     /// The working directory.
     pub cwd: String,
+    /// When the command line that asks was started, milliseconds since 1970, as the plugin knows it.
+    #[serde(default)]
+    pub started_ms: Option<u64>,
     /// Words to one command, outside of the conversation.
     pub command: bool,
     /// `AISH_*` of the client's environment.
@@ -264,6 +267,8 @@ pub enum Event {
     Confirm(Box<tools::Question>),
     /// A server asks the person something. The client answers with a REACTION frame.
     Elicit(Box<tools::Elicit>),
+    /// Tools that the person has not seen yet; before the first call of one.
+    NewTools(tools::NewTools),
     /// A tool is called now.
     ToolBegin(tools::Begin),
     /// How far a call has got.

@@ -108,6 +108,9 @@ pub struct Ask {
     /// The shell that asks (for the plugin)
     #[arg(long, value_name = "ID", hide = true)]
     pub shell: Option<String>,
+    /// When the command line was started, in seconds since 1970 (for the plugin)
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    pub started: Option<String>,
     /// Exit with 10 when commands are proposed (for the plugin)
     #[arg(long, hide = true)]
     pub offer: bool,

@@ -16,6 +16,13 @@ use crate::protocol::{Ask, SessionChoice};
 /// Tells the zsh function that commands are proposed.
 const PROPOSALS: u8 = 10;
 
+/// zsh's `EPOCHREALTIME`, seconds with a fraction, in milliseconds: as the hooks' events are read.
+fn milliseconds(seconds: &str) -> Option<u64> {
+    let seconds: f64 = seconds.parse().ok()?;
+    // The same steps as there, so that both come to the same number.
+    Some((seconds * 1000.0) as u64)
+}
+
 /// Asks; where nothing is configured, guides the person and asks again.
 ///
 /// # Errors
@@ -39,6 +46,7 @@ pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
         cwd: std::env::current_dir()
             .map(|d| d.display().to_string())
             .unwrap_or_default(),
+        started_ms: args.started.as_deref().and_then(milliseconds),
         command: args.command,
         overrides: env_overrides()?,
         no_tools: args.no_tools,

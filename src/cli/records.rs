@@ -51,6 +51,9 @@ pub fn approval(record: &Value, much: Much) -> String {
     let said = match text("decision") {
         "once" => "allowed once",
         "tool" => "allowed for this session",
+        "reads" => "reads of the server allowed for this session",
+        "always" => "tool allowed from now on",
+        "denied" => "denied by a rule",
         "server" => "server allowed for this session",
         "rule" => "allowed by",
         "no" => "denied",
@@ -73,7 +76,7 @@ pub fn tool(record: &Value, much: Much) -> String {
     let number = |key: &str| record[key].as_u64().unwrap_or(0);
     let status = text("status");
     let mut out = format!("┌ {} · {}", alike::name(text("name")), one_line(status, 20));
-    if !matches!(status, "denied" | "skipped") {
+    if !matches!(status, "denied" | "blocked" | "skipped") {
         let (time, bytes) = (time(number("ms")), grouped(number("bytes")));
         out.push_str(&format!(" · {time} · {bytes} bytes"));
     }

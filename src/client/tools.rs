@@ -91,7 +91,7 @@ impl Frames {
             "error" => parts.push("the tool reports an error".to_string()),
             other => parts.push(one_line(other, 20)),
         }
-        if !matches!(end.status.as_str(), "denied" | "skipped") {
+        if !matches!(end.status.as_str(), "denied" | "blocked" | "skipped") {
             parts.push(time(end.ms));
             let s = if end.bytes == 1 { "" } else { "s" };
             parts.push(format!("{} byte{s}", grouped(end.bytes)));
@@ -148,6 +148,8 @@ mod tests {
             name: "fs.read".into(),
             arguments: r#"{"path":"/etc/hosts\u001b"}"#.into(),
             rule: rule.map(str::to_string),
+            operation: String::new(),
+            warning: None,
         }
     }
 

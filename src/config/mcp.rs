@@ -177,8 +177,8 @@ pub struct Server {
     pub timeout: Duration,
     /// Which of the protocol's beginnings to try.
     pub lifecycle: Lifecycle,
-    /// Its annotations are believed: what it says is read-only may run side by side.
-    pub trust: bool,
+    /// Its annotations are believed: what it says is read-only counts as that for rules, and may run side by side.
+    pub trust_annotations: bool,
     /// The tools that are offered; `None` is all.
     pub tools: Option<Vec<String>>,
     /// It is not connected to.
@@ -200,7 +200,7 @@ impl Server {
             },
             timeout: Duration::from_secs(Server::TIMEOUT.into()),
             lifecycle: Lifecycle::Auto,
-            trust: false,
+            trust_annotations: false,
             tools: None,
             disabled: false,
         }

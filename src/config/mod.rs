@@ -30,6 +30,7 @@ pub use source::{Overrides, env_overrides};
 use crate::address;
 use crate::error::{Error, Result};
 use crate::paths::Paths;
+use crate::safety::policy::Rules;
 
 /// Everything that can be set.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,6 +49,12 @@ pub struct Config {
     pub history: History,
     /// Tools and their servers.
     pub mcp: mcp::Mcp,
+    /// How tools are offered to models.
+    pub tools: Tools,
+    /// What calls declare.
+    pub intent_declaration: IntentDeclaration,
+    /// Who may do what: `[policy]`, and `[mcp.auto_approve]`.
+    pub policy: Rules,
     /// The file that was read.
     pub file: Option<PathBuf>,
 }
@@ -261,11 +268,77 @@ impl Default for Context {
 pub struct History {
     /// Sync every record to the disk; without, only what must be there before a command runs.
     pub sync: bool,
+    /// How long records are kept, in days.
+    pub max_days: u32,
+    /// How many records are kept.
+    pub max_records: u64,
+    /// How much is kept, in bytes.
+    pub max_bytes: u64,
 }
 
 impl Default for History {
     fn default() -> Self {
-        History { sync: true }
+        History {
+            sync: true,
+            max_days: 90,
+            max_records: 100_000,
+            max_bytes: 256 << 20,
+        }
+    }
+}
+
+/// How tools are offered to models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tools {
+    /// Each by itself, or through a few.
+    pub exposure: Exposure,
+    /// With [`Exposure::Auto`]: from so many tools on through a few.
+    pub split_threshold: usize,
+}
+
+impl Default for Tools {
+    fn default() -> Self {
+        Tools {
+            exposure: Exposure::Auto,
+            split_threshold: 40,
+        }
+    }
+}
+
+impl Tools {
+    /// Whether so many tools are offered through a few.
+    pub fn splits(&self, tools: usize) -> bool {
+        match self.exposure {
+            Exposure::Direct => false,
+            Exposure::Split => tools > 0,
+            Exposure::Auto => tools >= self.split_threshold,
+        }
+    }
+}
+
+/// How a model sees the tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// Each with its schema.
+    Direct,
+    /// Five, through which it finds and calls the others.
+    Split,
+    /// As many as there are decide.
+    Auto,
+}
+
+/// What calls declare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntentDeclaration {
+    /// A call that the server's word speaks against is rejected; else it is warned of.
+    pub strict_server_validation: bool,
+}
+
+impl Default for IntentDeclaration {
+    fn default() -> Self {
+        IntentDeclaration {
+            strict_server_validation: true,
+        }
     }
 }
 

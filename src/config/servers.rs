@@ -30,7 +30,7 @@ pub(super) struct WrittenServer {
     pub reach: Reach,
     pub timeout: Option<At<u32>>,
     pub lifecycle: Option<At<Lifecycle>>,
-    pub trust: Option<At<bool>>,
+    pub trust_annotations: Option<At<bool>>,
     pub tools: Option<At<Vec<String>>>,
     pub disabled: Option<At<bool>>,
 }
@@ -158,7 +158,7 @@ fn read_server(mut t: Table<'_>) -> Option<WrittenServer> {
     });
     let timeout = t.integer("timeout", 1..=86_400);
     let lifecycle = t.word("lifecycle", LIFECYCLES);
-    let trust = t.boolean("trust");
+    let trust_annotations = t.boolean("trust_annotations");
     let tools = t.strings("tools", |_| Ok(()));
     let disabled = t.boolean("disabled");
 
@@ -208,7 +208,7 @@ fn read_server(mut t: Table<'_>) -> Option<WrittenServer> {
         reach,
         timeout,
         lifecycle,
-        trust,
+        trust_annotations,
         tools,
         disabled,
     })

@@ -10,9 +10,13 @@ use serde_json::{Value, json};
 
 use super::file::{COMMANDS, File, WrittenModel, no_such_model};
 use super::table::At;
-use super::{Config, Context, History, Key, Model, Price, Provider, Serve, Shell, rules};
+use super::{
+    Config, Context, History, IntentDeclaration, Key, Model, Price, Provider, Serve, Shell, Tools,
+    rules,
+};
 use crate::address;
 use crate::error::{Error, Result};
+use crate::safety::policy::Rules;
 
 /// The variables that set something here. The plugin has others of its own.
 ///
@@ -279,6 +283,11 @@ pub fn resolve_noting(file: &File, over: &Overrides) -> Result<(Config, Vec<Sett
     };
     let history = History {
         sync: p.pick("history.sync", None, &file.sync, History::default().sync),
+        ..History::default()
+    };
+    let policy = Rules {
+        list: mcp::rules(&file.mcp),
+        ..Rules::default()
     };
     let config = Config {
         models,
@@ -288,6 +297,9 @@ pub fn resolve_noting(file: &File, over: &Overrides) -> Result<(Config, Vec<Sett
         context,
         history,
         mcp: mcp::resolve(&mut p, &file.mcp),
+        tools: Tools::default(),
+        intent_declaration: IntentDeclaration::default(),
+        policy,
         file: file.path.clone(),
     };
     Ok((config, p.0))

@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::session::lock;
 use crate::config::Overrides;
 use crate::error::{Error, Result};
-use crate::history::record::{Body, Output};
+use crate::history::record::{Body, Links, Output};
 use crate::protocol::{Captured, Choice, Decided, Event, Proposal, kind};
 
 /// How long a pump may take to drain what a command has printed.
@@ -25,6 +25,8 @@ pub type Running = Mutex<HashMap<String, Exec>>;
 pub struct Exec {
     shell: String,
     session: String,
+    /// What the answer that proposed it belongs to.
+    links: Links,
     command: String,
     /// The pump, if one reported: told to finish, it answers with the output.
     pump: Option<oneshot::Sender<oneshot::Sender<Captured>>>,
@@ -58,6 +60,7 @@ pub fn next(
 /// The proposal waits no more, or the record could not be written: then nothing may run.
 pub async fn decide(
     daemon: &Daemon,
+    asks: Links,
     shell: &str,
     token: &str,
     choice: Choice,
@@ -74,12 +77,18 @@ pub async fn decide(
         Choice::No => "no",
         Choice::Quit => "quit",
     };
-    let written = session.record(Body::Decision {
+    // The request is this one; all else is the answer's.
+    let links = Links {
+        request: asks.request,
+        ..waiting.links
+    };
+    let decision = Body::Decision {
         token: token.to_string(),
         choice: word.to_string(),
         proposed: waiting.command,
         command: command.clone(),
-    });
+    };
+    let written = session.record(&links, decision);
     if choice != Choice::Run {
         written?;
         return Ok(Decided { terminal: false });
@@ -105,6 +114,7 @@ pub async fn decide(
         Exec {
             shell: shell.to_string(),
             session: waiting.session,
+            links,
             command,
             pump: None,
         },
@@ -175,7 +185,13 @@ pub async fn capture(
 ///
 /// # Errors
 /// The command was not approved, or the record could not be written.
-pub async fn exec_done(daemon: &Daemon, shell: &str, token: &str, exit: i32) -> Result<()> {
+pub async fn exec_done(
+    daemon: &Daemon,
+    asks: &Links,
+    shell: &str,
+    token: &str,
+    exit: i32,
+) -> Result<()> {
     let exec = {
         let mut running = lock(&daemon.running);
         match running.get(token) {
@@ -201,7 +217,11 @@ pub async fn exec_done(daemon: &Daemon, shell: &str, token: &str, exit: i32) -> 
         None => None,
     };
     let session = daemon.sessions.get(&exec.session)?;
-    session.record(Body::Exec {
+    let links = Links {
+        request: asks.request.clone(),
+        ..exec.links
+    };
+    let ended = Body::Exec {
         token: token.to_string(),
         command: exec.command,
         exit,
@@ -210,7 +230,8 @@ pub async fn exec_done(daemon: &Daemon, shell: &str, token: &str, exit: i32) -> 
             tail: c.tail,
             omitted: c.omitted,
         }),
-    })
+    };
+    session.record(&links, ended)
 }
 
 /// Lets go of the commands whose shells have ended, and with them of their pumps: no one will report their end.
@@ -232,7 +253,8 @@ fn approved_earlier(daemon: &Daemon, shell: &str, token: &str) -> Result<Exec> {
                     command,
                     ..
                 } if t == token => {
-                    approved = (choice == "run").then(|| command.clone());
+                    let run = choice == "run";
+                    approved = run.then(|| (command.clone(), record.links.clone()));
                 }
                 Body::Exec { token: t, .. } if t == token => approved = None,
                 _ => {}
@@ -240,10 +262,12 @@ fn approved_earlier(daemon: &Daemon, shell: &str, token: &str) -> Result<Exec> {
         }
         approved
     });
+    let (command, links) = approved.ok_or_else(unknown)?;
     Ok(Exec {
         shell: shell.to_string(),
         session: id,
-        command: approved.ok_or_else(unknown)?,
+        links,
+        command,
         pump: None,
     })
 }

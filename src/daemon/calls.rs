@@ -76,6 +76,8 @@ pub async fn run(
             name: one.call.name.clone(),
             arguments: one.arguments.clone(),
             rule: one.rule.clone(),
+            operation: String::new(),
+            warning: None,
         };
         tell(connection, turn, &Event::ToolBegin(begin)).await;
         running.push(Running {

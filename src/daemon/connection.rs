@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Daemon, approval, driver, mcp, queries};
 use crate::error::{Context, Error, Kind, Result};
+use crate::history::record::Links;
 use crate::protocol::{self, Decoder, Failure, Hello, PROTOCOL, Request, kind};
 
 /// A client that says nothing is let go after this time.
@@ -30,12 +31,19 @@ pub struct Connection {
     cut_off: bool,
     /// The client only looks: nothing is started for it.
     looks: bool,
+    /// Whose request it is, for the record.
+    links: Links,
 }
 
 impl Connection {
     /// Whether the client only looks ([`Hello::looks`]).
     pub fn looks(&self) -> bool {
         self.looks
+    }
+
+    /// What is recorded of every act of this request; more is known as it goes on.
+    pub fn links(&self) -> &Links {
+        &self.links
     }
 
     /// The next whole frame; `None` when the client has hung up. May be dropped while it waits.
@@ -154,6 +162,11 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
         end: daemon.cancel.clone(),
         cut_off: false,
         looks: false,
+        links: Links {
+            user: daemon.user.clone(),
+            request: Some(uuid::Uuid::now_v7().to_string()),
+            ..Links::default()
+        },
     };
     match greet(&daemon, &mut connection).await {
         Ok(Some(request)) => {
@@ -225,7 +238,7 @@ async fn dispatch(
         }
         Request::Mcp { request, .. } => mcp::serve(daemon, connection, request).await,
         Request::ExecDone { shell, token, exit } => {
-            approval::exec_done(daemon, &shell, &token, exit).await?;
+            approval::exec_done(daemon, connection.links(), &shell, &token, exit).await?;
             reply(connection, &()).await
         }
         Request::NextProposal { shell, overrides } => {
@@ -237,11 +250,9 @@ async fn dispatch(
             choice,
             command,
         } => {
-            reply(
-                connection,
-                &approval::decide(daemon, &shell, &token, choice, command).await?,
-            )
-            .await
+            let links = connection.links().clone();
+            let decided = approval::decide(daemon, links, &shell, &token, choice, command).await?;
+            reply(connection, &decided).await
         }
         Request::Status { shell, overrides } => {
             let status = queries::status(daemon, connection, shell.as_deref(), &overrides).await?;
@@ -265,10 +276,15 @@ async fn dispatch(
             reply(connection, &transcript).await
         }
         Request::NewSession { shell } => {
-            reply(connection, &queries::new_session(daemon, &shell).await?).await
+            let links = connection.links().clone();
+            reply(
+                connection,
+                &queries::new_session(daemon, &shell, &links).await?,
+            )
+            .await
         }
         Request::UseModel { shell, model } => {
-            queries::use_model(daemon, &shell, model).await?;
+            queries::use_model(daemon, &shell, model, connection.links()).await?;
             reply(connection, &()).await
         }
         Request::Models { shell, overrides } => {

@@ -15,7 +15,7 @@ use super::{Daemon, events, prompt, servers};
 use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
 use crate::context;
 use crate::error::{Context, Error, Result};
-use crate::history::record::Body;
+use crate::history::record::{Body, Links};
 use crate::mcp::Catalog;
 use crate::protocol::{Ask, Event, Failure, kind};
 
@@ -42,7 +42,15 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
     if ask.command {
         return command(daemon, connection, &ask).await;
     }
-    let session = daemon.sessions.choose(&ask.session, shell)?;
+    let links = Links {
+        shell: ask.shell.clone(),
+        command: shell
+            .zip(ask.started_ms)
+            .map(|(shell, ms)| format!("{shell}@{ms}")),
+        prompt: Some(uuid::Uuid::now_v7().to_string()),
+        ..connection.links().clone()
+    };
+    let session = daemon.sessions.choose(&ask.session, shell, &links)?;
     let _turn = wait_for(connection, &session).await?;
     let wanted = ask.model.as_deref().map(str::to_string);
     let of_session = session.model();
@@ -72,7 +80,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         cwd: ask.cwd,
     };
     // A prompt that cannot be recorded is answered all the same, but never silently.
-    if let Err(e) = session.record(user) {
+    if let Err(e) = session.record(&links, user) {
         notice(connection, e.message).await?;
     }
     let setting = Setting {
@@ -82,12 +90,15 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         price: chosen.price,
         depth: chosen.config.mcp.max_tool_depth,
     };
-    let mut run = Run::new(daemon, &chosen, Some(&session), setting);
+    let mut run = Run::new(daemon, &chosen, Some(&session), setting, links.clone());
     let tools = (!ask.no_tools).then_some(catalog);
     run.rounds(connection, &session, tools).await?;
     let offered = run.offered;
     if let (Some(shell), false) = (shell, offered.is_empty()) {
-        daemon.sessions.offer(shell, &session.id, offered.commands);
+        let links = run.links;
+        daemon
+            .sessions
+            .offer(shell, &session.id, &links, offered.commands);
     }
     if let Some(reply) = offered.reply {
         connection.send(&reply).await?;
@@ -141,7 +152,8 @@ async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Res
         price: chosen.price,
         depth: 0,
     };
-    let mut run = Run::new(daemon, &chosen, None, setting);
+    let links = connection.links().clone();
+    let mut run = Run::new(daemon, &chosen, None, setting, links);
     run.request(connection, &messages, &[]).await?;
     match run.offered.reply {
         Some(reply) => connection.send(&reply).await,
@@ -247,6 +259,8 @@ struct Run<'a> {
     /// Ends it: the person's Ctrl-C, a client that is gone, the daemon's end.
     cancel: CancellationToken,
     offered: Offered,
+    /// What its records belong to.
+    links: Links,
 }
 
 /// What comes next.
@@ -267,6 +281,7 @@ impl<'a> Run<'a> {
         chosen: &'a Chosen,
         session: Option<&'a Session>,
         setting: Setting,
+        links: Links,
     ) -> Run<'a> {
         Run {
             daemon,
@@ -276,6 +291,7 @@ impl<'a> Run<'a> {
             start: Instant::now(),
             cancel: daemon.cancel.child_token(),
             offered: Offered::default(),
+            links,
         }
     }
 
@@ -323,6 +339,7 @@ impl<'a> Run<'a> {
         messages: &[Message],
         tools: &[Tool],
     ) -> Result<Step> {
+        self.links.turn = Some(uuid::Uuid::now_v7().to_string());
         let (sender, mut chunks) = mpsc::channel(QUEUE);
         let cancel = self.cancel.clone();
         let request = stream(self.daemon, self.chosen, messages, tools, &cancel, sender);
@@ -375,8 +392,10 @@ impl<'a> Run<'a> {
             daemon: self.daemon,
             session,
             config: &self.chosen.config.mcp,
+            rules: &self.chosen.config.policy,
             catalog,
             cancel: &cancel,
+            links: self.links.clone(),
             recorded: BTreeMap::new(),
         };
         let mut at = 0;
@@ -408,7 +427,7 @@ impl<'a> Run<'a> {
             Effect::Text(text) => connection.send(&crate::protocol::text_frame(&text)?).await,
             Effect::Event(event) => connection.send_json(kind::EVENT, &event).await,
             Effect::Record(body) => {
-                if let Some(Err(e)) = self.session.map(|s| s.record(body)) {
+                if let Some(Err(e)) = self.session.map(|s| s.record(&self.links, body)) {
                     tracing::warn!("{}", e.message);
                     let _ = notice(connection, e.message).await;
                 }

@@ -14,15 +14,15 @@ use super::connection::Connection;
 use super::mcp::tool_info;
 use super::outcome::{Outcome, Used};
 use super::session::{Session, lock};
-use crate::chat::ToolCall;
+use crate::chat::{Tool, ToolCall};
 use crate::config::mcp::{Mcp, Server};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
-use crate::history::record::Body;
+use crate::history::record::{Body, Links};
 use crate::mcp::Catalog;
 use crate::protocol::tools::{End, Question, Reaction, Verdict};
 use crate::protocol::{self, Event, kind};
-use crate::safety::policy::{self, Approved, Call, Consent, Decision};
+use crate::safety::policy::{self, Approved, Call, Consent, Decision, Rules, Wish};
 
 /// What the calls of one round have in common.
 #[derive(Debug)]
@@ -31,12 +31,16 @@ pub struct Gate<'a> {
     pub daemon: &'a Daemon,
     /// Where decisions are recorded and grants are kept.
     pub session: &'a Session,
-    /// The rules, and how much of a result is wanted.
+    /// The servers, and how much of a result is wanted.
     pub config: &'a Mcp,
+    /// The rules in force.
+    pub rules: &'a Rules,
     /// The tools that the model was offered.
     pub catalog: &'a Catalog,
     /// Ends the turn.
     pub cancel: &'a CancellationToken,
+    /// What its records belong to.
+    pub links: Links,
     /// The calls whose approvals are on the disk before their turn has come: which of the round, and what
     /// its digest was.
     pub recorded: BTreeMap<usize, String>,
@@ -86,27 +90,36 @@ impl<'a> Gate<'a> {
     /// The right to make a call that needs no question, and the rule that gives it.
     fn by_rule(&self, call: &ToolCall) -> Option<(Approved, String)> {
         let tool = self.catalog.find(&call.name)?;
-        let wish = Call {
-            server: &tool.server,
-            tool: &tool.tool,
-            identity: &tool.identity,
-            arguments: &call.arguments,
-        };
-        match self.decide(&wish)?.0 {
+        match self.decide(&self.wish(tool, &call.arguments))?.0 {
             Decision::Allow(approved, rule) => Some((approved, rule)),
-            Decision::Ask => None,
+            Decision::Ask(_) | Decision::Deny(_) => None,
         }
     }
 
-    /// What the rules say, and where the server is; `None` when it has gone. The configuration's rules are
-    /// for the servers that it has, exactly as this prompt knows them: an alias may lead elsewhere by now.
-    fn decide(&self, call: &Call<'_>) -> Option<(Decision, Server)> {
-        let server = self.daemon.mcp.server(call.server)?;
-        let meant = self.config.servers.get(call.server);
-        let rules = meant.filter(|s| self.daemon.mcp.holds(s));
-        let rules = rules.map(|_| &self.config.auto_approve);
-        let decision = policy::decide(call, rules, &lock(&self.session.grants), now_ms());
-        Some((decision, server))
+    /// What is known of a call with these arguments. The configuration's rules are for the servers that it
+    /// has, exactly as this prompt knows them: an alias may lead elsewhere by now.
+    fn wish<'w>(&self, tool: &'w Tool, arguments: &'w str) -> Wish<'w> {
+        let meant = self.config.servers.get(&tool.server);
+        Wish {
+            call: Call {
+                server: &tool.server,
+                tool: &tool.tool,
+                identity: &tool.identity,
+                arguments,
+            },
+            annotations: tool.annotations,
+            trusted: tool.trusted,
+            configured: meant.is_some_and(|s| self.daemon.mcp.holds(s)),
+            changed: false,
+            intent: None,
+        }
+    }
+
+    /// What the rules say, and where the server is; `None` when it has gone.
+    fn decide(&self, wish: &Wish<'_>) -> Option<(Decision, Server)> {
+        let server = self.daemon.mcp.server(wish.call.server)?;
+        let grants = lock(&self.session.grants);
+        Some((policy::decide(wish, self.rules, &grants, now_ms()), server))
     }
 
     /// How many tools a server offers, and how many of them may write.
@@ -128,19 +141,20 @@ impl<'a> Gate<'a> {
             return Err(Outcome::Interrupted);
         }
         let tool = self.catalog.find(&call.name).ok_or(Outcome::NoSuchTool)?;
-        let wish = Call {
-            server: &tool.server,
-            tool: &tool.tool,
-            identity: &tool.identity,
-            arguments: &call.arguments,
-        };
+        let wish = self.wish(tool, &call.arguments);
         let gone = || Outcome::Failed("the server has gone".to_string());
         let (decision, server) = self.decide(&wish).ok_or_else(gone)?;
         let (approved, word, why, arguments) = match decision {
             Decision::Allow(approved, rule) => {
                 (approved, "rule", Some(rule), call.arguments.clone())
             }
-            Decision::Ask => {
+            Decision::Deny(rule) => {
+                let outcome = Outcome::Blocked(rule.clone());
+                return Err(self
+                    .refuse(connection, call, "denied", Some(rule), outcome)
+                    .await);
+            }
+            Decision::Ask(asks) => {
                 let question = Question {
                     id: uuid::Uuid::now_v7().to_string(),
                     tool: tool_info(tool),
@@ -149,23 +163,28 @@ impl<'a> Gate<'a> {
                     number: at + 1,
                     of: calls.len(),
                     server_tools: self.server_tools(&tool.server),
+                    operation: wish.operation().as_str().to_string(),
+                    intent: None,
+                    why: asks,
+                    warning: None,
+                    changes: Vec::new(),
+                    offers: Vec::new(),
                 };
                 let (said, word, arguments) = match self.ask(connection, question).await {
                     (Verdict::Once, arguments) => (Consent::Once, "once", arguments),
                     (Verdict::Tool, arguments) => (Consent::Tool, "tool", arguments),
-                    (Verdict::Server, arguments) => (Consent::Server, "server", arguments),
+                    (Verdict::Reads, arguments) => (Consent::Reads, "reads", arguments),
+                    (Verdict::Always, arguments) => (Consent::Always, "always", arguments),
                     (denied, _) => return Err(self.deny(connection, call, denied).await),
                 };
-                let wish = Call {
-                    arguments: &arguments,
-                    ..wish
-                };
+                let wish = self.wish(tool, &arguments);
                 // Those that the model was offered with this one, and none that came while the person read.
                 let offered = self.catalog.tools.iter();
                 let of_server = offered.filter(|t| t.server == tool.server);
-                let of_server = of_server.map(|t| t.identity.as_str());
+                let of_server = of_server.map(|t| (t.identity.as_str(), t.annotations));
+                let id = uuid::Uuid::now_v7().to_string();
                 let mut grants = lock(&self.session.grants);
-                let approved = policy::consent(&wish, said, of_server, &mut grants, now_ms());
+                let approved = policy::consent(&wish, said, of_server, &mut grants, now_ms(), &id);
                 (approved, word, None, arguments)
             }
         };
@@ -198,9 +217,21 @@ impl<'a> Gate<'a> {
             Verdict::NoTerminal => ("no_terminal", None, Outcome::NoTerminal),
             _ => ("stop", None, Outcome::Stopped),
         };
+        self.refuse(connection, call, decision, why, outcome).await
+    }
+
+    /// Records that a call is not made, and says so.
+    async fn refuse(
+        &self,
+        connection: &mut Connection,
+        call: &ToolCall,
+        decision: &str,
+        why: Option<String>,
+        outcome: Outcome,
+    ) -> Outcome {
         // The record of the result comes next, and says that nothing can be recorded.
         let record = approval(call, &call.arguments, decision, why, None);
-        let _ = self.session.record(record);
+        let _ = self.session.record(&self.links, record);
         let end = Event::ToolEnd(End {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -241,7 +272,7 @@ impl<'a> Gate<'a> {
                 Some(digest),
             ));
         }
-        self.session.record_all(records)?;
+        self.session.record_all(&self.links, records)?;
         let log = self.session.log_handle()?;
         tokio::task::spawn_blocking(move || log.sync())
             .await
@@ -310,12 +341,16 @@ fn approval(
         why,
         arguments: arguments.to_string(),
         digest,
+        act: None,
     }
 }
 
 /// A client that has shown anything but the one text of a JSON object has not shown what would be sent.
 fn checked(verdict: Verdict, arguments: String) -> (Verdict, String) {
-    let yes = matches!(verdict, Verdict::Once | Verdict::Tool | Verdict::Server);
+    let yes = matches!(
+        verdict,
+        Verdict::Once | Verdict::Tool | Verdict::Reads | Verdict::Always
+    );
     if yes && policy::canonical(&arguments).ok().as_ref() != Some(&arguments) {
         return (Verdict::No { words: None }, arguments);
     }

@@ -55,6 +55,8 @@ const LOOK: Duration = Duration::from_secs(5);
 pub struct Daemon {
     /// Where things are.
     pub paths: Paths,
+    /// The login name of the user, for the record.
+    pub user: Option<String>,
     /// The way to the models.
     pub broker: Broker,
     /// The conversations.
@@ -162,6 +164,12 @@ pub fn bind(paths: &Paths, _right: &Right) -> Result<Listener> {
     Ok(listener)
 }
 
+/// The login name of whoever this runs as.
+fn user() -> Option<String> {
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid());
+    user.ok().flatten().map(|user| user.name)
+}
+
 /// Serves until told to leave, then drains. `ready` is called when clients can connect.
 ///
 /// # Errors
@@ -183,11 +191,12 @@ pub async fn run(
             (None, Vec::new())
         }
     };
+    let user = user();
     let tasks = TaskTracker::new();
     let daemon = Arc::new(Daemon {
         broker: Broker::new().tracked_by(tasks.clone()),
         sessions: Arc::new(Sessions::new(journal, paths.state.join("shells"))),
-        shells: Arc::new(Mutex::new(Shells::new(log, records))),
+        shells: Arc::new(Mutex::new(Shells::new(log, records, user.clone()))),
         // No tasks of the tracker: the servers stay until all of those have ended, which may call them.
         mcp: Pool::new(
             paths.state.clone(),
@@ -202,6 +211,7 @@ pub async fn run(
         turns: AtomicUsize::new(0),
         leaving: cancel.child_token(),
         cancel,
+        user,
         paths,
     });
     // No task of the tracker: it hears the hooks until all of those have ended.

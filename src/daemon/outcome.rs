@@ -43,6 +43,8 @@ pub enum Outcome {
     Denied(Option<String>),
     /// The person said no and wants the turn to end, or has gone while they were asked.
     Stopped,
+    /// A rule speaks against it.
+    Blocked(String),
     /// There was no terminal to ask on.
     NoTerminal,
     /// The arguments are no JSON object.
@@ -66,10 +68,8 @@ impl Outcome {
             } => "success",
             Outcome::Said { is_error: true, .. } => "error",
             Outcome::Failed(_) => "failed",
-            Outcome::Denied(_)
-            | Outcome::Stopped
-            | Outcome::NoTerminal
-            | Outcome::Unrecorded(_) => "denied",
+            Outcome::Denied(_) | Outcome::Stopped => "denied",
+            Outcome::Blocked(_) | Outcome::NoTerminal | Outcome::Unrecorded(_) => "blocked",
             Outcome::NoObject | Outcome::NoSuchTool | Outcome::TooDeep => "skipped",
             Outcome::Interrupted => "interrupted",
         }
@@ -94,6 +94,7 @@ impl Outcome {
     pub fn record(self, call: &ToolCall, ms: u64) -> Body {
         let status = self.status().to_string();
         let (mut pictures, mut size, mut failure) = (Vec::new(), 0, None);
+        let mut reason = None;
         let text = match self {
             Outcome::Said {
                 text,
@@ -115,6 +116,11 @@ impl Outcome {
             }
             Outcome::Denied(Some(words)) => format!("[denied by the user] {words}"),
             Outcome::Denied(None) | Outcome::Stopped => "[denied by the user]".into(),
+            Outcome::Blocked(rule) => {
+                let told = format!("[denied by the user's rule {rule}]");
+                reason = Some(rule);
+                told
+            }
             Outcome::NoTerminal => "[denied: there is no terminal to ask on]".into(),
             Outcome::NoObject => "[not called: the arguments are not one whole JSON object]".into(),
             Outcome::NoSuchTool => format!("[not called: there is no tool named {}]", call.name),
@@ -134,6 +140,11 @@ impl Outcome {
             error: failure,
             bytes: size,
             ms,
+            act: None,
+            arguments: None,
+            by: None,
+            why: reason,
+            digest: None,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{Daemon, mcp, model};
 use crate::broker::Endpoint;
 use crate::config::Overrides;
 use crate::error::{Error, Result};
-use crate::history::record::Body;
+use crate::history::record::{Body, Links};
 use crate::protocol::{ModelInfo, SessionChoice, SessionInfo, Status, Transcript};
 
 /// How long `status` waits for the model's endpoint.
@@ -174,9 +174,13 @@ async fn blocking<T: Send + 'static>(
 ///
 /// # Errors
 /// The shell's id is none.
-pub async fn new_session(daemon: &Daemon, shell: &str) -> Result<SessionInfo> {
+pub async fn new_session(daemon: &Daemon, shell: &str, links: &Links) -> Result<SessionInfo> {
     check_shell(shell)?;
-    let session = daemon.sessions.create(Some(shell));
+    let links = &Links {
+        shell: Some(shell.to_string()),
+        ..links.clone()
+    };
+    let session = daemon.sessions.create(Some(shell), links);
     Ok(SessionInfo {
         id: session.id.clone(),
         updated_ms: crate::history::journal::now_ms(),
@@ -199,11 +203,16 @@ fn check_shell(shell: &str) -> Result<()> {
 ///
 /// # Errors
 /// There is no such model.
-pub async fn use_model(daemon: &Daemon, shell: &str, model: String) -> Result<()> {
+pub async fn use_model(daemon: &Daemon, shell: &str, model: String, links: &Links) -> Result<()> {
     check_shell(shell)?;
     daemon.models.config(&Overrides::default())?.model(&model)?;
-    let session = daemon.sessions.choose(&SessionChoice::Shell, Some(shell))?;
-    session.record(Body::Model { model })
+    let links = Links {
+        shell: Some(shell.to_string()),
+        ..links.clone()
+    };
+    let sessions = &daemon.sessions;
+    let session = sessions.choose(&SessionChoice::Shell, Some(shell), &links)?;
+    session.record(&links, Body::Model { model })
 }
 
 /// The models of the config.

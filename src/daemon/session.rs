@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Journal, Log, fresh};
-use crate::history::record::{Body, Record};
+use crate::history::record::{Body, Links, Record};
 use crate::paths;
 use crate::protocol::SessionChoice;
 use crate::safety::policy::Grants;
@@ -60,19 +60,23 @@ impl Session {
     ///
     /// # Errors
     /// It could not be written; it is kept in memory.
-    pub fn record(&self, body: Body) -> Result<()> {
-        self.record_all([body])
+    pub fn record(&self, links: &Links, body: Body) -> Result<()> {
+        self.record_all(links, [body])
     }
 
     /// Keeps and writes these records, all with one write.
     ///
     /// # Errors
     /// They could not be written; they are kept in memory.
-    pub fn record_all(&self, bodies: impl IntoIterator<Item = Body>) -> Result<()> {
+    pub fn record_all(&self, links: &Links, bodies: impl IntoIterator<Item = Body>) -> Result<()> {
+        let links = Links {
+            session: Some(self.id.clone()),
+            ..links.clone()
+        };
         let mut kept = lock(&self.kept);
         let Kept { log, records } = &mut *kept;
         let start = records.len();
-        records.extend(bodies.into_iter().map(fresh));
+        records.extend(bodies.into_iter().map(|body| fresh(links.clone(), body)));
         let log = log.as_ref().map_err(Clone::clone)?;
         log.write(&records[start..])
     }
@@ -144,6 +148,8 @@ pub struct Waiting {
     pub of: usize,
     /// The session of the answer.
     pub session: String,
+    /// What the answer belongs to.
+    pub links: Links,
 }
 
 /// All open sessions and the shells in them.
@@ -180,13 +186,18 @@ impl Sessions {
     ///
     /// # Errors
     /// There is none to continue or attach to, or its file cannot be made or read.
-    pub fn choose(&self, choice: &SessionChoice, shell: Option<&str>) -> Result<Shared> {
+    pub fn choose(
+        &self,
+        choice: &SessionChoice,
+        shell: Option<&str>,
+        links: &Links,
+    ) -> Result<Shared> {
         let id = match choice {
             SessionChoice::Shell => match shell.and_then(|s| self.of_shell(s)) {
                 Some(id) => id,
-                None => return Ok(self.create(shell)),
+                None => return Ok(self.create(shell, links)),
             },
-            SessionChoice::New => return Ok(self.create(shell)),
+            SessionChoice::New => return Ok(self.create(shell, links)),
             SessionChoice::Continue => {
                 let sessions = self.journal.sessions()?;
                 let last = sessions.first().ok_or_else(|| {
@@ -200,7 +211,7 @@ impl Sessions {
             Ok(session) => session,
             // The shell's own file was deleted by hand: that is a wish to begin anew.
             Err(_) if *choice == SessionChoice::Shell && self.journal.find(&id).is_err() => {
-                return Ok(self.create(shell));
+                return Ok(self.create(shell, links));
             }
             Err(e) => return Err(e),
         };
@@ -209,23 +220,25 @@ impl Sessions {
         {
             self.attach(shell, &id);
             // The prompt that comes next says that nothing can be recorded.
-            let _ = session.record(Body::Attached {
+            let attached = Body::Attached {
                 shell: shell.to_string(),
-            });
+            };
+            let _ = session.record(links, attached);
         }
         Ok(session)
     }
 
     /// A fresh session, the shell's own from now on. Where its file cannot be made it lives in memory:
     /// a full disk keeps nobody from an answer.
-    pub fn create(&self, shell: Option<&str>) -> Shared {
+    pub fn create(&self, shell: Option<&str>, links: &Links) -> Shared {
         let id = uuid::Uuid::now_v7().to_string();
         let session = Session::new(id.clone(), self.journal.create(&id), Vec::new());
         // The prompt that comes next says that nothing can be recorded.
-        let _ = session.record(Body::Session {
+        let begun = Body::Session {
             session: id.clone(),
             shell: shell.map(str::to_string),
-        });
+        };
+        let _ = session.record(links, begun);
         if let Some(shell) = shell {
             self.attach(shell, &id);
         }
@@ -307,7 +320,7 @@ impl Sessions {
     }
 
     /// Offers the commands of an answer to the shell; what waited before is dropped.
-    pub fn offer(&self, shell: &str, session: &str, commands: Vec<String>) {
+    pub fn offer(&self, shell: &str, session: &str, links: &Links, commands: Vec<String>) {
         let of = commands.len();
         let waiting = commands
             .into_iter()
@@ -318,6 +331,7 @@ impl Sessions {
                 number: at + 1,
                 of,
                 session: session.to_string(),
+                links: links.clone(),
             })
             .collect();
         lock(&self.waiting).insert(shell.to_string(), waiting);

@@ -12,7 +12,7 @@ use super::events::{Decoder, ShellEvent};
 use super::session::{Sessions, lock};
 use crate::error::{Context, Error, Result};
 use crate::history::journal::Log;
-use crate::history::record::{Body, Record};
+use crate::history::record::{Body, Links, Record};
 
 /// So many commands are kept for each shell.
 const KEPT: usize = 64;
@@ -31,15 +31,18 @@ pub struct Shells {
     /// Those that have gone since [`Shells::ended`] was last asked.
     ended: HashSet<String>,
     log: Option<Log>,
+    /// Whose they are.
+    user: Option<String>,
 }
 
 impl Shells {
-    /// Begins with the commands that the journal remembers.
-    pub fn new(log: Option<Log>, records: Vec<Record>) -> Shells {
+    /// Begins with the commands that the journal remembers. `user` is the login name.
+    pub fn new(log: Option<Log>, records: Vec<Record>, user: Option<String>) -> Shells {
         let mut shells = Shells {
             shells: HashMap::new(),
             ended: HashSet::new(),
             log,
+            user,
         };
         for record in records {
             if let Body::Command { shell, .. } = &record.body {
@@ -79,6 +82,13 @@ impl Shells {
                 command,
             } => {
                 self.shells.entry(shell.to_string()).or_default().pid = Some(pid);
+                let links = Links {
+                    user: self.user.clone(),
+                    session: session.clone(),
+                    shell: Some(shell.to_string()),
+                    command: Some(format!("{shell}@{start_ms}")),
+                    ..Links::default()
+                };
                 let body = Body::Command {
                     shell: shell.to_string(),
                     command,
@@ -90,7 +100,8 @@ impl Shells {
                     session,
                     env,
                 };
-                if let Some(Err(e)) = self.log.as_ref().map(|log| log.append(body.clone())) {
+                let log = self.log.as_ref();
+                if let Some(Err(e)) = log.map(|log| log.append(links, body.clone())) {
                     tracing::warn!("{}", e.message);
                 }
                 self.keep(shell, body);
@@ -194,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_shell_that_has_gone_is_named_once() {
-        let mut shells = Shells::new(None, Vec::new());
+        let mut shells = Shells::new(None, Vec::new(), None);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let dead = i32::try_from(child.id()).unwrap();
         child.wait().unwrap();

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::record::{Body, Record};
+use super::record::{Body, Links, Record};
 use crate::error::{Context, Error, Result};
 use crate::paths;
 
@@ -50,8 +50,8 @@ pub fn now_ms() -> u64 {
 }
 
 /// A record of now.
-pub fn fresh(body: Body) -> Record {
-    Record::new(uuid::Uuid::now_v7(), now_ms(), body)
+pub fn fresh(links: Links, body: Body) -> Record {
+    Record::new(uuid::Uuid::now_v7(), now_ms(), links, body)
 }
 
 impl Journal {
@@ -284,8 +284,8 @@ impl Log {
     ///
     /// # Errors
     /// As for [`Log::write`].
-    pub fn append(&self, body: Body) -> Result<Record> {
-        let record = fresh(body);
+    pub fn append(&self, links: Links, body: Body) -> Result<Record> {
+        let record = fresh(links, body);
         self.write(std::slice::from_ref(&record))?;
         Ok(record)
     }
@@ -345,15 +345,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::new(dir.path().join("j"));
         let log = journal.create("s").unwrap();
-        log.append(user("one")).unwrap();
-        log.append(user("zwei ✓")).unwrap();
+        log.append(Links::default(), user("one")).unwrap();
+        log.append(Links::default(), user("zwei ✓")).unwrap();
         let whole = fs::read(journal.path("s")).unwrap();
         let first = whole.iter().position(|b| *b == b'\n').unwrap() + 1;
         for cut in first..whole.len() {
             fs::write(journal.path("s"), &whole[..cut]).unwrap();
             let (log, records) = journal.open("s").unwrap();
             assert_eq!(records.len(), 1, "cut at {cut}");
-            log.append(user("three")).unwrap();
+            log.append(Links::default(), user("three")).unwrap();
             let (_, records) = journal.open("s").unwrap();
             assert_eq!(records.len(), 2);
             assert_eq!(records[1].body, user("three"));
@@ -368,7 +368,7 @@ mod tests {
         fs::write(journal.path("s"), line).unwrap();
         let (log, records) = journal.open("s").unwrap();
         assert_eq!(records[0].body, Body::Unknown);
-        log.append(user("one")).unwrap();
+        log.append(Links::default(), user("one")).unwrap();
         assert!(
             fs::read_to_string(journal.path("s"))
                 .unwrap()
@@ -382,12 +382,16 @@ mod tests {
         let journal = Journal::new(dir.path().to_path_buf());
         let log = journal.create("s").unwrap();
         assert_eq!(journal.prompts("s").unwrap(), (0, String::new()));
-        log.append(Body::Model {
-            model: "\"type\":\"user\"".into(),
-        })
+        log.append(
+            Links::default(),
+            Body::Model {
+                model: "\"type\":\"user\"".into(),
+            },
+        )
         .unwrap();
-        log.append(user("first \"type\":\"user\"")).unwrap();
-        log.append(user("second")).unwrap();
+        log.append(Links::default(), user("first \"type\":\"user\""))
+            .unwrap();
+        log.append(Links::default(), user("second")).unwrap();
         let (count, first) = journal.prompts("s").unwrap();
         assert_eq!((count, first.as_str()), (2, "first \"type\":\"user\""));
     }
@@ -405,7 +409,7 @@ mod tests {
             file,
             path: journal.path("s"),
         };
-        let e = log.append(user("one")).unwrap_err();
+        let e = log.append(Links::default(), user("one")).unwrap_err();
         assert!(e.message.contains("s.jsonl"), "{e}");
         assert!(e.message.contains("No space left"), "{e}");
     }

@@ -20,6 +20,94 @@ pub struct Record {
     /// What happened.
     #[serde(flatten)]
     pub body: Body,
+    /// Who did it, and what it belongs to. Last: whoever looks for a type finds it at the start of the line.
+    #[serde(default, skip_serializing_if = "Links::is_empty")]
+    pub links: Links,
+}
+
+/// Who did it, and what it belongs to: human command → prompt → turn → tool call → exec.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Links {
+    /// The user's login name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell: Option<String>,
+    /// One request of a client (UUIDv7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// The command that the person typed, `SHELL@MS`: its shell and when it was started, as its
+    /// [`Body::Command`] has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// One prompt and all that came of it (UUIDv7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// One request to the model, with its answer and calls (UUIDv7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<String>,
+}
+
+impl Links {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        *self == Links::default()
+    }
+}
+
+/// What a call does, as it was decided on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Act {
+    /// The server's alias.
+    pub server: String,
+    /// The tool's name at its server.
+    pub tool: String,
+    /// Through which tool it was called, `call_tool_read` and so on; none where the model was offered the tool itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// `read`, `write` or `destructive`: what the gate took it for.
+    pub operation: String,
+    /// What the caller has declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent: Option<Intent>,
+    /// What the server said of the tool then.
+    #[serde(default)]
+    pub annotations: Annotations,
+}
+
+/// What a caller has declared.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// `read`, `write` or `destructive`.
+    pub operation_type: String,
+    /// `public`, `internal`, `private` or `unknown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_sensitivity: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What a server says of a tool, in the protocol's names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotations {
+    /// It changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_only_hint: Option<bool>,
+    /// It may destroy something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destructive_hint: Option<bool>,
+    /// Calling it again changes nothing more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotent_hint: Option<bool>,
+    /// It reaches beyond its server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_world_hint: Option<bool>,
 }
 
 /// What happened.
@@ -83,9 +171,10 @@ pub enum Body {
         call: String,
         /// `alias.tool`.
         name: String,
-        /// `once`, `tool`, `server`, `rule`, `no`, `stop` or `no_terminal`.
+        /// `once`, `tool`, `reads`, `always` (the person's yes and how far it goes; `server` in older records), `rule`
+        /// (allowed), `no`, `stop` (the person's no), `no_terminal`, `denied` (by a rule).
         decision: String,
-        /// With `rule`: which. With `no`: the person's words.
+        /// With `rule` and `denied`: which. With `no`: the person's words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
         /// The exact arguments decided on; they differ from the call's after an edit.
@@ -93,6 +182,9 @@ pub enum Body {
         /// SHA-256 over server, tool and arguments, of an approval.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,
+        /// What it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        act: Option<Act>,
     },
     /// What became of a call.
     Tool {
@@ -100,8 +192,9 @@ pub enum Body {
         call: String,
         /// `alias.tool`.
         name: String,
-        /// `success`, `error` (the tool says so), `failed` (no result), `denied`, `skipped` (the
-        /// arguments were no JSON object, or there is no such tool) or `interrupted`.
+        /// `success`, `error` (the tool says so), `failed` (no result), `denied` (by the person), `blocked` (by a rule, for
+        /// its intent, for want of a terminal or of a record), `skipped` (the arguments were no JSON object, or there
+        /// is no such tool) or `interrupted`.
         status: String,
         /// What the model is told.
         text: String,
@@ -115,6 +208,51 @@ pub enum Body {
         bytes: u64,
         /// How long the call took.
         ms: u64,
+        /// What it does; none of a tool of our own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        act: Option<Act>,
+        /// The arguments that were sent, or would have been.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<String>,
+        /// Who decided: `person` or `rule`; none where it did not come to that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// Which rule, or what the person said; or why it was blocked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+        /// SHA-256 of what the tool said, in hexadecimal, before anything was cut.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
+    },
+    /// The rules or the grants have changed.
+    Policy {
+        /// `granted`, `lapsed`, `revoked`, `always` (a rule was written to the config), `changed` (the configuration was).
+        change: String,
+        /// The rule or the grant, in the words of `aish-helper policy list`.
+        what: String,
+        /// The grant's id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grant: Option<String>,
+        /// Why it changed, where there is more to say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// A connection to an MCP server was made, or has ended.
+    Server {
+        /// Its alias.
+        alias: String,
+        /// `connected`, `failed`, `login` or `disconnected`.
+        event: String,
+        /// Its URL or its command, without secrets.
+        target: String,
+        /// Its name and version, in its own words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        version: Option<String>,
+        /// How many tools it offers.
+        tools: usize,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
     },
     /// A person decided on a proposed command. Synced before the command runs.
     Decision {
@@ -194,11 +332,12 @@ pub struct Output {
 
 impl Record {
     /// A record of now.
-    pub fn new(id: uuid::Uuid, at_ms: u64, body: Body) -> Record {
+    pub fn new(id: uuid::Uuid, at_ms: u64, links: Links, body: Body) -> Record {
         Record {
             v: VERSION,
             id: id.to_string(),
             at_ms,
+            links,
             body,
         }
     }

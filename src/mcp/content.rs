@@ -102,17 +102,16 @@ pub(super) fn tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
             idempotent: hints.and_then(|h| h.idempotent_hint),
             open_world: hints.and_then(|h| h.open_world_hint),
         },
-        trusted: server.trust,
+        trusted: server.trust_annotations,
         identity: String::new(),
     };
-    let annotations = format!("{:?}", tool.annotations);
+    // Annotations may go missing when a server is connected to again, the title with them: whoever holds this
+    // against what was allowed looks at them by themselves.
     tool.identity = fingerprint([
         &*server.identity(),
         &tool.name,
-        tool.title.as_deref().unwrap_or_default(),
         &tool.description,
         &tool.schema,
-        &annotations,
     ]);
     Some(tool)
 }

@@ -113,7 +113,7 @@ impl ToolInfo {
             None => "not said",
         };
         let trusted = match self.trusted {
-            true => "yes, you believe what its server says (trust = true)",
+            true => "yes, you believe what its server says (trust_annotations = true)",
             false => "no, this is its server's word alone",
         };
         [
@@ -171,6 +171,52 @@ pub struct Question {
     pub of: usize,
     /// How many tools its server offers, and how many of them may write.
     pub server_tools: (usize, usize),
+    /// `read`, `write` or `destructive`: what the call is taken for.
+    pub operation: String,
+    /// What the model declares, where it called through `call_tool_read` and its like.
+    pub intent: Option<Intent>,
+    /// Which rule asks.
+    pub why: String,
+    /// What speaks against the declaration, where that is not enough to reject it.
+    pub warning: Option<String>,
+    /// How the tool differs from what the person was shown last; empty where it does not. They were asked again
+    /// for that.
+    pub changes: Vec<Change>,
+    /// Which answers beyond this once would have an effect: `tool`, `reads`, `always`.
+    pub offers: Vec<String>,
+}
+
+/// What a model declares of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// `read`, `write` or `destructive`.
+    pub operation_type: String,
+    /// `public`, `internal`, `private` or `unknown`.
+    pub data_sensitivity: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// A line of a difference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// `+`, `-` or a space.
+    pub sign: char,
+    /// The line.
+    pub text: String,
+}
+
+/// Tools of a server that the person has not seen yet, shown whole before the first call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewTools {
+    /// The server's alias.
+    pub server: String,
+    /// Its URL or its command.
+    pub target: String,
+    /// No tool of the server was seen before.
+    pub first: bool,
+    /// The tools.
+    pub tools: Vec<ToolInfo>,
 }
 
 /// A server asks the person for something (elicitation), while a call of theirs runs.
@@ -221,8 +267,10 @@ pub enum Verdict {
     Once,
     /// This tool, for the session.
     Tool,
-    /// All tools of the server, for the session.
-    Server,
+    /// The tools of the server that only read, for the session.
+    Reads,
+    /// This tool, from now on: a rule in the configuration.
+    Always,
     /// No; the model is told so, with the person's words if there are any.
     No {
         /// The words.
@@ -245,6 +293,12 @@ pub struct Begin {
     pub arguments: String,
     /// The rule that allowed it without a question.
     pub rule: Option<String>,
+    /// `read`, `write` or `destructive`: what it is taken for.
+    #[serde(default)]
+    pub operation: String,
+    /// What speaks against the declaration.
+    #[serde(default)]
+    pub warning: Option<String>,
 }
 
 /// What became of a call.
@@ -254,7 +308,7 @@ pub struct End {
     pub id: String,
     /// `alias.tool`.
     pub name: String,
-    /// A word of [`crate::history::record`]'s tool status: `success`, `error`, `failed`, `denied`, `skipped`, `interrupted`.
+    /// A word of [`crate::history::record`]'s tool status: `success`, `error`, `failed`, `denied`, `blocked`, `skipped`, `interrupted`.
     pub status: String,
     /// How long the call took.
     pub ms: u64,

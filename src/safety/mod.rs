@@ -2,6 +2,7 @@
 
 pub mod alike;
 mod glyph;
+pub mod intent;
 pub mod json;
 pub mod policy;
 pub mod text;

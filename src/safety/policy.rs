@@ -1,10 +1,18 @@
-//! Who may call a tool: the only room that makes an [`Approved`], without which no call compiles.
+//! Who may do what: the only room that makes an [`Approved`], without which no call compiles.
 //!
-//! Pure: the caller brings the time, and writes the record before the act.
+//! Deny is more than ask, and ask is more than allow, whatever the order of the rules and wherever they come from.
+//! What a call needs is decided by what it calls; what its caller declares can only raise that. Pure: the caller
+//! brings the time, and writes the record before the act.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod grants;
+mod rules;
+
+pub use grants::{Consent, GRANT_MS, Grant, Grants, Reach};
+pub use rules::{Fallback, Own, Rule, Rules, Subject, Word};
 
 use sha2::{Digest, Sha256};
+
+use crate::chat::{Annotations, Intent, Operation};
 
 /// How long an approval holds: the call must begin before, so that a yes from before a nap does nothing after it.
 pub const LIFE_MS: u64 = 60_000;
@@ -72,35 +80,48 @@ impl Approved {
     }
 }
 
-/// What the configuration allows without a question (`[mcp.auto_approve]`): by `alias.tool`, or `alias.*`.
-pub type AutoApprove = BTreeMap<String, bool>;
-
-/// What a person has allowed in a session, by the tools' identities: one that has changed since, or that
-/// came later, was not allowed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Grants {
-    /// One by one.
-    tools: BTreeSet<String>,
-    /// With all others that their server had.
-    servers: BTreeSet<String>,
+/// A call that somebody wishes to make, and what is known of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    /// The call.
+    pub call: Call<'a>,
+    /// What its server says of the tool, as it is in force.
+    pub annotations: Annotations,
+    /// The user believes that.
+    pub trusted: bool,
+    /// The server is the one that the configuration has under that alias. Nothing is allowed by rule to another:
+    /// a rule must not follow an alias elsewhere.
+    pub configured: bool,
+    /// The tool is not what it was when it was last shown to the person: all that was allowed is void.
+    pub changed: bool,
+    /// What the caller declares.
+    pub intent: Option<&'a Intent>,
 }
 
-impl Grants {
-    /// Whether nothing is allowed.
-    pub fn is_empty(&self) -> bool {
-        self.tools.is_empty() && self.servers.is_empty()
+impl<'a> Wish<'a> {
+    /// A call of a tool of the configuration's of which nothing is said, and that declares nothing.
+    pub fn new(call: Call<'a>) -> Wish<'a> {
+        Wish {
+            call,
+            annotations: Annotations::default(),
+            trusted: false,
+            configured: true,
+            changed: false,
+            intent: None,
+        }
     }
-}
 
-/// What a person said to a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consent {
-    /// This call.
-    Once,
-    /// This tool, for the session.
-    Tool,
-    /// All tools that this server has now, for the session.
-    Server,
+    /// What the call is taken for: the server's word where the user believes it, or where it makes it worse; else it
+    /// writes. What the caller declares can only raise it.
+    pub fn operation(&self) -> Operation {
+        let says = self.annotations.operation();
+        let tool = match self.trusted {
+            true => says,
+            false => says.max(Operation::Write),
+        };
+        self.intent
+            .map_or(tool, |intent| tool.max(intent.operation))
+    }
 }
 
 /// What the rules say to a call.
@@ -108,190 +129,65 @@ pub enum Consent {
 pub enum Decision {
     /// It may be made; by which rule.
     Allow(Approved, String),
-    /// A person must be asked.
-    Ask,
+    /// A person must be asked; by which rule.
+    Ask(String),
+    /// It may not be made; by which rule.
+    Deny(String),
 }
 
-/// Decides by rule: the exact name, then `alias.*`, then the session's grants; else ask. `auto` is `None` where
-/// the server is not the one that the configuration has under that alias: a rule names no other.
-pub fn decide(
-    call: &Call<'_>,
-    auto: Option<&AutoApprove>,
-    grants: &Grants,
-    now_ms: u64,
-) -> Decision {
-    // The alias has no dot, so that the first one parts it from the tool and no two pairs make one name.
-    let exact = format!("{}.{}", call.server, call.tool);
-    let all = format!("{}.*", call.server);
-    let says = |name: &str| auto.and_then(|rules| rules.get(name));
-    let rule = match (says(&exact), says(&all)) {
-        (Some(true), _) => Some(format!("mcp.auto_approve.\"{exact}\"")),
-        (None, Some(true)) => Some(format!("mcp.auto_approve.\"{all}\"")),
-        // `false` takes one tool out of an `alias.*`; what a person allows for the session still counts.
-        (Some(false), _) | (None, Some(false) | None) => None,
+/// Why a tool that has changed is asked about.
+pub const CHANGED: &str = "the tool has changed since you allowed it";
+
+/// Why a call of a server that the configuration does not have is asked about.
+pub const UNCONFIGURED: &str = "rules allow nothing to a server that was connected by hand";
+
+/// Decides by rule: deny, then ask, then allow, then what the person has allowed, then the default.
+pub fn decide(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> Decision {
+    let applying = |word: Word| {
+        let mut of_word = rules.list.iter().filter(|r| r.word == word);
+        of_word.find(|rule| rule.applies(wish))
     };
-    let granted = || {
-        if grants.tools.contains(call.identity) {
-            Some(format!("you, for this session: {exact}"))
-        } else if grants.servers.contains(call.identity) {
-            Some(format!("you, for this session: {all}"))
-        } else {
-            None
-        }
-    };
-    match rule.or_else(granted) {
-        Some(rule) => Decision::Allow(Approved::new(call, now_ms), rule),
-        None => Decision::Ask,
+    if let Some(rule) = applying(Word::Deny) {
+        return Decision::Deny(rule.source.clone());
+    }
+    if let Some(rule) = applying(Word::Ask) {
+        return Decision::Ask(rule.source.clone());
+    }
+    if rules.default.word == Word::Deny && applying(Word::Allow).is_none() {
+        return Decision::Deny(rules.default.source.clone());
+    }
+    if wish.changed {
+        return Decision::Ask(CHANGED.to_owned());
+    }
+    let allow = |why: String| Decision::Allow(Approved::new(&wish.call, now_ms), why);
+    if wish.configured
+        && let Some(rule) = applying(Word::Allow)
+    {
+        return allow(rule.source.clone());
+    }
+    if let Some(grant) = grants.covering(wish, now_ms) {
+        return allow(grant.says());
+    }
+    match rules.default.word {
+        Word::Allow if wish.configured => allow(rules.default.source.clone()),
+        Word::Allow => Decision::Ask(UNCONFIGURED.to_owned()),
+        _ => Decision::Ask(rules.default.source.clone()),
     }
 }
 
-/// A person has said yes to the call that was shown. `of_server` are the identities of all tools that its server
-/// had then.
+/// A person has said yes to the call that was shown. `of_server` are all tools that its server had then: identity and
+/// annotations; `id` is that of the grant, if it comes to one.
 pub fn consent<'t>(
-    call: &Call<'_>,
+    wish: &Wish<'_>,
     said: Consent,
-    of_server: impl IntoIterator<Item = &'t str>,
+    of_server: impl IntoIterator<Item = (&'t str, Annotations)>,
     grants: &mut Grants,
     now_ms: u64,
+    id: &str,
 ) -> Approved {
-    match said {
-        Consent::Once => {}
-        Consent::Tool => {
-            grants.tools.insert(call.identity.to_owned());
-        }
-        Consent::Server => grants
-            .servers
-            .extend(of_server.into_iter().map(str::to_owned)),
-    }
-    Approved::new(call, now_ms)
+    grants.add(wish, said, of_server, now_ms, id);
+    Approved::new(&wish.call, now_ms)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CALL: Call<'_> = Call {
-        server: "fs",
-        tool: "write",
-        identity: "fs.write as it is",
-        arguments: "{}",
-    };
-
-    const READ: Call<'_> = Call {
-        tool: "read",
-        identity: "fs.read as it is",
-        ..CALL
-    };
-
-    fn auto(rules: &[(&str, bool)]) -> AutoApprove {
-        rules.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect()
-    }
-
-    fn asks(call: &Call<'_>, rules: &[(&str, bool)], grants: &Grants) -> bool {
-        decide(call, Some(&auto(rules)), grants, 0) == Decision::Ask
-    }
-
-    fn say(call: &Call<'_>, said: Consent, grants: &mut Grants) -> Approved {
-        consent(call, said, [CALL.identity, READ.identity], grants, 1000)
-    }
-
-    #[test]
-    fn everything_is_asked_unless_a_rule_names_it() {
-        let none = Grants::default();
-        assert!(asks(&CALL, &[], &none));
-        assert!(asks(
-            &CALL,
-            &[("fs.read", true), ("f.*", true), ("*", true)],
-            &none
-        ));
-        assert!(!asks(&CALL, &[("fs.write", true)], &none));
-        assert!(!asks(&CALL, &[("fs.*", true)], &none));
-        assert!(asks(&CALL, &[("fs.*", true), ("fs.write", false)], &none));
-        assert!(!asks(&CALL, &[("fs.*", false), ("fs.write", true)], &none));
-    }
-
-    #[test]
-    fn a_rule_counts_for_the_server_of_the_configuration_alone() {
-        let decision = decide(&CALL, None, &Grants::default(), 0);
-        assert_eq!(decision, Decision::Ask);
-    }
-
-    #[test]
-    fn a_grant_holds_for_its_tool_or_for_those_that_the_server_had() {
-        let mut grants = Grants::default();
-        say(&CALL, Consent::Once, &mut grants);
-        assert!(asks(&CALL, &[], &grants) && grants.is_empty());
-        say(&CALL, Consent::Tool, &mut grants);
-        assert!(!asks(&CALL, &[], &grants));
-        assert!(!asks(&CALL, &[("fs.write", false)], &grants));
-        assert!(asks(&READ, &[], &grants));
-        say(&CALL, Consent::Server, &mut grants);
-        assert!(!asks(&READ, &[], &grants));
-        let later = Call {
-            tool: "later",
-            identity: "fs.later as it is",
-            ..CALL
-        };
-        assert!(asks(&later, &[], &grants));
-    }
-
-    #[test]
-    fn a_tool_that_has_changed_was_not_allowed() {
-        let changed = Call {
-            identity: "fs.write as it is now",
-            ..CALL
-        };
-        for said in [Consent::Tool, Consent::Server] {
-            let mut grants = Grants::default();
-            let approved = say(&CALL, said, &mut grants);
-            assert!(asks(&changed, &[], &grants), "{said:?}");
-            assert!(!approved.covers(&changed, 1000), "{said:?}");
-        }
-    }
-
-    #[test]
-    fn arguments_have_one_text_or_none() {
-        let text = |s| canonical(s).ok();
-        assert_eq!(text(" { \"a\" : 1 } ").as_deref(), Some("{\"a\":1}"));
-        assert_eq!(text("{\"a\":1,\"a\":2}").as_deref(), Some("{\"a\":2}"));
-        for broken in [
-            "",
-            "{",
-            "{\"a\":1",
-            "[]",
-            "null",
-            "\"{}\"",
-            "{} {}",
-            "{\"a\":1e999}",
-        ] {
-            assert!(canonical(broken).is_err(), "{broken}");
-        }
-        let once = text("{\"é\":[1.50,\"\\u0000\"]}").unwrap();
-        assert_eq!(text(&once), Some(once.clone()));
-    }
-
-    #[test]
-    fn an_approval_covers_the_exact_call_for_a_while() {
-        let mint = || say(&CALL, Consent::Once, &mut Grants::default());
-        assert!(mint().covers(&CALL, 1000 + LIFE_MS - 1));
-        assert!(!mint().covers(&CALL, 1000 + LIFE_MS));
-        let other = Call {
-            arguments: "{ }",
-            ..CALL
-        };
-        assert!(!mint().covers(&other, 1000));
-        assert_eq!(mint().digest().len(), 64);
-    }
-
-    #[test]
-    fn a_dot_in_a_name_makes_no_two_calls_one() {
-        let split = |server, tool| Call {
-            server,
-            tool,
-            identity: "",
-            arguments: "{}",
-        };
-        assert_ne!(split("fs", "x.y").digest(), split("fs.x", "y").digest());
-        assert_ne!(split("fs", "x{}").digest(), split("fs", "x").digest());
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ use aish::error::Result;
 use aish::mcp::{
     CallError, CallEvent, CallResult, Catalog, Credentials, Limits, Pool, State, Status,
 };
-use aish::safety::policy::{Approved, Call, Decision, Grants, decide};
+use aish::safety::policy::{Approved, Call, Consent, Grants, Wish, consent};
 use aish::secret::Secret;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -140,11 +140,8 @@ async fn token() -> Result<Credentials> {
 }
 
 fn approve(call: &Call<'_>) -> Approved {
-    let all = BTreeMap::from([(format!("{}.*", call.server), true)]);
-    match decide(call, Some(&all), &Grants::default(), 0) {
-        Decision::Allow(approved, _) => approved,
-        Decision::Ask => panic!("the rule does not hold"),
-    }
+    let grants = &mut Grants::default();
+    consent(&Wish::new(*call), Consent::Once, [], grants, 0, "")
 }
 
 /// A server that is asked to `initialize` at once.

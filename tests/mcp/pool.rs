@@ -348,7 +348,7 @@ async fn what_is_wanted_follows_the_configuration_and_the_hand() {
     assert_eq!(bench.state("a").status, Status::Disabled);
     assert_eq!(bench.pool.wanting(&both), []);
     let changed = Server {
-        trust: true,
+        trust_annotations: true,
         ..a.clone()
     };
     let both = configured(&[&changed, &b]);
@@ -382,7 +382,10 @@ async fn what_is_wanted_follows_the_configuration_and_the_hand() {
     assert!(!bench.pool.holds(&c));
     bench.start_configured(c.clone());
     assert!(bench.pool.holds(&c));
-    assert!(!bench.pool.holds(&Server { trust: true, ..c }));
+    assert!(!bench.pool.holds(&Server {
+        trust_annotations: true,
+        ..c
+    }));
     assert_eq!(bench.pool.wanting(&configured(&[&off])), []);
     bench.start(legacy("c", server.url()));
     bench.pool.disconnect("c").unwrap();

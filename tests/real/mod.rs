@@ -6,7 +6,6 @@ mod conversation;
 mod node;
 mod python;
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -18,7 +17,7 @@ use aish::config::mcp::{Lifecycle, Server, Transport};
 use aish::mcp::{
     CallError, CallEvent, CallResult, Credentials, Elicit, Elicited, Pool, State, Status,
 };
-use aish::safety::policy::{self, Call, Decision, Grants};
+use aish::safety::policy::{self, Call, Consent, Grants, Wish};
 use aish::secret::Secret;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -239,14 +238,16 @@ impl Servers {
             identity: &tool.identity,
             arguments: &arguments,
         };
-        let auto = BTreeMap::from([(format!("{}.*", tool.server), true)]);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = u64::try_from(now.expect("after 1970").as_millis()).expect("a date");
-        let Decision::Allow(approved, _) =
-            policy::decide(&call, Some(&auto), &Grants::default(), now)
-        else {
-            panic!("the rule allows it");
-        };
+        let approved = policy::consent(
+            &Wish::new(call),
+            Consent::Once,
+            [],
+            &mut Grants::default(),
+            now,
+            "",
+        );
         let (events, mut seen) = mpsc::channel(16);
         let calling = async {
             let result = self

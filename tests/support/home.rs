@@ -77,6 +77,8 @@ impl Home {
             .split_terminator('\x1e')
             .map(|call| {
                 call.split_terminator('\0')
+                    // Another with each call.
+                    .filter(|word| !word.starts_with("--started="))
                     .map(str::to_owned)
                     .collect::<Vec<_>>()
             })

@@ -9,14 +9,14 @@ use std::path::Path;
 /// so that imports point down only. An area is a module with all below it but for the areas of its
 /// own that are named here.
 const AREAS: &[(&str, &[&str])] = &[
-    ("safety", &[]),
     ("chat", &[]),
+    ("safety", &["chat"]),
     ("secret", &[]),
     ("error", &[]),
     ("address", &[]),
     ("paths", &["error"]),
     ("protocol", &["error"]),
-    ("config", &["address", "error", "paths", "secret"]),
+    ("config", &["address", "error", "paths", "safety", "secret"]),
     // What a line of the journal means; `context` needs that, and not the files it is kept in.
     ("history::record", &[]),
     ("context", &["chat", "history::record", "safety"]),

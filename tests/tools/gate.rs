@@ -120,7 +120,7 @@ fn what_was_not_shown_as_it_would_be_sent_is_not_sent() {
         let tools = Tools::new(calling(&[("a", "fs.write", "{}")]), "");
         let mut client = tools.ask("x");
         let question = client.question();
-        client.say_of(&question, Verdict::Server, arguments);
+        client.say_of(&question, Verdict::Reads, arguments);
         client.end();
         assert_eq!(tools.called(), [], "{arguments:?}");
         assert_eq!(tools.told(1), ["[denied by the user]"]);
@@ -185,7 +185,7 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
         text: "two".into(),
         ..Ask::default()
     });
-    allow(&mut other, Verdict::Server);
+    allow(&mut other, Verdict::Reads);
     other.end();
     // Another server of the same name is another server.
     let moved = McpHttp::start();
@@ -228,7 +228,7 @@ fn a_word_on_another_question_counts_for_nothing() {
             kind::REACTION,
             &Reaction::Call {
                 id: id.into(),
-                verdict: Verdict::Server,
+                verdict: Verdict::Reads,
                 arguments: "{}".into(),
             },
         );
@@ -550,7 +550,7 @@ fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
         head,
         " · 63 bytes\n│ line 1\n│ line 2\n│ line 3\n│ line 4\n│ line 5\n│ … 4 more lines\n"
     );
-    let denied = "[denied without a terminal: fs.write {}]\n┌ fs.write · denied\n│ ";
+    let denied = "[denied without a terminal: fs.write {}]\n┌ fs.write · blocked\n│ ";
     assert!(text.starts_with(denied), "{text}");
     assert!(text.ends_with("└\ndone\n\n> again\ntwo\n"), "{text}");
     let list = tools

@@ -114,7 +114,7 @@ fn a_tool_that_changes_while_the_person_reads_is_not_called() {
     let question = client.question();
     tools.server.set_tools(json!([other]));
     by_hand(&tools.helper, &["connect", "fs"]);
-    client.say(&question, Verdict::Server);
+    client.say(&question, Verdict::Reads);
     assert_eq!(client.end().notices()[0], NOT_CALLED);
     assert_eq!(tools.called(), []);
     // Nor was what it is now allowed for the session.
@@ -128,7 +128,8 @@ fn a_tool_that_changes_while_the_person_reads_is_not_called() {
 
 #[test]
 fn what_was_allowed_for_a_session_is_asked_again_when_it_has_changed() {
-    for verdict in [Verdict::Tool, Verdict::Server] {
+    {
+        let verdict = Verdict::Tool;
         let tools = Tools::with(writer(), "");
         let mut client = tools.ask("x");
         answer(&mut client, verdict);
@@ -158,10 +159,19 @@ fn the_tools_of_a_server_are_those_that_it_had_when_they_were_allowed() {
     };
     let queue = [call("fs.read"), call("fs.write"), call("fs.later")];
     let tools = Tools::new(queue.concat(), "");
+    let reading = |name| {
+        let mut tool = mcp_http::tool(name);
+        tool["annotations"] = json!({ "readOnlyHint": true });
+        tool
+    };
+    tools
+        .server
+        .set_tools(json!(["read", "write"].map(reading)));
+    by_hand(&tools.helper, &["connect", "fs"]);
     let mut client = tools.ask("x");
-    answer(&mut client, Verdict::Server);
+    answer(&mut client, Verdict::Reads);
     client.end();
-    let names = ["read", "write", "later"].map(mcp_http::tool);
+    let names = ["read", "write", "later"].map(reading);
     tools.server.set_tools(json!(names));
     by_hand(&tools.helper, &["connect", "fs"]);
     tools.ask("y").end();
@@ -178,7 +188,7 @@ fn the_tools_of_a_server_are_those_that_it_had_when_they_were_allowed() {
 fn a_server_that_is_reached_otherwise_was_not_allowed() {
     let tools = Tools::with(writer(), "headers = { X-Team = \"blue\" }\n");
     let mut client = tools.ask("x");
-    answer(&mut client, Verdict::Server);
+    answer(&mut client, Verdict::Reads);
     client.end();
     tools.config("headers = { X-Team = \"red\" }\n");
     let mut client = tools.ask("y");

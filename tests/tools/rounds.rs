@@ -306,7 +306,7 @@ fn trusted_readers_run_at_once_and_all_else_in_turn() {
         .set_tools(json!([reader, mcp_http::tool("write")]));
     let url = tools.server.url();
     tools.helper.config(&format!(
-        "[mcp.servers.fs]\nurl = \"{url}\"\ntrust = true\n{ALL}"
+        "[mcp.servers.fs]\nurl = \"{url}\"\ntrust_annotations = true\n{ALL}"
     ));
     tools.behave(|request| {
         let gate = match request.json["params"]["arguments"]["n"].as_u64() {

@@ -11,6 +11,8 @@ fn begin_event(rule: Option<&str>) -> Event {
         name: "fs.read".into(),
         arguments: r#"{"path":"/etc/hosts"}"#.into(),
         rule: rule.map(str::to_owned),
+        operation: "read".into(),
+        warning: None,
     })
 }
 

@@ -19,7 +19,7 @@ fn each_key_says_what_it_means() {
         ("y", Verdict::Once),
         ("Y", Verdict::Once),
         ("a", Verdict::Tool),
-        ("s", Verdict::Server),
+        ("s", Verdict::Reads),
         ("n", NO),
         ("\r", NO),
         ("\x04", NO),
@@ -302,7 +302,7 @@ fn json_lines_hold_the_question_and_its_end() {
     assert_eq!(lines[0]["tool"]["name"], "github.create_issue");
     assert_eq!(
         lines[1],
-        json!({"type": "confirmed", "id": "q1", "verdict": {"said": "server"}, "arguments": "{\"a\":1}"})
+        json!({"type": "confirmed", "id": "q1", "verdict": {"said": "reads"}, "arguments": "{\"a\":1}"})
     );
     assert_eq!(lines[2]["type"], "answer");
 }

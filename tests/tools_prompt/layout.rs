@@ -81,7 +81,7 @@ fn more_than_a_screen_is_read_page_by_page() {
             if key == "a" {
                 Verdict::Tool
             } else {
-                Verdict::Server
+                Verdict::Reads
             }
         );
         prompt.reply("stop");

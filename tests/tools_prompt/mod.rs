@@ -50,6 +50,12 @@ fn question(arguments: &str) -> Question {
         number: 1,
         of: 1,
         server_tools: (14, 4),
+        operation: "write".into(),
+        intent: None,
+        why: "policy.default".into(),
+        warning: None,
+        changes: Vec::new(),
+        offers: vec!["tool".into(), "reads".into(), "always".into()],
     }
 }
 

@@ -74,7 +74,7 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
                 Key::Byte(b'a' | b'A') => (Verdict::Tool, "always for this session".to_string()),
                 Key::Byte(b's' | b'S') => {
                     let word = format!("server for this session: {}", reach(question));
-                    (Verdict::Server, word)
+                    (Verdict::Reads, word)
                 }
                 // Enter alone is no: it is the key that is pressed without reading.
                 Key::Byte(b'n' | b'N' | b'\r' | b'\n' | 4) => {

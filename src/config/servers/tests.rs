@@ -35,7 +35,7 @@ auth_token = " t0ken "
 headers = { X-Team = "blue" }
 timeout = 5
 lifecycle = "modern"
-trust = true
+trust_annotations = true
 tools = ["search"]
 disabled = true
 [mcp.servers.f-1]
@@ -63,7 +63,7 @@ fn every_setting_arrives() {
     );
     assert_eq!(tracker.timeout, Duration::from_secs(5));
     assert_eq!(tracker.lifecycle, Lifecycle::Modern);
-    assert!(tracker.trust && tracker.disabled);
+    assert!(tracker.trust_annotations && tracker.disabled);
     assert_eq!(tracker.tools.as_deref(), Some(&["search".to_string()][..]));
     let files = &mcp.servers["f-1"];
     assert_eq!(
@@ -79,7 +79,7 @@ fn every_setting_arrives() {
     );
     assert_eq!(files.lifecycle, Lifecycle::Legacy);
     assert_eq!(files.timeout, Duration::from_secs(60));
-    assert_eq!((files.trust, files.disabled), (false, false));
+    assert_eq!((files.trust_annotations, files.disabled), (false, false));
     assert_eq!(files.tools, None);
     let rules: Vec<(&str, bool)> = mcp
         .auto_approve
@@ -100,7 +100,7 @@ fn every_setting_arrives() {
 fn json_means_the_same() {
     let json = r#"{"mcp": {"max_tool_depth": 3, "max_result_bytes": 2048, "servers": {
         "tracker": {"url": "https://tracker.example/mcp", "auth_token": "t0ken",
-            "headers": {"X-Team": "blue"}, "timeout": 5, "lifecycle": "modern", "trust": true,
+            "headers": {"X-Team": "blue"}, "timeout": 5, "lifecycle": "modern", "trust_annotations": true,
             "tools": ["search"], "disabled": true},
         "f-1": {"command": "files", "args": ["--root", "/x"], "env": {"A": "b", "KEY": "$FILES_KEY"}}},
         "auto_approve": {"tracker.search": true, "tracker.*": false, "later.x.y": true}}}"#;
@@ -146,7 +146,7 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "qqqq = 1",
-            "/c:3: mcp.servers.a.qqqq: unknown key; the keys here are url, command, args, env, auth_token, auth_env, auth_cmd, headers, timeout, lifecycle, trust, tools, disabled",
+            "/c:3: mcp.servers.a.qqqq: unknown key; the keys here are url, command, args, env, auth_token, auth_env, auth_cmd, headers, timeout, lifecycle, trust_annotations, tools, disabled",
         ),
         (
             "command = 'x'",
@@ -197,8 +197,8 @@ fn each_fault_has_its_line_and_key() {
             "/c:3: mcp.servers.a.lifecycle: unknown value; did you mean \"modern\"?",
         ),
         (
-            "trust = 'yes'",
-            "/c:3: mcp.servers.a.trust: must be true or false, not a string",
+            "trust_annotations = 'yes'",
+            "/c:3: mcp.servers.a.trust_annotations: must be true or false, not a string",
         ),
         (
             "tools = 'search'",
@@ -237,7 +237,7 @@ fn each_fault_has_its_line_and_key() {
         ),
         ("mcp = []", "/c:1: mcp: must be a table, not a list"),
         (
-            "[mcp.servers.a]\ntrust = true",
+            "[mcp.servers.a]\ntrust_annotations = true",
             "/c:1: mcp.servers.a.url: missing: a server has a url, or a command that is started here",
         ),
         (
@@ -474,7 +474,7 @@ fn a_server_that_is_reached_otherwise_is_another_server() {
     let identities: BTreeSet<String> = alike.iter().map(Server::identity).collect();
     assert_eq!(identities.len(), alike.len());
     let trusted = Server {
-        trust: true,
+        trust_annotations: true,
         ..alike[0].clone()
     };
     assert_eq!(trusted.identity(), alike[0].identity());

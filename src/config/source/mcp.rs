@@ -11,7 +11,23 @@ use crate::config::mcp::{
 use crate::config::rules;
 use crate::config::servers::{Reach, WrittenMcp, WrittenServer};
 use crate::config::table::{At, shown_key};
+use crate::safety::policy::{Rule, Subject, Word};
 use crate::secret::Secret;
+
+/// The rules that `[mcp.auto_approve]` makes: `true` allows, `false` asks.
+pub(super) fn rules(written: &WrittenMcp) -> Vec<Rule> {
+    let rule = |(name, at): (&String, &At<bool>)| {
+        Some(Rule {
+            subject: Subject::parse(name).ok()?,
+            word: match at.value {
+                true => Word::Allow,
+                false => Word::Ask,
+            },
+            source: format!("mcp.auto_approve.\"{name}\""),
+        })
+    };
+    written.auto_approve.iter().filter_map(rule).collect()
+}
 
 pub(super) fn resolve(p: &mut Picker, written: &WrittenMcp) -> Mcp {
     let default = Mcp::default();
@@ -66,7 +82,7 @@ fn server(p: &mut Picker, alias: &str, w: &WrittenServer) -> Server {
         transport,
         timeout: seconds(p.pick(&key("timeout"), None, &w.timeout, Server::TIMEOUT)),
         lifecycle: w.lifecycle.as_ref().map_or(usual, |at| at.value),
-        trust: p.pick(&key("trust"), None, &w.trust, false),
+        trust_annotations: p.pick(&key("trust_annotations"), None, &w.trust_annotations, false),
         tools: p.optional(&key("tools"), None, &w.tools),
         disabled: p.pick(&key("disabled"), None, &w.disabled, false),
     }

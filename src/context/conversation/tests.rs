@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::history::record::Call;
+use crate::history::record::{Call, Links};
 
 fn record(body: Body) -> Record {
-    Record::new(uuid::Uuid::nil(), 0, body)
+    Record::new(uuid::Uuid::nil(), 0, Links::default(), body)
 }
 
 fn user(text: &str) -> Record {
@@ -51,6 +51,11 @@ fn tool(call: &str, status: &str, text: &str) -> Record {
         error: None,
         bytes: 0,
         ms: 1,
+        act: None,
+        arguments: None,
+        by: None,
+        why: None,
+        digest: None,
     })
 }
 
@@ -62,6 +67,7 @@ fn decided(decision: &str) -> Record {
         why: None,
         arguments: "{}".into(),
         digest: None,
+        act: None,
     })
 }
 

@@ -271,7 +271,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         ),
         (
             Outcome::NoTerminal,
-            "denied [denied: there is no terminal to ask on]",
+            "blocked [denied: there is no terminal to ask on]",
             "",
         ),
         (
@@ -286,7 +286,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         ),
         (
             Outcome::Unrecorded("disk full".into()),
-            "denied [no result: the approval could not be recorded]",
+            "blocked [no result: the approval could not be recorded]",
             "mcp: fs.a: not called, since the approval could not be recorded: disk full",
         ),
     ];

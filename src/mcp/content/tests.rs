@@ -11,7 +11,7 @@ fn call(answer: Value, max: usize) -> CallResult {
 
 fn tool_of(value: Value) -> Option<Tool> {
     let server = Server {
-        trust: true,
+        trust_annotations: true,
         ..Server::at("fs", "http://localhost/")
     };
     tool(&server, &serde_json::from_value(value).expect("a tool"))
@@ -283,13 +283,16 @@ fn a_tool_of_which_anything_else_is_said_is_another_tool() {
         tool_of(tool).expect("a tool").identity
     };
     let same = of(json!({}));
-    assert_eq!(of(json!({"annotations": {}})), same);
+    for kept in [
+        json!({"annotations": {"readOnlyHint": true}}),
+        json!({"title": "A"}),
+    ] {
+        assert_eq!(of(kept), same);
+    }
     for more in [
         json!({"name": "b"}),
-        json!({"title": "A"}),
         json!({"description": "Reads it."}),
         json!({"inputSchema": {"type": "object", "required": ["x"]}}),
-        json!({"annotations": {"readOnlyHint": true}}),
     ] {
         assert_ne!(of(more.clone()), same, "{more}");
     }

@@ -1,0 +1,202 @@
+//! The rules: what each is about, and whether it speaks of a call.
+
+use std::fmt;
+
+use super::Wish;
+use crate::chat::{Operation, Sensitivity};
+
+/// What a rule says. Each is more than the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Word {
+    /// No question.
+    Allow,
+    /// The person is asked.
+    Ask,
+    /// No.
+    Deny,
+}
+
+impl Word {
+    /// All of them.
+    pub const ALL: [Word; 3] = [Word::Allow, Word::Ask, Word::Deny];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Word::Allow => "allow",
+            Word::Ask => "ask",
+            Word::Deny => "deny",
+        }
+    }
+}
+
+/// What the helper does itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    /// A command that the model proposed is run in the shell (`shell`).
+    Shell,
+    /// A file of the user's is written (`fs.write`): the configuration, by an "always" or an import.
+    FsWrite,
+    /// A server that the configuration does not have is connected to (`network`).
+    Network,
+}
+
+impl Own {
+    /// All of them.
+    pub const ALL: [Own; 3] = [Own::Shell, Own::FsWrite, Own::Network];
+
+    /// The name of it in rules.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Own::Shell => "shell",
+            Own::FsWrite => "fs.write",
+            Own::Network => "network",
+        }
+    }
+}
+
+/// What a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// One tool, `alias.tool`.
+    Tool(String, String),
+    /// All tools of a server, `alias.*`.
+    Server(String),
+    /// All calls of a kind, `op:read`.
+    Operation(Operation),
+    /// All calls that declare such data, `sensitivity:private`.
+    Sensitivity(Sensitivity),
+    /// An act of the helper's own.
+    Own(Own),
+}
+
+impl fmt::Display for Subject {
+    /// As it is written in the configuration.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Tool(server, tool) => write!(f, "{server}.{tool}"),
+            Subject::Server(server) => write!(f, "{server}.*"),
+            Subject::Operation(operation) => write!(f, "op:{}", operation.as_str()),
+            Subject::Sensitivity(s) => write!(f, "sensitivity:{}", s.as_str()),
+            Subject::Own(own) => f.write_str(own.as_str()),
+        }
+    }
+}
+
+impl Subject {
+    /// Reads it. Whether there is such a server is for others to say.
+    ///
+    /// # Errors
+    /// It is none; what it must be, in words that follow the key.
+    pub fn parse(text: &str) -> Result<Subject, String> {
+        if let Some(own) = Own::ALL.into_iter().find(|own| own.as_str() == text) {
+            return Ok(Subject::Own(own));
+        }
+        if let Some(word) = text.strip_prefix("op:") {
+            return Operation::from_word(word)
+                .map(Subject::Operation)
+                .ok_or_else(|| "must be op:read, op:write or op:destructive".to_owned());
+        }
+        if let Some(word) = text.strip_prefix("sensitivity:") {
+            return Sensitivity::from_word(word)
+                .map(Subject::Sensitivity)
+                .ok_or_else(|| {
+                    "must be sensitivity:public, :internal, :private or :unknown".to_owned()
+                });
+        }
+        match text.split_once('.') {
+            Some((server, "*")) if !server.is_empty() => Ok(Subject::Server(server.to_owned())),
+            // Anything else with a star would name one odd tool, and look like many.
+            Some((server, tool)) if !server.is_empty() && !tool.is_empty() && !tool.contains('*') => {
+                Ok(Subject::Tool(server.to_owned(), tool.to_owned()))
+            }
+            _ => Err("must be \"alias.tool\", \"alias.*\", \"op:read\", \"sensitivity:private\", shell, \"fs.write\" or network".to_owned()),
+        }
+    }
+}
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// What it is about.
+    pub subject: Subject,
+    /// What it says.
+    pub word: Word,
+    /// Where it stands, for people: `policy.rules."fs.*"`, `mcp.auto_approve."fs.*"`, or with a project's file in front.
+    pub source: String,
+}
+
+impl Rule {
+    /// Whether it speaks of this call. What only loosens counts for the weakest reading of the call, and what
+    /// tightens for each reading: what the server says, what it is taken for, what the caller declares.
+    pub fn applies(&self, wish: &Wish<'_>) -> bool {
+        match &self.subject {
+            Subject::Tool(server, tool) => server == wish.call.server && tool == wish.call.tool,
+            Subject::Server(server) => server == wish.call.server,
+            Subject::Operation(operation) if self.word == Word::Allow => {
+                wish.operation() == *operation
+            }
+            Subject::Operation(operation) => {
+                let declared = wish.intent.map(|i| i.operation);
+                let readings = [
+                    Some(wish.annotations.operation()),
+                    Some(wish.operation()),
+                    declared,
+                ];
+                // What destroys writes too.
+                let is = |reading: Operation| {
+                    reading == *operation
+                        || *operation == Operation::Write && reading == Operation::Destructive
+                };
+                readings.into_iter().flatten().any(is)
+            }
+            Subject::Sensitivity(sensitivity) => {
+                let declared = wish.intent.and_then(|i| i.sensitivity);
+                // A model's word earns nothing.
+                self.word != Word::Allow && declared.unwrap_or(Sensitivity::Unknown) == *sensitivity
+            }
+            // A server may be called fs, and its tool write: whoever wrote the rule may have meant either.
+            Subject::Own(own) => {
+                own.as_str().split_once('.') == Some((wish.call.server, wish.call.tool))
+            }
+        }
+    }
+}
+
+/// What counts where no rule does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fallback {
+    /// What it says.
+    pub word: Word,
+    /// Where it stands.
+    pub source: String,
+}
+
+/// All rules in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// What counts where no rule does.
+    pub default: Fallback,
+    /// In no order that matters.
+    pub list: Vec<Rule>,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            default: Fallback {
+                word: Word::Ask,
+                source: "policy.default".to_owned(),
+            },
+            list: Vec::new(),
+        }
+    }
+}
+
+impl Rules {
+    /// What they say to an act of the helper's own, and which rule does; `None` where none does.
+    pub fn own(&self, own: Own) -> Option<&Rule> {
+        let about = self.list.iter().filter(|r| r.subject == Subject::Own(own));
+        about.max_by_key(|rule| rule.word)
+    }
+}
