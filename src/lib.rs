@@ -31,3 +31,4 @@ pub mod paths;
 pub mod protocol;
 pub mod safety;
 pub mod secret;
+pub mod tools;

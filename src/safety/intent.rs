@@ -107,6 +107,13 @@ fn fields([operation, sensitivity, reason]: &[Option<Value>; 3]) -> Result<Inten
     })
 }
 
+/// What a caller is told who calls a tool that it was not offered, in place of `call_tool_read` and its like.
+pub fn not_offered(name: &str) -> String {
+    format!(
+        "Tool '{name}' not found. Use call_tool_read, call_tool_write, or call_tool_destructive with matching intent.operation_type. See retrieve_tools for annotations and recommendations."
+    )
+}
+
 /// Checks a declared call of `tool` (`server:tool`) through a variant. `strict` rejects what the server's word
 /// speaks against; else it is warned of.
 pub fn check(

@@ -28,6 +28,8 @@ const AREAS: &[(&str, &[&str])] = &[
             "address", "chat", "config", "error", "paths", "safety", "secret",
         ],
     ),
+    // What a model is offered in place of hundreds of tools.
+    ("tools", &["chat"]),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
@@ -62,6 +64,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "protocol",
             "safety",
             "secret",
+            "tools",
         ],
     ),
     // Small and quick: no broker, no journal, nothing of the daemon but its protocol.
@@ -132,6 +135,7 @@ const PURE: &[&str] = &[
     "protocol",
     "safety",
     "secret",
+    "tools::split",
 ];
 
 const IMPURE: &[&str] = &[
