@@ -12,9 +12,12 @@ use crate::error::{Error, Result};
 /// Finds tools.
 #[derive(Debug, Default)]
 pub struct Finder {
-    /// The list that was read last, and its index. Who comes while that is made waits for it.
-    made: Mutex<Option<(Arc<[Tool]>, Arc<Index>)>>,
+    /// Who comes while one is made waits for it.
+    made: Mutex<Option<Made>>,
 }
+
+/// The list that was read last, and its index.
+type Made = (Arc<[Tool]>, Arc<Index>);
 
 impl Finder {
     /// The answer of `retrieve_tools` for these tools. Read and searched elsewhere: no thread that serves others waits.
