@@ -1,3 +1,7 @@
-//! Tools of our own, through which a model finds and calls those of servers.
+//! The tools that a model is offered in place of hundreds: how it finds the one it needs, how it calls that, and how it
+//! reads on in what one has said.
 
+pub mod finder;
+pub mod results;
+pub mod search;
 pub mod split;

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
+use super::search::LIMIT;
 use crate::chat::{Operation, Tool};
 
 /// The tool that finds others.
@@ -15,8 +16,6 @@ pub const RETRIEVE: &str = "retrieve_tools";
 /// The tool that reads on in a long result.
 pub const READ_RESULT: &str = "read_result";
 
-/// How many tools are found where the model does not say, and the most.
-const FOUND: (usize, usize) = (5, 50);
 /// The most letters of the servers' names that the model is told.
 const SERVERS: usize = 400;
 
@@ -29,28 +28,6 @@ pub struct Target {
     pub tool: String,
     /// The one text of its arguments.
     pub arguments: String,
-}
-
-/// What is to be found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Query {
-    /// The words.
-    pub words: String,
-    /// The most tools.
-    pub limit: usize,
-    /// With the schema of each.
-    pub full: bool,
-}
-
-/// What part of a long result is to be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
-    /// The result.
-    pub key: String,
-    /// Where to begin.
-    pub offset: usize,
-    /// How much; all that fits where the model does not say.
-    pub limit: Option<usize>,
 }
 
 /// The tools for a model whose servers are these.
@@ -78,7 +55,7 @@ static FIXED: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         "type": "object",
         "properties": {
             "query": {"type": "string", "description": "What the tool should do, in a few words"},
-            "limit": {"type": "integer", "minimum": 1, "maximum": FOUND.1, "default": FOUND.0},
+            "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT.1, "default": LIMIT.0},
             "detail": {
                 "type": "string",
                 "enum": ["full", "brief"],
@@ -113,7 +90,7 @@ static FIXED: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             "type": "object",
             "properties": {
                 "key": {"type": "string"},
-                "offset": {"type": "integer", "minimum": 0},
+                "offset": {"type": "integer", "minimum": 0, "description": "In bytes"},
                 "limit": {"type": "integer", "minimum": 1},
             },
             "required": ["key"],
@@ -231,67 +208,9 @@ pub fn target(variant: Operation, arguments: &Map<String, Value>) -> Result<Targ
     })
 }
 
-/// What a call of [`RETRIEVE`] is to find.
-///
-/// # Errors
-/// That cannot be told: what the model is told.
-pub fn query(arguments: &Map<String, Value>) -> Result<Query, String> {
-    let words = match given(arguments, "query") {
-        Some(Value::String(words)) if !words.trim().is_empty() => words.clone(),
-        _ => {
-            return Err(format!(
-                "query is required for {RETRIEVE}: what the tool should do, in a few words"
-            ));
-        }
-    };
-    let full = match given(arguments, "detail").map(Value::as_str) {
-        None | Some(Some("full")) => true,
-        Some(Some("brief")) => false,
-        Some(_) => return Err("Invalid detail: must be full or brief".into()),
-    };
-    let limit = number(arguments, "limit")?.unwrap_or(FOUND.0);
-    Ok(Query {
-        words,
-        limit: limit.clamp(1, FOUND.1),
-        full,
-    })
-}
-
-/// What a call of [`READ_RESULT`] is to read.
-///
-/// # Errors
-/// That cannot be told: what the model is told.
-pub fn span(arguments: &Map<String, Value>) -> Result<Span, String> {
-    let key = match given(arguments, "key") {
-        Some(Value::String(key)) => key.clone(),
-        _ => {
-            return Err(format!(
-                "key is required for {READ_RESULT}: the one that the cut result names"
-            ));
-        }
-    };
-    Ok(Span {
-        key,
-        offset: number(arguments, "offset")?.unwrap_or(0),
-        limit: number(arguments, "limit")?,
-    })
-}
-
 /// What a call says of a key; nothing where it says `null`.
 fn given<'v>(arguments: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
     arguments.get(key).filter(|value| !value.is_null())
-}
-
-fn number(arguments: &Map<String, Value>, key: &str) -> Result<Option<usize>, String> {
-    let Some(value) = given(arguments, key) else {
-        return Ok(None);
-    };
-    let number = value.as_u64().and_then(|n| usize::try_from(n).ok());
-    // Some models write every number so.
-    let number = number.or_else(|| value.as_str()?.trim().parse().ok());
-    number
-        .map(Some)
-        .ok_or_else(|| format!("Invalid {key}: must be a whole number from 0"))
 }
 
 #[cfg(test)]

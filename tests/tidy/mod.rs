@@ -29,7 +29,7 @@ const AREAS: &[(&str, &[&str])] = &[
         ],
     ),
     // What a model is offered in place of hundreds of tools.
-    ("tools", &["chat"]),
+    ("tools", &["chat", "error", "paths"]),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
@@ -135,6 +135,8 @@ const PURE: &[&str] = &[
     "protocol",
     "safety",
     "secret",
+    "tools::results::border",
+    "tools::search",
     "tools::split",
 ];
 
