@@ -143,7 +143,12 @@ impl Grants {
                     .filter(|(_, says)| says.reads_only())
                     .map(|(identity, says)| (identity.to_owned(), says));
                 let name = wish.call.server.to_owned();
-                (Reach::Reads, name, Operation::Read, reads.collect::<Vec<_>>())
+                (
+                    Reach::Reads,
+                    name,
+                    Operation::Read,
+                    reads.collect::<Vec<_>>(),
+                )
             }
         };
         if tools.is_empty() {

@@ -166,7 +166,9 @@ impl Rule {
             }
             // A model's word earns nothing.
             Subject::Sensitivity(_) if loosens => {
-                return Some("how sensitive data is, only the caller says: that allows nothing".into());
+                return Some(
+                    "how sensitive data is, only the caller says: that allows nothing".into(),
+                );
             }
             // Nobody knows but the caller, and its word spares no call a rule about what is not known.
             Subject::Sensitivity(sensitivity) => {
