@@ -88,7 +88,7 @@ pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) ->
     let Some(variant) = Operation::of_variant(&call.name) else {
         return Err(Refused {
             account: Account::default(),
-            why: Why::Unread(intent::not_offered(&call.name)),
+            why: Why::Unread(intent::no_such_variant(&call.name)),
         });
     };
     through(variant, call, catalog, strict)
