@@ -18,7 +18,7 @@ use crate::secret::Secret;
 pub(super) fn rules(written: &WrittenMcp) -> Vec<Rule> {
     let rule = |(name, at): (&String, &At<bool>)| {
         Some(Rule {
-            subject: Subject::parse(name).ok()?,
+            subject: Subject::of_tools(name)?,
             word: match at.value {
                 true => Word::Allow,
                 false => Word::Ask,
