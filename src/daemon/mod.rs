@@ -42,6 +42,8 @@ use crate::error::{Context, Error, Result};
 use crate::history::journal::Journal;
 use crate::mcp::Pool;
 use crate::paths::{Paths, lock_file};
+use crate::tools::finder::Finder;
+use crate::tools::results::Results;
 use session::{Sessions, lock};
 use shells::Shells;
 
@@ -67,6 +69,10 @@ pub struct Daemon {
     pub mcp: Pool,
     /// Those of them that may wait for a shell with their variables.
     pub lacking: servers::Lacking,
+    /// Which of their tools fit a question.
+    pub finder: Finder,
+    /// What was too long of their results.
+    pub results: Arc<Results>,
     /// Config, keys and what was found.
     pub models: model::Models,
     /// Approved commands that run now.
@@ -204,6 +210,8 @@ pub async fn run(
             cancel.child_token(),
         ),
         lacking: Mutex::default(),
+        finder: Finder::default(),
+        results: Arc::new(Results::new(paths.state.join("results"))),
         models: model::Models::new(&paths),
         running: Mutex::new(HashMap::new()),
         started: Instant::now(),
@@ -236,6 +244,7 @@ pub async fn run(
     drop(listener);
     daemon.mcp.shutdown().await;
     daemon.models.shutdown().await;
+    daemon.results.clear();
     Ok(())
 }
 

@@ -28,6 +28,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "address", "chat", "config", "error", "paths", "safety", "secret",
         ],
     ),
+    ("tools", &["chat", "error", "paths"]),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
@@ -62,6 +63,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "protocol",
             "safety",
             "secret",
+            "tools",
         ],
     ),
     // Small and quick: no broker, no journal, nothing of the daemon but its protocol.
@@ -132,6 +134,8 @@ const PURE: &[&str] = &[
     "protocol",
     "safety",
     "secret",
+    "tools::results::border",
+    "tools::search",
 ];
 
 const IMPURE: &[&str] = &[
