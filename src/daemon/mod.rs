@@ -4,6 +4,7 @@
 //! waits for anything else, and drains when it is told to leave: running turns
 //! end, nobody new is served.
 
+pub mod acts;
 pub mod approval;
 pub mod calls;
 pub mod connection;
@@ -40,8 +41,9 @@ use tokio_util::task::TaskTracker;
 use crate::broker::Broker;
 use crate::error::{Context, Error, Result};
 use crate::history::journal::Journal;
-use crate::mcp::Pool;
+use crate::mcp::{Pool, Witness};
 use crate::paths::{Paths, lock_file};
+use acts::Acts;
 use session::{Sessions, lock};
 use shells::Shells;
 
@@ -61,6 +63,8 @@ pub struct Daemon {
     pub broker: Broker,
     /// The conversations.
     pub sessions: Arc<Sessions>,
+    /// The record of what is done outside of them.
+    pub acts: Arc<Acts>,
     /// What the hooks told.
     pub shells: Arc<Mutex<Shells>>,
     /// The MCP servers.
@@ -192,6 +196,11 @@ pub async fn run(
         }
     };
     let user = user();
+    let acts = Arc::new(Acts::new(journal.clone(), &paths.state, user.clone()));
+    let witness = {
+        let acts = acts.clone();
+        Witness::new(move |state| acts.server(state))
+    };
     let tasks = TaskTracker::new();
     let daemon = Arc::new(Daemon {
         broker: Broker::new().tracked_by(tasks.clone()),
@@ -202,9 +211,11 @@ pub async fn run(
             paths.state.clone(),
             TaskTracker::new(),
             cancel.child_token(),
-        ),
+        )
+        .witnessed_by(witness),
         lacking: Mutex::default(),
-        models: model::Models::new(&paths),
+        models: model::Models::new(&paths, acts.clone()),
+        acts,
         running: Mutex::new(HashMap::new()),
         started: Instant::now(),
         tasks,
