@@ -120,6 +120,7 @@ const PURE: &[&str] = &[
     "config::file",
     "config::import",
     "config::mcp",
+    "config::policy",
     "config::rules",
     "config::servers",
     "config::table",
