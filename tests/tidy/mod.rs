@@ -28,6 +28,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "address", "chat", "config", "error", "paths", "safety", "secret",
         ],
     ),
+    ("tools", &["chat", "error", "paths"]),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
@@ -62,6 +63,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "protocol",
             "safety",
             "secret",
+            "tools",
         ],
     ),
     // Small and quick: no broker, no journal, nothing of the daemon but its protocol.
@@ -118,6 +120,7 @@ const PURE: &[&str] = &[
     "config::file",
     "config::import",
     "config::mcp",
+    "config::policy",
     "config::rules",
     "config::servers",
     "config::table",
@@ -132,6 +135,8 @@ const PURE: &[&str] = &[
     "protocol",
     "safety",
     "secret",
+    "tools::results::border",
+    "tools::search",
 ];
 
 const IMPURE: &[&str] = &[
