@@ -14,6 +14,7 @@ pub mod gate;
 pub mod keys;
 pub mod mcp;
 pub mod model;
+pub mod offer;
 pub mod outcome;
 pub mod prompt;
 pub mod proposals;
