@@ -28,6 +28,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "address", "chat", "config", "error", "paths", "safety", "secret",
         ],
     ),
+    // What a model is offered in place of hundreds of tools.
     ("tools", &["chat", "error", "paths"]),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
@@ -120,6 +121,7 @@ const PURE: &[&str] = &[
     "config::file",
     "config::import",
     "config::mcp",
+    "config::policy",
     "config::rules",
     "config::servers",
     "config::table",
@@ -136,6 +138,7 @@ const PURE: &[&str] = &[
     "secret",
     "tools::results::border",
     "tools::search",
+    "tools::split",
 ];
 
 const IMPURE: &[&str] = &[
