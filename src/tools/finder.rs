@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::search::{Index, retrieve};
+use super::search::{Index, Wanted, retrieve};
 use crate::chat::Tool;
 use crate::error::{Error, Result};
 
@@ -20,21 +20,14 @@ pub struct Finder {
 type Made = (Arc<[Tool]>, Arc<Index>);
 
 impl Finder {
-    /// The answer of `retrieve_tools` for these tools, as [`retrieve`] has it. Read and searched elsewhere: no thread that
-    /// serves others waits.
+    /// The answer of `retrieve_tools` for these tools. Read and searched elsewhere: no thread that serves others waits.
     ///
     /// # Errors
     /// The index could not be made.
-    pub async fn retrieve(
-        &self,
-        tools: &Arc<[Tool]>,
-        query: String,
-        limit: usize,
-        full: bool,
-    ) -> Result<Value> {
+    pub async fn retrieve(&self, tools: &Arc<[Tool]>, wanted: Wanted) -> Result<Value> {
         let index = self.index(tools).await?;
         let tools = tools.clone();
-        elsewhere(move || retrieve(&tools, &index, &query, limit, full)).await
+        elsewhere(move || retrieve(&tools, &index, &wanted)).await
     }
 
     /// The tools that fit a question, best first, each with its score.

@@ -13,6 +13,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde_json::{Map, Value};
+
 use self::border::Shape;
 use crate::error::{Context, Result};
 use crate::paths::make_dir;
@@ -52,6 +54,45 @@ struct Entry {
     file: PathBuf,
     bytes: usize,
     until_ms: u64,
+}
+
+/// What a model asks of `read_result`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The key that it was told.
+    pub key: String,
+    /// From which byte on.
+    pub offset: usize,
+    /// The most bytes of the answer's text.
+    pub limit: usize,
+}
+
+impl Reading {
+    /// Reads the arguments of `read_result`; an answer has at most `max` bytes.
+    ///
+    /// # Errors
+    /// One is wrong: what the caller is told.
+    pub fn read(
+        arguments: &Map<String, Value>,
+        max: usize,
+    ) -> std::result::Result<Reading, String> {
+        let number = |key: &str| match arguments.get(key).filter(|value| !value.is_null()) {
+            None => Ok(None),
+            Some(value) => value
+                .as_u64()
+                .and_then(|n| usize::try_from(n).ok())
+                .map(Some)
+                .ok_or_else(|| format!("{key} must be a whole number of bytes, 0 or more")),
+        };
+        let key = arguments.get("key").and_then(Value::as_str);
+        let key = key.ok_or("key is required: the one that stands at the end of the cut result")?;
+        let room = max.saturating_sub(NOTE).max(1);
+        Ok(Reading {
+            key: key.trim().to_owned(),
+            offset: number("offset")?.unwrap_or(0),
+            limit: number("limit")?.unwrap_or(room).clamp(1, room),
+        })
+    }
 }
 
 impl Results {
@@ -130,24 +171,20 @@ impl Results {
         Ok(key)
     }
 
-    /// The answer of `read_result`: a line that says where the part is and what comes next, and the part from `offset`
-    /// on, of `limit` bytes or fewer. All of it takes at most `max`.
+    /// The answer of `read_result`: a line that says where the part is and what comes next, and the part.
     ///
     /// # Errors
     /// There is no such result, or nothing of it at that offset: what the model is told.
     pub fn read(
         &self,
         session: &str,
-        key: &str,
-        offset: usize,
-        limit: Option<usize>,
-        max: usize,
+        reading: &Reading,
         now_ms: u64,
     ) -> std::result::Result<String, String> {
         let file = {
             let mut kept = self.lock();
             kept.forget(|entry| entry.until_ms <= now_ms);
-            let entry = kept.by_key.get(key);
+            let entry = kept.by_key.get(&reading.key);
             // Another conversation's key is no key: nobody learns that it exists.
             let own = entry.filter(|entry| entry.session == session);
             own.map(|entry| entry.file.clone())
@@ -158,16 +195,14 @@ impl Results {
         let text = fs::read_to_string(file)
             .map_err(|_| "The result can be read no more. Call the tool again.")?;
         let total = text.len();
-        if offset >= total {
+        if reading.offset >= total {
             return Err(format!("The result ends at byte {total}."));
         }
-        let mut start = offset;
+        let mut start = reading.offset;
         while !text.is_char_boundary(start) {
             start -= 1;
         }
-        let room = max.saturating_sub(NOTE).max(1);
-        let most = limit.unwrap_or(room).clamp(1, room);
-        let end = Shape::of(&text).end(&text, start, most);
+        let end = Shape::of(&text).end(&text, start, reading.limit);
         let next = match end {
             _ if end == total => "this is its end".to_owned(),
             end => format!("next offset: {end}"),

@@ -117,6 +117,54 @@ fn parameters(schema: &Value, add: &mut impl FnMut(&str)) {
     }
 }
 
+/// How many tools `retrieve_tools` answers with where it is not told, and at most.
+pub const LIMIT: (usize, usize) = (5, 20);
+
+/// What `retrieve_tools` is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// What the caller wants to do, in words.
+    pub query: String,
+    /// The most tools to answer with.
+    pub limit: usize,
+    /// Without the schemas.
+    pub brief: bool,
+}
+
+impl Wanted {
+    /// Reads the arguments of `retrieve_tools`.
+    ///
+    /// # Errors
+    /// One is wrong: what the caller is told.
+    pub fn read(arguments: &Map<String, Value>) -> Result<Wanted, String> {
+        let given = |key: &str| arguments.get(key).filter(|value| !value.is_null());
+        let query = match given("query") {
+            None => String::new(),
+            Some(Value::String(query)) => query.trim().to_owned(),
+            Some(_) => return Err("query must be a text".into()),
+        };
+        let (usual, most) = LIMIT;
+        let limit = match given("limit") {
+            None => usual,
+            Some(limit) => limit
+                .as_u64()
+                .and_then(|n| usize::try_from(n).ok())
+                .filter(|n| (1..=most).contains(n))
+                .ok_or_else(|| format!("limit must be a whole number from 1 to {most}"))?,
+        };
+        let brief = match given("detail").map(|value| value.as_str()) {
+            None | Some(Some("full")) => false,
+            Some(Some("brief")) => true,
+            Some(_) => return Err("detail must be full or brief".into()),
+        };
+        Ok(Wanted {
+            query,
+            limit,
+            brief,
+        })
+    }
+}
+
 /// What comes after tools were found.
 const FOUND: &str = "Call a tool through the one that its call_with names: name is the tool's name as it stands here, args_json \
 a JSON object as its inputSchema wants it, intent.operation_type the word at the end of call_with. What is said here of a tool comes \
@@ -134,13 +182,12 @@ to what, as in: create issue. servers says how many tools each server has; its n
 const NO_TOOLS: &str =
     "There are no tools: no server is connected. Go on without, and tell the user.";
 
-/// The answer of `retrieve_tools`: a JSON object with the `limit` best, with their schemas where it is to be `full`.
-/// What servers say in it is data, and quoted as such.
-pub fn retrieve(tools: &[Tool], index: &Index, query: &str, limit: usize, full: bool) -> Value {
-    let found = index.search(query, limit);
+/// The answer of `retrieve_tools`: a JSON object. What servers say in it is data, and quoted as such.
+pub fn retrieve(tools: &[Tool], index: &Index, wanted: &Wanted) -> Value {
+    let found = index.search(&wanted.query, wanted.limit);
     let listed: Vec<Value> = found
         .iter()
-        .filter_map(|(at, score)| Some(entry(tools.get(*at)?, *score, full)))
+        .filter_map(|(at, score)| Some(entry(tools.get(*at)?, *score, wanted.brief)))
         .collect();
     if !listed.is_empty() {
         return json!({ "tools": listed, "usage_instructions": FOUND });
@@ -151,7 +198,7 @@ pub fn retrieve(tools: &[Tool], index: &Index, query: &str, limit: usize, full: 
     }
     let said = match () {
         () if tools.is_empty() => NO_TOOLS,
-        () if query.trim().is_empty() => NO_QUESTION,
+        () if wanted.query.is_empty() => NO_QUESTION,
         () => NOTHING,
     };
     let servers: Vec<Value> = servers
@@ -162,13 +209,13 @@ pub fn retrieve(tools: &[Tool], index: &Index, query: &str, limit: usize, full: 
 }
 
 /// A tool in the answer.
-fn entry(tool: &Tool, score: f32, full: bool) -> Value {
+fn entry(tool: &Tool, score: f32, brief: bool) -> Value {
     let mut entry = Map::new();
     let mut put = |key: &str, value: Value| entry.insert(key.to_owned(), value);
     put("name", format!("{}:{}", tool.server, tool.tool).into());
     put("server", tool.server.as_str().into());
     put("description", tool.description.as_str().into());
-    if full {
+    if !brief {
         // What a server has sent as a schema is an object, or was replaced by one.
         let schema = serde_json::from_str(&tool.schema);
         put(

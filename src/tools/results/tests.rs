@@ -2,14 +2,20 @@ use proptest::prelude::*;
 use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
-use serde_json::Value;
-
 use super::*;
 
 fn results() -> (TempDir, Results) {
     let dir = TempDir::new().unwrap();
     let results = Results::new(dir.path().join("results"));
     (dir, results)
+}
+
+fn at(key: &str, offset: usize, limit: usize) -> Reading {
+    Reading {
+        key: key.to_owned(),
+        offset,
+        limit,
+    }
 }
 
 /// The parts of a cut text, read as a model would: by the key and the offsets that it is told.
@@ -28,7 +34,9 @@ fn read_on(results: &Results, told: &str, max: usize) -> String {
     let key = word_after(note, "key ").unwrap();
     let mut offset: usize = word_after(note, "offset ").unwrap().parse().unwrap();
     loop {
-        let answer = results.read("s", &key, offset, None, max, 0).unwrap();
+        let arguments = serde_json::json!({"key": key, "offset": offset});
+        let reading = Reading::read(arguments.as_object().unwrap(), max).unwrap();
+        let answer = results.read("s", &reading, 0).unwrap();
         assert!(answer.len() <= max, "{} of {max}", answer.len());
         let (header, part) = answer.split_once('\n').unwrap();
         whole.push_str(part);
@@ -120,8 +128,7 @@ fn a_key_is_for_its_own_conversation_and_for_two_hours() {
     let key = results.keep("s", "some text", 1000).unwrap();
     assert_eq!(key.len(), 32);
     assert_ne!(key, results.keep("s", "some text", 1000).unwrap());
-    let read =
-        |session, key: &str, offset, now| results.read(session, key, offset, Some(100), 1024, now);
+    let read = |session, key: &str, offset, now| results.read(session, &at(key, offset, 100), now);
     assert_eq!(
         read("s", &key, 5, 1000).unwrap(),
         "[bytes 5 to 9 of 9; this is its end]\ntext"
@@ -153,7 +160,7 @@ fn the_disk_holds_so_much_and_no_more_and_for_this_user_alone() {
             .collect()
     };
     assert_eq!(sizes(), [MAX_RESULT as u64; 4]);
-    let there = |key: &String| results.read("s", key, 0, Some(1), 1024, 6).is_ok();
+    let there = |key: &String| results.read("s", &at(key, 0, 1), 6).is_ok();
     let there: Vec<bool> = keys.iter().map(there).collect();
     assert_eq!(
         there,
@@ -191,6 +198,25 @@ fn what_cannot_be_kept_is_cut_and_says_so() {
         "{told}"
     );
     assert_eq!(results.lock().bytes, 0);
+}
+
+#[test]
+fn wrong_arguments_of_read_result_are_named() {
+    let read = |arguments: Value| Reading::read(arguments.as_object().unwrap(), 1024);
+    assert!(
+        read(serde_json::json!({}))
+            .unwrap_err()
+            .starts_with("key is required")
+    );
+    for wrong in [
+        serde_json::json!({"key": "k", "offset": -1}),
+        serde_json::json!({"key": "k", "offset": "5"}),
+    ] {
+        let said = "offset must be a whole number of bytes, 0 or more";
+        assert_eq!(read(wrong).unwrap_err(), said);
+    }
+    let reading = read(serde_json::json!({"key": " k\n", "limit": 999_999})).unwrap();
+    assert_eq!(reading, at("k", 0, 1024 - NOTE));
 }
 
 proptest! {

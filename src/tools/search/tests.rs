@@ -99,8 +99,11 @@ fn the_answer_names_what_the_next_call_needs() {
     tools[2].annotations.read_only = Some(true);
     tools[2].annotations.open_world = Some(false);
     let index = Index::new(&tools);
-    let ask = |query: &str, limit, full| retrieve(&tools, &index, query, limit, full);
-    let answer = ask("create an issue", 1, true);
+    let ask = |arguments: Value| {
+        let wanted = Wanted::read(arguments.as_object().unwrap()).unwrap();
+        retrieve(&tools, &index, &wanted)
+    };
+    let answer = ask(json!({"query": "create an issue", "limit": 1}));
     let first = &answer["tools"][0];
     assert_eq!(first["name"], "github:create_issue");
     assert_eq!(first["server"], "github");
@@ -113,7 +116,7 @@ fn the_answer_names_what_the_next_call_needs() {
     assert_eq!(first["call_with"], "call_tool_destructive");
     assert!(first["score"].as_f64().unwrap() > 0.0);
     assert_eq!(answer["tools"].as_array().unwrap().len(), 1);
-    let answer = ask("readFile", 5, false);
+    let answer = ask(json!({"query": "readFile", "detail": "brief"}));
     let first = answer["tools"][0].as_object().unwrap();
     assert!(!first.contains_key("inputSchema"));
     assert_eq!(
@@ -122,7 +125,7 @@ fn the_answer_names_what_the_next_call_needs() {
     );
     assert_eq!(first["call_with"], "call_tool_read");
     assert_eq!(
-        ask("tickets", 5, true)["tools"][0]["call_with"],
+        ask(json!({"query": "tickets"}))["tools"][0]["call_with"],
         "call_tool_write",
         "a server that says nothing"
     );
@@ -132,7 +135,14 @@ fn the_answer_names_what_the_next_call_needs() {
 fn no_question_and_no_answer_say_what_to_do_next() {
     let tools = some();
     let index = Index::new(&tools);
-    let ask = |query: &str| retrieve(&tools, &index, query, 5, true);
+    let ask = |query: &str| {
+        let wanted = Wanted {
+            query: query.to_owned(),
+            limit: 5,
+            brief: false,
+        };
+        retrieve(&tools, &index, &wanted)
+    };
     let servers = json!([{"server": "fs", "tools": 2}, {"server": "github", "tools": 2}]);
     for (query, word) in [("", "query is empty"), ("zzz", "Nothing was found")] {
         let answer = ask(query);
@@ -140,11 +150,39 @@ fn no_question_and_no_answer_say_what_to_do_next() {
         let said = answer["usage_instructions"].as_str().unwrap();
         assert!(said.contains(word), "{said}");
     }
-    let answer = retrieve(&[], &Index::new(&[]), "anything", 5, true);
+    let wanted = Wanted::read(&Map::new()).unwrap();
+    assert_eq!((wanted.limit, wanted.brief), (5, false));
+    let answer = retrieve(&[], &Index::new(&[]), &wanted);
     assert!(
         answer["usage_instructions"]
             .as_str()
             .unwrap()
             .contains("no tools")
     );
+}
+
+#[test]
+fn wrong_arguments_are_named() {
+    for (arguments, said) in [
+        (json!({"query": 1}), "query must be a text"),
+        (
+            json!({"limit": 0}),
+            "limit must be a whole number from 1 to 20",
+        ),
+        (
+            json!({"limit": 21}),
+            "limit must be a whole number from 1 to 20",
+        ),
+        (
+            json!({"limit": "5"}),
+            "limit must be a whole number from 1 to 20",
+        ),
+        (json!({"detail": "all"}), "detail must be full or brief"),
+        (json!({"detail": 1}), "detail must be full or brief"),
+    ] {
+        let read = Wanted::read(arguments.as_object().unwrap());
+        assert_eq!(read, Err(said.to_owned()));
+    }
+    let null = json!({"query": null, "limit": null, "detail": null});
+    assert!(Wanted::read(null.as_object().unwrap()).is_ok());
 }
