@@ -18,6 +18,7 @@ pub mod outcome;
 pub mod prompt;
 pub mod proposals;
 pub mod queries;
+pub mod retention;
 pub mod servers;
 pub mod session;
 pub mod shells;
@@ -237,6 +238,7 @@ pub async fn run(
         })
     };
     ready();
+    daemon.tasks.spawn(retention::keep(daemon.clone()));
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
     hooks.abort();
