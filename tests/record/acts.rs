@@ -35,7 +35,7 @@ fn a_server_is_recorded_when_it_comes_and_goes_and_not_with_each_try() {
     helper.config(&format!("[mcp.servers.fs]\nurl = \"{url}\"\n"));
     helper.call(["mcp", "list"]).run().ok();
     helper.until("it was tried again and again", || {
-        server.requests().len() >= 8
+        server.requests().len() >= 4
     });
     assert_eq!(events(&helper), ["fs failed"]);
     let failed = &helper.acts()[0];
@@ -66,7 +66,11 @@ fn a_server_is_recorded_when_it_comes_and_goes_and_not_with_each_try() {
 
 #[test]
 fn a_server_that_wants_a_login_is_recorded_so() {
-    let server = McpHttp::start().bearer("t");
+    let login = |_: &_| {
+        let refusal = Answer::status(401, json!({}));
+        Some(refusal.with("www-authenticate", "Bearer"))
+    };
+    let server = McpHttp::start().behaving(login);
     let helper = Helper::new([]);
     let lines = format!("[mcp.servers.box]\nurl = \"{}\"\n", server.url());
     helper.config(&lines);
@@ -88,18 +92,18 @@ fn rules_that_were_changed_by_hand_are_recorded_with_the_next_request() {
     };
     let server = "[mcp.servers.fs]\nurl = \"http://127.0.0.1:9/mcp\"\ndisabled = true\n";
     helper.config(server);
-    helper.call(["status"]).run().ok();
+    helper.call(["mcp", "list"]).run().ok();
     assert!(changes().is_empty());
     helper.config(&format!("{server}[mcp.auto_approve]\n\"fs.read\" = true\n"));
-    helper.call(["status"]).run().ok();
-    helper.call(["status"]).run().ok();
+    helper.call(["mcp", "list"]).run().ok();
+    helper.call(["mcp", "list"]).run().ok();
     let came = "+ allow fs.read (mcp.auto_approve.\"fs.read\")";
     assert_eq!(changes(), [came]);
     helper.call(["stop"]).run().ok();
     helper.config(&format!(
         "{server}[mcp.auto_approve]\n\"fs.read\" = false\n"
     ));
-    helper.call(["status"]).run().ok();
+    helper.call(["mcp", "list"]).run().ok();
     let went = "- allow fs.read (mcp.auto_approve.\"fs.read\")";
     let asks = "+ ask fs.read (mcp.auto_approve.\"fs.read\")";
     assert_eq!(changes(), [came, went, asks]);

@@ -1,7 +1,12 @@
 //! The record: every act is in it, tied to what it came of, and before the act where it permits it.
 
 mod acts;
+#[cfg(target_os = "linux")]
+mod full;
+#[cfg(target_os = "linux")]
+mod kill;
 mod links;
+mod retention;
 
 use serde_json::Value;
 
