@@ -9,6 +9,7 @@ pub mod file;
 pub mod import;
 pub mod key;
 pub mod mcp;
+mod policy;
 pub mod programs;
 mod rules;
 mod servers;
@@ -325,6 +326,17 @@ pub enum Exposure {
     Split,
     /// As many as there are decide.
     Auto,
+}
+
+impl Exposure {
+    /// The word in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Exposure::Direct => "direct",
+            Exposure::Split => "split",
+            Exposure::Auto => "auto",
+        }
+    }
 }
 
 /// What calls declare.

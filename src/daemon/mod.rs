@@ -14,6 +14,7 @@ pub mod gate;
 pub mod keys;
 pub mod mcp;
 pub mod model;
+pub mod offer;
 pub mod outcome;
 pub mod prompt;
 pub mod proposals;
@@ -44,6 +45,8 @@ use crate::error::{Context, Error, Result};
 use crate::history::journal::Journal;
 use crate::mcp::{Pool, Witness};
 use crate::paths::{Paths, lock_file};
+use crate::tools::finder::Finder;
+use crate::tools::results::Results;
 use acts::Acts;
 use session::{Sessions, lock};
 use shells::Shells;
@@ -72,6 +75,10 @@ pub struct Daemon {
     pub mcp: Pool,
     /// Those of them that may wait for a shell with their variables.
     pub lacking: servers::Lacking,
+    /// Which of their tools fit a question.
+    pub finder: Finder,
+    /// What was too long of their results.
+    pub results: Arc<Results>,
     /// Config, keys and what was found.
     pub models: model::Models,
     /// Approved commands that run now.
@@ -215,6 +222,8 @@ pub async fn run(
         )
         .witnessed_by(witness),
         lacking: Mutex::default(),
+        finder: Finder::default(),
+        results: Arc::new(Results::new(paths.state.join("results"))),
         models: model::Models::new(&paths, acts.clone()),
         acts,
         running: Mutex::new(HashMap::new()),
@@ -249,6 +258,7 @@ pub async fn run(
     drop(listener);
     daemon.mcp.shutdown().await;
     daemon.models.shutdown().await;
+    daemon.results.clear();
     Ok(())
 }
 
