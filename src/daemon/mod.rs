@@ -20,6 +20,7 @@ pub mod own;
 pub mod prompt;
 pub mod proposals;
 pub mod queries;
+pub mod retention;
 pub mod servers;
 pub mod session;
 pub mod shells;
@@ -247,6 +248,7 @@ pub async fn run(
         })
     };
     ready();
+    daemon.tasks.spawn(retention::keep(daemon.clone()));
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
     hooks.abort();
