@@ -1,4 +1,5 @@
 //! The record of everything: what was said, proposed, decided and run.
 
+pub mod index;
 pub mod journal;
 pub mod record;
