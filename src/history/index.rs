@@ -53,6 +53,10 @@ CREATE TABLE kind (
   server TEXT,
   tool TEXT
 );
+CREATE TABLE made (
+  name BLOB NOT NULL
+);
+INSERT INTO made VALUES (randomblob(16));
 CREATE TABLE session (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE
@@ -94,6 +98,8 @@ pub struct Index {
     db: Connection,
     path: PathBuf,
     journal: PathBuf,
+    /// The name that it was given when it was made.
+    made: Vec<u8>,
     /// The file of the journal that was read last.
     open: Option<(String, File)>,
     watch: Watch,
@@ -110,6 +116,8 @@ impl fmt::Debug for Index {
 enum Fault {
     /// Its tables are those of another version, or another program's.
     Foreign,
+    /// Another process has made it anew, and may not have filled it.
+    Another,
     Sql(rusqlite::Error),
     Other(Error),
 }
@@ -131,6 +139,7 @@ impl Fault {
     fn with_file(&self) -> Option<&'static str> {
         match self {
             Fault::Foreign => Some("is of another version"),
+            Fault::Another => Some("is not the one that was opened"),
             Fault::Sql(rusqlite::Error::SqliteFailure(e, _)) => matches!(
                 e.code,
                 ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
@@ -148,7 +157,7 @@ impl Fault {
             "free space or make its directory writable; it may be deleted, and is made again";
         match self {
             Fault::Other(e) => e,
-            Fault::Foreign => Error::runtime(what()).hint(hint),
+            Fault::Foreign | Fault::Another => Error::runtime(what()).hint(hint),
             Fault::Sql(e) => Error::runtime(format!("{}: {e}", what())).hint(hint),
         }
     }
@@ -170,6 +179,7 @@ impl Index {
             db,
             path,
             journal: journal.to_path_buf(),
+            made: Vec::new(),
             open: None,
             watch,
         };
@@ -180,8 +190,19 @@ impl Index {
 
     /// Asks it; where that shows that the file is damaged it is made anew, and asked again.
     fn ask<T>(&mut self, ask: impl Fn(&Index) -> Sound<T>) -> Result<T> {
-        let answer = ask(self);
+        let answer = self.at_once(&ask);
         self.mend(answer, ask)
+    }
+
+    /// Asks it as it is at one moment.
+    fn at_once<T>(&self, ask: impl Fn(&Index) -> Sound<T>) -> Sound<T> {
+        let moment = self.db.unchecked_transaction()?;
+        if self.name()? != self.made {
+            return Err(Fault::Another);
+        }
+        let answer = ask(self)?;
+        moment.commit()?;
+        Ok(answer)
     }
 
     fn mend<T>(&mut self, answer: Sound<T>, ask: impl Fn(&Index) -> Sound<T>) -> Result<T> {
@@ -205,8 +226,11 @@ impl Index {
         self.db.execute_batch(
             "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536;",
         )?;
-        if self.version()? == (APPLICATION, VERSION) && self.work()?.is_none() {
-            return Ok(());
+        if self.version()? == (APPLICATION, VERSION) {
+            self.made = self.name()?;
+            if self.work()?.is_none() {
+                return Ok(());
+            }
         }
         let _lock = self.lock()?;
         self.make()
@@ -225,10 +249,16 @@ impl Index {
         if self.version()? != (APPLICATION, VERSION) {
             return Err(Fault::Foreign);
         }
+        self.made = self.name()?;
         match self.work()? {
             Some(work) => self.catch_up(work),
             None => Ok(()),
         }
+    }
+
+    fn name(&self) -> Sound<Vec<u8>> {
+        let select = "SELECT name FROM made";
+        Ok(self.db.query_row(select, [], |row| row.get(0))?)
     }
 
     fn version(&self) -> Sound<(i64, i64)> {
