@@ -160,13 +160,13 @@ impl Index {
         self.ask(|index| index.entries(&index.newest(filter, limit)?))
     }
 
-    /// The keys of all acts of a filter, oldest first.
+    /// The keys of the newest acts of a filter, at most so many, oldest first.
     ///
     /// # Errors
     /// The index cannot be used.
-    pub fn keys(&mut self, filter: &Filter) -> Result<Vec<Key>> {
+    pub fn keys(&mut self, filter: &Filter, limit: usize) -> Result<Vec<Key>> {
         self.ask(|index| {
-            let mut keys = index.newest(filter, usize::MAX)?;
+            let mut keys = index.newest(filter, limit)?;
             keys.reverse();
             Ok(keys)
         })

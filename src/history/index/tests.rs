@@ -215,7 +215,7 @@ fn every_filter_chooses() {
     let one = index.list(&reads, 1).unwrap();
     assert_eq!(one.len(), 1);
     assert_eq!(one[0].at_ms, 4000);
-    assert_eq!(index.keys(&reads).unwrap().len(), 3);
+    assert_eq!(index.keys(&reads, usize::MAX).unwrap().len(), 3);
     assert_eq!(
         index.names().unwrap(),
         (
@@ -388,7 +388,7 @@ fn many_at_once_have_the_same_answer() {
     let (journal, state) = (home.path(""), home.dir.path().join("state"));
     let ask = || {
         let mut index = Index::open(&journal, &state, Box::new(|_| {})).unwrap();
-        index.keys(&Filter::default()).unwrap().len()
+        index.keys(&Filter::default(), usize::MAX).unwrap().len()
     };
     std::thread::scope(|scope| {
         let askers: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
