@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
 use super::connection::Connection;
-use super::outcome::{Outcome, Used};
-use crate::chat::{Tool, ToolCall};
+use super::outcome::{Account, Outcome, Used};
+use crate::chat::{Operation, Tool, ToolCall};
 use crate::history::journal::now_ms;
 use crate::mcp::{self, CallError, CallEvent, CallResult, Elicited};
 use crate::protocol::tools::{Begin, Elicit, End, Reaction};
@@ -40,8 +40,16 @@ pub struct Allowed<'a> {
     pub approved: Approved,
     /// What is sent: the call's arguments, or those of the person's edit.
     pub arguments: String,
+    /// It is the person's edit.
+    pub edited: bool,
     /// By which rule it was allowed, where nobody was asked.
     pub rule: Option<String>,
+    /// What it is taken for.
+    pub operation: Operation,
+    /// What speaks against what it declares.
+    pub warning: Option<String>,
+    /// What its record says of it.
+    pub account: Account,
 }
 
 type Ended = Result<CallResult, CallError>;
@@ -49,6 +57,7 @@ type Ended = Result<CallResult, CallError>;
 /// A call that runs, or has ended.
 struct Running<'a> {
     call: &'a ToolCall,
+    account: Account,
     edited: Option<String>,
     begun: Instant,
     work: Pin<Box<dyn Future<Output = Ended> + Send + 'a>>,
@@ -70,19 +79,20 @@ pub async fn run(
     let cancel = turn.child_token();
     let (sender, mut events) = mpsc::channel(QUEUE);
     let mut running = Vec::new();
-    for one in allowed {
+    for mut one in allowed {
         let begin = Begin {
             id: one.call.id.clone(),
-            name: one.call.name.clone(),
+            name: one.tool.name.clone(),
             arguments: one.arguments.clone(),
             rule: one.rule.clone(),
-            operation: String::new(),
-            warning: None,
+            operation: one.operation.as_str().to_string(),
+            warning: one.warning.clone(),
         };
         tell(connection, turn, &Event::ToolBegin(begin)).await;
         running.push(Running {
             call: one.call,
-            edited: (one.arguments != one.call.arguments).then(|| one.arguments.clone()),
+            account: std::mem::take(&mut one.account),
+            edited: one.edited.then(|| one.arguments.clone()),
             begun: Instant::now(),
             work: Box::pin(call(daemon, one, max_bytes, sender.clone(), cancel.clone())),
             ended: None,
@@ -128,16 +138,18 @@ pub async fn run(
         }
     }
     let mut used = Vec::new();
-    for one in running {
+    for mut one in running {
         let (ended, ms) = one
             .ended
+            .take()
             .unwrap_or((Err(CallError::Interrupted), elapsed(one.begun)));
-        let (outcome, end) = outcome(one.call, ended, one.edited, ms);
+        let (outcome, end) = outcome(&one, ended, ms);
         tell(connection, turn, &Event::ToolEnd(end)).await;
         used.push(Used {
             id: one.call.id.clone(),
             outcome,
             ms,
+            account: one.account,
         });
     }
     used
@@ -245,10 +257,10 @@ fn answer_first(asked: &mut Asked, body: &[u8]) -> bool {
 }
 
 /// What became of a call, for the turn and for the client.
-fn outcome(call: &ToolCall, ended: Ended, edited: Option<String>, ms: u64) -> (Outcome, End) {
+fn outcome(one: &Running<'_>, ended: Ended, ms: u64) -> (Outcome, End) {
     let mut end = End {
-        id: call.id.clone(),
-        name: call.name.clone(),
+        id: one.call.id.clone(),
+        name: one.account.name.clone().unwrap_or_default(),
         status: String::new(),
         ms,
         bytes: 0,
@@ -273,7 +285,7 @@ fn outcome(call: &ToolCall, ended: Ended, edited: Option<String>, ms: u64) -> (O
                 is_error: result.is_error,
                 images: result.images,
                 bytes: result.bytes,
-                edited,
+                edited: one.edited.clone(),
             }
         }
         Err(CallError::Interrupted) => Outcome::Interrupted,

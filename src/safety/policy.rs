@@ -4,9 +4,11 @@
 //! What a call needs is decided by what it calls; what its caller declares can only raise that. Pure: the caller
 //! brings the time, and writes the record before the act.
 
+mod explain;
 mod grants;
 mod rules;
 
+pub use explain::{Considered, Explained, Standing, explain};
 pub use grants::{Consent, GRANT_MS, Grant, Grants, Reach};
 pub use rules::{Fallback, Own, Rule, Rules, Subject, Word};
 
@@ -143,35 +145,42 @@ pub const UNCONFIGURED: &str = "rules allow nothing to a server that was connect
 
 /// Decides by rule: deny, then ask, then allow, then what the person has allowed, then the default.
 pub fn decide(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> Decision {
+    let (word, by) = weigh(wish, rules, grants, now_ms);
+    match word {
+        Word::Allow => Decision::Allow(Approved::new(&wish.call, now_ms), by),
+        Word::Ask => Decision::Ask(by),
+        Word::Deny => Decision::Deny(by),
+    }
+}
+
+/// What is said to a call, and by what.
+fn weigh(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> (Word, String) {
     let applying = |word: Word| {
         let mut of_word = rules.list.iter().filter(|r| r.word == word);
-        of_word.find(|rule| rule.applies(wish))
+        of_word.find(|rule| rule.idle(wish).is_none())
     };
-    if let Some(rule) = applying(Word::Deny) {
-        return Decision::Deny(rule.source.clone());
+    let default = &rules.default;
+    for word in [Word::Deny, Word::Ask] {
+        if let Some(rule) = applying(word) {
+            return (word, rule.source.clone());
+        }
     }
-    if let Some(rule) = applying(Word::Ask) {
-        return Decision::Ask(rule.source.clone());
-    }
-    if rules.default.word == Word::Deny && applying(Word::Allow).is_none() {
-        return Decision::Deny(rules.default.source.clone());
+    let allows = applying(Word::Allow).filter(|_| wish.configured);
+    if default.word == Word::Deny && allows.is_none() {
+        return (Word::Deny, default.source.clone());
     }
     if wish.changed {
-        return Decision::Ask(CHANGED.to_owned());
+        return (Word::Ask, CHANGED.to_owned());
     }
-    let allow = |why: String| Decision::Allow(Approved::new(&wish.call, now_ms), why);
-    if wish.configured
-        && let Some(rule) = applying(Word::Allow)
-    {
-        return allow(rule.source.clone());
+    if let Some(rule) = allows {
+        return (Word::Allow, rule.source.clone());
     }
     if let Some(grant) = grants.covering(wish, now_ms) {
-        return allow(grant.says());
+        return (Word::Allow, grant.says());
     }
-    match rules.default.word {
-        Word::Allow if wish.configured => allow(rules.default.source.clone()),
-        Word::Allow => Decision::Ask(UNCONFIGURED.to_owned()),
-        _ => Decision::Ask(rules.default.source.clone()),
+    match default.word {
+        Word::Allow if !wish.configured => (Word::Ask, UNCONFIGURED.to_owned()),
+        word => (word, default.source.clone()),
     }
 }
 

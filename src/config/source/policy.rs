@@ -36,12 +36,8 @@ pub(super) fn resolve(p: &mut Picker, file: &File) -> Rules {
 
 /// What `[mcp.auto_approve]` says: `true` allows, `false` asks. It is about tools alone: `fs.write` is one there.
 fn approved(name: &str, yes: bool, source: String) -> Option<Rule> {
-    let (alias, tool) = name.split_once('.')?;
     Some(Rule {
-        subject: match tool {
-            "*" => Subject::Server(alias.to_owned()),
-            tool => Subject::Tool(alias.to_owned(), tool.to_owned()),
-        },
+        subject: Subject::of_tools(name)?,
         word: match yes {
             true => Word::Allow,
             false => Word::Ask,

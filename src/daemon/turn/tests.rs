@@ -108,6 +108,7 @@ fn used(turn: &mut Turn, outcomes: Vec<(&str, Outcome)>) -> Vec<Effect> {
         id: id.to_string(),
         outcome,
         ms: 5,
+        account: Account::default(),
     };
     turn.handle(Input::Used(outcomes.into_iter().map(used).collect()), 10)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Wish;
+use super::{Call, Wish};
 use crate::chat::{Operation, Sensitivity};
 
 /// What a rule says. Each is more than the one before.
@@ -104,13 +104,30 @@ impl Subject {
                     "must be sensitivity:public, :internal, :private or :unknown".to_owned()
                 });
         }
-        match text.split_once('.') {
-            Some((server, "*")) if !server.is_empty() => Ok(Subject::Server(server.to_owned())),
+        Subject::of_tools(text).ok_or_else(|| {
+            "must be \"alias.tool\", \"alias.*\", \"op:read\", \"sensitivity:private\", shell, \"fs.write\" or network".to_owned()
+        })
+    }
+
+    /// Reads `alias.tool` or `alias.*`, where nothing else is meant.
+    pub fn of_tools(text: &str) -> Option<Subject> {
+        match text.split_once('.')? {
+            ("", _) | (_, "") => None,
+            (server, "*") => Some(Subject::Server(server.to_owned())),
             // Anything else with a star would name one odd tool, and look like many.
-            Some((server, tool)) if !server.is_empty() && !tool.is_empty() && !tool.contains('*') => {
-                Ok(Subject::Tool(server.to_owned(), tool.to_owned()))
-            }
-            _ => Err("must be \"alias.tool\", \"alias.*\", \"op:read\", \"sensitivity:private\", shell, \"fs.write\" or network".to_owned()),
+            (_, tool) if tool.contains('*') => None,
+            (server, tool) => Some(Subject::Tool(server.to_owned(), tool.to_owned())),
+        }
+    }
+
+    /// Whether it can be about a call of this tool, however that is annotated and declared.
+    pub(super) fn could_be(&self, call: &Call<'_>) -> bool {
+        match self {
+            Subject::Tool(server, tool) => server == call.server && tool == call.tool,
+            Subject::Server(server) => server == call.server,
+            Subject::Operation(_) | Subject::Sensitivity(_) => true,
+            // A server may be called fs, and its tool write: whoever wrote the rule may have meant either.
+            Subject::Own(own) => own.as_str().split_once('.') == Some((call.server, call.tool)),
         }
     }
 }
@@ -127,15 +144,12 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether it speaks of this call. What only loosens counts for the weakest reading of the call, and what
-    /// tightens for each reading: what the server says, what it is taken for, what the caller declares.
-    pub fn applies(&self, wish: &Wish<'_>) -> bool {
-        match &self.subject {
-            Subject::Tool(server, tool) => server == wish.call.server && tool == wish.call.tool,
-            Subject::Server(server) => server == wish.call.server,
-            Subject::Operation(operation) if self.word == Word::Allow => {
-                wish.operation() == *operation
-            }
+    /// Why it does not speak of this call; `None` where it does. What only loosens counts for what the call is taken
+    /// for, and what tightens for each reading: what the server says, what it is taken for, what the caller declares.
+    pub(super) fn idle(&self, wish: &Wish<'_>) -> Option<String> {
+        let loosens = self.word == Word::Allow;
+        let speaks = match self.subject {
+            Subject::Operation(operation) if loosens => wish.operation() == operation,
             Subject::Operation(operation) => {
                 let declared = wish.intent.map(|i| i.operation);
                 let readings = [
@@ -145,21 +159,33 @@ impl Rule {
                 ];
                 // What destroys writes too.
                 let is = |reading: Operation| {
-                    reading == *operation
-                        || *operation == Operation::Write && reading == Operation::Destructive
+                    reading == operation
+                        || operation == Operation::Write && reading == Operation::Destructive
                 };
                 readings.into_iter().flatten().any(is)
             }
+            // A model's word earns nothing.
+            Subject::Sensitivity(_) if loosens => {
+                return Some(
+                    "how sensitive data is, only the caller says: that allows nothing".into(),
+                );
+            }
+            // Nobody knows but the caller, and its word spares no call a rule about what is not known.
             Subject::Sensitivity(sensitivity) => {
                 let declared = wish.intent.and_then(|i| i.sensitivity);
-                // A model's word earns nothing.
-                self.word != Word::Allow && declared.unwrap_or(Sensitivity::Unknown) == *sensitivity
+                sensitivity == Sensitivity::Unknown || declared == Some(sensitivity)
             }
-            // A server may be called fs, and its tool write: whoever wrote the rule may have meant either.
-            Subject::Own(own) => {
-                own.as_str().split_once('.') == Some((wish.call.server, wish.call.tool))
+            _ => self.subject.could_be(&wish.call),
+        };
+        let why = match self.subject {
+            _ if speaks => return None,
+            Subject::Operation(_) => {
+                format!("the call is taken for {}", wish.operation().as_str())
             }
-        }
+            Subject::Sensitivity(_) => "its caller does not declare such data".to_owned(),
+            _ => "it is about something else".to_owned(),
+        };
+        Some(why)
     }
 }
 
