@@ -17,6 +17,7 @@ pub mod outcome;
 pub mod prompt;
 pub mod proposals;
 pub mod queries;
+pub mod sent;
 pub mod servers;
 pub mod session;
 pub mod shells;
@@ -42,6 +43,7 @@ use crate::error::{Context, Error, Result};
 use crate::history::journal::Journal;
 use crate::mcp::Pool;
 use crate::paths::{Paths, lock_file};
+use crate::safety::redact::Redactor;
 use session::{Sessions, lock};
 use shells::Shells;
 
@@ -226,6 +228,8 @@ pub async fn run(
         })
     };
     ready();
+    // Not before: a shell waits for us until then.
+    daemon.tasks.spawn_blocking(Redactor::warm);
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
     hooks.abort();

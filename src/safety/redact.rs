@@ -29,6 +29,15 @@ const AHEAD: usize = 16 << 10;
 /// The rules, built at first use.
 static RULES: LazyLock<Rules> = LazyLock::new(Rules::new);
 
+/// What this process knows.
+static OURS: LazyLock<Redactor> = LazyLock::new(Redactor::default);
+
+/// The redactor of this process. There is one: whatever is written from anywhere goes through the same, and nobody can have
+/// been handed one that knows less.
+pub fn ours() -> &'static Redactor {
+    &OURS
+}
+
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -86,6 +95,45 @@ impl Redactor {
         }
         out.push_str(text.get(at..).unwrap_or_default());
         Cow::Owned(out)
+    }
+
+    /// As [`Redactor::redact`]; what was JSON stays JSON, and a secret is found however its string is escaped.
+    pub fn redact_json<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let Ok(mut value) = serde_json::from_str(text) else {
+            return self.redact(text);
+        };
+        // With the names in front of the values first; then each string by itself.
+        let redacted = self.redact(text);
+        if let Cow::Owned(redacted) = &redacted
+            && let Ok(still) = serde_json::from_str(redacted)
+        {
+            value = still;
+        }
+        match self.redact_value(&mut value) {
+            true => Cow::Owned(value.to_string()),
+            false => redacted,
+        }
+    }
+
+    /// Redacts every string in `value`, also what is given to a name that speaks of a secret. Whether there was anything.
+    pub fn redact_value(&self, value: &mut serde_json::Value) -> bool {
+        use serde_json::Value;
+        match value {
+            Value::String(text) => match self.redact(text) {
+                Cow::Owned(redacted) => {
+                    *text = redacted;
+                    true
+                }
+                Cow::Borrowed(_) => false,
+            },
+            Value::Array(items) => items
+                .iter_mut()
+                .fold(false, |any, v| self.redact_value(v) | any),
+            Value::Object(fields) => fields
+                .values_mut()
+                .fold(false, |any, v| self.redact_value(v) | any),
+            _ => false,
+        }
     }
 
     /// The secrets in `text`, in order; none touches another.
@@ -165,6 +213,11 @@ impl Stream {
         std::mem::take(&mut self.found)
     }
 
+    /// All that begins before this place in the text that came has been found.
+    pub fn passed(&self) -> usize {
+        self.shifts.came_before(self.formats.given())
+    }
+
     fn step(&mut self, piece: &[u8], last: bool, out: &mut Vec<u8>) {
         let Stream {
             known,
@@ -200,6 +253,40 @@ impl Stream {
     }
 }
 
+/// A text that comes line by line, where each must go out at once: a log. Only a private key spans lines there.
+#[derive(Debug, Default)]
+pub struct Lines {
+    /// Lines of a private key may follow, so many at most.
+    key: usize,
+}
+
+impl Lines {
+    /// A line without its end; `None` where nothing of it may stay.
+    pub fn line<'t>(&mut self, redactor: &Redactor, line: &'t str) -> Option<Cow<'t, str>> {
+        /// The longest key has fewer lines.
+        const MOST: usize = 400;
+        if self.key > 0 {
+            self.key -= 1;
+            let end = line.find("-----END ")?;
+            self.key = 0;
+            let rest = line[end + 9..].find("-----").map(|at| end + 14 + at);
+            return rest
+                .and_then(|at| line.get(at..))
+                .filter(|rest| !rest.trim().is_empty())
+                .map(|rest| redactor.redact(rest));
+        }
+        let begun = line
+            .rfind("-----BEGIN ")
+            .filter(|at| line[*at..].contains("PRIVATE KEY") && !line[*at..].contains("-----END "));
+        let Some(at) = begun else {
+            return Some(redactor.redact(line));
+        };
+        self.key = MOST;
+        let before = redactor.redact(line.get(..at).unwrap_or_default());
+        Some(Cow::Owned(before.into_owned() + &mark("private-key")))
+    }
+}
+
 /// Where the marks of the first stage stand, so that what the second one finds can be told by its place in the text that came.
 #[derive(Debug, Default)]
 struct Shifts {
@@ -217,6 +304,14 @@ impl Shifts {
         let end = start + mark;
         self.came = (value.range.end, end);
         self.ahead.push_back((value, start, end));
+    }
+
+    /// Where a place in what the first stage gave is in the text that came; of one in a mark, the value's start.
+    fn came_before(&self, given: usize) -> usize {
+        let came = self.past.0 + (given - self.past.1);
+        self.ahead
+            .front()
+            .map_or(came, |(value, ..)| came.min(value.range.start))
     }
 
     /// The second stage has given all before `at`.
