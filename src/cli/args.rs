@@ -58,6 +58,11 @@ pub enum Command {
     /// Look into the record of everything that was done
     #[command(subcommand)]
     Activity(Activity),
+    /// Show what is taken out of a text before it is kept or sent: stdin without secrets
+    ///
+    /// The text goes to stdout with [REDACTED:kind] in the place of each key, token or password of a known form;
+    /// where they stood goes to stderr, as line:column kind.
+    Redact(Json),
     /// Print the zsh completions of aish-helper
     Completions,
     /// Print the man page

@@ -20,8 +20,8 @@ const AREAS: &[(&str, &[&str])] = &[
     // What a line of the journal means; `context` needs that, and not the files it is kept in.
     ("history::record", &[]),
     ("context", &["chat", "history::record", "safety"]),
-    ("history", &["error", "history::record", "paths"]),
-    ("broker", &["address", "chat", "error", "secret"]),
+    ("history", &["error", "history::record", "paths", "safety"]),
+    ("broker", &["address", "chat", "error", "safety", "secret"]),
     (
         "mcp",
         &[
