@@ -1,5 +1,6 @@
 //! The command line and the admin commands, a file each.
 
+pub mod activity;
 pub mod args;
 pub mod ask;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod mcp_login;
 pub mod model;
 pub mod model_install;
 mod records;
+pub mod redact;
 pub mod session;
 pub mod status;
 
@@ -128,6 +130,8 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Session(Session::Last { shell, json }) => last::last(&paths()?, shell, json)?,
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
+        Command::Activity(command) => activity::run(&paths()?, command)?,
+        Command::Redact(args) => redact::run(args.json)?,
         Command::Completions => print(&generate::completions())?,
         Command::Man => print(&generate::man()?)?,
         Command::Propose(args) => {
