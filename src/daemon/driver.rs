@@ -261,14 +261,19 @@ impl<'a> Run<'a> {
     ) -> Result<()> {
         let reserve = self.chosen.endpoint.max_tokens.unwrap_or(RESERVE);
         let mut told = 0;
-        let mut splits = false;
+        let mut exposure = Exposure::Direct { reads_on: false };
         loop {
             let catalog = tools.clone().unwrap_or_default();
-            // Once through a few, so to the end of the turn: tools come and go while it runs.
-            splits |= self.chosen.config.tools.splits(catalog.tools.len());
-            splits &= !catalog.tools.is_empty();
-            let offered = offer::tools(&catalog, splits);
-            let system = prompt::system_prompt(self.chosen, !offered.is_empty(), splits);
+            exposure = offer::exposure(
+                self.daemon,
+                session,
+                &self.chosen.config,
+                &catalog,
+                exposure,
+            );
+            let offered = offer::tools(&catalog, exposure);
+            let split = matches!(exposure, Exposure::Split { .. });
+            let system = prompt::system_prompt(self.chosen, !offered.is_empty(), split);
             let talk = session.with_records(context::conversation);
             let window = self.chosen.window;
             let (messages, left_out) = context::fit(system, &talk, &offered, window, reserve);
@@ -281,7 +286,6 @@ impl<'a> Run<'a> {
             }
             let mut step = self.request(connection, &messages, &offered).await?;
             if let Step::Use(calls) = step {
-                let exposure = offer::exposure(&self.chosen.config, splits);
                 let catalog = (&catalog, exposure);
                 step = self.calls(connection, session, catalog, &calls).await?;
             }
