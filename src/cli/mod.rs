@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod ask;
+pub mod call;
 pub mod config;
 pub mod daemon;
 pub mod doctor;
@@ -16,6 +17,7 @@ pub mod model_install;
 mod records;
 pub mod session;
 pub mod status;
+pub mod tools;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
@@ -128,6 +130,8 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Session(Session::Last { shell, json }) => last::last(&paths()?, shell, json)?,
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
+        Command::Tools(command) => tools::run(&paths()?, command)?,
+        Command::Call(command) => return call::run(&paths()?, command),
         Command::Completions => print(&generate::completions())?,
         Command::Man => print(&generate::man()?)?,
         Command::Propose(args) => {
