@@ -3,6 +3,7 @@
 pub mod activity;
 pub mod args;
 pub mod ask;
+pub mod call;
 pub mod config;
 pub mod daemon;
 pub mod doctor;
@@ -18,6 +19,7 @@ mod records;
 pub mod redact;
 pub mod session;
 pub mod status;
+pub mod tools;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
@@ -132,6 +134,8 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
         Command::Activity(command) => activity::run(&paths()?, command)?,
         Command::Redact(args) => redact::run(args.json)?,
+        Command::Tools(command) => tools::run(&paths()?, command)?,
+        Command::Call(command) => return call::run(&paths()?, command),
         Command::Completions => print(&generate::completions())?,
         Command::Man => print(&generate::man()?)?,
         Command::Propose(args) => {

@@ -6,6 +6,7 @@
 
 pub mod acts;
 pub mod approval;
+pub mod by_hand;
 pub mod calls;
 pub mod connection;
 pub mod driver;
