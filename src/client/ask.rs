@@ -1,32 +1,10 @@
-//! One prompt, from the words to the last line: sends it, shows what comes, and stops when it is told to.
+//! One prompt, from the words to the last line: sends it, and shows what comes.
 
-use std::io;
-use std::os::fd::AsFd;
-use std::path::Path;
-use std::time::{Duration, Instant};
-
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, raise};
-
-use super::asking::{Asking, Over, Wire};
-use super::connect::{self, Connection, daemon_gone};
 use super::output::{Format, Output};
-use super::signals::{Signals, took};
-use super::terminal::Quiet;
-use super::{approve, elicit};
-use crate::error::{Context, Error, Kind, Result};
+use super::serve::{End, Serving};
+use crate::error::{Error, Kind, Result};
 use crate::paths::Paths;
-use crate::protocol::tools::{Elicit, Question, Reaction, Verdict};
-use crate::protocol::{self, Answer, Ask, Event, Failure, Request, kind};
-
-/// How long an interrupted turn may take to say what it has kept; the person waits no longer.
-const GRACE: Duration = Duration::from_millis(80);
-/// The same after a Ctrl-C at a question: what was denied is said, which takes a write to the disk.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Between two frames of the spinner, and before its first.
-const TICK: Duration = Duration::from_millis(120);
-/// So long nothing may come in the middle of an answer until the spinner shows that it goes on.
-const PAUSE: Duration = Duration::from_secs(1);
+use crate::protocol::{self, Answer, Ask, Request};
 
 /// What became of a prompt.
 #[derive(Debug)]
@@ -45,27 +23,10 @@ pub enum Outcome {
 /// What failed; [`Kind::Interrupted`] after Ctrl-C.
 pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
     let mut output = Output::new(format);
-    let request = Request::Ask(Box::new(ask));
-    let connection = connect::to_daemon(paths, &request)?;
-    drop(request);
-    // Not earlier: whoever waits for a daemon that hangs must be able to end us with Ctrl-C.
-    let signals = Signals::catch()?;
-    let pipe = signals.end.try_clone();
-    output.interruptible(pipe.context(|| "cannot set up signals".into())?.into());
-    let mut quiet = Quiet::default();
-    quiet.on();
-    let mut turn = Turn {
-        wire: Wire::new(connection),
-        output: &mut output,
-        signals: &signals,
-        quiet: &mut quiet,
-        run: &paths.run,
-        until: None,
-        calls: 0,
-        unasked: false,
-    };
-    let result = turn.follow();
-    let unasked = turn.unasked;
+    let mut serving = Serving::begin(paths, &Request::Ask(Box::new(ask)), &mut output)?;
+    let result = follow(&mut serving);
+    let unasked = serving.unasked;
+    drop(serving);
     let result = match result {
         Err(e) if e.kind == Kind::Interrupted => Err(interrupted_by_person(&output)),
         other => other,
@@ -83,262 +44,29 @@ pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
     }
 }
 
-/// A prompt that is being answered.
-struct Turn<'a> {
-    wire: Wire,
-    output: &'a mut Output,
-    signals: &'a Signals,
-    quiet: &'a mut Quiet,
-    /// Where a private file may be.
-    run: &'a Path,
-    /// It was interrupted; so long it is waited for.
-    until: Option<Instant>,
-    /// Calls that run now.
-    calls: usize,
-    /// There was no terminal to ask on.
-    unasked: bool,
-}
-
-impl Turn<'_> {
-    fn follow(&mut self) -> Result<Outcome> {
-        let mut spin_at = Instant::now() + TICK;
-        loop {
-            while let Some((kind, body)) = self
-                .wire
-                .next()
-                .context(|| "cannot talk to the daemon".into())?
-            {
-                match self.take(kind, &body) {
-                    Ok(None) => {}
-                    Ok(Some(outcome)) => return Ok(outcome),
-                    Err(Stop::Failed(e)) => return Err(e),
-                    Err(Stop::Closed) => return Ok(Outcome::Answered(nobody_reads())),
-                    Err(Stop::Stuck) => {
-                        // The daemon may have heard it already.
-                        let _ = self.cancel();
-                        return Err(interruption());
-                    }
-                }
-                if kind == kind::TEXT || kind == kind::EVENT {
-                    let pause = match self.output.any() && self.calls == 0 {
-                        true => PAUSE,
-                        false => TICK,
-                    };
-                    spin_at = Instant::now() + pause;
-                }
-            }
-            let patience = match self.until {
-                Some(until) => match until.checked_duration_since(Instant::now()) {
-                    Some(left) => Some(left),
-                    None => return Err(interruption()),
-                },
-                None if self.output.may_spin() => {
-                    Some(spin_at.saturating_duration_since(Instant::now()))
-                }
-                None => None,
-            };
-            let connection = &mut self.wire.connection;
-            match wait(connection, self.signals, patience, self.until.is_none())? {
-                Woken::Daemon => match connection.fill() {
-                    Ok(true) => {}
-                    Ok(false) => return Err(daemon_gone()),
-                    Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {
-                        return Err(daemon_gone());
-                    }
-                    Err(e) => {
-                        return Err(Error::runtime(format!("cannot talk to the daemon: {e}")));
-                    }
-                },
-                Woken::Signal => {
-                    self.until = Some(Instant::now() + GRACE);
-                    // A daemon that has gone is noticed at the next read.
-                    let _ = self.cancel();
-                }
-                Woken::Resize => self.output.resized(),
-                Woken::Stop => {
-                    self.output.unspin();
-                    self.quiet.off();
-                    // What Ctrl-Z does by default, but with the terminal as it was. This call returns when it goes on.
-                    let _ = raise(Signal::SIGSTOP);
-                }
-                Woken::GoesOn => self.quiet.on(),
-                Woken::Time => {
-                    if self.until.is_none() {
-                        self.output.spin();
-                        spin_at = Instant::now() + TICK;
-                    }
-                }
-            }
+fn follow(serving: &mut Serving<'_>) -> Result<Outcome> {
+    let answer: Answer = match serving.follow()? {
+        End::Reply(body) => protocol::parse(&body)?,
+        End::Failed(failure) if failure.nothing_configured => {
+            return Ok(Outcome::NothingConfigured(failure.into()));
         }
-    }
-
-    fn cancel(&mut self) -> Result<()> {
-        self.wire
-            .connection
-            .send(&protocol::json_frame(kind::CANCEL, &())?)
-    }
-
-    fn take(&mut self, kind: u8, body: &[u8]) -> std::result::Result<Option<Outcome>, Stop> {
-        match kind {
-            kind::TEXT => {
-                // The daemon sends whole characters; anything else is shown as replacement characters.
-                self.output.text(&String::from_utf8_lossy(body))?;
-            }
-            kind::EVENT => match protocol::parse::<Event>(body)? {
-                Event::NeedEnv { names } => self.wire.connection.send_env(&names)?,
-                event => {
-                    self.output.event(&event)?;
-                    match &event {
-                        Event::Confirm(question) => self.confirm(question)?,
-                        Event::Elicit(elicit) => self.elicit(elicit)?,
-                        Event::ToolBegin(_) => self.calls += 1,
-                        Event::ToolEnd(_) => self.calls = self.calls.saturating_sub(1),
-                        _ => {}
-                    }
-                }
-            },
-            kind::REPLY => {
-                let answer: Answer = protocol::parse(body)?;
-                self.output.answer(&answer)?;
-                return Ok(Some(Outcome::Answered(answer)));
-            }
-            kind::FAILURE => {
-                let failure: Failure = protocol::parse(body)?;
-                if failure.nothing_configured {
-                    return Ok(Some(Outcome::NothingConfigured(failure.into())));
-                }
-                return Err(Stop::Failed(failure.into()));
-            }
-            _ => {}
-        }
-        Ok(None)
-    }
-
-    /// May this tool be called?
-    fn confirm(&mut self, question: &Question) -> std::result::Result<(), Stop> {
-        let run = self.run;
-        // Only the end of the turn ends the question: other calls may end meanwhile.
-        let said = match self.until {
-            Some(_) => Err(Over::Stop),
-            None => Asking::open(&mut self.wire, self.signals, self.quiet, &|_| false)
-                .and_then(|mut asking| approve::ask(&mut asking, question, run)),
-        };
-        let (verdict, arguments) = match said {
-            Ok(said) => said,
-            Err(over) => {
-                if over == Over::Withdrawn {
-                    self.output.withdrawn();
-                }
-                let name = &question.tool.name;
-                let Some(verdict) = self.unanswered(over, name)? else {
-                    return Ok(());
-                };
-                (verdict, question.arguments.clone())
-            }
-        };
-        self.react(&Reaction::Call {
-            id: question.id.clone(),
-            verdict,
-            arguments,
-        })
-    }
-
-    /// A server asks the person.
-    fn elicit(&mut self, asked: &Elicit) -> std::result::Result<(), Stop> {
-        // Once its call has ended, nobody wants the answer.
-        let ends = |event: &Event| matches!(event, Event::ToolEnd(_)) && self.calls <= 1;
-        let said = match self.until {
-            Some(_) => Err(Over::Stop),
-            None => Asking::open(&mut self.wire, self.signals, self.quiet, &ends)
-                .and_then(|mut asking| elicit::ask(&mut asking, asked)),
-        };
-        let action = elicit::action(&said);
-        if let Err(over) = said {
-            let name = format!("server {}", asked.server);
-            let _ = self.unanswered(over, &name)?;
-        }
-        let Some((action, content)) = action else {
-            return Ok(());
-        };
-        self.react(&Reaction::Elicit {
-            id: asked.id.clone(),
-            content,
-            action: action.to_string(),
-        })?;
-        if self.until.is_some() {
-            // A daemon that has gone is noticed at the next read.
-            let _ = self.cancel();
-        }
-        Ok(())
-    }
-
-    /// What it means that nobody answered; nothing is to be sent where the daemon wants nothing.
-    fn unanswered(&mut self, over: Over, name: &str) -> std::result::Result<Option<Verdict>, Stop> {
-        match &over {
-            Over::Gone => return Err(Stop::Failed(gone_while_asking())),
-            Over::Stop => {
-                let _ = self.until.get_or_insert(Instant::now() + LAST_WORDS);
-            }
-            Over::NoTerminal(why) => {
-                self.unasked = true;
-                self.output
-                    .notice(&format!("{name}: {why}, so the answer is no"));
-            }
-            Over::Withdrawn => {}
-        }
-        Ok(approve::verdict(&over))
-    }
-
-    fn react(&mut self, reaction: &Reaction) -> std::result::Result<(), Stop> {
-        self.output.reacted(reaction)?;
-        // A daemon that has gone is noticed at the next read.
-        let _ = self
-            .wire
-            .connection
-            .send(&protocol::json_frame(kind::REACTION, reaction)?);
-        Ok(())
-    }
-}
-
-fn gone_while_asking() -> Error {
-    Error::runtime("the aish daemon ended while it asked; the call was denied")
-        .hint("ask again, and see: aish-helper doctor")
-}
-
-fn interruption() -> Error {
-    Error::new(Kind::Interrupted, "interrupted")
+        End::Failed(failure) => return Err(failure.into()),
+        End::Closed => return Ok(Outcome::Answered(nobody_reads())),
+    };
+    Ok(Outcome::Answered(
+        match serving.show(|output| output.answer(&answer))? {
+            true => answer,
+            false => nobody_reads(),
+        },
+    ))
 }
 
 fn interrupted_by_person(output: &Output) -> Error {
-    if output.any() {
-        Error::new(Kind::Interrupted, "interrupted; what has arrived is kept")
-    } else {
-        interruption()
-    }
-}
-
-enum Stop {
-    Failed(Error),
-    /// stdout is closed: `llm … | head`.
-    Closed,
-    /// Ctrl-C came while stdout took nothing: `llm … | less`.
-    Stuck,
-}
-
-impl From<Error> for Stop {
-    fn from(e: Error) -> Stop {
-        Stop::Failed(e)
-    }
-}
-
-impl From<io::Error> for Stop {
-    fn from(e: io::Error) -> Stop {
-        match e.kind() {
-            io::ErrorKind::BrokenPipe => Stop::Closed,
-            io::ErrorKind::Interrupted => Stop::Stuck,
-            _ => Stop::Failed(Error::runtime(format!("cannot write the answer: {e}"))),
-        }
-    }
+    let message = match output.any() {
+        true => "interrupted; what has arrived is kept",
+        false => "interrupted",
+    };
+    Error::new(Kind::Interrupted, message)
 }
 
 /// Nobody reads the answer any more; that is no failure of ours.
@@ -352,63 +80,5 @@ fn nobody_reads() -> Answer {
         seconds: 0.0,
         cost: None,
         proposals: 0,
-    }
-}
-
-enum Woken {
-    Daemon,
-    Signal,
-    Stop,
-    GoesOn,
-    Resize,
-    Time,
-}
-
-/// The signal that ends a turn is left in its pipe, so that from then on no write waits.
-fn wait(
-    connection: &Connection,
-    signals: &Signals,
-    patience: Option<Duration>,
-    interruptible: bool,
-) -> Result<Woken> {
-    let timeout = match patience {
-        None => PollTimeout::NONE,
-        // Rounded up, so that a rest of a millisecond does not spin.
-        Some(p) => PollTimeout::try_from(p + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX),
-    };
-    let interest = match interruptible {
-        true => PollFlags::POLLIN,
-        false => PollFlags::empty(),
-    };
-    loop {
-        let mut fds = [
-            PollFd::new(connection.fd(), PollFlags::POLLIN),
-            PollFd::new(signals.end.as_fd(), interest),
-            PollFd::new(signals.resize.as_fd(), PollFlags::POLLIN),
-            PollFd::new(signals.stop.as_fd(), PollFlags::POLLIN),
-            PollFd::new(signals.goes_on.as_fd(), PollFlags::POLLIN),
-        ];
-        match poll(&mut fds, timeout) {
-            Err(nix::errno::Errno::EINTR) => continue,
-            Err(e) => return Err(Error::runtime(format!("cannot wait for the daemon: {e}"))),
-            Ok(0) => return Ok(Woken::Time),
-            Ok(_) => {}
-        }
-        let ready = fds.map(|fd| fd.any().unwrap_or(true));
-        if ready[1] {
-            return Ok(Woken::Signal);
-        }
-        if ready[3] && took(&signals.stop) {
-            return Ok(Woken::Stop);
-        }
-        if ready[4] && took(&signals.goes_on) {
-            return Ok(Woken::GoesOn);
-        }
-        if ready[2] && took(&signals.resize) {
-            return Ok(Woken::Resize);
-        }
-        if ready[0] {
-            return Ok(Woken::Daemon);
-        }
     }
 }

@@ -13,6 +13,7 @@ pub mod line;
 pub mod output;
 pub mod propose;
 pub mod render;
+pub mod serve;
 pub mod signals;
 pub mod terminal;
 pub mod tools;

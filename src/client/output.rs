@@ -27,7 +27,7 @@ pub enum Format {
     Json,
 }
 
-/// The frames of the spinner, one every [`super::ask`] tick.
+/// The frames of the spinner, one every [`super::serve`] tick.
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "⠇"];
 
 /// Where the answer goes. Everything is collected and written once a frame.

@@ -3,3 +3,4 @@
 pub mod index;
 pub mod journal;
 pub mod record;
+pub mod retention;

@@ -28,6 +28,8 @@ const AREAS: &[(&str, &[&str])] = &[
             "address", "chat", "config", "error", "paths", "safety", "secret",
         ],
     ),
+    // What a model is offered in place of hundreds of tools.
+    ("tools", &["chat", "error", "paths"]),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
@@ -62,6 +64,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "protocol",
             "safety",
             "secret",
+            "tools",
         ],
     ),
     // Small and quick: no broker, no journal, nothing of the daemon but its protocol.
@@ -124,6 +127,7 @@ const PURE: &[&str] = &[
     "config::file",
     "config::import",
     "config::mcp",
+    "config::policy",
     "config::rules",
     "config::servers",
     "config::table",
@@ -139,6 +143,9 @@ const PURE: &[&str] = &[
     "protocol",
     "safety",
     "secret",
+    "tools::results::border",
+    "tools::search",
+    "tools::split",
 ];
 
 const IMPURE: &[&str] = &[
