@@ -21,7 +21,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("history::record", &[]),
     ("context", &["chat", "history::record", "safety"]),
     ("history", &["error", "history::record", "paths", "safety"]),
-    ("broker", &["address", "chat", "error", "safety", "secret"]),
+    ("broker", &["address", "chat", "error", "secret"]),
     (
         "mcp",
         &[

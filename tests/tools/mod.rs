@@ -7,6 +7,7 @@ mod many;
 mod resume;
 mod rounds;
 mod split;
+mod secrets;
 mod whole;
 
 use std::io::{Read, Write};
