@@ -16,6 +16,7 @@ pub mod mcp;
 pub mod model;
 pub mod offer;
 pub mod outcome;
+pub mod policy;
 pub mod prompt;
 pub mod proposals;
 pub mod queries;
