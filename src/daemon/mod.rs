@@ -18,6 +18,7 @@ pub mod model;
 pub mod offer;
 pub mod outcome;
 pub mod own;
+pub mod policy;
 pub mod prompt;
 pub mod proposals;
 pub mod queries;

@@ -16,7 +16,10 @@ const AREAS: &[(&str, &[&str])] = &[
     ("address", &[]),
     ("paths", &["error"]),
     ("protocol", &["error"]),
-    ("config", &["address", "error", "paths", "safety", "secret"]),
+    (
+        "config",
+        &["address", "chat", "error", "paths", "safety", "secret"],
+    ),
     // What a line of the journal means; `context` needs that, and not the files it is kept in.
     ("history::record", &[]),
     ("context", &["chat", "history::record", "safety"]),
