@@ -11,8 +11,8 @@
 //! recorded by `daemon::approval`, and run by the zsh function.
 //!
 //! Imports point down: `error`, `chat`, `address`, `secret`, `paths`, `safety`;
-//! then `config`, `protocol` and the pure parts; then `broker`, `history` and
-//! `mcp`; then `daemon`; then `client` and `cli`, which know `protocol` and never the
+//! then `config`, `protocol` and the pure parts; then `broker`, `history`, `mcp` and
+//! `tools`; then `daemon`; then `client` and `cli`, which know `protocol` and never the
 //! daemon's insides. `ARCHITECTURE.md` has the invariants and their reasons, and
 //! `tests/tidy` reads the sources to keep them.
 
@@ -31,3 +31,4 @@ pub mod paths;
 pub mod protocol;
 pub mod safety;
 pub mod secret;
+pub mod tools;

@@ -146,7 +146,7 @@ serve.command = ["run", "--api-key", "s3cret", "{port}"]
         assert_eq!(
             text,
             format!(
-                "{file}:1: colour: unknown key; the keys here are default_model, system_prompt, models, shell, context, history, mcp\n\
+                "{file}:1: colour: unknown key; the keys here are default_model, system_prompt, models, shell, context, history, mcp, tools, intent_declaration, policy\n\
                  {file}:3: shell.confirm_cmd: must be true or false, not a number\n"
             )
         );

@@ -1,5 +1,6 @@
 //! The command line and the admin commands, a file each.
 
+pub mod activity;
 pub mod args;
 pub mod ask;
 pub mod config;
@@ -128,6 +129,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Session(Session::Last { shell, json }) => last::last(&paths()?, shell, json)?,
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
+        Command::Activity(command) => activity::run(&paths()?, command)?,
         Command::Completions => print(&generate::completions())?,
         Command::Man => print(&generate::man()?)?,
         Command::Propose(args) => {

@@ -6,15 +6,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::policy::{self, WrittenPolicy};
 use super::rules;
 use super::servers::{self, WrittenMcp};
 use super::table::{At, Fault, Faults, Table};
 use super::tree::{self, SyntaxError};
-use super::{Key, Provider};
+use super::{Exposure, Key, Provider};
 use crate::address;
 
 /// The providers by the word that names them.
 const PROVIDERS: &[(&str, Provider)] = &[("openai", Provider::OpenAi)];
+
+/// How tools may be offered, by the word that names it.
+const EXPOSURES: &[(&str, Exposure)] = &[
+    ("direct", Exposure::Direct),
+    ("split", Exposure::Split),
+    ("auto", Exposure::Auto),
+];
 
 /// A configuration file that was read without a fault.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +38,14 @@ pub struct File {
     pub(super) commands: Option<At<u32>>,
     pub(super) env: Option<At<Vec<String>>>,
     pub(super) sync: Option<At<bool>>,
+    pub(super) max_days: Option<At<u32>>,
+    pub(super) max_records: Option<At<u64>>,
+    pub(super) max_bytes: Option<At<u64>>,
     pub(super) mcp: WrittenMcp,
+    pub(super) exposure: Option<At<Exposure>>,
+    pub(super) split_threshold: Option<At<u32>>,
+    pub(super) strict_server_validation: Option<At<bool>>,
+    pub(super) policy: WrittenPolicy,
 }
 
 /// One `[models.NAME]`.
@@ -175,11 +190,31 @@ fn read(mut root: Table<'_>) -> File {
         context.finish();
     }
     if let Some(mut history) = root.table("history") {
+        let long = |at: At<u32>| at.map(u64::from);
         file.sync = history.boolean("sync");
+        file.max_days = history.integer("max_days", 1..=36_500);
+        file.max_records = history.integer("max_records", 1..=4_000_000_000).map(long);
+        // Whoever means megabytes must not lose all that there is.
+        file.max_bytes = history
+            .integer("max_bytes", 1_048_576..=4_000_000_000)
+            .map(long);
         history.finish();
     }
+    let mut aliases = Vec::new();
     if let Some(mcp) = root.table("mcp") {
-        file.mcp = servers::read(mcp);
+        file.mcp = servers::read(mcp, &mut aliases);
+    }
+    if let Some(mut tools) = root.table("tools") {
+        file.exposure = tools.word("exposure", EXPOSURES);
+        file.split_threshold = tools.integer("split_threshold", 1..=10_000);
+        tools.finish();
+    }
+    if let Some(mut intent) = root.table("intent_declaration") {
+        file.strict_server_validation = intent.boolean("strict_server_validation");
+        intent.finish();
+    }
+    if let Some(policy) = root.table("policy") {
+        file.policy = policy::read(policy, &aliases, policy::unfit);
     }
     root.finish();
     file

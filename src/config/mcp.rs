@@ -1,4 +1,4 @@
-//! `[mcp]`: the servers whose tools a model may be offered, and what needs no question.
+//! `[mcp]`: the servers whose tools a model may be offered.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -147,8 +147,6 @@ fn holds_secret(text: &str) -> bool {
 pub struct Mcp {
     /// The servers by alias, `[a-z0-9][a-z0-9-]{0,19}`.
     pub servers: BTreeMap<String, Server>,
-    /// `alias.tool` or `alias.*`: called without a question.
-    pub auto_approve: BTreeMap<String, bool>,
     /// How many rounds of calls one prompt may take.
     pub max_tool_depth: u32,
     /// How much of one result the model gets, in bytes.
@@ -159,7 +157,6 @@ impl Default for Mcp {
     fn default() -> Self {
         Mcp {
             servers: BTreeMap::new(),
-            auto_approve: BTreeMap::new(),
             max_tool_depth: 8,
             max_result_bytes: 65_536,
         }

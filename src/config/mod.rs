@@ -9,6 +9,7 @@ pub mod file;
 pub mod import;
 pub mod key;
 pub mod mcp;
+mod policy;
 pub mod programs;
 mod rules;
 mod servers;
@@ -22,7 +23,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use disk::Stamp;
-pub use edit::{add_model, add_servers, set_default, toml_string};
+pub use edit::{
+    ALLOWED, add_model, add_servers, allow_always, remove_rule, set_default, toml_string,
+};
 pub use file::{File, Problem};
 pub use rules::nearest;
 pub use source::{Overrides, env_overrides};
@@ -325,6 +328,17 @@ pub enum Exposure {
     Split,
     /// As many as there are decide.
     Auto,
+}
+
+impl Exposure {
+    /// The word in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Exposure::Direct => "direct",
+            Exposure::Split => "split",
+            Exposure::Auto => "auto",
+        }
+    }
 }
 
 /// What calls declare.

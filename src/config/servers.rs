@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::mcp::{Lifecycle, variable};
 use super::table::{At, Table, shown_key};
-use super::{key, rules};
+use super::{key, policy, rules};
 use crate::address;
 
 /// The beginnings by the word that names them.
@@ -85,10 +85,9 @@ impl WrittenServer {
     }
 }
 
-/// Reads `[mcp]`.
-pub(super) fn read(mut t: Table<'_>) -> WrittenMcp {
+/// Reads `[mcp]`; the aliases in it, right or not, go to `aliases`.
+pub(super) fn read<'t>(mut t: Table<'t>, aliases: &mut Vec<&'t str>) -> WrittenMcp {
     let mut mcp = WrittenMcp::default();
-    let mut aliases = Vec::new();
     if let Some(servers) = t.table("servers") {
         for (alias, table) in servers.named_tables() {
             aliases.push(alias);
@@ -102,7 +101,7 @@ pub(super) fn read(mut t: Table<'_>) -> WrittenMcp {
     }
     if let Some(table) = t.table("auto_approve") {
         for (name, value) in table.named_booleans() {
-            match approved_name(&name, &aliases) {
+            match approved_name(&name, aliases) {
                 Ok(()) => {
                     mcp.auto_approve.insert(name, value);
                 }
@@ -214,18 +213,13 @@ fn read_server(mut t: Table<'_>) -> Option<WrittenServer> {
     })
 }
 
-/// `alias.tool` or `alias.*`. The server may have been written down before, or be so later.
+/// `alias.tool` or `alias.*`.
 fn approved_name(name: &str, aliases: &[&str]) -> Result<(), String> {
     let form = "must be \"alias.tool\", or \"alias.*\" for all tools of a server";
     let Some((alias, tool)) = name.split_once('.') else {
         return Err(form.into());
     };
-    if let Err(message) = rules::alias(alias) {
-        return Err(match rules::nearest(alias, aliases.iter().copied()) {
-            Some(near) => format!("no server has this alias; did you mean \"{near}.{tool}\"?"),
-            None => message,
-        });
-    }
+    policy::known(alias, tool, aliases)?;
     // Anything else with a star would name one odd tool, and look like many.
     if tool.is_empty() || (tool != "*" && tool.contains('*')) {
         return Err(form.into());

@@ -2,6 +2,7 @@
 //! and for each value, which of them it was.
 
 mod mcp;
+mod policy;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,13 +11,9 @@ use serde_json::{Value, json};
 
 use super::file::{COMMANDS, File, WrittenModel, no_such_model};
 use super::table::At;
-use super::{
-    Config, Context, History, IntentDeclaration, Key, Model, Price, Provider, Serve, Shell, Tools,
-    rules,
-};
+use super::{Config, Context, History, Key, Model, Price, Provider, Serve, Shell, rules};
 use crate::address;
 use crate::error::{Error, Result};
-use crate::safety::policy::Rules;
 
 /// The variables that set something here. The plugin has others of its own.
 ///
@@ -281,14 +278,7 @@ pub fn resolve_noting(file: &File, over: &Overrides) -> Result<(Config, Vec<Sett
         )),
         env: p.pick("context.env", None, &file.env, context.env),
     };
-    let history = History {
-        sync: p.pick("history.sync", None, &file.sync, History::default().sync),
-        ..History::default()
-    };
-    let policy = Rules {
-        list: mcp::rules(&file.mcp),
-        ..Rules::default()
-    };
+    let (history, mcp) = (history(&mut p, file), mcp::resolve(&mut p, &file.mcp));
     let config = Config {
         models,
         default_model,
@@ -296,13 +286,33 @@ pub fn resolve_noting(file: &File, over: &Overrides) -> Result<(Config, Vec<Sett
         shell,
         context,
         history,
-        mcp: mcp::resolve(&mut p, &file.mcp),
-        tools: Tools::default(),
-        intent_declaration: IntentDeclaration::default(),
-        policy,
+        mcp,
+        tools: policy::tools(&mut p, file),
+        intent_declaration: policy::intent_declaration(&mut p, file),
+        policy: policy::resolve(&mut p, file),
         file: file.path.clone(),
     };
     Ok((config, p.0))
+}
+
+fn history(p: &mut Picker, file: &File) -> History {
+    let default = History::default();
+    History {
+        sync: p.pick("history.sync", None, &file.sync, default.sync),
+        max_days: p.pick("history.max_days", None, &file.max_days, default.max_days),
+        max_records: p.pick(
+            "history.max_records",
+            None,
+            &file.max_records,
+            default.max_records,
+        ),
+        max_bytes: p.pick(
+            "history.max_bytes",
+            None,
+            &file.max_bytes,
+            default.max_bytes,
+        ),
+    }
 }
 
 fn usize_of(n: u32) -> usize {

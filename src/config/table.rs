@@ -75,7 +75,8 @@ impl<'t> Table<'t> {
         self.line
     }
 
-    fn path(&self, key: &str) -> String {
+    /// A key of it with all its tables, as the user would write it.
+    pub fn path(&self, key: &str) -> String {
         let key = shown_key(key);
         if self.prefix.is_empty() {
             key
@@ -147,25 +148,12 @@ impl<'t> Table<'t> {
 
     /// One of a few words.
     pub fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<At<T>> {
-        self.scalar(key, |value| {
-            let text = read_string(value)?;
-            let found = words.iter().find(|(word, _)| *word == text);
-            found.map(|(_, value)| *value).ok_or_else(|| {
-                let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                match nearest(&text, names.iter().copied()) {
-                    Some(name) => format!("unknown value; did you mean \"{name}\"?"),
-                    None => format!("unknown value; the values are \"{}\"", names.join("\", \"")),
-                }
-            })
-        })
+        self.scalar(key, |value| read_word(value, words))
     }
 
     /// `true` or `false`.
     pub fn boolean(&mut self, key: &'static str) -> Option<At<bool>> {
-        self.scalar(key, |value| match value {
-            Value::Bool(b) => Ok(*b),
-            other => Err(must_be("true or false", other)),
-        })
+        self.scalar(key, read_bool)
     }
 
     /// A whole number within `range`.
@@ -245,40 +233,32 @@ impl<'t> Table<'t> {
 
     /// Every string of a table whose keys are names that the user chose.
     pub fn named_strings(&self) -> Vec<(String, At<String>)> {
-        let mut strings = Vec::new();
-        for e in self.entries {
-            match read_string(&e.node.value) {
-                Ok(value) => strings.push((
-                    e.key.clone(),
-                    At {
-                        value,
-                        line: e.line,
-                    },
-                )),
-                Err(message) => self.fault(e.line, &e.key, message),
-            }
-        }
-        strings
+        self.named(read_string)
     }
 
-    /// Every `true` or `false` of a table whose keys are names that the user chose.
+    /// Every one of a few words of a table whose keys are names that may hold dots.
+    pub fn named_words<T: Copy>(&self, words: &[(&str, T)]) -> Vec<(String, At<T>)> {
+        self.named(|value| match value {
+            Value::Table(_) => Err(quote("\"deny\"")),
+            other => read_word(other, words),
+        })
+    }
+
+    /// Every `true` or `false` of a table whose keys are names that may hold dots.
     pub fn named_booleans(&self) -> Vec<(String, At<bool>)> {
+        self.named(|value| match value {
+            Value::Table(_) => Err(quote("true")),
+            other => read_bool(other),
+        })
+    }
+
+    fn named<T>(&self, read: impl Fn(&Value) -> Result<T, String>) -> Vec<(String, At<T>)> {
         let mut all = Vec::new();
         for e in self.entries {
-            match &e.node.value {
-                Value::Bool(value) => all.push((
-                    e.key.clone(),
-                    At {
-                        value: *value,
-                        line: e.line,
-                    },
-                )),
-                // `a.b = true` is a table in TOML, and looks so much like a name with a dot.
-                Value::Table(_) => {
-                    let message = "put a name with a dot in quotes: \"alias.tool\" = true";
-                    self.fault(e.line, &e.key, message);
-                }
-                other => self.fault(e.line, &e.key, must_be("true or false", other)),
+            let line = e.line;
+            match read(&e.node.value) {
+                Ok(value) => all.push((e.key.clone(), At { value, line })),
+                Err(message) => self.fault(line, &e.key, message),
             }
         }
         all
@@ -331,6 +311,30 @@ fn read_string(value: &Value) -> Result<String, String> {
         Value::String(s) => Ok(s.clone()),
         other => Err(must_be("a string", other)),
     }
+}
+
+fn read_bool(value: &Value) -> Result<bool, String> {
+    match value {
+        Value::Bool(b) => Ok(*b),
+        other => Err(must_be("true or false", other)),
+    }
+}
+
+fn read_word<T: Copy>(value: &Value, words: &[(&str, T)]) -> Result<T, String> {
+    let text = read_string(value)?;
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        match nearest(&text, names.iter().copied()) {
+            Some(name) => format!("unknown value; did you mean \"{name}\"?"),
+            None => format!("unknown value; the values are \"{}\"", names.join("\", \"")),
+        }
+    })
+}
+
+/// `a.b = true` is a table in TOML, and looks so much like a name with a dot.
+fn quote(value: &str) -> String {
+    format!("put a name with a dot in quotes: \"alias.tool\" = {value}")
 }
 
 fn must_be(wanted: &str, value: &Value) -> String {

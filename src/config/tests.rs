@@ -80,7 +80,7 @@ fn the_starter_is_valid_with_and_without_its_commented_parts() {
         Duration::from_secs(600)
     );
     assert_eq!(config.mcp.servers.len(), 2);
-    assert_eq!(config.mcp.auto_approve.len(), 2);
+    assert_eq!(config.policy.list.len(), 8);
 }
 
 /// The starter with every `# key = …` and `# [table]` line made live.
@@ -105,6 +105,7 @@ fn the_starter_mentions_every_key() {
     // A key that is near to none makes the reader list all that it knows, in every table there is.
     let probe = "qqqq = 1\n[models.a]\nqqqq = 1\nprice = { qqqq = 1 }\nserve = { qqqq = 1 }\n\
                  [shell]\nqqqq = 1\n[context]\nqqqq = 1\n[history]\nqqqq = 1\n\
+                 [tools]\nqqqq = 1\n[intent_declaration]\nqqqq = 1\n[policy]\nqqqq = 1\n\
                  [mcp]\nqqqq = 1\n[mcp.servers.a]\nqqqq = 1\n";
     let known: Vec<String> = faults(probe, Format::Toml)
         .iter()
@@ -119,6 +120,7 @@ fn the_starter_mentions_every_key() {
             format!("[{key}"),
             format!("[{key}."),
             format!("[mcp.{key}"),
+            format!("[policy.{key}"),
         ];
         assert!(
             written.iter().any(|w| whole.contains(w.as_str())),

@@ -66,6 +66,13 @@ A tool_call is how to use one; its result comes in the next turn, so do not gues
 Use tools for structured operations, and `CMD:` lines for local shell commands.
 Prefer a tool; fall back to `CMD:` for what no tool offers.";
 
+/// The same where the model finds and calls them through a few.
+pub const SPLIT_PROMPT: &str = "\
+Many tools are there; find them with retrieve_tools, then call one with the tool that its call_with names, and declare the same operation_type in intent.
+A tool_call is how to use one; its result comes in the next turn, so do not guess it.
+Use tools for structured operations, and `CMD:` lines for local shell commands.
+Prefer a tool; fall back to `CMD:` for what no tool offers.";
+
 /// The most that a notice shows of a command.
 const COMMAND_CHARS: usize = 60;
 
@@ -259,9 +266,11 @@ mod tests {
 
     #[test]
     fn the_instructions_gain_four_lines() {
-        assert_eq!(TOOLS_PROMPT.lines().count(), 4);
-        for word in ["`tools`", "tool_call", "`CMD:`", "Prefer a tool"] {
-            assert!(TOOLS_PROMPT.contains(word), "{word}");
+        for prompt in [TOOLS_PROMPT, SPLIT_PROMPT] {
+            assert_eq!(prompt.lines().count(), 4);
+            for word in ["tools", "tool_call", "`CMD:`", "Prefer a tool"] {
+                assert!(prompt.contains(word), "{word}");
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::session::lock;
 use crate::config::Overrides;
 use crate::error::{Error, Result};
+use crate::history::journal::now_ms;
 use crate::history::record::{Body, Links, Output};
 use crate::protocol::{Captured, Choice, Decided, Event, Proposal, kind};
 
@@ -28,6 +29,8 @@ pub struct Exec {
     /// What the answer that proposed it belongs to.
     links: Links,
     command: String,
+    /// When it was approved, milliseconds since 1970.
+    since_ms: u64,
     /// The pump, if one reported: told to finish, it answers with the output.
     pump: Option<oneshot::Sender<oneshot::Sender<Captured>>>,
 }
@@ -87,6 +90,7 @@ pub async fn decide(
         choice: word.to_string(),
         proposed: waiting.command,
         command: command.clone(),
+        why: None,
     };
     let written = session.record(&links, decision);
     if choice != Choice::Run {
@@ -116,6 +120,7 @@ pub async fn decide(
             session: waiting.session,
             links,
             command,
+            since_ms: now_ms(),
             pump: None,
         },
     );
@@ -203,6 +208,8 @@ pub async fn exec_done(
         Some(exec) => exec,
         None => approved_earlier(daemon, shell, token)?,
     };
+    // The pump may take a moment more, which is none of the command's.
+    let ms = now_ms().saturating_sub(exec.since_ms);
     let output = match exec.pump {
         Some(pump) => {
             let (sender, output) = oneshot::channel();
@@ -225,6 +232,7 @@ pub async fn exec_done(
         token: token.to_string(),
         command: exec.command,
         exit,
+        ms: Some(ms),
         output: output.map(|c| Output {
             head: c.head,
             tail: c.tail,
@@ -254,7 +262,7 @@ fn approved_earlier(daemon: &Daemon, shell: &str, token: &str) -> Result<Exec> {
                     ..
                 } if t == token => {
                     let run = choice == "run";
-                    approved = run.then(|| (command.clone(), record.links.clone()));
+                    approved = run.then(|| (command.clone(), record.links.clone(), record.at_ms));
                 }
                 Body::Exec { token: t, .. } if t == token => approved = None,
                 _ => {}
@@ -262,12 +270,13 @@ fn approved_earlier(daemon: &Daemon, shell: &str, token: &str) -> Result<Exec> {
         }
         approved
     });
-    let (command, links) = approved.ok_or_else(unknown)?;
+    let (command, links, since_ms) = approved.ok_or_else(unknown)?;
     Ok(Exec {
         shell: shell.to_string(),
         session: id,
         links,
         command,
+        since_ms,
         pump: None,
     })
 }

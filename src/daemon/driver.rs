@@ -1,17 +1,16 @@
 //! One prompt from request to reply: the only room that sees broker, sessions and shells together.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
-use super::gate::Gate;
+use super::gate::{Exposure, Gate, Round};
 use super::model::{self, Chosen};
 use super::session::Session;
 use super::turn::{Effect, Input, Setting, Turn};
-use super::{Daemon, events, prompt, servers};
+use super::{Daemon, events, offer, prompt};
 use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
 use crate::context;
 use crate::error::{Context, Error, Result};
@@ -23,8 +22,6 @@ use crate::protocol::{Ask, Event, Failure, kind};
 const QUEUE: usize = 64;
 /// Tokens of the context window that are kept for the answer where the config says nothing.
 const RESERVE: u32 = 1024;
-/// How long a prompt waits for MCP servers that are starting, since the start of each.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Serves one prompt.
 ///
@@ -66,7 +63,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         return nothing_configured(connection).await;
     };
     started(connection, &session, &chosen).await?;
-    let catalog = catalog(daemon, connection, &session, &chosen, &ask).await?;
+    let catalog = offer::catalog(daemon, connection, &session, &chosen, &ask).await?;
     let read = prompt::resources(daemon, connection, &ask.resources).await?;
     ask.attachments.extend(read);
     let (content, unseen) = prompt::content(daemon, &session, &chosen, &ask);
@@ -198,54 +195,14 @@ async fn started(connection: &mut Connection, session: &Session, chosen: &Chosen
     connection.send_json(kind::EVENT, &event).await
 }
 
-async fn notice(connection: &mut Connection, text: String) -> Result<()> {
+/// Tells the person something.
+///
+/// # Errors
+/// The client has gone.
+pub async fn notice(connection: &mut Connection, text: String) -> Result<()> {
     connection
         .send_json(kind::EVENT, &Event::Notice { text })
         .await
-}
-
-/// The tools that there are, once the servers that are wanted have had their time to start.
-async fn catalog(
-    daemon: &Daemon,
-    connection: &mut Connection,
-    session: &Session,
-    chosen: &Chosen,
-    ask: &Ask,
-) -> Result<Catalog> {
-    let unwanted = ask.no_tools && ask.resources.is_empty();
-    let none = chosen.config.mcp.servers.is_empty() && daemon.mcp.states().is_empty();
-    if unwanted || none {
-        return Ok(Catalog::default());
-    }
-    servers::refresh(daemon, connection, &chosen.config).await?;
-    let starting = async { Ok(daemon.mcp.catalog(PATIENCE).await) };
-    let catalog = connection.unless_cancelled(starting).await?;
-    without(connection, session, &catalog).await?;
-    Ok(catalog)
-}
-
-/// Says which servers a prompt goes without, as far as its conversation was not told of that already.
-async fn without(connection: &mut Connection, session: &Session, catalog: &Catalog) -> Result<()> {
-    for text in excuses(&session.goes_without(&catalog.without)) {
-        notice(connection, text).await?;
-    }
-    Ok(())
-}
-
-/// A line for all servers that are missing for one reason: alias and reason.
-fn excuses(without: &[(String, String)]) -> Vec<String> {
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (alias, why) in without {
-        match groups.iter_mut().find(|(of, _)| of == why) {
-            Some((_, aliases)) => aliases.push(alias),
-            None => groups.push((why, vec![alias])),
-        }
-    }
-    let line = |(why, aliases): (&str, Vec<&str>)| {
-        let s = if aliases.len() == 1 { "" } else { "s" };
-        format!("going without MCP server{s} {}: {why}", aliases.join(", "))
-    };
-    groups.into_iter().map(line).collect()
 }
 
 /// A turn that runs: the state machine, and what it takes to do what that says.
@@ -304,12 +261,22 @@ impl<'a> Run<'a> {
     ) -> Result<()> {
         let reserve = self.chosen.endpoint.max_tokens.unwrap_or(RESERVE);
         let mut told = 0;
+        let mut exposure = Exposure::Direct { reads_on: false };
         loop {
             let catalog = tools.clone().unwrap_or_default();
-            let system = prompt::system_prompt(self.chosen, !catalog.tools.is_empty());
+            exposure = offer::exposure(
+                self.daemon,
+                session,
+                &self.chosen.config,
+                &catalog,
+                exposure,
+            );
+            let offered = offer::tools(&catalog, exposure);
+            let split = matches!(exposure, Exposure::Split { .. });
+            let system = prompt::system_prompt(self.chosen, !offered.is_empty(), split);
             let talk = session.with_records(context::conversation);
             let window = self.chosen.window;
-            let (messages, left_out) = context::fit(system, &talk, &catalog.tools, window, reserve);
+            let (messages, left_out) = context::fit(system, &talk, &offered, window, reserve);
             if left_out > told {
                 told = left_out;
                 let text = format!(
@@ -317,9 +284,10 @@ impl<'a> Run<'a> {
                 );
                 notice(connection, text).await?;
             }
-            let mut step = self.request(connection, &messages, &catalog.tools).await?;
+            let mut step = self.request(connection, &messages, &offered).await?;
             if let Step::Use(calls) = step {
-                step = self.calls(connection, session, &catalog, &calls).await?;
+                let catalog = (&catalog, exposure);
+                step = self.calls(connection, session, catalog, &calls).await?;
             }
             if matches!(step, Step::Done) {
                 return Ok(());
@@ -327,7 +295,7 @@ impl<'a> Run<'a> {
             // Tools come and go; a server that is starting is not waited for.
             if let Some(tools) = &mut tools {
                 *tools = self.daemon.mcp.catalog(Duration::ZERO).await;
-                without(connection, session, tools).await?;
+                offer::without(connection, session, tools).await?;
             }
         }
     }
@@ -384,24 +352,24 @@ impl<'a> Run<'a> {
         &mut self,
         connection: &mut Connection,
         session: &Session,
-        catalog: &Catalog,
+        (catalog, exposure): (&Catalog, Exposure),
         calls: &[ToolCall],
     ) -> Result<Step> {
         let cancel = self.cancel.clone();
-        let mut gate = Gate {
+        let round = Round {
             daemon: self.daemon,
             session,
-            config: &self.chosen.config.mcp,
-            rules: &self.chosen.config.policy,
+            config: &self.chosen.config,
             catalog,
+            exposure,
             cancel: &cancel,
             links: self.links.clone(),
-            recorded: BTreeMap::new(),
         };
+        let mut gate = Gate::new(round, calls);
         let mut at = 0;
         let mut step = Step::Go;
         while at < calls.len() && matches!(step, Step::Go) {
-            let used = gate.make(connection, calls, at).await;
+            let used = gate.make(connection, at).await;
             at += used.len();
             step = self.take(connection, Input::Used(used)).await?;
         }
@@ -476,28 +444,5 @@ fn sync_later(daemon: &Daemon, session: &Session) {
                 tracing::warn!("{}", e.message);
             }
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::excuses;
-
-    #[test]
-    fn servers_that_are_missing_for_one_reason_share_a_line() {
-        let without = [
-            ("a", "still starting"),
-            ("b", "\x1b refused"),
-            ("c", "still starting"),
-        ];
-        let without = without.map(|(alias, why)| (alias.to_string(), why.to_string()));
-        assert_eq!(
-            excuses(&without),
-            [
-                "going without MCP servers a, c: still starting",
-                "going without MCP server b: \x1b refused"
-            ]
-        );
-        assert!(excuses(&[]).is_empty());
     }
 }

@@ -4,93 +4,139 @@
 //! disk. A person is asked through the connection of the prompt that wants it, so that no other shell
 //! sees the question.
 
+mod asked;
+mod meant;
+
 use std::collections::BTreeMap;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Daemon;
+pub use self::meant::Exposure;
+use self::meant::{Meant, Resolved};
 use super::calls::{self, Allowed};
 use super::connection::Connection;
-use super::mcp::tool_info;
-use super::outcome::{Outcome, Used};
+use super::outcome::{Account, Outcome, Used};
 use super::session::{Session, lock};
-use crate::chat::{Tool, ToolCall};
-use crate::config::mcp::{Mcp, Server};
+use super::{Daemon, own};
+use crate::chat::{Annotations, Tool, ToolCall};
+use crate::config::Config;
+use crate::config::mcp::Server;
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
-use crate::history::record::{Body, Links};
+use crate::history::record::{Act, Body, Links};
 use crate::mcp::Catalog;
-use crate::protocol::tools::{End, Question, Reaction, Verdict};
-use crate::protocol::{self, Event, kind};
-use crate::safety::policy::{self, Approved, Call, Consent, Decision, Rules, Wish};
+use crate::protocol::Event;
+use crate::protocol::tools::{End, Verdict};
+use crate::safety::policy::{self, Approved, Call, Decision, Rules, Wish};
 
 /// What the calls of one round have in common.
 #[derive(Debug)]
-pub struct Gate<'a> {
+pub struct Round<'a> {
     /// Who serves.
     pub daemon: &'a Daemon,
     /// Where decisions are recorded and grants are kept.
     pub session: &'a Session,
-    /// The servers, and how much of a result is wanted.
-    pub config: &'a Mcp,
-    /// The rules in force.
-    pub rules: &'a Rules,
-    /// The tools that the model was offered.
+    /// The servers, the rules in force, and how much of a result is wanted.
+    pub config: &'a Config,
+    /// The tools that there are.
     pub catalog: &'a Catalog,
+    /// How the model was offered them.
+    pub exposure: Exposure,
     /// Ends the turn.
     pub cancel: &'a CancellationToken,
     /// What its records belong to.
     pub links: Links,
+}
+
+/// The calls of one round on their way.
+#[derive(Debug)]
+pub struct Gate<'a> {
+    round: Round<'a>,
+    calls: &'a [ToolCall],
+    /// What each of them means.
+    meant: Vec<Resolved<'a>>,
     /// The calls whose approvals are on the disk before their turn has come: which of the round, and what
     /// its digest was.
-    pub recorded: BTreeMap<usize, String>,
+    recorded: BTreeMap<usize, String>,
+}
+
+/// A decision on a call that goes into the record.
+#[derive(Debug)]
+struct Decided<'d> {
+    /// In the words of [`Body::Approval`].
+    decision: &'d str,
+    why: Option<String>,
+    arguments: &'d str,
+    digest: Option<String>,
 }
 
 impl<'a> Gate<'a> {
-    /// Makes the next call, `calls[at]`; or that and those after it at once, as far as all are allowed by
-    /// rule and only read, in the words of a server that the user trusts. Their outcomes, in order.
-    pub async fn make(
-        &mut self,
-        connection: &mut Connection,
-        calls: &'a [ToolCall],
-        at: usize,
-    ) -> Vec<Used> {
-        let rest = calls.get(at..).unwrap_or_default();
-        let together = rest.iter().take_while(|c| self.harmless(c)).count().max(1);
+    /// For these calls, whose arguments are whole JSON objects in their one text.
+    pub fn new(round: Round<'a>, calls: &'a [ToolCall]) -> Gate<'a> {
+        let of = |call| meant::resolve(call, round.catalog, round.exposure);
+        Gate {
+            meant: calls.iter().map(of).collect(),
+            round,
+            calls,
+            recorded: BTreeMap::new(),
+        }
+    }
+
+    /// Makes the call at this place; or that and those after it at once, as far as all are allowed by
+    /// rule and only read, in the words of a server that the user trusts. Their outcomes, in order; where the
+    /// person stops them, those of all that are left.
+    pub async fn make(&mut self, connection: &mut Connection, at: usize) -> Vec<Used> {
+        let mut used = match (self.meant.get(at), self.calls.get(at)) {
+            (Some(Resolved::Own), Some(call)) => {
+                vec![own::call(&self.round, connection, call).await]
+            }
+            _ => self.servers(connection, at).await,
+        };
+        let stops = |u: &Used| matches!(u.outcome, Outcome::Stopped | Outcome::Interrupted);
+        if used.iter().any(stops) {
+            let left = self.calls.iter().enumerate().skip(at + used.len());
+            used.extend(left.map(|(n, call)| Used {
+                id: call.id.clone(),
+                outcome: Outcome::Interrupted,
+                ms: 0,
+                account: self.account(n),
+            }));
+        }
+        used
+    }
+
+    /// The same for calls of servers' tools.
+    async fn servers(&mut self, connection: &mut Connection, at: usize) -> Vec<Used> {
+        let rest = self.meant.iter().skip(at);
+        let together = rest.take_while(|one| self.harmless(one)).count().max(1);
         let mut allowed = Vec::new();
         let mut used = Vec::new();
-        for (n, call) in rest.iter().take(together).enumerate() {
-            match self.admit(connection, call, at + n, calls).await {
+        let calls = self.calls;
+        for (n, call) in calls.iter().enumerate().skip(at).take(together) {
+            match self.admit(connection, call, n).await {
                 Ok(one) => allowed.push(one),
-                Err(outcome) => used.push(Used {
+                Err((outcome, account)) => used.push(Used {
                     id: call.id.clone(),
                     outcome,
                     ms: 0,
+                    account,
                 }),
             }
         }
-        let made = calls::run(
-            self.daemon,
-            connection,
-            allowed,
-            self.config.max_result_bytes,
-            self.cancel,
-        );
-        used.extend(made.await);
+        used.extend(calls::run(&self.round, connection, allowed).await);
         used
     }
 
     /// Whether a call may run beside others: no question, and it only reads.
-    fn harmless(&self, call: &ToolCall) -> bool {
-        let tool = self.catalog.find(&call.name);
-        tool.is_some_and(|t| t.trusted && t.annotations.reads_only())
-            && self.by_rule(call).is_some()
+    fn harmless(&self, meant: &Resolved<'_>) -> bool {
+        let reads = |m: &&Meant<'_>| m.tool.trusted && m.tool.annotations.reads_only();
+        let meant = meant.call().filter(reads);
+        meant.is_some_and(|m| self.by_rule(m).is_some())
     }
 
     /// The right to make a call that needs no question, and the rule that gives it.
-    fn by_rule(&self, call: &ToolCall) -> Option<(Approved, String)> {
-        let tool = self.catalog.find(&call.name)?;
-        match self.decide(&self.wish(tool, &call.arguments))?.0 {
+    fn by_rule(&self, meant: &Meant<'_>) -> Option<(Approved, String)> {
+        match self.decide(&self.wish(meant, &meant.arguments))?.0 {
             Decision::Allow(approved, rule) => Some((approved, rule)),
             Decision::Ask(_) | Decision::Deny(_) => None,
         }
@@ -98,8 +144,9 @@ impl<'a> Gate<'a> {
 
     /// What is known of a call with these arguments. The configuration's rules are for the servers that it
     /// has, exactly as this prompt knows them: an alias may lead elsewhere by now.
-    fn wish<'w>(&self, tool: &'w Tool, arguments: &'w str) -> Wish<'w> {
-        let meant = self.config.servers.get(&tool.server);
+    fn wish<'w>(&self, meant: &'w Meant<'_>, arguments: &'w str) -> Wish<'w> {
+        let tool = meant.tool;
+        let there = self.round.config.mcp.servers.get(&tool.server);
         Wish {
             call: Call {
                 server: &tool.server,
@@ -109,24 +156,64 @@ impl<'a> Gate<'a> {
             },
             annotations: tool.annotations,
             trusted: tool.trusted,
-            configured: meant.is_some_and(|s| self.daemon.mcp.holds(s)),
+            configured: there.is_some_and(|s| self.round.daemon.mcp.holds(s)),
             changed: false,
-            intent: None,
+            intent: meant.intent.as_ref(),
         }
+    }
+
+    fn rules(&self) -> &Rules {
+        &self.round.config.policy
     }
 
     /// What the rules say, and where the server is; `None` when it has gone.
     fn decide(&self, wish: &Wish<'_>) -> Option<(Decision, Server)> {
-        let server = self.daemon.mcp.server(wish.call.server)?;
-        let grants = lock(&self.session.grants);
-        Some((policy::decide(wish, self.rules, &grants, now_ms()), server))
+        let server = self.round.daemon.mcp.server(wish.call.server)?;
+        let grants = lock(&self.round.session.grants);
+        let decision = policy::decide(wish, self.rules(), &grants, now_ms());
+        Some((decision, server))
     }
 
-    /// How many tools a server offers, and how many of them may write.
-    fn server_tools(&self, server: &str) -> (usize, usize) {
-        let of_it = || self.catalog.tools.iter().filter(|t| t.server == server);
-        let writing = of_it().filter(|t| !t.annotations.reads_only()).count();
-        (of_it().count(), writing)
+    /// The tools of a server that the model was offered.
+    fn of_server(&self, server: &str) -> impl Iterator<Item = &'a Tool> {
+        let tools = self.round.catalog.tools.iter();
+        tools.filter(move |t| t.server == server)
+    }
+
+    /// Those of the server that a call is for, and none that came while the person read.
+    fn identities(&self, wish: &Wish<'_>) -> impl Iterator<Item = (&'a str, Annotations)> {
+        let of_it = self.of_server(wish.call.server);
+        of_it.map(|t| (t.identity.as_str(), t.annotations))
+    }
+
+    /// What is known of the call at this place before it is decided on.
+    fn account(&self, at: usize) -> Account {
+        match self.meant.get(at) {
+            Some(Resolved::Call(meant)) => Account {
+                name: Some(meant.tool.name.clone()),
+                act: Some(self.act(meant)),
+                arguments: Some(meant.arguments.clone()),
+                by: None,
+                why: meant.warning.clone(),
+            },
+            Some(Resolved::Refused(refused)) => refused.account().clone(),
+            Some(Resolved::Own) | None => Account {
+                arguments: self.calls.get(at).map(|call| call.arguments.clone()),
+                ..Account::default()
+            },
+        }
+    }
+
+    /// What a call does, for the record.
+    fn act(&self, meant: &Meant<'_>) -> Act {
+        Act {
+            server: meant.tool.server.clone(),
+            tool: meant.tool.tool.clone(),
+            variant: meant.variant.map(|v| v.variant().to_owned()),
+            operation: self.wish(meant, "").operation().as_str().to_owned(),
+            intent: meant.intent.as_ref().map(meant::intent_record),
+            annotations: meant::annotations_record(meant.tool.annotations),
+        }
     }
 
     /// Lets a call through, by rule or by the person's word, or says how it ended here.
@@ -135,81 +222,108 @@ impl<'a> Gate<'a> {
         connection: &mut Connection,
         call: &'a ToolCall,
         at: usize,
-        calls: &[ToolCall],
-    ) -> std::result::Result<Allowed<'a>, Outcome> {
-        if self.cancel.is_cancelled() {
-            return Err(Outcome::Interrupted);
+    ) -> std::result::Result<Allowed<'a>, (Outcome, Account)> {
+        let mut account = self.account(at);
+        if self.round.cancel.is_cancelled() {
+            return Err((Outcome::Interrupted, account));
         }
-        let tool = self.catalog.find(&call.name).ok_or(Outcome::NoSuchTool)?;
-        let wish = self.wish(tool, &call.arguments);
-        let gone = || Outcome::Failed("the server has gone".to_string());
-        let (decision, server) = self.decide(&wish).ok_or_else(gone)?;
-        let (approved, word, why, arguments) = match decision {
+        let meant = match self.meant.get(at) {
+            Some(Resolved::Call(meant)) => meant,
+            Some(Resolved::Refused(refused)) => {
+                let outcome = match refused.outcome() {
+                    Outcome::NoSuchTool => Outcome::NoSuchTool,
+                    why => self.told(connection, call, at, why).await,
+                };
+                return Err((outcome, account));
+            }
+            Some(Resolved::Own) | None => return Err((Outcome::NoSuchTool, account)),
+        };
+        let wish = self.wish(meant, &meant.arguments);
+        let Some((decision, server)) = self.decide(&wish) else {
+            let gone = Outcome::Failed("the server has gone".to_string());
+            return Err((gone, account));
+        };
+        let operation = wish.operation();
+        let (approved, decision, arguments, rule, granted) = match decision {
             Decision::Allow(approved, rule) => {
-                (approved, "rule", Some(rule), call.arguments.clone())
+                (approved, "rule", meant.arguments.clone(), Some(rule), None)
             }
             Decision::Deny(rule) => {
-                let outcome = Outcome::Blocked(rule.clone());
-                return Err(self
-                    .refuse(connection, call, "denied", Some(rule), outcome)
-                    .await);
+                self.note(call, at, "denied", Some(rule.clone()));
+                return Err((
+                    self.told(connection, call, at, Outcome::Blocked(rule))
+                        .await,
+                    account,
+                ));
             }
             Decision::Ask(asks) => {
-                let question = Question {
-                    id: uuid::Uuid::now_v7().to_string(),
-                    tool: tool_info(tool),
-                    target: server.target(),
-                    arguments: call.arguments.clone(),
-                    number: at + 1,
-                    of: calls.len(),
-                    server_tools: self.server_tools(&tool.server),
-                    operation: wish.operation().as_str().to_string(),
-                    intent: None,
-                    why: asks,
-                    warning: None,
-                    changes: Vec::new(),
-                    offers: Vec::new(),
+                let question = self.question(meant, at, &server, asks);
+                let (said, arguments) = match self.consent(connection, question).await {
+                    Ok(yes) => yes,
+                    Err(no) => return Err((self.deny(connection, call, at, no).await, account)),
                 };
-                let (said, word, arguments) = match self.ask(connection, question).await {
-                    (Verdict::Once, arguments) => (Consent::Once, "once", arguments),
-                    (Verdict::Tool, arguments) => (Consent::Tool, "tool", arguments),
-                    (Verdict::Reads, arguments) => (Consent::Reads, "reads", arguments),
-                    (Verdict::Always, arguments) => (Consent::Always, "always", arguments),
-                    (denied, _) => return Err(self.deny(connection, call, denied).await),
-                };
-                let wish = self.wish(tool, &arguments);
-                // Those that the model was offered with this one, and none that came while the person read.
-                let offered = self.catalog.tools.iter();
-                let of_server = offered.filter(|t| t.server == tool.server);
-                let of_server = of_server.map(|t| (t.identity.as_str(), t.annotations));
+                let wish = self.wish(meant, &arguments);
                 let id = uuid::Uuid::now_v7().to_string();
-                let mut grants = lock(&self.session.grants);
+                let mut grants = lock(&self.round.session.grants);
+                let of_server = self.identities(&wish);
                 let approved = policy::consent(&wish, said, of_server, &mut grants, now_ms(), &id);
-                (approved, word, None, arguments)
+                let granted = grants.list().iter().find(|grant| grant.id == id);
+                let granted = granted.map(|grant| (id.clone(), grant.says()));
+                (approved, asked::word(said), arguments, None, granted)
             }
         };
+        account.by = Some(if rule.is_some() { "rule" } else { "person" });
+        let word = rule.clone().unwrap_or_else(|| decision.to_owned());
+        account.why = Some(match &meant.warning {
+            Some(warning) => format!("{word}; {warning}"),
+            None => word,
+        });
+        account.arguments = Some(arguments.clone());
+        let warning = meant.warning.clone();
+        let tool = meant.tool;
         let digest = approved.digest();
         // What a person says is recorded, whatever a rule has said before.
-        if why.is_none() || self.recorded.get(&at) != Some(&digest) {
-            let rule = why.clone();
-            let record = approval(call, &arguments, word, rule, Some(digest));
-            let synced = self.record_synced(record, calls, at + 1).await;
-            synced.map_err(|e| Outcome::Unrecorded(e.message))?;
+        if rule.is_none() || self.recorded.get(&at) != Some(&digest) {
+            let decided = Decided {
+                decision,
+                why: with(rule.clone(), warning.as_ref()),
+                arguments: &arguments,
+                digest: Some(digest),
+            };
+            let mut records = vec![self.approval(call, at, decided)];
+            records.extend(granted.iter().map(|(id, what)| Body::Policy {
+                change: "granted".to_owned(),
+                what: what.clone(),
+                grant: Some(id.clone()),
+                why: None,
+            }));
+            if let Err(e) = self.record_synced(records, at + 1).await {
+                // What is on no disk was not given.
+                if let Some((id, _)) = granted {
+                    lock(&self.round.session.grants).revoke(&id);
+                }
+                return Err((Outcome::Unrecorded(e.message), account));
+            }
         }
         Ok(Allowed {
             call,
             tool,
             approved,
+            edited: self.account(at).arguments.as_ref() != Some(&arguments),
             arguments,
-            rule: why,
+            rule,
+            operation,
+            warning,
+            account,
         })
     }
 
-    /// Records a no.
+    /// Records a no, and says so.
     async fn deny(
         &self,
         connection: &mut Connection,
         call: &ToolCall,
+        at: usize,
         verdict: Verdict,
     ) -> Outcome {
         let (decision, why, outcome) = match verdict {
@@ -217,142 +331,98 @@ impl<'a> Gate<'a> {
             Verdict::NoTerminal => ("no_terminal", None, Outcome::NoTerminal),
             _ => ("stop", None, Outcome::Stopped),
         };
-        self.refuse(connection, call, decision, why, outcome).await
+        self.note(call, at, decision, why);
+        self.told(connection, call, at, outcome).await
     }
 
-    /// Records that a call is not made, and says so.
-    async fn refuse(
+    /// Records that a call is not made.
+    fn note(&self, call: &ToolCall, at: usize, decision: &str, why: Option<String>) {
+        let arguments = self.account(at).arguments.unwrap_or_default();
+        let decided = Decided {
+            decision,
+            why,
+            arguments: &arguments,
+            digest: None,
+        };
+        // The record of the result comes next, and says that nothing can be recorded.
+        let record = self.approval(call, at, decided);
+        let _ = self.round.session.record(&self.round.links, record);
+    }
+
+    /// Tells the client that a call is not made.
+    async fn told(
         &self,
         connection: &mut Connection,
         call: &ToolCall,
-        decision: &str,
-        why: Option<String>,
+        at: usize,
         outcome: Outcome,
     ) -> Outcome {
-        // The record of the result comes next, and says that nothing can be recorded.
-        let record = approval(call, &call.arguments, decision, why, None);
-        let _ = self.session.record(&self.links, record);
         let end = Event::ToolEnd(End {
             id: call.id.clone(),
-            name: call.name.clone(),
+            name: self.account(at).name.unwrap_or_else(|| call.name.clone()),
             status: outcome.status().to_string(),
             ms: 0,
             bytes: 0,
-            head: String::new(),
+            head: outcome.why_not(),
             more: 0,
             notes: Vec::new(),
         });
-        calls::tell(connection, self.cancel, &end).await;
+        calls::tell(connection, self.round.cancel, &end).await;
         outcome
+    }
+
+    /// The record of a decision on the call at this place.
+    fn approval(&self, call: &ToolCall, at: usize, decided: Decided<'_>) -> Body {
+        let account = self.account(at);
+        Body::Approval {
+            call: call.id.clone(),
+            name: account.name.unwrap_or_else(|| call.name.clone()),
+            decision: decided.decision.to_string(),
+            why: decided.why,
+            arguments: decided.arguments.to_string(),
+            digest: decided.digest,
+            act: account.act,
+        }
     }
 
     /// Puts an approval on the disk. Synced elsewhere: a slow disk holds up this call, and nobody's answer.
     ///
     /// With it go those of the calls from `next` on, as far as rules allow them: the disk is waited for once.
     /// The rules are asked again when their turn comes.
-    async fn record_synced(
-        &mut self,
-        approved: Body,
-        calls: &[ToolCall],
-        next: usize,
-    ) -> Result<()> {
-        let mut records = vec![approved];
+    async fn record_synced(&mut self, mut records: Vec<Body>, next: usize) -> Result<()> {
         let mut recorded = Vec::new();
-        for (at, call) in calls.iter().enumerate().skip(next) {
-            let Some((approved, rule)) = self.by_rule(call) else {
+        for (at, call) in self.calls.iter().enumerate().skip(next) {
+            // What is not made at all keeps nothing waiting.
+            let Some(meant) = self.meant.get(at).and_then(Resolved::call) else {
+                continue;
+            };
+            let Some((approved, rule)) = self.by_rule(meant) else {
                 break;
             };
             let digest = approved.digest();
             recorded.push((at, digest.clone()));
-            records.push(approval(
-                call,
-                &call.arguments,
-                "rule",
-                Some(rule),
-                Some(digest),
-            ));
+            let decided = Decided {
+                decision: "rule",
+                why: with(Some(rule), meant.warning.as_ref()),
+                arguments: &meant.arguments,
+                digest: Some(digest),
+            };
+            records.push(self.approval(call, at, decided));
         }
-        self.session.record_all(&self.links, records)?;
-        let log = self.session.log_handle()?;
+        self.round.session.record_all(&self.round.links, records)?;
+        let log = self.round.session.log_handle()?;
         tokio::task::spawn_blocking(move || log.sync())
             .await
             .unwrap_or_else(|e| Err(Error::runtime(format!("cannot sync the history: {e}"))))?;
         self.recorded.extend(recorded);
         Ok(())
     }
-
-    /// The person's word, and the arguments that it is about. Whoever leaves, or does not speak the
-    /// language, has said no to this and to all that follows; so has a daemon that is leaving, which waits
-    /// for no person.
-    async fn ask(&self, connection: &mut Connection, question: Question) -> (Verdict, String) {
-        let stop = (Verdict::Stop, String::new());
-        let id = question.id.clone();
-        let leaving = &self.daemon.leaving;
-        let event = Event::Confirm(Box::new(question));
-        if !calls::tell(connection, self.cancel, &event).await {
-            return stop;
-        }
-        loop {
-            let frame = tokio::select! {
-                biased;
-                frame = connection.read() => frame,
-                () = leaving.cancelled() => {
-                    let text = "the daemon ends, so it asks no more".to_string();
-                    calls::tell(connection, self.cancel, &Event::Notice { text }).await;
-                    return stop;
-                }
-            };
-            match frame {
-                Ok(Some((kind::REACTION, body))) => match protocol::parse::<Reaction>(&body) {
-                    Ok(Reaction::Call {
-                        id: to,
-                        verdict,
-                        arguments,
-                    }) if to == id => return checked(verdict, arguments),
-                    // To an earlier question, which has lapsed.
-                    Ok(_) => {}
-                    Err(e) => {
-                        tracing::debug!("{}", e.message);
-                        return stop;
-                    }
-                },
-                Ok(Some(_)) => return stop,
-                Ok(None) | Err(_) => {
-                    self.cancel.cancel();
-                    return stop;
-                }
-            }
-        }
-    }
 }
 
-/// The record of a decision on a call with these arguments.
-fn approval(
-    call: &ToolCall,
-    arguments: &str,
-    decision: &str,
-    why: Option<String>,
-    digest: Option<String>,
-) -> Body {
-    Body::Approval {
-        call: call.id.clone(),
-        name: call.name.clone(),
-        decision: decision.to_string(),
-        why,
-        arguments: arguments.to_string(),
-        digest,
-        act: None,
+/// Why a call was allowed, and what spoke against what it declares.
+fn with(rule: Option<String>, warning: Option<&String>) -> Option<String> {
+    match (rule, warning) {
+        (Some(rule), Some(warning)) => Some(format!("{rule}; {warning}")),
+        (rule, warning) => rule.or_else(|| warning.cloned()),
     }
-}
-
-/// A client that has shown anything but the one text of a JSON object has not shown what would be sent.
-fn checked(verdict: Verdict, arguments: String) -> (Verdict, String) {
-    let yes = matches!(
-        verdict,
-        Verdict::Once | Verdict::Tool | Verdict::Reads | Verdict::Always
-    );
-    if yes && policy::canonical(&arguments).ok().as_ref() != Some(&arguments) {
-        return (Verdict::No { words: None }, arguments);
-    }
-    (verdict, arguments)
 }

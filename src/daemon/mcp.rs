@@ -14,6 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::mcp::{State, Status};
 use crate::protocol::kind;
 use crate::protocol::tools::{McpRequest, PromptInfo, ResourceInfo, ServerInfo, ToolInfo};
+use crate::safety::policy::Subject;
 
 /// So long a list waits for servers that start now.
 const STARTING: Duration = Duration::from_secs(1);
@@ -175,11 +176,14 @@ fn hints(config: &Config, alias: &str, tools: &[Tool]) -> Vec<String> {
     let server = config.mcp.servers.get(alias);
     let listed = server.iter().flat_map(|s| s.tools.iter().flatten());
     let listed = listed.map(|name| ("tools", name.as_str()));
-    let rules = config.mcp.auto_approve.keys();
-    let ruled = rules.filter_map(|rule| rule.strip_prefix(alias)?.strip_prefix('.'));
-    let ruled = ruled
-        .filter(|name| *name != "*")
-        .map(|name| ("auto_approve", name));
+    let ruled = config
+        .policy
+        .list
+        .iter()
+        .filter_map(|rule| match &rule.subject {
+            Subject::Tool(server, name) if server == alias => Some((&*rule.source, name.as_str())),
+            _ => None,
+        });
     listed
         .chain(ruled)
         .filter(|(_, name)| !offers(name))
@@ -364,8 +368,8 @@ async fn connect(
         (None, Some(alias)) => (Server::at(alias, url), false),
         (None, None) => {
             // A host chooses its name: it must not choose one that the person's rules are about.
-            let rules = &config.mcp.auto_approve;
-            let ruled = |alias: &str| rules.keys().any(|r| r.split('.').next() == Some(alias));
+            let rules = || config.policy.list.iter().map(|r| r.subject.to_string());
+            let ruled = |alias: &str| rules().any(|r| r.split('.').next() == Some(alias));
             let taken = |alias: &str| listed.iter().any(|i| i.alias == alias) || ruled(alias);
             let alias = alias_of_url(&url, taken).map_err(Error::usage)?;
             (Server::at(alias, url), false)

@@ -4,6 +4,7 @@
 //! waits for anything else, and drains when it is told to leave: running turns
 //! end, nobody new is served.
 
+pub mod acts;
 pub mod approval;
 pub mod calls;
 pub mod connection;
@@ -13,10 +14,13 @@ pub mod gate;
 pub mod keys;
 pub mod mcp;
 pub mod model;
+pub mod offer;
 pub mod outcome;
+pub mod own;
 pub mod prompt;
 pub mod proposals;
 pub mod queries;
+pub mod retention;
 pub mod servers;
 pub mod session;
 pub mod shells;
@@ -40,8 +44,11 @@ use tokio_util::task::TaskTracker;
 use crate::broker::Broker;
 use crate::error::{Context, Error, Result};
 use crate::history::journal::Journal;
-use crate::mcp::Pool;
+use crate::mcp::{Pool, Witness};
 use crate::paths::{Paths, lock_file};
+use crate::tools::finder::Finder;
+use crate::tools::results::Results;
+use acts::Acts;
 use session::{Sessions, lock};
 use shells::Shells;
 
@@ -61,12 +68,18 @@ pub struct Daemon {
     pub broker: Broker,
     /// The conversations.
     pub sessions: Arc<Sessions>,
+    /// The record of what is done outside of them.
+    pub acts: Arc<Acts>,
     /// What the hooks told.
     pub shells: Arc<Mutex<Shells>>,
     /// The MCP servers.
     pub mcp: Pool,
     /// Those of them that may wait for a shell with their variables.
     pub lacking: servers::Lacking,
+    /// Which of their tools fit a question.
+    pub finder: Finder,
+    /// What was too long of their results.
+    pub results: Arc<Results>,
     /// Config, keys and what was found.
     pub models: model::Models,
     /// Approved commands that run now.
@@ -192,6 +205,11 @@ pub async fn run(
         }
     };
     let user = user();
+    let acts = Arc::new(Acts::new(journal.clone(), &paths.state, user.clone()));
+    let witness = {
+        let acts = acts.clone();
+        Witness::new(move |state| acts.server(state))
+    };
     let tasks = TaskTracker::new();
     let daemon = Arc::new(Daemon {
         broker: Broker::new().tracked_by(tasks.clone()),
@@ -202,9 +220,13 @@ pub async fn run(
             paths.state.clone(),
             TaskTracker::new(),
             cancel.child_token(),
-        ),
+        )
+        .witnessed_by(witness),
         lacking: Mutex::default(),
-        models: model::Models::new(&paths),
+        finder: Finder::default(),
+        results: Arc::new(Results::new(paths.state.join("results"))),
+        models: model::Models::new(&paths, acts.clone()),
+        acts,
         running: Mutex::new(HashMap::new()),
         started: Instant::now(),
         tasks,
@@ -226,6 +248,7 @@ pub async fn run(
         })
     };
     ready();
+    daemon.tasks.spawn(retention::keep(daemon.clone()));
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
     hooks.abort();
@@ -236,6 +259,7 @@ pub async fn run(
     drop(listener);
     daemon.mcp.shutdown().await;
     daemon.models.shutdown().await;
+    daemon.results.clear();
     Ok(())
 }
 

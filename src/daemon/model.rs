@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::Daemon;
+use super::acts::Acts;
 use super::connection::Connection;
 use super::keys::Keys;
 use super::session::lock;
@@ -27,6 +28,8 @@ const STARTING: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Models {
     paths: Paths,
+    /// Where it is recorded that the rules have changed.
+    acts: Arc<Acts>,
     file: Mutex<Option<(Stamp, Arc<File>)>>,
     keys: Keys,
     /// What was found last, when, and with which variables.
@@ -73,9 +76,10 @@ impl Chosen {
 
 impl Models {
     /// Nothing is read yet.
-    pub fn new(paths: &Paths) -> Models {
+    pub fn new(paths: &Paths, acts: Arc<Acts>) -> Models {
         Models {
             paths: paths.clone(),
+            acts,
             file: Mutex::default(),
             keys: Keys::default(),
             found: Mutex::default(),
@@ -95,6 +99,10 @@ impl Models {
             Some((seen, file)) if *seen == stamp => file.clone(),
             _ => {
                 let file = Arc::new(config::read(&self.paths)?);
+                // The rules of the file alone: what else an asking shell brings is no change of them.
+                if let Ok(plain) = config::source::resolve(&file, &Overrides::default()) {
+                    self.acts.rules(&plain.policy);
+                }
                 *cached = Some((stamp, file.clone()));
                 file
             }

@@ -5,10 +5,11 @@
 
 use crate::chat::{Image, ToolCall};
 use crate::context::{INTERRUPTED, NO_RESULT};
-use crate::history::record::Body;
+use crate::history::record::{Act, Body};
 
-/// The most that a notice shows of a tool's name, which the model may have made up.
+/// The most that a notice shows of a tool's name, and of why it was not called, which the model may have made up.
 const NAME_CHARS: usize = 80;
+const WHY_CHARS: usize = 300;
 
 /// What became of a call that was to be made.
 #[derive(Debug)]
@@ -19,6 +20,23 @@ pub struct Used {
     pub outcome: Outcome,
     /// How long it took, in milliseconds; 0 where it was not made.
     pub ms: u64,
+    /// What it was.
+    pub account: Account,
+}
+
+/// What is known of a call beside how it ended, as far as it came to that.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Account {
+    /// `alias.tool`, where that is not what the model has called.
+    pub name: Option<String>,
+    /// What it does.
+    pub act: Option<Act>,
+    /// The arguments that were sent, or would have been.
+    pub arguments: Option<String>,
+    /// Who allowed it: `person` or `rule`.
+    pub by: Option<&'static str>,
+    /// Which rule, or what the person said; and what it was warned of.
+    pub why: Option<String>,
 }
 
 /// How a call ended.
@@ -34,6 +52,8 @@ pub enum Outcome {
         images: Vec<Image>,
         /// The size of what it said, before anything was cut.
         bytes: u64,
+        /// SHA-256 of the same, in hexadecimal.
+        digest: String,
         /// The arguments that were sent, where the person has changed them.
         edited: Option<String>,
     },
@@ -45,6 +65,10 @@ pub enum Outcome {
     Stopped,
     /// A rule speaks against it.
     Blocked(String),
+    /// What it declares is wrong, or does not go with the tool: what the model is told, so that it can mend that.
+    Rejected(String),
+    /// It does not say what is to be called with what: the same.
+    Unread(String),
     /// There was no terminal to ask on.
     NoTerminal,
     /// The arguments are no JSON object.
@@ -69,8 +93,13 @@ impl Outcome {
             Outcome::Said { is_error: true, .. } => "error",
             Outcome::Failed(_) => "failed",
             Outcome::Denied(_) | Outcome::Stopped => "denied",
-            Outcome::Blocked(_) | Outcome::NoTerminal | Outcome::Unrecorded(_) => "blocked",
-            Outcome::NoObject | Outcome::NoSuchTool | Outcome::TooDeep => "skipped",
+            Outcome::Blocked(_)
+            | Outcome::Rejected(_)
+            | Outcome::NoTerminal
+            | Outcome::Unrecorded(_) => "blocked",
+            Outcome::Unread(_) | Outcome::NoObject | Outcome::NoSuchTool | Outcome::TooDeep => {
+                "skipped"
+            }
             Outcome::Interrupted => "interrupted",
         }
     }
@@ -90,19 +119,30 @@ impl Outcome {
         Some(format!("mcp: {name}: {why}"))
     }
 
+    /// Why it was not made, in a line for the person; nothing where another frame has said it.
+    pub fn why_not(&self) -> String {
+        match self {
+            Outcome::Rejected(why) | Outcome::Unread(why) => why.chars().take(WHY_CHARS).collect(),
+            Outcome::Blocked(rule) => rule.clone(),
+            _ => String::new(),
+        }
+    }
+
     /// The record of `call`, with what the model is told; `ms` is how long it took.
-    pub fn record(self, call: &ToolCall, ms: u64) -> Body {
+    pub fn record(self, call: &ToolCall, ms: u64, account: Account) -> Body {
         let status = self.status().to_string();
         let (mut pictures, mut size, mut failure) = (Vec::new(), 0, None);
-        let mut reason = None;
+        let (mut by, mut reason, mut sum) = (account.by, account.why, None);
         let text = match self {
             Outcome::Said {
                 text,
                 images,
                 bytes,
+                digest,
                 edited,
                 ..
             } => {
+                sum = Some(digest);
                 pictures = images.into_iter().map(|i| (i.mime, i.data)).collect();
                 size = bytes;
                 match edited {
@@ -114,14 +154,30 @@ impl Outcome {
                 failure = Some(why);
                 NO_RESULT.into()
             }
-            Outcome::Denied(Some(words)) => format!("[denied by the user] {words}"),
-            Outcome::Denied(None) | Outcome::Stopped => "[denied by the user]".into(),
+            Outcome::Denied(words) => {
+                (by, reason) = (Some("person"), words.clone());
+                match words {
+                    Some(words) => format!("[denied by the user] {words}"),
+                    None => "[denied by the user]".into(),
+                }
+            }
+            Outcome::Stopped => {
+                by = Some("person");
+                "[denied by the user]".into()
+            }
             Outcome::Blocked(rule) => {
                 let told = format!("[denied by the user's rule {rule}]");
-                reason = Some(rule);
+                (by, reason) = (Some("rule"), Some(rule));
                 told
             }
-            Outcome::NoTerminal => "[denied: there is no terminal to ask on]".into(),
+            Outcome::Rejected(why) | Outcome::Unread(why) => {
+                reason = Some(why.clone());
+                why
+            }
+            Outcome::NoTerminal => {
+                reason = Some("there is no terminal to ask on".into());
+                "[denied: there is no terminal to ask on]".into()
+            }
             Outcome::NoObject => "[not called: the arguments are not one whole JSON object]".into(),
             Outcome::NoSuchTool => format!("[not called: there is no tool named {}]", call.name),
             Outcome::TooDeep => "[no result: the tool-call depth limit was reached]".into(),
@@ -133,18 +189,18 @@ impl Outcome {
         };
         Body::Tool {
             call: call.id.clone(),
-            name: call.name.clone(),
+            name: account.name.unwrap_or_else(|| call.name.clone()),
             status,
             text,
             images: pictures,
             error: failure,
             bytes: size,
             ms,
-            act: None,
-            arguments: None,
-            by: None,
+            act: account.act,
+            arguments: account.arguments,
+            by: by.map(str::to_string),
             why: reason,
-            digest: None,
+            digest: sum,
         }
     }
 }

@@ -89,15 +89,19 @@ fn exec_fact(body: &Body) -> Option<ExecFact<'_>> {
     }
 }
 
-/// The instructions: the user's own, or ours with what the system is; with tools, how those are used.
-pub fn system_prompt(chosen: &Chosen, tools: bool) -> String {
+/// The instructions: the user's own, or ours with what the system is; with tools, how those are used, which is another
+/// way where the model finds them by itself.
+pub fn system_prompt(chosen: &Chosen, tools: bool, split: bool) -> String {
     let mut prompt = match &chosen.config.system_prompt {
         Some(theirs) => theirs.clone(),
         None => format!("{}\n{}", context::SYSTEM_PROMPT, system_facts()),
     };
     if tools {
         prompt.push('\n');
-        prompt.push_str(context::TOOLS_PROMPT);
+        prompt.push_str(match split {
+            true => context::SPLIT_PROMPT,
+            false => context::TOOLS_PROMPT,
+        });
     }
     prompt
 }

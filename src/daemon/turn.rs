@@ -12,7 +12,7 @@ use crate::history::record::{self, Body};
 use crate::protocol::{Answer, Event};
 use crate::safety::policy;
 
-use super::outcome::{Outcome, Used};
+use super::outcome::{Account, Outcome, Used};
 use super::proposals::{Filter, Piece};
 
 /// What happened.
@@ -213,7 +213,9 @@ impl Turn {
         self.depth += 1;
         self.answered = false;
         if self.depth > self.setting.depth {
-            let record = |call: &ToolCall| Effect::Record(Outcome::TooDeep.record(call, 0));
+            let record = |call: &ToolCall| {
+                Effect::Record(Outcome::TooDeep.record(call, 0, Account::default()))
+            };
             effects.extend(calls.iter().map(record));
             effects.push(notice("tool-call depth limit reached"));
             effects.push(self.reply(finish, ms));
@@ -234,7 +236,7 @@ impl Turn {
                 Err(_) => {
                     self.answered = true;
                     effects.extend(Outcome::NoObject.notice(&call.name).map(notice));
-                    Some(Outcome::NoObject.record(&call, 0))
+                    Some(Outcome::NoObject.record(&call, 0, Account::default()))
                 }
             };
             self.pending.push_back(Pending { call, record });
@@ -258,15 +260,16 @@ impl Turn {
             };
             stopped |= matches!(used.outcome, Outcome::Stopped | Outcome::Interrupted);
             self.answered |= !matches!(used.outcome, Outcome::Failed(_) | Outcome::Unrecorded(_));
-            effects.extend(used.outcome.notice(&pending.call.name).map(notice));
-            pending.record = Some(used.outcome.record(&pending.call, used.ms));
+            let name = used.account.name.as_deref().unwrap_or(&pending.call.name);
+            effects.extend(used.outcome.notice(name).map(notice));
+            pending.record = Some(used.outcome.record(&pending.call, used.ms, used.account));
         }
         if stopped {
             for pending in &mut self.pending {
                 let call = &pending.call;
-                pending
-                    .record
-                    .get_or_insert_with(|| Outcome::Interrupted.record(call, 0));
+                pending.record.get_or_insert_with(|| {
+                    Outcome::Interrupted.record(call, 0, Account::default())
+                });
             }
             effects.extend(self.ripe());
             effects.push(self.reply(Finish::Interrupted.as_str(), ms));

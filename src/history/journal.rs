@@ -1,5 +1,5 @@
-//! The journal: JSON Lines, append-only, a file a session and one for the
-//! commands of all shells.
+//! The journal: JSON Lines, append-only, a file a session, one for the commands
+//! of all shells, and one for what is done outside of conversations.
 //!
 //! What is recorded together is one `write`, so that a killed daemon leaves at
 //! most a torn last line, which the next open cuts off: it was never acknowledged.
@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::record::{Body, Links, Record};
@@ -16,6 +17,9 @@ use crate::paths;
 
 /// The file of the commands of all shells.
 const SHELLS: &str = "shells.jsonl";
+
+/// The file of what is done outside of conversations.
+const ACTS: &str = "acts.jsonl";
 
 /// How much of a file's end is read to restore the last commands.
 const TAIL: u64 = 256 << 10;
@@ -29,8 +33,9 @@ pub struct Journal {
 /// A file of the journal, open for appending.
 #[derive(Debug)]
 pub struct Log {
-    file: File,
-    path: PathBuf,
+    /// Held for one write, and while the file is replaced by a shorter one.
+    file: Mutex<Arc<File>>,
+    pub(super) path: PathBuf,
 }
 
 /// A session as its file shows it.
@@ -60,7 +65,7 @@ impl Journal {
         Journal { dir }
     }
 
-    fn path(&self, session: &str) -> PathBuf {
+    pub(super) fn path(&self, session: &str) -> PathBuf {
         self.dir.join(format!("{session}.jsonl"))
     }
 
@@ -78,7 +83,7 @@ impl Journal {
             .mode(0o600)
             .open(&path)
             .map_err(|e| unwritable(&path, &e))?;
-        Ok(Log { file, path })
+        Ok(Log::of(file, path))
     }
 
     /// Opens the file of a session, cuts off a torn last line, and reads the rest.
@@ -100,6 +105,15 @@ impl Journal {
         let log = Log::open(self.dir.join(SHELLS), true)?;
         let records = log.read_tail()?;
         Ok((log, records))
+    }
+
+    /// Opens the file of what is done outside of conversations.
+    ///
+    /// # Errors
+    /// It cannot be made or repaired.
+    pub fn open_acts(&self) -> Result<Log> {
+        paths::make_dir(&self.dir)?;
+        Log::open(self.dir.join(ACTS), true)
     }
 
     /// Reads a session without touching it.
@@ -156,21 +170,30 @@ impl Journal {
     pub fn sessions(&self) -> Result<Vec<Summary>> {
         let mut sessions = Vec::new();
         self.each_file(|name, meta| {
-            if let Some(id) = name.strip_suffix(".jsonl").filter(|_| name != SHELLS) {
-                let updated_ms = meta
-                    .modified()
-                    .ok()
-                    .and_then(|t| t.duration_since(UNIX_EPOCH).ok())
-                    .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
+            if let Some(id) = session_of(name) {
                 sessions.push(Summary {
                     id: id.to_string(),
-                    updated_ms,
+                    updated_ms: updated(meta),
                 });
             }
         })?;
         // Ids sort by time too, which decides between files written in the same tick.
         sessions.sort_by(|a, b| (b.updated_ms, &b.id).cmp(&(a.updated_ms, &a.id)));
         Ok(sessions)
+    }
+
+    /// Removes the file of a conversation that was last written then. False where it was written since.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(&self, session: &str, updated_ms: u64) -> Result<bool> {
+        let path = self.path(session);
+        let what = || format!("cannot remove {}", path.display());
+        if updated(&fs::metadata(&path).context(what)?) != updated_ms {
+            return Ok(false);
+        }
+        fs::remove_file(&path).context(what)?;
+        Ok(true)
     }
 
     /// The session whose id is, or has the unique part, `wanted`.
@@ -219,8 +242,40 @@ impl Journal {
     }
 }
 
+/// When a file was last written, milliseconds since 1970.
+fn updated(meta: &fs::Metadata) -> u64 {
+    let since = meta
+        .modified()
+        .ok()
+        .and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The session whose file is called so.
+fn session_of(name: &str) -> Option<&str> {
+    let id = name.strip_suffix(".jsonl")?;
+    (name != SHELLS && name != ACTS).then_some(id)
+}
+
 impl Log {
+    fn of(file: File, path: PathBuf) -> Log {
+        let file = Mutex::new(Arc::new(file));
+        Log { file, path }
+    }
+
+    pub(super) fn file(&self) -> Arc<File> {
+        self.lock().clone()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Arc<File>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn open(path: PathBuf, create: bool) -> Result<Log> {
+        if create {
+            // What a daemon has left that was killed while it shortened this file.
+            let _ = fs::remove_file(path.with_extension("new"));
+        }
         let file = OpenOptions::new()
             .append(true)
             .read(true)
@@ -228,7 +283,7 @@ impl Log {
             .mode(0o600)
             .open(&path)
             .map_err(|e| unwritable(&path, &e))?;
-        let log = Log { file, path };
+        let log = Log::of(file, path);
         log.repair()?;
         Ok(log)
     }
@@ -236,14 +291,15 @@ impl Log {
     /// Cuts off what follows the last LF.
     fn repair(&self) -> Result<()> {
         let what = || format!("cannot repair {}", self.path.display());
-        let length = self.file.metadata().context(what)?.len();
+        let file = self.file();
+        let length = file.metadata().context(what)?.len();
         let mut end = length;
         let mut block = vec![0; 64 << 10];
         while end > 0 {
             let start = end.saturating_sub(block.len() as u64);
             // The difference is at most the block's length.
             let part = &mut block[..(end - start) as usize];
-            self.file.read_exact_at(part, start).context(what)?;
+            file.read_exact_at(part, start).context(what)?;
             if let Some(at) = part.iter().rposition(|b| *b == b'\n') {
                 end = start + at as u64 + 1;
                 break;
@@ -252,7 +308,7 @@ impl Log {
         }
         if end < length {
             tracing::warn!(file = %self.path.display(), bytes = length - end, "cut off a torn record");
-            self.file.set_len(end).context(what)?;
+            file.set_len(end).context(what)?;
         }
         Ok(())
     }
@@ -262,14 +318,15 @@ impl Log {
     }
 
     fn read_tail(&self) -> Result<Vec<Record>> {
-        let length = self.file.metadata().map_or(0, |m| m.len());
+        let length = self.file().metadata().map_or(0, |m| m.len());
         self.read_from(length.saturating_sub(TAIL))
     }
 
     /// Lines that are no record (a tail begins in one) are passed over: they stay in the file.
     fn read_from(&self, start: u64) -> Result<Vec<Record>> {
         let what = || format!("cannot read {}", self.path.display());
-        let mut file = &self.file;
+        let file = self.file();
+        let mut file = &*file;
         file.seek(SeekFrom::Start(start)).context(what)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).context(what)?;
@@ -301,11 +358,12 @@ impl Log {
                 .context(|| format!("cannot write to {}", self.path.display()))?;
             lines.push(b'\n');
         }
-        let length = self.file.metadata().map_or(0, |m| m.len());
-        let mut file = &self.file;
+        let file = self.lock();
+        let length = file.metadata().map_or(0, |m| m.len());
+        let mut file = &**file;
         if let Err(e) = file.write_all(&lines) {
             // A part of a line would spoil the next record. `/dev/full` and the like cannot be cut.
-            let _ = self.file.set_len(length);
+            let _ = file.set_len(length);
             return Err(unwritable(&self.path, &e));
         }
         Ok(())
@@ -316,7 +374,7 @@ impl Log {
     /// # Errors
     /// The disk says no.
     pub fn sync(&self) -> Result<()> {
-        self.file
+        self.file()
             .sync_data()
             .map_err(|e| unwritable(&self.path, &e))
     }
@@ -405,10 +463,7 @@ mod tests {
             .append(true)
             .open(journal.path("s"))
             .unwrap();
-        let log = Log {
-            file,
-            path: journal.path("s"),
-        };
+        let log = Log::of(file, journal.path("s"));
         let e = log.append(Links::default(), user("one")).unwrap_err();
         assert!(e.message.contains("s.jsonl"), "{e}");
         assert!(e.message.contains("No space left"), "{e}");

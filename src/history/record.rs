@@ -258,12 +258,15 @@ pub enum Body {
     Decision {
         /// Names the proposal in the records that follow.
         token: String,
-        /// `run`, `insert`, `no` or `quit`.
+        /// `run`, `insert`, `no`, `quit`, or `denied` (by a rule).
         choice: String,
         /// What the model proposed.
         proposed: String,
         /// What was shown last and, with `run`, runs.
         command: String,
+        /// Which rule has decided; none where the person has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
     /// An approved command has ended. Goes with the next prompt.
     Exec {
@@ -273,6 +276,9 @@ pub enum Body {
         command: String,
         /// Its exit code.
         exit: i32,
+        /// How long it took from the approval on; none in older records.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ms: Option<u64>,
         /// Its output, head and tail; `None` where it had the terminal for itself.
         output: Option<Output>,
     },

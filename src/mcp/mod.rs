@@ -30,7 +30,7 @@ use self::live::Broken;
 use self::server::{Connected, Shared};
 pub use self::types::{
     CallError, CallEvent, CallResult, Catalog, Credentials, Elicit, Elicited, Limits, Prompt,
-    Resource, State, Status,
+    Resource, State, Status, Witness,
 };
 use crate::chat::Tool;
 use crate::config::mcp::Server;
@@ -49,6 +49,7 @@ pub struct Pool {
     tasks: TaskTracker,
     cancel: CancellationToken,
     merged: Mutex<Merged>,
+    witness: Witness,
 }
 
 /// The lists of the servers as they were last put together, and what came of it.
@@ -84,7 +85,13 @@ impl Pool {
             tasks,
             cancel,
             merged: Mutex::default(),
+            witness: Witness::default(),
         }
+    }
+
+    /// The same, with somebody who is told what becomes of its servers.
+    pub fn witnessed_by(self, witness: Witness) -> Pool {
+        Pool { witness, ..self }
     }
 
     /// The configured servers that are to be started: they are new, or their lines have changed, or what
@@ -131,11 +138,19 @@ impl Pool {
         credentials: impl Future<Output = Result<Credentials>> + Send + 'static,
     ) {
         let alias = server.alias.clone();
-        let connected = Connected::new(server, configured, self.cancel.child_token());
-        let connected = Arc::new(connected);
-        if let Some(before) = self.lock().insert(alias, connected.clone()) {
+        let cancel = self.cancel.child_token();
+        let mut servers = self.lock();
+        let before = servers.remove(&alias);
+        if let Some(before) = &before {
             before.end();
         }
+        // It may fail as the one before it did, which is no news.
+        let told = before.filter(|b| b.server == server).map(|b| b.told());
+        let witness = self.witness.clone();
+        let connected = Connected::new(server, configured, cancel).witnessed_by(witness, told);
+        let connected = Arc::new(connected);
+        servers.insert(alias, connected.clone());
+        drop(servers);
         let supervise = connected.supervise(self.shared.clone(), credentials);
         self.tasks.spawn(self.shared.tasks.track_future(supervise));
     }
@@ -270,8 +285,10 @@ impl Pool {
 
     /// Ends every server, children with their groups.
     pub async fn shutdown(&self) {
+        for server in std::mem::take(&mut *self.lock()).values() {
+            server.end();
+        }
         self.cancel.cancel();
-        self.lock().clear();
         self.shared.tasks.close();
         // What has not ended by then ends with the program.
         let _ = tokio::time::timeout(SHUTDOWN, self.shared.tasks.wait()).await;

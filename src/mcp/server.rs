@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{ServerNotification, SubscriptionFilter};
@@ -16,7 +16,7 @@ use super::failure::{Fault, Kind};
 use super::http::Clients;
 use super::live::Live;
 use super::session::{Session, open};
-use super::types::{Credentials, Limits, State, Status};
+use super::types::{Credentials, Limits, State, Status, Witness};
 use crate::config::mcp::{Auth, Server, Transport};
 use crate::error::Result;
 use crate::safety::text::one_line;
@@ -60,6 +60,9 @@ pub(super) struct Connected {
     pub(super) started: Instant,
     phase: watch::Sender<Phase>,
     cancel: CancellationToken,
+    witness: Witness,
+    /// What the witness was told last.
+    told: Mutex<Status>,
 }
 
 /// What all servers share.
@@ -80,6 +83,17 @@ impl Connected {
             started: Instant::now(),
             phase: watch::Sender::new(Phase::Starting),
             cancel,
+            witness: Witness::default(),
+            told: Mutex::new(Status::Starting),
+        }
+    }
+
+    /// The same, with somebody who is told of its changes, and what they were told of it before.
+    pub(super) fn witnessed_by(self, witness: Witness, told: Option<Status>) -> Connected {
+        Connected {
+            witness,
+            told: Mutex::new(told.unwrap_or(Status::Starting)),
+            ..self
         }
     }
 
@@ -92,7 +106,33 @@ impl Connected {
 
     /// Lets go of it.
     pub(super) fn end(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: its task, which may see the connection end now, has no say from here on.
         self.cancel.cancel();
+        if *told == Status::Ready {
+            *told = Status::Disabled;
+            drop(told);
+            self.witness.tell(State {
+                status: Status::Disabled,
+                ..self.state()
+            });
+        }
+    }
+
+    /// What the witness was told last.
+    pub(super) fn told(&self) -> Status {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of a change.
+    fn tell(&self) {
+        let state = self.state();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if *told != state.status && !self.cancel.is_cancelled() {
+            *told = state.status;
+            drop(told);
+            self.witness.tell(state);
+        }
     }
 
     /// Whether somebody has to find its credentials again.
@@ -168,12 +208,14 @@ impl Connected {
 
     fn ready(&self, live: Live) {
         self.phase.send_replace(Phase::Ready(Arc::new(live)));
+        self.tell();
     }
 
     fn failed(&self, fault: Fault, again: Option<Instant>) {
         let alias = &self.server.alias;
         tracing::info!("mcp {alias}: {}", one_line(&fault.line, 300));
         self.phase.send_replace(Phase::Failed { fault, again });
+        self.tell();
     }
 
     /// Keeps it connected until it is let go.

@@ -89,6 +89,34 @@ pub struct State {
     pub configured: bool,
 }
 
+/// Is told how a server is, once with each change of its [`Status`] but for the start: a try that fails like the one
+/// before it is none. [`Status::Disabled`] is one that was connected, and was let go.
+#[derive(Clone)]
+pub struct Witness(Arc<dyn Fn(State) + Send + Sync>);
+
+impl Witness {
+    /// One that does this. It must not wait, nor ask the pool for anything.
+    pub fn new(tell: impl Fn(State) + Send + Sync + 'static) -> Witness {
+        Witness(Arc::new(tell))
+    }
+
+    pub(super) fn tell(&self, state: State) {
+        (self.0)(state);
+    }
+}
+
+impl Default for Witness {
+    fn default() -> Witness {
+        Witness::new(drop)
+    }
+}
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Witness")
+    }
+}
+
 /// The tools of all servers that are ready, at one time.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {

@@ -20,12 +20,16 @@ pub enum Checked {
     Rejected(String),
 }
 
-/// The keys of the flat form, in the order of the nested one.
+/// The keys of the nested form, in `intent`, and those of the flat one.
+const NESTED: [&str; 3] = ["operation_type", "data_sensitivity", "reason"];
 const FLAT: [&str; 3] = [
     "intent_operation_type",
     "intent_data_sensitivity",
     "intent_reason",
 ];
+
+/// The most characters of a caller's words that are said back to it.
+const ECHO: usize = 60;
 
 /// Reads the intent out of the arguments of `call_tool_read` and its like: `intent`, or the flat form, or both where
 /// they agree.
@@ -33,78 +37,89 @@ const FLAT: [&str; 3] = [
 /// # Errors
 /// There is none, or it is wrong: what the caller is told.
 pub fn read(variant: Operation, arguments: &Map<String, Value>) -> Result<Intent, String> {
-    let given = |value: Option<&Value>| value.filter(|v| !v.is_null()).cloned();
-    let flat = FLAT.map(|key| given(arguments.get(key)));
-    let nested = match given(arguments.get("intent")) {
-        None => None,
-        Some(Value::Object(map)) => {
-            Some(["operation_type", "data_sensitivity", "reason"].map(|key| given(map.get(key))))
+    let variant = variant.variant();
+    let flat = FLAT.map(|key| given(arguments, key));
+    let nested = match given(arguments, "intent") {
+        None if flat == [None; 3] => {
+            return Err(format!("intent parameter is required for {variant}"));
         }
+        None => [None; 3],
+        Some(Value::Object(intent)) => NESTED.map(|key| given(intent, key)),
         Some(_) => {
             return Err(format!(
-                "intent of {} must be an object with operation_type",
-                variant.variant()
+                "Invalid intent for {variant}: must be an object with operation_type"
             ));
         }
     };
-    let has_flat = flat.iter().any(Option::is_some);
-    let fields = match (nested, has_flat) {
-        (None, false) => {
+    for (at, both) in nested.into_iter().zip(flat).enumerate() {
+        if let (Some(one), Some(other)) = both
+            && one != other
+        {
+            let (one, other) = (NESTED[at], FLAT[at]);
             return Err(format!(
-                "intent parameter is required for {}",
-                variant.variant()
+                "intent.{one} and {other} disagree: give one of them"
             ));
         }
-        (None, true) => flat,
-        (Some(nested), false) => nested,
-        (Some(nested), true) => {
-            let intent = fields(&nested)?;
-            if fields(&flat)? != intent {
-                return Err("intent and intent_operation_type, intent_data_sensitivity, intent_reason disagree: give one of the two forms".into());
-            }
-            return Ok(intent);
-        }
-    };
-    self::fields(&fields)
-}
-
-fn fields([operation, sensitivity, reason]: &[Option<Value>; 3]) -> Result<Intent, String> {
-    let word = |value: &Value| match value {
-        Value::String(word) => word.clone(),
-        other => other.to_string(),
-    };
+    }
+    let [operation, sensitivity, reason] = [0, 1, 2].map(|at| nested[at].or(flat[at]));
+    let operation = operation.ok_or("intent.operation_type is required")?;
     let operation = operation
-        .as_ref()
-        .map(word)
-        .filter(|word| !word.is_empty())
-        .ok_or("intent.operation_type is required")?;
-    let operation = Operation::from_word(&operation).ok_or_else(|| {
-        format!("Invalid intent.operation_type '{operation}': must be read, write, or destructive")
-    })?;
-    let sensitivity = match sensitivity.as_ref().map(word) {
-        None => None,
-        Some(word) => Some(Sensitivity::from_word(&word).ok_or_else(|| {
+        .as_str()
+        .and_then(Operation::from_word)
+        .ok_or_else(|| {
+            let word = echo(operation);
+            format!("Invalid intent.operation_type '{word}': must be read, write, or destructive")
+        })?;
+    let known = |value: &Value| {
+        let known = value.as_str().and_then(Sensitivity::from_word);
+        known.ok_or_else(|| {
+            let word = echo(value);
             format!("Invalid intent.data_sensitivity '{word}': must be public, internal, private, or unknown")
-        })?),
-    };
-    let reason = match reason {
-        None => None,
-        Some(Value::String(reason)) => {
-            let length = reason.chars().count();
-            if length > REASON {
-                return Err(format!(
-                    "intent.reason is too long: {length} characters, at most {REASON}"
-                ));
-            }
-            Some(reason.clone())
-        }
-        Some(_) => return Err("Invalid intent.reason: must be a string".into()),
+        })
     };
     Ok(Intent {
         operation,
-        sensitivity,
-        reason,
+        sensitivity: sensitivity.map(known).transpose()?,
+        reason: reason.map(short_enough).transpose()?,
     })
+}
+
+/// What is said under a key. Models fill what they leave out with null or nothing.
+fn given<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    map.get(key).filter(|v| !v.is_null() && *v != "")
+}
+
+fn short_enough(reason: &Value) -> Result<String, String> {
+    let reason = reason
+        .as_str()
+        .ok_or("Invalid intent.reason: must be a string")?;
+    match reason.chars().count() {
+        ..=REASON => Ok(reason.to_owned()),
+        length => Err(format!(
+            "Invalid intent.reason: {length} characters, must be at most {REASON}"
+        )),
+    }
+}
+
+/// A caller's words in an error: the start of them, since they go to the model and into the record.
+fn echo(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(ECHO) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// What a caller is told that calls a tool of this name, as if there were one for all calls.
+pub fn no_such_variant(name: &str) -> String {
+    let [read, write, destructive] = Operation::ALL.map(Operation::variant);
+    let name = echo(&Value::from(name));
+    format!(
+        "Tool '{name}' not found. Use {read}, {write}, or {destructive} with matching intent.operation_type. See retrieve_tools for annotations and recommendations."
+    )
 }
 
 /// Checks a declared call of `tool` (`server:tool`) through a variant. `strict` rejects what the server's word
@@ -141,3 +156,6 @@ pub fn check(
     }
     Checked::Fine
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,9 +4,11 @@
 //! What a call needs is decided by what it calls; what its caller declares can only raise that. Pure: the caller
 //! brings the time, and writes the record before the act.
 
+mod explain;
 mod grants;
 mod rules;
 
+pub use explain::{Considered, Explained, Standing, explain};
 pub use grants::{Consent, GRANT_MS, Grant, Grants, Reach};
 pub use rules::{Fallback, Own, Rule, Rules, Subject, Word};
 
@@ -111,16 +113,21 @@ impl<'a> Wish<'a> {
         }
     }
 
-    /// What the call is taken for: the server's word where the user believes it, or where it makes it worse; else it
-    /// writes. What the caller declares can only raise it.
+    /// What the call is taken for: what its tool is, or what the caller declares where that is more.
     pub fn operation(&self) -> Operation {
-        let says = self.annotations.operation();
-        let tool = match self.trusted {
-            true => says,
-            false => says.max(Operation::Write),
-        };
+        let tool = self.of_tool();
         self.intent
             .map_or(tool, |intent| tool.max(intent.operation))
+    }
+
+    /// What its tool is taken for: the server's word where the user believes it, or where it makes it worse; else it
+    /// writes.
+    fn of_tool(&self) -> Operation {
+        let says = self.annotations.operation();
+        match self.trusted {
+            true => says,
+            false => says.max(Operation::Write),
+        }
     }
 }
 
@@ -141,37 +148,51 @@ pub const CHANGED: &str = "the tool has changed since you allowed it";
 /// Why a call of a server that the configuration does not have is asked about.
 pub const UNCONFIGURED: &str = "rules allow nothing to a server that was connected by hand";
 
-/// Decides by rule: deny, then ask, then allow, then what the person has allowed, then the default.
+/// Decides by rule: deny, then ask, then allow, then what the person has allowed, then the default. A default that denies
+/// does so wherever no rule of the user's own asks or allows.
 pub fn decide(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> Decision {
-    let applying = |word: Word| {
-        let mut of_word = rules.list.iter().filter(|r| r.word == word);
-        of_word.find(|rule| rule.applies(wish))
-    };
-    if let Some(rule) = applying(Word::Deny) {
-        return Decision::Deny(rule.source.clone());
+    let (word, by) = weigh(wish, rules, grants, now_ms);
+    match word {
+        Word::Allow => Decision::Allow(Approved::new(&wish.call, now_ms), by),
+        Word::Ask => Decision::Ask(by),
+        Word::Deny => Decision::Deny(by),
     }
-    if let Some(rule) = applying(Word::Ask) {
-        return Decision::Ask(rule.source.clone());
+}
+
+/// What is said to a call, and by what.
+fn weigh(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> (Word, String) {
+    let speaks = |rule: &&Rule| rule.speaks(wish);
+    let said = |rule: &Rule| (rule.word, rule.source.clone());
+    if let Some(rule) = rules.of(Word::Deny).find(speaks) {
+        return said(rule);
     }
-    if rules.default.word == Word::Deny && applying(Word::Allow).is_none() {
-        return Decision::Deny(rules.default.source.clone());
+    let allows = rules
+        .of(Word::Allow)
+        .find(speaks)
+        .filter(|_| wish.configured);
+    let default = &rules.default;
+    if default.word == Word::Deny && allows.is_none() {
+        // A rule that asks is one that loosens here.
+        let asks = |rule: &Rule| rule.word == Word::Ask && rule.subject.loosens(wish);
+        if !wish.configured || !rules.list.iter().any(asks) {
+            return (Word::Deny, default.source.clone());
+        }
+    }
+    if let Some(rule) = rules.of(Word::Ask).find(speaks) {
+        return said(rule);
     }
     if wish.changed {
-        return Decision::Ask(CHANGED.to_owned());
+        return (Word::Ask, CHANGED.to_owned());
     }
-    let allow = |why: String| Decision::Allow(Approved::new(&wish.call, now_ms), why);
-    if wish.configured
-        && let Some(rule) = applying(Word::Allow)
-    {
-        return allow(rule.source.clone());
+    if let Some(rule) = allows {
+        return said(rule);
     }
     if let Some(grant) = grants.covering(wish, now_ms) {
-        return allow(grant.says());
+        return (Word::Allow, grant.says());
     }
-    match rules.default.word {
-        Word::Allow if wish.configured => allow(rules.default.source.clone()),
-        Word::Allow => Decision::Ask(UNCONFIGURED.to_owned()),
-        _ => Decision::Ask(rules.default.source.clone()),
+    match default.word {
+        Word::Allow if !wish.configured => (Word::Ask, UNCONFIGURED.to_owned()),
+        word => (word, default.source.clone()),
     }
 }
 
@@ -189,5 +210,7 @@ pub fn consent<'t>(
     Approved::new(&wish.call, now_ms)
 }
 
+#[cfg(test)]
+mod pairs_tests;
 #[cfg(test)]
 mod tests;

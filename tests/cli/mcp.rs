@@ -109,17 +109,19 @@ fn what_is_turned_off_is_not_turned_off_again() {
 fn names_of_tools_that_a_server_does_not_have_are_pointed_out() {
     let server = McpHttp::start();
     let helper = Helper::new([]);
-    let rules = "[mcp.auto_approve]\n\"a.ecko\" = true\n\"a.echo\" = true\n\"a.*\" = true\n";
+    let rules = "[mcp.auto_approve]\n\"a.ecko\" = true\n\"a.echo\" = true\n\"a.*\" = true\n\
+                 [policy.rules]\n\"a.eko\" = \"deny\"\n\"b.eko\" = \"deny\"\n\"op:read\" = \"ask\"\n";
     let more = format!("tools = [\"echo\", \"read\"]\n{rules}");
     helper.config(&server_table("a", &server, &more));
     let hints = [
         "tools names read, which the server does not offer",
-        "auto_approve names ecko, which the server does not offer",
+        "mcp.auto_approve.\"a.ecko\" names ecko, which the server does not offer",
+        "policy.rules.\"a.eko\" names eko, which the server does not offer",
     ];
     assert_eq!(only(&helper)["hints"], json!(hints));
     let text = mcp(&helper, &["list"]).run().ok();
     assert!(
-        text.contains(&format!("\n  {}\n  {}\n", hints[0], hints[1])),
+        text.contains(&format!("\n  {}\n", hints.join("\n  "))),
         "{text}"
     );
     let said = mcp(&helper, &["tools"]).run();

@@ -135,7 +135,7 @@ impl Helper {
             .into_iter()
             .flatten()
             .map(|e| e.expect("an entry").path())
-            .filter(|p| !p.ends_with("shells.jsonl"))
+            .filter(|p| !p.ends_with("shells.jsonl") && !p.ends_with("acts.jsonl"))
             .collect();
         files.sort();
         files
@@ -144,6 +144,15 @@ impl Helper {
     /// The records of all sessions. Every line must be whole.
     pub fn records(&self) -> Vec<Value> {
         self.sessions().iter().flat_map(records).collect()
+    }
+
+    /// What was done outside of conversations.
+    pub fn acts(&self) -> Vec<Value> {
+        let file = self.path("data/journal/acts.jsonl");
+        match file.exists() {
+            true => records(&file),
+            false => Vec::new(),
+        }
     }
 
     /// The records of one type.

@@ -28,6 +28,8 @@ const AREAS: &[(&str, &[&str])] = &[
             "address", "chat", "config", "error", "paths", "safety", "secret",
         ],
     ),
+    // What a model is offered in place of hundreds of tools.
+    ("tools", &["chat", "error", "paths"]),
     // The pure parts of the daemon: decisions, which others carry out.
     ("daemon::events", &[]),
     ("daemon::proposals", &[]),
@@ -62,6 +64,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "protocol",
             "safety",
             "secret",
+            "tools",
         ],
     ),
     // Small and quick: no broker, no journal, nothing of the daemon but its protocol.
@@ -72,8 +75,8 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "broker", "client", "config", "daemon", "error", "mcp", "paths", "protocol", "safety",
-            "secret",
+            "broker", "client", "config", "daemon", "error", "history", "mcp", "paths", "protocol",
+            "safety", "secret",
         ],
     ),
     ("main", &["cli"]),
@@ -92,6 +95,12 @@ const ONLY: &[(&str, &str, &[&str])] = &[
     // The command that is the daemon; the guide and the doctor, which know the providers.
     ("cli", "daemon", &["cli::daemon"]),
     ("cli", "broker", &["cli::guide", "cli::doctor::model"]),
+    // The record is asked without the daemon, which pays nothing for it.
+    (
+        "cli",
+        "history",
+        &["cli::activity", "cli::activity::show", "cli::args"],
+    ),
     // A login is no business of the daemon: the person is here.
     ("cli", "mcp", &["cli::mcp_login"]),
 ];
@@ -118,6 +127,7 @@ const PURE: &[&str] = &[
     "config::file",
     "config::import",
     "config::mcp",
+    "config::policy",
     "config::rules",
     "config::servers",
     "config::table",
@@ -128,10 +138,14 @@ const PURE: &[&str] = &[
     "daemon::proposals",
     "daemon::turn",
     "error",
+    "history::index::row",
     "history::record",
     "protocol",
     "safety",
     "secret",
+    "tools::results::border",
+    "tools::search",
+    "tools::split",
 ];
 
 const IMPURE: &[&str] = &[

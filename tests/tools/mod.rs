@@ -6,6 +6,7 @@ mod identity;
 mod many;
 mod resume;
 mod rounds;
+mod split;
 mod whole;
 
 use std::io::{Read, Write};
@@ -69,7 +70,8 @@ impl Tools {
             }
             let entries = std::fs::read_dir(&dir).expect("the journal");
             let files = entries.map(|e| e.expect("an entry").path());
-            let seen = files.filter(|p| !p.ends_with("shells.jsonl"));
+            let of_all = ["shells.jsonl", "acts.jsonl"];
+            let seen = files.filter(|p| !of_all.iter().any(|name| p.ends_with(name)));
             let seen = seen.flat_map(|file| records(&file)).collect();
             journals.lock().expect("journals").push(seen);
             answer(request)

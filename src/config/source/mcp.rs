@@ -11,23 +11,7 @@ use crate::config::mcp::{
 use crate::config::rules;
 use crate::config::servers::{Reach, WrittenMcp, WrittenServer};
 use crate::config::table::{At, shown_key};
-use crate::safety::policy::{Rule, Subject, Word};
 use crate::secret::Secret;
-
-/// The rules that `[mcp.auto_approve]` makes: `true` allows, `false` asks.
-pub(super) fn rules(written: &WrittenMcp) -> Vec<Rule> {
-    let rule = |(name, at): (&String, &At<bool>)| {
-        Some(Rule {
-            subject: Subject::parse(name).ok()?,
-            word: match at.value {
-                true => Word::Allow,
-                false => Word::Ask,
-            },
-            source: format!("mcp.auto_approve.\"{name}\""),
-        })
-    };
-    written.auto_approve.iter().filter_map(rule).collect()
-}
 
 pub(super) fn resolve(p: &mut Picker, written: &WrittenMcp) -> Mcp {
     let default = Mcp::default();
@@ -48,15 +32,8 @@ pub(super) fn resolve(p: &mut Picker, written: &WrittenMcp) -> Mcp {
         .iter()
         .map(|(alias, w)| (alias.clone(), server(p, alias, w)))
         .collect();
-    let mut auto_approve = BTreeMap::new();
-    for (name, at) in &written.auto_approve {
-        let key = format!("mcp.auto_approve.{}", shown_key(name));
-        p.note(key, at.value, Origin::File(at.line));
-        auto_approve.insert(name.clone(), at.value);
-    }
     Mcp {
         servers,
-        auto_approve,
         max_tool_depth,
         max_result_bytes,
     }

@@ -1,6 +1,6 @@
 //! What a person has allowed at a prompt, beyond the one call.
 
-use super::Wish;
+use super::{Call, Wish};
 use crate::chat::{Annotations, Operation};
 
 /// How long a grant holds: a working day.
@@ -48,12 +48,47 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// What it allows, in words.
-    pub fn says(&self) -> String {
+    /// What it allows: `fs.read`, or `the reads of fs`.
+    pub fn what(&self) -> String {
         match self.reach {
-            Reach::Tool => format!("you, for this session: {}", self.name),
-            Reach::Reads => format!("you, for this session: the reads of {}", self.name),
+            Reach::Tool => self.name.clone(),
+            Reach::Reads => format!("the reads of {}", self.name),
         }
+    }
+
+    /// The same, with who gave it.
+    pub fn says(&self) -> String {
+        format!("you, for this session: {}", self.what())
+    }
+
+    /// Whether it is for a tool or a server of that name.
+    pub(super) fn could_be(&self, call: &Call<'_>) -> bool {
+        match self.reach {
+            Reach::Tool => self.name == format!("{}.{}", call.server, call.tool),
+            Reach::Reads => self.name == call.server,
+        }
+    }
+
+    /// Why it does not cover a call; `None` where it does.
+    pub(super) fn idle(&self, wish: &Wish<'_>, now_ms: u64) -> Option<String> {
+        let more = match self.reach {
+            Reach::Tool => wish.operation() > self.operation,
+            // What reads by its server's word is taken for more where that is not believed, but was allowed as it is.
+            Reach::Reads => wish.intent.is_some_and(|i| i.operation > self.operation),
+        };
+        let same = |(identity, says): &(String, Annotations)| {
+            identity == wish.call.identity && *says == wish.annotations
+        };
+        let why = if now_ms >= self.until_ms {
+            "it has expired"
+        } else if !self.tools.iter().any(same) {
+            "it was given for other tools, or before this one or its server changed"
+        } else if more {
+            "the call is taken for more than what was allowed"
+        } else {
+            return None;
+        };
+        Some(why.to_owned())
     }
 }
 
@@ -83,18 +118,8 @@ impl Grants {
 
     /// The grant that covers a call now.
     pub fn covering(&self, wish: &Wish<'_>, now_ms: u64) -> Option<&Grant> {
-        let same = |tool: &(String, Annotations)| {
-            tool.0 == wish.call.identity && tool.1 == wish.annotations
-        };
-        let declared = wish.intent.map(|i| i.operation);
-        self.list.iter().find(|grant| {
-            let more = match grant.reach {
-                Reach::Tool => wish.operation() > grant.operation,
-                // What reads by its server's word is taken for more where that is not believed, but was allowed as it is.
-                Reach::Reads => declared.is_some_and(|o| o > grant.operation),
-            };
-            now_ms < grant.until_ms && !more && grant.tools.iter().any(same)
-        })
+        let mut all = self.list.iter();
+        all.find(|grant| grant.idle(wish, now_ms).is_none())
     }
 
     pub(super) fn add<'t>(
@@ -118,9 +143,17 @@ impl Grants {
                     .filter(|(_, says)| says.reads_only())
                     .map(|(identity, says)| (identity.to_owned(), says));
                 let name = wish.call.server.to_owned();
-                (Reach::Reads, name, Operation::Read, reads.collect())
+                (
+                    Reach::Reads,
+                    name,
+                    Operation::Read,
+                    reads.collect::<Vec<_>>(),
+                )
             }
         };
+        if tools.is_empty() {
+            return;
+        }
         self.list.push(Grant {
             id: id.to_owned(),
             reach,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Wish;
+use super::{Call, Wish};
 use crate::chat::{Operation, Sensitivity};
 
 /// What a rule says. Each is more than the one before.
@@ -104,13 +104,69 @@ impl Subject {
                     "must be sensitivity:public, :internal, :private or :unknown".to_owned()
                 });
         }
-        match text.split_once('.') {
-            Some((server, "*")) if !server.is_empty() => Ok(Subject::Server(server.to_owned())),
+        Subject::of_tools(text).ok_or_else(|| {
+            "must be \"alias.tool\", \"alias.*\", \"op:read\", \"sensitivity:private\", shell, \"fs.write\" or network".to_owned()
+        })
+    }
+
+    /// Reads `alias.tool` or `alias.*`, where nothing else is meant.
+    pub fn of_tools(text: &str) -> Option<Subject> {
+        match text.split_once('.')? {
+            ("", _) | (_, "") => None,
+            (server, "*") if !server.contains('*') => Some(Subject::Server(server.to_owned())),
             // Anything else with a star would name one odd tool, and look like many.
-            Some((server, tool)) if !server.is_empty() && !tool.is_empty() && !tool.contains('*') => {
-                Ok(Subject::Tool(server.to_owned(), tool.to_owned()))
+            _ if text.contains('*') => None,
+            (server, tool) => Some(Subject::Tool(server.to_owned(), tool.to_owned())),
+        }
+    }
+
+    /// Whether it is about this call where it makes it easier: by what the call is taken for, and not because the
+    /// caller says so, since its word earns nothing.
+    pub(super) fn loosens(&self, wish: &Wish<'_>) -> bool {
+        match self {
+            Subject::Operation(operation) => {
+                wish.of_tool() == *operation && wish.operation() == *operation
             }
-            _ => Err("must be \"alias.tool\", \"alias.*\", \"op:read\", \"sensitivity:private\", shell, \"fs.write\" or network".to_owned()),
+            Subject::Sensitivity(_) => false,
+            _ => self.could_be(&wish.call),
+        }
+    }
+
+    /// Whether it is about this call where it makes it harder: by any reading, what the server says, what the call is
+    /// taken for, what the caller declares.
+    fn tightens(&self, wish: &Wish<'_>) -> bool {
+        match self {
+            Subject::Operation(operation) => {
+                let declared = wish.intent.map(|i| i.operation);
+                let readings = [
+                    Some(wish.annotations.operation()),
+                    Some(wish.operation()),
+                    declared,
+                ];
+                // What destroys writes too.
+                let is = |reading: Operation| {
+                    reading == *operation
+                        || *operation == Operation::Write && reading == Operation::Destructive
+                };
+                readings.into_iter().flatten().any(is)
+            }
+            // Nobody knows but the caller, and its word spares no call a rule about what is not known.
+            Subject::Sensitivity(sensitivity) => {
+                let declared = wish.intent.and_then(|i| i.sensitivity);
+                *sensitivity == Sensitivity::Unknown || declared == Some(*sensitivity)
+            }
+            _ => self.could_be(&wish.call),
+        }
+    }
+
+    /// Whether it can be about a call of this tool, however that is annotated and declared.
+    pub(super) fn could_be(&self, call: &Call<'_>) -> bool {
+        match self {
+            Subject::Tool(server, tool) => server == call.server && tool == call.tool,
+            Subject::Server(server) => server == call.server,
+            Subject::Operation(_) | Subject::Sensitivity(_) => true,
+            // A server may be called fs, and its tool write: whoever wrote the rule may have meant either.
+            Subject::Own(own) => own.as_str().split_once('.') == Some((call.server, call.tool)),
         }
     }
 }
@@ -127,39 +183,30 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether it speaks of this call. What only loosens counts for the weakest reading of the call, and what
-    /// tightens for each reading: what the server says, what it is taken for, what the caller declares.
-    pub fn applies(&self, wish: &Wish<'_>) -> bool {
-        match &self.subject {
-            Subject::Tool(server, tool) => server == wish.call.server && tool == wish.call.tool,
-            Subject::Server(server) => server == wish.call.server,
-            Subject::Operation(operation) if self.word == Word::Allow => {
-                wish.operation() == *operation
-            }
-            Subject::Operation(operation) => {
-                let declared = wish.intent.map(|i| i.operation);
-                let readings = [
-                    Some(wish.annotations.operation()),
-                    Some(wish.operation()),
-                    declared,
-                ];
-                // What destroys writes too.
-                let is = |reading: Operation| {
-                    reading == *operation
-                        || *operation == Operation::Write && reading == Operation::Destructive
-                };
-                readings.into_iter().flatten().any(is)
-            }
-            Subject::Sensitivity(sensitivity) => {
-                let declared = wish.intent.and_then(|i| i.sensitivity);
-                // A model's word earns nothing.
-                self.word != Word::Allow && declared.unwrap_or(Sensitivity::Unknown) == *sensitivity
-            }
-            // A server may be called fs, and its tool write: whoever wrote the rule may have meant either.
-            Subject::Own(own) => {
-                own.as_str().split_once('.') == Some((wish.call.server, wish.call.tool))
-            }
+    /// Whether it speaks of this call.
+    pub(super) fn speaks(&self, wish: &Wish<'_>) -> bool {
+        match self.word {
+            Word::Allow => self.subject.loosens(wish),
+            Word::Ask | Word::Deny => self.subject.tightens(wish),
         }
+    }
+
+    /// Why it does not; `None` where it does.
+    pub(super) fn idle(&self, wish: &Wish<'_>) -> Option<String> {
+        let taken = wish.operation();
+        let why = match self.subject {
+            _ if self.speaks(wish) => return None,
+            Subject::Operation(operation) if taken == operation => {
+                "only its caller makes it that, whose word allows nothing".to_owned()
+            }
+            Subject::Operation(_) => format!("the call is taken for {}", taken.as_str()),
+            Subject::Sensitivity(_) if self.word == Word::Allow => {
+                "only the caller says how sensitive data is, whose word allows nothing".to_owned()
+            }
+            Subject::Sensitivity(_) => "its caller does not declare such data".to_owned(),
+            _ => "it is about something else".to_owned(),
+        };
+        Some(why)
     }
 }
 
@@ -177,8 +224,11 @@ pub struct Fallback {
 pub struct Rules {
     /// What counts where no rule does.
     pub default: Fallback,
-    /// In no order that matters.
+    /// The user's, in no order that matters.
     pub list: Vec<Rule>,
+    /// Those of the project. They can only tighten: one that asks makes nothing of a default that denies, and one that
+    /// allows counts for nothing.
+    pub project: Vec<Rule>,
 }
 
 impl Default for Rules {
@@ -189,14 +239,22 @@ impl Default for Rules {
                 source: "policy.default".to_owned(),
             },
             list: Vec::new(),
+            project: Vec::new(),
         }
     }
 }
 
 impl Rules {
+    /// All that count and say this, the user's first.
+    pub(super) fn of(&self, word: Word) -> impl Iterator<Item = &Rule> {
+        let project = self.project.iter().filter(|r| r.word > Word::Allow);
+        let all = self.list.iter().chain(project);
+        all.filter(move |rule| rule.word == word)
+    }
+
     /// What they say to an act of the helper's own, and which rule does; `None` where none does.
     pub fn own(&self, own: Own) -> Option<&Rule> {
-        let about = self.list.iter().filter(|r| r.subject == Subject::Own(own));
-        about.max_by_key(|rule| rule.word)
+        let mut words = Word::ALL.into_iter().rev();
+        words.find_map(|word| self.of(word).find(|r| r.subject == Subject::Own(own)))
     }
 }

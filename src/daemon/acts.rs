@@ -1,0 +1,247 @@
+//! The record of what is done outside of conversations: servers that come and go, rules that change, calls by hand.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::session::lock;
+use crate::error::{Context, Error, Result};
+use crate::history::journal::{Journal, Log, fresh};
+use crate::history::record::{Body, Links};
+use crate::mcp::{State, Status};
+use crate::paths;
+use crate::safety::policy::Rules;
+
+/// The file of acts.
+#[derive(Debug)]
+pub struct Acts {
+    journal: Journal,
+    /// Opened by the first record: where the disk is full at the start it may not be later.
+    log: Mutex<Option<Arc<Log>>>,
+    /// The rules that were in force when the configuration was last read, by this daemon or an earlier one: a line each.
+    rules: PathBuf,
+    /// Whose acts they are.
+    user: Option<String>,
+}
+
+impl Acts {
+    /// The acts of the user of this login name. What must be known after a restart is kept in `state`.
+    pub fn new(journal: Journal, state: &Path, user: Option<String>) -> Acts {
+        Acts {
+            journal,
+            log: Mutex::default(),
+            rules: state.join("rules"),
+            user,
+        }
+    }
+
+    /// The open file.
+    ///
+    /// # Errors
+    /// It cannot be made or repaired.
+    pub fn log(&self) -> Result<Arc<Log>> {
+        let mut log = lock(&self.log);
+        if let Some(log) = &*log {
+            return Ok(log.clone());
+        }
+        let opened = Arc::new(self.journal.open_acts()?);
+        *log = Some(opened.clone());
+        Ok(opened)
+    }
+
+    /// Writes one record.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn record(&self, links: &Links, body: Body) -> Result<()> {
+        self.log()?.append(links.clone(), body).map(drop)
+    }
+
+    /// Writes one record and waits until it is on the disk: for what permits an act.
+    ///
+    /// # Errors
+    /// It could not be written or synced: then the act must not be.
+    pub async fn record_synced(&self, links: &Links, body: Body) -> Result<()> {
+        self.record(links, body)?;
+        let log = self.log()?;
+        tokio::task::spawn_blocking(move || log.sync())
+            .await
+            .unwrap_or_else(|e| Err(Error::runtime(format!("cannot sync the history: {e}"))))
+    }
+
+    /// A connection to an MCP server was made or has ended.
+    pub fn server(&self, state: State) {
+        let event = match state.status {
+            Status::Ready => "connected",
+            Status::Failed => "failed",
+            Status::Login => "login",
+            Status::Disabled => "disconnected",
+            Status::Starting => return,
+        };
+        let body = Body::Server {
+            alias: state.alias,
+            event: event.to_string(),
+            target: state.target,
+            version: state.version,
+            tools: state.tools,
+            error: state.error,
+        };
+        // It permits nothing: a call has a record of its own.
+        if let Err(e) = self.record(&self.links(), body) {
+            tracing::warn!("{}", e.message);
+        }
+    }
+
+    /// The configuration was read: records which rules have come and gone since it was read before.
+    pub fn rules(&self, rules: &Rules) {
+        let now = lines(rules);
+        let before = match fs::read_to_string(&self.rules) {
+            Ok(text) => text.lines().map(str::to_string).collect(),
+            Err(_) => lines(&Rules::default()),
+        };
+        let change = |sign: &str, line: &String| Body::Policy {
+            change: "changed".to_string(),
+            what: format!("{sign} {line}"),
+            grant: None,
+            why: None,
+        };
+        let gone = before.difference(&now).map(|line| change("-", line));
+        let come = now.difference(&before).map(|line| change("+", line));
+        let changes: Vec<Body> = gone.chain(come).collect();
+        if changes.is_empty() {
+            return;
+        }
+        // Remembered after it was recorded: what is in no record is recorded the next time.
+        let noted = self.record_all(changes).and_then(|()| self.remember(&now));
+        if let Err(e) = noted {
+            tracing::warn!("{}", e.message);
+        }
+    }
+
+    fn record_all(&self, bodies: Vec<Body>) -> Result<()> {
+        let records = bodies.into_iter().map(|body| fresh(self.links(), body));
+        self.log()?.write(&records.collect::<Vec<_>>())
+    }
+
+    fn remember(&self, rules: &BTreeSet<String>) -> Result<()> {
+        let text: String = rules.iter().map(|line| format!("{line}\n")).collect();
+        let temporary = self.rules.with_extension("new");
+        if let Some(state) = self.rules.parent() {
+            paths::make_dir(state)?;
+        }
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        options
+            .open(&temporary)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .and_then(|()| fs::rename(&temporary, &self.rules))
+            .context(|| format!("cannot write {}", self.rules.display()))
+    }
+
+    fn links(&self) -> Links {
+        Links {
+            user: self.user.clone(),
+            ..Links::default()
+        }
+    }
+}
+
+/// The rules in words, with where each stands. A key may hold a line end: such a rule shows it escaped.
+fn lines(rules: &Rules) -> BTreeSet<String> {
+    let default = &rules.default;
+    let default = format!("{} by default ({})", default.word.as_str(), default.source);
+    let each = rules
+        .list
+        .iter()
+        .map(|rule| format!("{} {} ({})", rule.word.as_str(), rule.subject, rule.source));
+    let all = each.chain([default]);
+    all.map(|line| line.replace('\n', "\\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::safety::policy::{Rule, Subject, Word};
+
+    fn rule(word: Word, subject: &str) -> Rule {
+        Rule {
+            subject: Subject::parse(subject).unwrap(),
+            word,
+            source: format!("policy.rules.\"{subject}\""),
+        }
+    }
+
+    fn recorded(dir: &Path) -> Vec<String> {
+        let text = fs::read_to_string(dir.join("journal/acts.jsonl")).unwrap_or_default();
+        text.lines()
+            .map(|line| {
+                let record: serde_json::Value = serde_json::from_str(line).unwrap();
+                assert_eq!(record["links"]["user"], "me");
+                assert_eq!(record["change"], "changed");
+                record["what"].as_str().unwrap().to_string()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rules_that_come_and_go_are_recorded_once_and_across_restarts() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let acts = || {
+            let journal = Journal::new(dir.join("journal"));
+            Acts::new(journal, &dir.join("state"), Some("me".into()))
+        };
+        let first = acts();
+        first.rules(&Rules::default());
+        assert!(recorded(dir).is_empty());
+        let mut rules = Rules {
+            list: vec![
+                rule(Word::Allow, "fs.*"),
+                rule(Word::Deny, "op:destructive"),
+            ],
+            ..Rules::default()
+        };
+        first.rules(&rules);
+        first.rules(&rules);
+        let come = [
+            "+ allow fs.* (policy.rules.\"fs.*\")",
+            "+ deny op:destructive (policy.rules.\"op:destructive\")",
+        ];
+        assert_eq!(recorded(dir), come);
+        drop(first);
+        // Another daemon: the file was changed while none ran.
+        rules.list.remove(1);
+        rules.default.word = Word::Deny;
+        acts().rules(&rules);
+        assert_eq!(
+            recorded(dir)[2..],
+            [
+                "- ask by default (policy.default)",
+                "- deny op:destructive (policy.rules.\"op:destructive\")",
+                "+ deny by default (policy.default)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_change_that_could_not_be_recorded_is_recorded_the_next_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        fs::create_dir(dir.join("journal")).unwrap();
+        let file = dir.join("journal/acts.jsonl");
+        std::os::unix::fs::symlink("/dev/full", &file).unwrap();
+        let journal = Journal::new(dir.join("journal"));
+        let acts = Acts::new(journal.clone(), dir, Some("me".into()));
+        let rules = Rules {
+            list: vec![rule(Word::Allow, "fs.read")],
+            ..Rules::default()
+        };
+        acts.rules(&rules);
+        fs::remove_file(&file).unwrap();
+        Acts::new(journal, dir, Some("me".into())).rules(&rules);
+        assert_eq!(recorded(dir).len(), 1);
+    }
+}

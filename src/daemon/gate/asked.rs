@@ -1,0 +1,181 @@
+//! What a person is asked, what they can say beyond this once, and what they did say.
+
+use super::super::calls;
+use super::super::connection::Connection;
+use super::super::mcp::tool_info;
+use super::meant::Meant;
+use super::{Gate, lock};
+use crate::config::mcp::Server;
+use crate::history::journal::now_ms;
+use crate::protocol::tools::{Intent, Question, Reaction, Verdict};
+use crate::protocol::{self, Event, kind};
+use crate::safety::policy::{self, Consent, Decision, Own, Wish, Word};
+
+/// What a person can say yes to, and what that is called in records and questions.
+const CONSENTS: [(Consent, &str); 4] = [
+    (Consent::Once, "once"),
+    (Consent::Tool, "tool"),
+    (Consent::Reads, "reads"),
+    (Consent::Always, "always"),
+];
+
+/// The word for what a person has said.
+pub fn word(said: Consent) -> &'static str {
+    let named = CONSENTS.iter().find(|(consent, _)| *consent == said);
+    named.map_or("once", |(_, word)| word)
+}
+
+impl Gate<'_> {
+    /// The question about the call at this place of the round; `asks` is the rule that wants it asked.
+    pub(super) fn question(
+        &self,
+        meant: &Meant<'_>,
+        at: usize,
+        server: &Server,
+        asks: String,
+    ) -> Question {
+        let wish = self.wish(meant, &meant.arguments);
+        let of_it = || self.of_server(&meant.tool.server);
+        let writing = of_it().filter(|t| !t.annotations.reads_only()).count();
+        Question {
+            id: uuid::Uuid::now_v7().to_string(),
+            tool: tool_info(meant.tool),
+            target: server.target(),
+            arguments: meant.arguments.clone(),
+            number: at + 1,
+            of: self.calls.len(),
+            server_tools: (of_it().count(), writing),
+            operation: wish.operation().as_str().to_owned(),
+            intent: meant.intent.as_ref().map(|intent| Intent {
+                operation_type: intent.operation.as_str().to_owned(),
+                data_sensitivity: intent.sensitivity.map(|s| s.as_str().to_owned()),
+                reason: intent.reason.clone(),
+            }),
+            why: asks,
+            warning: meant.warning.clone(),
+            changes: Vec::new(),
+            offers: self.offers(&wish),
+        }
+    }
+
+    /// Which answers beyond this once would keep the same call from being asked about again.
+    fn offers(&self, wish: &Wish<'_>) -> Vec<String> {
+        // It is asked about because it has changed: seen once more, it is what it is.
+        let wish = Wish {
+            changed: false,
+            ..*wish
+        };
+        let given = lock(&self.round.session.grants).clone();
+        let silences = |said: Consent| {
+            let mut grants = given.clone();
+            policy::consent(
+                &wish,
+                said,
+                self.identities(&wish),
+                &mut grants,
+                now_ms(),
+                "",
+            );
+            let decision = policy::decide(&wish, self.rules(), &grants, now_ms());
+            matches!(decision, Decision::Allow(..))
+        };
+        let mut offers = Vec::new();
+        for (said, word) in &CONSENTS[1..] {
+            let can = *said != Consent::Always || self.can_keep(&wish);
+            if can && silences(*said) {
+                offers.push((*word).to_owned());
+            }
+        }
+        offers
+    }
+
+    /// Whether a rule about a server can be written into the configuration, and would be about that server.
+    fn can_keep(&self, wish: &Wish<'_>) -> bool {
+        let denied = self.rules().own(Own::FsWrite).map(|rule| rule.word) == Some(Word::Deny);
+        let file = self.round.config.file.as_deref();
+        let is_toml = file.is_some_and(|f| f.extension().is_some_and(|e| e == "toml"));
+        wish.configured && is_toml && !denied
+    }
+
+    /// What the person says, as far as it was offered, and the arguments that it is about.
+    ///
+    /// # Errors
+    /// No.
+    pub(super) async fn consent(
+        &self,
+        connection: &mut Connection,
+        question: Question,
+    ) -> Result<(Consent, String), Verdict> {
+        let offers = question.offers.clone();
+        let (verdict, arguments) = self.ask(connection, question).await;
+        let said = match verdict {
+            Verdict::Once => Consent::Once,
+            Verdict::Tool => Consent::Tool,
+            Verdict::Reads => Consent::Reads,
+            Verdict::Always => Consent::Always,
+            no => return Err(no),
+        };
+        // Of what is more than they were offered, this call is what they have seen.
+        match offers.iter().any(|offer| offer == word(said)) {
+            true => Ok((said, arguments)),
+            false => Ok((Consent::Once, arguments)),
+        }
+    }
+
+    /// The person's word, and the arguments that it is about. Whoever leaves, or does not speak the
+    /// language, has said no to this and to all that follows; so has a daemon that is leaving, which waits
+    /// for no person.
+    async fn ask(&self, connection: &mut Connection, question: Question) -> (Verdict, String) {
+        let stop = (Verdict::Stop, String::new());
+        let id = question.id.clone();
+        let cancel = self.round.cancel;
+        let leaving = &self.round.daemon.leaving;
+        let event = Event::Confirm(Box::new(question));
+        if !calls::tell(connection, cancel, &event).await {
+            return stop;
+        }
+        loop {
+            let frame = tokio::select! {
+                biased;
+                frame = connection.read() => frame,
+                () = leaving.cancelled() => {
+                    let text = "the daemon ends, so it asks no more".to_string();
+                    calls::tell(connection, cancel, &Event::Notice { text }).await;
+                    return stop;
+                }
+            };
+            match frame {
+                Ok(Some((kind::REACTION, body))) => match protocol::parse::<Reaction>(&body) {
+                    Ok(Reaction::Call {
+                        id: to,
+                        verdict,
+                        arguments,
+                    }) if to == id => return checked(verdict, arguments),
+                    // To an earlier question, which has lapsed.
+                    Ok(_) => {}
+                    Err(e) => {
+                        tracing::debug!("{}", e.message);
+                        return stop;
+                    }
+                },
+                Ok(Some(_)) => return stop,
+                Ok(None) | Err(_) => {
+                    cancel.cancel();
+                    return stop;
+                }
+            }
+        }
+    }
+}
+
+/// A client that has shown anything but the one text of a JSON object has not shown what would be sent.
+fn checked(verdict: Verdict, arguments: String) -> (Verdict, String) {
+    let yes = matches!(
+        verdict,
+        Verdict::Once | Verdict::Tool | Verdict::Reads | Verdict::Always
+    );
+    if yes && policy::canonical(&arguments).ok().as_ref() != Some(&arguments) {
+        return (Verdict::No { words: None }, arguments);
+    }
+    (verdict, arguments)
+}

@@ -1,0 +1,217 @@
+//! What a call of the model's means: the tool itself where it was offered that, or the one that it names to
+//! `call_tool_read` and its like, with what it declares.
+
+use serde_json::{Map, Value};
+
+use super::super::outcome::{Account, Outcome};
+use super::super::own;
+use crate::chat::{Annotations, Intent, Operation, Tool, ToolCall};
+use crate::history::record;
+use crate::mcp::Catalog;
+use crate::safety::intent::{self, Checked};
+use crate::tools::split;
+
+/// How the model sees the tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// Each by itself; `reads_on` where it may read on in a long result.
+    Direct {
+        /// There is one.
+        reads_on: bool,
+    },
+    /// Through a few; `strict` rejects what a server's word speaks against.
+    Split {
+        /// Else the person is warned.
+        strict: bool,
+    },
+}
+
+/// A call as it is meant.
+#[derive(Debug)]
+pub struct Meant<'a> {
+    /// What it calls.
+    pub tool: &'a Tool,
+    /// The one text of the arguments.
+    pub arguments: String,
+    /// Through which tool it was called.
+    pub variant: Option<Operation>,
+    /// What it declares.
+    pub intent: Option<Intent>,
+    /// What speaks against that, where it is no reason to reject it.
+    pub warning: Option<String>,
+}
+
+/// A call that cannot be made, and why: what the model is told.
+#[derive(Debug)]
+pub struct Refused {
+    account: Account,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    NoSuchTool,
+    Unread(String),
+    Rejected(String),
+}
+
+impl Refused {
+    /// How it ends.
+    pub fn outcome(&self) -> Outcome {
+        match &self.why {
+            Why::NoSuchTool => Outcome::NoSuchTool,
+            Why::Unread(text) => Outcome::Unread(text.clone()),
+            Why::Rejected(text) => Outcome::Rejected(text.clone()),
+        }
+    }
+
+    /// What is known of it.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+}
+
+/// What a call comes to.
+#[derive(Debug)]
+pub enum Resolved<'a> {
+    /// A tool of a server.
+    Call(Meant<'a>),
+    /// A tool of our own.
+    Own,
+    /// It cannot be made.
+    Refused(Box<Refused>),
+}
+
+impl<'a> Resolved<'a> {
+    /// The call of a server's tool.
+    pub fn call(&self) -> Option<&Meant<'a>> {
+        match self {
+            Resolved::Call(meant) => Some(meant),
+            Resolved::Own | Resolved::Refused(_) => None,
+        }
+    }
+}
+
+/// What a call means, whose arguments are a whole JSON object in its one text.
+pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) -> Resolved<'a> {
+    let own = match exposure {
+        Exposure::Split { .. } => own::is_own(&call.name),
+        Exposure::Direct { reads_on } => reads_on && call.name == split::READ_RESULT,
+    };
+    if own {
+        return Resolved::Own;
+    }
+    let meant = match (exposure, Operation::of_variant(&call.name)) {
+        (Exposure::Split { strict }, Some(variant)) => through(variant, call, catalog, strict),
+        (Exposure::Split { .. }, None) => Err(Refused {
+            account: Account::default(),
+            why: Why::Unread(intent::no_such_variant(&call.name)),
+        }),
+        (Exposure::Direct { .. }, _) => match catalog.find(&call.name) {
+            Some(tool) => Ok(Meant {
+                tool,
+                arguments: call.arguments.clone(),
+                variant: None,
+                intent: None,
+                warning: None,
+            }),
+            None => Err(Refused {
+                account: Account::default(),
+                why: Why::NoSuchTool,
+            }),
+        },
+    };
+    match meant {
+        Ok(meant) => Resolved::Call(meant),
+        Err(refused) => Resolved::Refused(Box::new(refused)),
+    }
+}
+
+/// A call through one of the variants. What it declares is looked at first, and what it names is known for the record.
+fn through<'a>(
+    variant: Operation,
+    call: &ToolCall,
+    catalog: &'a Catalog,
+    strict: bool,
+) -> Result<Meant<'a>, Refused> {
+    let arguments: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let declared = intent::read(variant, &arguments);
+    let target = split::target(variant, &arguments);
+    let name = |t: &split::Target| format!("{}.{}", t.server, t.tool);
+    let tool = target.as_ref().ok().and_then(|t| catalog.find(&name(t)));
+    let refused = |why: Why| {
+        let operation = declared.as_ref().map_or(variant, |i| i.operation);
+        let said = tool.map_or(Annotations::default(), |t| t.annotations);
+        let target = target.as_ref().ok();
+        let account = Account {
+            name: target.map(name),
+            act: target.map(|t| record::Act {
+                server: t.server.clone(),
+                tool: t.tool.clone(),
+                variant: Some(variant.variant().to_owned()),
+                operation: operation.as_str().to_owned(),
+                intent: declared.as_ref().ok().map(intent_record),
+                annotations: annotations_record(said),
+            }),
+            arguments: target.map(|t| t.arguments.clone()),
+            ..Account::default()
+        };
+        Refused { account, why }
+    };
+    let intent = match &declared {
+        Ok(intent) => intent.clone(),
+        Err(text) => return Err(refused(Why::Rejected(text.clone()))),
+    };
+    let meant = match &target {
+        Ok(target) => target,
+        Err(text) => return Err(refused(Why::Unread(text.clone()))),
+    };
+    let shown = format!("{}:{}", meant.server, meant.tool);
+    let Some(tool) = tool else {
+        return Err(refused(Why::Unread(missing(meant, &shown, catalog))));
+    };
+    let warning = match intent::check(variant, &intent, &shown, tool.annotations, strict) {
+        Checked::Fine => None,
+        Checked::Warned(text) => Some(text),
+        Checked::Rejected(text) => return Err(refused(Why::Rejected(text))),
+    };
+    Ok(Meant {
+        tool,
+        arguments: meant.arguments.clone(),
+        variant: Some(variant),
+        intent: Some(intent),
+        warning,
+    })
+}
+
+/// What to say of a tool that is not there: its server may not be there either.
+fn missing(target: &split::Target, shown: &str, catalog: &Catalog) -> String {
+    let without = catalog.without.iter().find(|(a, _)| *a == target.server);
+    match without {
+        // Why it has failed is in its own words, which are for the person.
+        Some(_) => format!("Tool '{shown}' is not there now: its server cannot be used"),
+        None => format!(
+            "Tool '{shown}' not found. Find its name with {}.",
+            split::RETRIEVE
+        ),
+    }
+}
+
+/// What is declared, for the record.
+pub fn intent_record(intent: &Intent) -> record::Intent {
+    record::Intent {
+        operation_type: intent.operation.as_str().to_owned(),
+        data_sensitivity: intent.sensitivity.map(|s| s.as_str().to_owned()),
+        reason: intent.reason.clone(),
+    }
+}
+
+/// What a server says, for the record.
+pub fn annotations_record(says: Annotations) -> record::Annotations {
+    record::Annotations {
+        read_only_hint: says.read_only,
+        destructive_hint: says.destructive,
+        idempotent_hint: says.idempotent,
+        open_world_hint: says.open_world,
+    }
+}

@@ -1,0 +1,135 @@
+//! The tools that a prompt has: which there are, and how its model is told of them.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use super::connection::Connection;
+use super::driver::notice;
+use super::gate::Exposure;
+use super::model::Chosen;
+use super::session::Session;
+use super::{Daemon, servers};
+use crate::chat::Tool;
+use crate::config::Config;
+use crate::error::Result;
+use crate::history::journal::now_ms;
+use crate::mcp::Catalog;
+use crate::protocol::Ask;
+use crate::tools::split;
+
+/// How long a prompt waits for MCP servers that are starting, since the start of each.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The tools that there are, once the servers that are wanted have had their time to start.
+///
+/// # Errors
+/// The client has gone.
+pub async fn catalog(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    session: &Session,
+    chosen: &Chosen,
+    ask: &Ask,
+) -> Result<Catalog> {
+    let unwanted = ask.no_tools && ask.resources.is_empty();
+    let none = chosen.config.mcp.servers.is_empty() && daemon.mcp.states().is_empty();
+    if unwanted || none {
+        return Ok(Catalog::default());
+    }
+    servers::refresh(daemon, connection, &chosen.config).await?;
+    let starting = async { Ok(daemon.mcp.catalog(PATIENCE).await) };
+    let catalog = connection.unless_cancelled(starting).await?;
+    without(connection, session, &catalog).await?;
+    Ok(catalog)
+}
+
+/// The tools as the model is told of them: each, with the one that reads on in a long result once there is one; or the
+/// few through which it finds and calls them.
+pub fn tools(catalog: &Catalog, exposure: Exposure) -> Cow<'_, [Tool]> {
+    match exposure {
+        Exposure::Direct { reads_on: false } => return Cow::Borrowed(&catalog.tools),
+        Exposure::Direct { reads_on: true } => {
+            let mut tools = catalog.tools.to_vec();
+            tools.extend(split::read_result());
+            return Cow::Owned(tools);
+        }
+        Exposure::Split { .. } => {}
+    }
+    let mut servers: Vec<&str> = catalog.tools.iter().map(|t| t.server.as_str()).collect();
+    servers.dedup();
+    Cow::Owned(split::tools(servers))
+}
+
+/// How the model sees them now. Once through a few, so to the end of its turn: tools come and go while it runs.
+pub fn exposure(
+    daemon: &Daemon,
+    session: &Session,
+    config: &Config,
+    catalog: &Catalog,
+    before: Exposure,
+) -> Exposure {
+    let count = catalog.tools.len();
+    let was = matches!(before, Exposure::Split { .. });
+    match count > 0 && (was || config.tools.splits(count)) {
+        true => Exposure::Split {
+            strict: config.intent_declaration.strict_server_validation,
+        },
+        false => Exposure::Direct {
+            reads_on: count > 0 && daemon.results.has(&session.id, now_ms()),
+        },
+    }
+}
+
+/// Says which servers a prompt goes without, as far as its conversation was not told of that already.
+///
+/// # Errors
+/// The client has gone.
+pub async fn without(
+    connection: &mut Connection,
+    session: &Session,
+    catalog: &Catalog,
+) -> Result<()> {
+    for text in excuses(&session.goes_without(&catalog.without)) {
+        notice(connection, text).await?;
+    }
+    Ok(())
+}
+
+/// A line for all servers that are missing for one reason: alias and reason.
+fn excuses(without: &[(String, String)]) -> Vec<String> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (alias, why) in without {
+        match groups.iter_mut().find(|(of, _)| of == why) {
+            Some((_, aliases)) => aliases.push(alias),
+            None => groups.push((why, vec![alias])),
+        }
+    }
+    let line = |(why, aliases): (&str, Vec<&str>)| {
+        let s = if aliases.len() == 1 { "" } else { "s" };
+        format!("going without MCP server{s} {}: {why}", aliases.join(", "))
+    };
+    groups.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::excuses;
+
+    #[test]
+    fn servers_that_are_missing_for_one_reason_share_a_line() {
+        let without = [
+            ("a", "still starting"),
+            ("b", "\x1b refused"),
+            ("c", "still starting"),
+        ];
+        let without = without.map(|(alias, why)| (alias.to_string(), why.to_string()));
+        assert_eq!(
+            excuses(&without),
+            [
+                "going without MCP servers a, c: still starting",
+                "going without MCP server b: \x1b refused"
+            ]
+        );
+        assert!(excuses(&[]).is_empty());
+    }
+}

@@ -1,0 +1,236 @@
+use proptest::prelude::*;
+use std::os::unix::fs::PermissionsExt;
+use tempfile::TempDir;
+
+use super::*;
+
+fn results() -> (TempDir, Results) {
+    let dir = TempDir::new().unwrap();
+    let results = Results::new(dir.path().join("results"));
+    (dir, results)
+}
+
+fn at(key: &str, offset: usize, limit: usize) -> Reading {
+    Reading {
+        key: key.to_owned(),
+        offset,
+        limit,
+    }
+}
+
+/// The parts of a cut text, read as a model would: by the key and the offsets that it is told.
+fn read_on(results: &Results, told: &str, max: usize) -> String {
+    let (mut whole, note) = {
+        let (head, note) = told.rsplit_once("\n[… ").unwrap();
+        (head.to_owned(), note)
+    };
+    let word_after = |text: &str, what: &str| {
+        let (_, after) = text.split_once(what)?;
+        let end = after
+            .find(|c: char| !c.is_alphanumeric())
+            .unwrap_or(after.len());
+        Some(after[..end].to_owned())
+    };
+    let key = word_after(note, "key ").unwrap();
+    let mut offset: usize = word_after(note, "offset ").unwrap().parse().unwrap();
+    loop {
+        let arguments = serde_json::json!({"key": key, "offset": offset});
+        let reading = Reading::read(arguments.as_object().unwrap(), max).unwrap();
+        let answer = results.read("s", &reading, 0).unwrap();
+        assert!(answer.len() <= max, "{} of {max}", answer.len());
+        let (header, part) = answer.split_once('\n').unwrap();
+        whole.push_str(part);
+        match word_after(header, "next offset: ") {
+            Some(next) => offset = next.parse().unwrap(),
+            None => {
+                assert!(header.ends_with("this is its end]"), "{header}");
+                return whole;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_short_result_stays_as_it_is() {
+    let (dir, results) = results();
+    assert_eq!(results.fit("s", "short".into(), 5, 0), "short");
+    assert!(!dir.path().join("results").exists());
+}
+
+#[test]
+fn a_long_array_is_cut_between_its_elements() {
+    let (_dir, results) = results();
+    let element =
+        |n: usize| serde_json::json!({"n": n, "text": "a, ]b\\\"[ \u{1f642}", "list": [1, 2, 3]});
+    let array: Vec<Value> = (0..200).map(element).collect();
+    let texts = [
+        serde_json::to_string(&array).unwrap(),
+        serde_json::to_string_pretty(&array).unwrap(),
+        serde_json::json!({"total": 200, "few": [1, 2], "page": {"items": array}}).to_string(),
+    ];
+    for text in texts {
+        let told = results.fit("s", text.clone(), 4000, 0);
+        assert!(told.len() <= 4000);
+        let head = told.rsplit_once("\n[… ").unwrap().0;
+        assert!(head.ends_with("},"), "{head}");
+        let whole = head.matches("\"list\"").count();
+        let left = format!(
+            "left out, {} of 200 records; read_result with key ",
+            200 - whole
+        );
+        assert!(told.contains(&left), "{told}");
+        assert_eq!(read_on(&results, &told, 4000), text);
+    }
+}
+
+#[test]
+fn lines_are_cut_between_lines_and_a_long_one_between_characters() {
+    let (_dir, results) = results();
+    let line = "{\"a\": [1, 2, 3], \"b\": \"\u{e4}\u{1f642}\"}\n";
+    let text = line.repeat(300);
+    let told = results.fit("s", text.clone(), 1024, 0);
+    let head = told.rsplit_once("\n[… ").unwrap().0;
+    assert!(
+        head.ends_with("}\n") && told.contains("300 lines; read_result"),
+        "{told}"
+    );
+    assert_eq!(read_on(&results, &told, 1024), text);
+    let text = "\u{1f642}".repeat(2000);
+    let told = results.fit("s", text.clone(), 1026, 0);
+    assert!(
+        !told.contains("lines") && !told.contains("records"),
+        "{told}"
+    );
+    assert_eq!(read_on(&results, &told, 1026), text);
+}
+
+#[test]
+fn no_border_makes_a_part_small() {
+    let long = "x".repeat(5000);
+    for text in [
+        format!("[1, \"{long}\", 2]"),
+        format!("{{\"tags\": [\"a\", \"b\"], \"text\": \"{long}\"}}"),
+        format!("title\n{long}"),
+        // No JSON, whatever it begins with.
+        format!("[1, 2}}{long}"),
+        format!("[1, 2] {long}"),
+        format!("[\"1, {long}"),
+    ] {
+        let told = cut(&text, 2000, None);
+        assert!(told.len() > 1700 && told.len() <= 2000, "{}", told.len());
+        assert!(told.ends_with("kept nowhere: ask for less]"), "{told}");
+    }
+}
+
+#[test]
+fn a_key_is_for_its_own_conversation_and_for_two_hours() {
+    let (_dir, results) = results();
+    let key = results.keep("s", "some text", 1000).unwrap();
+    assert_eq!(key.len(), 32);
+    assert_ne!(key, results.keep("s", "some text", 1000).unwrap());
+    let read = |session, key: &str, offset, now| results.read(session, &at(key, offset, 100), now);
+    assert_eq!(
+        read("s", &key, 5, 1000).unwrap(),
+        "[bytes 5 to 9 of 9; this is its end]\ntext"
+    );
+    assert_eq!(
+        read("s", &key, 9, 1000).unwrap_err(),
+        "The result ends at byte 9."
+    );
+    let none = read("s", "0", 0, 1000).unwrap_err();
+    assert_eq!(read("other", &key, 0, 1000).unwrap_err(), none);
+    assert_eq!(read("s", "../results/0", 0, 1000).unwrap_err(), none);
+    assert!(read("s", &key, 0, 1000 + KEPT_MS - 1).is_ok());
+    assert_eq!(read("s", &key, 0, 1000 + KEPT_MS).unwrap_err(), none);
+    assert!(results.lock().by_key.is_empty() && results.lock().bytes == 0);
+}
+
+#[test]
+fn the_disk_holds_so_much_and_no_more_and_for_this_user_alone() {
+    let (dir, results) = results();
+    let place = dir.path().join("results");
+    let text = "x".repeat(MAX_RESULT);
+    let keys: Vec<String> = (0..6)
+        .map(|n| results.keep("s", &text, n).unwrap())
+        .collect();
+    let sizes = || -> Vec<u64> {
+        let files = fs::read_dir(&place).unwrap();
+        files
+            .map(|f| f.unwrap().metadata().unwrap().len())
+            .collect()
+    };
+    assert_eq!(sizes(), [MAX_RESULT as u64; 4]);
+    let there = |key: &String| results.read("s", &at(key, 0, 1), 6).is_ok();
+    let there: Vec<bool> = keys.iter().map(there).collect();
+    assert_eq!(
+        there,
+        [false, false, true, true, true, true],
+        "oldest out first"
+    );
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&place), 0o700);
+    let file = fs::read_dir(&place)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    assert_eq!(mode(&file), 0o600);
+    let name = file.file_name().unwrap().len();
+    assert_eq!(name, 1, "a key is no name");
+    // The next daemon knows none of it.
+    drop(results);
+    let next = Results::new(place.clone());
+    assert!(!place.exists());
+    next.keep("s", "text", 0).unwrap();
+    next.clear();
+    assert!(!place.exists());
+}
+
+#[test]
+fn what_cannot_be_kept_is_cut_and_says_so() {
+    let dir = TempDir::new().unwrap();
+    let results = Results::new(dir.path().join("results"));
+    fs::write(dir.path().join("results"), "in the way").unwrap();
+    let told = results.fit("s", "x".repeat(5000), 1024, 0);
+    assert!(
+        told.len() <= 1024 && told.ends_with("kept nowhere: ask for less]"),
+        "{told}"
+    );
+    assert_eq!(results.lock().bytes, 0);
+}
+
+#[test]
+fn wrong_arguments_of_read_result_are_named() {
+    let read = |arguments: Value| Reading::read(arguments.as_object().unwrap(), 1024);
+    assert!(
+        read(serde_json::json!({}))
+            .unwrap_err()
+            .starts_with("key is required")
+    );
+    for wrong in [
+        serde_json::json!({"key": "k", "offset": -1}),
+        serde_json::json!({"key": "k", "offset": "5"}),
+    ] {
+        let said = "offset must be a whole number of bytes, 0 or more";
+        assert_eq!(read(wrong).unwrap_err(), said);
+    }
+    let reading = read(serde_json::json!({"key": " k\n", "limit": 999_999})).unwrap();
+    assert_eq!(reading, at("k", 0, 1024 - NOTE));
+}
+
+proptest! {
+    #[test]
+    fn parts_are_the_text_again(text in "[\\[\\]{},:\"\\\\ \n1aä🙂]{0,400}", max in 1_usize..80) {
+        let shape = Shape::of(&text);
+        let (mut start, mut whole) = (0, String::new());
+        while start < text.len() {
+            let end = shape.end(&text, start, max);
+            prop_assert!(end > start && text.is_char_boundary(end));
+            prop_assert!(end - start <= max.max(4));
+            whole.push_str(&text[start..end]);
+            start = end;
+        }
+        prop_assert_eq!(whole, text);
+    }
+}
