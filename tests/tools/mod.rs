@@ -6,8 +6,8 @@ mod identity;
 mod many;
 mod resume;
 mod rounds;
-mod split;
 mod secrets;
+mod split;
 mod whole;
 
 use std::io::{Read, Write};
