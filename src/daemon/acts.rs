@@ -198,7 +198,10 @@ mod tests {
         first.rules(&Rules::default());
         assert!(recorded(dir).is_empty());
         let mut rules = Rules {
-            list: vec![rule(Word::Allow, "fs.*"), rule(Word::Deny, "op:destructive")],
+            list: vec![
+                rule(Word::Allow, "fs.*"),
+                rule(Word::Deny, "op:destructive"),
+            ],
             ..Rules::default()
         };
         first.rules(&rules);
