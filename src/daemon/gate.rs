@@ -28,7 +28,7 @@ use crate::history::record::{Act, Body, Links};
 use crate::mcp::Catalog;
 use crate::protocol::Event;
 use crate::protocol::tools::{End, Verdict};
-use crate::safety::policy::{self, Approved, Call, Decision, Rules, Wish};
+use crate::safety::policy::{self, Approved, Call, Consent, Decision, Rules, Wish};
 
 /// What the calls of one round have in common.
 #[derive(Debug)]
@@ -312,6 +312,9 @@ impl<'a> Gate<'a> {
         }
         if rule.is_none() {
             self.accept(&server, tool);
+        }
+        if decision == asked::word(Consent::Always) {
+            self.keep(connection, &tool.name).await;
         }
         Ok(Allowed {
             call,
