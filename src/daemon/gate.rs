@@ -430,6 +430,30 @@ impl<'a> Gate<'a> {
     }
 }
 
+/// Adds what a call would have done that ended before the gate: its turn knows no tools.
+pub fn complete(round: Round<'_>, body: &mut Body) {
+    let Body::Tool {
+        call,
+        name,
+        act: act @ None,
+        arguments: Some(arguments),
+        ..
+    } = body
+    else {
+        return;
+    };
+    let calls = [ToolCall {
+        id: call.clone(),
+        name: name.clone(),
+        arguments: arguments.clone(),
+        extra: None,
+    }];
+    let known = Gate::new(round, &calls).account(0);
+    *act = known.act;
+    *name = known.name.unwrap_or_else(|| name.clone());
+    *arguments = known.arguments.unwrap_or_else(|| arguments.clone());
+}
+
 /// Why a call was allowed, and what spoke against what it declares.
 fn with(rule: Option<String>, warning: Option<&String>) -> Option<String> {
     match (rule, warning) {

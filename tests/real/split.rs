@@ -223,12 +223,25 @@ fn a_model_retrieves_calls_wrongly_is_corrected_and_calls_rightly() {
     );
     for record in records.iter().filter(|r| r["status"] == "blocked") {
         assert_eq!(record["act"]["annotations"]["destructiveHint"], true);
-        let why = word(record, "why");
-        assert!(
-            why.ends_with(" is marked destructive by server, use call_tool_destructive"),
-            "{why}"
+        let shown = word(record, "name").replacen('.', ":", 1);
+        let exact =
+            format!("Tool '{shown}' is marked destructive by server, use call_tool_destructive");
+        assert_eq!(
+            [word(record, "why"), word(record, "text")],
+            [exact.clone(), exact]
         );
     }
     // Nothing that was not asked about or allowed was made.
-    assert_eq!(helper.records_of("approval").len(), 5);
+    let records = helper.records();
+    let approvals = records.iter().filter(|r| r["type"] == "approval");
+    assert_eq!(approvals.count(), 5);
+    let own = |r: &Value| r["name"] == "retrieve_tools";
+    for (at, record) in records.iter().enumerate() {
+        if record["status"] == "success" && !own(record) {
+            let before = &records[at - 1];
+            assert_eq!(before["type"], "approval", "{before}");
+            assert_eq!(before["act"], record["act"]);
+            assert_eq!(before["arguments"], record["arguments"]);
+        }
+    }
 }
