@@ -19,7 +19,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use aish::chat::Tool;
-use aish::tools::search::{Index, retrieve};
+use aish::tools::search::{Index, LIMIT, Wanted, retrieve};
+use aish::tools::split;
 use serde_json::json;
 use support::{Samples, memory, row, table};
 
@@ -90,13 +91,24 @@ fn quality(installed: &Path) {
     let declared = |tools: &[Tool]| tools.iter().map(size).sum::<usize>();
     let mut answers = Samples::default();
     for question in graded::questions() {
-        let answer = retrieve(&tools, &index, &question, 5, true);
+        let wanted = Wanted {
+            query: question,
+            limit: LIMIT.0,
+            brief: false,
+        };
+        let answer = retrieve(&tools, &index, &wanted);
         answers.number(tokens(answer.to_string().len()));
     }
+    let mut servers: Vec<&str> = tools.iter().map(|tool| tool.server.as_str()).collect();
+    servers.dedup();
+    let few = split::tools(servers);
+    let (direct, split) = (tokens(declared(&tools)), tokens(declared(&few)));
     println!(
-        "{} tools: {:.0} tokens with every request; {:.0} in the middle of the answers of retrieve_tools\n",
+        "with every request: {direct:.0} tokens for {} tools, {split:.0} for the {} of the split: {:.0} % less. \
+         An answer of retrieve_tools takes {:.0} (median).\n",
         tools.len(),
-        tokens(declared(&tools)),
+        few.len(),
+        100.0 - 100.0 * split / direct,
         answers.median()
     );
 }

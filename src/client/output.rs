@@ -27,6 +27,8 @@ pub enum Format {
     Raw,
     /// Every event as a line of JSON.
     Json,
+    /// What comes with the reply is printed by whoever gets it: no part of it is shown beside.
+    Beside,
 }
 
 /// The frames of the spinner, one every [`super::serve`] tick.
@@ -46,6 +48,8 @@ pub struct Output {
     /// The columns that the spinner has taken.
     spun: usize,
     frames: Frames,
+    /// [`Format::Beside`].
+    beside_only: bool,
     /// stdout is a terminal, so that a spinner and a footer make sense.
     terminal: bool,
     /// Some of the answer has come.
@@ -97,6 +101,7 @@ impl Output {
             progress: String::new(),
             spun: 0,
             frames: Frames::default(),
+            beside_only: format == Format::Beside,
             terminal,
             any: false,
             enough: None,
@@ -229,7 +234,11 @@ impl Output {
             }
             Event::ToolProgress { text } => self.progress = one_line(text, 200),
             Event::ToolEnd(end) => {
-                let lines = self.frames.end(end, self.width());
+                let mut end = end.clone();
+                if self.beside_only {
+                    (end.head, end.more) = (String::new(), 0);
+                }
+                let lines = self.frames.end(&end, self.width());
                 self.beside(&lines)?;
             }
             Event::NewTools(tools) => {

@@ -6,21 +6,25 @@
 
 pub mod acts;
 pub mod approval;
+pub mod by_hand;
 pub mod calls;
 pub mod connection;
 pub mod driver;
 pub mod events;
 pub mod gate;
 pub mod keys;
+pub mod known;
 pub mod mcp;
 pub mod model;
 pub mod offer;
 pub mod outcome;
 pub mod own;
+pub mod policy;
 pub mod prompt;
 pub mod proposals;
 pub mod queries;
 pub mod retention;
+pub mod sent;
 pub mod servers;
 pub mod session;
 pub mod shells;
@@ -46,6 +50,7 @@ use crate::error::{Context, Error, Result};
 use crate::history::journal::Journal;
 use crate::mcp::{Pool, Witness};
 use crate::paths::{Paths, lock_file};
+use crate::safety::redact::Redactor;
 use crate::tools::finder::Finder;
 use crate::tools::results::Results;
 use acts::Acts;
@@ -74,6 +79,8 @@ pub struct Daemon {
     pub shells: Arc<Mutex<Shells>>,
     /// The MCP servers.
     pub mcp: Pool,
+    /// Their tools that the person was shown.
+    pub known: known::Known,
     /// Those of them that may wait for a shell with their variables.
     pub lacking: servers::Lacking,
     /// Which of their tools fit a question.
@@ -222,6 +229,7 @@ pub async fn run(
             cancel.child_token(),
         )
         .witnessed_by(witness),
+        known: known::Known::new(&paths.state),
         lacking: Mutex::default(),
         finder: Finder::default(),
         results: Arc::new(Results::new(paths.state.join("results"))),
@@ -249,6 +257,8 @@ pub async fn run(
     };
     ready();
     daemon.tasks.spawn(retention::keep(daemon.clone()));
+    // Not before: a shell waits for us until then.
+    daemon.tasks.spawn_blocking(Redactor::warm);
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
     hooks.abort();

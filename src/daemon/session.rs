@@ -53,6 +53,14 @@ impl Session {
         })
     }
 
+    /// What is done outside of conversations, and recorded in this file. It has no id, and what a person grants here ends
+    /// with it.
+    pub fn outside(log: Result<Arc<Log>>) -> Shared {
+        let session = Session::new(String::new(), Err(Error::runtime("")), Vec::new());
+        lock(&session.kept).log = log;
+        session
+    }
+
     /// The lock that a turn holds.
     pub fn turn(&self) -> Arc<tokio::sync::Mutex<()>> {
         self.turn.clone()
@@ -72,7 +80,7 @@ impl Session {
     /// They could not be written; they are kept in memory.
     pub fn record_all(&self, links: &Links, bodies: impl IntoIterator<Item = Body>) -> Result<()> {
         let links = Links {
-            session: Some(self.id.clone()),
+            session: Some(self.id.clone()).filter(|id| !id.is_empty()),
             ..links.clone()
         };
         let mut kept = lock(&self.kept);

@@ -11,7 +11,7 @@ use tokio::net::unix::pipe;
 use super::events::{Decoder, ShellEvent};
 use super::session::{Sessions, lock};
 use crate::error::{Context, Error, Result};
-use crate::history::journal::Log;
+use crate::history::journal::{Log, fresh};
 use crate::history::record::{Body, Links, Record};
 
 /// So many commands are kept for each shell.
@@ -105,11 +105,12 @@ impl Shells {
                     session,
                     env,
                 };
+                let record = fresh(links, body);
                 let log = self.log.as_ref();
-                if let Some(Err(e)) = log.map(|log| log.append(links, body.clone())) {
+                if let Some(Err(e)) = log.map(|log| log.write(std::slice::from_ref(&record))) {
                     tracing::warn!("{}", e.message);
                 }
-                self.keep(shell, body);
+                self.keep(shell, record.body);
             }
         }
     }

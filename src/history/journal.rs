@@ -14,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::record::{Body, Links, Record};
 use crate::error::{Context, Error, Result};
 use crate::paths;
+use crate::safety::redact::ours;
 
 /// The file of the commands of all shells.
 const SHELLS: &str = "shells.jsonl";
@@ -54,8 +55,9 @@ pub fn now_ms() -> u64 {
         .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A record of now.
+/// A record of now, without secrets.
 pub fn fresh(links: Links, body: Body) -> Record {
+    let body = super::redacted::body(body);
     Record::new(uuid::Uuid::now_v7(), now_ms(), links, body)
 }
 
@@ -126,7 +128,8 @@ impl Journal {
         let mut records = Vec::new();
         for line in BufReader::new(file).split(b'\n') {
             let line = line.context(|| format!("cannot read {}", path.display()))?;
-            if let Ok(record) = serde_json::from_slice(&line) {
+            if let Ok(mut record) = serde_json::from_slice(&line) {
+                super::redacted::value(&mut record);
                 records.push(record);
             }
         }
@@ -157,7 +160,7 @@ impl Journal {
                     ..
                 }) = serde_json::from_slice(&line)
             {
-                first = text;
+                first = ours().redact(&text).into_owned();
             }
         }
         Ok((count, first))

@@ -3,4 +3,5 @@
 pub mod index;
 pub mod journal;
 pub mod record;
+mod redacted;
 pub mod retention;
