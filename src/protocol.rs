@@ -162,6 +162,8 @@ pub enum Request {
         /// The proposal.
         token: String,
     },
+    /// A call of a tool by hand. Answered by events and [`tools::Called`].
+    Call(Box<tools::ByHand>),
     /// Something about MCP servers.
     Mcp {
         /// What.

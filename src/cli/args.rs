@@ -1,9 +1,13 @@
 //! The command line: clap types only. Help, man page and completions come from here.
 
+mod activity;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use self::activity::{Activity, Acts, Format};
 
 /// The helper behind `llm`, an AI companion for the ordinary zsh.
 #[derive(Debug, Parser)]
@@ -52,6 +56,20 @@ pub enum Command {
     /// Connect to MCP servers, and see what they offer
     #[command(subcommand)]
     Mcp(Mcp),
+    /// Search the tools of all MCP servers
+    #[command(subcommand)]
+    Tools(Tools),
+    /// Call a tool of an MCP server by hand, through the same checks as a model
+    #[command(subcommand)]
+    Call(Call),
+    /// Look into the record of everything that was done
+    #[command(subcommand)]
+    Activity(Activity),
+    /// Show what is taken out of a text before it is kept or sent: stdin without secrets
+    ///
+    /// The text goes to stdout with [REDACTED:kind] in the place of each key, token or password of a known form;
+    /// where they stood goes to stderr, as line:column kind.
+    Redact(Json),
     /// Print the zsh completions of aish-helper
     Completions,
     /// Print the man page
@@ -320,6 +338,59 @@ pub enum Mcp {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// `aish-helper tools`
+#[derive(Debug, Subcommand)]
+pub enum Tools {
+    /// Find the tools that fit a question, best first
+    Search {
+        /// What a tool is to do
+        #[arg(required = true, value_name = "QUERY")]
+        query: Vec<String>,
+        /// At most so many
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        limit: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `aish-helper call`
+#[derive(Debug, Subcommand)]
+pub enum Call {
+    /// Call a tool that changes nothing
+    ToolRead(ByHand),
+    /// Call a tool that creates or changes something
+    ToolWrite(ByHand),
+    /// Call a tool that may destroy something
+    ToolDestructive(ByHand),
+}
+
+/// What is called, and why.
+#[derive(Debug, Args)]
+pub struct ByHand {
+    /// The tool
+    #[arg(long, value_name = "SERVER:TOOL")]
+    pub tool_name: String,
+    /// Its arguments, a JSON object; - reads them from stdin
+    #[arg(
+        long = "json_args",
+        alias = "json-args",
+        value_name = "JSON",
+        default_value = "{}"
+    )]
+    pub json_args: String,
+    /// Why; the record keeps it
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// How sensitive its data is: public, internal, private or unknown
+    #[arg(long, value_name = "LEVEL")]
+    pub sensitivity: Option<String>,
+    /// Print status, text and the id of the record as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How a list is printed.

@@ -94,7 +94,11 @@ fn request(request: McpRequest) -> Result<Request> {
     })
 }
 
-fn ask<T: DeserializeOwned>(paths: &Paths, what: McpRequest) -> Result<T> {
+/// Asks the daemon something about servers.
+///
+/// # Errors
+/// There is no such thing, or a server fails.
+pub(super) fn ask<T: DeserializeOwned>(paths: &Paths, what: McpRequest) -> Result<T> {
     connect::to_daemon(paths, &request(what)?)?.reply()
 }
 
@@ -163,7 +167,7 @@ fn list(paths: &Paths, of: &Of) -> Result<()> {
 
 /// Lines with columns that stand below each other. The last one is as long as it is, or made to fit into
 /// `width` by `fit`, which is told how much room there is.
-fn table<'r, const N: usize>(
+pub fn table<'r, const N: usize>(
     rows: impl Iterator<Item = &'r [String; N]>,
     width: Option<usize>,
     fit: fn(&str, usize) -> String,
@@ -281,7 +285,7 @@ fn note(line: &str) {
 }
 
 /// What a tool's server says that it does, in a word.
-fn kind(tool: &ToolInfo) -> &'static str {
+pub(super) fn kind(tool: &ToolInfo) -> &'static str {
     match (tool.read_only, tool.destructive) {
         (_, Some(true)) => "destroys",
         (Some(true), _) => "reads",
@@ -291,7 +295,7 @@ fn kind(tool: &ToolInfo) -> &'static str {
 }
 
 /// The first line that says something.
-fn summary(text: &str) -> String {
+pub(super) fn summary(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|l| !l.is_empty());
     one_line(line.unwrap_or_default(), DESCRIPTION)
 }

@@ -1,7 +1,9 @@
 //! The command line and the admin commands, a file each.
 
+pub mod activity;
 pub mod args;
 pub mod ask;
+pub mod call;
 pub mod config;
 pub mod daemon;
 pub mod doctor;
@@ -14,8 +16,10 @@ pub mod mcp_login;
 pub mod model;
 pub mod model_install;
 mod records;
+pub mod redact;
 pub mod session;
 pub mod status;
+pub mod tools;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
@@ -128,6 +132,10 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Session(Session::Last { shell, json }) => last::last(&paths()?, shell, json)?,
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
+        Command::Activity(command) => activity::run(&paths()?, command)?,
+        Command::Redact(args) => redact::run(args.json)?,
+        Command::Tools(command) => tools::run(&paths()?, command)?,
+        Command::Call(command) => return call::run(&paths()?, command),
         Command::Completions => print(&generate::completions())?,
         Command::Man => print(&generate::man()?)?,
         Command::Propose(args) => {

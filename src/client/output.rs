@@ -8,6 +8,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
+use super::frame::{Line, paint};
+use super::news;
 use super::render::{Options, Renderer};
 use super::terminal;
 use super::tools::{Frames, cut};
@@ -25,6 +27,8 @@ pub enum Format {
     Raw,
     /// Every event as a line of JSON.
     Json,
+    /// What comes with the reply is printed by whoever gets it: no part of it is shown beside.
+    Beside,
 }
 
 /// The frames of the spinner, one every [`super::serve`] tick.
@@ -44,6 +48,8 @@ pub struct Output {
     /// The columns that the spinner has taken.
     spun: usize,
     frames: Frames,
+    /// [`Format::Beside`].
+    beside_only: bool,
     /// stdout is a terminal, so that a spinner and a footer make sense.
     terminal: bool,
     /// Some of the answer has come.
@@ -95,6 +101,7 @@ impl Output {
             progress: String::new(),
             spun: 0,
             frames: Frames::default(),
+            beside_only: format == Format::Beside,
             terminal,
             any: false,
             enough: None,
@@ -227,7 +234,15 @@ impl Output {
             }
             Event::ToolProgress { text } => self.progress = one_line(text, 200),
             Event::ToolEnd(end) => {
-                let lines = self.frames.end(end, self.width());
+                let mut end = end.clone();
+                if self.beside_only {
+                    (end.head, end.more) = (String::new(), 0);
+                }
+                let lines = self.frames.end(&end, self.width());
+                self.beside(&lines)?;
+            }
+            Event::NewTools(tools) => {
+                let lines = news::lines(tools, self.width());
                 self.beside(&lines)?;
             }
             // The question stands on a line of its own.
@@ -251,19 +266,15 @@ impl Output {
     }
 
     /// Lines beside the answer, on stderr.
-    fn beside(&mut self, lines: &[String]) -> io::Result<()> {
+    fn beside(&mut self, lines: &[Line]) -> io::Result<()> {
         self.unspin();
         self.progress.clear();
         self.end_block(true);
         self.flush()?;
-        let (dim, plain) = if self.dim {
-            ("\x1b[2m", "\x1b[0m")
-        } else {
-            ("", "")
-        };
         let mut out = String::new();
         for line in lines {
-            out.push_str(&format!("{dim}{line}{plain}\n"));
+            paint(line, self.dim, &mut out);
+            out.push('\n');
         }
         // There is nowhere else to say that stderr is closed.
         let _ = io::stderr().write_all(out.as_bytes());

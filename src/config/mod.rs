@@ -11,6 +11,7 @@ pub mod key;
 pub mod mcp;
 mod policy;
 pub mod programs;
+mod project;
 mod rules;
 mod servers;
 pub mod source;
@@ -23,8 +24,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use disk::Stamp;
-pub use edit::{add_model, add_servers, set_default, toml_string};
+pub use edit::{
+    ALLOWED, add_model, add_servers, allow_always, remove_rule, set_default, toml_string,
+};
 pub use file::{File, Problem};
+pub use project::{Project, rules_in_force};
 pub use rules::nearest;
 pub use source::{Overrides, env_overrides};
 

@@ -7,18 +7,22 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
 use super::connection::Connection;
+use super::gate::Round;
 use super::outcome::{Account, Outcome, Used};
 use crate::chat::{Operation, Tool, ToolCall};
+use crate::error::Error;
 use crate::history::journal::now_ms;
 use crate::mcp::{self, CallError, CallEvent, CallResult, Elicited};
 use crate::protocol::tools::{Begin, Elicit, End, Reaction};
 use crate::protocol::{self, Event, kind};
 use crate::safety::policy::{Approved, Call};
+use crate::tools::results;
 
 /// So long a call may take to end once it was cancelled: its server is told, and not waited for.
 const LAST_WORD: Duration = Duration::from_millis(100);
@@ -67,15 +71,13 @@ struct Running<'a> {
 /// Questions of servers, the first of which the person is asked now.
 type Asked = VecDeque<(Elicit, oneshot::Sender<Elicited>)>;
 
-/// Makes these calls at once. `max_bytes` is the most text that a result holds; `turn` ends them, and is
-/// cancelled when the client says so or is gone.
+/// Makes these calls at once. The turn's token ends them, and is cancelled when the client says so or is gone.
 pub async fn run(
-    daemon: &Daemon,
+    round: &Round<'_>,
     connection: &mut Connection,
     allowed: Vec<Allowed<'_>>,
-    max_bytes: usize,
-    turn: &CancellationToken,
 ) -> Vec<Used> {
+    let (daemon, turn) = (round.daemon, round.cancel);
     let cancel = turn.child_token();
     let (sender, mut events) = mpsc::channel(QUEUE);
     let mut running = Vec::new();
@@ -94,7 +96,7 @@ pub async fn run(
             account: std::mem::take(&mut one.account),
             edited: one.edited.then(|| one.arguments.clone()),
             begun: Instant::now(),
-            work: Box::pin(call(daemon, one, max_bytes, sender.clone(), cancel.clone())),
+            work: Box::pin(call(daemon, one, sender.clone(), cancel.clone())),
             ended: None,
         });
     }
@@ -138,18 +140,34 @@ pub async fn run(
         }
     }
     let mut used = Vec::new();
-    for mut one in running {
-        let (ended, ms) = one
-            .ended
-            .take()
-            .unwrap_or((Err(CallError::Interrupted), elapsed(one.begun)));
-        let (outcome, end) = outcome(&one, ended, ms);
+    for one in running {
+        let Running {
+            call,
+            account,
+            edited,
+            begun,
+            ended,
+            ..
+        } = one;
+        let (ended, ms) = ended.unwrap_or((Err(CallError::Interrupted), elapsed(begun)));
+        let mut end = End {
+            id: call.id.clone(),
+            name: account.name.clone().unwrap_or_default(),
+            status: String::new(),
+            ms,
+            bytes: 0,
+            head: String::new(),
+            more: 0,
+            notes: Vec::new(),
+        };
+        let outcome = outcome(round, ended, edited, &mut end).await;
+        end.status = outcome.status().to_string();
         tell(connection, turn, &Event::ToolEnd(end)).await;
         used.push(Used {
-            id: one.call.id.clone(),
+            id: call.id.clone(),
             outcome,
             ms,
-            account: one.account,
+            account,
         });
     }
     used
@@ -175,7 +193,6 @@ pub async fn tell(connection: &mut Connection, turn: &CancellationToken, event: 
 async fn call(
     daemon: &Daemon,
     one: Allowed<'_>,
-    max_bytes: usize,
     events: mpsc::Sender<CallEvent>,
     cancel: CancellationToken,
 ) -> Ended {
@@ -186,7 +203,8 @@ async fn call(
         arguments: &one.arguments,
     };
     let pool = &daemon.mcp;
-    pool.call(one.approved, &call, now_ms(), max_bytes, &events, &cancel)
+    let most = results::MAX_RESULT;
+    pool.call(one.approved, &call, now_ms(), most, &events, &cancel)
         .await
 }
 
@@ -205,7 +223,8 @@ async fn all(running: &mut [Running<'_>]) {
     .await;
 }
 
-fn elapsed(since: Instant) -> u64 {
+/// Milliseconds since then.
+pub fn elapsed(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -256,41 +275,65 @@ fn answer_first(asked: &mut Asked, body: &[u8]) -> bool {
     true
 }
 
+/// What the model gets of a text, and the digest of all of it. What is too long is kept to be read on: elsewhere, since
+/// it may be large and a disk slow.
+///
+/// # Errors
+/// It could not be looked at.
+pub async fn fit(round: &Round<'_>, text: String) -> Result<(String, String), Error> {
+    let most = round.config.mcp.max_result_bytes;
+    if text.len() <= most {
+        let digest = digest(&text);
+        return Ok((text, digest));
+    }
+    let (results, session) = (round.daemon.results.clone(), round.session.id.clone());
+    let fitted = tokio::task::spawn_blocking(move || {
+        let digest = digest(&text);
+        (results.fit(&session, text, most, now_ms()), digest)
+    });
+    fitted
+        .await
+        .map_err(|e| Error::runtime(format!("cannot keep the result: {e}")))
+}
+
+/// SHA-256 in hexadecimal.
+pub fn digest(text: &str) -> String {
+    let hash = Sha256::digest(text);
+    hash.iter().map(|b| format!("{b:02x}")).collect()
+}
+
 /// What became of a call, for the turn and for the client.
-fn outcome(one: &Running<'_>, ended: Ended, ms: u64) -> (Outcome, End) {
-    let mut end = End {
-        id: one.call.id.clone(),
-        name: one.account.name.clone().unwrap_or_default(),
-        status: String::new(),
-        ms,
-        bytes: 0,
-        head: String::new(),
-        more: 0,
-        notes: Vec::new(),
+async fn outcome(
+    round: &Round<'_>,
+    ended: Ended,
+    edited: Option<String>,
+    end: &mut End,
+) -> Outcome {
+    let result = match ended {
+        Ok(result) => result,
+        Err(CallError::Interrupted) => return Outcome::Interrupted,
+        Err(e) => return Outcome::Failed(e.to_string()),
     };
-    let outcome = match ended {
-        Ok(result) => {
-            let lines = result.text.lines();
-            let cut = |line: &str| line.chars().take(HEAD.1).collect::<String>();
-            let head: Vec<String> = lines.clone().take(HEAD.0).map(cut).collect();
-            end.more = lines.count() - head.len();
-            end.head = head.join("\n");
-            end.bytes = result.bytes;
-            // What is named in its place needs no other line.
-            end.notes = result.notes;
-            end.notes
-                .retain(|note| !head.iter().any(|line| *line == format!("[{note}]")));
-            Outcome::Said {
-                text: result.text,
-                is_error: result.is_error,
-                images: result.images,
-                bytes: result.bytes,
-                edited: one.edited.clone(),
-            }
-        }
-        Err(CallError::Interrupted) => Outcome::Interrupted,
-        Err(e) => Outcome::Failed(e.to_string()),
+    let (text, digest) = match fit(round, result.text).await {
+        Ok(fitted) => fitted,
+        Err(e) => return Outcome::Failed(e.message),
     };
-    end.status = outcome.status().to_string();
-    (outcome, end)
+    let lines = text.lines();
+    let cut = |line: &str| line.chars().take(HEAD.1).collect::<String>();
+    let head: Vec<String> = lines.clone().take(HEAD.0).map(cut).collect();
+    end.more = lines.count() - head.len();
+    end.head = head.join("\n");
+    end.bytes = result.bytes;
+    // What is named in its place needs no other line.
+    end.notes = result.notes;
+    end.notes
+        .retain(|note| !head.iter().any(|line| *line == format!("[{note}]")));
+    Outcome::Said {
+        text,
+        is_error: result.is_error,
+        images: result.images,
+        bytes: result.bytes,
+        digest,
+        edited,
+    }
 }

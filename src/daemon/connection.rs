@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
-use super::{Daemon, approval, driver, mcp, queries};
+use super::{Daemon, approval, by_hand, driver, mcp, queries};
 use crate::error::{Context, Error, Kind, Result};
 use crate::history::record::Links;
 use crate::protocol::{self, Decoder, Failure, Hello, PROTOCOL, Request, kind};
@@ -236,6 +236,7 @@ async fn dispatch(
         Request::Capture { shell, token } => {
             approval::capture(daemon, connection, &shell, &token).await
         }
+        Request::Call(call) => by_hand::call(daemon, connection, *call).await,
         Request::Mcp { request, .. } => mcp::serve(daemon, connection, request).await,
         Request::ExecDone { shell, token, exit } => {
             approval::exec_done(daemon, connection.links(), &shell, &token, exit).await?;

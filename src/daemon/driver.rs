@@ -10,7 +10,7 @@ use super::gate::{Exposure, Gate, Round};
 use super::model::{self, Chosen};
 use super::session::Session;
 use super::turn::{Effect, Input, Setting, Turn};
-use super::{Daemon, events, known, offer, prompt};
+use super::{Daemon, events, known, offer, policy, prompt, sent};
 use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
 use crate::context;
 use crate::error::{Context, Error, Result};
@@ -59,10 +59,15 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         &ask.overrides,
     )
     .await?;
-    let Some(chosen) = chosen else {
+    let Some(mut chosen) = chosen else {
         return nothing_configured(connection).await;
     };
     started(connection, &session, &chosen).await?;
+    if !ask.no_tools {
+        for text in policy::in_force(&mut chosen.config, &ask.cwd).await? {
+            notice(connection, text).await?;
+        }
+    }
     let catalog = offer::catalog(daemon, connection, &session, &chosen, &ask).await?;
     let read = prompt::resources(daemon, connection, &ask.resources).await?;
     ask.attachments.extend(read);
@@ -261,14 +266,19 @@ impl<'a> Run<'a> {
     ) -> Result<()> {
         let reserve = self.chosen.endpoint.max_tokens.unwrap_or(RESERVE);
         let mut told = 0;
-        let mut splits = false;
+        let mut exposure = Exposure::Direct { reads_on: false };
         loop {
             let catalog = tools.clone().unwrap_or_default();
-            // Once through a few, so to the end of the turn: tools come and go while it runs.
-            splits |= self.chosen.config.tools.splits(catalog.tools.len());
-            splits &= !catalog.tools.is_empty();
-            let offered = offer::tools(&catalog, splits);
-            let system = prompt::system_prompt(self.chosen, !offered.is_empty(), splits);
+            exposure = offer::exposure(
+                self.daemon,
+                session,
+                &self.chosen.config,
+                &catalog,
+                exposure,
+            );
+            let offered = offer::tools(&catalog, exposure);
+            let split = matches!(exposure, Exposure::Split { .. });
+            let system = prompt::system_prompt(self.chosen, !offered.is_empty(), split);
             let talk = session.with_records(context::conversation);
             let window = self.chosen.window;
             let (messages, left_out) = context::fit(system, &talk, &offered, window, reserve);
@@ -281,7 +291,6 @@ impl<'a> Run<'a> {
             }
             let mut step = self.request(connection, &messages, &offered).await?;
             if let Step::Use(calls) = step {
-                let exposure = offer::exposure(&self.chosen.config, splits);
                 let catalog = (&catalog, exposure);
                 step = self.calls(connection, session, catalog, &calls).await?;
             }
@@ -422,9 +431,10 @@ async fn stream(
     cancel: &CancellationToken,
     sender: mpsc::Sender<Chunk>,
 ) -> Result<Finish> {
+    let (messages, tools) = (sent::messages(messages), sent::tools(tools));
     let result = daemon
         .broker
-        .stream(&chosen.endpoint, messages, tools, cancel, &sender)
+        .stream(&chosen.endpoint, &messages, &tools, cancel, &sender)
         .await;
     if let Err(e) = &result {
         daemon.models.failed(chosen, e);

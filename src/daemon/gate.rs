@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::meant::Exposure;
 use self::meant::{Meant, Resolved};
-use super::Daemon;
 use super::calls::{self, Allowed};
 use super::connection::Connection;
 use super::outcome::{Account, Outcome, Used};
 use super::session::{Session, lock};
+use super::{Daemon, own};
 use crate::chat::{Annotations, Tool, ToolCall};
 use crate::config::Config;
 use crate::config::mcp::Server;
@@ -87,6 +87,27 @@ impl<'a> Gate<'a> {
     /// rule and only read, in the words of a server that the user trusts. Their outcomes, in order; where the
     /// person stops them, those of all that are left.
     pub async fn make(&mut self, connection: &mut Connection, at: usize) -> Vec<Used> {
+        let mut used = match (self.meant.get(at), self.calls.get(at)) {
+            (Some(Resolved::Own), Some(call)) => {
+                vec![own::call(&self.round, connection, call).await]
+            }
+            _ => self.servers(connection, at).await,
+        };
+        let stops = |u: &Used| matches!(u.outcome, Outcome::Stopped | Outcome::Interrupted);
+        if used.iter().any(stops) {
+            let left = self.calls.iter().enumerate().skip(at + used.len());
+            used.extend(left.map(|(n, call)| Used {
+                id: call.id.clone(),
+                outcome: Outcome::Interrupted,
+                ms: 0,
+                account: self.account(n),
+            }));
+        }
+        used
+    }
+
+    /// The same for calls of servers' tools.
+    async fn servers(&mut self, connection: &mut Connection, at: usize) -> Vec<Used> {
         let rest = self.meant.iter().skip(at);
         let together = rest.take_while(|one| self.harmless(one)).count().max(1);
         let mut allowed = Vec::new();
@@ -103,27 +124,14 @@ impl<'a> Gate<'a> {
                 }),
             }
         }
-        let round = &self.round;
-        let most = round.config.mcp.max_result_bytes;
-        let made = calls::run(round.daemon, connection, allowed, most, round.cancel);
-        used.extend(made.await);
-        let stops = |u: &Used| matches!(u.outcome, Outcome::Stopped | Outcome::Interrupted);
-        if used.iter().any(stops) {
-            let left = calls.iter().enumerate().skip(at + used.len());
-            used.extend(left.map(|(n, call)| Used {
-                id: call.id.clone(),
-                outcome: Outcome::Interrupted,
-                ms: 0,
-                account: self.account(n),
-            }));
-        }
+        used.extend(calls::run(&self.round, connection, allowed).await);
         used
     }
 
     /// Whether a call may run beside others: no question, and it only reads.
     fn harmless(&self, meant: &Resolved<'_>) -> bool {
         let reads = |m: &&Meant<'_>| m.tool.trusted && m.tool.annotations.reads_only();
-        let meant = meant.as_ref().ok().filter(reads);
+        let meant = meant.call().filter(reads);
         meant.is_some_and(|m| self.by_rule(m).is_some())
     }
 
@@ -182,15 +190,18 @@ impl<'a> Gate<'a> {
     /// What is known of the call at this place before it is decided on.
     fn account(&self, at: usize) -> Account {
         match self.meant.get(at) {
-            Some(Ok(meant)) => Account {
+            Some(Resolved::Call(meant)) => Account {
                 name: Some(meant.tool.name.clone()),
                 act: Some(self.act(meant)),
                 arguments: Some(meant.arguments.clone()),
                 by: None,
                 why: meant.warning.clone(),
             },
-            Some(Err(refused)) => refused.account().clone(),
-            None => Account::default(),
+            Some(Resolved::Refused(refused)) => refused.account().clone(),
+            Some(Resolved::Own) | None => Account {
+                arguments: self.calls.get(at).map(|call| call.arguments.clone()),
+                ..Account::default()
+            },
         }
     }
 
@@ -218,9 +229,15 @@ impl<'a> Gate<'a> {
             return Err((Outcome::Interrupted, account));
         }
         let meant = match self.meant.get(at) {
-            Some(Ok(meant)) => meant,
-            Some(Err(refused)) => return Err((refused.outcome(), account)),
-            None => return Err((Outcome::NoSuchTool, account)),
+            Some(Resolved::Call(meant)) => meant,
+            Some(Resolved::Refused(refused)) => {
+                let outcome = match refused.outcome() {
+                    Outcome::NoSuchTool => Outcome::NoSuchTool,
+                    why => self.told(connection, call, at, why).await,
+                };
+                return Err((outcome, account));
+            }
+            Some(Resolved::Own) | None => return Err((Outcome::NoSuchTool, account)),
         };
         let wish = self.wish(meant, &meant.arguments);
         let Some((decision, server)) = self.decide(&wish) else {
@@ -354,7 +371,7 @@ impl<'a> Gate<'a> {
             status: outcome.status().to_string(),
             ms: 0,
             bytes: 0,
-            head: String::new(),
+            head: outcome.why_not(),
             more: 0,
             notes: Vec::new(),
         });
@@ -384,7 +401,7 @@ impl<'a> Gate<'a> {
         let mut recorded = Vec::new();
         for (at, call) in self.calls.iter().enumerate().skip(next) {
             // What is not made at all keeps nothing waiting.
-            let Some(Ok(meant)) = self.meant.get(at) else {
+            let Some(meant) = self.meant.get(at).and_then(Resolved::call) else {
                 continue;
             };
             let Some((approved, rule)) = self.by_rule(meant) else {

@@ -13,7 +13,9 @@ use crate::config::{Config, Overrides, nearest};
 use crate::error::{Error, Kind, Result};
 use crate::mcp::{State, Status};
 use crate::protocol::kind;
-use crate::protocol::tools::{McpRequest, PromptInfo, ResourceInfo, ServerInfo, ToolInfo};
+use crate::protocol::tools::{
+    FoundTool, McpRequest, PromptInfo, ResourceInfo, ServerInfo, ToolInfo,
+};
 use crate::safety::policy::Subject;
 
 /// So long a list waits for servers that start now.
@@ -54,6 +56,10 @@ pub async fn serve(
             let tool = tools.iter().find(|t| t.name == name).map(tool_info);
             let tool = tool.ok_or_else(|| no_such_tool(&name, &tools))?;
             reply(connection, &tool).await
+        }
+        McpRequest::Search { query, limit } => {
+            let found = search(daemon, connection, &config, query, limit).await?;
+            reply(connection, &found).await
         }
         McpRequest::Connect { url, alias } => {
             let info = connect(daemon, connection, &config, url, alias).await?;
@@ -275,7 +281,10 @@ async fn settle(
 }
 
 /// Waits for the servers that are meant; where it is one, that one must be ready.
-async fn ready(
+///
+/// # Errors
+/// It is not; or the client has gone.
+pub async fn ready(
     daemon: &Daemon,
     connection: &mut Connection,
     config: &Config,
@@ -325,6 +334,28 @@ async fn tools(
         ready(daemon, connection, config, alias).await?;
     }
     Ok(daemon.mcp.tools())
+}
+
+/// The tools that fit a question.
+async fn search(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    config: &Config,
+    query: String,
+    limit: usize,
+) -> Result<Vec<FoundTool>> {
+    ready(daemon, connection, config, None).await?;
+    // That of the pool, which is the same from one prompt to the next, and so is its index.
+    let tools = super::known::catalog(daemon, Duration::ZERO).await.tools;
+    let work = daemon.finder.search(&tools, query, limit);
+    let found = connection.unless_cancelled(work).await?.into_iter();
+    let found = found.filter_map(|(at, score)| Some((tools.get(at)?, score)));
+    let info = |(tool, score): (&Tool, f32)| FoundTool {
+        score,
+        call_with: tool.annotations.operation().variant().to_string(),
+        tool: tool_info(tool),
+    };
+    Ok(found.map(info).collect())
 }
 
 /// Connects to a URL; or once more to a server of the configuration, by its alias.

@@ -6,6 +6,7 @@
 
 pub mod acts;
 pub mod approval;
+pub mod by_hand;
 pub mod calls;
 pub mod connection;
 pub mod driver;
@@ -17,9 +18,13 @@ pub mod mcp;
 pub mod model;
 pub mod offer;
 pub mod outcome;
+pub mod own;
+pub mod policy;
 pub mod prompt;
 pub mod proposals;
 pub mod queries;
+pub mod retention;
+pub mod sent;
 pub mod servers;
 pub mod session;
 pub mod shells;
@@ -45,6 +50,7 @@ use crate::error::{Context, Error, Result};
 use crate::history::journal::Journal;
 use crate::mcp::{Pool, Witness};
 use crate::paths::{Paths, lock_file};
+use crate::safety::redact::Redactor;
 use crate::tools::finder::Finder;
 use crate::tools::results::Results;
 use acts::Acts;
@@ -250,6 +256,9 @@ pub async fn run(
         })
     };
     ready();
+    daemon.tasks.spawn(retention::keep(daemon.clone()));
+    // Not before: a shell waits for us until then.
+    daemon.tasks.spawn_blocking(Redactor::warm);
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
     hooks.abort();

@@ -12,6 +12,7 @@ use super::{Daemon, known, servers};
 use crate::chat::Tool;
 use crate::config::Config;
 use crate::error::Result;
+use crate::history::journal::now_ms;
 use crate::mcp::Catalog;
 use crate::protocol::Ask;
 use crate::tools::split;
@@ -42,22 +43,39 @@ pub async fn catalog(
     Ok(catalog)
 }
 
-/// The tools as the model is told of them: each, or the few through which it finds and calls them.
-pub fn tools(catalog: &Catalog, splits: bool) -> Cow<'_, [Tool]> {
-    if !splits {
-        return Cow::Borrowed(&catalog.tools);
+/// The tools as the model is told of them: each, with the one that reads on in a long result once there is one; or the
+/// few through which it finds and calls them.
+pub fn tools(catalog: &Catalog, exposure: Exposure) -> Cow<'_, [Tool]> {
+    match exposure {
+        Exposure::Direct { reads_on: false } => return Cow::Borrowed(&catalog.tools),
+        Exposure::Direct { reads_on: true } => {
+            let mut tools = catalog.tools.to_vec();
+            tools.extend(split::read_result());
+            return Cow::Owned(tools);
+        }
+        Exposure::Split { .. } => {}
     }
     let mut servers: Vec<&str> = catalog.tools.iter().map(|t| t.server.as_str()).collect();
     servers.dedup();
     Cow::Owned(split::tools(servers))
 }
 
-/// How the model sees them, for the gate.
-pub fn exposure(config: &Config, splits: bool) -> Exposure {
-    match splits {
-        false => Exposure::Direct,
+/// How the model sees them now. Once through a few, so to the end of its turn: tools come and go while it runs.
+pub fn exposure(
+    daemon: &Daemon,
+    session: &Session,
+    config: &Config,
+    catalog: &Catalog,
+    before: Exposure,
+) -> Exposure {
+    let count = catalog.tools.len();
+    let was = matches!(before, Exposure::Split { .. });
+    match count > 0 && (was || config.tools.splits(count)) {
         true => Exposure::Split {
             strict: config.intent_declaration.strict_server_validation,
+        },
+        false => Exposure::Direct {
+            reads_on: count > 0 && daemon.results.has(&session.id, now_ms()),
         },
     }
 }

@@ -52,6 +52,8 @@ pub enum Outcome {
         images: Vec<Image>,
         /// The size of what it said, before anything was cut.
         bytes: u64,
+        /// SHA-256 of the same, in hexadecimal.
+        digest: String,
         /// The arguments that were sent, where the person has changed them.
         edited: Option<String>,
     },
@@ -108,7 +110,6 @@ impl Outcome {
             Outcome::Failed(why) => why.clone(),
             Outcome::NoObject => "the arguments are no JSON object, so it was not called".into(),
             Outcome::NoSuchTool => "there is no such tool".into(),
-            Outcome::Rejected(why) | Outcome::Unread(why) => why.chars().take(WHY_CHARS).collect(),
             Outcome::Unrecorded(why) => {
                 format!("not called, since the approval could not be recorded: {why}")
             }
@@ -118,19 +119,30 @@ impl Outcome {
         Some(format!("mcp: {name}: {why}"))
     }
 
+    /// Why it was not made, in a line for the person; nothing where another frame has said it.
+    pub fn why_not(&self) -> String {
+        match self {
+            Outcome::Rejected(why) | Outcome::Unread(why) => why.chars().take(WHY_CHARS).collect(),
+            Outcome::Blocked(rule) => rule.clone(),
+            _ => String::new(),
+        }
+    }
+
     /// The record of `call`, with what the model is told; `ms` is how long it took.
     pub fn record(self, call: &ToolCall, ms: u64, account: Account) -> Body {
         let status = self.status().to_string();
         let (mut pictures, mut size, mut failure) = (Vec::new(), 0, None);
-        let (mut by, mut reason) = (account.by, account.why);
+        let (mut by, mut reason, mut sum) = (account.by, account.why, None);
         let text = match self {
             Outcome::Said {
                 text,
                 images,
                 bytes,
+                digest,
                 edited,
                 ..
             } => {
+                sum = Some(digest);
                 pictures = images.into_iter().map(|i| (i.mime, i.data)).collect();
                 size = bytes;
                 match edited {
@@ -188,7 +200,7 @@ impl Outcome {
             arguments: account.arguments,
             by: by.map(str::to_string),
             why: reason,
-            digest: None,
+            digest: sum,
         }
     }
 }

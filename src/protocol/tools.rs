@@ -1,5 +1,7 @@
 //! What client and daemon say to each other about tools and their servers.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// What a client wants to know or do about MCP servers.
@@ -17,6 +19,13 @@ pub enum McpRequest {
     Tool {
         /// Its name.
         name: String,
+    },
+    /// The tools that fit a question, best first: [`Vec<FoundTool>`].
+    Search {
+        /// The question.
+        query: String,
+        /// At most so many.
+        limit: usize,
     },
     /// Connect to a server until the daemon ends: [`ServerInfo`], once it is up.
     Connect {
@@ -124,6 +133,50 @@ impl ToolInfo {
             ("trusted", trusted),
         ]
     }
+}
+
+/// A tool that fits a question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FoundTool {
+    /// How well.
+    pub score: f32,
+    /// `call_tool_read` and so on: through which tool it is to be called, by its server's word.
+    pub call_with: String,
+    /// The tool.
+    #[serde(flatten)]
+    pub tool: ToolInfo,
+}
+
+/// A call that a person makes by hand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByHand {
+    /// What they say that it does: `read`, `write` or `destructive`.
+    pub operation: String,
+    /// `server:tool`.
+    pub name: String,
+    /// The text of a JSON object.
+    pub arguments: String,
+    /// Why they make it.
+    pub reason: Option<String>,
+    /// How sensitive its data is.
+    pub sensitivity: Option<String>,
+    /// The working directory.
+    pub cwd: String,
+    /// `AISH_*` of the client's environment.
+    pub overrides: BTreeMap<String, String>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Called {
+    /// A word of [`crate::history::record`]'s tool status, or `interrupted` where the person has stopped it.
+    pub status: String,
+    /// What the tool said, whole.
+    pub text: String,
+    /// Why it said nothing.
+    pub why: Option<String>,
+    /// The id of its record.
+    pub id: String,
 }
 
 /// A resource in a list.

@@ -171,6 +171,13 @@ impl Results {
         Ok(key)
     }
 
+    /// Whether something is kept for a session, which it can read on in.
+    pub fn has(&self, session: &str, now_ms: u64) -> bool {
+        let kept = self.lock();
+        let mut of_it = kept.by_key.values().filter(|e| e.session == session);
+        of_it.any(|e| now_ms < e.until_ms)
+    }
+
     /// The answer of `read_result`: a line that says where the part is and what comes next, and the part.
     ///
     /// # Errors

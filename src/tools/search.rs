@@ -8,16 +8,12 @@ use std::fmt;
 use bm25::{Embedder, EmbedderBuilder, Embedding, Scorer, Tokenizer};
 use serde_json::{Map, Value, json};
 
-use self::words::words;
+use self::words::{question, words};
 use crate::chat::{Annotations, Tool};
 
-/// How often a word counts in a tool's name, in its title, and in a parameter's name; elsewhere it counts once.
-const NAME: usize = 4;
-const TITLE: usize = 2;
-const PARAMETER: usize = 2;
-
-/// The most words of a question: a model may send a whole page.
-const MAX_QUERY: usize = 64;
+/// How often a word counts in a tool's name; elsewhere it counts once. Of what was tried on one half of the graded
+/// questions this was best; `benches/retrieval.rs` tells of the other half.
+const NAME: usize = 3;
 
 /// The words of all tools, for one list of them.
 pub struct Index {
@@ -65,9 +61,7 @@ impl Index {
     /// The tools that have a word of the question, best first: where each is in the list, and its score. Those
     /// of one score are in the order of the list.
     pub fn search(&self, query: &str, limit: usize) -> Vec<(usize, f32)> {
-        let mut asked = words(query);
-        asked.truncate(MAX_QUERY);
-        let question = self.embedder.embed(&asked.join(" "));
+        let question = self.embedder.embed(&question(query).join(" "));
         let mut found: Vec<(usize, f32)> = self
             .scorer
             .matches(&question)
@@ -80,22 +74,21 @@ impl Index {
     }
 }
 
-/// All words of a tool, those that matter more more often.
+/// All words of a tool.
 fn document(tool: &Tool) -> String {
     let mut all = String::new();
-    let mut add = |text: &str, times: usize| {
-        let words = words(text);
-        for _ in 0..times {
-            for word in &words {
-                all.push_str(word);
-                all.push(' ');
-            }
+    let mut add = |text: &str| {
+        for word in words(text) {
+            all.push_str(&word);
+            all.push(' ');
         }
     };
-    add(&tool.tool, NAME);
-    add(&tool.server, 1);
-    add(tool.title.as_deref().unwrap_or_default(), TITLE);
-    add(&tool.description, 1);
+    for _ in 0..NAME {
+        add(&tool.tool);
+    }
+    add(&tool.server);
+    add(tool.title.as_deref().unwrap_or_default());
+    add(&tool.description);
     if let Ok(schema) = serde_json::from_str(&tool.schema) {
         parameters(&schema, &mut add);
     }
@@ -103,18 +96,18 @@ fn document(tool: &Tool) -> String {
 }
 
 /// The names and descriptions of all parameters, nested ones too.
-fn parameters(schema: &Value, add: &mut impl FnMut(&str, usize)) {
+fn parameters(schema: &Value, add: &mut impl FnMut(&str)) {
     match schema {
         Value::Object(map) => {
             for (key, value) in map {
                 match (key.as_str(), value) {
                     ("properties", Value::Object(properties)) => {
                         for (name, property) in properties {
-                            add(name, PARAMETER);
+                            add(name);
                             parameters(property, add);
                         }
                     }
-                    ("description", Value::String(text)) => add(text, 1),
+                    ("description", Value::String(text)) => add(text),
                     _ => parameters(value, add),
                 }
             }

@@ -50,6 +50,11 @@ pub fn tools<'a>(servers: impl IntoIterator<Item = &'a str>) -> Vec<Tool> {
     tools
 }
 
+/// The tool that reads on in a long result, where the others are offered each by itself.
+pub fn read_result() -> Option<Tool> {
+    FIXED.iter().find(|tool| tool.name == READ_RESULT).cloned()
+}
+
 static FIXED: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     let retrieve = json!({
         "type": "object",

@@ -3,8 +3,11 @@
 
 mod conformance;
 mod conversation;
+#[expect(dead_code, reason = "the bench uses the rest of it")]
+mod graded;
 mod node;
 mod python;
+mod retrieval;
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -33,15 +36,8 @@ fn tools() -> PathBuf {
     PathBuf::from(dir)
 }
 
-/// A node that is new enough: the one that came as a package, or that of the system.
 fn node() -> PathBuf {
-    let packages = std::fs::read_dir(tools().join("node_modules")).expect("node_modules");
-    packages
-        .map(|e| e.expect("an entry"))
-        .filter(|e| e.file_name().to_string_lossy().starts_with("node-"))
-        .map(|e| e.path().join("bin/node"))
-        .find(|p| p.exists())
-        .unwrap_or_else(|| PathBuf::from("node"))
+    graded::node(&tools())
 }
 
 /// The program of an npm package of the protocol's people.

@@ -81,7 +81,11 @@ impl Gate<'_> {
         };
         let mut offers = Vec::new();
         for (said, word) in &CONSENTS[1..] {
-            let can = *said != Consent::Always || self.can_keep(&wish);
+            let can = match said {
+                Consent::Always => self.can_keep(&wish),
+                // Outside of conversations nothing is the session's.
+                _ => !self.round.session.id.is_empty(),
+            };
             if can && silences(*said) {
                 offers.push((*word).to_owned());
             }

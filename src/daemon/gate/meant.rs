@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::super::outcome::{Account, Outcome};
+use super::super::own;
 use crate::chat::{Annotations, Intent, Operation, Tool, ToolCall};
 use crate::history::record;
 use crate::mcp::Catalog;
@@ -13,8 +14,11 @@ use crate::tools::split;
 /// How the model sees the tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
-    /// Each by itself.
-    Direct,
+    /// Each by itself; `reads_on` where it may read on in a long result.
+    Direct {
+        /// There is one.
+        reads_on: bool,
+    },
     /// Through a few; `strict` rejects what a server's word speaks against.
     Split {
         /// Else the person is warned.
@@ -67,31 +71,60 @@ impl Refused {
     }
 }
 
-/// What a call means, or why it cannot be made.
-pub type Resolved<'a> = Result<Meant<'a>, Refused>;
+/// What a call comes to.
+#[derive(Debug)]
+pub enum Resolved<'a> {
+    /// A tool of a server.
+    Call(Meant<'a>),
+    /// A tool of our own.
+    Own,
+    /// It cannot be made.
+    Refused(Box<Refused>),
+}
+
+impl<'a> Resolved<'a> {
+    /// The call of a server's tool.
+    pub fn call(&self) -> Option<&Meant<'a>> {
+        match self {
+            Resolved::Call(meant) => Some(meant),
+            Resolved::Own | Resolved::Refused(_) => None,
+        }
+    }
+}
 
 /// What a call means, whose arguments are a whole JSON object in its one text.
 pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) -> Resolved<'a> {
-    let Exposure::Split { strict } = exposure else {
-        let tool = catalog.find(&call.name).ok_or_else(|| Refused {
-            account: Account::default(),
-            why: Why::NoSuchTool,
-        })?;
-        return Ok(Meant {
-            tool,
-            arguments: call.arguments.clone(),
-            variant: None,
-            intent: None,
-            warning: None,
-        });
+    let own = match exposure {
+        Exposure::Split { .. } => own::is_own(&call.name),
+        Exposure::Direct { reads_on } => reads_on && call.name == split::READ_RESULT,
     };
-    let Some(variant) = Operation::of_variant(&call.name) else {
-        return Err(Refused {
+    if own {
+        return Resolved::Own;
+    }
+    let meant = match (exposure, Operation::of_variant(&call.name)) {
+        (Exposure::Split { strict }, Some(variant)) => through(variant, call, catalog, strict),
+        (Exposure::Split { .. }, None) => Err(Refused {
             account: Account::default(),
             why: Why::Unread(intent::no_such_variant(&call.name)),
-        });
+        }),
+        (Exposure::Direct { .. }, _) => match catalog.find(&call.name) {
+            Some(tool) => Ok(Meant {
+                tool,
+                arguments: call.arguments.clone(),
+                variant: None,
+                intent: None,
+                warning: None,
+            }),
+            None => Err(Refused {
+                account: Account::default(),
+                why: Why::NoSuchTool,
+            }),
+        },
     };
-    through(variant, call, catalog, strict)
+    match meant {
+        Ok(meant) => Resolved::Call(meant),
+        Err(refused) => Resolved::Refused(Box::new(refused)),
+    }
 }
 
 /// A call through one of the variants. What it declares is looked at first, and what it names is known for the record.
@@ -100,7 +133,7 @@ fn through<'a>(
     call: &ToolCall,
     catalog: &'a Catalog,
     strict: bool,
-) -> Resolved<'a> {
+) -> Result<Meant<'a>, Refused> {
     let arguments: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
     let declared = intent::read(variant, &arguments);
     let target = split::target(variant, &arguments);

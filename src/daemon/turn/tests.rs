@@ -119,6 +119,7 @@ fn said(text: &str) -> Outcome {
         is_error: false,
         images: Vec::new(),
         bytes: text.len() as u64,
+        digest: String::new(),
         edited: None,
     }
 }
@@ -245,6 +246,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         is_error: true,
         images: Vec::new(),
         bytes: 12,
+        digest: String::new(),
         edited: None,
     };
     let edited = Outcome::Said {
@@ -255,6 +257,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
             data: "AA==".into(),
         }],
         bytes: 2,
+        digest: String::new(),
         edited: Some("{\"x\":2}".into()),
     };
     let table: Vec<(Outcome, &str, &str)> = vec![

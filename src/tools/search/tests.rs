@@ -49,6 +49,9 @@ fn names_are_split_where_programmers_join_them() {
         ("title", "github.create_issue"),
         ("colours", "github.create_issue"),
         ("rainbow", "github.create_issue"),
+        ("make a bug", "github.create_issue"),
+        ("cat", "fs.readFile"),
+        ("a folder", "fs.HTTPServer.start"),
     ] {
         assert_eq!(best(query).as_deref(), Some(name), "{query}");
     }

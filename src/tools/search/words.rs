@@ -14,6 +14,73 @@ const EMPTY: &[&str] = &[
     "we", "what", "when", "which", "will", "with", "would", "you", "your",
 ];
 
+/// Words that people and models use for one thing, and servers for another: what is asked with one of a line finds the
+/// others too.
+const ALIKE: &[&str] = &[
+    "create make new add open",
+    "delete remove erase drop forget",
+    "search find lookup query",
+    "list show display print view",
+    "get fetch read load retrieve",
+    "update edit modify change patch",
+    "move rename",
+    "copy duplicate clone fork",
+    "directory folder",
+    "picture image photo",
+    "issue bug ticket",
+    "history log",
+    "send post submit",
+    "run execute start",
+    "relation link connect",
+    "size big large",
+];
+
+/// What people who live in a shell write for it.
+const SHORT: &[(&str, &str)] = &[
+    ("cat", "read file"),
+    ("ci", "status check"),
+    ("config", "configuration"),
+    ("cp", "copy file"),
+    ("db", "database"),
+    ("dir", "directory"),
+    ("env", "environment"),
+    ("grep", "search"),
+    ("ls", "list directory"),
+    ("mail", "email"),
+    ("mkdir", "create directory"),
+    ("mr", "merge request"),
+    ("mv", "move file"),
+    ("pr", "pull request"),
+    ("repo", "repository"),
+    ("rm", "delete file"),
+];
+
+/// The most words of a question: a model may send a whole page.
+const MAX_QUESTION: usize = 64;
+
+/// The words to look for, in place of those that were asked: each of these counts twice, and what means about
+/// the same once.
+pub fn question(text: &str) -> Vec<String> {
+    let mut asked = words(text);
+    asked.truncate(MAX_QUESTION);
+    let mut found = Vec::new();
+    for word in asked {
+        let long = SHORT.iter().find(|(short, _)| *short == word);
+        let meant = long.map(|(_, long)| words(long)).unwrap_or_default();
+        for word in std::iter::once(word).chain(meant) {
+            for line in ALIKE {
+                let line = line.split(' ').map(stem);
+                if line.clone().any(|other| other == word) {
+                    let others = line.filter(|other| *other != word);
+                    found.extend(others.map(str::to_owned));
+                }
+            }
+            found.extend([word.clone(), word]);
+        }
+    }
+    found
+}
+
 /// The words of a text, in their order.
 pub fn words(text: &str) -> Vec<String> {
     let mut found = Vec::new();

@@ -1,0 +1,203 @@
+//! How well and how fast tools are found: recall@5 and MRR of graded questions over the tools of six real servers, where
+//! `./test.sh` has installed them; and the index of ten thousand tools, and questions to it.
+//!
+//! `AISH_TEST_TOOLS=$PWD/target/test-tools cargo bench --bench retrieval`
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a measurement that cannot go on has failed"
+)]
+
+#[path = "../tests/real/graded.rs"]
+mod graded;
+#[expect(dead_code, reason = "each bench uses its part")]
+mod support;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+use aish::chat::Tool;
+use aish::tools::search::{Index, LIMIT, Wanted, retrieve};
+use aish::tools::split;
+use serde_json::json;
+use support::{Samples, memory, row, table};
+
+/// Tools of the large catalog.
+const TOOLS: usize = 10_000;
+/// How often it is read, and how often each question is asked.
+const ROUNDS: usize = 5;
+const ASKED: usize = 200;
+
+const VERBS: &[&str] = &[
+    "get", "list", "create", "update", "delete", "search", "archive", "export", "import", "merge",
+    "assign", "close", "lock", "watch", "copy", "move", "share", "schedule", "cancel", "validate",
+];
+const NOUNS: &[&str] = &[
+    "issue",
+    "invoice",
+    "customer",
+    "pull_request",
+    "ticket",
+    "page",
+    "calendar_event",
+    "contact",
+    "file",
+    "folder",
+    "channel",
+    "message",
+    "deployment",
+    "pipeline",
+    "secret",
+    "database",
+    "table",
+    "dashboard",
+    "alert",
+    "report",
+];
+
+fn main() {
+    let installed = std::env::var_os("AISH_TEST_TOOLS");
+    match &installed {
+        Some(installed) => quality(Path::new(installed)),
+        None => println!("no quality: AISH_TEST_TOOLS names no place with real servers\n"),
+    }
+    speed();
+}
+
+/// The graded questions, and what the model is spared.
+fn quality(installed: &Path) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let tools = runtime.block_on(graded::catalog(installed));
+    let mut rows = vec![row(["questions", "number", "recall@5", "MRR"])];
+    let mut missed = Vec::new();
+    for (name, held_out) in [("looked at", false), ("held out", true)] {
+        let grades = graded::grade(&tools, held_out);
+        rows.push(vec![
+            name.to_owned(),
+            grades.questions.to_string(),
+            format!("{:.3}", grades.recall),
+            format!("{:.3}", grades.mrr),
+        ]);
+        missed.extend(grades.missed);
+    }
+    table(&rows);
+    println!("not all found of: {}\n", missed.join("; "));
+    let index = Index::new(&tools);
+    let declared = |tools: &[Tool]| tools.iter().map(size).sum::<usize>();
+    let mut answers = Samples::default();
+    for question in graded::questions() {
+        let wanted = Wanted {
+            query: question,
+            limit: LIMIT.0,
+            brief: false,
+        };
+        let answer = retrieve(&tools, &index, &wanted);
+        answers.number(tokens(answer.to_string().len()));
+    }
+    let mut servers: Vec<&str> = tools.iter().map(|tool| tool.server.as_str()).collect();
+    servers.dedup();
+    let few = split::tools(servers);
+    let (direct, split) = (tokens(declared(&tools)), tokens(declared(&few)));
+    println!(
+        "with every request: {direct:.0} tokens for {} tools, {split:.0} for the {} of the split: {:.0} % less. \
+         An answer of retrieve_tools takes {:.0} (median).\n",
+        tools.len(),
+        few.len(),
+        100.0 - 100.0 * split / direct,
+        answers.median()
+    );
+}
+
+/// The bytes of a tool in a request.
+fn size(tool: &Tool) -> usize {
+    let schema: serde_json::Value = serde_json::from_str(&tool.schema).unwrap();
+    let function =
+        json!({"name": tool.name, "description": tool.description, "parameters": schema});
+    json!({"type": "function", "function": function})
+        .to_string()
+        .len()
+}
+
+/// A token is some four bytes of English and JSON.
+fn tokens(bytes: usize) -> f64 {
+    bytes as f64 / 4.0
+}
+
+/// A catalog that is too large for anybody.
+fn many() -> Vec<Tool> {
+    let tool = |n: usize| {
+        let verb = VERBS[n % VERBS.len()];
+        let noun = NOUNS[n / VERBS.len() % NOUNS.len()];
+        let server = format!("server{}", n / (VERBS.len() * NOUNS.len()));
+        let thing = noun.replace('_', " ");
+        let parameter = |what: &str| json!({"type": "string", "description": format!("The {what} of the {thing}")});
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                format!("{noun}_id"): parameter("identifier"),
+                "title": parameter("title"),
+                "owner": parameter("owner, as in the directory of the organization"),
+                "filter": {"type": "object", "properties": {
+                    "state": parameter("state"),
+                    "since": parameter("time of the last change, in ISO 8601"),
+                    "labels": {"type": "array", "items": parameter("label")},
+                }},
+            },
+            "required": [format!("{noun}_id")],
+        });
+        Tool {
+            name: format!("{server}.{verb}_{noun}"),
+            tool: format!("{verb}_{noun}"),
+            description: format!(
+                "Lets you {verb} one {thing} or several in the workspace number {n}. Needs the permission to {verb}. Returns the {thing} \
+                 with all of its fields, and an error where it is not found or the rate limit was reached."
+            ),
+            schema: schema.to_string(),
+            server,
+            ..Tool::default()
+        }
+    };
+    (0..TOOLS).map(tool).collect()
+}
+
+fn speed() {
+    let tools = many();
+    let bytes: usize = tools.iter().map(size).sum();
+    println!("{TOOLS} tools, {:.1} MB\n", bytes as f64 / 1e6);
+    let resident = || memory(std::process::id(), "VmRSS");
+    let before = resident();
+    let index = Index::new(&tools);
+    let taken = before.zip(resident()).map(|(before, after)| after - before);
+    let mut rows = vec![row(["10,000 tools", "ms"])];
+    let mut reads = Samples::default();
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        black_box(Index::new(&tools));
+        reads.time(start.elapsed());
+    }
+    rows.push(vec!["index".to_owned(), reads.shown()]);
+    for question in [
+        "merge a pull request",
+        "list the open issues that were changed last week",
+        "permission workspace fields error found rate limit state owner title",
+        "workspace 1234",
+        "something that nobody has",
+    ] {
+        let mut asked = Samples::default();
+        for _ in 0..ASKED {
+            let start = Instant::now();
+            black_box(index.search(question, 5));
+            asked.time(start.elapsed());
+        }
+        rows.push(vec![question.to_owned(), asked.shown()]);
+    }
+    table(&rows);
+    if let Some(taken) = taken {
+        println!("memory of the index: {taken:.0} MB\n");
+    }
+}

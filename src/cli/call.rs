@@ -1,0 +1,84 @@
+//! `aish-helper call`: a tool called by hand.
+
+use std::io::Read;
+
+use super::args::{ByHand, Call};
+use super::{print, print_json};
+use crate::client::output::{Format, Output};
+use crate::client::serve::{End, Serving};
+use crate::config::env_overrides;
+use crate::error::{Context, Error, Kind, Result};
+use crate::paths::Paths;
+use crate::protocol::tools::{self, Called};
+use crate::protocol::{self, Request};
+
+/// Makes the call; the exit code.
+///
+/// # Errors
+/// It was not made, or has no result.
+pub fn run(paths: &Paths, command: Call) -> Result<u8> {
+    let (operation, args) = match command {
+        Call::ToolRead(args) => ("read", args),
+        Call::ToolWrite(args) => ("write", args),
+        Call::ToolDestructive(args) => ("destructive", args),
+    };
+    let json = args.json;
+    let request = Request::Call(Box::new(asked(operation, args)?));
+    let mut output = Output::new(Format::Beside);
+    let mut serving = Serving::begin(paths, &request, &mut output)?;
+    let called: Called = match serving.follow()? {
+        End::Reply(body) => protocol::parse(&body)?,
+        End::Failed(failure) => return Err(failure.into()),
+        End::Closed => return Ok(0),
+    };
+    drop(serving);
+    if json {
+        print_json(&called)?;
+    } else if called.why.is_none() {
+        let text = called.text.trim_end_matches('\n');
+        print(&format!("{text}\n"))?;
+    }
+    let why = called.why.unwrap_or_default();
+    let kind = match called.status.as_str() {
+        "success" => return Ok(0),
+        // It has said why itself.
+        "error" => return Ok(Kind::Runtime.exit_code()),
+        "interrupted" => Kind::Interrupted,
+        "denied" | "blocked" => Kind::Approval,
+        "skipped" => Kind::Usage,
+        _ => Kind::Runtime,
+    };
+    let error = Error::new(kind, why);
+    Err(match kind {
+        Kind::Usage => error.hint("see: aish-helper tools search, aish-helper call --help"),
+        _ => error,
+    })
+}
+
+fn asked(operation: &str, args: ByHand) -> Result<tools::ByHand> {
+    let arguments = match args.json_args.as_str() {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .context(|| "cannot read the arguments from stdin".into())?;
+            text
+        }
+        _ => args.json_args,
+    };
+    if let Err(e) = serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(&arguments) {
+        return Err(Error::usage(format!("--json_args is no JSON object: {e}"))
+            .hint("for example: --json_args '{\"path\": \"notes.txt\"}'"));
+    }
+    Ok(tools::ByHand {
+        operation: operation.to_owned(),
+        name: args.tool_name,
+        arguments,
+        reason: args.reason,
+        sensitivity: args.sensitivity,
+        cwd: std::env::current_dir()
+            .map(|d| d.display().to_string())
+            .unwrap_or_default(),
+        overrides: env_overrides()?,
+    })
+}

@@ -1,0 +1,127 @@
+//! A call that a person makes by hand: the same checks, the same gate and the same record as a model's.
+
+use serde_json::json;
+
+use super::connection::Connection;
+use super::gate::{Exposure, Gate, Round};
+use super::outcome::Outcome;
+use super::session::Session;
+use super::{Daemon, known, mcp, servers};
+use crate::chat::{Operation, ToolCall};
+use crate::config::Overrides;
+use crate::error::{Error, Result};
+use crate::history::record::Body;
+use crate::protocol::tools::{ByHand, Called};
+use crate::protocol::{self, kind};
+use crate::safety::policy;
+use crate::tools::results;
+
+/// The most that fits into a reply, however it is quoted there.
+const REPLY: usize = 7 << 20;
+
+/// Makes the call, and says what became of it.
+///
+/// # Errors
+/// It could not be tried: the configuration is wrong, or there is no such server.
+pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand) -> Result<()> {
+    let _running = daemon.count_turn();
+    let variant = Operation::from_word(&by_hand.operation)
+        .ok_or_else(|| Error::usage("the operation is read, write or destructive"))?;
+    let config = daemon
+        .models
+        .config(&Overrides::from_map(&by_hand.overrides)?)?;
+    servers::refresh(daemon, connection, &config).await?;
+    // A server that is there, or one that is named wrong; what else is wrong with the name is said with the rest.
+    if let Some((alias, _)) = by_hand.name.split_once([':', '.']) {
+        mcp::ready(daemon, connection, &config, Some(alias)).await?;
+    }
+    let catalog = known::catalog(daemon, std::time::Duration::ZERO).await;
+    let call = ToolCall {
+        id: uuid::Uuid::now_v7().to_string(),
+        name: variant.variant().to_owned(),
+        arguments: arguments(variant, &by_hand)?,
+        extra: None,
+    };
+    let session = Session::outside(daemon.acts.log());
+    let cancel = daemon.cancel.child_token();
+    let links = connection.links().clone();
+    // A person reads to the end; what is recorded is as much as a model gets.
+    let mut whole = config.as_ref().clone();
+    whole.mcp.max_result_bytes = results::MAX_RESULT;
+    let round = Round {
+        daemon,
+        session: &session,
+        config: &whole,
+        catalog: &catalog,
+        exposure: Exposure::Split {
+            strict: config.intent_declaration.strict_server_validation,
+        },
+        cancel: &cancel,
+        links: links.clone(),
+    };
+    let calls = [call];
+    let used = Gate::new(round, &calls).make(connection, 0).await;
+    let mut called = Called {
+        status: Outcome::Interrupted.status().to_owned(),
+        text: String::new(),
+        why: None,
+        id: String::new(),
+    };
+    for (mut used, call) in used.into_iter().zip(&calls) {
+        called.status = match used.outcome {
+            Outcome::Stopped => Outcome::Interrupted.status().to_owned(),
+            _ => used.outcome.status().to_owned(),
+        };
+        match &mut used.outcome {
+            Outcome::Said { text, .. } => {
+                let kept = results::cut(text, config.mcp.max_result_bytes, None);
+                called.text = std::mem::replace(text, kept);
+            }
+            other => called.why = Some(why(other)),
+        }
+        let record = used.outcome.record(call, used.ms, used.account);
+        if let Err(e) = session.record(&links, record) {
+            called.why.get_or_insert(e.message);
+        }
+    }
+    let of_result = |body: &Body| matches!(body, Body::Tool { .. });
+    called.id = session.with_records(|records| {
+        let result = records.iter().rev().find(|r| of_result(&r.body));
+        result.map(|r| r.id.clone()).unwrap_or_default()
+    });
+    called.text = results::cut(&called.text, REPLY, None);
+    connection
+        .send(&protocol::json_frame(kind::REPLY, &called)?)
+        .await
+}
+
+/// What a model would send for it.
+fn arguments(variant: Operation, by_hand: &ByHand) -> Result<String> {
+    let mut intent = json!({ "operation_type": variant.as_str() });
+    if let Some(sensitivity) = &by_hand.sensitivity {
+        intent["data_sensitivity"] = json!(sensitivity);
+    }
+    if let Some(reason) = &by_hand.reason {
+        intent["reason"] = json!(reason);
+    }
+    let arguments =
+        json!({ "name": by_hand.name, "args_json": by_hand.arguments, "intent": intent });
+    policy::canonical(&arguments.to_string())
+        .map_err(|_| Error::usage("the arguments are no JSON object"))
+}
+
+/// Why there is nothing to read, for the person.
+fn why(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Failed(why) | Outcome::Rejected(why) | Outcome::Unread(why) => why.clone(),
+        Outcome::Unrecorded(why) => {
+            format!("not called, since the approval could not be recorded: {why}")
+        }
+        Outcome::Blocked(rule) => format!("the rule {rule} denies it"),
+        Outcome::NoTerminal => "it needs an approval, and there is no terminal to ask on".into(),
+        Outcome::Denied(_) | Outcome::Stopped => "you said no".into(),
+        Outcome::NoSuchTool => "there is no such tool".into(),
+        Outcome::NoObject => "the arguments are no JSON object".into(),
+        Outcome::TooDeep | Outcome::Interrupted | Outcome::Said { .. } => "interrupted".into(),
+    }
+}
