@@ -251,7 +251,8 @@ fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(Server, bool)
     .hint("see them with: llm :mcp list"))
 }
 
-fn no_such_tool(name: &str, tools: &[Tool]) -> Error {
+/// What to say of a tool that no server has.
+pub fn no_such_tool(name: &str, tools: &[Tool]) -> Error {
     let names = tools.iter().map(|t| t.name.as_str());
     match nearest(name, names) {
         Some(near) => Error::usage(format!("no tool is called {name}; did you mean {near}?")),
