@@ -1,7 +1,7 @@
 //! A tool called through the daemon, and through the pool of servers in it, in units of what a bare POST on a
 //! kept connection takes to say the same to the same server: a real one, where `./test.sh` has installed it, and
 //! one that does nothing, for what is added to each call; thirteen servers connected, in units of one; and the
-//! memory of a daemon with many shells in loops of calls.
+//! memory of a daemon with many shells in loops of calls; and what a declaration and the rules cost in memory.
 //!
 //! `AISH_TEST_TOOLS=$PWD/target/test-tools cargo bench --bench mcp`
 
@@ -27,10 +27,15 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use aish::chat::Operation;
 use aish::config::mcp::Server;
 use aish::mcp::{Credentials, Pool};
-use aish::safety::policy::{self, Call, Consent, Grants, Wish};
+use aish::safety::intent::{self, Checked};
+use aish::safety::policy::{
+    self, Call, Consent, Decision, Grants, Rule, Rules, Subject, Wish, Word,
+};
 use provider::Provider;
+use serde_json::json;
 use steady::{Steady, VERSION};
 use support::{Home, Samples, memory, row, table};
 use tempfile::TempDir;
@@ -446,6 +451,52 @@ async fn connects() {
     ]);
 }
 
+/// What stands between a call and its server in memory: its declaration is read and checked, and rules decide.
+fn checks() {
+    let reason = "x".repeat(intent::REASON);
+    let arguments = json!({ "intent": {
+        "operation_type": "read", "data_sensitivity": "private", "reason": reason,
+    } });
+    let arguments = arguments.as_object().unwrap();
+    let rule = |n| Rule {
+        subject: Subject::Tool("other".into(), format!("tool{n}")),
+        word: Word::Deny,
+        source: String::new(),
+    };
+    let rules = Rules {
+        list: (0..1_000).map(rule).collect(),
+        ..Rules::default()
+    };
+    let call = Call {
+        server: "s",
+        tool: "t",
+        identity: "",
+        arguments: "{}",
+    };
+    let (mut checked, mut decided) = (Samples::default(), Samples::default());
+    for _ in 0..CALLS {
+        let begun = Instant::now();
+        let intent = intent::read(Operation::Read, arguments).unwrap();
+        let says = intent::check(Operation::Read, &intent, "s:t", Default::default(), true);
+        checked.number(begun.elapsed().as_secs_f64() * 1e6);
+        assert_eq!(says, Checked::Fine);
+        let wish = Wish {
+            intent: Some(&intent),
+            ..Wish::new(call)
+        };
+        let begun = Instant::now();
+        let decision = policy::decide(&wish, &rules, &Grants::default(), 0);
+        decided.number(begun.elapsed().as_secs_f64() * 1e6);
+        assert!(matches!(decision, Decision::Ask(_)));
+    }
+    println!("In memory, before every call: medians (least–most) in microseconds.\n");
+    table(&[
+        row(["what", "time", "bar"]),
+        row(["the intent is read and checked", &checked.shown(), "< 1000"]),
+        row(["1,000 rules decide", &decided.shown(), "< 1000"]),
+    ]);
+}
+
 fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -458,5 +509,6 @@ fn main() {
         connects().await;
     });
     shells();
+    checks();
     println!("AISH_TEST_TOOLS=$PWD/target/test-tools cargo bench --bench mcp");
 }

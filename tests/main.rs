@@ -15,6 +15,7 @@ mod fakes;
 mod guide;
 mod mcp;
 mod real;
+mod record;
 mod support;
 mod tidy;
 mod tools;

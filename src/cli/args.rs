@@ -1,9 +1,16 @@
 //! The command line: clap types only. Help, man page and completions come from here.
 
+mod by_hand;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::history::index::row::{OPERATIONS, STATUSES, TYPES};
+
+pub use self::by_hand::{ByHand, Call, Tools};
 
 /// The helper behind `llm`, an AI companion for the ordinary zsh.
 #[derive(Debug, Parser)]
@@ -58,6 +65,14 @@ pub enum Command {
     /// Call a tool of an MCP server by hand, through the same checks as a model
     #[command(subcommand)]
     Call(Call),
+    /// Look into the record of everything that was done
+    #[command(subcommand)]
+    Activity(Activity),
+    /// Show what is taken out of a text before it is kept or sent: stdin without secrets
+    ///
+    /// The text goes to stdout with [REDACTED:kind] in the place of each key, token or password of a known form;
+    /// where they stood goes to stderr, as line:column kind.
+    Redact(Json),
     /// Print the zsh completions of aish-helper
     Completions,
     /// Print the man page
@@ -328,57 +343,88 @@ pub enum Mcp {
     },
 }
 
-/// `aish-helper tools`
+/// `aish-helper activity`
 #[derive(Debug, Subcommand)]
-pub enum Tools {
-    /// Find the tools that fit a question, best first
-    Search {
-        /// What a tool is to do
-        #[arg(required = true, value_name = "QUERY")]
-        query: Vec<String>,
+pub enum Activity {
+    /// List what was done, newest first
+    List {
+        /// What is meant
+        #[command(flatten)]
+        acts: Acts,
         /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 10)]
-        limit: usize,
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+        limit: u32,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show an act in full, and all that led to it and came of it
+    Show {
+        /// Its id, or a part of it that no other has
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the records of what was done, oldest first
+    Export {
+        /// What is meant
+        #[command(flatten)]
+        acts: Acts,
+        /// At most so many, the newest
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        limit: Option<u32>,
+        /// In which format
+        #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+        format: Format,
+    },
+    /// Count what was done, and how long it took
+    Stats {
+        /// What is meant
+        #[command(flatten)]
+        acts: Acts,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-/// `aish-helper call`
-#[derive(Debug, Subcommand)]
-pub enum Call {
-    /// Call a tool that changes nothing
-    ToolRead(ByHand),
-    /// Call a tool that creates or changes something
-    ToolWrite(ByHand),
-    /// Call a tool that may destroy something
-    ToolDestructive(ByHand),
+/// Which acts are meant: all conditions hold, and of several values of one any.
+#[derive(Debug, Args)]
+pub struct Acts {
+    /// Of this type
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = PossibleValuesParser::new(TYPES))]
+    pub types: Vec<String>,
+    /// Calls with this operation
+    #[arg(long = "intent-type", value_name = "OPERATION", value_delimiter = ',', value_parser = PossibleValuesParser::new(OPERATIONS))]
+    pub operations: Vec<String>,
+    /// What ended so
+    #[arg(long = "status", value_name = "STATUS", value_delimiter = ',', value_parser = PossibleValuesParser::new(STATUSES))]
+    pub statuses: Vec<String>,
+    /// Of this MCP server
+    #[arg(long = "server", value_name = "ALIAS", value_delimiter = ',')]
+    pub servers: Vec<String>,
+    /// Of this tool, TOOL or ALIAS.TOOL
+    #[arg(long = "tool", value_name = "TOOL", value_delimiter = ',')]
+    pub tools: Vec<String>,
+    /// Of this conversation: its id, or a part of it that no other has
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// From then on: a date (2026-11-01), a time (2026-11-01T12:30) or a span (2h, 7d) before now
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+    /// Up to then, a date included
+    #[arg(long, value_name = "WHEN")]
+    pub until: Option<String>,
 }
 
-/// What is called, and why.
-#[derive(Debug, Args)]
-pub struct ByHand {
-    /// The tool
-    #[arg(long, value_name = "SERVER:TOOL")]
-    pub tool_name: String,
-    /// Its arguments, a JSON object; - reads them from stdin
-    #[arg(
-        long = "json_args",
-        alias = "json-args",
-        value_name = "JSON",
-        default_value = "{}"
-    )]
-    pub json_args: String,
-    /// Why; the record keeps it
-    #[arg(long, value_name = "TEXT")]
-    pub reason: Option<String>,
-    /// How sensitive its data is: public, internal, private or unknown
-    #[arg(long, value_name = "LEVEL")]
-    pub sensitivity: Option<String>,
-    /// Print status, text and the id of the record as JSON
-    #[arg(long)]
-    pub json: bool,
+/// The formats of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A line of JSON for each record, all of it
+    Jsonl,
+    /// A table for a spreadsheet
+    Csv,
 }
 
 /// How a list is printed.

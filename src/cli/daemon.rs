@@ -18,6 +18,7 @@ use crate::client::connect;
 use crate::error::{Context, Error, Kind, Result};
 use crate::paths::{Paths, make_dir};
 use crate::protocol::{Failure, Request};
+use crate::safety::redact::ours;
 
 /// A log larger than this is put aside when the daemon starts.
 const LOG_MAX: u64 = 1 << 20;
@@ -179,6 +180,21 @@ fn open_log(paths: &Paths) -> Result<File> {
         })
 }
 
+/// Writes each line without secrets. A line comes in one piece.
+struct Redacted<W>(W);
+
+impl<W: Write> Write for Redacted<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        self.0.write_all(ours().redact(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
 fn log_to(log: Log) {
     // Our own lines alone: what crates log of a conversation holds what servers say, and addresses.
     let ours = Targets::new().with_target("aish", tracing::Level::INFO);
@@ -187,12 +203,12 @@ fn log_to(log: Log) {
         .with_target(false);
     match log {
         Log::Stderr => builder
-            .with_writer(std::io::stderr)
+            .with_writer(|| Redacted(std::io::stderr()))
             .finish()
             .with(ours)
             .init(),
         Log::File(file) => builder
-            .with_writer(Mutex::new(file))
+            .with_writer(Mutex::new(Redacted(file)))
             .finish()
             .with(ours)
             .init(),

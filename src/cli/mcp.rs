@@ -167,7 +167,7 @@ fn list(paths: &Paths, of: &Of) -> Result<()> {
 
 /// Lines with columns that stand below each other. The last one is as long as it is, or made to fit into
 /// `width` by `fit`, which is told how much room there is.
-pub(super) fn table<'r, const N: usize>(
+pub fn table<'r, const N: usize>(
     rows: impl Iterator<Item = &'r [String; N]>,
     width: Option<usize>,
     fit: fn(&str, usize) -> String,

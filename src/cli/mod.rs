@@ -1,5 +1,6 @@
 //! The command line and the admin commands, a file each.
 
+pub mod activity;
 pub mod args;
 pub mod ask;
 pub mod call;
@@ -15,6 +16,7 @@ pub mod mcp_login;
 pub mod model;
 pub mod model_install;
 mod records;
+pub mod redact;
 pub mod session;
 pub mod status;
 pub mod tools;
@@ -132,6 +134,8 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
         Command::Tools(command) => tools::run(&paths()?, command)?,
         Command::Call(command) => return call::run(&paths()?, command),
+        Command::Activity(command) => activity::run(&paths()?, command)?,
+        Command::Redact(args) => redact::run(args.json)?,
         Command::Completions => print(&generate::completions())?,
         Command::Man => print(&generate::man()?)?,
         Command::Propose(args) => {

@@ -1,9 +1,13 @@
 //! Adds a model or a server to the user's file and leaves every other byte as it was.
 
+mod policy;
+
 use std::fs::{self, File as Fd, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+pub use policy::{ALLOWED, allow_always, remove_rule};
 
 use nix::fcntl::Flock;
 use toml::de::DeTable;

@@ -23,7 +23,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use disk::Stamp;
-pub use edit::{add_model, add_servers, set_default, toml_string};
+pub use edit::{
+    ALLOWED, add_model, add_servers, allow_always, remove_rule, set_default, toml_string,
+};
 pub use file::{File, Problem};
 pub use rules::nearest;
 pub use source::{Overrides, env_overrides};

@@ -10,7 +10,7 @@ use super::gate::{Exposure, Gate, Round};
 use super::model::{self, Chosen};
 use super::session::Session;
 use super::turn::{Effect, Input, Setting, Turn};
-use super::{Daemon, events, offer, prompt};
+use super::{Daemon, events, offer, prompt, sent};
 use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
 use crate::context;
 use crate::error::{Context, Error, Result};
@@ -426,9 +426,10 @@ async fn stream(
     cancel: &CancellationToken,
     sender: mpsc::Sender<Chunk>,
 ) -> Result<Finish> {
+    let (messages, tools) = (sent::messages(messages), sent::tools(tools));
     let result = daemon
         .broker
-        .stream(&chosen.endpoint, messages, tools, cancel, &sender)
+        .stream(&chosen.endpoint, &messages, &tools, cancel, &sender)
         .await;
     if let Err(e) = &result {
         daemon.models.failed(chosen, e);

@@ -21,6 +21,8 @@ pub mod own;
 pub mod prompt;
 pub mod proposals;
 pub mod queries;
+pub mod retention;
+pub mod sent;
 pub mod servers;
 pub mod session;
 pub mod shells;
@@ -46,6 +48,7 @@ use crate::error::{Context, Error, Result};
 use crate::history::journal::Journal;
 use crate::mcp::{Pool, Witness};
 use crate::paths::{Paths, lock_file};
+use crate::safety::redact::Redactor;
 use crate::tools::finder::Finder;
 use crate::tools::results::Results;
 use acts::Acts;
@@ -248,6 +251,9 @@ pub async fn run(
         })
     };
     ready();
+    daemon.tasks.spawn(retention::keep(daemon.clone()));
+    // Not before: a shell waits for us until then.
+    daemon.tasks.spawn_blocking(Redactor::warm);
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
     hooks.abort();

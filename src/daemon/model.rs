@@ -17,6 +17,7 @@ use crate::config::{self, Config, File, Key, Model, Overrides, Serve, Stamp};
 use crate::error::{Error, Result};
 use crate::paths::Paths;
 use crate::protocol::{Event, kind};
+use crate::safety::redact::ours;
 use crate::secret::Secret;
 
 /// How long a local server that was found is taken to be there.
@@ -167,6 +168,12 @@ pub async fn choose(
         let read = |output: &[u8]| config::key::from_output(&chosen.config, model, output);
         let get = models.keys.get(command, &whose, read);
         chosen.endpoint.key = Some(connection.unless_cancelled(get).await?);
+    }
+    for (_, value) in &chosen.endpoint.headers {
+        ours().know("model-header", value);
+    }
+    if let Some(key) = &chosen.endpoint.key {
+        ours().know("model-key", key.expose().trim());
     }
     if let Some(serve) = chosen.serve.take() {
         let start = models

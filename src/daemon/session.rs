@@ -1,12 +1,14 @@
 //! Sessions: a conversation with its journal file, and which shell is in which.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use super::shells::is_alive;
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Journal, Log, fresh};
 use crate::history::record::{Body, Links, Record};
@@ -177,6 +179,8 @@ pub struct Sessions {
 const KEPT: usize = 8;
 /// How long a shell that was not seen keeps its session.
 const SHELL_DAYS: u64 = 60;
+/// How long one of a name that says nothing of its process is taken to live.
+const SCRIPT: Duration = Duration::from_secs(86_400);
 
 impl Sessions {
     /// The sessions of the journal; none is opened yet.
@@ -309,6 +313,34 @@ impl Sessions {
         }
     }
 
+    /// The conversations that are open: this daemon has them in memory, or a shell that may live goes on in them.
+    pub fn in_use(&self) -> HashSet<String> {
+        let mut ids: HashSet<String> = lock(&self.open).keys().cloned().collect();
+        let attached = lock(&self.attached).clone();
+        let alive = attached
+            .into_iter()
+            .filter(|(shell, _)| may_live(shell, None));
+        ids.extend(alive.map(|(_, id)| id));
+        let entries = fs::read_dir(&self.shells).into_iter().flatten().flatten();
+        ids.extend(entries.filter_map(|entry| {
+            let age = entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+            let name = entry.file_name();
+            let shell = name.to_str().filter(|shell| may_live(shell, age))?;
+            self.of_shell(shell)
+        }));
+        ids
+    }
+
+    /// Removes the file of a conversation that was last written then. False where it was opened or written meanwhile.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(&self, id: &str, updated_ms: u64) -> Result<bool> {
+        // Held to the end: nobody opens what is about to go.
+        let open = lock(&self.open);
+        Ok(!open.contains_key(id) && self.journal.remove(id, updated_ms)?)
+    }
+
     /// Forgets shells that are long gone, and closes sessions that nobody uses.
     pub fn tidy(&self) {
         close_unused(&mut lock(&self.open));
@@ -371,6 +403,16 @@ impl Sessions {
                 "this proposal is no longer waiting: it was decided, or another answer came",
             )
         })
+    }
+}
+
+/// Whether a shell may still be there. The plugin names a shell after its process; of another name it is only known
+/// how long ago it took its session.
+fn may_live(shell: &str, age: Option<Duration>) -> bool {
+    let pid = shell.split_once('-').and_then(|(pid, _)| pid.parse().ok());
+    match pid {
+        Some(pid) => is_alive(pid),
+        None => age.is_none_or(|age| age < SCRIPT),
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::net::unix::pipe;
 use super::events::{Decoder, ShellEvent};
 use super::session::{Sessions, lock};
 use crate::error::{Context, Error, Result};
-use crate::history::journal::Log;
+use crate::history::journal::{Log, fresh};
 use crate::history::record::{Body, Links, Record};
 
 /// So many commands are kept for each shell.
@@ -30,7 +30,7 @@ pub struct Shells {
     shells: HashMap<String, Shell>,
     /// Those that have gone since [`Shells::ended`] was last asked.
     ended: HashSet<String>,
-    log: Option<Log>,
+    log: Option<Arc<Log>>,
     /// Whose they are.
     user: Option<String>,
 }
@@ -41,7 +41,7 @@ impl Shells {
         let mut shells = Shells {
             shells: HashMap::new(),
             ended: HashSet::new(),
-            log,
+            log: log.map(Arc::new),
             user,
         };
         for record in records {
@@ -59,6 +59,11 @@ impl Shells {
             commands.pop_front();
         }
         commands.push_back(body);
+    }
+
+    /// The file that remembers the commands, if it could be opened.
+    pub fn log(&self) -> Option<Arc<Log>> {
+        self.log.clone()
     }
 
     /// Takes one event.
@@ -100,11 +105,12 @@ impl Shells {
                     session,
                     env,
                 };
+                let record = fresh(links, body);
                 let log = self.log.as_ref();
-                if let Some(Err(e)) = log.map(|log| log.append(links, body.clone())) {
+                if let Some(Err(e)) = log.map(|log| log.write(std::slice::from_ref(&record))) {
                     tracing::warn!("{}", e.message);
                 }
-                self.keep(shell, body);
+                self.keep(shell, record.body);
             }
         }
     }
@@ -143,7 +149,8 @@ impl Shells {
     }
 }
 
-fn is_alive(pid: i32) -> bool {
+/// Whether a process lives.
+pub fn is_alive(pid: i32) -> bool {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) != Err(nix::errno::Errno::ESRCH)
 }
 

@@ -14,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::record::{Body, Links, Record};
 use crate::error::{Context, Error, Result};
 use crate::paths;
+use crate::safety::redact::ours;
 
 /// The file of the commands of all shells.
 const SHELLS: &str = "shells.jsonl";
@@ -35,7 +36,7 @@ pub struct Journal {
 pub struct Log {
     /// Held for one write, and while the file is replaced by a shorter one.
     file: Mutex<Arc<File>>,
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 /// A session as its file shows it.
@@ -54,8 +55,9 @@ pub fn now_ms() -> u64 {
         .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A record of now.
+/// A record of now, without secrets.
 pub fn fresh(links: Links, body: Body) -> Record {
+    let body = super::redacted::body(body);
     Record::new(uuid::Uuid::now_v7(), now_ms(), links, body)
 }
 
@@ -65,7 +67,7 @@ impl Journal {
         Journal { dir }
     }
 
-    fn path(&self, session: &str) -> PathBuf {
+    pub(super) fn path(&self, session: &str) -> PathBuf {
         self.dir.join(format!("{session}.jsonl"))
     }
 
@@ -126,7 +128,8 @@ impl Journal {
         let mut records = Vec::new();
         for line in BufReader::new(file).split(b'\n') {
             let line = line.context(|| format!("cannot read {}", path.display()))?;
-            if let Ok(record) = serde_json::from_slice(&line) {
+            if let Ok(mut record) = serde_json::from_slice(&line) {
+                super::redacted::value(&mut record);
                 records.push(record);
             }
         }
@@ -157,7 +160,7 @@ impl Journal {
                     ..
                 }) = serde_json::from_slice(&line)
             {
-                first = text;
+                first = ours().redact(&text).into_owned();
             }
         }
         Ok((count, first))
@@ -171,20 +174,29 @@ impl Journal {
         let mut sessions = Vec::new();
         self.each_file(|name, meta| {
             if let Some(id) = session_of(name) {
-                let updated_ms = meta
-                    .modified()
-                    .ok()
-                    .and_then(|t| t.duration_since(UNIX_EPOCH).ok())
-                    .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
                 sessions.push(Summary {
                     id: id.to_string(),
-                    updated_ms,
+                    updated_ms: updated(meta),
                 });
             }
         })?;
         // Ids sort by time too, which decides between files written in the same tick.
         sessions.sort_by(|a, b| (b.updated_ms, &b.id).cmp(&(a.updated_ms, &a.id)));
         Ok(sessions)
+    }
+
+    /// Removes the file of a conversation that was last written then. False where it was written since.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(&self, session: &str, updated_ms: u64) -> Result<bool> {
+        let path = self.path(session);
+        let what = || format!("cannot remove {}", path.display());
+        if updated(&fs::metadata(&path).context(what)?) != updated_ms {
+            return Ok(false);
+        }
+        fs::remove_file(&path).context(what)?;
+        Ok(true)
     }
 
     /// The session whose id is, or has the unique part, `wanted`.
@@ -233,6 +245,15 @@ impl Journal {
     }
 }
 
+/// When a file was last written, milliseconds since 1970.
+fn updated(meta: &fs::Metadata) -> u64 {
+    let since = meta
+        .modified()
+        .ok()
+        .and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// The session whose file is called so.
 fn session_of(name: &str) -> Option<&str> {
     let id = name.strip_suffix(".jsonl")?;
@@ -245,15 +266,19 @@ impl Log {
         Log { file, path }
     }
 
-    fn file(&self) -> Arc<File> {
+    pub(super) fn file(&self) -> Arc<File> {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<File>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Arc<File>> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(path: PathBuf, create: bool) -> Result<Log> {
+        if create {
+            // What a daemon has left that was killed while it shortened this file.
+            let _ = fs::remove_file(path.with_extension("new"));
+        }
         let file = OpenOptions::new()
             .append(true)
             .read(true)

@@ -12,6 +12,7 @@ use super::http::MAX_MESSAGE;
 use super::stdio::EndNote;
 use crate::config::mcp::{Auth, Server, Transport};
 use crate::error::Error;
+use crate::safety::redact::ours;
 use crate::secret::Secret;
 
 /// The longest line, in characters.
@@ -267,6 +268,7 @@ impl Secrets {
 
     /// This is the token of the login from now on.
     pub(super) fn now(&self, token: &Secret) {
+        ours().know("mcp-token", token.expose());
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if tokens[0].as_ref() != Some(token) {
             let before = tokens[0].replace(token.clone());

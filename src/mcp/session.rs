@@ -19,6 +19,7 @@ use super::server::Shared;
 use super::stdio::{self, EndNote};
 use super::types::Credentials;
 use crate::config::mcp::{Lifecycle, Server, Transport};
+use crate::safety::redact::ours;
 use crate::secret::Secret;
 
 /// How long a session may take to end.
@@ -156,6 +157,14 @@ fn secrets(server: &Server, credentials: &Credentials) -> Vec<Secret> {
         Transport::Stdio { .. } => {}
     }
     secrets.retain(|s| s.expose().len() >= SECRET);
+    for (name, value) in &credentials.env {
+        ours().know_variable("mcp-variable", name, value.expose());
+    }
+    // The values of the environment are among them, and most of those are no secrets.
+    let variable = |s: &&Secret| credentials.env.iter().any(|(_, value)| value == *s);
+    for secret in secrets.iter().filter(|s| !variable(s)) {
+        ours().know("mcp-secret", secret.expose());
+    }
     secrets
 }
 

@@ -5,5 +5,6 @@ mod glyph;
 pub mod intent;
 pub mod json;
 pub mod policy;
+pub mod redact;
 pub mod text;
 pub mod utf8;

@@ -113,16 +113,21 @@ impl<'a> Wish<'a> {
         }
     }
 
-    /// What the call is taken for: the server's word where the user believes it, or where it makes it worse; else it
-    /// writes. What the caller declares can only raise it.
+    /// What the call is taken for: what its tool is, or what the caller declares where that is more.
     pub fn operation(&self) -> Operation {
-        let says = self.annotations.operation();
-        let tool = match self.trusted {
-            true => says,
-            false => says.max(Operation::Write),
-        };
+        let tool = self.of_tool();
         self.intent
             .map_or(tool, |intent| tool.max(intent.operation))
+    }
+
+    /// What its tool is taken for: the server's word where the user believes it, or where it makes it worse; else it
+    /// writes.
+    fn of_tool(&self) -> Operation {
+        let says = self.annotations.operation();
+        match self.trusted {
+            true => says,
+            false => says.max(Operation::Write),
+        }
     }
 }
 
@@ -143,7 +148,8 @@ pub const CHANGED: &str = "the tool has changed since you allowed it";
 /// Why a call of a server that the configuration does not have is asked about.
 pub const UNCONFIGURED: &str = "rules allow nothing to a server that was connected by hand";
 
-/// Decides by rule: deny, then ask, then allow, then what the person has allowed, then the default.
+/// Decides by rule: deny, then ask, then allow, then what the person has allowed, then the default. A default that denies
+/// does so wherever no rule of the user's own asks or allows.
 pub fn decide(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> Decision {
     let (word, by) = weigh(wish, rules, grants, now_ms);
     match word {
@@ -155,25 +161,31 @@ pub fn decide(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> D
 
 /// What is said to a call, and by what.
 fn weigh(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> (Word, String) {
-    let applying = |word: Word| {
-        let mut of_word = rules.list.iter().filter(|r| r.word == word);
-        of_word.find(|rule| rule.idle(wish).is_none())
-    };
+    let speaks = |rule: &&Rule| rule.speaks(wish);
+    let said = |rule: &Rule| (rule.word, rule.source.clone());
+    if let Some(rule) = rules.of(Word::Deny).find(speaks) {
+        return said(rule);
+    }
+    let allows = rules
+        .of(Word::Allow)
+        .find(speaks)
+        .filter(|_| wish.configured);
     let default = &rules.default;
-    for word in [Word::Deny, Word::Ask] {
-        if let Some(rule) = applying(word) {
-            return (word, rule.source.clone());
+    if default.word == Word::Deny && allows.is_none() {
+        // A rule that asks is one that loosens here.
+        let asks = |rule: &Rule| rule.word == Word::Ask && rule.subject.loosens(wish);
+        if !wish.configured || !rules.list.iter().any(asks) {
+            return (Word::Deny, default.source.clone());
         }
     }
-    let allows = applying(Word::Allow).filter(|_| wish.configured);
-    if default.word == Word::Deny && allows.is_none() {
-        return (Word::Deny, default.source.clone());
+    if let Some(rule) = rules.of(Word::Ask).find(speaks) {
+        return said(rule);
     }
     if wish.changed {
         return (Word::Ask, CHANGED.to_owned());
     }
     if let Some(rule) = allows {
-        return (Word::Allow, rule.source.clone());
+        return said(rule);
     }
     if let Some(grant) = grants.covering(wish, now_ms) {
         return (Word::Allow, grant.says());
@@ -198,5 +210,7 @@ pub fn consent<'t>(
     Approved::new(&wish.call, now_ms)
 }
 
+#[cfg(test)]
+mod pairs_tests;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,8 @@ pub mod events;
 pub mod helper;
 pub mod home;
 pub mod pty;
+#[cfg(target_os = "linux")]
+pub mod tracer;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

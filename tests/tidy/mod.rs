@@ -20,8 +20,8 @@ const AREAS: &[(&str, &[&str])] = &[
     // What a line of the journal means; `context` needs that, and not the files it is kept in.
     ("history::record", &[]),
     ("context", &["chat", "history::record", "safety"]),
-    ("history", &["error", "history::record", "paths"]),
-    ("broker", &["address", "chat", "error", "secret"]),
+    ("history", &["error", "history::record", "paths", "safety"]),
+    ("broker", &["address", "chat", "error", "safety", "secret"]),
     (
         "mcp",
         &[
@@ -75,8 +75,8 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "broker", "client", "config", "daemon", "error", "mcp", "paths", "protocol", "safety",
-            "secret",
+            "broker", "client", "config", "daemon", "error", "history", "mcp", "paths", "protocol",
+            "safety", "secret",
         ],
     ),
     ("main", &["cli"]),
@@ -95,6 +95,12 @@ const ONLY: &[(&str, &str, &[&str])] = &[
     // The command that is the daemon; the guide and the doctor, which know the providers.
     ("cli", "daemon", &["cli::daemon"]),
     ("cli", "broker", &["cli::guide", "cli::doctor::model"]),
+    // The record is asked without the daemon, which pays nothing for it.
+    (
+        "cli",
+        "history",
+        &["cli::activity", "cli::activity::show", "cli::args"],
+    ),
     // A login is no business of the daemon: the person is here.
     ("cli", "mcp", &["cli::mcp_login"]),
 ];
@@ -132,6 +138,7 @@ const PURE: &[&str] = &[
     "daemon::proposals",
     "daemon::turn",
     "error",
+    "history::index::row",
     "history::record",
     "protocol",
     "safety",

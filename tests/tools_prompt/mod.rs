@@ -19,7 +19,7 @@ use crate::support::home::Home;
 use crate::support::pty::Zsh;
 
 /// The end of the question.
-const KEYS: &str = "[?]";
+pub const KEYS: &str = "[?]";
 
 /// A home whose shell has no plugin, and the daemon in it.
 fn home() -> (Home, Daemon) {
@@ -89,7 +89,7 @@ fn held(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) {
 }
 
 /// Presses a key until the terminal gets something, in one colour.
-fn press_until(zsh: &Zsh<'_>, key: &str, text: &str) {
+pub fn press_until(zsh: &Zsh<'_>, key: &str, text: &str) {
     let deadline = Instant::now() + PATIENCE;
     let seen = zsh.raw().len();
     while Instant::now() < deadline {

@@ -31,6 +31,7 @@ pub(super) fn resolve(p: &mut Picker, file: &File) -> Rules {
     Rules {
         default: Fallback { word, ..default },
         list,
+        project: Vec::new(),
     }
 }
 

@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::config::mcp::shown_url;
 use crate::error::{Context, Error, Result};
 use crate::paths::{lock_file, make_dir};
+use crate::safety::redact::ours;
 
 /// Far beyond any real token.
 const MAX_BYTES: u64 = 1 << 20;
@@ -175,6 +176,7 @@ impl Hold {
 
     /// Replaces what is kept, all of it or nothing.
     pub(super) fn write(&self, record: &Record) -> Result<()> {
+        learn(record);
         let temp = self.path.with_extension("new");
         let write = || -> std::io::Result<()> {
             // What a crash has left; the lock says that nobody is at it.
@@ -233,7 +235,16 @@ fn read(path: &Path, server: &str) -> Result<Option<Record>> {
         Error::runtime(format!("{} is damaged", path.display()))
             .hint("log in again: aish-helper mcp login ALIAS")
     })?;
+    learn(&record);
     Ok(Some(record).filter(|r| r.server == server))
+}
+
+/// What is kept here is to stand nowhere else.
+fn learn(record: &Record) {
+    let more = [&record.refresh_token, &record.client_secret];
+    for secret in more.into_iter().flatten().chain([&record.access_token]) {
+        ours().know("mcp-token", secret);
+    }
 }
 
 #[cfg(test)]

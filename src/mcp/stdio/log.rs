@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::super::failure::brief;
+use crate::safety::redact::{Lines, ours};
 use crate::secret::Secret;
 
 /// A log that grows past this begins again at its top.
@@ -52,6 +53,7 @@ struct Kept {
     size: u64,
     /// Of those that are not blank, oldest first.
     last: VecDeque<String>,
+    lines: Lines,
 }
 
 impl Log {
@@ -71,6 +73,7 @@ impl Log {
                 file,
                 size: size.map_or(0, |m| m.len()),
                 last: VecDeque::new(),
+                lines: Lines::default(),
             }),
             secrets: secrets(env),
         }
@@ -84,6 +87,9 @@ impl Log {
                 line = secret.mask(&line);
             }
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(line) = kept.lines.line(ours(), &line) else {
+                continue;
+            };
             kept.write(&line);
             if !line.trim().is_empty() {
                 if kept.last.len() == LAST {
@@ -139,11 +145,15 @@ pub(super) async fn copy(mut from: impl AsyncRead + Unpin, log: &Log) {
         let chunk = buffer.get(..n).unwrap_or_default();
         for part in chunk.split_inclusive(|&b| b == b'\n') {
             line.extend_from_slice(part);
-            let whole = line.strip_suffix(b"\n");
-            if whole.is_some() || line.len() >= MAX_LINE {
-                let text = whole.unwrap_or(&line);
+            if let Some(text) = line.strip_suffix(b"\n") {
                 log.line(text.strip_suffix(b"\r").unwrap_or(text));
                 line.clear();
+            } else if line.len() >= MAX_LINE {
+                // Between words: half a secret would not be known for one.
+                let word = line.iter().rposition(u8::is_ascii_whitespace);
+                let end = word.map_or(line.len(), |at| at + 1);
+                log.line(&line[..end]);
+                line.drain(..end);
             }
         }
     }

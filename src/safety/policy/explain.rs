@@ -75,8 +75,7 @@ pub fn explain(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> 
     };
     let mut considered = Vec::new();
     for says in [Word::Deny, Word::Ask, Word::Allow] {
-        let of_word = rules.list.iter().filter(|r| r.word == says);
-        for rule in of_word.filter(|r| r.subject.could_be(&wish.call)) {
+        for rule in rules.of(says).filter(|r| r.subject.could_be(&wish.call)) {
             let idle = rule.idle(wish).or_else(|| void(says, true));
             let decides = decides(says, &rule.source, &idle);
             considered.push(Considered {
@@ -122,11 +121,7 @@ pub fn explain(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> 
 /// Why a call is taken for what it is.
 fn because(wish: &Wish<'_>) -> &'static str {
     let says = wish.annotations.operation();
-    let alone = Wish {
-        intent: None,
-        ..*wish
-    };
-    if wish.operation() > alone.operation() {
+    if wish.operation() > wish.of_tool() {
         return "its caller declares it, which is more than what the tool is taken for";
     }
     match says {

@@ -113,10 +113,49 @@ impl Subject {
     pub fn of_tools(text: &str) -> Option<Subject> {
         match text.split_once('.')? {
             ("", _) | (_, "") => None,
-            (server, "*") => Some(Subject::Server(server.to_owned())),
+            (server, "*") if !server.contains('*') => Some(Subject::Server(server.to_owned())),
             // Anything else with a star would name one odd tool, and look like many.
-            (_, tool) if tool.contains('*') => None,
+            _ if text.contains('*') => None,
             (server, tool) => Some(Subject::Tool(server.to_owned(), tool.to_owned())),
+        }
+    }
+
+    /// Whether it is about this call where it makes it easier: by what the call is taken for, and not because the
+    /// caller says so, since its word earns nothing.
+    pub(super) fn loosens(&self, wish: &Wish<'_>) -> bool {
+        match self {
+            Subject::Operation(operation) => {
+                wish.of_tool() == *operation && wish.operation() == *operation
+            }
+            Subject::Sensitivity(_) => false,
+            _ => self.could_be(&wish.call),
+        }
+    }
+
+    /// Whether it is about this call where it makes it harder: by any reading, what the server says, what the call is
+    /// taken for, what the caller declares.
+    fn tightens(&self, wish: &Wish<'_>) -> bool {
+        match self {
+            Subject::Operation(operation) => {
+                let declared = wish.intent.map(|i| i.operation);
+                let readings = [
+                    Some(wish.annotations.operation()),
+                    Some(wish.operation()),
+                    declared,
+                ];
+                // What destroys writes too.
+                let is = |reading: Operation| {
+                    reading == *operation
+                        || *operation == Operation::Write && reading == Operation::Destructive
+                };
+                readings.into_iter().flatten().any(is)
+            }
+            // Nobody knows but the caller, and its word spares no call a rule about what is not known.
+            Subject::Sensitivity(sensitivity) => {
+                let declared = wish.intent.and_then(|i| i.sensitivity);
+                *sensitivity == Sensitivity::Unknown || declared == Some(*sensitivity)
+            }
+            _ => self.could_be(&wish.call),
         }
     }
 
@@ -144,43 +183,25 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Why it does not speak of this call; `None` where it does. What only loosens counts for what the call is taken
-    /// for, and what tightens for each reading: what the server says, what it is taken for, what the caller declares.
+    /// Whether it speaks of this call.
+    pub(super) fn speaks(&self, wish: &Wish<'_>) -> bool {
+        match self.word {
+            Word::Allow => self.subject.loosens(wish),
+            Word::Ask | Word::Deny => self.subject.tightens(wish),
+        }
+    }
+
+    /// Why it does not; `None` where it does.
     pub(super) fn idle(&self, wish: &Wish<'_>) -> Option<String> {
-        let loosens = self.word == Word::Allow;
-        let speaks = match self.subject {
-            Subject::Operation(operation) if loosens => wish.operation() == operation,
-            Subject::Operation(operation) => {
-                let declared = wish.intent.map(|i| i.operation);
-                let readings = [
-                    Some(wish.annotations.operation()),
-                    Some(wish.operation()),
-                    declared,
-                ];
-                // What destroys writes too.
-                let is = |reading: Operation| {
-                    reading == operation
-                        || operation == Operation::Write && reading == Operation::Destructive
-                };
-                readings.into_iter().flatten().any(is)
-            }
-            // A model's word earns nothing.
-            Subject::Sensitivity(_) if loosens => {
-                return Some(
-                    "how sensitive data is, only the caller says: that allows nothing".into(),
-                );
-            }
-            // Nobody knows but the caller, and its word spares no call a rule about what is not known.
-            Subject::Sensitivity(sensitivity) => {
-                let declared = wish.intent.and_then(|i| i.sensitivity);
-                sensitivity == Sensitivity::Unknown || declared == Some(sensitivity)
-            }
-            _ => self.subject.could_be(&wish.call),
-        };
+        let taken = wish.operation();
         let why = match self.subject {
-            _ if speaks => return None,
-            Subject::Operation(_) => {
-                format!("the call is taken for {}", wish.operation().as_str())
+            _ if self.speaks(wish) => return None,
+            Subject::Operation(operation) if taken == operation => {
+                "only its caller makes it that, whose word allows nothing".to_owned()
+            }
+            Subject::Operation(_) => format!("the call is taken for {}", taken.as_str()),
+            Subject::Sensitivity(_) if self.word == Word::Allow => {
+                "only the caller says how sensitive data is, whose word allows nothing".to_owned()
             }
             Subject::Sensitivity(_) => "its caller does not declare such data".to_owned(),
             _ => "it is about something else".to_owned(),
@@ -203,8 +224,11 @@ pub struct Fallback {
 pub struct Rules {
     /// What counts where no rule does.
     pub default: Fallback,
-    /// In no order that matters.
+    /// The user's, in no order that matters.
     pub list: Vec<Rule>,
+    /// Those of the project. They can only tighten: one that asks makes nothing of a default that denies, and one that
+    /// allows counts for nothing.
+    pub project: Vec<Rule>,
 }
 
 impl Default for Rules {
@@ -215,14 +239,22 @@ impl Default for Rules {
                 source: "policy.default".to_owned(),
             },
             list: Vec::new(),
+            project: Vec::new(),
         }
     }
 }
 
 impl Rules {
+    /// All that count and say this, the user's first.
+    pub(super) fn of(&self, word: Word) -> impl Iterator<Item = &Rule> {
+        let project = self.project.iter().filter(|r| r.word > Word::Allow);
+        let all = self.list.iter().chain(project);
+        all.filter(move |rule| rule.word == word)
+    }
+
     /// What they say to an act of the helper's own, and which rule does; `None` where none does.
     pub fn own(&self, own: Own) -> Option<&Rule> {
-        let about = self.list.iter().filter(|r| r.subject == Subject::Own(own));
-        about.max_by_key(|rule| rule.word)
+        let mut words = Word::ALL.into_iter().rev();
+        words.find_map(|word| self.of(word).find(|r| r.subject == Subject::Own(own)))
     }
 }

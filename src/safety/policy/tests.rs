@@ -1,4 +1,5 @@
 use super::*;
+use crate::chat::Sensitivity;
 
 const CALL: Call<'_> = Call {
     server: "fs",
@@ -160,4 +161,109 @@ fn a_dot_in_a_name_makes_no_two_calls_one() {
     };
     assert_ne!(split("fs", "x.y").digest(), split("fs.x", "y").digest());
     assert_ne!(split("fs", "x{}").digest(), split("fs", "x").digest());
+}
+
+#[test]
+fn a_default_that_denies_is_lifted_by_a_rule_of_the_users_alone() {
+    let word = |list: &[(&str, Word)], project: &[(&str, Word)]| {
+        let rules = Rules {
+            default: Fallback {
+                word: Word::Deny,
+                source: "policy.default".into(),
+            },
+            project: rules(project).list,
+            ..rules(list)
+        };
+        explain(&wish(CALL), &rules, &Grants::default(), 0).word
+    };
+    use Word::{Allow, Ask, Deny};
+    assert_eq!(word(&[], &[]), Deny);
+    assert_eq!(word(&[("fs.*", Ask)], &[]), Ask);
+    assert_eq!(word(&[("fs.*", Allow)], &[]), Allow);
+    assert_eq!(word(&[("fs.*", Allow)], &[("fs.write", Ask)]), Ask);
+    assert_eq!(word(&[], &[("fs.write", Ask)]), Deny);
+    assert_eq!(word(&[], &[("fs.write", Allow)]), Deny);
+    assert_eq!(word(&[("sensitivity:unknown", Ask)], &[]), Deny);
+}
+
+#[test]
+fn what_the_caller_declares_raises_and_never_lowers() {
+    use Word::{Allow, Ask, Deny};
+    let decided = |list: &[(&str, Word)], operation, sensitivity| {
+        let intent = Intent {
+            operation,
+            sensitivity,
+            reason: None,
+        };
+        let wish = Wish {
+            intent: Some(&intent),
+            ..wish(CALL)
+        };
+        explain(&wish, &rules(list), &Grants::default(), 0).word
+    };
+    use Operation::{Destructive, Read, Write};
+    assert_eq!(decided(&[("op:write", Allow)], Write, None), Allow);
+    assert_eq!(decided(&[("op:write", Allow)], Destructive, None), Ask);
+    assert_eq!(
+        decided(&[("op:destructive", Allow)], Destructive, None),
+        Ask
+    );
+    assert_eq!(decided(&[("op:read", Allow)], Read, None), Ask);
+    let denies = [("fs.*", Allow), ("op:write", Deny)];
+    assert_eq!(decided(&denies, Read, None), Deny);
+    let asks = [("fs.*", Allow), ("sensitivity:private", Ask)];
+    assert_eq!(decided(&asks, Write, Some(Sensitivity::Private)), Ask);
+    assert_eq!(decided(&asks, Write, Some(Sensitivity::Public)), Allow);
+    let unknown = [("fs.*", Allow), ("sensitivity:unknown", Deny)];
+    assert_eq!(decided(&unknown, Write, Some(Sensitivity::Public)), Deny);
+    let public = [("sensitivity:public", Allow)];
+    assert_eq!(decided(&public, Write, Some(Sensitivity::Public)), Ask);
+}
+
+#[test]
+fn it_is_explained_why_a_rule_decides_and_others_do_not() {
+    let mut grants = Grants::default();
+    say(CALL, Consent::Tool, &mut grants);
+    say(READ, Consent::Reads, &mut grants);
+    let list = [
+        ("fs.*", Word::Allow),
+        ("git.*", Word::Deny),
+        ("fs.write", Word::Ask),
+        ("op:read", Word::Allow),
+        ("sensitivity:private", Word::Deny),
+    ];
+    let told = explain(&wish(CALL), &rules(&list), &grants, GRANT_MS + 1000);
+    assert_eq!(
+        (told.word, &*told.by),
+        (Word::Ask, "policy.rules.\"fs.write\"")
+    );
+    assert_eq!(told.operation, Operation::Write);
+    let lines: Vec<String> = told
+        .considered
+        .iter()
+        .map(|c| format!("{}: {:?}", c.what, c.standing))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "sensitivity:private: Idle(\"its caller does not declare such data\")",
+            "fs.write: Decides",
+            "fs.*: Overruled",
+            "op:read: Idle(\"the call is taken for write\")",
+            "fs.write: Idle(\"it has expired\")",
+            "the reads of fs: Idle(\"it has expired\")",
+            "default: Overruled",
+        ]
+    );
+}
+
+#[test]
+fn a_rule_about_tools_is_not_read_as_one_about_own_acts() {
+    let own = Subject::Own(Own::FsWrite);
+    let tool = Subject::Tool("fs".into(), "write".into());
+    assert_eq!(Subject::parse("fs.write"), Ok(own));
+    assert_eq!(Subject::of_tools("fs.write"), Some(tool));
+    for none in ["shell", "op:read", "fs", ".x", "fs.", "*.x", "fs.get_*"] {
+        assert_eq!(Subject::of_tools(none), None, "{none}");
+    }
 }

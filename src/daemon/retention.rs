@@ -1,0 +1,80 @@
+//! Keeps the journal within the limits of the configuration: after the start, and once in an hour.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+
+use super::Daemon;
+use super::session::lock;
+use crate::config::{History, Overrides};
+use crate::error::Result;
+use crate::history::journal::now_ms;
+use crate::history::retention::{Dropped, Limits, Retention};
+
+/// How often the limits are applied.
+const EVERY: Duration = Duration::from_secs(3600);
+
+/// A day in milliseconds.
+const DAY: u64 = 86_400_000;
+
+/// Applies the limits, away from the thread that serves everybody, until the daemon leaves.
+pub async fn keep(daemon: Arc<Daemon>) {
+    let mut retention = Retention::default();
+    let mut hour = tokio::time::interval(EVERY);
+    hour.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            () = daemon.leaving.cancelled() => return,
+            _ = hour.tick() => {}
+        }
+        // Nothing goes by limits that cannot be read.
+        let Ok(config) = daemon.models.config(&Overrides::default()) else {
+            continue;
+        };
+        let of_task = daemon.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let dropped = apply(&of_task, &mut retention, &config.history);
+            (retention, dropped)
+        });
+        let Ok((kept, dropped)) = done.await else {
+            return;
+        };
+        retention = kept;
+        match dropped {
+            Ok(Dropped {
+                sessions: 0,
+                records: 0,
+            }) => {}
+            Ok(Dropped { sessions, records }) => {
+                tracing::info!(
+                    "the history has lost {sessions} old sessions and {records} other records"
+                );
+            }
+            Err(e) => tracing::warn!("{}", e.message),
+        }
+    }
+}
+
+fn apply(daemon: &Daemon, retention: &mut Retention, history: &History) -> Result<Dropped> {
+    let limits = Limits {
+        since_ms: now_ms().saturating_sub(u64::from(history.max_days) * DAY),
+        records: history.max_records,
+        bytes: history.max_bytes,
+    };
+    let logs: Vec<_> = lock(&daemon.shells)
+        .log()
+        .into_iter()
+        .chain(daemon.acts.log().ok())
+        .collect();
+    let sessions = &daemon.sessions;
+    let in_use = sessions.in_use();
+    retention.apply(
+        &sessions.journal,
+        limits,
+        &in_use,
+        &logs,
+        |id, updated_ms| sessions.remove(id, updated_ms),
+    )
+}

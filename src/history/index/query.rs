@@ -1,0 +1,501 @@
+//! What the index is asked: lists, one act with the chain it stands in, numbers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use rusqlite::types::Value as Sql;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
+
+use super::row::{Key, Kind, first_of, id_of};
+use super::{Index, Sound};
+use crate::error::{Context, Error, Result};
+
+/// Which acts are meant. What is empty asks for nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Of these types.
+    pub types: Vec<String>,
+    /// With these operations.
+    pub operations: Vec<String>,
+    /// That ended so.
+    pub statuses: Vec<String>,
+    /// Of these servers.
+    pub servers: Vec<String>,
+    /// Of these tools: `tool`, `server.tool` or `server:tool`.
+    pub tools: Vec<String>,
+    /// Of this session: the whole id.
+    pub session: Option<String>,
+    /// Not before, milliseconds since 1970.
+    pub since_ms: Option<u64>,
+    /// Before.
+    pub until_ms: Option<u64>,
+}
+
+/// An act as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its record's id.
+    pub id: String,
+    /// When, milliseconds since 1970.
+    pub at_ms: u64,
+    /// What it has in common with others.
+    pub kind: Kind,
+    /// The beginning of what was said, called or run.
+    pub what: String,
+    /// How long it took.
+    pub ms: Option<u64>,
+    /// Who decided: `person` or `rule`.
+    pub by: Option<String>,
+    /// The conversation.
+    pub session: Option<String>,
+    /// Where its record is.
+    spot: Spot,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Spot {
+    file: String,
+    start: u64,
+    length: u64,
+}
+
+/// Numbers of some acts that have something in common.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many.
+    pub count: usize,
+    /// How many of them ended in each way, as in [`super::row::STATUSES`].
+    pub ended: [usize; 4],
+    /// How long they took, shortest first; fewer than there are where not all took time.
+    pub took: Vec<u64>,
+}
+
+impl Tally {
+    /// The duration that so many of a hundred do not exceed.
+    pub fn percentile(&self, of_hundred: usize) -> Option<u64> {
+        let rank = (self.took.len() * of_hundred).div_ceil(100);
+        self.took.get(rank.saturating_sub(1)).copied()
+    }
+
+    fn add(&mut self, status: &str, took: &[Option<u64>]) {
+        self.count += took.len();
+        let at = super::row::STATUSES.iter().position(|s| *s == status);
+        if let Some(ended) = at.and_then(|at| self.ended.get_mut(at)) {
+            *ended += took.len();
+        }
+        self.took.extend(took.iter().flatten());
+    }
+}
+
+/// Numbers of the acts that a filter means.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Of all.
+    pub all: Tally,
+    /// Of each type.
+    pub types: BTreeMap<String, Tally>,
+    /// Of the calls with each operation.
+    pub operations: BTreeMap<String, Tally>,
+    /// Of the calls of each tool, `server.tool`.
+    pub tools: BTreeMap<String, Tally>,
+}
+
+/// The bounds of the keys that a filter means: from, and before.
+fn bounds(filter: &Filter) -> (Key, Key) {
+    let end = filter.until_ms.map_or([0xff; 16], first_of);
+    (first_of(filter.since_ms.unwrap_or(0)), end)
+}
+
+fn fits(kind: &Kind, filter: &Filter) -> bool {
+    let one_of = |words: &[String], word: Option<&str>| {
+        words.is_empty() || word.is_some_and(|word| words.iter().any(|w| w == word))
+    };
+    let is_tool = |word: &String| {
+        let (server, tool) = (kind.server.as_deref(), kind.tool.as_deref());
+        let Some(tool) = tool else { return false };
+        word == tool
+            || word
+                .strip_suffix(tool)
+                .and_then(|rest| rest.strip_suffix(['.', ':']))
+                .is_some_and(|alias| Some(alias) == server)
+    };
+    one_of(&filter.types, Some(&kind.kind))
+        && one_of(&filter.operations, kind.operation.as_deref())
+        && one_of(&filter.statuses, Some(&kind.status))
+        && one_of(&filter.servers, kind.server.as_deref())
+        && (filter.tools.is_empty() || filter.tools.iter().any(is_tool))
+}
+
+/// What a chain is found by: the bytes of an id, which take less than half of its text.
+pub(super) fn chain_key(chain: &str) -> Vec<u8> {
+    match uuid::Uuid::try_parse(chain) {
+        Ok(id) => id.as_bytes().to_vec(),
+        Err(_) => chain.as_bytes().to_vec(),
+    }
+}
+
+pub(super) fn kinds(db: &Connection) -> Sound<Vec<(i64, Kind)>> {
+    let mut select = db.prepare("SELECT id, type, operation, status, server, tool FROM kind")?;
+    let rows = select.query_map([], |row| {
+        let kind = Kind {
+            kind: row.get(1)?,
+            operation: row.get(2)?,
+            status: row.get(3)?,
+            server: row.get(4)?,
+            tool: row.get(5)?,
+        };
+        Ok((row.get(0)?, kind))
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+impl Index {
+    /// The newest acts of a filter, newest first, at most so many.
+    ///
+    /// # Errors
+    /// The index cannot be used.
+    pub fn list(&mut self, filter: &Filter, limit: usize) -> Result<Vec<Entry>> {
+        self.ask(|index| index.entries(&index.newest(filter, limit)?))
+    }
+
+    /// The keys of the newest acts of a filter, at most so many, oldest first.
+    ///
+    /// # Errors
+    /// The index cannot be used.
+    pub fn keys(&mut self, filter: &Filter, limit: usize) -> Result<Vec<Key>> {
+        self.ask(|index| {
+            let mut keys = index.newest(filter, limit)?;
+            keys.reverse();
+            Ok(keys)
+        })
+    }
+
+    /// The acts of some keys, in their order.
+    ///
+    /// # Errors
+    /// The index cannot be used.
+    pub fn of(&mut self, keys: &[Key]) -> Result<Vec<Entry>> {
+        self.ask(|index| index.entries(keys))
+    }
+
+    /// The servers and the tools (`server.tool`) that any act has, in the order of the alphabet.
+    ///
+    /// # Errors
+    /// The index cannot be used.
+    pub fn names(&mut self) -> Result<(Vec<String>, Vec<String>)> {
+        let kinds = self.ask(|index| kinds(&index.db))?;
+        let (mut servers, mut tools) = (Vec::new(), Vec::new());
+        for (_, kind) in kinds {
+            match (&kind.server, kind.tool) {
+                (Some(server), Some(tool)) => tools.push(format!("{server}.{tool}")),
+                (None, Some(tool)) => tools.push(tool),
+                (_, None) => {}
+            }
+            servers.extend(kind.server);
+        }
+        for names in [&mut servers, &mut tools] {
+            names.sort();
+            names.dedup();
+        }
+        Ok((servers, tools))
+    }
+
+    /// The session whose id has the unique part `part`.
+    ///
+    /// # Errors
+    /// None or several have it.
+    pub fn session(&mut self, part: &str) -> Result<String> {
+        let found: Vec<String> = self.ask(|index| {
+            let mut select = index.db.prepare(
+                "SELECT name FROM session WHERE instr(name, ?1) ORDER BY name = ?1 DESC LIMIT 2",
+            )?;
+            let names = select.query_map([part], |row| row.get(0))?;
+            Ok(names.collect::<rusqlite::Result<_>>()?)
+        })?;
+        one(found, part, "session", "aish-helper session list")
+    }
+
+    /// The act whose id has the unique part `part`, and all acts of its chain: the command line that it came from,
+    /// then the others in the order of time.
+    ///
+    /// # Errors
+    /// None or several have it.
+    pub fn show(&mut self, part: &str) -> Result<(Entry, Vec<Entry>)> {
+        let digits = part.replace('-', "").to_ascii_uppercase();
+        let found = self.ask(|index| index.find(&digits))?;
+        let found = found.iter().map(id_of).collect();
+        let id = one(found, part, "act", "aish-helper activity list")?;
+        let key = uuid::Uuid::try_parse(&id).map_or([0; 16], uuid::Uuid::into_bytes);
+        let chain = self.ask(|index| index.entries(&index.chain(&key)?))?;
+        let act = chain.iter().find(|e| e.id == id).cloned();
+        let act = act.ok_or_else(|| Error::runtime(format!("the act {id} has gone")))?;
+        Ok((act, chain))
+    }
+
+    /// The record of an act, as the journal has it.
+    ///
+    /// # Errors
+    /// It is not there any more.
+    pub fn record(&mut self, entry: &Entry) -> Result<Value> {
+        let Spot {
+            file,
+            start,
+            length,
+        } = &entry.spot;
+        let path = self.journal.join(file);
+        let what = || format!("cannot read {}", path.display());
+        // Acts of one session stand together mostly.
+        let open = match self.open.take() {
+            Some((name, open)) if name == *file => open,
+            _ => File::open(&path).context(what)?,
+        };
+        let mut line = vec![0; usize::try_from(*length).unwrap_or(0)];
+        open.read_exact_at(&mut line, *start).context(what)?;
+        self.open = Some((file.clone(), open));
+        let record: Option<Value> = serde_json::from_slice(&line).ok();
+        record.filter(|r| r["at_ms"] == entry.at_ms).ok_or_else(|| {
+            Error::runtime(format!("{} has changed in this moment", path.display()))
+                .hint("do it again")
+        })
+    }
+
+    /// Counts the acts of a filter.
+    ///
+    /// # Errors
+    /// The index cannot be used.
+    pub fn stats(&mut self, filter: &Filter) -> Result<Stats> {
+        self.ask(|index| index.count(filter))
+    }
+
+    /// Each kind's acts stand in order, so that no more are read than are wanted of it; the newest of all kinds are
+    /// among them.
+    fn newest(&self, filter: &Filter, limit: usize) -> Sound<Vec<Key>> {
+        let (mut from, end) = bounds(filter);
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let wanted = |kind: &Kind| fits(kind, filter);
+        let kinds = kinds(&self.db)?;
+        if let Some(session) = &filter.session {
+            let mut select = self.db.prepare(
+                "SELECT id, kind FROM act WHERE session = (SELECT id FROM session WHERE name = ?)
+                 AND id >= ? AND id < ? ORDER BY id DESC",
+            )?;
+            let mut rows = select.query(params![session, from, end])?;
+            let mut keys = Vec::new();
+            while let Some(row) = rows.next()? {
+                let kind: i64 = row.get(1)?;
+                if keys.len() < limit && kinds.iter().any(|(id, k)| *id == kind && wanted(k)) {
+                    keys.push(row.get(0)?);
+                }
+            }
+            return Ok(keys);
+        }
+        let chosen: Vec<i64> = kinds
+            .iter()
+            .filter(|(_, kind)| wanted(kind))
+            .map(|(id, _)| *id)
+            .collect();
+        if chosen.len() == kinds.len() {
+            let mut select = self
+                .db
+                .prepare("SELECT id FROM act WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?")?;
+            let keys = select.query_map(params![from, end, most], |row| row.get(0))?;
+            return Ok(keys.collect::<rusqlite::Result<_>>()?);
+        }
+        let mut select = self.db.prepare(
+            "SELECT id FROM act WHERE kind = ? AND id >= ? AND id < ? ORDER BY id DESC LIMIT ?",
+        )?;
+        let mut keys: Vec<Key> = Vec::new();
+        for kind in chosen {
+            let of_kind = select.query_map(params![kind, from, end, most], |row| row.get(0))?;
+            for key in of_kind {
+                keys.push(key?);
+            }
+            // Enough are known that are newer than all that are left out here.
+            if keys.len() > limit {
+                keys.sort_unstable_by(|a, b| b.cmp(a));
+                keys.truncate(limit);
+                from = keys.last().copied().unwrap_or(from);
+            }
+        }
+        keys.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(keys)
+    }
+
+    fn entries(&self, keys: &[Key]) -> Sound<Vec<Entry>> {
+        let mut select = self.db.prepare_cached(
+            "SELECT act.at_ms, act.ms, act.who, act.what, act.start, act.length, file.name, session.name,
+             kind.type, kind.operation, kind.status, kind.server, kind.tool
+             FROM act JOIN file ON file.id = act.file JOIN kind ON kind.id = act.kind
+             LEFT JOIN session ON session.id = act.session WHERE act.id = ?",
+        )?;
+        let mut entries = Vec::with_capacity(keys.len());
+        for key in keys {
+            let entry = select.query_row([key], |row| {
+                Ok(Entry {
+                    id: id_of(key),
+                    at_ms: row.get::<_, i64>(0)?.cast_unsigned(),
+                    ms: row.get::<_, Option<i64>>(1)?.map(i64::cast_unsigned),
+                    by: row.get(2)?,
+                    what: row.get(3)?,
+                    spot: Spot {
+                        start: row.get::<_, i64>(4)?.cast_unsigned(),
+                        length: row.get::<_, i64>(5)?.cast_unsigned(),
+                        file: row.get(6)?,
+                    },
+                    session: row.get(7)?,
+                    kind: Kind {
+                        kind: row.get(8)?,
+                        operation: row.get(9)?,
+                        status: row.get(10)?,
+                        server: row.get(11)?,
+                        tool: row.get(12)?,
+                    },
+                })
+            });
+            // Another process may have taken it out, as its file is gone.
+            entries.extend(entry.optional()?);
+        }
+        Ok(entries)
+    }
+
+    /// At most two acts whose id has these digits.
+    fn find(&self, digits: &str) -> Sound<Vec<Key>> {
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Ok(Vec::new());
+        }
+        // The smallest table that has all ids.
+        let mut select = self
+            .db
+            .prepare("SELECT id FROM act INDEXED BY act_kind WHERE instr(hex(id), ?) LIMIT 2")?;
+        let keys = select.query_map([digits], |row| row.get(0))?;
+        Ok(keys.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The keys of an act's chain.
+    fn chain(&self, key: &Key) -> Sound<Vec<Key>> {
+        let column = |sql: &str, of: &Sql| -> Sound<Vec<Key>> {
+            let mut select = self.db.prepare_cached(sql)?;
+            let keys = select.query_map([of], |row| row.get(0))?;
+            Ok(keys.collect::<rusqlite::Result<_>>()?)
+        };
+        let links = |key: &Key| -> Sound<(Sql, Sql)> {
+            let mut select = self
+                .db
+                .prepare_cached("SELECT chain, command FROM act WHERE id = ?")?;
+            let found = select.query_row([key], |row| Ok((row.get(0)?, row.get(1)?)));
+            Ok(found.optional()?.unwrap_or((Sql::Null, Sql::Null)))
+        };
+        let members = "SELECT id FROM act WHERE chain = ?";
+        let of_command = "SELECT id FROM act WHERE command = ?";
+        let (chain, command) = links(key)?;
+        let mut keys = column(members, &chain)?;
+        keys.push(*key);
+        // The command line comes with the chain's first act, and leads to other chains.
+        let mut commands = vec![command];
+        for key in keys.clone() {
+            commands.push(links(&key)?.1);
+        }
+        for command in commands.iter().filter(|c| **c != Sql::Null) {
+            for key in column(of_command, command)? {
+                keys.push(key);
+                keys.extend(column(members, &links(&key)?.0)?);
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        // A command line is recorded when it has ended, and stands before all that came of it.
+        let mut select = self.db.prepare_cached(
+            "SELECT kind.type = 'command' FROM act JOIN kind ON kind.id = act.kind WHERE act.id = ?",
+        )?;
+        let mut is_command = |key: &Key| select.query_row([key], |row| row.get(0));
+        let mut first = Vec::new();
+        let mut rest = Vec::new();
+        for key in keys {
+            match is_command(&key)? {
+                true => first.push(key),
+                false => rest.push(key),
+            }
+        }
+        first.extend(rest);
+        Ok(first)
+    }
+
+    fn count(&self, filter: &Filter) -> Sound<Stats> {
+        let (from, end) = bounds(filter);
+        let took = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Option<u64>> {
+            Ok(row.get::<_, Option<i64>>(0)?.map(i64::cast_unsigned))
+        };
+        let mut of_session: HashMap<i64, Vec<Option<u64>>> = HashMap::new();
+        if let Some(session) = &filter.session {
+            let mut select = self.db.prepare(
+                "SELECT ms, kind FROM act WHERE session = (SELECT id FROM session WHERE name = ?)
+                 AND id >= ? AND id < ?",
+            )?;
+            let mut rows = select.query(params![session, from, end])?;
+            while let Some(row) = rows.next()? {
+                of_session.entry(row.get(1)?).or_default().push(took(row)?);
+            }
+        }
+        let mut select = self
+            .db
+            .prepare("SELECT ms FROM act WHERE kind = ? AND id >= ? AND id < ?")?;
+        let mut stats = Stats::default();
+        for (id, kind) in kinds(&self.db)? {
+            if !fits(&kind, filter) {
+                continue;
+            }
+            let took = match filter.session {
+                Some(_) => of_session.remove(&id).unwrap_or_default(),
+                None => select
+                    .query_map(params![id, from, end], took)?
+                    .collect::<rusqlite::Result<_>>()?,
+            };
+            if took.is_empty() {
+                continue;
+            }
+            let status = &kind.status;
+            stats.all.add(status, &took);
+            let of_type = stats.types.entry(kind.kind.clone()).or_default();
+            of_type.add(status, &took);
+            if kind.kind != "tool" {
+                continue;
+            }
+            if let Some(operation) = kind.operation {
+                stats
+                    .operations
+                    .entry(operation)
+                    .or_default()
+                    .add(status, &took);
+            }
+            let name = [kind.server, kind.tool].into_iter().flatten();
+            let name = name.collect::<Vec<_>>().join(".");
+            stats.tools.entry(name).or_default().add(status, &took);
+        }
+        let tallies = stats.types.values_mut();
+        let tallies = tallies.chain(stats.operations.values_mut());
+        for tally in tallies.chain(stats.tools.values_mut()) {
+            tally.took.sort_unstable();
+        }
+        stats.all.took.sort_unstable();
+        Ok(stats)
+    }
+}
+
+/// The only one that was found.
+fn one(found: Vec<String>, part: &str, what: &str, see: &str) -> Result<String> {
+    let mut found = found.into_iter();
+    match (found.next(), found.next()) {
+        (Some(one), None) if !part.is_empty() => Ok(one),
+        (Some(one), Some(_)) if one == part => Ok(one),
+        (Some(_), Some(_)) if !part.is_empty() => Err(Error::usage(format!(
+            "more than one {what} has '{part}' in its id"
+        ))
+        .hint(format!("give more of the id; see: {see}"))),
+        _ => Err(
+            Error::usage(format!("there is no {what} with '{part}' in its id"))
+                .hint(format!("see: {see}")),
+        ),
+    }
+}

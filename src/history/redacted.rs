@@ -1,0 +1,164 @@
+//! Records without secrets: every record is made here, before it is kept or written.
+
+use serde_json::Value;
+
+use super::record::Body;
+use crate::safety::redact::{Redactor, ours};
+
+/// Fields whose texts name something, stand for something, or are a picture: there a mark would break what they
+/// are for, and chance is what they are made of.
+const OPAQUE: &[&str] = &["call", "digest", "extra", "id", "images", "token", "type"];
+
+/// The body without the secrets that are known now.
+pub(super) fn body(body: Body) -> Body {
+    let redactor = ours();
+    let Ok(mut value) = serde_json::to_value(&body) else {
+        return Body::Unknown;
+    };
+    match walk(redactor, &mut value) {
+        // What has lost a few words is still a body; if it were not, no secret would be kept for it.
+        true => serde_json::from_value(value).unwrap_or(Body::Unknown),
+        false => body,
+    }
+}
+
+/// Takes the secrets out of a record of an earlier version, as its file has it.
+pub(super) fn value(value: &mut Value) {
+    walk(ours(), value);
+}
+
+fn walk(redactor: &Redactor, value: &mut Value) -> bool {
+    let Value::Object(fields) = value else {
+        return match value {
+            Value::Array(items) => items
+                .iter_mut()
+                .fold(false, |any, v| walk(redactor, v) | any),
+            other => redactor.redact_value(other),
+        };
+    };
+    let text = |name: &str| Some(fields.get(name)?.as_str()?.to_string());
+    // Something was left out in the middle, and the cut may have gone through a secret.
+    if fields.get("omitted").and_then(Value::as_u64) > Some(0)
+        && let (Some(head), Some(tail)) = (text("head"), text("tail"))
+    {
+        let (first, last) = redactor.redact_ends(&head, &tail);
+        let any = first != head || last != tail;
+        fields.insert("head".into(), first.into());
+        fields.insert("tail".into(), last.into());
+        return any;
+    }
+    fields.iter_mut().fold(false, |any, (name, value)| {
+        any | match value {
+            _ if OPAQUE.contains(&name.as_str()) => false,
+            Value::String(text) if name == "arguments" => match redactor.redact_json(text) {
+                std::borrow::Cow::Owned(redacted) => {
+                    *text = redacted;
+                    true
+                }
+                std::borrow::Cow::Borrowed(_) => false,
+            },
+            other => walk(redactor, other),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::record::{Call, Output};
+
+    const TOKEN: &str = "ghp_q7Rk2ZpL9vXw3TbN5mHs8YdJ4cFg6aQe1uVo";
+
+    #[test]
+    fn every_text_is_redacted_and_what_must_match_is_not() {
+        let arguments = format!(r#"{{"header":"x\n{TOKEN}","b":1}}"#);
+        let before = Body::Assistant {
+            text: format!("use {TOKEN}"),
+            calls: vec![Call {
+                id: "call_1".into(),
+                name: "a.b".into(),
+                arguments,
+                extra: Some(format!("{{\"signature\":\"{TOKEN}\"}}")),
+            }],
+            model: "m".into(),
+            finish: "stop".into(),
+            error: None,
+            prompt_tokens: Some(1),
+            completion_tokens: None,
+            ms: 5,
+        };
+        let Body::Assistant {
+            text, calls, ms: 5, ..
+        } = body(before.clone())
+        else {
+            panic!("another body");
+        };
+        assert_eq!(text, "use [REDACTED:github-token]");
+        assert_eq!(
+            calls[0].arguments,
+            r#"{"header":"x\n[REDACTED:github-token]","b":1}"#
+        );
+        let Body::Assistant { calls: were, .. } = before else {
+            panic!("another body");
+        };
+        assert_eq!(
+            (&calls[0].id, &calls[0].extra),
+            (&were[0].id, &were[0].extra)
+        );
+    }
+
+    #[test]
+    fn a_secret_at_the_cut_of_an_output_leaves_no_half() {
+        let exec = |head: &str, tail: &str, omitted| Body::Exec {
+            token: "t".into(),
+            command: format!("export GITHUB_TOKEN={TOKEN}"),
+            exit: 0,
+            ms: None,
+            output: Some(Output {
+                head: head.into(),
+                tail: tail.into(),
+                omitted,
+            }),
+        };
+        assert_eq!(
+            body(exec(
+                &format!("x {}", &TOKEN[..20]),
+                &format!("{} y", &TOKEN[18..]),
+                9
+            )),
+            Body::Exec {
+                token: "t".into(),
+                command: "export GITHUB_TOKEN=[REDACTED:github-token]".into(),
+                exit: 0,
+                ms: None,
+                output: Some(Output {
+                    head: "x [REDACTED:cut]".into(),
+                    tail: "[REDACTED:cut] y".into(),
+                    omitted: 9
+                }),
+            }
+        );
+        let whole = exec("ghp_", "", 0);
+        let Body::Exec {
+            output: Some(output),
+            ..
+        } = body(whole)
+        else {
+            panic!("another body");
+        };
+        assert_eq!(output.head, "ghp_");
+    }
+
+    #[test]
+    fn what_has_no_secret_is_the_same() {
+        let before = Body::Server {
+            alias: "a".into(),
+            event: "connected".into(),
+            target: "npx x".into(),
+            version: None,
+            tools: 3,
+            error: None,
+        };
+        assert_eq!(body(before.clone()), before);
+    }
+}

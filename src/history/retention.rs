@@ -1,0 +1,300 @@
+//! How long the journal keeps what it has: by age, by number, by size.
+//!
+//! The oldest goes first. A conversation is as old as its last record and goes as a
+//! whole; the files of all shells and of acts lose their first records. What is open
+//! stays and does not count: a long conversation is no reason to forget all others.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::journal::{Journal, Log};
+use crate::error::{Context, Result};
+
+/// What is dropped to make room leaves a sixteenth more than was asked for, so that the next record is no reason to
+/// begin again.
+const SLACK: u64 = 16;
+
+/// How often what was appended meanwhile is copied before those who append have to wait.
+const ROUNDS: usize = 8;
+
+/// How far from the start of its line the time of a record may stand.
+const HEAD: usize = 128;
+
+/// What is kept at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// What was written before this time goes (milliseconds since 1970).
+    pub since_ms: u64,
+    /// So many records of all kinds.
+    pub records: u64,
+    /// So many bytes in all files.
+    pub bytes: u64,
+}
+
+/// What was dropped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Whole conversations.
+    pub sessions: usize,
+    /// Records of the other files.
+    pub records: u64,
+}
+
+/// Applies limits to a journal, and remembers how many records each file has.
+#[derive(Debug, Default)]
+pub struct Retention {
+    counted: HashMap<String, Counted>,
+}
+
+/// A file that was counted, and how it was then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counted {
+    length: u64,
+    modified: Option<SystemTime>,
+    records: u64,
+}
+
+/// Something that may go.
+enum Old<'a> {
+    /// A conversation.
+    Session(&'a str),
+    /// A record of one of the logs, which ends there.
+    Record(usize, u64),
+}
+
+/// How many records and bytes there are, or go.
+#[derive(Debug, Clone, Copy, Default)]
+struct Amount {
+    records: u64,
+    bytes: u64,
+}
+
+impl Retention {
+    /// Drops what is beyond these limits. `in_use` are the conversations that stay, `logs` the files of all of them;
+    /// `remove` removes a conversation that was last written then, unless somebody uses it by now.
+    ///
+    /// # Errors
+    /// The journal cannot be read. What could not be removed is tried again the next time.
+    pub fn apply(
+        &mut self,
+        journal: &Journal,
+        limits: Limits,
+        in_use: &HashSet<String>,
+        logs: &[Arc<Log>],
+        mut remove: impl FnMut(&str, u64) -> Result<bool>,
+    ) -> Result<Dropped> {
+        let mut dropped = Dropped::default();
+        let mut cuts = vec![0; logs.len()];
+        let (mut all, mut old) = (Amount::default(), Vec::new());
+        let sessions = journal.sessions()?;
+        let mut counted = HashMap::new();
+        for session in sessions.iter().filter(|s| !in_use.contains(&s.id)) {
+            // One that was removed by hand meanwhile.
+            let Some(count) = self.count(&journal.path(&session.id), &session.id) else {
+                continue;
+            };
+            counted.insert(session.id.clone(), count);
+            let amount = Amount {
+                records: count.records,
+                bytes: count.length,
+            };
+            all.add(amount);
+            old.push((session.updated_ms, amount, Old::Session(&session.id)));
+        }
+        for log in logs {
+            let name = log.path.display().to_string();
+            let Some(count) = self.count(&log.path, &name) else {
+                continue;
+            };
+            counted.insert(name, count);
+            all.add(Amount {
+                records: count.records,
+                bytes: count.length,
+            });
+        }
+        self.counted = counted;
+        // The times of single records are read only where some of them have to go.
+        let is_over = all.records > limits.records || all.bytes > limits.bytes;
+        for (at, log) in logs.iter().enumerate() {
+            each_record(log, |at_ms, length, end| {
+                let amount = Amount {
+                    records: 1,
+                    bytes: length,
+                };
+                let goes_on = is_over || at_ms < limits.since_ms;
+                if goes_on {
+                    old.push((at_ms, amount, Old::Record(at, end)));
+                }
+                goes_on
+            })?;
+        }
+        // Stable: the records of a file stay in their order.
+        old.sort_by_key(|(at_ms, ..)| *at_ms);
+        let target = match is_over {
+            true => Amount {
+                records: limits.records - limits.records / SLACK,
+                bytes: limits.bytes - limits.bytes / SLACK,
+            },
+            false => all,
+        };
+        for (at_ms, amount, what) in old {
+            let fits = all.records <= target.records && all.bytes <= target.bytes;
+            if fits && at_ms >= limits.since_ms {
+                break;
+            }
+            match what {
+                Old::Session(id) => match remove(id, at_ms) {
+                    Ok(true) => dropped.sessions += 1,
+                    Ok(false) => continue,
+                    Err(e) => {
+                        tracing::warn!("{}", e.message);
+                        continue;
+                    }
+                },
+                Old::Record(log, end) => {
+                    cuts[log] = end;
+                    dropped.records += 1;
+                }
+            }
+            all.records -= amount.records;
+            all.bytes -= amount.bytes;
+        }
+        for (log, start) in logs.iter().zip(cuts).filter(|(_, start)| *start > 0) {
+            log.drop_before(start)?;
+        }
+        Ok(dropped)
+    }
+
+    /// How many records a file has. One that is as it was is not read again.
+    fn count(&self, path: &Path, name: &str) -> Option<Counted> {
+        let meta = fs::metadata(path).ok()?;
+        let (length, modified) = (meta.len(), meta.modified().ok());
+        let known = self.counted.get(name);
+        if let Some(known) = known.filter(|c| c.length == length && c.modified == modified) {
+            return Some(*known);
+        }
+        let mut file = File::open(path).ok()?;
+        let (mut records, mut block) = (0, vec![0; 256 << 10]);
+        loop {
+            match file.read(&mut block) {
+                Ok(0) => break,
+                Ok(n) => records += memchr::memchr_iter(b'\n', &block[..n]).count() as u64,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+        Some(Counted {
+            length,
+            modified,
+            records,
+        })
+    }
+}
+
+impl Amount {
+    fn add(&mut self, more: Amount) {
+        self.records += more.records;
+        self.bytes += more.bytes;
+    }
+}
+
+/// Gives the time of each record, its length and where it ends, until there is enough. A line without a time is as old
+/// as the one before, and none is older: a clock that was set back must not let younger records go first.
+fn each_record(log: &Log, mut take: impl FnMut(u64, u64, u64) -> bool) -> Result<()> {
+    let what = || format!("cannot read {}", log.path.display());
+    let file = File::open(&log.path).context(what)?;
+    let mut reader = BufReader::with_capacity(256 << 10, file);
+    let (mut line, mut at_ms, mut end) = (Vec::new(), 0, 0);
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line).context(what)? as u64;
+        // The last one may be half written at this moment.
+        if line.last() != Some(&b'\n') {
+            return Ok(());
+        }
+        end += length;
+        at_ms = time_of(&line).map_or(at_ms, |time| time.max(at_ms));
+        if !take(at_ms, length, end) {
+            return Ok(());
+        }
+    }
+}
+
+/// The time in a record's line, without reading the rest of it.
+fn time_of(line: &[u8]) -> Option<u64> {
+    const KEY: &[u8] = b"\"at_ms\":";
+    let head = &line[..line.len().min(HEAD)];
+    let at = head.windows(KEY.len()).position(|w| w == KEY)? + KEY.len();
+    let digits = head[at..].iter().take_while(|b| b.is_ascii_digit());
+    let text: String = digits.map(|b| char::from(*b)).collect();
+    text.parse().ok()
+}
+
+impl Log {
+    /// Drops all that stands before `start`, where a record begins. The rest is written to a new file, which takes the
+    /// place of the old one when it is on the disk; who appends meanwhile goes on in the new one.
+    ///
+    /// # Errors
+    /// The new file cannot be written: the old one stays.
+    pub fn drop_before(&self, start: u64) -> Result<()> {
+        let temporary = self.path.with_extension("new");
+        self.replace(start, &temporary)
+            .inspect_err(|_| {
+                // What is left of it is removed at the next start.
+                let _ = fs::remove_file(&temporary);
+            })
+            .context(|| format!("cannot shorten {}", self.path.display()))
+    }
+
+    fn replace(&self, start: u64, temporary: &Path) -> io::Result<()> {
+        let new = OpenOptions::new()
+            .append(true)
+            .read(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(temporary)?;
+        let mut copied = start;
+        for round in 1.. {
+            // While others append, as long as they do not keep on.
+            copied += copy(&self.file(), copied, &new)?;
+            new.sync_data()?;
+            let mut file = self.lock();
+            let more = file.metadata()?.len() - copied;
+            if more > 0 && round < ROUNDS {
+                continue;
+            }
+            if more > 0 {
+                copy(&file, copied, &new)?;
+                new.sync_data()?;
+            }
+            fs::rename(temporary, &self.path)?;
+            *file = Arc::new(new);
+            break;
+        }
+        match self.path.parent() {
+            Some(dir) => File::open(dir)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Copies what follows `from`; how much that was.
+fn copy(old: &File, from: u64, mut new: &File) -> io::Result<u64> {
+    let (mut at, mut block) = (from, vec![0; 256 << 10]);
+    loop {
+        let n = old.read_at(&mut block, at)?;
+        if n == 0 {
+            return Ok(at - from);
+        }
+        new.write_all(&block[..n])?;
+        at += n as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests;

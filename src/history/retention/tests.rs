@@ -1,0 +1,285 @@
+use std::collections::HashSet;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::*;
+use crate::history::record::{Body, Links, Record};
+
+const ALL: Limits = Limits {
+    since_ms: 0,
+    records: u64::MAX,
+    bytes: u64::MAX,
+};
+
+/// A record of that time.
+fn record(at_ms: u64, model: &str) -> Record {
+    let model = model.to_string();
+    Record::new(
+        uuid::Uuid::now_v7(),
+        at_ms,
+        Links::default(),
+        Body::Model { model },
+    )
+}
+
+/// A journal in which every record has the same length.
+struct Kept {
+    dir: tempfile::TempDir,
+    journal: Journal,
+    logs: Vec<Arc<Log>>,
+    retention: Retention,
+}
+
+impl Kept {
+    /// Conversations that were last written then, each with two records; and the times of the shells' records.
+    fn new(sessions: &[(&str, u64)], shells: &[u64]) -> Kept {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::new(dir.path().to_path_buf());
+        let (log, _) = journal.open_shells().unwrap();
+        let records: Vec<Record> = shells.iter().map(|at| record(*at, "m")).collect();
+        log.write(&records).unwrap();
+        let kept = Kept {
+            journal,
+            logs: vec![Arc::new(log)],
+            retention: Retention::default(),
+            dir,
+        };
+        for (id, at_ms) in sessions {
+            let log = kept.journal.create(id).unwrap();
+            log.write(&[record(at_ms - 1, "m"), record(*at_ms, "m")])
+                .unwrap();
+            kept.touch(id, *at_ms);
+        }
+        kept
+    }
+
+    fn touch(&self, id: &str, at_ms: u64) {
+        let file = File::open(self.journal.path(id)).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_millis(at_ms))
+            .unwrap();
+    }
+
+    fn apply(&mut self, limits: Limits, in_use: &[&str]) -> Dropped {
+        let in_use: HashSet<String> = in_use.iter().map(|id| id.to_string()).collect();
+        let journal = self.journal.clone();
+        self.retention
+            .apply(&self.journal, limits, &in_use, &self.logs, |id, at| {
+                journal.remove(id, at)
+            })
+            .unwrap()
+    }
+
+    /// The conversations that are left, and the times of the shells' records.
+    fn left(&self) -> (Vec<String>, Vec<u64>) {
+        let mut ids: Vec<String> = self
+            .journal
+            .sessions()
+            .unwrap()
+            .into_iter()
+            .map(|s| s.id)
+            .collect();
+        ids.sort();
+        let text = fs::read_to_string(self.dir.path().join("shells.jsonl")).unwrap();
+        let times = text
+            .lines()
+            .map(|l| serde_json::from_str::<Record>(l).unwrap().at_ms);
+        (ids, times.collect())
+    }
+}
+
+fn dropped(sessions: usize, records: u64) -> Dropped {
+    Dropped { sessions, records }
+}
+
+#[test]
+fn what_is_too_old_goes_and_nothing_else() {
+    let mut kept = Kept::new(&[("a", 100), ("b", 200), ("c", 300)], &[50, 150, 250, 350]);
+    assert_eq!(kept.apply(ALL, &[]), dropped(0, 0));
+    let limits = Limits {
+        since_ms: 200,
+        ..ALL
+    };
+    assert_eq!(kept.apply(limits, &[]), dropped(1, 2));
+    assert_eq!(kept.left(), (vec!["b".into(), "c".into()], vec![250, 350]));
+    assert_eq!(kept.apply(limits, &[]), dropped(0, 0));
+}
+
+#[test]
+fn of_too_many_records_the_oldest_go_whatever_file_they_are_in() {
+    let mut kept = Kept::new(&[("a", 100), ("b", 200), ("c", 300)], &[50, 150, 250, 350]);
+    let limits = Limits { records: 10, ..ALL };
+    assert_eq!(kept.apply(limits, &[]), dropped(0, 0));
+    let limits = Limits { records: 6, ..ALL };
+    assert_eq!(kept.apply(limits, &[]), dropped(1, 2));
+    assert_eq!(kept.left(), (vec!["b".into(), "c".into()], vec![250, 350]));
+    // Once it is over, a sixteenth more goes.
+    let mut kept = Kept::new(&[], &(1..=100).collect::<Vec<_>>());
+    assert_eq!(
+        kept.apply(Limits { records: 96, ..ALL }, &[]),
+        dropped(0, 10)
+    );
+    assert_eq!(kept.left().1, (11..=100).collect::<Vec<_>>());
+}
+
+#[test]
+fn of_too_many_bytes_the_oldest_go() {
+    let mut kept = Kept::new(&[("a", 1000), ("b", 2000), ("c", 3000)], &[1500, 2500]);
+    let one = serde_json::to_vec(&record(1000, "m")).unwrap().len() as u64 + 1;
+    assert_eq!(
+        kept.apply(
+            Limits {
+                bytes: 8 * one,
+                ..ALL
+            },
+            &[]
+        ),
+        dropped(0, 0)
+    );
+    assert_eq!(
+        kept.apply(
+            Limits {
+                bytes: 7 * one,
+                ..ALL
+            },
+            &[]
+        ),
+        dropped(1, 0)
+    );
+    assert_eq!(
+        kept.apply(
+            Limits {
+                bytes: 4 * one,
+                ..ALL
+            },
+            &[]
+        ),
+        dropped(1, 1)
+    );
+    assert_eq!(kept.left(), (vec!["c".into()], vec![2500]));
+    assert_eq!(kept.apply(Limits { bytes: 0, ..ALL }, &[]), dropped(1, 1));
+    assert_eq!(kept.left(), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn what_is_open_stays_and_does_not_count() {
+    let none = Limits {
+        since_ms: u64::MAX,
+        records: 0,
+        bytes: 0,
+    };
+    let mut kept = Kept::new(&[("a", 100), ("b", 200)], &[150]);
+    assert_eq!(kept.apply(none, &["a"]), dropped(1, 1));
+    assert_eq!(kept.left(), (vec!["a".into()], Vec::new()));
+    let mut kept = Kept::new(&[("a", 100), ("b", 200)], &[150]);
+    assert_eq!(
+        kept.apply(Limits { records: 3, ..ALL }, &["a"]),
+        dropped(0, 0)
+    );
+}
+
+#[test]
+fn what_was_written_since_it_was_counted_is_counted_again() {
+    let mut kept = Kept::new(&[("a", 100), ("b", 200)], &[150]);
+    let limits = Limits { records: 7, ..ALL };
+    assert_eq!(kept.apply(limits, &[]), dropped(0, 0));
+    let (log, _) = kept.journal.open("b").unwrap();
+    log.write(&[1, 2, 3].map(|at| record(at, "m"))).unwrap();
+    kept.touch("b", 400);
+    assert_eq!(kept.apply(limits, &[]), dropped(1, 0));
+    assert_eq!(kept.left().0, ["b"]);
+    // One that is written between the look and the removal stays.
+    assert!(!kept.journal.remove("b", 399).unwrap());
+    assert_eq!(kept.left().0, ["b"]);
+}
+
+#[test]
+fn a_clock_that_was_set_back_lets_no_younger_record_go_first() {
+    let mut kept = Kept::new(&[], &[500, 100, 600]);
+    assert_eq!(
+        kept.apply(
+            Limits {
+                since_ms: 200,
+                ..ALL
+            },
+            &[]
+        ),
+        dropped(0, 0)
+    );
+    assert_eq!(
+        kept.apply(
+            Limits {
+                since_ms: 501,
+                ..ALL
+            },
+            &[]
+        ),
+        dropped(0, 2)
+    );
+    assert_eq!(kept.left().1, [600]);
+}
+
+#[test]
+fn what_is_appended_while_a_file_is_shortened_is_not_lost() {
+    let kept = Kept::new(&[], &[]);
+    let log = &kept.logs[0];
+    let total = 3000;
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for n in 0..total {
+                log.write(&[record(n, "appended meanwhile")]).unwrap();
+            }
+        });
+        let mut cuts = 0;
+        while !writer.is_finished() || cuts == 0 {
+            let mut first = 0;
+            each_record(log, |_, _, end| {
+                first = end;
+                false
+            })
+            .unwrap();
+            log.drop_before(first).unwrap();
+            cuts += 1;
+        }
+        assert!(cuts > 1, "{cuts}");
+    });
+    // Each time the first went, and what is left is without a gap to the last.
+    let (_, times) = kept.left();
+    assert!(
+        !times.is_empty() && times.windows(2).all(|w| w[0] + 1 == w[1]),
+        "{times:?}"
+    );
+    assert_eq!(times.last(), Some(&(total - 1)));
+    assert_eq!(
+        fs::read_dir(kept.dir.path()).unwrap().count(),
+        1,
+        "nothing stays behind"
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_replaced_stays_as_it_was() {
+    let mut kept = Kept::new(&[("a", 100)], &[50, 150]);
+    let before = fs::read(kept.dir.path().join("shells.jsonl")).unwrap();
+    // What an earlier try has left, and cannot be removed: a directory.
+    fs::create_dir(kept.dir.path().join("shells.new")).unwrap();
+    let limits = Limits {
+        since_ms: 120,
+        ..ALL
+    };
+    let in_use = HashSet::new();
+    let e = kept
+        .retention
+        .apply(&kept.journal, limits, &in_use, &kept.logs, |_, _| Ok(true))
+        .unwrap_err();
+    assert!(e.message.contains("cannot shorten"), "{e}");
+    assert_eq!(
+        fs::read(kept.dir.path().join("shells.jsonl")).unwrap(),
+        before
+    );
+    fs::remove_dir(kept.dir.path().join("shells.new")).unwrap();
+    // What a killed daemon has left is in nobody's way.
+    fs::write(kept.dir.path().join("shells.new"), "half").unwrap();
+    let (log, _) = kept.journal.open_shells().unwrap();
+    kept.logs = vec![Arc::new(log)];
+    assert_eq!(kept.apply(limits, &[]), dropped(1, 1));
+    assert_eq!(kept.left().1, [150]);
+}

@@ -1,0 +1,533 @@
+//! Random rules, grants and calls, against an oracle that knows the semantics in another way: a call has the names
+//! under which a rule can tighten it and those under which one can loosen it, and a rule is text.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::*;
+use crate::chat::Sensitivity;
+
+const CASES: u32 = 100_000;
+
+const SUBJECTS: [&str; 15] = [
+    "fs.read",
+    "fs.write",
+    "fs.*",
+    "git.read",
+    "git.write",
+    "git.*",
+    "op:read",
+    "op:write",
+    "op:destructive",
+    "sensitivity:public",
+    "sensitivity:internal",
+    "sensitivity:private",
+    "sensitivity:unknown",
+    "shell",
+    "network",
+];
+
+/// A rule as it is written: its subject, its word, whether `mcp.auto_approve` has it, whether the project does.
+type Written = (usize, Word, bool, bool);
+
+/// A call, and what is known of it.
+#[derive(Debug, Clone)]
+struct Known {
+    server: &'static str,
+    tool: &'static str,
+    /// Which of two tools of that name it is.
+    version: usize,
+    read_only: Option<bool>,
+    destructive: Option<bool>,
+    idempotent: Option<bool>,
+    trusted: bool,
+    configured: bool,
+    changed: bool,
+    intent: Option<Intent>,
+}
+
+/// A yes from before: to which call, how far, when, and what else its server had: tools with their hints.
+type Given = (
+    Known,
+    Consent,
+    u64,
+    Vec<(&'static str, usize, Option<bool>, Option<bool>)>,
+);
+
+#[derive(Debug, Clone)]
+struct Case {
+    default: Word,
+    rules: Vec<Written>,
+    call: Known,
+    given: Vec<Given>,
+    now: u64,
+}
+
+fn words() -> impl Strategy<Value = Word> {
+    prop::sample::select(&Word::ALL[..])
+}
+
+fn hint() -> impl Strategy<Value = Option<bool>> {
+    prop::sample::select(&[None, Some(true), Some(true), Some(false)][..])
+}
+
+fn tools() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&["read", "write"][..])
+}
+
+fn intents() -> impl Strategy<Value = Option<Intent>> {
+    let operation = prop::sample::select(&Operation::ALL[..]);
+    let sensitivity = prop::option::of(prop::sample::select(&Sensitivity::ALL[..]));
+    let intent = (operation, sensitivity).prop_map(|(operation, sensitivity)| Intent {
+        operation,
+        sensitivity,
+        reason: None,
+    });
+    prop::option::of(intent)
+}
+
+fn calls() -> impl Strategy<Value = Known> {
+    let which = (
+        prop::sample::select(&["fs", "git"][..]),
+        tools(),
+        prop::sample::select(&[0, 0, 0, 1][..]),
+    );
+    let hints = (
+        hint(),
+        hint(),
+        prop::sample::select(&[None, None, Some(true)][..]),
+    );
+    let flags = (
+        any::<bool>(),
+        prop::bool::weighted(0.8),
+        prop::bool::weighted(0.15),
+    );
+    (which, hints, flags, intents()).prop_map(|(which, hints, flags, intent)| Known {
+        server: which.0,
+        tool: which.1,
+        version: which.2,
+        read_only: hints.0,
+        destructive: hints.1,
+        idempotent: hints.2,
+        trusted: flags.0,
+        configured: flags.1,
+        changed: flags.2,
+        intent,
+    })
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let rule = (
+        0..SUBJECTS.len(),
+        words(),
+        any::<bool>(),
+        prop::bool::weighted(0.3),
+    );
+    let said = [
+        Consent::Once,
+        Consent::Tool,
+        Consent::Reads,
+        Consent::Always,
+    ];
+    let others = vec((tools(), 0..2usize, hint(), hint()), 0..3);
+    let times = [0, 1, GRANT_MS / 2, GRANT_MS - 1, GRANT_MS, 2 * GRANT_MS];
+    let given = (
+        calls(),
+        prop::sample::select(said.to_vec()),
+        prop::sample::select(vec![0, 1, GRANT_MS / 2]),
+        others,
+        // Most are about the very tool of the call, or little would ever be covered.
+        prop::bool::weighted(0.8),
+    );
+    (
+        words(),
+        vec(rule, 0..6),
+        calls(),
+        vec(given, 0..4),
+        prop::sample::select(times.to_vec()),
+    )
+        .prop_map(|(default, rules, call, given, now)| {
+            let given = given.into_iter().map(|(known, said, at, others, same)| {
+                let known = match same {
+                    true => Known {
+                        intent: known.intent,
+                        trusted: known.trusted,
+                        ..call.clone()
+                    },
+                    false => known,
+                };
+                (known, said, at, others)
+            });
+            Case {
+                default,
+                rules,
+                given: given.collect(),
+                call,
+                now,
+            }
+        })
+}
+
+fn identity(server: &str, tool: &str, version: usize) -> &'static str {
+    match (server, tool, version) {
+        ("fs", "read", 0) => "fs.read, first",
+        ("fs", "read", _) => "fs.read, second",
+        ("fs", _, 0) => "fs.write, first",
+        ("fs", ..) => "fs.write, second",
+        (_, "read", 0) => "git.read, first",
+        (_, "read", _) => "git.read, second",
+        (_, _, 0) => "git.write, first",
+        _ => "git.write, second",
+    }
+}
+
+impl Known {
+    fn wish(&self) -> Wish<'_> {
+        Wish {
+            call: Call {
+                server: self.server,
+                tool: self.tool,
+                identity: identity(self.server, self.tool, self.version),
+                arguments: "{}",
+            },
+            annotations: Annotations {
+                read_only: self.read_only,
+                destructive: self.destructive,
+                idempotent: self.idempotent,
+                open_world: None,
+            },
+            trusted: self.trusted,
+            configured: self.configured,
+            changed: self.changed,
+            intent: self.intent.as_ref(),
+        }
+    }
+
+    fn hints(&self) -> [Option<bool>; 3] {
+        [self.read_only, self.destructive, self.idempotent]
+    }
+}
+
+impl Case {
+    fn rules(&self) -> Rules {
+        let (mut list, mut project) = (Vec::new(), Vec::new());
+        for (at, &(subject, word, of_tools, of_project)) in self.rules.iter().enumerate() {
+            let text = SUBJECTS[subject];
+            let subject = Subject::of_tools(text).filter(|_| of_tools);
+            let rule = Rule {
+                subject: subject.unwrap_or_else(|| Subject::parse(text).expect("a subject")),
+                word,
+                source: format!("rule {at}"),
+            };
+            match of_project {
+                true => project.push(rule),
+                false => list.push(rule),
+            }
+        }
+        let default = Fallback {
+            word: self.default,
+            source: "default".into(),
+        };
+        Rules {
+            default,
+            list,
+            project,
+        }
+    }
+
+    fn grants(&self) -> Grants {
+        let mut grants = Grants::default();
+        for (at, (known, said, at_ms, others)) in self.given.iter().enumerate() {
+            let wish = known.wish();
+            let own = (wish.call.identity, wish.annotations);
+            let others = others
+                .iter()
+                .map(|(tool, version, read_only, destructive)| {
+                    let says = Annotations {
+                        read_only: *read_only,
+                        destructive: *destructive,
+                        ..Annotations::default()
+                    };
+                    (identity(known.server, tool, *version), says)
+                });
+            let of_server = others.chain([own]);
+            consent(
+                &wish,
+                *said,
+                of_server,
+                &mut grants,
+                *at_ms,
+                &format!("g{at}"),
+            );
+        }
+        grants
+    }
+}
+
+/// What is decided, in the oracle's opinion.
+fn oracle(case: &Case) -> Word {
+    let call = &case.call;
+    let declared = call.intent.as_ref().map(|i| i.operation.as_str());
+    let says = says(call.hints());
+    let taken = taken(call);
+    let tool = format!("{}.{}", call.server, call.tool);
+    let server = format!("{}.*", call.server);
+    let mut tightening = vec![
+        tool.clone(),
+        server.clone(),
+        "sensitivity:unknown".to_owned(),
+    ];
+    for reading in [Some(says), Some(taken), declared].into_iter().flatten() {
+        tightening.push(format!("op:{reading}"));
+        if reading == "destructive" {
+            tightening.push("op:write".to_owned());
+        }
+    }
+    if let Some(sensitivity) = call.intent.as_ref().and_then(|i| i.sensitivity) {
+        tightening.push(format!("sensitivity:{}", sensitivity.as_str()));
+    }
+    let mut loosening = vec![tool, server];
+    // Not where only the caller's word makes it so.
+    if taken_of(call, None) == taken {
+        loosening.push(format!("op:{taken}"));
+    }
+    let is = |word: Word, names: &[String], project: bool| {
+        case.rules.iter().any(|&(subject, of, _, of_project)| {
+            of == word && of_project == project && names.iter().any(|n| n == SUBJECTS[subject])
+        })
+    };
+    if is(Word::Deny, &tightening, false) || is(Word::Deny, &tightening, true) {
+        return Word::Deny;
+    }
+    let allowed = call.configured && is(Word::Allow, &loosening, false);
+    let lifted = allowed || call.configured && is(Word::Ask, &loosening, false);
+    if case.default == Word::Deny && !lifted {
+        return Word::Deny;
+    }
+    let asked = is(Word::Ask, &tightening, false) || is(Word::Ask, &tightening, true);
+    if asked || call.changed {
+        return Word::Ask;
+    }
+    let default = call.configured && case.default == Word::Allow;
+    match allowed || default || case.given.iter().any(|g| covers(g, call, case.now)) {
+        true => Word::Allow,
+        false => Word::Ask,
+    }
+}
+
+/// What the hints say.
+fn says([read_only, destructive, _]: [Option<bool>; 3]) -> &'static str {
+    match (read_only, destructive) {
+        (_, Some(true)) => "destructive",
+        (Some(true), _) => "read",
+        _ => "write",
+    }
+}
+
+/// What a call is taken for.
+fn taken(call: &Known) -> &'static str {
+    taken_of(call, call.intent.as_ref().map(|i| i.operation.as_str()))
+}
+
+fn taken_of(call: &Known, declared: Option<&str>) -> &'static str {
+    let says = match says(call.hints()) {
+        "read" if !call.trusted => "write",
+        says => says,
+    };
+    ["destructive", "write", "read"]
+        .into_iter()
+        .find(|o| *o == says || Some(*o) == declared)
+        .expect("an operation")
+}
+
+/// Whether what a person has said before lets a call through.
+fn covers((known, said, at, others): &Given, call: &Known, now: u64) -> bool {
+    let level = |operation: &str| {
+        ["read", "write", "destructive"]
+            .iter()
+            .position(|o| *o == operation)
+    };
+    let same_place = known.server == call.server && now < at + 12 * 3_600_000;
+    let same_tool =
+        known.tool == call.tool && known.version == call.version && known.hints() == call.hints();
+    match said {
+        Consent::Once => false,
+        Consent::Tool | Consent::Always => {
+            same_place && same_tool && level(taken(call)) <= level(taken(known))
+        }
+        Consent::Reads => {
+            let declares_more = call
+                .intent
+                .as_ref()
+                .is_some_and(|i| i.operation != Operation::Read);
+            let among = others
+                .iter()
+                .any(|(tool, version, read_only, destructive)| {
+                    *tool == call.tool
+                        && *version == call.version
+                        && call.hints() == [*read_only, *destructive, None]
+                });
+            same_place && (among || same_tool) && says(call.hints()) == "read" && !declares_more
+        }
+    }
+}
+
+fn word(decision: &Decision) -> Word {
+    match decision {
+        Decision::Allow(..) => Word::Allow,
+        Decision::Ask(_) => Word::Ask,
+        Decision::Deny(_) => Word::Deny,
+    }
+}
+
+fn decided(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now: u64) -> Word {
+    word(&decide(wish, rules, grants, now))
+}
+
+/// All that must hold of one pair.
+fn check(case: &Case) -> Result<Word, TestCaseError> {
+    let (rules, grants, wish) = (case.rules(), case.grants(), case.call.wish());
+    let none = Grants::default();
+    let now = case.now;
+    let decision = decide(&wish, &rules, &grants, now);
+    let decides = word(&decision);
+    prop_assert_eq!(decides, oracle(case));
+
+    // Neither the order of the rules nor where they stand makes a difference.
+    let mut turned = rules.clone();
+    turned.list.reverse();
+    turned.project.reverse();
+    for (at, rule) in turned
+        .list
+        .iter_mut()
+        .chain(&mut turned.project)
+        .enumerate()
+    {
+        rule.source = format!("another place {at}");
+    }
+    prop_assert_eq!(decided(&wish, &turned, &grants, now), decides);
+
+    // What the caller declares never loosens.
+    let silent = Wish {
+        intent: None,
+        ..wish
+    };
+    prop_assert!(decided(&silent, &rules, &grants, now) <= decides);
+
+    // What a server says that is not believed earns nothing by rule: not that it only reads; nor, unless a rule lets
+    // through what destroys by name, anything else.
+    let doubted = Wish {
+        trusted: false,
+        ..wish
+    };
+    let mut unsaid = Wish {
+        annotations: Annotations {
+            read_only: None,
+            ..wish.annotations
+        },
+        ..doubted
+    };
+    let doubts = decided(&doubted, &rules, &none, now);
+    prop_assert!(doubts >= decided(&unsaid, &rules, &none, now));
+    let by_name =
+        |&(subject, word, ..): &Written| SUBJECTS[subject] == "op:destructive" && word < Word::Deny;
+    if !case.rules.iter().any(by_name) {
+        unsaid.annotations = Annotations::default();
+        prop_assert!(doubts >= decided(&unsaid, &rules, &none, now));
+    }
+
+    // A project's rules never loosen.
+    let user = Rules {
+        project: Vec::new(),
+        ..rules.clone()
+    };
+    prop_assert!(decided(&wish, &user, &grants, now) <= decides);
+
+    // Nothing is allowed to what has changed, nor by rule to what is not the configuration's.
+    let changed = Wish {
+        changed: true,
+        ..wish
+    };
+    prop_assert!(decided(&changed, &rules, &grants, now) >= decides.max(Word::Ask));
+    let elsewhere = Wish {
+        configured: false,
+        ..wish
+    };
+    let by_rule = decided(&wish, &rules, &none, now);
+    prop_assert!(decided(&elsewhere, &rules, &none, now) >= by_rule.max(Word::Ask));
+
+    // A grant that has expired, or was revoked, is as good as none; one never lifts a rule that asks or denies.
+    let late = now + 3 * GRANT_MS;
+    prop_assert_eq!(decided(&wish, &rules, &grants, late), by_rule);
+    let mut revoked = grants.clone();
+    for grant in grants.list() {
+        prop_assert!(revoked.revoke(&grant.id));
+    }
+    prop_assert_eq!(decided(&wish, &rules, &revoked, now), by_rule);
+    prop_assert!(decides == by_rule || (decides, by_rule) == (Word::Allow, Word::Ask));
+
+    explained(&wish, &rules, &grants, now, decision)?;
+    Ok(decides)
+}
+
+/// What is explained is what is decided.
+fn explained(
+    wish: &Wish<'_>,
+    rules: &Rules,
+    grants: &Grants,
+    now: u64,
+    decision: Decision,
+) -> Result<(), TestCaseError> {
+    let told = explain(wish, rules, grants, now);
+    prop_assert_eq!(told.word, word(&decision));
+    prop_assert_eq!(told.operation, wish.operation());
+    let (Decision::Allow(_, by) | Decision::Ask(by) | Decision::Deny(by)) = decision;
+    prop_assert_eq!(&told.by, &by);
+    let of = |standing: &Standing| -> Vec<&Considered> {
+        let all = told.considered.iter();
+        all.filter(|c| c.standing == *standing).collect()
+    };
+    match of(&Standing::Decides)[..] {
+        // It is none of them: a change, or another server.
+        [] => prop_assert!(by == CHANGED || by == UNCONFIGURED),
+        [one] => {
+            prop_assert_eq!(one.says, told.word);
+            prop_assert_eq!(&one.source, &by);
+        }
+        _ => prop_assert!(false, "two decide: {told:#?}"),
+    }
+    // No deny is passed over, and no ask but for a default that denies.
+    for over in of(&Standing::Overruled) {
+        prop_assert!(over.says != Word::Deny || told.word == Word::Deny || over.what == "default");
+        prop_assert!(over.says != Word::Ask || told.word != Word::Allow || over.what == "default");
+    }
+    Ok(())
+}
+
+#[test]
+fn of_all_pairs_of_a_policy_and_a_call_none_passes_over_a_deny_or_an_ask() {
+    let config = Config {
+        cases: CASES,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let found = RefCell::new(BTreeMap::new());
+    let run = TestRunner::new(config).run(&cases(), |case| {
+        let word = check(&case)?;
+        *found.borrow_mut().entry(word).or_insert(0) += 1;
+        Ok(())
+    });
+    if let Err(e) = run {
+        panic!("{e}");
+    }
+    // It was not all of one kind.
+    let found = found.into_inner();
+    assert_eq!(found.values().sum::<u32>(), CASES);
+    for word in Word::ALL {
+        assert!(found.get(&word) > Some(&(CASES / 20)), "{found:?}");
+    }
+}

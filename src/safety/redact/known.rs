@@ -1,0 +1,204 @@
+//! The values that the helper holds itself.
+
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, Input, MatchKind};
+
+use super::AHEAD;
+use super::filter::{Hit, Matcher, Next};
+use super::shape;
+
+/// So many are known at once; tokens that are renewed push out the oldest.
+const MOST: usize = 1024;
+
+/// A shorter value is no key, and may be part of any word.
+const MIN: usize = 8;
+
+/// The least part of a value, cut off by the end of a text, that counts as part of it.
+const PART: usize = 6;
+
+/// Values, oldest first, and what finds them.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    values: Vec<(Arc<str>, Arc<str>)>,
+    /// Every spelling, with which value's it is.
+    spellings: Vec<(Vec<u8>, usize)>,
+    finder: Option<AhoCorasick>,
+    longest: usize,
+}
+
+impl Known {
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    pub(super) fn has(&self, value: &str) -> bool {
+        self.values.iter().any(|(_, known)| &**known == value)
+    }
+
+    /// These and one more.
+    pub(super) fn with(&self, kind: &str, value: &str) -> Known {
+        let mut values = self.values.clone();
+        if values.len() >= MOST {
+            values.remove(0);
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let kind: String = kind.chars().filter(|&c| plain(c)).collect();
+        values.push((kind.into(), value.into()));
+        let mut spellings: Vec<_> = values
+            .iter()
+            .enumerate()
+            .flat_map(|(at, (_, value))| spellings(value).into_iter().map(move |s| (s, at)))
+            .collect();
+        spellings.sort();
+        spellings.dedup_by(|a, b| a.0 == b.0);
+        let patterns = spellings.iter().map(|(spelling, _)| spelling);
+        let finder = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(patterns);
+        Known {
+            longest: spellings.iter().map(|(s, _)| s.len()).max().unwrap_or(0),
+            values,
+            spellings,
+            finder: finder.ok(),
+        }
+    }
+
+    /// Where at the end of `head` a value begins that was cut off.
+    pub(super) fn begun(&self, head: &[u8]) -> Option<usize> {
+        let begun = |(value, _): &(Vec<u8>, usize)| {
+            let most = (value.len() - 1).min(head.len());
+            (PART..=most)
+                .rev()
+                .find(|&n| head.ends_with(&value[..n]))
+                .map(|n| head.len() - n)
+        };
+        self.spellings.iter().filter_map(begun).min()
+    }
+
+    /// Where at the start of `tail` a value ends that was cut off.
+    pub(super) fn ended(&self, tail: &[u8]) -> Option<usize> {
+        let ended = |(value, _): &(Vec<u8>, usize)| {
+            let most = (value.len() - 1).min(tail.len());
+            (PART..=most)
+                .rev()
+                .find(|&n| tail.starts_with(&value[value.len() - n..]))
+        };
+        self.spellings.iter().filter_map(ended).max()
+    }
+}
+
+impl Matcher for Known {
+    fn next(&self, text: &[u8], from: usize, _: usize, last: bool) -> Next {
+        let certain = match last {
+            true => text.len(),
+            false => (text.len() + 1).saturating_sub(self.longest).max(from),
+        };
+        let found = self
+            .finder
+            .as_ref()
+            .and_then(|f| f.find(Input::new(text).range(from..)))
+            .filter(|found| found.start() < certain);
+        match found {
+            Some(found) => {
+                let (_, value) = self.spellings[found.pattern().as_usize()];
+                Next::Hit(Hit {
+                    range: found.range(),
+                    kind: self.values[value].0.clone(),
+                    more: None,
+                })
+            }
+            None => Next::Wait(certain),
+        }
+    }
+}
+
+/// How a value may be written: as it is, within JSON, within an address. Of an endless one the start and the rest are known apart.
+fn spellings(value: &str) -> Vec<Vec<u8>> {
+    let json = serde_json::Value::from(value).to_string();
+    let json = json.trim_matches('"').to_string();
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
+    let mut address = String::new();
+    for byte in value.as_bytes() {
+        match plain(byte) {
+            true => address.push(char::from(*byte)),
+            false => address.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    let all = [value.to_string(), json, address];
+    let pieces = all.iter().flat_map(|s| s.as_bytes().chunks(AHEAD));
+    let mut pieces: Vec<_> = pieces
+        .filter(|p| p.len() >= MIN)
+        .map(<[u8]>::to_vec)
+        .collect();
+    pieces.dedup();
+    pieces
+}
+
+/// Whether taking this value out everywhere leaves ordinary text whole.
+pub(super) fn worth(value: &str) -> bool {
+    const ORDINARY: &[&str] = &[
+        "anonymous",
+        "changeme",
+        "database",
+        "debugging",
+        "default",
+        "development",
+        "disabled",
+        "enabled",
+        "integration",
+        "local",
+        "localhost",
+        "password",
+        "placeholder",
+        "postgres",
+        "postgresql",
+        "production",
+        "readonly",
+        "staging",
+        "testing",
+        "undefined",
+        "username",
+        "verbose",
+    ];
+    let lower = value.to_ascii_lowercase();
+    let path = value.starts_with(['/', '~', '.'])
+        && !value.contains(char::is_whitespace)
+        && !shape::random(value.as_bytes());
+    value.chars().count() >= MIN
+        && !ORDINARY.contains(&lower.as_str())
+        && !path
+        && !(value.len() < 16 && value.bytes().all(|b| b.is_ascii_digit() || b".:-".contains(&b)))
+        // One letter over and over is a line of a table.
+        && value.bytes().any(|b| Some(&b) != value.as_bytes().first())
+}
+
+/// Whether a variable of this name is meant to be secret.
+pub(super) fn speaks_of_secret(name: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "AUTH",
+        "COOKIE",
+        "CREDENTIAL",
+        "DSN",
+        "KEY",
+        "PASS",
+        "PAT",
+        "PRIVATE",
+        "PWD",
+        "SECRET",
+        "SESSION",
+        "TOKEN",
+    ];
+    let name = name.to_ascii_uppercase();
+    let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
+    // `PAT` alone is a word: `PATH` is none.
+    parts.any(|part| {
+        WORDS.iter().any(|w| {
+            if *w == "PAT" {
+                part == *w
+            } else {
+                part.contains(w)
+            }
+        })
+    })
+}

@@ -1,0 +1,462 @@
+//! The table of formats. Lines with the same start: the longer key first.
+
+use super::Rule;
+use super::Tail::{By, Chance, Exactly, Least};
+use super::context::{assigned, authorization, basic, bearer, long_url, url};
+use super::form::{
+    airtable, azure_client, discord, jwt, mailchimp, mailgun, pem, signature, telegram, terraform,
+};
+
+const fn rule(
+    kind: &'static str,
+    key: &'static str,
+    tail: super::Tail,
+    source: &'static str,
+) -> Rule {
+    Rule {
+        kind,
+        key,
+        tail,
+        source,
+    }
+}
+
+/// `A-Za-z0-9`
+fn alnum(b: u8) -> bool {
+    b.is_ascii_alphanumeric()
+}
+
+/// `A-Za-z0-9_`
+fn word(b: u8) -> bool {
+    alnum(b) || b == b'_'
+}
+
+/// `A-Za-z0-9_-`
+fn dash(b: u8) -> bool {
+    word(b) || b == b'-'
+}
+
+/// `A-Za-z0-9_-.`
+fn dot(b: u8) -> bool {
+    dash(b) || b == b'.'
+}
+
+/// `A-Za-z0-9+/=`
+fn base64(b: u8) -> bool {
+    alnum(b) || matches!(b, b'+' | b'/' | b'=')
+}
+
+/// `A-Za-z0-9+/=_-`
+fn both64(b: u8) -> bool {
+    base64(b) || dash(b)
+}
+
+/// `0-9a-f`
+fn hex(b: u8) -> bool {
+    b.is_ascii_digit() || matches!(b, b'a'..=b'f')
+}
+
+/// `0-9a-fA-F`
+fn xdigit(b: u8) -> bool {
+    b.is_ascii_hexdigit()
+}
+
+/// `A-Z0-9`
+fn upper(b: u8) -> bool {
+    b.is_ascii_digit() || b.is_ascii_uppercase()
+}
+
+/// `A-Z2-7`
+fn base32(b: u8) -> bool {
+    b.is_ascii_uppercase() || matches!(b, b'2'..=b'7')
+}
+
+const GITLEAKS: &str = "github.com/gitleaks/gitleaks, config/gitleaks.toml (MIT), July 2026";
+const GITHUB: &str = "docs.github.com: about authentication to GitHub, token formats";
+const GITLAB: &str = "docs.gitlab.com/security/tokens: token prefixes";
+const SLACK: &str = "docs.slack.dev/authentication/tokens";
+const STRIPE: &str = "docs.stripe.com/keys";
+const SHOPIFY: &str = "shopify.dev: access tokens; lengths from gitleaks (MIT)";
+const OCEAN: &str = "docs.digitalocean.com: token prefixes";
+const VAULT: &str = "developer.hashicorp.com/vault/docs/concepts/tokens";
+const AWS: &str = "docs.aws.amazon.com/IAM: unique identifiers";
+const AZURE: &str = "learn.microsoft.com/purview: sensitive information types, Azure keys";
+const CONTEXT: &str = "what people call such a value";
+
+pub(in super::super) const TABLE: &[Rule] = &[
+    rule(
+        "private-key",
+        "-----BEGIN ",
+        By(pem),
+        "RFC 7468; RFC 9580 for PGP",
+    ),
+    rule(
+        "age-secret-key",
+        "AGE-SECRET-KEY-1",
+        Least(50, upper),
+        "age-encryption.org/v1",
+    ),
+    rule(
+        "age-secret-key",
+        "AGE-SECRET-KEY-PQ-1",
+        Least(50, upper),
+        "age-encryption.org/v1",
+    ),
+    rule("grafana-key", "eyJrIjoi", Least(50, base64), GITLEAKS),
+    rule(
+        "jwt",
+        "eyJ",
+        By(jwt),
+        "RFC 7515: a header is {\" in base64url",
+    ),
+    rule("aws-key", "AKIA", Exactly(16, base32), AWS),
+    rule("aws-key", "ASIA", Exactly(16, base32), AWS),
+    rule("aws-key", "ABIA", Exactly(16, base32), AWS),
+    rule("aws-key", "ACCA", Exactly(16, base32), AWS),
+    rule("aws-bedrock-key", "ABSK", Least(100, base64), GITLEAKS),
+    rule("aws-secret-key", "aws_secret", By(assigned), AWS),
+    rule("aws-secret-key", "aws_session_token", By(assigned), AWS),
+    rule("aws-secret-key", "secretaccesskey", By(assigned), AWS),
+    rule(
+        "gcp-api-key",
+        "AIza",
+        Least(33, dash),
+        "cloud.google.com/docs/authentication/api-keys; length from gitleaks (MIT)",
+    ),
+    rule(
+        "gcp-oauth-secret",
+        "GOCSPX-",
+        Least(24, dash),
+        "the secret in a client_secret.json that Google issues",
+    ),
+    rule(
+        "gcp-access-token",
+        "ya29.",
+        Least(30, dash),
+        "developers.google.com/identity/protocols/oauth2",
+    ),
+    rule(
+        "gcp-refresh-token",
+        "1//0",
+        Least(35, dash),
+        "developers.google.com/identity/protocols/oauth2",
+    ),
+    rule("azure-storage-key", "AccountKey=", By(assigned), AZURE),
+    rule("azure-shared-key", "SharedAccessKey=", By(assigned), AZURE),
+    rule("azure-sas", "sig=", By(signature), AZURE),
+    rule("azure-client-secret", "Q~", By(azure_client), GITLEAKS),
+    rule("github-token", "ghp_", Least(30, alnum), GITHUB),
+    rule("github-token", "gho_", Least(30, alnum), GITHUB),
+    rule("github-token", "ghu_", Least(30, alnum), GITHUB),
+    rule("github-token", "ghs_", Least(30, dot), GITHUB),
+    rule("github-token", "ghr_", Least(30, alnum), GITHUB),
+    rule("github-token", "github_pat_", Least(50, word), GITHUB),
+    rule("gitlab-token", "glpat-", Least(20, dot), GITLAB),
+    rule("gitlab-token", "gldt-", Least(20, dash), GITLAB),
+    rule("gitlab-token", "glrt-", Least(20, dot), GITLAB),
+    rule("gitlab-token", "glrtr-", Least(20, dot), GITLAB),
+    rule("gitlab-token", "glptt-", Least(20, dash), GITLAB),
+    rule("gitlab-token", "glcbt-", Least(20, dash), GITLAB),
+    rule("gitlab-token", "gloas-", Least(40, dash), GITLAB),
+    rule("gitlab-token", "glft-", Least(20, dash), GITLAB),
+    rule("gitlab-token", "glimt-", Least(20, dash), GITLAB),
+    rule("gitlab-token", "glagent-", Least(40, dash), GITLAB),
+    rule("gitlab-token", "glsoat-", Least(20, dash), GITLAB),
+    rule("gitlab-token", "glffct-", Least(20, dash), GITLAB),
+    rule("gitlab-token", "GR1348941", Least(20, dash), GITLAB),
+    rule("slack-token", "xoxb-", Chance(20, dash), SLACK),
+    rule("slack-token", "xoxp-", Chance(20, dash), SLACK),
+    rule("slack-token", "xoxa-", Chance(16, dash), SLACK),
+    rule("slack-token", "xoxr-", Chance(16, dash), SLACK),
+    rule("slack-token", "xoxs-", Chance(16, dash), SLACK),
+    rule("slack-token", "xoxo-", Chance(16, dash), SLACK),
+    rule("slack-token", "xoxc-", Chance(16, dash), SLACK),
+    rule(
+        "slack-token",
+        "xoxd-",
+        Least(40, |b| dash(b) || b"%+/=".contains(&b)),
+        SLACK,
+    ),
+    rule("slack-token", "xoxe.xox", Least(40, dash), SLACK),
+    rule("slack-token", "xoxe-", Least(40, dash), SLACK),
+    rule("slack-token", "xapp-", Least(30, dash), SLACK),
+    rule(
+        "slack-webhook",
+        "hooks.slack.com/",
+        By(long_url),
+        "docs.slack.dev: incoming webhooks",
+    ),
+    rule("stripe-key", "sk_live_", Least(16, alnum), STRIPE),
+    rule("stripe-key", "sk_test_", Least(16, alnum), STRIPE),
+    rule("stripe-key", "rk_live_", Least(16, alnum), STRIPE),
+    rule("stripe-key", "rk_test_", Least(16, alnum), STRIPE),
+    rule("stripe-webhook-secret", "whsec_", Least(24, base64), STRIPE),
+    rule(
+        "anthropic-key",
+        "sk-ant-",
+        Least(24, dash),
+        "docs.claude.com/en/api; lengths from gitleaks (MIT)",
+    ),
+    rule(
+        "openrouter-key",
+        "sk-or-",
+        Chance(32, dash),
+        "openrouter.ai/docs: authentication",
+    ),
+    rule(
+        "openai-key",
+        "sk-proj-",
+        Least(32, dash),
+        "platform.openai.com/docs; lengths from gitleaks (MIT)",
+    ),
+    rule(
+        "openai-key",
+        "sk-svcacct-",
+        Least(32, dash),
+        "platform.openai.com/docs; lengths from gitleaks (MIT)",
+    ),
+    rule(
+        "openai-key",
+        "sk-admin-",
+        Least(32, dash),
+        "platform.openai.com/docs; lengths from gitleaks (MIT)",
+    ),
+    rule(
+        "openai-key",
+        "sk-",
+        Chance(20, dash),
+        "platform.openai.com/docs; the form that compatible providers took over",
+    ),
+    rule(
+        "huggingface-token",
+        "hf_",
+        Least(30, alnum),
+        "huggingface.co/docs/hub/security-tokens; length from gitleaks (MIT)",
+    ),
+    rule("huggingface-token", "api_org_", Least(30, alnum), GITLEAKS),
+    rule(
+        "groq-key",
+        "gsk_",
+        Least(40, alnum),
+        "console.groq.com/docs; 52 characters as issued",
+    ),
+    rule("perplexity-key", "pplx-", Least(40, alnum), GITLEAKS),
+    rule(
+        "xai-key",
+        "xai-",
+        Least(60, alnum),
+        "docs.x.ai; 80 characters as issued",
+    ),
+    rule(
+        "replicate-token",
+        "r8_",
+        Least(37, alnum),
+        "replicate.com/docs/topics/security/api-tokens",
+    ),
+    rule(
+        "npm-token",
+        "npm_",
+        Least(36, alnum),
+        "docs.npmjs.com: about access tokens",
+    ),
+    rule(
+        "pypi-token",
+        "pypi-",
+        Least(50, dash),
+        "pypi.org/help: API tokens; length from gitleaks (MIT)",
+    ),
+    rule(
+        "crates-io-token",
+        "cio",
+        Exactly(32, alnum),
+        "github.com/rust-lang/crates.io: token prefix",
+    ),
+    rule("rubygems-key", "rubygems_", Exactly(48, hex), GITLEAKS),
+    rule(
+        "docker-token",
+        "dckr_pat_",
+        Least(24, dash),
+        "docs.docker.com/security/access-tokens",
+    ),
+    rule(
+        "docker-token",
+        "dckr_oat_",
+        Least(24, dash),
+        "docs.docker.com/security/access-tokens",
+    ),
+    rule("digitalocean-token", "dop_v1_", Least(60, hex), OCEAN),
+    rule("digitalocean-token", "doo_v1_", Least(60, hex), OCEAN),
+    rule("digitalocean-token", "dor_v1_", Least(60, hex), OCEAN),
+    rule(
+        "sendgrid-key",
+        "SG.",
+        Chance(60, dot),
+        "twilio.com/docs/sendgrid: API keys; length from gitleaks (MIT)",
+    ),
+    rule(
+        "twilio-key",
+        "SK",
+        Exactly(32, xdigit),
+        "twilio.com/docs/iam/api-keys",
+    ),
+    rule(
+        "telegram-token",
+        ":AA",
+        By(telegram),
+        "core.telegram.org/bots/api: authorizing your bot",
+    ),
+    rule(
+        "discord-token",
+        ".",
+        By(discord),
+        "docs.discord.com/developers/reference: an id in base64, a time, a signature",
+    ),
+    rule(
+        "discord-token",
+        "mfa.",
+        Least(80, dash),
+        "docs.discord.com/developers/reference",
+    ),
+    rule(
+        "discord-webhook",
+        "discord.com/api/webhooks/",
+        By(long_url),
+        "docs.discord.com/developers: webhooks",
+    ),
+    rule(
+        "discord-webhook",
+        "discordapp.com/api/webhooks/",
+        By(long_url),
+        "docs.discord.com/developers: webhooks",
+    ),
+    rule(
+        "teams-webhook",
+        "webhook.office.com/webhookb2/",
+        By(long_url),
+        "learn.microsoft.com/microsoftteams: incoming webhooks",
+    ),
+    rule("shopify-token", "shpat_", Least(32, xdigit), SHOPIFY),
+    rule("shopify-token", "shpca_", Least(32, xdigit), SHOPIFY),
+    rule("shopify-token", "shppa_", Least(32, xdigit), SHOPIFY),
+    rule("shopify-token", "shpss_", Least(32, xdigit), SHOPIFY),
+    rule("shopify-token", "shpua_", Least(32, xdigit), SHOPIFY),
+    rule("square-token", "EAAA", Exactly(60, dash), GITLEAKS),
+    rule("square-token", "sq0atp-", Least(22, dash), GITLEAKS),
+    rule(
+        "square-token",
+        "sq0csp-",
+        Least(40, dash),
+        "developer.squareup.com: OAuth application secret",
+    ),
+    rule("mailgun-key", "key-", By(mailgun), GITLEAKS),
+    rule(
+        "mailchimp-key",
+        "-us",
+        By(mailchimp),
+        "mailchimp.com/developer: 32 hex digits and a data centre",
+    ),
+    rule("databricks-token", "dapi", Exactly(32, hex), GITLEAKS),
+    rule(
+        "databricks-token",
+        "dose",
+        Exactly(32, hex),
+        "docs.databricks.com: OAuth secrets",
+    ),
+    rule(
+        "grafana-token",
+        "glsa_",
+        Least(32, word),
+        "grafana.com/docs: service accounts; length from gitleaks (MIT)",
+    ),
+    rule("grafana-token", "glc_", Least(32, base64), GITLEAKS),
+    rule("vault-token", "hvs.", Least(24, dash), VAULT),
+    rule("vault-token", "hvb.", Least(60, dash), VAULT),
+    rule("vault-token", "hvr.", Least(24, dash), VAULT),
+    rule("terraform-token", ".atlasv1.", By(terraform), GITLEAKS),
+    rule("linear-key", "lin_api_", Least(36, alnum), GITLEAKS),
+    rule("notion-token", "ntn_", Least(40, alnum), GITLEAKS),
+    rule(
+        "notion-token",
+        "secret_",
+        Exactly(43, alnum),
+        "developers.notion.com: the form before 2024",
+    ),
+    rule("doppler-token", "dp.", Chance(40, dot), GITLEAKS),
+    rule("fly-token", "fm2_", Least(80, base64), GITLEAKS),
+    rule("fly-token", "fo1_", Least(40, dash), GITLEAKS),
+    rule("heroku-key", "HRKU-", Chance(32, dash), GITLEAKS),
+    rule("atlassian-token", "ATATT3", Least(150, both64), GITLEAKS),
+    rule("airtable-token", "pat", By(airtable), GITLEAKS),
+    rule("postman-key", "PMAK-", Least(50, dash), GITLEAKS),
+    rule("pulumi-token", "pul-", Exactly(40, hex), GITLEAKS),
+    rule("newrelic-key", "NRAK-", Exactly(27, upper), GITLEAKS),
+    rule("sentry-token", "sntrys_", Least(60, both64), GITLEAKS),
+    rule("sentry-token", "sntryu_", Least(60, hex), GITLEAKS),
+    rule("onepassword-token", "ops_eyJ", Least(100, both64), GITLEAKS),
+    rule(
+        "cloudflare-key",
+        "v1.0-",
+        Exactly(171, |b| hex(b) || b == b'-'),
+        GITLEAKS,
+    ),
+    rule(
+        "supabase-key",
+        "sb_secret_",
+        Least(20, dash),
+        "supabase.com/docs: API keys",
+    ),
+    rule(
+        "supabase-key",
+        "sbp_",
+        Exactly(40, hex),
+        "supabase.com/docs: access tokens",
+    ),
+    rule(
+        "tailscale-key",
+        "tskey-",
+        Chance(20, dash),
+        "tailscale.com/kb: key prefixes",
+    ),
+    rule(
+        "dynatrace-token",
+        "dt0c01.",
+        Chance(60, dot),
+        "docs.dynatrace.com: token format",
+    ),
+    rule(
+        "langsmith-key",
+        "lsv2_",
+        Chance(40, word),
+        "docs.langchain.com: LangSmith API keys",
+    ),
+    rule("tavily-key", "tvly-", Chance(24, dash), "docs.tavily.com"),
+    // By what stands around it.
+    rule("url-password", "://", By(url), "RFC 3986, 3.2.1"),
+    rule("bearer-token", "bearer ", By(bearer), "RFC 6750"),
+    rule("basic-auth", "basic ", By(basic), "RFC 7617"),
+    rule(
+        "authorization",
+        "authorization",
+        By(authorization),
+        "RFC 9110, 11.6.2",
+    ),
+    rule("password", "password", By(assigned), CONTEXT),
+    rule("password", "passwd", By(assigned), CONTEXT),
+    rule("password", "passphrase", By(assigned), CONTEXT),
+    rule("password", "pass", By(assigned), CONTEXT),
+    rule("password", "pwd", By(assigned), CONTEXT),
+    rule("secret", "secret", By(assigned), CONTEXT),
+    rule("token", "token", By(assigned), CONTEXT),
+    rule("api-key", "api_key", By(assigned), CONTEXT),
+    rule("api-key", "api-key", By(assigned), CONTEXT),
+    rule("api-key", "apikey", By(assigned), CONTEXT),
+    rule("api-key", "access_key", By(assigned), CONTEXT),
+    rule("api-key", "access-key", By(assigned), CONTEXT),
+    rule("api-key", "accesskey", By(assigned), CONTEXT),
+    rule("api-key", "auth_key", By(assigned), CONTEXT),
+    rule("api-key", "authkey", By(assigned), CONTEXT),
+    rule("secret", "private_key", By(assigned), CONTEXT),
+    rule("secret", "signing_key", By(assigned), CONTEXT),
+    rule("secret", "encryption_key", By(assigned), CONTEXT),
+    rule("secret", "credential", By(assigned), CONTEXT),
+];

@@ -1,0 +1,114 @@
+//! What a value looks like: chance, a word, or what stands for a value.
+
+/// So much of a value is looked at.
+const LOOK: usize = 256;
+
+fn head(value: &[u8]) -> &[u8] {
+    &value[..value.len().min(LOOK)]
+}
+
+/// What a byte is counted as: bytes drawn by chance change between these far more often than words do.
+fn sort(byte: u8) -> u8 {
+    match byte {
+        b'0'..=b'9' => 0,
+        b'a'..=b'z' => 1,
+        b'A'..=b'Z' => 2,
+        _ => 3,
+    }
+}
+
+/// How often neighbours are of different sorts.
+pub(super) fn changes(value: &[u8]) -> usize {
+    let value = head(value);
+    let pairs = value.iter().zip(value.iter().skip(1));
+    pairs.filter(|(a, b)| sort(**a) != sort(**b)).count()
+}
+
+/// Bits of a byte, by how often each occurs.
+pub(super) fn entropy(value: &[u8]) -> f64 {
+    let value = head(value);
+    let mut count = [0u32; 256];
+    for &byte in value {
+        count[usize::from(byte)] += 1;
+    }
+    let all = value.len() as f64;
+    let share = count
+        .iter()
+        .filter(|&&n| n > 0)
+        .map(|&n| f64::from(n) / all);
+    -share.map(|p| p * p.log2()).sum::<f64>()
+}
+
+/// Whether it was drawn by chance, and not written by a person: a key, a digest, an id.
+pub(super) fn random(value: &[u8]) -> bool {
+    let value = head(value);
+    let of = |n| value.iter().filter(|&&b| sort(b) == n).count();
+    let (digits, letters) = (of(0), of(1) + of(2));
+    if value.len() < 16 || letters < 2 || value.iter().any(|b| !b.is_ascii_graphic()) {
+        return false;
+    }
+    if digits < 2 {
+        return value.len() >= 24 && changes(value) * 3 >= value.len();
+    }
+    changes(value) * 7 >= value.len() && entropy(value) >= 3.0
+}
+
+/// Whether a person wrote it in the place of a value.
+pub(super) fn placeholder(value: &[u8]) -> bool {
+    const WORDS: &[&str] = &[
+        "example",
+        "changeme",
+        "change-me",
+        "change_me",
+        "placeholder",
+        "your",
+        "xxxx",
+        "dummy",
+        "redacted",
+        "****",
+        "....",
+        "passw",
+        "secret",
+        "fake",
+        "sample",
+        "todo",
+        "replace",
+        "insert",
+        "undefined",
+        "abcdef",
+        "123456",
+        "foobar",
+        "hidden",
+        "masked",
+        "test",
+    ];
+    let value = head(value);
+    if value.is_empty() || value.iter().all(|b| Some(b) == value.first()) {
+        return true;
+    }
+    if b"$<{%[*(&@".contains(&value[0]) && !random(value) {
+        return true;
+    }
+    let lower = String::from_utf8_lossy(value).to_ascii_lowercase();
+    // A word among much chance is chance.
+    WORDS
+        .iter()
+        .any(|word| lower.contains(word) && lower.len() < 4 * word.len() + 8)
+        || matches!(
+            &*lower,
+            "null" | "none" | "true" | "false" | "pass" | "user" | "username" | "token" | "string"
+        )
+}
+
+/// Whether it is a name of a program: words in one row, parted by dots, `::`, `_` or `-`.
+pub(super) fn name(value: &[u8]) -> bool {
+    value
+        .split(|b| b".:_-/".contains(b))
+        .filter(|part| !part.is_empty())
+        .all(|part| {
+            part[0].is_ascii_alphabetic()
+                && part.iter().all(u8::is_ascii_alphanumeric)
+                && part.iter().filter(|b| b.is_ascii_digit()).count() <= 1
+                && changes(part) * 3 <= part.len().max(6)
+        })
+}

@@ -1,0 +1,244 @@
+use proptest::prelude::*;
+
+use super::rules::TABLE;
+use super::*;
+
+mod alarms;
+mod recall;
+
+/// A row of chance that is the same at each run.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    fn of(&mut self, letters: &str, n: usize) -> String {
+        let letters = letters.as_bytes();
+        let one = |_| char::from(letters[self.below(letters.len())]);
+        (0..n).map(one).collect()
+    }
+}
+
+const HEX: &str = "0123456789abcdef";
+const ALNUM: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+const URL64: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
+const BASE64: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+/";
+
+/// Pushes `text` in pieces that end at these places.
+fn streamed(redactor: &Redactor, text: &[u8], ends: &[usize]) -> (Vec<u8>, Vec<Found>) {
+    let mut stream = redactor.stream();
+    let mut out = Vec::new();
+    let mut at = 0;
+    for &end in ends {
+        let end = end.clamp(at, text.len());
+        stream.push(&text[at..end], &mut out);
+        at = end;
+    }
+    stream.push(&text[at..], &mut out);
+    stream.finish(&mut out);
+    (out, stream.take_found())
+}
+
+#[test]
+fn known_values_are_taken_out_in_every_spelling() {
+    let redactor = Redactor::default();
+    redactor.know("model-key", "pa\"ss/wörd one");
+    redactor.know("model-key", "pa\"ss/wörd one");
+    let text = r#"a pa"ss/wörd one b "pa\"ss/wörd one" c pa%22ss%2Fw%C3%B6rd%20one"#;
+    let mark = "[REDACTED:model-key]";
+    assert_eq!(
+        redactor.redact(text),
+        format!("a {mark} b \"{mark}\" c {mark}")
+    );
+}
+
+#[test]
+fn values_that_would_shred_text_are_not_learned() {
+    let redactor = Redactor::default();
+    for value in [
+        "",
+        "short",
+        "1234567",
+        "localhost",
+        "/usr/local/bin",
+        "production",
+        "--------",
+        "192.168.0.1",
+        "20260101",
+    ] {
+        redactor.know("x", value);
+        assert!(redactor.now().is_empty(), "{value}");
+    }
+    redactor.know_variable("x", "EDITOR", "emacsclient");
+    redactor.know_variable("x", "PATHS", "alpha-beta-gamma");
+    assert!(redactor.now().is_empty());
+    redactor.know_variable("x", "MY_TOKEN", "emacsclient");
+    assert_eq!(redactor.redact("emacsclient"), "[REDACTED:x]");
+}
+
+#[test]
+fn a_known_value_within_a_format_is_one_mark_with_its_place() {
+    let redactor = Redactor::default();
+    redactor.know("model-key", "hunter2hunter2");
+    let text = "ä hunter2hunter2, password=Zq8!hunter2hunter2x and ghp_0123456789abcdefghijABCDEFGHIJ012345 hunter2hunter2";
+    let found = redactor.find(text);
+    let shown: Vec<_> = found
+        .iter()
+        .map(|f| (&*f.kind, &text[f.range.clone()]))
+        .collect();
+    assert_eq!(shown[0], ("model-key", "hunter2hunter2"));
+    assert!(
+        shown.contains(&("github-token", "ghp_0123456789abcdefghijABCDEFGHIJ012345")),
+        "{shown:?}"
+    );
+    assert_eq!(shown.last(), Some(&("model-key", "hunter2hunter2")));
+    assert!(!redactor.redact(text).contains("hunter2"));
+}
+
+#[test]
+fn the_ends_of_a_cut_text_keep_no_half_of_a_secret() {
+    let redactor = Redactor::default();
+    let value = "correct-horse-battery-staple";
+    redactor.know("model-key", value);
+    for at in 6..value.len() - 6 {
+        let (head, tail) = redactor.redact_ends(
+            &format!("x {}", &value[..at]),
+            &format!("{} y", &value[at..]),
+        );
+        assert_eq!(
+            (&*head, &*tail),
+            ("x [REDACTED:cut]", "[REDACTED:cut] y"),
+            "{at}"
+        );
+    }
+    let token = format!("ghp_{}", Chance(3).of(ALNUM, 36));
+    for at in 4..token.len() {
+        let (head, _) = redactor.redact_ends(&format!("x {}", &token[..at]), "y");
+        assert!(!head.contains("ghp_"), "{head}");
+    }
+    let (_, tail) = redactor.redact_ends("", &format!("{} y", &token[10..]));
+    assert_eq!(tail, "[REDACTED:cut] y");
+    let pem = recall::pem(&mut Chance(1), 20);
+    let (head, tail) = redactor.redact_ends(
+        &format!("a\n{}", &pem[..500]),
+        &format!("{}\nb", &pem[500..]),
+    );
+    assert_eq!(
+        (&*head, &*tail),
+        ("a\n[REDACTED:private-key]", "[REDACTED:cut]\nb")
+    );
+    assert_eq!(
+        redactor.redact_ends("plain words", "and more"),
+        ("plain words".into(), "and more".into())
+    );
+}
+
+#[test]
+fn bytes_that_are_no_text_pass_through() {
+    let mut text = b"\xff\xfe ghp_0123456789abcdefghijABCDEFGHIJ012345\xff".to_vec();
+    text.extend([0, 0x80, b'\n']);
+    let (out, found) = streamed(&Redactor::default(), &text, &[3, 9]);
+    assert_eq!(out, b"\xff\xfe [REDACTED:github-token]\xff\x00\x80\n");
+    assert_eq!(found[0].range, 3..43);
+}
+
+#[test]
+fn a_stream_holds_little_back() {
+    let redactor = Redactor::default();
+    redactor.know("model-key", &"k3y".repeat(20));
+    let mut stream = redactor.stream();
+    let (mut taken, mut given) = (0, Vec::new());
+    let mut held = 0;
+    for n in 0..2000 {
+        let line = format!(
+            "line {n} token=abcDEF123456ghiJKL789 -----BEGIN RSA PRIVATE KEY----- eyJhbGciOi\n"
+        );
+        stream.push(line.as_bytes(), &mut given);
+        taken += line.len();
+        held = held.max(taken.saturating_sub(given.len() + 2000 * 40));
+        assert!(
+            stream.values.held() + stream.formats.held() < 4 * AHEAD,
+            "{n}"
+        );
+    }
+    // A secret without end is swallowed, not kept.
+    for _ in 0..500 {
+        stream.push(&[b'A'; 1000], &mut given);
+    }
+    stream.push(b" ghp_", &mut given);
+    for _ in 0..500 {
+        stream.push(&[b'A'; 1000], &mut given);
+        assert!(stream.formats.held() < 4 * AHEAD);
+    }
+}
+
+/// Pieces of texts: secrets, halves of secrets and the words by which they are noticed.
+fn piece() -> impl Strategy<Value = String> {
+    let secrets = recall::samples();
+    let all: Vec<String> = secrets.into_iter().map(|(_, text, _)| text).collect();
+    let whole = prop::sample::select(all.clone());
+    let half = (prop::sample::select(all), 0.0..1.0f64).prop_map(|(text, part)| {
+        let at = (text.len() as f64 * part) as usize;
+        let at = (0..=at)
+            .rev()
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap_or(0);
+        text[..at].to_string()
+    });
+    let keys: Vec<_> = TABLE.iter().map(|r| r.key.to_string()).collect();
+    prop_oneof![
+        3 => whole,
+        2 => half,
+        2 => prop::sample::select(keys),
+        2 => prop::sample::select(vec![" ", "\n", "=", "\"", ": ", "\\n", ".", "known-value-one", "known-val", "ä", "://u:", "@h"]).prop_map(str::to_string),
+        1 => "[a-zA-Z0-9+/=_.-]{0,80}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn every_way_of_cutting_gives_the_same(
+        pieces in prop::collection::vec(piece(), 0..12),
+        long in prop::option::of(1usize..40_000),
+        mut ends in prop::collection::vec(0usize..60_000, 0..20),
+        bytewise in prop::bool::weighted(0.2),
+    ) {
+        let redactor = Redactor::default();
+        redactor.know("known", "known-value-one");
+        redactor.know("other", "one-and-the-other");
+        let mut text = pieces.concat();
+        if let Some(n) = long {
+            text.push_str(&"aB3/".repeat(n / 4));
+            text.push_str(&pieces.concat());
+        }
+        let whole = streamed(&redactor, text.as_bytes(), &[]);
+        if bytewise && text.len() < 5000 {
+            ends = (0..text.len()).collect();
+        }
+        ends.iter_mut().for_each(|e| *e %= text.len() + 1);
+        ends.sort_unstable();
+        let cut = streamed(&redactor, text.as_bytes(), &ends);
+        prop_assert_eq!(&cut.0, &whole.0);
+        prop_assert_eq!(&cut.1, &whole.1);
+        let redacted = redactor.redact(&text);
+        prop_assert_eq!(redacted.as_bytes(), &whole.0[..]);
+        let out = String::from_utf8(whole.0).unwrap();
+        prop_assert!(!out.contains("known-value-one"));
+        let mut end = 0;
+        for found in &whole.1 {
+            prop_assert!(found.range.start >= end && found.range.end > found.range.start);
+            end = found.range.end;
+        }
+    }
+}

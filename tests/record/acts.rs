@@ -1,0 +1,110 @@
+//! What is done outside of conversations: servers that come and go, rules that change.
+
+use serde_json::json;
+
+use super::text;
+use crate::fakes::mcp_http::{Answer, McpHttp};
+use crate::support::helper::Helper;
+
+/// The server events so far: `alias event`.
+fn events(helper: &Helper) -> Vec<String> {
+    let acts = helper.acts().into_iter().filter(|r| r["type"] == "server");
+    acts.map(|r| format!("{} {}", text(&r, "alias"), text(&r, "event")))
+        .collect()
+}
+
+/// Waits for the next one.
+fn wait_event(helper: &Helper, n: usize) -> Vec<String> {
+    helper.until("a server event is recorded", || {
+        let file = helper.path("data/journal/acts.jsonl");
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        text.lines()
+            .filter(|l| l.contains("\"type\":\"server\""))
+            .count()
+            >= n
+    });
+    events(helper)
+}
+
+#[test]
+fn a_server_is_recorded_when_it_comes_and_goes_and_not_with_each_try() {
+    let down = |_: &_| Some(Answer::status(503, json!({})));
+    let server = McpHttp::start().behaving(down);
+    let helper = Helper::new([]);
+    let url = server.url();
+    helper.config(&format!("[mcp.servers.fs]\nurl = \"{url}\"\n"));
+    helper.call(["mcp", "list"]).run().ok();
+    helper.until("it was tried again and again", || {
+        server.requests().len() >= 4
+    });
+    assert_eq!(events(&helper), ["fs failed"]);
+    let failed = &helper.acts()[0];
+    assert_eq!(text(failed, "target"), url);
+    assert!(text(failed, "error").contains("503"), "{failed}");
+    assert!(!text(failed, "links.user").is_empty());
+    assert_eq!(text(failed, "id").len(), 36);
+    server.behave(|_| None);
+    wait_event(&helper, 2);
+    let connected = helper.acts().remove(1);
+    assert_eq!(text(&connected, "event"), "connected");
+    assert_eq!(connected["tools"], 1);
+    assert!(connected.get("error").is_none(), "{connected}");
+    // By hand, and again.
+    helper.call(["mcp", "disconnect", "fs"]).run().ok();
+    assert_eq!(wait_event(&helper, 3)[2], "fs disconnected");
+    helper.call(["mcp", "connect", "fs"]).run().ok();
+    assert_eq!(wait_event(&helper, 4)[3], "fs connected");
+    // Once more while it is there: the old connection ends first.
+    helper.call(["mcp", "connect", "fs"]).run().ok();
+    assert_eq!(
+        wait_event(&helper, 6)[4..],
+        ["fs disconnected", "fs connected"]
+    );
+    helper.call(["stop"]).run().ok();
+    assert_eq!(wait_event(&helper, 7)[6], "fs disconnected");
+}
+
+#[test]
+fn a_server_that_wants_a_login_is_recorded_so() {
+    let login = |_: &_| {
+        let refusal = Answer::status(401, json!({}));
+        Some(refusal.with("www-authenticate", "Bearer"))
+    };
+    let server = McpHttp::start().behaving(login);
+    let helper = Helper::new([]);
+    let lines = format!("[mcp.servers.box]\nurl = \"{}\"\n", server.url());
+    helper.config(&lines);
+    helper.call(["mcp", "list"]).run().ok();
+    assert_eq!(wait_event(&helper, 1), ["box login"]);
+    // Asked for by hand, it says the same, which is no news.
+    helper.call(["mcp", "connect", "box"]).run().fails(1);
+    helper.call(["stop"]).run().ok();
+    assert_eq!(events(&helper), ["box login"]);
+}
+
+#[test]
+fn rules_that_were_changed_by_hand_are_recorded_with_the_next_request() {
+    let helper = Helper::new([]);
+    let changes = || -> Vec<String> {
+        let acts = helper.acts();
+        let policy = acts.iter().filter(|r| r["type"] == "policy");
+        policy.map(|r| text(r, "what").to_owned()).collect()
+    };
+    let server = "[mcp.servers.fs]\nurl = \"http://127.0.0.1:9/mcp\"\ndisabled = true\n";
+    helper.config(server);
+    helper.call(["mcp", "list"]).run().ok();
+    assert!(changes().is_empty());
+    helper.config(&format!("{server}[mcp.auto_approve]\n\"fs.read\" = true\n"));
+    helper.call(["mcp", "list"]).run().ok();
+    helper.call(["mcp", "list"]).run().ok();
+    let came = "+ allow fs.read (mcp.auto_approve.\"fs.read\")";
+    assert_eq!(changes(), [came]);
+    helper.call(["stop"]).run().ok();
+    helper.config(&format!(
+        "{server}[mcp.auto_approve]\n\"fs.read\" = false\n"
+    ));
+    helper.call(["mcp", "list"]).run().ok();
+    let went = "- allow fs.read (mcp.auto_approve.\"fs.read\")";
+    let asks = "+ ask fs.read (mcp.auto_approve.\"fs.read\")";
+    assert_eq!(changes(), [came, went, asks]);
+}

@@ -1,0 +1,275 @@
+//! The daemon is killed at every write to its journal: no approval that was acted on is lost.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aish::protocol::tools::{Reaction, Verdict};
+use aish::protocol::{self, Ask, Choice, Decided, Decoder, Event, Hello, Proposal, Request, kind};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::text;
+use crate::fakes::mcp_http::{self, Answer, McpHttp};
+use crate::fakes::provider::{Provider, Script};
+use crate::support::PATIENCE;
+use crate::support::helper::Helper;
+use crate::support::tracer::{Kill, Traced};
+use crate::tools::Tools;
+
+/// What the model wants called: two that the person allows, one that they do not, one that a rule allows.
+const CALLS: [(&str, &str, &str); 4] = [
+    ("a", "fs.write", "{\"n\":1}"),
+    ("b", "fs.write", "{\"n\":2}"),
+    ("c", "fs.write", "{\"n\":3}"),
+    ("d", "fs.read", "{\"n\":4}"),
+];
+
+/// The call that the person does not allow.
+const DENIED: &str = "{\"n\":2}";
+
+/// What it proposes then.
+const COMMAND: &str = "print -r -- by the shell >ran";
+
+/// A helper with that model and a server whose calls are counted.
+fn world() -> (Helper, McpHttp) {
+    let helper = Helper::with(Provider::answering(|request| {
+        let messages = request.json["messages"].as_array().expect("messages");
+        let last = messages.last().expect("a message");
+        match last["role"].as_str() {
+            Some("tool") => Script::tokens([format!("CMD: {COMMAND}\n")]),
+            _ if last["content"].as_str().is_some_and(|c| c.ends_with("go")) => {
+                Script::calls("", &CALLS)
+            }
+            _ => Script::tokens(["still here"]),
+        }
+    }));
+    let server = McpHttp::start();
+    server.set_tools(json!([mcp_http::tool("read"), mcp_http::tool("write")]));
+    let url = server.url();
+    helper.config(&format!(
+        "[mcp.servers.fs]\nurl = \"{url}\"\n[mcp.auto_approve]\n\"fs.read\" = true\n"
+    ));
+    (helper, server)
+}
+
+/// One request by a client that takes it as it comes when the daemon dies; its reply.
+fn request<T: serde::de::DeserializeOwned>(helper: &Helper, request: &Request) -> Option<T> {
+    let mut socket = UnixStream::connect(helper.path("run/sock")).ok()?;
+    socket
+        .set_read_timeout(Some(PATIENCE))
+        .expect("a time limit");
+    let frame = |kind, body: &Value| protocol::json_frame(kind, body).expect("a frame");
+    let hello = serde_json::to_value(Hello::ours()).expect("JSON");
+    let wish = serde_json::to_value(request).expect("JSON");
+    let both = [frame(kind::HELLO, &hello), frame(kind::REQUEST, &wish)].concat();
+    socket.write_all(&both).ok()?;
+    let (mut decoder, mut buffer) = (Decoder::default(), [0; 65536]);
+    loop {
+        while let Some((kind, body)) = decoder.next_frame().expect("frames") {
+            match kind {
+                kind::REPLY => return Some(protocol::parse(body).expect("a reply")),
+                kind::FAILURE => panic!("{}", String::from_utf8_lossy(body)),
+                kind::EVENT => {
+                    if let Event::Confirm(question) = protocol::parse(body).expect("an event") {
+                        let verdict = match question.arguments.as_str() {
+                            DENIED => Verdict::No { words: None },
+                            _ => Verdict::Once,
+                        };
+                        let said = Reaction::Call {
+                            id: question.id,
+                            verdict,
+                            arguments: question.arguments,
+                        };
+                        let said = serde_json::to_value(said).expect("JSON");
+                        socket.write_all(&frame(kind::REACTION, &said)).ok()?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        let n = socket.read(&mut buffer).ok()?;
+        if n == 0 {
+            return None;
+        }
+        decoder.push(&buffer[..n]);
+    }
+}
+
+/// The conversation, as far as the daemon lives. A command is run as the zsh function does: when the daemon has said so.
+fn converse(helper: &Helper) -> Option<()> {
+    let shell = || "s1".to_owned();
+    let ask = Ask {
+        shell: Some(shell()),
+        text: "go".to_owned(),
+        cwd: "/".to_owned(),
+        ..Ask::default()
+    };
+    request::<Value>(helper, &Request::Ask(Box::new(ask)))?;
+    let next = Request::NextProposal {
+        shell: shell(),
+        overrides: BTreeMap::new(),
+    };
+    let proposal = request::<Option<Proposal>>(helper, &next)?.expect("a proposal");
+    let decide = Request::Decide {
+        shell: shell(),
+        token: proposal.token.clone(),
+        choice: Choice::Run,
+        command: proposal.command.clone(),
+    };
+    request::<Decided>(helper, &decide)?;
+    helper
+        .program("zsh")
+        .args(["-fc", &proposal.command])
+        .run()
+        .ok();
+    let done = Request::ExecDone {
+        shell: shell(),
+        token: proposal.token,
+        exit: 0,
+    };
+    request::<()>(helper, &done)
+}
+
+/// What an approval of this call must have.
+fn digest(tool: &str, arguments: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in ["fs", tool, arguments] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// What the server was called with: the tool and its arguments.
+fn called(server: &McpHttp) -> Vec<(String, String)> {
+    let requests = server.requests().into_iter();
+    let calls = requests.filter(|r| r.method() == "tools/call");
+    calls
+        .map(|r| {
+            let params = &r.json["params"];
+            let tool = params["name"].as_str().expect("a name").to_owned();
+            (tool, params["arguments"].to_string())
+        })
+        .collect()
+}
+
+/// Every call that reached the server and every command that ran has its whole record, one each.
+fn check(helper: &Helper, server: &McpHttp, what: &str) {
+    let records = helper.records();
+    let mut approvals: Vec<(&str, &str, &str)> = records
+        .iter()
+        .filter(|r| r["type"] == "approval" && ["once", "rule"].contains(&text(r, "decision")))
+        .map(|r| (text(r, "name"), text(r, "arguments"), text(r, "digest")))
+        .collect();
+    for (tool, arguments) in called(server) {
+        assert_ne!(arguments, DENIED, "{what}");
+        let (name, digest) = (format!("fs.{tool}"), digest(&tool, &arguments));
+        let is_it = |a: &(&str, &str, &str)| *a == (&*name, &*arguments, &*digest);
+        let found = approvals.iter().position(is_it);
+        let found = found.unwrap_or_else(|| panic!("{what}: {name} {arguments} has no approval"));
+        approvals.swap_remove(found);
+    }
+    let decided = records
+        .iter()
+        .any(|r| r["type"] == "decision" && r["choice"] == "run" && r["command"] == COMMAND);
+    let ran = helper.home.path("ran").exists();
+    assert!(decided || !ran, "{what}: what ran was not recorded");
+}
+
+/// How far a daemon came that was killed there.
+fn killed_at(n: usize, how: Kill) -> (usize, bool) {
+    let what = format!("killed at write {n}, {how:?}");
+    let (helper, server) = world();
+    let daemon = Traced::start(&helper, Some((n, how)));
+    if converse(&helper).is_some() {
+        // It writes once more when it ends.
+        helper.call(["stop", "--now"]).run();
+    }
+    assert_eq!(daemon.end().len(), n, "{what}: it lives on");
+    // Nobody repairs it here: whatever is whole was written before the kill.
+    let before = called(&server).len();
+    let ran = helper.home.path("ran").exists();
+    // The next daemon opens it again, and goes on.
+    assert_eq!(helper.ask("and now?"), "still here\n", "{what}");
+    assert_eq!(
+        called(&server).len(),
+        before,
+        "{what}: nothing is called again"
+    );
+    check(&helper, &server, &what);
+    (before, ran)
+}
+
+#[test]
+fn killing_the_daemon_at_every_write_loses_no_approval_that_was_acted_on() {
+    let (helper, server) = world();
+    let daemon = Traced::start(&helper, None);
+    converse(&helper).expect("a daemon that nobody kills");
+    helper.call(["stop"]).run().ok();
+    let writes = daemon.end();
+    check(&helper, &server, "nobody was killed");
+    assert_eq!(called(&server).len(), 3);
+    assert!(helper.home.path("ran").exists());
+    // Session, prompt, answer, three approvals with their results, answer, decision, end; and the server's coming.
+    let of_session = writes
+        .iter()
+        .filter(|p| **p == helper.sessions()[0])
+        .count();
+    assert!(of_session >= 12, "{writes:#?}");
+
+    let kills: Vec<(usize, Kill)> = (1..=writes.len())
+        .flat_map(|n| [Kill::Before, Kill::Half, Kill::After].map(|how| (n, how)))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let seen = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some((n, how)) = kills.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let far = killed_at(*n, *how);
+                    seen.lock().expect("seen").push(far);
+                }
+            });
+        }
+    });
+    // They died everywhere between the first act and the last.
+    let seen = seen.into_inner().expect("seen");
+    for far in [(0, false), (1, false), (2, false), (3, false), (3, true)] {
+        assert!(seen.contains(&far), "{far:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn an_approval_is_there_when_the_server_has_got_its_call() {
+    let calls = [
+        ("a", "fs.write", "{\"n\":1}"),
+        ("b", "fs.read", "{\"n\":2}"),
+    ];
+    for rule in [false, true] {
+        let more = match rule {
+            true => "[mcp.auto_approve]\n\"fs.*\" = true\n",
+            false => "",
+        };
+        let tools = Tools::new([Script::calls("", &calls)], more);
+        // It has got the call, and never answers.
+        tools.behave(|_| Some(Answer::Hang));
+        let mut client = tools.ask("go");
+        if !rule {
+            let question = client.question();
+            client.say(&question, Verdict::Once);
+        }
+        tools
+            .helper
+            .until("the server is called", || tools.called().len() == 1);
+        tools.helper.kill_daemon();
+        let records = tools.helper.records();
+        let approvals: Vec<_> = records.iter().filter(|r| r["type"] == "approval").collect();
+        // What a rule allows is recorded together.
+        assert_eq!(approvals.len(), if rule { 2 } else { 1 });
+        assert_eq!(text(approvals[0], "digest"), digest("write", "{\"n\":1}"));
+        assert!(!records.iter().any(|r| r["type"] == "tool"));
+    }
+}

@@ -1,0 +1,112 @@
+//! From the command that a person types to the command that runs: every record names what it came of.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::text;
+use crate::fakes::provider::Script;
+use crate::support::helper::records;
+use crate::support::home::source_plugin;
+use crate::support::pty::Zsh;
+use crate::tools::Tools;
+use crate::tools_prompt::{KEYS, press_until};
+
+#[test]
+fn command_prompt_turn_call_and_exec_are_one_chain() {
+    let queue = [
+        Script::calls("", &[("c1", "fs.write", "{\"to\":\"x\"}")]),
+        Script::tokens(["Now this.\n", "CMD: print made-$((6*7))\n"]),
+    ];
+    let tools = Tools::new(queue, "");
+    let helper = &tools.helper;
+    helper.home.zshrc(&source_plugin());
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("clear; llm write it\r");
+    zsh.wait_text(KEYS);
+    press_until(&zsh, "y", "[q]uit ");
+    press_until(&zsh, "y", "made-42");
+    zsh.prompt();
+    let shells = helper.path("data/journal/shells.jsonl");
+    let of_hooks = || -> Option<Value> {
+        let text = std::fs::read_to_string(&shells).unwrap_or_default();
+        // A line may be half written at this moment.
+        let whole = text.ends_with('\n').then(|| records(&shells));
+        whole?
+            .into_iter()
+            .find(|r| r["command"] == "clear; llm write it")
+    };
+    helper.until("the hooks have told of the command", || {
+        of_hooks().is_some()
+    });
+    let command = of_hooks().expect("the command");
+
+    let all = helper.records();
+    let of = |kind: &str| -> Vec<&Value> { all.iter().filter(|r| r["type"] == kind).collect() };
+    let [user] = of("user")[..] else {
+        panic!("{all:#?}")
+    };
+    let [asks, proposes] = of("assistant")[..] else {
+        panic!("{all:#?}")
+    };
+    let [approval] = of("approval")[..] else {
+        panic!("{all:#?}")
+    };
+    let [tool] = of("tool")[..] else {
+        panic!("{all:#?}")
+    };
+    let [decision] = of("decision")[..] else {
+        panic!("{all:#?}")
+    };
+    let [exec] = of("exec")[..] else {
+        panic!("{all:#?}")
+    };
+    let chain = [user, asks, approval, tool, proposes, decision, exec];
+
+    // The command that was typed: the hooks tell of it when it has ended, and name it alike.
+    let shell = text(&command, "shell");
+    let typed = format!("{shell}@{}", command["start_ms"]);
+    assert_eq!(text(&command, "links.command"), typed);
+    let same = |field: &str| {
+        let found: BTreeSet<&str> = chain.iter().map(|r| text(r, field)).collect();
+        assert_eq!(found.len(), 1, "{field}: {found:?}");
+        found.into_iter().next().expect("one")
+    };
+    assert_eq!(same("links.command"), typed);
+    assert_eq!(same("links.shell"), shell);
+    assert_eq!(same("links.user"), text(&command, "links.user"));
+    assert_eq!(Some(same("links.session")), command["session"].as_str());
+    assert_eq!(same("links.session"), text(&all[0], "session"));
+    same("links.prompt");
+    // A turn is a request to the model, with its answer, calls and proposals.
+    assert!(user["links"].get("turn").is_none(), "{user:#}");
+    for (turn, of_turn) in [(asks, [approval, tool]), (proposes, [decision, exec])] {
+        for record in of_turn {
+            assert_eq!(text(record, "links.turn"), text(turn, "links.turn"));
+        }
+    }
+    assert_ne!(text(asks, "links.turn"), text(proposes, "links.turn"));
+    // One request for the prompt, and one for each word about a command.
+    let requests = chain.map(|r| text(r, "links.request"));
+    assert_eq!(BTreeSet::from(requests).len(), 3);
+    assert_eq!(BTreeSet::from_iter(&requests[..5]).len(), 1);
+    // Call and exec by their names.
+    let call = text(&asks["calls"][0], "id");
+    assert_eq!((text(approval, "call"), text(tool, "call")), (call, call));
+    assert_eq!(text(decision, "token"), text(exec, "token"));
+    assert_eq!(text(decision, "choice"), "run");
+    assert_eq!(text(exec, "command"), "print made-$((6*7))");
+    assert_eq!(exec["exit"], 0);
+    assert!(
+        exec["ms"].as_u64().is_some_and(|ms| ms < 60_000),
+        "{exec:#}"
+    );
+    // Ids are UUIDv7 and in the order of the file.
+    let ids: Vec<&str> = all.iter().map(|r| text(r, "id")).collect();
+    assert!(ids.is_sorted(), "{ids:#?}");
+    assert_eq!(BTreeSet::from_iter(&ids).len(), ids.len());
+    assert!(
+        ids.iter()
+            .all(|id| id.len() == 36 && id.as_bytes()[14] == b'7')
+    );
+}
