@@ -1,16 +1,13 @@
 //! The command line: clap types only. Help, man page and completions come from here.
 
-mod by_hand;
+mod activity;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::history::index::row::{OPERATIONS, STATUSES, TYPES};
-
-pub use self::by_hand::{ByHand, Call, Tools};
+pub use self::activity::{Activity, Acts, Format};
 
 /// The helper behind `llm`, an AI companion for the ordinary zsh.
 #[derive(Debug, Parser)]
@@ -343,88 +340,57 @@ pub enum Mcp {
     },
 }
 
-/// `aish-helper activity`
+/// `aish-helper tools`
 #[derive(Debug, Subcommand)]
-pub enum Activity {
-    /// List what was done, newest first
-    List {
-        /// What is meant
-        #[command(flatten)]
-        acts: Acts,
+pub enum Tools {
+    /// Find the tools that fit a question, best first
+    Search {
+        /// What a tool is to do
+        #[arg(required = true, value_name = "QUERY")]
+        query: Vec<String>,
         /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
-        limit: u32,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show an act in full, and all that led to it and came of it
-    Show {
-        /// Its id, or a part of it that no other has
-        id: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Print the records of what was done, oldest first
-    Export {
-        /// What is meant
-        #[command(flatten)]
-        acts: Acts,
-        /// At most so many, the newest
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-        limit: Option<u32>,
-        /// In which format
-        #[arg(long, value_enum, default_value_t = Format::Jsonl)]
-        format: Format,
-    },
-    /// Count what was done, and how long it took
-    Stats {
-        /// What is meant
-        #[command(flatten)]
-        acts: Acts,
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        limit: usize,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Which acts are meant: all conditions hold, and of several values of one any.
+/// `aish-helper call`
+#[derive(Debug, Subcommand)]
+pub enum Call {
+    /// Call a tool that changes nothing
+    ToolRead(ByHand),
+    /// Call a tool that creates or changes something
+    ToolWrite(ByHand),
+    /// Call a tool that may destroy something
+    ToolDestructive(ByHand),
+}
+
+/// What is called, and why.
 #[derive(Debug, Args)]
-pub struct Acts {
-    /// Of this type
-    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = PossibleValuesParser::new(TYPES))]
-    pub types: Vec<String>,
-    /// Calls with this operation
-    #[arg(long = "intent-type", value_name = "OPERATION", value_delimiter = ',', value_parser = PossibleValuesParser::new(OPERATIONS))]
-    pub operations: Vec<String>,
-    /// What ended so
-    #[arg(long = "status", value_name = "STATUS", value_delimiter = ',', value_parser = PossibleValuesParser::new(STATUSES))]
-    pub statuses: Vec<String>,
-    /// Of this MCP server
-    #[arg(long = "server", value_name = "ALIAS", value_delimiter = ',')]
-    pub servers: Vec<String>,
-    /// Of this tool, TOOL or ALIAS.TOOL
-    #[arg(long = "tool", value_name = "TOOL", value_delimiter = ',')]
-    pub tools: Vec<String>,
-    /// Of this conversation: its id, or a part of it that no other has
-    #[arg(long, value_name = "ID")]
-    pub session: Option<String>,
-    /// From then on: a date (2026-11-01), a time (2026-11-01T12:30) or a span (2h, 7d) before now
-    #[arg(long, value_name = "WHEN")]
-    pub since: Option<String>,
-    /// Up to then, a date included
-    #[arg(long, value_name = "WHEN")]
-    pub until: Option<String>,
-}
-
-/// The formats of an export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A line of JSON for each record, all of it
-    Jsonl,
-    /// A table for a spreadsheet
-    Csv,
+pub struct ByHand {
+    /// The tool
+    #[arg(long, value_name = "SERVER:TOOL")]
+    pub tool_name: String,
+    /// Its arguments, a JSON object; - reads them from stdin
+    #[arg(
+        long = "json_args",
+        alias = "json-args",
+        value_name = "JSON",
+        default_value = "{}"
+    )]
+    pub json_args: String,
+    /// Why; the record keeps it
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// How sensitive its data is: public, internal, private or unknown
+    #[arg(long, value_name = "LEVEL")]
+    pub sensitivity: Option<String>,
+    /// Print status, text and the id of the record as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How a list is printed.

@@ -132,10 +132,10 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Session(Session::Last { shell, json }) => last::last(&paths()?, shell, json)?,
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
-        Command::Tools(command) => tools::run(&paths()?, command)?,
-        Command::Call(command) => return call::run(&paths()?, command),
         Command::Activity(command) => activity::run(&paths()?, command)?,
         Command::Redact(args) => redact::run(args.json)?,
+        Command::Tools(command) => tools::run(&paths()?, command)?,
+        Command::Call(command) => return call::run(&paths()?, command),
         Command::Completions => print(&generate::completions())?,
         Command::Man => print(&generate::man()?)?,
         Command::Propose(args) => {

@@ -4,6 +4,7 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use crate::client::approve::arguments::grouped;
+use crate::client::operation::mark;
 use crate::client::tools::{cut, time, untabbed};
 use crate::safety::alike;
 use crate::safety::text::{one_line, prose};
@@ -51,10 +52,11 @@ pub fn approval(record: &Value, much: Much) -> String {
     let said = match text("decision") {
         "once" => "allowed once",
         "tool" => "allowed for this session",
-        "reads" => "reads of the server allowed for this session",
-        "always" => "tool allowed from now on",
+        "reads" => "allowed with the reads of its server for this session",
+        "always" => "allowed from now on",
         "denied" => "denied by a rule",
-        "server" => "server allowed for this session",
+        // Of earlier versions.
+        "server" => "allowed with all of its server",
         "rule" => "allowed by",
         "no" => "denied",
         "stop" => "denied with Ctrl-C",
@@ -66,8 +68,83 @@ pub fn approval(record: &Value, much: Much) -> String {
         ("rule", why) => format!(" {}", one_line(why, WHY)),
         (_, why) => format!(": {}", one_line(why, WHY)),
     };
-    let name = alike::name(text("name"));
+    let name = named(record);
     note(&format!("{said}{why}: {name}"), text("arguments"), much)
+}
+
+/// A call's name, with the mark of what it does where that is known.
+fn named(record: &Value) -> String {
+    let name = alike::name(record["name"].as_str().unwrap_or(""));
+    match mark(record["act"]["operation"].as_str().unwrap_or("")) {
+        " " => name,
+        mark => format!("{mark} {name}"),
+    }
+}
+
+/// How it was called, and what was declared of it.
+fn declared(act: &Value) -> Option<String> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let mut words = Vec::from_iter(text(&act["variant"]));
+    let intent = &act["intent"];
+    if let Some(operation) = text(&intent["operation_type"]) {
+        words.push(format!("declared {operation}"));
+    }
+    if let Some(sensitivity) = text(&intent["data_sensitivity"]) {
+        words.push(format!("{sensitivity} data"));
+    }
+    words.extend(text(&intent["reason"]).map(|reason| format!("\"{reason}\"")));
+    (!words.is_empty()).then(|| words.join(" · "))
+}
+
+/// Who decided, and why it was not made.
+fn decided(record: &Value, much: Much) -> Option<String> {
+    let text = |key: &str| record[key].as_str().unwrap_or("");
+    match (text("status"), text("by"), text("why")) {
+        ("blocked" | "skipped", _, why) if !why.is_empty() => Some(why.to_owned()),
+        // The decision stands there already, in a line of its own.
+        _ if much != Much::All => None,
+        ("denied", _, "") => None,
+        ("denied", _, why) => Some(why.to_owned()),
+        (_, "person", _) => Some("allowed by you".to_owned()),
+        (_, "rule", why) => Some(format!("allowed by {why}")),
+        _ => None,
+    }
+}
+
+/// That a rule or a grant has changed.
+pub fn policy(record: &Value) -> String {
+    let text = |key: &str| record[key].as_str().unwrap_or("");
+    let change = match text("change") {
+        "always" => "written to the configuration".to_owned(),
+        other => one_line(other, 20),
+    };
+    let why = match text("why") {
+        "" => String::new(),
+        why => format!(" ({})", one_line(why, WHY)),
+    };
+    format!("[policy, {change}: {}{why}]\n", one_line(text("what"), WHY))
+}
+
+/// That a server was connected, or is no more.
+pub fn server(record: &Value) -> String {
+    let text = |key: &str| record[key].as_str().unwrap_or("");
+    let mut line = format!(
+        "[server {} {}",
+        alike::name(text("alias")),
+        match text("event") {
+            "login" => "wants a login".to_owned(),
+            other => one_line(other, 20),
+        }
+    );
+    if text("event") == "connected" {
+        let tools = record["tools"].as_u64().unwrap_or(0);
+        let s = if tools == 1 { "" } else { "s" };
+        line.push_str(&format!(": {tools} tool{s}"));
+    }
+    if !text("error").is_empty() {
+        line.push_str(&format!(": {}", one_line(text("error"), WHY)));
+    }
+    line + "]\n"
 }
 
 /// What a tool said, in a frame.
@@ -75,12 +152,20 @@ pub fn tool(record: &Value, much: Much) -> String {
     let text = |key: &str| record[key].as_str().unwrap_or("");
     let number = |key: &str| record[key].as_u64().unwrap_or(0);
     let status = text("status");
-    let mut out = format!("┌ {} · {}", alike::name(text("name")), one_line(status, 20));
+    let mut out = format!("┌ {} · {}", named(record), one_line(status, 20));
     if !matches!(status, "denied" | "blocked" | "skipped") {
         let (time, bytes) = (time(number("ms")), grouped(number("bytes")));
         out.push_str(&format!(" · {time} · {bytes} bytes"));
     }
     out.push('\n');
+    let said = [declared(&record["act"]), decided(record, much)];
+    for line in said.into_iter().flatten() {
+        let line = format!("[{}]", alike::text(&line));
+        out.push_str(&match much {
+            Much::All => format!("│ {line}\n"),
+            Much::Begin(width) => format!("│ {}\n", cut(&line, width.saturating_sub(2))),
+        });
+    }
     let lines: Vec<&str> = text("text").lines().collect();
     let shown = match much {
         Much::All => lines.len(),
@@ -148,5 +233,68 @@ mod tests {
         );
         assert_eq!(record("no", "not\nso"), "[denied: not‹\\n›so: a.b {}]\n");
         assert_eq!(record("stop", ""), "[denied with Ctrl-C: a.b {}]\n");
+    }
+
+    #[test]
+    fn a_call_says_what_it_was_for_and_who_decided() {
+        let call = json!({"name": "a.b", "status": "success", "ms": 200, "bytes": 2, "text": "ok", "by": "rule",
+            "why": "policy.rules.\"op:write\"", "act": {"server": "a", "tool": "b", "variant": "call_tool_write",
+            "operation": "write", "intent": {"operation_type": "write", "data_sensitivity": "private",
+            "reason": "to keep\u{1b}[2J it"}}});
+        assert_eq!(
+            tool(&call, Much::All),
+            "┌ w a.b · success · 0.2 s · 2 bytes\n\
+             │ [call_tool_write · declared write · private data · \"to keep‹\\x1b›[2J it\"]\n\
+             │ [allowed by policy.rules.\"op:write\"]\n│ ok\n└\n"
+        );
+        assert_eq!(
+            tool(&call, Much::Begin(40)),
+            "┌ w a.b · success · 0.2 s · 2 bytes\n\
+             │ [call_tool_write · declared write · p…\n│ ok\n└\n"
+        );
+        let said = |status: &str, by: &str, why: &str, much| {
+            let mut call = call.clone();
+            (call["status"], call["by"], call["why"]) = (json!(status), json!(by), json!(why));
+            call["act"] = json!({"operation": "destructive"});
+            call["text"] = json!("");
+            tool(&call, much)
+        };
+        let all = Much::All;
+        assert_eq!(
+            said("success", "person", "", all),
+            "┌ ! a.b · success · 0.2 s · 2 bytes\n│ [allowed by you]\n└\n"
+        );
+        assert_eq!(said("denied", "person", "", all), "┌ ! a.b · denied\n└\n");
+        assert_eq!(
+            said("denied", "person", "not so", all),
+            "┌ ! a.b · denied\n│ [not so]\n└\n"
+        );
+        for much in [all, Much::Begin(80)] {
+            assert_eq!(
+                said("blocked", "", "intent.operation_type is required", much),
+                "┌ ! a.b · blocked\n│ [intent.operation_type is required]\n└\n"
+            );
+        }
+    }
+
+    #[test]
+    fn what_changed_of_rules_and_servers_is_a_line() {
+        let grant = json!({"change": "lapsed", "what": "you, for this session: a.b", "why": "the tool has changed"});
+        assert_eq!(
+            policy(&grant),
+            "[policy, lapsed: you, for this session: a.b (the tool has changed)]\n"
+        );
+        let rule = json!({"change": "always", "what": "\"a.b\" = \"allow\""});
+        assert_eq!(
+            policy(&rule),
+            "[policy, written to the configuration: \"a.b\" = \"allow\"]\n"
+        );
+        let up = json!({"alias": "a", "event": "connected", "target": "x", "tools": 1});
+        assert_eq!(server(&up), "[server a connected: 1 tool]\n");
+        let failed =
+            json!({"alias": "a\u{200b}", "event": "failed", "tools": 0, "error": "no\nsuch"});
+        assert_eq!(server(&failed), "[server a‹U+200B› failed: no‹\\n›such]\n");
+        let login = json!({"alias": "a", "event": "login", "tools": 0});
+        assert_eq!(server(&login), "[server a wants a login]\n");
     }
 }

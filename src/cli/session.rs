@@ -92,6 +92,8 @@ pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
             }
             "approval" => out.push_str(&records::approval(record, Much::Begin(columns))),
             "tool" => out.push_str(&records::tool(record, Much::Begin(columns))),
+            "policy" => out.push_str(&records::policy(record)),
+            "server" => out.push_str(&records::server(record)),
             "decision" => out.push_str(&format!("[{}] $ {}\n", text("choice"), text("command"))),
             "exec" => {
                 out.push_str(&format!(

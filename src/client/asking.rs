@@ -285,13 +285,14 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Lets a line be typed, with echo; `text` stands there already.
+    /// Lets a line be typed behind the `> ` that stands there, with echo; `text` is there already.
     ///
     /// # Errors
     /// The question is over.
     pub fn typed(&mut self, text: &str) -> Answered<Typed> {
         let mut typing = Typing::with(text);
-        self.say(text)?;
+        let room = |size: (usize, usize)| size.0.saturating_sub(2);
+        self.say(&typing.shown(room(self.size)))?;
         let mut buffer = [0; 1024];
         loop {
             let length = match self.read(&mut buffer)? {
@@ -304,11 +305,13 @@ impl<'a> Asking<'a> {
                 None => 0,
             };
             if length == 0 {
-                self.say(&format!("\n> {}", typing.shown()))?;
+                self.say(&format!("\n> {}", typing.shown(room(self.size))))?;
             }
             for byte in &buffer[..length] {
                 match typing.take(*byte) {
-                    Step::Shown(text) => self.say(&text)?,
+                    Step::Shown(_) => {
+                        self.say(&format!("\r\x1b[K> {}", typing.shown(room(self.size))))?;
+                    }
                     Step::Hidden => {}
                     Step::Interrupt => return Err(Over::Stop),
                     Step::Leave => {

@@ -16,6 +16,12 @@ pub enum Ink {
     Dim,
     /// The name of something.
     Name,
+    /// What must not be overlooked.
+    Alarm,
+    /// What is there now.
+    Added,
+    /// What is there no more.
+    Gone,
     /// A stand-in for what cannot be shown: never torn, always told from text.
     Mark,
 }
@@ -175,6 +181,9 @@ pub fn paint(line: &[Bit], color: bool, out: &mut String) {
             Ink::Bold => "\x1b[1m",
             Ink::Dim => "\x1b[2m",
             Ink::Name => "\x1b[36m",
+            Ink::Alarm => "\x1b[1;31m",
+            Ink::Added => "\x1b[32m",
+            Ink::Gone => "\x1b[31m",
             Ink::Mark => "\x1b[7m",
         };
         out.push_str(on);

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::io::{Read, Write};
 
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::terminal::{Keys, Tty};
 use crate::error::{Context, Error, Kind, Result};
@@ -108,10 +108,33 @@ impl Typing {
         &self.text
     }
 
-    /// What was typed as it is drawn on an empty line, with the cursor where it belongs.
-    pub fn shown(&self) -> String {
-        let behind = self.text[self.at..].width();
-        format!("{}{}", self.text, "\x08".repeat(behind))
+    /// What was typed as it is drawn on an empty line of `room` columns, with the cursor where it belongs: of what
+    /// is longer, the part around it. No backspace leads back over the edge of a row.
+    pub fn shown(&self, room: usize) -> String {
+        let room = room.max(4);
+        let wide = |c: char| c.width().unwrap_or(0);
+        let (before, behind) = self.text.split_at(self.at);
+        let mut column = 0;
+        let mut from = self.at;
+        for (at, c) in before.char_indices().rev() {
+            // A column each for the mark of what is cut, and for the cursor.
+            if column + wide(c) + if at > 0 { 2 } else { 1 } > room {
+                break;
+            }
+            column += wide(c);
+            from = at;
+        }
+        let cut = if from > 0 { "…" } else { "" };
+        column += cut.width();
+        let mut after = String::new();
+        for c in behind.chars() {
+            if column + after.width() + wide(c) >= room {
+                break;
+            }
+            after.push(c);
+        }
+        let back = "\x08".repeat(after.width());
+        format!("{cut}{}{after}{back}", &before[from..])
     }
 
     /// Takes the next byte.
@@ -323,14 +346,37 @@ mod tests {
             })
             .collect();
         assert_eq!((line.text(), shown.as_str()), ("aé日", "é日ж\x08 \x08"));
-        assert_eq!(line.shown(), "aé日");
+        assert_eq!(line.shown(80), "aé日");
         line.take(1);
-        assert_eq!(line.shown(), "aé日\x08\x08\x08\x08");
+        assert_eq!(line.shown(80), "aé日\x08\x08\x08\x08");
         line.take(5);
         line.take(0xff);
         assert_eq!(
             line.take(0x15),
             Step::Shown("\x08\x08\x08\x08    \x08\x08\x08\x08".into())
         );
+    }
+
+    #[test]
+    fn a_line_longer_than_its_row_shows_the_part_around_the_cursor() {
+        let mut line = Typing::with("0123456789日本語");
+        assert_eq!(line.shown(10), "…89日本語");
+        for _ in 0..5 {
+            line.take(0x1b);
+            line.take(b'[');
+            line.take(b'D');
+        }
+        assert_eq!(line.shown(10), "012345678\x08");
+        line.take(1);
+        assert_eq!(line.shown(10), format!("012345678{}", "\x08".repeat(9)));
+        for room in 4..40 {
+            for at in [0, 3, 10, 13, 19] {
+                line.at = at;
+                let shown = line.shown(room);
+                let text = shown.trim_end_matches('\x08');
+                assert!(text.width() < room, "{room} {at} {shown:?}");
+                assert!(shown.len() - text.len() <= text.width());
+            }
+        }
     }
 }

@@ -10,6 +10,8 @@ pub mod elicit;
 mod frame;
 pub mod gather;
 pub mod line;
+mod news;
+pub mod operation;
 pub mod output;
 pub mod propose;
 pub mod render;

@@ -8,6 +8,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
+use super::frame::{Line, paint};
+use super::news;
 use super::render::{Options, Renderer};
 use super::terminal;
 use super::tools::{Frames, cut};
@@ -239,6 +241,10 @@ impl Output {
                 let lines = self.frames.end(&end, self.width());
                 self.beside(&lines)?;
             }
+            Event::NewTools(tools) => {
+                let lines = news::lines(tools, self.width());
+                self.beside(&lines)?;
+            }
             // The question stands on a line of its own.
             Event::Confirm(_) | Event::Elicit(_) => self.beside(&[])?,
             _ => {}
@@ -260,19 +266,15 @@ impl Output {
     }
 
     /// Lines beside the answer, on stderr.
-    fn beside(&mut self, lines: &[String]) -> io::Result<()> {
+    fn beside(&mut self, lines: &[Line]) -> io::Result<()> {
         self.unspin();
         self.progress.clear();
         self.end_block(true);
         self.flush()?;
-        let (dim, plain) = if self.dim {
-            ("\x1b[2m", "\x1b[0m")
-        } else {
-            ("", "")
-        };
         let mut out = String::new();
         for line in lines {
-            out.push_str(&format!("{dim}{line}{plain}\n"));
+            paint(line, self.dim, &mut out);
+            out.push('\n');
         }
         // There is nowhere else to say that stderr is closed.
         let _ = io::stderr().write_all(out.as_bytes());

@@ -179,9 +179,7 @@ fn question(proposal: &Proposal, command: &str) -> Result<Key> {
         if left == 0 {
             break;
         }
-        say(
-            format!("{dim}└{plain} {left} more lines: [space] read on · [n]o · [q]uit ").as_bytes(),
-        )?;
+        say(format!("{dim}└{plain} {left} more lines: [space] read on  [n]o  [q]uit ").as_bytes())?;
         if keys.settle()? {
             return interrupted(&say);
         }
@@ -203,7 +201,7 @@ fn question(proposal: &Proposal, command: &str) -> Result<Key> {
         say(b"\n")?;
     }
     say(
-        format!("{dim}└{plain} [y]es run · [e]dit · [i]nsert in the prompt · [n]o · [q]uit ")
+        format!("{dim}└{plain} [y]es run  [e]dit  [i]nsert in the prompt  [n]o  [q]uit ")
             .as_bytes(),
     )?;
     if keys.settle()? {

@@ -7,6 +7,8 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 use super::approve::arguments::grouped;
+use super::frame::{Ink, Line, bit, columns};
+use super::operation::{mark, marked};
 use crate::protocol::tools::{Begin, End};
 use crate::safety::alike;
 use crate::safety::text::{one_line, prose};
@@ -34,29 +36,41 @@ impl Frames {
     }
 
     /// The lines for a call that begins, in so many columns.
-    pub fn begin(&mut self, begin: &Begin, width: usize) -> Vec<String> {
+    pub fn begin(&mut self, begin: &Begin, width: usize) -> Vec<Line> {
         self.open = Some(begin.id.clone());
         let arguments = alike::text(&begin.arguments);
         let name = alike::name(&begin.name);
-        let mut lines = Vec::new();
-        match &begin.rule {
-            None => lines.push(cut(&format!("  ┌ {name}"), width)),
+        let text = match &begin.rule {
+            None => name,
             // Nobody has seen them yet.
-            Some(rule) => {
-                let line = format!("  ┌ {name} {arguments}");
-                lines.push(cut(&line, width));
-                lines.push(cut(
-                    &format!("  │ allowed by {}", one_line(rule, 200)),
-                    width,
-                ));
+            Some(_) => format!("{name} {arguments}"),
+        };
+        let mut first = vec![bit("  ┌ ", Ink::Dim)];
+        if mark(&begin.operation) != " " {
+            first.push(marked(&begin.operation));
+            first.push(bit(" ", Ink::Dim));
+        }
+        let room = width.saturating_sub(columns(&first)).max(1);
+        first.push(bit(cut(&text, room), Ink::Dim));
+        let mut lines = vec![first];
+        if let Some(rule) = &begin.rule {
+            // Who was asked has seen it with the question.
+            if let Some(warning) = &begin.warning {
+                let text = cut(
+                    &format!("warning: {}", one_line(warning, 300)),
+                    width.saturating_sub(4),
+                );
+                lines.push(vec![bit("  │ ", Ink::Dim), bit(text, Ink::Alarm)]);
             }
+            let by = format!("  │ allowed by {}", one_line(rule, 200));
+            lines.push(dim(&by, width));
         }
         self.running.insert(begin.id.clone(), cut(&arguments, 200));
         lines
     }
 
     /// The lines for a call that has ended or was not made.
-    pub fn end(&mut self, end: &End, width: usize) -> Vec<String> {
+    pub fn end(&mut self, end: &End, width: usize) -> Vec<Line> {
         if std::mem::take(&mut self.withdrawn) && end.status == "denied" {
             return Vec::new();
         }
@@ -67,19 +81,25 @@ impl Frames {
             let room = (width / 2).saturating_sub(name.width() + 1);
             name = format!("{name} {}", cut(&arguments, room.max(12)));
         }
-        let head: Vec<&str> = end.head.lines().collect();
+        let made = !matches!(end.status.as_str(), "denied" | "blocked" | "skipped");
+        // Of a call that was not made, it is why.
+        let (head, why): (Vec<&str>, &str) = match made {
+            true => (end.head.lines().collect(), ""),
+            false => (Vec::new(), &end.head),
+        };
         if !known && (!head.is_empty() || !end.notes.is_empty()) {
-            lines.push(cut(&format!("  ┌ {name}"), width));
+            lines.push(dim(&format!("  ┌ {name}"), width));
         }
         for line in head {
-            lines.push(cut(&format!("  │ {}", untabbed(&prose(line))), width));
+            lines.push(dim(&format!("  │ {}", untabbed(&prose(line))), width));
         }
         for note in &end.notes {
-            lines.push(cut(&format!("  │ [{}]", one_line(note, 200)), width));
+            lines.push(dim(&format!("  │ [{}]", one_line(note, 200)), width));
         }
         if end.more > 0 {
             let s = if end.more == 1 { "" } else { "s" };
-            lines.push(format!("  │ … {} more line{s}: llm :last", end.more));
+            let more = format!("  │ … {} more line{s}: llm :last", end.more);
+            lines.push(dim(&more, width));
         }
         let mut parts = Vec::new();
         if !known && lines.is_empty() {
@@ -89,16 +109,22 @@ impl Frames {
         match end.status.as_str() {
             "success" => {}
             "error" => parts.push("the tool reports an error".to_string()),
-            other => parts.push(one_line(other, 20)),
+            other if why.is_empty() => parts.push(one_line(other, 20)),
+            other => parts.push(format!("{}: {}", one_line(other, 20), one_line(why, 300))),
         }
-        if !matches!(end.status.as_str(), "denied" | "blocked" | "skipped") {
+        if made {
             parts.push(time(end.ms));
             let s = if end.bytes == 1 { "" } else { "s" };
             parts.push(format!("{} byte{s}", grouped(end.bytes)));
         }
-        lines.push(cut(&format!("  └ {}", parts.join(" · ")), width));
+        lines.push(dim(&format!("  └ {}", parts.join(" · ")), width));
         lines
     }
+}
+
+/// As much of a line as fits, less prominent than the answer.
+fn dim(text: &str, width: usize) -> Line {
+    vec![bit(cut(text, width), Ink::Dim)]
 }
 
 /// `0.2 s`, `1 min 5 s`
@@ -142,6 +168,11 @@ pub fn untabbed(line: &str) -> String {
 mod tests {
     use super::*;
 
+    fn text(lines: Vec<Line>) -> Vec<String> {
+        let line = |l: &Line| l.iter().map(|b| b.text.as_str()).collect();
+        lines.iter().map(line).collect()
+    }
+
     fn begin(rule: Option<&str>) -> Begin {
         Begin {
             id: "1".into(),
@@ -169,9 +200,9 @@ mod tests {
     #[test]
     fn a_frame_is_begun_and_ended() {
         let mut frames = Frames::default();
-        assert_eq!(frames.begin(&begin(None), 80), ["  ┌ fs.read"]);
+        assert_eq!(text(frames.begin(&begin(None), 80)), ["  ┌ fs.read"]);
         assert_eq!(
-            frames.end(&end("success", "one\x1b[2J\n\ttwo\n", 12), 80),
+            text(frames.end(&end("success", "one\x1b[2J\n\ttwo\n", 12), 80)),
             [
                 "  │ one\\x1b[2J",
                 "  │         two",
@@ -180,7 +211,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            frames.begin(&begin(Some("mcp.auto_approve.\"fs.*\"")), 44),
+            text(frames.begin(&begin(Some("mcp.auto_approve.\"fs.*\"")), 44)),
             [
                 "  ┌ fs.read {\"path\":\"/etc/hosts\\u001b\"}",
                 "  │ allowed by mcp.auto_approve.\"fs.*\"",
@@ -190,9 +221,9 @@ mod tests {
             bytes: 1,
             ..end("success", "1", 0)
         };
-        assert_eq!(frames.end(&one, 80)[1], "  └ 1.2 s · 1 byte");
+        assert_eq!(text(frames.end(&one, 80))[1], "  └ 1.2 s · 1 byte");
         assert_eq!(
-            frames.begin(&begin(Some("x")), 20)[0],
+            text(frames.begin(&begin(Some("x")), 20))[0],
             "  ┌ fs.read {\"path\"…"
         );
     }
@@ -201,13 +232,13 @@ mod tests {
     fn an_end_without_its_beginning_says_whose_it_is() {
         let mut frames = Frames::default();
         assert_eq!(
-            frames.end(&end("denied", "", 0), 80),
+            text(frames.end(&end("denied", "", 0), 80)),
             ["  └ fs.read · denied"]
         );
         frames.begin(&begin(None), 80);
         frames.interrupted();
         assert_eq!(
-            frames.end(&end("error", "no", 0), 80),
+            text(frames.end(&end("error", "no", 0), 80)),
             [
                 "  ┌ fs.read {\"path\":\"/etc/hosts\\u001b\"}",
                 "  │ no",
@@ -215,7 +246,7 @@ mod tests {
             ]
         );
         for status in ["failed", "skipped", "interrupted"] {
-            assert!(frames.end(&end(status, "", 0), 80)[0].contains(status));
+            assert!(text(frames.end(&end(status, "", 0), 80))[0].contains(status));
         }
         let long = "x".repeat(128);
         let mut frames = Frames::default();
@@ -224,18 +255,27 @@ mod tests {
             ..begin(None)
         };
         let half = "x".repeat(19);
-        assert_eq!(frames.begin(&named, 23), [format!("  ┌ {}…", &long[..18])]);
+        assert_eq!(
+            text(frames.begin(&named, 23)),
+            [format!("  ┌ {}…", &long[..18])]
+        );
         frames.interrupted();
         let denied = End {
             name: long.clone(),
             ..end("denied", "", 0)
         };
-        assert_eq!(frames.end(&denied, 40), [format!("  └ {half}… · denied")]);
+        assert_eq!(
+            text(frames.end(&denied, 40)),
+            [format!("  └ {half}… · denied")]
+        );
         let said = End {
             name: long,
             ..end("success", "no", 0)
         };
-        assert_eq!(frames.end(&said, 23)[0], format!("  ┌ {}…", &half[..18]));
+        assert_eq!(
+            text(frames.end(&said, 23))[0],
+            format!("  ┌ {}…", &half[..18])
+        );
         assert_eq!(time(65_000), "1 min 5 s");
     }
 
@@ -256,7 +296,7 @@ mod tests {
                 bytes: 1,
                 ..end("success", head, 0)
             };
-            frames.end(&end, 60)
+            text(frames.end(&end, 60))
         };
         assert_eq!(
             ended("2", "x")[0],
@@ -270,6 +310,40 @@ mod tests {
         assert_eq!(
             ended("1", ""),
             ["  └ fs.read {\"path\":\"/a\"} · 1.2 s · 1 byte"]
+        );
+    }
+
+    #[test]
+    fn what_a_call_does_stands_in_front_and_why_it_was_not_made_behind() {
+        let mut frames = Frames::default();
+        let destroys = Begin {
+            operation: "destructive".into(),
+            warning: Some("the server says\u{1b} otherwise".into()),
+            ..begin(Some("policy.rules"))
+        };
+        assert_eq!(
+            text(frames.begin(&destroys, 44)),
+            [
+                "  ┌ ! fs.read {\"path\":\"/etc/hosts\\u001b\"}",
+                "  │ warning: the server says‹\\x1b› otherwise",
+                "  │ allowed by policy.rules",
+            ]
+        );
+        let asked = Begin {
+            rule: None,
+            ..destroys
+        };
+        assert_eq!(text(frames.begin(&asked, 80)), ["  ┌ ! fs.read"]);
+        frames.interrupted();
+        let mut frames = Frames::default();
+        let why = "Intent mismatch: tool is call_tool_read but intent declares write";
+        assert_eq!(
+            text(frames.end(&end("blocked", why, 0), 200)),
+            [format!("  └ fs.read · blocked: {why}")]
+        );
+        assert_eq!(
+            text(frames.end(&end("blocked", why, 0), 40)),
+            ["  └ fs.read · blocked: Intent mismatch:…"]
         );
     }
 }

@@ -59,12 +59,8 @@ fn whole(file: &Path, message: impl Into<String>) -> Problem {
 pub(super) fn find(paths: &Paths) -> Result<Option<(PathBuf, Format)>, Problem> {
     let mut found = Vec::new();
     for (path, format) in candidates(paths) {
-        // The name itself counts: a dangling link is a fault to report, not an absent file.
-        match fs::symlink_metadata(&path) {
-            Ok(_) => found.push((path, format)),
-            // A name below something that is no directory is absent as well.
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-            Err(e) => return Err(whole(&path, format!("cannot be looked at: {e}"))),
+        if is_there(&path)? {
+            found.push((path, format));
         }
     }
     if let [(toml, _), (json, _)] = &found[..] {
@@ -75,6 +71,16 @@ pub(super) fn find(paths: &Paths) -> Result<Option<(PathBuf, Format)>, Problem> 
         return Err(whole(toml, message));
     }
     Ok(found.pop())
+}
+
+/// Whether there is a file of that name. The name itself counts: a dangling link is a fault to report, not an absent file.
+pub(super) fn is_there(path: &Path) -> Result<bool, Problem> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        // A name below something that is no directory is absent as well.
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(e) => Err(whole(path, format!("cannot be looked at: {e}"))),
+    }
 }
 
 /// Reads the file that is in use; on failure every fault of it.
@@ -88,6 +94,19 @@ pub(super) fn read(paths: &Paths) -> Result<File, Vec<Problem>> {
 
 /// The text of a file that is ours alone to write.
 pub(super) fn read_text(path: &Path) -> Result<String, Problem> {
+    read_checked(path, MAX_BYTES, trusted)
+}
+
+/// The text of a file of whomever: for what can do no harm.
+pub(super) fn read_any(path: &Path, most: u64) -> Result<String, Problem> {
+    read_checked(path, most, regular)
+}
+
+fn read_checked(
+    path: &Path,
+    most: u64,
+    check: fn(&Path, &Metadata) -> Result<(), Problem>,
+) -> Result<String, Problem> {
     // Not blocking: a FIFO of that name must not hang the daemon.
     let file = OpenOptions::new()
         .read(true)
@@ -98,13 +117,14 @@ pub(super) fn read_text(path: &Path) -> Result<String, Problem> {
     let meta = file
         .metadata()
         .map_err(|e| whole(path, format!("cannot be looked at: {e}")))?;
-    trusted(path, &meta)?;
+    check(path, &meta)?;
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1)
+    file.take(most + 1)
         .read_to_end(&mut bytes)
         .map_err(|e| whole(path, format!("cannot be read: {e}")))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(whole(path, "is larger than 1 MiB: not a configuration"));
+    if bytes.len() as u64 > most {
+        let message = format!("is larger than {} KiB: not a configuration", most / 1024);
+        return Err(whole(path, message));
     }
     String::from_utf8(bytes).map_err(|e| {
         let good = e.utf8_error().valid_up_to();
@@ -123,10 +143,8 @@ pub(super) fn read_text(path: &Path) -> Result<String, Problem> {
 
 /// Refuses a file that another user may write: `key_cmd` and `serve` in it run programs as this user.
 fn trusted(path: &Path, meta: &Metadata) -> Result<(), Problem> {
+    regular(path, meta)?;
     let uid = Uid::current();
-    if !meta.is_file() {
-        return Err(whole(path, "is no regular file"));
-    }
     if meta.uid() != uid.as_raw() && meta.uid() != 0 {
         let message = format!("belongs to another user (uid {})", meta.uid());
         return Err(whole(path, message));
@@ -140,6 +158,13 @@ fn trusted(path: &Path, meta: &Metadata) -> Result<(), Problem> {
         return Err(whole(path, message));
     }
     Ok(())
+}
+
+fn regular(path: &Path, meta: &Metadata) -> Result<(), Problem> {
+    match meta.is_file() {
+        true => Ok(()),
+        false => Err(whole(path, "is no regular file")),
+    }
 }
 
 /// Is this the group that has the user's own name and nobody else in it? Many systems give each user

@@ -11,6 +11,7 @@ pub mod key;
 pub mod mcp;
 mod policy;
 pub mod programs;
+mod project;
 mod rules;
 mod servers;
 pub mod source;
@@ -27,6 +28,7 @@ pub use edit::{
     ALLOWED, add_model, add_servers, allow_always, remove_rule, set_default, toml_string,
 };
 pub use file::{File, Problem};
+pub use project::{Project, rules_in_force};
 pub use rules::nearest;
 pub use source::{Overrides, env_overrides};
 

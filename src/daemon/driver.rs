@@ -10,7 +10,7 @@ use super::gate::{Exposure, Gate, Round};
 use super::model::{self, Chosen};
 use super::session::Session;
 use super::turn::{Effect, Input, Setting, Turn};
-use super::{Daemon, events, offer, prompt, sent};
+use super::{Daemon, events, known, offer, policy, prompt, sent};
 use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
 use crate::context;
 use crate::error::{Context, Error, Result};
@@ -59,10 +59,15 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         &ask.overrides,
     )
     .await?;
-    let Some(chosen) = chosen else {
+    let Some(mut chosen) = chosen else {
         return nothing_configured(connection).await;
     };
     started(connection, &session, &chosen).await?;
+    if !ask.no_tools {
+        for text in policy::in_force(&mut chosen.config, &ask.cwd).await? {
+            notice(connection, text).await?;
+        }
+    }
     let catalog = offer::catalog(daemon, connection, &session, &chosen, &ask).await?;
     let read = prompt::resources(daemon, connection, &ask.resources).await?;
     ask.attachments.extend(read);
@@ -294,7 +299,7 @@ impl<'a> Run<'a> {
             }
             // Tools come and go; a server that is starting is not waited for.
             if let Some(tools) = &mut tools {
-                *tools = self.daemon.mcp.catalog(Duration::ZERO).await;
+                *tools = known::catalog(self.daemon, Duration::ZERO).await;
                 offer::without(connection, session, tools).await?;
             }
         }

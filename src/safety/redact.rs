@@ -142,8 +142,13 @@ impl Redactor {
             return Vec::new();
         }
         let mut stream = self.stream();
-        stream.push(text.as_bytes(), &mut Vec::new());
-        stream.finish(&mut Vec::new());
+        let mut out = Vec::new();
+        // In pieces that stay in the cache.
+        for piece in text.as_bytes().chunks(64 << 10) {
+            out.clear();
+            stream.push(piece, &mut out);
+        }
+        stream.finish(&mut out);
         stream.take_found()
     }
 

@@ -16,12 +16,15 @@ const AREAS: &[(&str, &[&str])] = &[
     ("address", &[]),
     ("paths", &["error"]),
     ("protocol", &["error"]),
-    ("config", &["address", "error", "paths", "safety", "secret"]),
+    (
+        "config",
+        &["address", "chat", "error", "paths", "safety", "secret"],
+    ),
     // What a line of the journal means; `context` needs that, and not the files it is kept in.
     ("history::record", &[]),
     ("context", &["chat", "history::record", "safety"]),
     ("history", &["error", "history::record", "paths", "safety"]),
-    ("broker", &["address", "chat", "error", "safety", "secret"]),
+    ("broker", &["address", "chat", "error", "secret"]),
     (
         "mcp",
         &[
@@ -99,7 +102,14 @@ const ONLY: &[(&str, &str, &[&str])] = &[
     (
         "cli",
         "history",
-        &["cli::activity", "cli::activity::show", "cli::args"],
+        &[
+            "cli::activity",
+            "cli::activity::export",
+            "cli::activity::numbers",
+            "cli::activity::progress",
+            "cli::activity::show",
+            "cli::args",
+        ],
     ),
     // A login is no business of the daemon: the person is here.
     ("cli", "mcp", &["cli::mcp_login"]),

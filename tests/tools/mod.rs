@@ -6,6 +6,7 @@ mod identity;
 mod many;
 mod resume;
 mod rounds;
+mod secrets;
 mod split;
 mod whole;
 

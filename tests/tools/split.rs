@@ -1,17 +1,36 @@
 //! The split: a model with many tools sees five, and what it calls through them is decided by what they call.
 
-use aish::protocol::tools::Verdict;
+use aish::protocol::Event;
+use aish::protocol::tools::{Begin, End, Verdict};
 use serde_json::{Value, json};
 
-use super::Tools;
-use crate::fakes::mcp_http;
-use crate::fakes::provider::Script;
+use super::{Seen, Tools, wait};
+use crate::fakes::mcp_http::{self, Answer, Part};
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::Helper;
 
-/// With these answers of the model, and as many tools as are too many to show each: `read`, which says that it only
-/// reads, `drop`, which says that it destroys, `write`, of which nothing is said, and others.
-fn many(queue: impl IntoIterator<Item = Script>, more: &str) -> Tools {
-    let tools = Tools::new(queue, more);
-    tools.server.set_tools(listed(40));
+/// What a model is sent in place of many tools.
+const FIVE: [&str; 5] = [
+    "retrieve_tools",
+    "call_tool_read",
+    "call_tool_write",
+    "call_tool_destructive",
+    "read_result",
+];
+
+const SPLIT: &str = "[tools]\nexposure = \"split\"\n";
+/// The server is believed, and what only reads is allowed.
+const READS: &str = "trust_annotations = true\n[policy.rules]\n\"op:read\" = \"allow\"\n";
+
+/// With these answers of the model and `more` of the config behind the server's lines, in split. The server has `read`,
+/// which says that it only reads, `drop`, which says that it destroys, and `write`, of which nothing is said.
+fn split(queue: impl IntoIterator<Item = Script>, more: &str) -> Tools {
+    with(Helper::new(queue), more)
+}
+
+fn with(helper: Helper, more: &str) -> Tools {
+    let tools = Tools::with(helper, &format!("{more}{SPLIT}"));
+    tools.server.set_tools(listed(3));
     tools
 }
 
@@ -32,6 +51,56 @@ fn hinted(name: &str, hints: Value) -> Value {
     tool
 }
 
+/// A model that makes these calls in one answer, each named by its place, and then says so.
+fn calling(calls: &[(&str, Value)]) -> Vec<Script> {
+    vec![answer(calls), Script::tokens(["done"])]
+}
+
+fn answer(calls: &[(&str, Value)]) -> Script {
+    let texts: Vec<(String, String)> = calls
+        .iter()
+        .enumerate()
+        .map(|(n, (_, args))| (format!("c{n}"), args.to_string()))
+        .collect();
+    let calls: Vec<(&str, &str, &str)> = calls
+        .iter()
+        .zip(&texts)
+        .map(|((name, _), (id, args))| (id.as_str(), *name, args.as_str()))
+        .collect();
+    Script::calls("", &calls)
+}
+
+/// The arguments of a call of `tool` that declares what its variant is for.
+fn meaning(operation: &str, tool: &str) -> Value {
+    json!({ "name": format!("fs:{tool}"), "intent": { "operation_type": operation } })
+}
+
+fn read() -> (&'static str, Value) {
+    ("call_tool_read", meaning("read", "read"))
+}
+
+fn write() -> (&'static str, Value) {
+    ("call_tool_write", meaning("write", "write"))
+}
+
+fn destroy() -> (&'static str, Value) {
+    ("call_tool_destructive", meaning("destructive", "drop"))
+}
+
+fn begins(seen: &Seen) -> Vec<Begin> {
+    seen.events(|e| match e {
+        Event::ToolBegin(begin) => Some(begin.clone()),
+        _ => None,
+    })
+}
+
+fn ends(seen: &Seen) -> Vec<End> {
+    seen.events(|e| match e {
+        Event::ToolEnd(end) => Some(end.clone()),
+        _ => None,
+    })
+}
+
 #[test]
 fn a_call_through_a_variant_is_decided_and_made_as_what_it_calls() {
     let call = json!({
@@ -39,58 +108,673 @@ fn a_call_through_a_variant_is_decided_and_made_as_what_it_calls() {
         "args_json": "{ \"path\" : \"/é\" }",
         "intent": {"operation_type": "read", "data_sensitivity": "private", "reason": "you asked"},
     });
-    let calls = [("c1", "call_tool_read", call.to_string())];
-    let calls = calls
-        .each_ref()
-        .map(|(id, name, args)| (*id, *name, args.as_str()));
-    let tools = many([Script::calls("", &calls), Script::tokens(["done"])], "");
+    let tools = split(calling(&[("call_tool_read", call)]), "");
     let mut client = tools.ask("x");
     let question = client.question();
     assert_eq!(question.tool.name, "fs.read");
     assert_eq!(question.arguments, "{\"path\":\"/é\"}");
-    assert_eq!(question.operation, "write", "its server has said nothing");
+    assert_eq!(question.operation, "write", "its server is not believed");
+    assert_eq!(question.why, "policy.default");
+    assert_eq!(question.warning, None);
     let intent = question.intent.clone().expect("an intent");
     assert_eq!(intent.operation_type, "read");
     assert_eq!(intent.data_sensitivity.as_deref(), Some("private"));
     assert_eq!(intent.reason.as_deref(), Some("you asked"));
     client.say(&question, Verdict::Once);
     let seen = client.end();
-    assert_eq!(seen.calls(), ["begin c1", "end c1 success"]);
+    assert_eq!(seen.calls(), ["begin c0", "end c0 success"]);
+    let begin = &begins(&seen)[0];
+    assert_eq!(
+        (begin.name.as_str(), begin.operation.as_str()),
+        ("fs.read", "write")
+    );
     assert_eq!(tools.called(), [("read".into(), json!({ "path": "/é" }))]);
     assert_eq!(tools.told(1), ["{\"path\":\"/é\"}"]);
     assert_eq!(
         tools.approved_at(0),
         [("once".into(), "{\"path\":\"/é\"}".into())]
     );
-    for record in [
-        &tools.helper.records_of("approval")[0],
-        &tools.helper.records_of("tool")[0],
-    ] {
+    let result = &tools.helper.records_of("tool")[0];
+    for record in [&tools.helper.records_of("approval")[0], result] {
         assert_eq!(record["name"], "fs.read");
         assert_eq!(record["arguments"], "{\"path\":\"/é\"}");
-        let act = &record["act"];
         assert_eq!(
-            (&act["server"], &act["tool"]),
-            (&json!("fs"), &json!("read"))
+            record["act"],
+            json!({
+                "server": "fs",
+                "tool": "read",
+                "variant": "call_tool_read",
+                "operation": "write",
+                "intent": {
+                    "operation_type": "read",
+                    "data_sensitivity": "private",
+                    "reason": "you asked",
+                },
+                "annotations": { "readOnlyHint": true },
+            })
         );
-        assert_eq!(act["variant"], "call_tool_read");
-        assert_eq!(act["operation"], "write");
-        assert_eq!(act["intent"]["reason"], "you asked");
     }
-    assert_eq!(tools.helper.records_of("tool")[0]["by"], "person");
-    let offered: Vec<Value> = tools.helper.provider.requests()[0]
-        .tool_names()
-        .into_iter()
-        .map(Value::from)
-        .collect();
     assert_eq!(
-        offered,
-        [
-            "retrieve_tools",
+        (&result["by"], &result["why"]),
+        (&json!("person"), &json!("once"))
+    );
+    // The answer's own call stays as the model made it, with the id that the record has.
+    let made = &tools.helper.records_of("assistant")[0]["calls"][0];
+    assert_eq!(
+        (&made["name"], &made["id"]),
+        (&json!("call_tool_read"), &result["call"])
+    );
+    assert_eq!(result["digest"].as_str().expect("a digest").len(), 64);
+    let request = &tools.helper.provider.requests()[0];
+    assert_eq!(request.tool_names(), FIVE);
+    let sent = request.json["tools"][0]["function"]["description"].as_str();
+    assert!(sent.expect("words").ends_with("Servers: fs."), "{sent:?}");
+    let (_, system) = tools.helper.messages(0).swap_remove(0);
+    assert!(
+        system.contains("retrieve_tools") && !system.contains("fs"),
+        "{system}"
+    );
+}
+
+#[test]
+fn from_the_threshold_on_five_tools_are_sent_and_below_it_all() {
+    for (exposure, count, five) in [
+        ("", 39, false),
+        ("", 40, true),
+        ("split_threshold = 3\n", 3, true),
+        ("split_threshold = 4\n", 3, false),
+        ("exposure = \"direct\"\n", 60, false),
+        ("exposure = \"split\"\n", 1, true),
+    ] {
+        let more = format!("[tools]\n{exposure}");
+        let tools = Tools::new([Script::tokens(["ok"])], &more);
+        let Value::Array(mut list) = listed(count.max(3)) else {
+            panic!("a list")
+        };
+        list.truncate(count);
+        tools.server.set_tools(Value::Array(list));
+        tools.ask("x").end();
+        let request = &tools.helper.provider.requests()[0];
+        match five {
+            true => assert_eq!(request.tool_names(), FIVE, "{more}"),
+            false => assert_eq!(request.tool_names().len(), count, "{more}"),
+        }
+    }
+    // Without a server there is nothing to find.
+    let none = Helper::saying("ok");
+    none.config(SPLIT);
+    none.ask("x");
+    assert!(none.provider.requests()[0].json.get("tools").is_none());
+}
+
+#[test]
+fn every_rejection_reaches_the_model_and_nobody_is_asked() {
+    const SEE: &str = "not found. Use call_tool_read, call_tool_write, or call_tool_destructive with matching intent.operation_type. See retrieve_tools for annotations and recommendations.";
+    let unseen = |name: &str| format!("Tool '{name}' {SEE}");
+    let long = json!({ "operation_type": "read", "reason": "é".repeat(1001) });
+    let cases = [
+        (
             "call_tool_read",
+            json!({ "name": "fs:read" }),
+            "blocked",
+            "intent parameter is required for call_tool_read".into(),
+        ),
+        (
             "call_tool_write",
-            "call_tool_destructive",
-            "read_result"
+            json!({ "name": "fs:write", "intent": {} }),
+            "blocked",
+            "intent.operation_type is required".into(),
+        ),
+        (
+            "call_tool_read",
+            meaning("unknown", "read"),
+            "blocked",
+            "Invalid intent.operation_type 'unknown': must be read, write, or destructive".into(),
+        ),
+        (
+            "call_tool_read",
+            meaning("write", "read"),
+            "blocked",
+            "Intent mismatch: tool is call_tool_read but intent declares write".to_string(),
+        ),
+        (
+            "call_tool_read",
+            meaning("read", "drop"),
+            "blocked",
+            "Tool 'fs:drop' is marked destructive by server, use call_tool_destructive".into(),
+        ),
+        (
+            "call_tool_write",
+            meaning("write", "drop"),
+            "blocked",
+            "Tool 'fs:drop' is marked destructive by server, use call_tool_destructive".into(),
+        ),
+        (
+            "call_tool_read",
+            json!({ "name": "fs:read", "intent": long }),
+            "blocked",
+            "Invalid intent.reason: 1001 characters, must be at most 1000".into(),
+        ),
+        (
+            "call_tool",
+            meaning("read", "read"),
+            "skipped",
+            unseen("call_tool"),
+        ),
+        // Its own name was never offered, so that no intent would be declared.
+        ("fs.read", json!({}), "skipped", unseen("fs.read")),
+        (
+            "call_tool_read",
+            json!({ "name": "read", "intent": { "operation_type": "read" } }),
+            "skipped",
+            "Invalid name 'read': must be 'server:tool', as retrieve_tools tells it".into(),
+        ),
+        (
+            "call_tool_read",
+            meaning("read", "reed"),
+            "skipped",
+            "Tool 'fs:reed' not found. Find its name with retrieve_tools.".into(),
+        ),
+    ];
+    let calls: Vec<_> = cases
+        .iter()
+        .map(|(name, args, ..)| (*name, args.clone()))
+        .collect();
+    let tools = split(calling(&calls), super::rounds::ALL);
+    let seen = tools.ask("x").end();
+    assert_eq!(seen.text(), "done", "the model is asked again");
+    assert_eq!(tools.called(), []);
+    assert_eq!(tools.helper.records_of("approval"), [] as [Value; 0]);
+    assert_eq!(
+        tools.told(1),
+        cases.each_ref().map(|(.., text)| text.clone())
+    );
+    let (records, ends) = (tools.helper.records_of("tool"), ends(&seen));
+    assert_eq!(begins(&seen), []);
+    for (n, (variant, args, status, text)) in cases.iter().enumerate() {
+        let (record, end) = (&records[n], &ends[n]);
+        assert_eq!(
+            (&record["status"], &record["why"]),
+            (&json!(status), &json!(text))
+        );
+        assert_eq!((end.status.as_str(), &end.head), (*status, text));
+        let named = args["name"]
+            .as_str()
+            .is_some_and(|name| name.starts_with("fs:"));
+        if named && variant.starts_with("call_tool_") {
+            assert_eq!(record["act"]["variant"], *variant, "{text}");
+            assert_eq!(record["act"]["server"], "fs", "{text}");
+            assert_eq!(record["arguments"], "{}", "{text}");
+        }
+    }
+    assert_eq!(records[3]["act"]["intent"]["operation_type"], "write");
+    assert_eq!(
+        records[4]["act"]["annotations"],
+        json!({ "destructiveHint": true })
+    );
+    assert_eq!(records[4]["name"], "fs.drop");
+}
+
+#[test]
+fn a_model_finds_a_tool_calls_it_wrongly_is_corrected_and_calls_it_rightly() {
+    let tools = split(
+        [
+            answer(&[("retrieve_tools", json!({ "query": "drop", "limit": 1 }))]),
+            answer(&[("call_tool_read", meaning("read", "drop"))]),
+            answer(&[destroy()]),
+            Script::tokens(["gone"]),
+        ],
+        "",
+    );
+    let mut client = tools.ask("x");
+    let question = client.question();
+    assert_eq!(
+        (question.tool.name.as_str(), question.operation.as_str()),
+        ("fs.drop", "destructive")
+    );
+    client.say(&question, Verdict::Once);
+    let seen = client.end();
+    assert_eq!(seen.text(), "gone");
+    assert_eq!(tools.called(), [("drop".into(), json!({}))]);
+    let told = tools.told(3);
+    let found: Value = serde_json::from_str(&told[0]).expect("JSON");
+    assert_eq!(found["tools"].as_array().map(Vec::len), Some(1));
+    let tool = &found["tools"][0];
+    assert_eq!(
+        (&tool["name"], &tool["server"]),
+        (&json!("fs:drop"), &json!("fs"))
+    );
+    assert_eq!(tool["call_with"], "call_tool_destructive");
+    assert_eq!(tool["annotations"], json!({ "destructiveHint": true }));
+    assert_eq!(tool["inputSchema"]["type"], "object");
+    assert!(tool["score"].as_f64().expect("a score") > 0.0);
+    assert!(found["usage_instructions"].is_string());
+    assert_eq!(
+        told[1..],
+        [
+            "Tool 'fs:drop' is marked destructive by server, use call_tool_destructive",
+            "{}"
         ]
     );
+    let records = tools.helper.records_of("tool");
+    let words: Vec<_> = records
+        .iter()
+        .map(|r| (r["name"].as_str(), r["status"].as_str()))
+        .collect();
+    assert_eq!(
+        words,
+        [
+            (Some("retrieve_tools"), Some("success")),
+            (Some("fs.drop"), Some("blocked")),
+            (Some("fs.drop"), Some("success"))
+        ]
+    );
+    assert_eq!(records[0]["arguments"], "{\"query\":\"drop\",\"limit\":1}");
+    assert_eq!((records[0].get("act"), records[0].get("by")), (None, None));
+}
+
+#[test]
+fn both_forms_of_arguments_and_of_the_intent_mean_the_same() {
+    let calls: Vec<_> = [
+        json!({ "args": { "b": 1.50, "a": 2 } }),
+        json!({ "args_json": "{\"b\":1.50,\"a\":2}" }),
+        json!({ "args": { "a": 2, "b": 1.5 }, "args_json": "{\"b\":1.50,\"a\":2}" }),
+        json!({}),
+    ]
+    .into_iter()
+    .enumerate()
+    .map(|(n, mut call)| {
+        call["name"] = json!(["fs:read", "fs.read"][n % 2]);
+        match n % 2 {
+            0 => call["intent"] = json!({ "operation_type": "read", "reason": "why" }),
+            _ => {
+                call["intent_operation_type"] = json!("read");
+                call["intent_reason"] = json!("why");
+            }
+        }
+        ("call_tool_read", call)
+    })
+    .collect();
+    let tools = split(calling(&calls), super::rounds::ALL);
+    tools.ask("x").end();
+    let with = json!({ "a": 2, "b": 1.5 });
+    let called: Vec<Value> = tools.called().into_iter().map(|(_, args)| args).collect();
+    assert_eq!(called, [with.clone(), with.clone(), with, json!({})]);
+    for record in tools.helper.records_of("tool") {
+        assert_eq!(
+            record["act"]["intent"],
+            json!({ "operation_type": "read", "reason": "why" })
+        );
+        assert_eq!(
+            (&record["by"], &record["why"]),
+            (&json!("rule"), &json!("mcp.auto_approve.\"fs.*\""))
+        );
+    }
+}
+
+#[test]
+fn what_speaks_against_an_intent_is_warned_of_where_it_is_no_reason_to_reject() {
+    const READ_ONLY: &str =
+        "Tool 'fs:read' is marked read-only by server, but intent declares write";
+    const DESTROYS: &str =
+        "Tool 'fs:drop' is marked destructive by server, use call_tool_destructive";
+    let calls = [
+        ("call_tool_write", meaning("write", "read")),
+        ("call_tool_read", meaning("read", "drop")),
+    ];
+    let lax = "[intent_declaration]\nstrict_server_validation = false\n";
+    // With a question, where the person sees it first.
+    let tools = split(calling(&calls), lax);
+    let mut client = tools.ask("x");
+    for warning in [READ_ONLY, DESTROYS] {
+        let question = client.question();
+        assert_eq!(question.warning.as_deref(), Some(warning));
+        client.say(&question, Verdict::Once);
+    }
+    client.end();
+    assert_eq!(tools.called().len(), 2);
+    for (n, warning) in [READ_ONLY, DESTROYS].into_iter().enumerate() {
+        assert_eq!(tools.helper.records_of("approval")[n]["why"], warning);
+        let record = &tools.helper.records_of("tool")[n];
+        assert_eq!(record["why"], format!("once; {warning}"));
+    }
+    // The gate is where the tool has it, whatever is declared.
+    let record = &tools.helper.records_of("tool")[1];
+    assert_eq!(record["act"]["operation"], "destructive");
+    // By a rule, where nobody is asked.
+    let tools = split(calling(&calls), &format!("{}{lax}", super::rounds::ALL));
+    let seen = tools.ask("x").end();
+    let warnings: Vec<_> = begins(&seen).into_iter().map(|b| b.warning).collect();
+    assert_eq!(
+        warnings,
+        [Some(READ_ONLY.to_owned()), Some(DESTROYS.to_owned())]
+    );
+    for kind in ["approval", "tool"] {
+        let why = format!("mcp.auto_approve.\"fs.*\"; {READ_ONLY}");
+        assert_eq!(tools.helper.records_of(kind)[0]["why"], why);
+    }
+}
+
+#[test]
+fn an_intent_raises_the_gate_and_never_lowers_it() {
+    // What reads is allowed; the same tool, said to be called for destruction, is asked about.
+    let calls = [
+        read(),
+        ("call_tool_destructive", meaning("destructive", "read")),
+    ];
+    let tools = split(calling(&calls), READS);
+    let mut client = tools.ask("x");
+    let question = client.question();
+    assert_eq!(
+        (question.number, question.operation.as_str()),
+        (2, "destructive")
+    );
+    assert_eq!(tools.called().len(), 1, "the first needed no word");
+    client.say(&question, Verdict::No { words: None });
+    client.end();
+    assert_eq!(tools.called().len(), 1);
+    // A write that is declared to read is asked about as the write that it is taken for.
+    let tools = split(
+        calling(&[("call_tool_read", meaning("read", "write"))]),
+        READS,
+    );
+    let mut client = tools.ask("x");
+    let question = client.question();
+    assert_eq!(question.operation, "write");
+    client.say(&question, Verdict::No { words: None });
+    client.end();
+    assert_eq!(tools.called(), []);
+}
+
+#[test]
+fn a_rule_about_the_target_holds_through_every_variant() {
+    let rules = "[policy.rules]\n\"fs.*\" = \"allow\"\n\"fs.write\" = \"deny\"\n\"sensitivity:private\" = \"ask\"\n";
+    let mut private = meaning("read", "read");
+    private["intent"]["data_sensitivity"] = json!("private");
+    let calls = [
+        write(),
+        ("call_tool_destructive", meaning("destructive", "write")),
+        ("call_tool_read", private),
+    ];
+    let tools = split(calling(&calls), rules);
+    let mut client = tools.ask("x");
+    let question = client.question();
+    assert_eq!(
+        (question.number, question.why.as_str()),
+        (3, "policy.rules.\"sensitivity:private\"")
+    );
+    assert_eq!(
+        question.offers,
+        [] as [String; 0],
+        "no grant silences that rule"
+    );
+    client.say(&question, Verdict::No { words: None });
+    client.end();
+    assert_eq!(tools.called(), []);
+    let why = "policy.rules.\"fs.write\"";
+    assert_eq!(
+        tools.told(1)[..2],
+        [(); 2].map(|()| format!("[denied by the user's rule {why}]"))
+    );
+    for record in &tools.helper.records_of("tool")[..2] {
+        assert_eq!(
+            (&record["by"], &record["why"]),
+            (&json!("rule"), &json!(why))
+        );
+        assert_eq!(record["act"]["tool"], "write");
+    }
+}
+
+#[test]
+fn a_person_denies_a_call_in_words_and_stops_those_after_it() {
+    let queue = [
+        answer(&[write(), destroy(), read()]),
+        Script::tokens(["again"]),
+    ];
+    let tools = split(queue, "");
+    let mut client = tools.ask("x");
+    let question = client.question();
+    let words = Some("not now".to_owned());
+    client.say(&question, Verdict::No { words });
+    client.question();
+    client.cancel();
+    let seen = client.end();
+    assert_eq!(seen.answer.finish, "interrupted");
+    assert_eq!(seen.calls(), ["end c0 denied", "end c1 denied"]);
+    assert_eq!(tools.called(), []);
+    let records = tools.helper.records_of("tool");
+    let of = |key: &str| -> Vec<Value> { records.iter().map(|r| r[key].clone()).collect() };
+    assert_eq!(of("status"), ["denied", "denied", "interrupted"]);
+    assert_eq!(of("name"), ["fs.write", "fs.drop", "fs.read"]);
+    assert_eq!(of("by"), [json!("person"), json!("person"), Value::Null]);
+    assert_eq!(of("why"), [json!("not now"), Value::Null, Value::Null]);
+    let acts: Vec<_> = records
+        .iter()
+        .map(|r| r["act"]["variant"].clone())
+        .collect();
+    assert_eq!(
+        acts,
+        ["call_tool_write", "call_tool_destructive", "call_tool_read"]
+    );
+    tools.ask("and now?").end();
+    assert_eq!(
+        tools.told(1),
+        [
+            "[denied by the user] not now",
+            "[denied by the user]",
+            "[no result: interrupted]"
+        ]
+    );
+}
+
+#[test]
+fn calls_that_only_read_run_side_by_side_through_their_variant() {
+    let mut calls: Vec<_> = (0..3).map(|_| read()).collect();
+    calls.push(("retrieve_tools", json!({ "query": "write" })));
+    calls.push(("call_tool_read", meaning("write", "read")));
+    calls.push(read());
+    let tools = split(calling(&calls), READS);
+    tools.behave(|request| {
+        let event = json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("ok") });
+        Some(Answer::events([Part::Gate("all"), Part::Event(event)]))
+    });
+    let client = tools.ask("x");
+    wait(tools.server.asked("tools/call", 3));
+    assert_eq!(tools.called().len(), 3);
+    // One wait for the disk, for the call behind the others too.
+    assert_eq!(tools.approved_at(0).len(), 4);
+    tools.server.open("all");
+    let seen = client.end();
+    let told = tools.told(1);
+    assert_eq!((told.len(), told[5].as_str()), (6, "ok"));
+    assert!(told[3].starts_with("{\"tools\":["), "{}", told[3]);
+    assert!(told[4].starts_with("Intent mismatch: "), "{}", told[4]);
+    assert_eq!(seen.answer.finish, "stop");
+    assert_eq!(tools.helper.records_of("approval").len(), 4);
+}
+
+/// What the model is told of a long result, and what it makes of that.
+fn reader(name: &'static str) -> Helper {
+    Helper::with(Provider::answering(move |request| {
+        let messages = request.json["messages"].as_array().expect("messages");
+        let last = messages.last().expect("a message");
+        let text = last["content"].as_str().unwrap_or_default();
+        if last["role"] != "tool" {
+            return match name {
+                "fs.read" => answer(&[(name, json!({}))]),
+                _ => answer(&[(name, meaning("read", "read"))]),
+            };
+        }
+        let word = |before: &str| {
+            let (_, after) = text.split_once(before)?;
+            let word = after.split([' ', ']']).next();
+            Some(word.expect("a word").to_owned())
+        };
+        match (word("read_result with key "), word(" and offset ")) {
+            (Some(key), Some(offset)) => {
+                let offset: usize = offset.parse().expect("a number");
+                let call = json!({ "key": key, "offset": offset });
+                answer(&[("read_result", call)])
+            }
+            _ => Script::tokens(["done"]),
+        }
+    }))
+}
+
+#[test]
+fn a_long_result_is_cut_at_a_record_and_read_on_in_either_exposure() {
+    let lines = |n: std::ops::Range<usize>| -> String {
+        n.map(|n| format!("line {n:04} of it\n")).collect()
+    };
+    let config = "[mcp]\nmax_result_bytes = 2048\n[policy.rules]\n\"fs.*\" = \"allow\"\n";
+    for name in ["call_tool_read", "fs.read"] {
+        let tools = match name {
+            "fs.read" => Tools::with(reader(name), config),
+            _ => with(reader(name), config),
+        };
+        tools.behave(move |request| Some(request.result(mcp_http::text(&lines(0..200)))));
+        let seen = tools.ask("x").end();
+        let told = tools.told(2);
+        let (head, note) = told[0].split_once("\n[… ").expect("a note");
+        let kept = head.lines().count();
+        assert!(
+            kept > 50 && lines(0..kept).trim_end() == head.trim_end(),
+            "{head}"
+        );
+        assert!(note.contains(" of 3200 bytes left out"), "{note}");
+        let (place, part) = told[1].split_once('\n').expect("a place");
+        assert!(place.starts_with("[bytes "), "{place}");
+        let rest = lines(kept..200);
+        assert!(rest.starts_with(part), "{name}: {part}");
+        assert_eq!(seen.answer.finish, "stop");
+        let records = tools.helper.records_of("tool");
+        assert_eq!(
+            (&records[0]["bytes"], &records[0]["status"]),
+            (&json!(3200), &json!("success"))
+        );
+        let digest = |text: &str| -> String {
+            use sha2::{Digest, Sha256};
+            Sha256::digest(text)
+                .iter()
+                .map(|b| format!("{b:02x}"))
+                .collect()
+        };
+        assert_eq!(records[0]["digest"], digest(&lines(0..200)), "of all of it");
+        assert_eq!(records[1]["name"], "read_result");
+        // Where the tools are sent as they are, it comes with the first result that is cut.
+        if name == "fs.read" {
+            let requests = tools.helper.provider.requests();
+            assert!(!requests[0].tool_names().contains(&"read_result"));
+            assert_eq!(requests[1].tool_names().last(), Some(&"read_result"));
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_call_of_our_own_is_said_to_the_model() {
+    let calls = [
+        ("retrieve_tools", json!({ "query": "x", "limit": -1 })),
+        ("read_result", json!({ "key": "made up" })),
+    ];
+    let tools = split(calling(&calls), "");
+    let seen = tools.ask("x").end();
+    assert_eq!(
+        seen.calls(),
+        ["begin c0", "end c0 error", "begin c1", "end c1 error"]
+    );
+    let told = tools.told(1);
+    assert!(told[0].starts_with("limit must be"), "{}", told[0]);
+    assert!(
+        told[1].starts_with("There is no result with this key"),
+        "{}",
+        told[1]
+    );
+}
+
+#[test]
+fn what_is_offered_beyond_this_once_would_have_an_effect() {
+    let offers = |more: &str, call: (&str, Value)| {
+        let tools = split(calling(&[call]), more);
+        let mut client = tools.ask("x");
+        let question = client.question();
+        client.say(&question, Verdict::No { words: None });
+        client.end();
+        question.offers.join(" ")
+    };
+    assert_eq!(offers("", read()), "tool reads always");
+    assert_eq!(offers("", write()), "tool always");
+    // What is declared to do more than read is not what the reads of a server are.
+    assert_eq!(
+        offers("", ("call_tool_write", meaning("write", "read"))),
+        "tool always"
+    );
+    let rule = |rule: &str| format!("[policy.rules]\n{rule}\n");
+    assert_eq!(offers(&rule("\"fs.read\" = \"ask\""), read()), "");
+    assert_eq!(
+        offers(&rule("\"fs.write\" = \"ask\""), read()),
+        "tool reads always"
+    );
+    assert_eq!(offers(&rule("\"op:destructive\" = \"ask\""), destroy()), "");
+    assert_eq!(
+        offers(&rule("\"fs.write\" = \"deny\""), read()),
+        "tool reads"
+    );
+}
+
+#[test]
+fn a_yes_beyond_what_was_offered_is_one_for_this_call() {
+    let queue = [
+        answer(&[write()]),
+        Script::tokens(["one"]),
+        answer(&[write()]),
+        Script::tokens(["two"]),
+    ];
+    let tools = split(queue, "");
+    for verdict in [Verdict::Reads, Verdict::Tool] {
+        let mut client = tools.ask("x");
+        let question = client.question();
+        client.say(&question, verdict);
+        client.end();
+    }
+    let decisions: Vec<Value> = tools
+        .helper
+        .records_of("approval")
+        .iter()
+        .map(|r| r["decision"].clone())
+        .collect();
+    assert_eq!(decisions, ["once", "tool"]);
+    let granted = tools.helper.records_of("policy");
+    assert_eq!(granted.len(), 1);
+    assert_eq!(
+        (&granted[0]["change"], &granted[0]["what"]),
+        (&json!("granted"), &json!("you, for this session: fs.write"))
+    );
+    assert!(granted[0]["grant"].is_string());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_recorded_is_not_called_and_not_granted() {
+    let queue = [
+        answer(&[write()]),
+        answer(&[write()]),
+        Script::tokens(["done"]),
+    ];
+    let tools = split(queue, "");
+    let mut client = tools.ask("x");
+    let question = client.question();
+    tools.helper.limit_files(Some(1));
+    client.say(&question, Verdict::Tool);
+    let seen = client.end();
+    assert_eq!(tools.called(), []);
+    let notices = seen.notices();
+    let begin = "mcp: fs.write: not called, since the approval could not be recorded: ";
+    assert!(notices.iter().any(|n| n.starts_with(begin)), "{notices:?}");
+    tools.helper.limit_files(None);
+    // What is on no disk was not given.
+    let mut client = tools.ask("x");
+    let question = client.question();
+    client.say(&question, Verdict::No { words: None });
+    client.end();
+    assert_eq!(tools.called(), []);
 }

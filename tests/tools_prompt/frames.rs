@@ -1,6 +1,6 @@
 //! What is seen of a call besides the question, and of the last answer afterwards.
 
-use aish::protocol::tools::{Begin, End};
+use aish::protocol::tools::{Begin, End, NewTools, ToolInfo};
 
 use super::*;
 use crate::support::home::source_plugin;
@@ -56,7 +56,7 @@ fn a_call_stands_in_a_frame_between_the_words() {
     prompt.reply("stop");
     zsh.prompt();
     let screen = zsh.screen();
-    let wanted = "Let me look\n  ┌ fs.read {\"path\":\"/etc/hosts\"}\n  │ allowed by mcp.auto_approve.\"fs.*\"\n  \
+    let wanted = "Let me look\n  ┌ r fs.read {\"path\":\"/etc/hosts\"}\n  │ allowed by mcp.auto_approve.\"fs.*\"\n  \
                   │ 127.0.0.1       localhost\n  │ \\x1b]0;x\\x07\n  │ [image/png, 3 KB]\n  \
                   │ … 12 more lines: llm :last\n  └ 0.2 s · 1,204 bytes\n";
     let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
@@ -65,7 +65,7 @@ fn a_call_stands_in_a_frame_between_the_words() {
     assert!(screen.contains("\nIt is there.\n"), "{screen}");
     assert!(!screen.contains("reading"), "{screen}");
     let raw = String::from_utf8_lossy(&zsh.raw()).into_owned();
-    assert!(raw.contains("\x1b[2m  ┌ fs.read"), "dim: {raw:?}");
+    assert!(raw.contains("\x1b[2mfs.read {"), "dim: {raw:?}");
     assert!(!raw.contains("\x1b]0;x"), "{raw:?}");
 }
 
@@ -79,6 +79,12 @@ fn what_became_of_a_call_is_said_plainly() {
         prompt.event(&end_event(status, "", 0));
         prompt.text("so\n");
     }
+    let why = "Intent mismatch: tool is call_tool_read but intent declares write";
+    let mut blocked = end_event("blocked", why, 0);
+    if let Event::ToolEnd(end) = &mut blocked {
+        end.notes.clear();
+    }
+    prompt.event(&blocked);
     prompt.reply("stop");
     zsh.prompt();
     // Into a file goes the answer alone.
@@ -90,9 +96,97 @@ fn what_became_of_a_call_is_said_plainly() {
         "  └ failed · 0.2 s · 1,204 bytes\n",
         "  └ interrupted · 0.2 s",
         "  └ the tool reports an error · 0.2 s",
+        &format!("  └ fs.read · blocked: {why}\n"),
     ] {
         assert!(screen.contains(text), "{text}\n{screen}");
     }
+}
+
+fn new_tools(tools: usize) -> Event {
+    let tool = |n: usize| ToolInfo {
+        name: format!("fs.tool{n}"),
+        server: "fs".into(),
+        title: None,
+        description: "Reads a file.\x1b[2J\n".to_owned()
+            + &"All of it is read. ".repeat(10)
+            + "END",
+        read_only: Some(true),
+        destructive: None,
+        idempotent: None,
+        open_world: None,
+        trusted: false,
+        schema: json!({"type": "object", "required": ["path"], "properties": {
+            "path": {"type": "string"}, "lines": {"type": "integer"}}}),
+    };
+    Event::NewTools(NewTools {
+        server: "fs".into(),
+        target: "npx server-filesystem /home".into(),
+        first: true,
+        tools: (1..=tools).map(tool).collect(),
+    })
+}
+
+#[test]
+fn new_tools_are_shown_whole_before_the_question() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("clear; aish-helper ask x\r");
+    let mut prompt = daemon.prompt();
+    prompt.text("Let me **look**");
+    prompt.event(&new_tools(1));
+    prompt.event(&Event::Confirm(Box::new(question("{}"))));
+    zsh.wait_text(KEYS);
+    let screen = zsh.screen();
+    let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
+    let screen = lines.join("\n");
+    let wanted = "Let me look
+  ┌ new server fs, 1 tool · at npx server-filesystem /home
+  │ w tool1  server says: only reads, not trusted
+  │   Reads a file.‹\\x1b›[2J
+  │   All of it is read. All of it is read. All of it is read. All of it is read. All of it is read.
+  │   All of it is read. All of it is read. All of it is read. All of it is read. All of it is read.
+  │   END
+  │   needs  path string
+  │   takes  lines integer
+  └ shown once; again: aish-helper mcp tools fs
+┌ w github.create_issue ";
+    assert!(screen.contains(wanted), "{screen}");
+    verdict(press(&zsh, &mut prompt, "n"));
+    // More of them than the screen has lines are all printed, and nothing waits for the person.
+    let seen = zsh.raw().len();
+    prompt.event(&new_tools(30));
+    prompt.text("That was it.");
+    prompt.reply("stop");
+    zsh.prompt();
+    let raw = String::from_utf8_lossy(&zsh.raw()[seen..]).into_owned();
+    assert!(
+        raw.contains("tool1\x1b") && raw.contains("tool30\x1b"),
+        "{raw:?}"
+    );
+    assert_eq!(raw.matches("END").count(), 30);
+    assert!(!raw.contains("\x1b[2J"), "{raw:?}");
+}
+
+#[test]
+fn without_a_terminal_new_tools_are_plain() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    for (flags, lines) in [("", 9), ("--json ", 0)] {
+        zsh.send(format!("aish-helper ask {flags}x >out 2>err\r"));
+        let mut prompt = daemon.prompt();
+        prompt.event(&new_tools(1));
+        prompt.reply("stop");
+        zsh.prompt();
+        let err = home.read("err");
+        assert_eq!(err.lines().count(), lines, "{err}");
+        assert!(!err.contains('\x1b'), "{err:?}");
+    }
+    let out = home.read("out");
+    let line: serde_json::Value =
+        serde_json::from_str(out.lines().next().expect("a line")).expect("JSON");
+    assert_eq!(line["type"], "new_tools");
+    assert_eq!(line["first"], true);
+    assert_eq!(line["tools"][0]["name"], "fs.tool1");
 }
 
 #[test]

@@ -18,8 +18,9 @@ fn each_key_says_what_it_means() {
     for (key, said) in [
         ("y", Verdict::Once),
         ("Y", Verdict::Once),
-        ("a", Verdict::Tool),
-        ("s", Verdict::Reads),
+        ("t", Verdict::Tool),
+        ("T", Verdict::Tool),
+        ("r", Verdict::Reads),
         ("n", NO),
         ("\r", NO),
         ("\x04", NO),
@@ -57,6 +58,118 @@ fn other_keys_and_pastes_are_no_answer() {
     assert_eq!(verdict(press(&zsh, &mut prompt, "n")).0, NO);
     prompt.reply("stop");
     zsh.prompt();
+}
+
+#[test]
+fn always_takes_two_keys() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
+    zsh.wait_text(KEYS);
+    press_until(
+        &zsh,
+        "a",
+        "always is [A], with Shift; for this session alone it is [t]",
+    );
+    for other in ["y", "a", "\r", "\x1b", "t"] {
+        press_until(&zsh, "A", "[A] again: yes, always   any other key: back ");
+        // Once it is quiet, so that it is a key and not the rest of one held down.
+        press_until(&zsh, other, "back\r\n");
+        assert_eq!(
+            prompt.reaction_within(Duration::from_millis(200)),
+            None,
+            "{other:?}"
+        );
+    }
+    let screen = zsh.screen();
+    assert!(
+        screen.contains(
+            "\nalways: your config.toml gets a rule that allows github.create_issue, whatever its arguments, in every session\n\
+             └ [A] again: "
+        ),
+        "{screen}"
+    );
+    // Held down it is one key.
+    held(&zsh, &mut prompt, "A");
+    assert_eq!(
+        verdict(press(&zsh, &mut prompt, "A")),
+        (Verdict::Always, "{}".to_owned())
+    );
+    prompt.reply("stop");
+    zsh.prompt();
+    assert!(zsh.screen().contains(": back always\n"), "{}", zsh.screen());
+}
+
+#[test]
+fn a_key_that_would_do_nothing_is_not_there_and_says_why() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let destroys = || {
+        let mut question = question("{}");
+        question.operation = "destructive".into();
+        question.tool.destructive = Some(true);
+        question.offers.clear();
+        question
+    };
+    let by_rule = || {
+        let mut question = question("{}");
+        question.why = "policy.rules.\"github.*\"".into();
+        question.tool.read_only = Some(true);
+        question.offers = vec!["tool".into()];
+        question
+    };
+    let by_hand = || {
+        let mut question = question("{}");
+        question.why = "rules allow nothing to a server that was connected by hand".into();
+        question.offers = vec!["tool".into()];
+        question
+    };
+    for (question, keys, says) in [
+        (
+            destroys(),
+            "run? [y]es  [n]o  [e]dit ",
+            [
+                ("t", "what may destroy is allowed one call at a time"),
+                ("A", "what may destroy is allowed one call at a time"),
+            ],
+        ),
+        (
+            by_rule(),
+            "[n]o  [t]ool for this session  [e]dit ",
+            [
+                ("A", "policy.rules.\"github.*\" asks every time"),
+                (
+                    "r",
+                    "that would not cover this call, which is taken for: write",
+                ),
+            ],
+        ),
+        (
+            by_hand(),
+            "[n]o  [t]ool for this session  [e]dit ",
+            [
+                (
+                    "r",
+                    "server github does not say of this tool that it only reads",
+                ),
+                (
+                    "a",
+                    "server github was connected by hand: no rule can allow it anything",
+                ),
+            ],
+        ),
+    ] {
+        let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question);
+        zsh.wait_text(KEYS);
+        assert!(zsh.screen().contains(keys), "{}", zsh.screen());
+        for (key, why) in says {
+            press_until(&zsh, key, why);
+        }
+        assert_eq!(prompt.reaction_within(Duration::from_millis(100)), None);
+        verdict(press(&zsh, &mut prompt, "n"));
+        prompt.reply("stop");
+        zsh.prompt();
+    }
 }
 
 #[test]
@@ -119,6 +232,26 @@ fn a_denial_may_have_words() {
     let words = Some("nicht das Repo, größer".to_owned());
     assert_eq!(verdict(prompt.reaction()).0, Verdict::No { words });
     zsh.wait_text("> nicht das Repo, größer");
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
+fn words_longer_than_a_row_are_drawn_on_one() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let tty = zsh.eval("print -rn -- $TTY");
+    let line = format!("stty -F {} cols 40; aish-helper ask x", tty.trim());
+    let mut prompt = asked(&zsh, &daemon, &line, &question("{}"));
+    zsh.wait_text(KEYS);
+    press_until(&zsh, "d", "\n> ");
+    zsh.send("one two three four five six seven eight nine ten\x17eleven\x01zero \x05!");
+    zsh.wait_text("> …ur five six seven eight nine eleven!");
+    assert!(!zsh.screen().contains("zero"), "{}", zsh.screen());
+    zsh.send("\r");
+    let words = "zero one two three four five six seven eight nine eleven!";
+    let words = Some(words.to_owned());
+    assert_eq!(verdict(prompt.reaction()).0, Verdict::No { words });
     prompt.reply("stop");
     zsh.prompt();
 }
@@ -290,7 +423,7 @@ fn json_lines_hold_the_question_and_its_end() {
     let line = "aish-helper ask --json x >out";
     let mut prompt = asked(&zsh, &daemon, line, &question("{\"a\":1}"));
     zsh.wait_text(KEYS);
-    verdict(press(&zsh, &mut prompt, "s"));
+    verdict(press(&zsh, &mut prompt, "r"));
     prompt.reply("stop");
     zsh.prompt();
     let out = home.read("out");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aish::protocol::tools::Verdict;
+use aish::protocol::tools::{Change, Intent, Verdict};
 
 use super::*;
 
@@ -29,10 +29,10 @@ fn the_question_says_what_is_called_with_what() {
     assert_eq!(
         frame(&zsh),
         [
-            "┌ github.create_issue                                   writes · destructive? no · server github",
+            "┌ w github.create_issue                     write · server github says: not destructive, trusted",
             "│ title  \"Crash on start\"",
             "│ body   \"It crashes. It crashes. It crashes. It crashes. It crashes. It crashes. It cr…\" (1,204 bytes, ↓ to read all)",
-            "└ run? [y]es  [n]o  [a]lways for this session  [s]erver for this session  [e]dit  [d]eny and tell the model why  [?]",
+            "└ run? [y]es  [n]o  [t]ool for this session  [r]eads for this session  [A]lways  [e]dit  [d]eny and say why  [?]",
         ]
     );
     // The tail must have been seen before a yes counts.
@@ -57,7 +57,7 @@ fn more_than_a_screen_is_read_page_by_page() {
     let mut zsh = Zsh::start(&home);
     let lines: Vec<String> = (1..=150).map(|n| format!("line {n}")).collect();
     let arguments = serde_json::json!({ "body": lines.join("\n") }).to_string();
-    for key in ["a", "s"] {
+    for key in ["t", "r"] {
         let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question(&arguments));
         zsh.wait_text("↓ to read all");
         press_until(
@@ -78,7 +78,7 @@ fn more_than_a_screen_is_read_page_by_page() {
         assert_eq!(sent, arguments);
         assert_eq!(
             said,
-            if key == "a" {
+            if key == "t" {
                 Verdict::Tool
             } else {
                 Verdict::Reads
@@ -170,7 +170,7 @@ fn all_that_is_known_is_shown_on_request() {
     let lines = frame(&zsh);
     assert_eq!(
         lines[0],
-        "┌ github.create_issue  1 of 3                writes · destructive? no (its word) · server github"
+        "┌ w github.create_issue  1 of 3         write · server github says: not destructive, not trusted"
     );
     assert_eq!(lines[1], "│ no arguments");
     let at = lines
@@ -178,14 +178,21 @@ fn all_that_is_known_is_shown_on_request() {
         .rposition(|l| l.starts_with("│ server "))
         .expect("details");
     assert_eq!(
-        lines[at - 8..at - 3],
+        lines[at - 11..at],
         [
             "│ y                yes, this once, with these arguments",
             "│ n, Enter         no",
-            "│ a                yes, and in this session to this tool, whatever its arguments",
-            "│ s                yes, and in this session to all 14 tools, 4 of them may write (its word) of this server",
+            "│ t                yes, and for this session, 12 hours at most, to this tool, whatever its arguments",
+            "│ r                yes, and for this session, 12 hours at most, to 10 of the 14 tools of github, which only read (its",
+            "│                  word)",
+            "│ A                yes, and from now on to this tool: a rule in your config.toml (asks for a second A)",
             "│ e                edit the arguments, then be asked again",
-        ]
+            "│ d                no, and the model is told why",
+            "│ ↓                read the arguments to their end",
+            "│ Ctrl-C           no, and the turn ends",
+            "│ taken for        write",
+            "│ asked by         policy.default",
+        ][1..]
     );
     assert_eq!(
         lines[at..at + 10],
@@ -202,10 +209,153 @@ fn all_that_is_known_is_shown_on_request() {
             "│ schema",
         ]
     );
-    verdict(press(&zsh, &mut prompt, "s"));
-    zsh.wait_text("server for this session: all 14 tools, 4 of them may write (its word)");
+    verdict(press(&zsh, &mut prompt, "r"));
+    zsh.wait_text(
+        "reads for this session: 10 of the 14 tools of github, which only read (its word)",
+    );
     prompt.reply("stop");
     zsh.prompt();
+}
+
+/// A question about a call that destroys, as its model declares and its server denies.
+fn dangerous() -> Question {
+    let mut question = question(r#"{"path":"/home/me/notes"}"#);
+    question.tool.name = "files.delete".into();
+    question.tool.server = "files".into();
+    question.tool.read_only = Some(true);
+    question.tool.destructive = None;
+    question.tool.trusted = false;
+    question.operation = "destructive".into();
+    question.offers.clear();
+    question.why = "policy.rules.\"op:destructive\"".into();
+    question.warning = Some("the server says that files.delete only reads\x1b[2J".into());
+    question.intent = Some(Intent {
+        operation_type: "destructive".into(),
+        data_sensitivity: Some("private".into()),
+        reason: Some("the notes are old.\n│ title  \"x\" └ run? ".repeat(20) + "END"),
+    });
+    question
+}
+
+#[test]
+fn how_dangerous_it_is_stands_first_and_why_it_is_wanted_is_cut_to_a_line() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let before = zsh.raw().len();
+    let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &dangerous());
+    zsh.wait_text(KEYS);
+    assert_eq!(
+        frame(&zsh),
+        [
+            "┌ ! files.delete                        destructive · server files says: only reads, not trusted",
+            "│ warning: the server says that files.delete only reads‹\\x1b›[2J",
+            "│ declared destructive · private data · \"the notes are old. │ title \"x\" └ run? the note… [?] all",
+            "│ asked by policy.rules.\"op:destructive\"",
+            "│ path  \"/home/me/notes\"",
+            "└ run? [y]es  [n]o  [e]dit  [d]eny and say why  [?]",
+        ]
+    );
+    let raw = String::from_utf8_lossy(&zsh.raw()[before..]).into_owned();
+    assert!(raw.contains("\x1b[1;31m!\x1b[0m"), "{raw:?}");
+    assert!(raw.contains("\x1b[1;31mwarning: "), "{raw:?}");
+    press_until(&zsh, "?", "END");
+    let screen = zsh.screen();
+    for line in [
+        "│ taken for        destructive\n",
+        "│ data             private\n",
+        "│ warning          the server says that files.delete only reads‹\\x1b›[2J\n",
+        "│ asked by         policy.rules.\"op:destructive\"\n",
+    ] {
+        let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
+        assert!(lines.contains(&line.trim_end()), "{line}\n{screen}");
+    }
+    verdict(press(&zsh, &mut prompt, "n"));
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+fn change(sign: char, text: &str) -> Change {
+    Change {
+        sign,
+        text: text.into(),
+    }
+}
+
+#[test]
+fn a_tool_that_has_changed_shows_how() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let mut question = question(r#"{"title":"x"}"#);
+    question.why = "the tool has changed since you allowed it".into();
+    question.changes = vec![
+        change(' ', "description"),
+        change('-', "  Files an issue."),
+        change('+', "  Files an issue,\x1b[2J and mails it."),
+    ];
+    for (env, colored) in [("", true), ("NO_COLOR=1 ", false)] {
+        let before = zsh.raw().len();
+        let line = format!("{env}aish-helper ask x");
+        let mut prompt = asked(&zsh, &daemon, &line, &question);
+        zsh.wait_text(KEYS);
+        assert_eq!(
+            frame(&zsh)[1..7],
+            [
+                "│ it has changed since you were shown it; - is gone, + is new:",
+                "│   description",
+                "│ -   Files an issue.",
+                "│ +   Files an issue,‹\\x1b›[2J and mails it.",
+                "│ it would be called with:",
+                "│ title  \"x\"",
+            ]
+        );
+        let raw = String::from_utf8_lossy(&zsh.raw()[before..]).into_owned();
+        assert_eq!(raw.contains("\x1b[32m+ "), colored, "{raw:?}");
+        assert_eq!(raw.contains("\x1b[31m- "), colored, "{raw:?}");
+        assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
+        prompt.reply("stop");
+        zsh.prompt();
+    }
+}
+
+#[test]
+fn a_long_change_must_be_read_to_its_end() {
+    let (home, daemon) = home();
+    home.program("editor", "#!/bin/sh\necho '{\"title\":\"new\"}' >\"$1\"\n");
+    let mut zsh = Zsh::start(&home);
+    let mut question = question(r#"{"title":"x"}"#);
+    question.changes = (1..=100)
+        .map(|n| change('+', &format!("line {n}")))
+        .collect();
+    let line = "EDITOR=editor aish-helper ask x";
+    for key in ["y", "A"] {
+        let mut prompt = asked(&zsh, &daemon, line, &question);
+        zsh.wait_text(" more lines of what has changed, ↓ to read all");
+        zsh.wait_text("│ title  \"x\"");
+        // The question has to fit the screen.
+        assert!(zsh.screen().contains("┌ w github"), "{}", zsh.screen());
+        press_until(
+            &zsh,
+            key,
+            "not yet: read what has changed, and the arguments, to the end first",
+        );
+        press_until(&zsh, "q", "run? [y]es");
+        assert_eq!(prompt.reaction_within(Duration::from_millis(100)), None);
+        press_until(&zsh, "j", "line 46\x1b");
+        press_until(&zsh, "G", "line 100\x1b");
+        zsh.wait_text(KEYS);
+        // What was read once is so after an edit too.
+        press_until(&zsh, "e", "  edited");
+        zsh.wait_text("│ title  \"new\"");
+        press_until(&zsh, "A", "[A] again");
+        press_until(&zsh, "n", "back");
+        let (said, sent) = verdict(press(&zsh, &mut prompt, "y"));
+        assert_eq!(
+            (said, sent.as_str()),
+            (Verdict::Once, "{\"title\":\"new\"}")
+        );
+        prompt.reply("stop");
+        zsh.prompt();
+    }
 }
 
 #[test]
@@ -226,7 +376,10 @@ fn few_columns_tear_no_words_and_hide_no_keys() {
         if width == 40 {
             assert_eq!(
                 frame(&zsh)[1..3],
-                ["│ writes · destructive? no · server", "│   files"]
+                [
+                    "│ write · server files says: not",
+                    "│   destructive, trusted"
+                ]
             );
         }
         // All at once, and nothing of it is passed over.
@@ -250,17 +403,19 @@ fn few_columns_tear_no_words_and_hide_no_keys() {
 }
 
 #[test]
-fn the_keys_fit_96_columns() {
+fn the_keys_fit_two_lines_of_80_columns_and_one_of_more() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let tty = zsh.eval("print -rn -- $TTY");
-    let line = format!("stty -F {} cols 96; aish-helper ask x", tty.trim());
-    let mut prompt = asked(&zsh, &daemon, &line, &question("{}"));
-    zsh.wait_text(KEYS);
-    assert_eq!(frame(&zsh).len(), 3, "{}", zsh.screen());
-    verdict(press(&zsh, &mut prompt, "n"));
-    prompt.reply("stop");
-    zsh.prompt();
+    for (columns, lines) in [(80, 2), (103, 1), (113, 1), (118, 1)] {
+        let line = format!("stty -F {} cols {columns}; aish-helper ask x", tty.trim());
+        let mut prompt = asked(&zsh, &daemon, &line, &question("{}"));
+        zsh.wait_text(KEYS);
+        assert_eq!(frame(&zsh).len(), 2 + lines, "{}", zsh.screen());
+        verdict(press(&zsh, &mut prompt, "n"));
+        prompt.reply("stop");
+        zsh.prompt();
+    }
 }
 
 #[test]
@@ -276,18 +431,19 @@ fn a_narrow_terminal_and_one_that_changes_show_all_of_it() {
     assert_eq!(
         frame(&zsh),
         [
-            "┌ github.create_issu",
-            "│   e",
-            "│ writes ·",
-            "│   destructive? no",
-            "│   · server github",
+            "┌ w github.create_is",
+            "│   sue",
+            "│ write · server",
+            "│   github says: not",
+            "│   destructive,",
+            "│   trusted",
             "│ title  \"a rather l",
             "│        ong title i",
             "│        t is\"",
             "└ run? [y]es  [n]o",
-            "  [a]lways this session",
-            "  [s]erver this session",
-            "  [e]dit",
+            "  [t]ool this session",
+            "  [r]eads this session",
+            "  [A]lways  [e]dit",
             "  [d]eny, say why",
             "  [?]",
         ]

@@ -25,9 +25,12 @@ fn what_was_shown_is_called_and_its_result_stays() {
     zsh.send("clear; llm write it\r");
     zsh.wait_text(KEYS);
     let screen = zsh.screen();
-    assert!(screen.contains("I shall write.\n┌ fs.write  "), "{screen}");
     assert!(
-        screen.contains("writes? · destructive? unknown · server fs\n│ to  \"x\"\n└ run?"),
+        screen.contains("I shall write.\n┌ w fs.write  "),
+        "{screen}"
+    );
+    assert!(
+        screen.contains("write · server fs says nothing of it\n│ to  \"x\"\n└ run?"),
         "{screen}"
     );
     assert_eq!(tools.called(), []);

@@ -1,10 +1,13 @@
 //! May this tool be called? Asked on the person's terminal; what is shown is what is sent.
 //!
-//! A long text must have been read to its end before it can be approved, edited arguments are shown again
-//! before they can be, and keys that were typed before the question stood count for nothing.
+//! A long text must have been read to its end before it can be approved, and so must what has changed of a tool;
+//! edited arguments are shown again before they can be, and keys that were typed before the question stood count
+//! for nothing. A yes that outlives the session takes two keys.
 
 pub mod arguments;
 mod editor;
+mod keys;
+mod look;
 pub mod pager;
 
 use std::path::Path;
@@ -13,14 +16,10 @@ use serde_json::{Map, Value};
 
 use self::arguments::lines;
 use super::asking::{Answered, Asking, Happened, Key, Over, Typed};
-use super::frame::{Bit, Ink, Line, bit, bits, columns, fold};
-use crate::protocol::tools::{Question, ToolInfo, Verdict};
-use crate::safety::alike;
+use super::frame::{Ink, bit, fold};
+use crate::protocol::tools::{Question, Verdict};
 use crate::safety::policy::canonical;
 use crate::safety::text::one_line;
-
-/// No wider, on a wide terminal: what belongs together is to be seen together.
-const WIDEST: usize = 96;
 
 /// Asks; what the person says, and the arguments as they were shown last.
 ///
@@ -43,24 +42,11 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
     // What was edited and is no object yet, so that it can be mended.
     let mut draft = None;
     let mut edited = false;
-    let mut seen = false;
+    let mut seen = Seen::default();
     'anew: loop {
-        for line in head(question, edited, asking.size.0) {
-            asking.line(if line.first { "┌" } else { "│" }, &line.bits)?;
-        }
-        let short = lines(&arguments, asking.width(), false);
-        let room = asking.size.1.saturating_sub(6).max(1);
-        let shown = short.lines.len().min(room);
-        for line in &short.lines[..shown] {
-            asking.line("│", line)?;
-        }
-        if shown < short.lines.len() {
-            let more = format!("… {} more lines, ↓ to read all", short.lines.len() - shown);
-            asking.line("│", &vec![bit(more, Ink::Dim)])?;
-        }
-        seen |= short.whole && shown == short.lines.len();
+        draw(asking, question, &arguments, edited, &mut seen)?;
         loop {
-            keys(asking)?;
+            asking.say(&keys::line(asking, question))?;
             let key = match asking.answer()? {
                 Happened::Key(key) => key,
                 Happened::Changed => {
@@ -68,13 +54,26 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
                     continue 'anew;
                 }
             };
-            let whole = |width: usize| lines(&arguments, width, true).lines;
+            // What is still to be read, or all of it once more.
+            let change = !seen.change || seen.arguments;
+            let whole = |width: usize| {
+                let mut all = match change {
+                    true => look::changes(question, width),
+                    false => Vec::new(),
+                };
+                all.extend(lines(&arguments, width, true).lines);
+                all
+            };
             let verdict = match key {
                 Key::Byte(b'y' | b'Y') => (Verdict::Once, "yes".to_string()),
-                Key::Byte(b'a' | b'A') => (Verdict::Tool, "always for this session".to_string()),
-                Key::Byte(b's' | b'S') => {
-                    let word = format!("server for this session: {}", reach(question));
-                    (Verdict::Reads, word)
+                Key::Byte(byte @ (b't' | b'T' | b'r' | b'R' | b'A' | b'a')) => {
+                    match keys::beyond(byte, question) {
+                        Ok(verdict) => verdict,
+                        Err(why) => {
+                            say_line(asking, &format!("\n{why}"))?;
+                            continue;
+                        }
+                    }
                 }
                 // Enter alone is no: it is the key that is pressed without reading.
                 Key::Byte(b'n' | b'N' | b'\r' | b'\n' | 4) => {
@@ -95,7 +94,7 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
                     let text = draft.take().unwrap_or_else(|| pretty(&arguments));
                     match edit(asking, run, &text)? {
                         Edited::As(new) if new != canonical(&arguments).unwrap_or_default() => {
-                            (arguments, edited, seen) = (new, true, false);
+                            (arguments, edited, seen.arguments) = (new, true, false);
                             continue 'anew;
                         }
                         Edited::As(_) => say_line(asking, "nothing has changed")?,
@@ -109,12 +108,12 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
                 }
                 Key::Byte(b'?') => {
                     asking.say("?\n")?;
-                    pager::read(asking, &|width| details(question, width))?;
+                    pager::read(asking, &|width| look::details(question, width))?;
                     continue;
                 }
                 Key::Down | Key::Up | Key::Byte(b' ' | b'j' | b'k') => {
                     asking.say("\n")?;
-                    seen |= pager::read(asking, &whole)?;
+                    seen.read(pager::read(asking, &whole)?);
                     continue;
                 }
                 _ => {
@@ -123,15 +122,90 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
                 }
             };
             let asks = !matches!(verdict.0, Verdict::No { .. });
-            if asks && !seen {
-                say_line(asking, "\nnot yet: read the arguments to their end first")?;
-                seen |= pager::read(asking, &whole)?;
+            if asks && !(seen.change && seen.arguments) {
+                let what = match seen.change {
+                    true => "the arguments to their end",
+                    false => "what has changed, and the arguments, to the end",
+                };
+                say_line(asking, &format!("\nnot yet: read {what} first"))?;
+                seen.read(pager::read(asking, &whole)?);
                 continue;
+            }
+            if verdict.0 == Verdict::Always {
+                say_line(asking, &format!("\n{}", keys::forever(question)))?;
+                asking.say(&format!("{} {}", asking.dim("└"), keys::AGAIN))?;
+                match asking.answer()? {
+                    Happened::Key(Key::Byte(b'A')) => {}
+                    Happened::Key(_) => {
+                        asking.say("back\n")?;
+                        continue;
+                    }
+                    Happened::Changed => {
+                        asking.say("\n")?;
+                        continue 'anew;
+                    }
+                }
             }
             asking.say(&format!("{}\n", verdict.1))?;
             return Ok((verdict.0, arguments));
         }
     }
+}
+
+/// What the person has seen to its end.
+#[derive(Debug, Default)]
+struct Seen {
+    change: bool,
+    arguments: bool,
+}
+
+impl Seen {
+    /// All was read, or not.
+    fn read(&mut self, all: bool) {
+        self.change |= all;
+        self.arguments |= all;
+    }
+}
+
+/// Draws the question, but for its keys: as much of it as the screen holds.
+fn draw(
+    asking: &Asking<'_>,
+    question: &Question,
+    arguments: &str,
+    edited: bool,
+    seen: &mut Seen,
+) -> Answered<()> {
+    let head = look::head(question, edited, asking.size.0);
+    // The keys take two lines, and what stood there before is to be seen too.
+    let room = asking.size.1.saturating_sub(head.len() + 5).max(2);
+    for (n, line) in head.iter().enumerate() {
+        asking.line(if n == 0 { "┌" } else { "│" }, line)?;
+    }
+    let more = |rest: usize, what: &str| -> Answered<()> {
+        let more = format!("… {rest} more lines{what}, ↓ to read all");
+        asking.line("│", &vec![bit(more, Ink::Dim)])
+    };
+    let short = lines(arguments, asking.width(), false);
+    let change = look::changes(question, asking.width());
+    let most = room.saturating_sub(short.lines.len()).max(room / 2);
+    let shown = change.len().min(most);
+    for line in &change[..shown] {
+        asking.line("│", line)?;
+    }
+    if shown < change.len() {
+        more(change.len() - shown, " of what has changed")?;
+    }
+    seen.change |= shown == change.len();
+    let room = room - shown;
+    let shown = short.lines.len().min(room.max(1));
+    for line in &short.lines[..shown] {
+        asking.line("│", line)?;
+    }
+    if shown < short.lines.len() {
+        more(short.lines.len() - shown, "")?;
+    }
+    seen.arguments |= short.whole && shown == short.lines.len();
+    Ok(())
 }
 
 /// A line in words of our own.
@@ -146,188 +220,6 @@ fn say_line(asking: &Asking<'_>, text: &str) -> Answered<()> {
         asking.say(&format!("{}\n", asking.dim(&text)))?;
     }
     Ok(())
-}
-
-/// The line of the keys.
-fn keys(asking: &Asking<'_>) -> Answered<()> {
-    const WIDE: [&str; 8] = [
-        "run?",
-        "[y]es ",
-        "[n]o ",
-        "[a]lways for this session ",
-        "[s]erver for this session ",
-        "[e]dit ",
-        "[d]eny and tell the model why ",
-        "[?]",
-    ];
-    // In fewer words, where the line would not hold them.
-    const SHORT: [&str; 8] = [
-        "run?",
-        "[y]es ",
-        "[n]o ",
-        "[a]lways this session ",
-        "[s]erver this session ",
-        "[e]dit ",
-        "[d]eny, say why ",
-        "[?]",
-    ];
-    let wide = 1 + WIDE.iter().map(|key| 1 + key.len()).sum::<usize>();
-    let words = if wide + 2 <= asking.size.0 {
-        WIDE
-    } else {
-        SHORT
-    };
-    let mut out = asking.dim("└");
-    let mut column = 1;
-    for key in words {
-        if column > 2 && column + 1 + key.trim_end().len() > asking.size.0.saturating_sub(2) {
-            out.push_str("\n ");
-            column = 1;
-        }
-        out.push(' ');
-        out.push_str(key);
-        column += 1 + key.len();
-    }
-    out.push(' ');
-    asking.say(&out)
-}
-
-/// A line of the head.
-struct Head {
-    bits: Line,
-    first: bool,
-}
-
-/// What is to be called, and what its server says about it.
-fn head(question: &Question, edited: bool, width: usize) -> Vec<Head> {
-    let tool = &question.tool;
-    let room = width.min(WIDEST).saturating_sub(2).max(1);
-    let mut line = vec![bit(alike::name(&tool.name), Ink::Bold)];
-    if question.of > 1 {
-        line.push(bit(
-            format!("  {} of {}", question.number, question.of),
-            Ink::Dim,
-        ));
-    }
-    if edited {
-        line.push(bit("  edited", Ink::Dim));
-    }
-    let about = vec![bit(
-        format!("{} · server {}", says(tool), alike::name(&tool.server)),
-        Ink::Dim,
-    )];
-    let pad = room
-        .checked_sub(columns(&line) + columns(&about))
-        .filter(|pad| *pad > 1);
-    let lines = match pad {
-        Some(pad) => {
-            line.push(bit(" ".repeat(pad), Ink::Plain));
-            line.extend(about);
-            fold(&line, room, 2)
-        }
-        None => {
-            let mut lines = fold(&line, room, 2);
-            lines.extend(fold(&about, room, 2));
-            lines
-        }
-    };
-    lines
-        .into_iter()
-        .enumerate()
-        .map(|(n, bits)| Head {
-            bits,
-            first: n == 0,
-        })
-        .collect()
-}
-
-/// What the server says about a tool. Who says that it does no harm, and is not trusted, has that said.
-fn says(tool: &ToolInfo) -> String {
-    let both = tool.read_only == Some(true) && tool.destructive == Some(true);
-    let does = match tool.read_only {
-        Some(true) if !both => "reads",
-        None => "writes?",
-        _ => "writes",
-    };
-    let harm = match tool.destructive {
-        Some(true) => " · destructive? yes",
-        Some(false) => " · destructive? no",
-        None if does == "reads" => "",
-        None => " · destructive? unknown",
-    };
-    let claims = does == "reads" || tool.destructive == Some(false);
-    let word = match claims && !tool.trusted {
-        true => " (its word)",
-        false => "",
-    };
-    format!("{does}{harm}{word}")
-}
-
-/// What the server's tools are, all of which would be allowed.
-fn reach(question: &Question) -> String {
-    let (total, writing) = question.server_tools;
-    let word = match question.tool.trusted || writing == total {
-        true => "",
-        false => " (its word)",
-    };
-    let tools = if total == 1 {
-        "1 tool".to_string()
-    } else {
-        format!("all {total} tools")
-    };
-    match writing {
-        0 => format!("{tools}, which only read{word}"),
-        n if n == total => format!("{tools}, which may write"),
-        n => format!("{tools}, {n} of them may write{word}"),
-    }
-}
-
-/// What the keys do, and all that is known about the tool.
-fn details(question: &Question, width: usize) -> Vec<Line> {
-    let tool = &question.tool;
-    let mut lines = Vec::new();
-    let mut put = |name: &str, text: &str| {
-        for (n, part) in text.lines().enumerate() {
-            let name = if n == 0 { name } else { "" };
-            let mut line: Vec<Bit> = vec![bit(format!("{name:<17}"), Ink::Name)];
-            line.extend(bits(alike::pieces(part), Ink::Plain));
-            lines.extend(fold(&line, width, 17));
-        }
-    };
-    let all = format!(
-        "yes, and in this session to {} of this server",
-        reach(question)
-    );
-    for (key, does) in [
-        ("y", "yes, this once, with these arguments"),
-        ("n, Enter", "no"),
-        (
-            "a",
-            "yes, and in this session to this tool, whatever its arguments",
-        ),
-        ("s", &all),
-        ("e", "edit the arguments, then be asked again"),
-        ("d", "no, and the model is told why"),
-        ("↓", "read the arguments to their end"),
-        ("Ctrl-C", "no, and the turn ends"),
-    ] {
-        put(key, does);
-    }
-    put("server", &format!("{} at {}", tool.server, question.target));
-    put("title", tool.title.as_deref().unwrap_or("none"));
-    for (name, word) in tool.says() {
-        put(name, word);
-    }
-    put(
-        "description",
-        match tool.description.as_str() {
-            "" => "none",
-            text => text,
-        },
-    );
-    lines.push(vec![bit("schema", Ink::Name)]);
-    lines.extend(arguments::json(&tool.schema.to_string(), width));
-    lines
 }
 
 /// What came of an edit.

@@ -306,6 +306,7 @@ fn status(line: &Line<'_>, kind: &str) -> &'static str {
         },
         "decision" => match &*word(&line.choice) {
             "no" | "quit" => "denied",
+            "denied" => "blocked",
             _ => "success",
         },
         "exec" | "command" if line.exit.is_some_and(|exit| exit != 0) => "error",
@@ -333,6 +334,7 @@ fn by(line: &Line<'_>, kind: &Kind) -> Option<&'static str> {
             "no_terminal" => None,
             _ => Some("person"),
         },
+        "decision" if line.choice.as_deref() == Some("denied") => Some("rule"),
         "policy" if line.change.as_deref() == Some("lapsed") => None,
         "prompt" | "decision" | "exec" | "command" | "policy" | "model" => Some("person"),
         _ => None,

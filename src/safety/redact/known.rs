@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, Input, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::AHEAD;
 use super::filter::{Hit, Matcher, Next};
@@ -10,6 +10,9 @@ use super::shape;
 
 /// So many are known at once; tokens that are renewed push out the oldest.
 const MOST: usize = 1024;
+
+/// Bytes of all values that are few.
+const FEW: usize = 16 << 10;
 
 /// A shorter value is no key, and may be part of any word.
 const MIN: usize = 8;
@@ -53,8 +56,13 @@ impl Known {
         spellings.sort();
         spellings.dedup_by(|a, b| a.0 == b.0);
         let patterns = spellings.iter().map(|(spelling, _)| spelling);
+        // The fastest kind takes about a kilobyte for each byte of a value.
+        let few = spellings.iter().map(|(s, _)| s.len()).sum::<usize>() < FEW;
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
+            .kind(few.then_some(AhoCorasickKind::DFA))
+            // It would stop at each byte with which some value begins.
+            .prefilter(false)
             .build(patterns);
         Known {
             longest: spellings.iter().map(|(s, _)| s.len()).max().unwrap_or(0),

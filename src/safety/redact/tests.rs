@@ -242,3 +242,53 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_sources_of_this_project_and_its_lock_file() {
+    // Files of secrets made up for tests are none of it.
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut dirs = vec![
+        root.join("src"),
+        root.join("zsh"),
+        root.join("docs"),
+        root.join("completions"),
+    ];
+    let mut read = 0;
+    let mut alarms = Vec::new();
+    let mut look = |path: &std::path::Path| {
+        let Ok(text) = std::fs::read_to_string(path) else {
+            return;
+        };
+        read += text.len();
+        for found in Redactor::default().find(&text) {
+            alarms.push(format!(
+                "{}: {} {}",
+                path.display(),
+                found.kind,
+                &text[found.range]
+            ));
+        }
+    };
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().flatten() {
+            let path = entry.path();
+            match path.is_dir() {
+                true if path.ends_with("redact") => {}
+                false if path.ends_with("tests.rs") => {}
+                true => dirs.push(path),
+                false => look(&path),
+            }
+        }
+    }
+    for file in [
+        "Cargo.lock",
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "install.sh",
+    ] {
+        look(&root.join(file));
+    }
+    assert!(read > 1_000_000, "{read}");
+    assert!(alarms.is_empty(), "{}", alarms.join("\n"));
+}
