@@ -400,7 +400,7 @@ impl<'a> Run<'a> {
             Effect::Text(text) => connection.send(&crate::protocol::text_frame(&text)?).await,
             Effect::Event(event) => connection.send_json(kind::EVENT, &event).await,
             Effect::Record(body) => {
-                if let Some(Err(e)) = self.session.map(|s| s.record(&self.links, body)) {
+                if let Some(Err(e)) = self.session.map(|s| s.record(&self.links, *body)) {
                     tracing::warn!("{}", e.message);
                     let _ = notice(connection, e.message).await;
                 }
