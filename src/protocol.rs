@@ -6,6 +6,7 @@
 //! [`Request`] in one write; the daemon answers with its own `Hello` first.
 
 mod frame;
+pub mod policy;
 pub mod tools;
 
 use std::collections::BTreeMap;
@@ -168,6 +169,17 @@ pub enum Request {
     Mcp {
         /// What.
         request: tools::McpRequest,
+        /// `AISH_*` of the asking client.
+        overrides: BTreeMap<String, String>,
+    },
+    /// Something about the rules.
+    Policy {
+        /// What.
+        request: policy::PolicyRequest,
+        /// The working directory.
+        cwd: String,
+        /// The shell that asks.
+        shell: Option<String>,
         /// `AISH_*` of the asking client.
         overrides: BTreeMap<String, String>,
     },

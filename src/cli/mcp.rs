@@ -278,7 +278,7 @@ fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
 }
 
 /// Says a line beside what is printed.
-fn note(line: &str) {
+pub(super) fn note(line: &str) {
     let line = format!("[aish] {}\n", one_line(line, ERROR));
     // There is nowhere else to say that stderr is closed.
     let _ = std::io::stderr().write_all(line.as_bytes());

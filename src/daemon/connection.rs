@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
-use super::{Daemon, approval, by_hand, driver, mcp, queries};
+use super::{Daemon, approval, by_hand, driver, mcp, policy, queries};
 use crate::error::{Context, Error, Kind, Result};
 use crate::history::record::Links;
 use crate::protocol::{self, Decoder, Failure, Hello, PROTOCOL, Request, kind};
@@ -238,6 +238,19 @@ async fn dispatch(
         }
         Request::Call(call) => by_hand::call(daemon, connection, *call).await,
         Request::Mcp { request, .. } => mcp::serve(daemon, connection, request).await,
+        Request::Policy {
+            request,
+            cwd,
+            shell,
+            overrides,
+        } => {
+            let asks = policy::Asks {
+                cwd,
+                shell,
+                overrides,
+            };
+            policy::serve(daemon, connection, request, asks).await
+        }
         Request::ExecDone { shell, token, exit } => {
             approval::exec_done(daemon, connection.links(), &shell, &token, exit).await?;
             reply(connection, &()).await

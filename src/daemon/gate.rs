@@ -5,6 +5,7 @@
 //! sees the question.
 
 mod asked;
+mod explain;
 mod meant;
 mod seen;
 

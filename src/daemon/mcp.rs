@@ -16,7 +16,7 @@ use crate::protocol::kind;
 use crate::protocol::tools::{
     FoundTool, McpRequest, PromptInfo, ResourceInfo, ServerInfo, ToolInfo,
 };
-use crate::safety::policy::Subject;
+use crate::safety::policy::{Own, Subject, Word};
 
 /// So long a list waits for servers that start now.
 const STARTING: Duration = Duration::from_secs(1);
@@ -251,7 +251,8 @@ fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(Server, bool)
     .hint("see them with: llm :mcp list"))
 }
 
-fn no_such_tool(name: &str, tools: &[Tool]) -> Error {
+/// What to say of a tool that no server has.
+pub fn no_such_tool(name: &str, tools: &[Tool]) -> Error {
     let names = tools.iter().map(|t| t.name.as_str());
     match nearest(name, names) {
         Some(near) => Error::usage(format!("no tool is called {name}; did you mean {near}?")),
@@ -346,7 +347,7 @@ async fn search(
 ) -> Result<Vec<FoundTool>> {
     ready(daemon, connection, config, None).await?;
     // That of the pool, which is the same from one prompt to the next, and so is its index.
-    let tools = daemon.mcp.catalog(Duration::ZERO).await.tools;
+    let tools = super::known::catalog(daemon, Duration::ZERO).await.tools;
     let work = daemon.finder.search(&tools, query, limit);
     let found = connection.unless_cancelled(work).await?.into_iter();
     let found = found.filter_map(|(at, score)| Some((tools.get(at)?, score)));
@@ -418,6 +419,12 @@ async fn start(
     server: Server,
     configured: bool,
 ) -> Result<ServerInfo> {
+    let rule = config.policy.own(Own::Network);
+    if let Some(rule) = rule.filter(|r| !configured && r.word == Word::Deny) {
+        let message = format!("cannot connect: {} says deny", rule.source);
+        let hint = "write the server into the configuration, or change that rule";
+        return Err(Error::usage(message).hint(hint));
+    }
     let alias = server.alias.clone();
     servers::start_now(daemon, connection, server, configured).await?;
     let state = match settle(daemon, connection, Some(&alias), CONNECTING).await {
