@@ -482,6 +482,8 @@ fn made(helper: &Helper, number: usize, records: usize) -> String {
 #[test]
 fn a_bar_shows_how_far_it_is_and_ctrl_c_leaves_what_can_be_used() {
     let helper = Helper::saying("ok");
+    // Whose hooks would tell of commands of its own.
+    helper.home.zshrc("");
     for number in 0..400 {
         made(&helper, number, 200);
     }
