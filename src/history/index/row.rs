@@ -306,6 +306,7 @@ fn status(line: &Line<'_>, kind: &str) -> &'static str {
         },
         "decision" => match &*word(&line.choice) {
             "no" | "quit" => "denied",
+            "denied" => "blocked",
             _ => "success",
         },
         "exec" | "command" if line.exit.is_some_and(|exit| exit != 0) => "error",
