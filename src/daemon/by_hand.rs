@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::gate::{Exposure, Gate, Round};
 use super::outcome::Outcome;
 use super::session::Session;
-use super::{Daemon, driver, mcp, servers};
+use super::{Daemon, driver, known, mcp, servers};
 use crate::chat::{Operation, ToolCall};
 use crate::config::Overrides;
 use crate::error::{Error, Result};
@@ -38,7 +38,7 @@ pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand)
     if let Some((alias, _)) = by_hand.name.split_once([':', '.']) {
         mcp::ready(daemon, connection, &config, Some(alias)).await?;
     }
-    let catalog = daemon.mcp.catalog(std::time::Duration::ZERO).await;
+    let catalog = known::catalog(daemon, std::time::Duration::ZERO).await;
     let call = ToolCall {
         id: uuid::Uuid::now_v7().to_string(),
         name: variant.variant().to_owned(),

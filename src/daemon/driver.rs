@@ -10,7 +10,7 @@ use super::gate::{Exposure, Gate, Round};
 use super::model::{self, Chosen};
 use super::session::Session;
 use super::turn::{Effect, Input, Setting, Turn};
-use super::{Daemon, events, offer, policy, prompt, sent};
+use super::{Daemon, events, known, offer, policy, prompt, sent};
 use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
 use crate::context;
 use crate::error::{Context, Error, Result};
@@ -299,7 +299,7 @@ impl<'a> Run<'a> {
             }
             // Tools come and go; a server that is starting is not waited for.
             if let Some(tools) = &mut tools {
-                *tools = self.daemon.mcp.catalog(Duration::ZERO).await;
+                *tools = known::catalog(self.daemon, Duration::ZERO).await;
                 offer::without(connection, session, tools).await?;
             }
         }
@@ -400,7 +400,7 @@ impl<'a> Run<'a> {
             Effect::Text(text) => connection.send(&crate::protocol::text_frame(&text)?).await,
             Effect::Event(event) => connection.send_json(kind::EVENT, &event).await,
             Effect::Record(body) => {
-                if let Some(Err(e)) = self.session.map(|s| s.record(&self.links, body)) {
+                if let Some(Err(e)) = self.session.map(|s| s.record(&self.links, *body)) {
                     tracing::warn!("{}", e.message);
                     let _ = notice(connection, e.message).await;
                 }

@@ -7,6 +7,7 @@
 mod asked;
 mod explain;
 mod meant;
+mod seen;
 
 use std::collections::BTreeMap;
 
@@ -158,7 +159,7 @@ impl<'a> Gate<'a> {
             annotations: tool.annotations,
             trusted: tool.trusted,
             configured: there.is_some_and(|s| self.round.daemon.mcp.holds(s)),
-            changed: false,
+            changed: self.changed(tool),
             intent: meant.intent.as_ref(),
         }
     }
@@ -245,6 +246,10 @@ impl<'a> Gate<'a> {
             return Err((gone, account));
         };
         let operation = wish.operation();
+        if !matches!(decision, Decision::Deny(_)) {
+            self.introduce(connection, &server, meant.tool).await;
+            self.lapse(&wish);
+        }
         let (approved, decision, arguments, rule, granted) = match decision {
             Decision::Allow(approved, rule) => {
                 (approved, "rule", meant.arguments.clone(), Some(rule), None)
@@ -305,6 +310,9 @@ impl<'a> Gate<'a> {
                 }
                 return Err((Outcome::Unrecorded(e.message), account));
             }
+        }
+        if rule.is_none() {
+            self.accept(&server, tool);
         }
         Ok(Allowed {
             call,

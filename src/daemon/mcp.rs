@@ -352,7 +352,7 @@ async fn search(
 ) -> Result<Vec<FoundTool>> {
     ready(daemon, connection, config, None).await?;
     // That of the pool, which is the same from one prompt to the next, and so is its index.
-    let tools = daemon.mcp.catalog(Duration::ZERO).await.tools;
+    let tools = super::known::catalog(daemon, Duration::ZERO).await.tools;
     let work = daemon.finder.search(&tools, query, limit);
     let found = connection.unless_cancelled(work).await?.into_iter();
     let found = found.filter_map(|(at, score)| Some((tools.get(at)?, score)));

@@ -13,6 +13,7 @@ pub mod driver;
 pub mod events;
 pub mod gate;
 pub mod keys;
+pub mod known;
 pub mod mcp;
 pub mod model;
 pub mod offer;
@@ -78,6 +79,8 @@ pub struct Daemon {
     pub shells: Arc<Mutex<Shells>>,
     /// The MCP servers.
     pub mcp: Pool,
+    /// Their tools that the person was shown.
+    pub known: known::Known,
     /// Those of them that may wait for a shell with their variables.
     pub lacking: servers::Lacking,
     /// Which of their tools fit a question.
@@ -226,6 +229,7 @@ pub async fn run(
             cancel.child_token(),
         )
         .witnessed_by(witness),
+        known: known::Known::new(&paths.state),
         lacking: Mutex::default(),
         finder: Finder::default(),
         results: Arc::new(Results::new(paths.state.join("results"))),

@@ -8,7 +8,7 @@ use super::driver::notice;
 use super::gate::Exposure;
 use super::model::Chosen;
 use super::session::Session;
-use super::{Daemon, servers};
+use super::{Daemon, known, servers};
 use crate::chat::Tool;
 use crate::config::Config;
 use crate::error::Result;
@@ -37,7 +37,7 @@ pub async fn catalog(
         return Ok(Catalog::default());
     }
     servers::refresh(daemon, connection, &chosen.config).await?;
-    let starting = async { Ok(daemon.mcp.catalog(PATIENCE).await) };
+    let starting = async { Ok(known::catalog(daemon, PATIENCE).await) };
     let catalog = connection.unless_cancelled(starting).await?;
     without(connection, session, &catalog).await?;
     Ok(catalog)

@@ -34,7 +34,7 @@ pub enum Effect {
     /// Send an event to the client.
     Event(Event),
     /// Write this to the journal, before anything that follows.
-    Record(Body),
+    Record(Box<Body>),
     /// Make these calls, in order: their arguments are whole JSON objects in their one text. The
     /// outcomes are the next inputs.
     Use(Vec<ToolCall>),
@@ -179,7 +179,7 @@ impl Turn {
         };
         let usage = self.usage.take();
         self.total = sum(self.total, usage);
-        effects.push(Effect::Record(Body::Assistant {
+        effects.push(Effect::Record(Box::new(Body::Assistant {
             text: std::mem::take(&mut self.text),
             calls: calls.iter().map(recorded).collect(),
             model: self.setting.model_name.clone(),
@@ -188,7 +188,7 @@ impl Turn {
             prompt_tokens: usage.map(|u| u.prompt_tokens),
             completion_tokens: usage.map(|u| u.completion_tokens),
             ms: ms.saturating_sub(self.began),
-        }));
+        })));
         match failure {
             Some(e) => effects.push(Effect::Fail(e)),
             None if calls.is_empty() => effects.push(self.reply(finish, ms)),
@@ -214,7 +214,8 @@ impl Turn {
         self.answered = false;
         if self.depth > self.setting.depth {
             let record = |call: &ToolCall| {
-                Effect::Record(Outcome::TooDeep.record(call, 0, Account::default()))
+                let record = Outcome::TooDeep.record(call, 0, Account::default());
+                Effect::Record(Box::new(record))
             };
             effects.extend(calls.iter().map(record));
             effects.push(notice("tool-call depth limit reached"));
@@ -300,7 +301,7 @@ impl Turn {
         let mut effects = Vec::new();
         while let Some(record) = self.pending.front_mut().and_then(|p| p.record.take()) {
             self.pending.pop_front();
-            effects.push(Effect::Record(record));
+            effects.push(Effect::Record(Box::new(record)));
         }
         effects
     }

@@ -1,6 +1,7 @@
 //! What stands between untrusted bytes and the person at the terminal.
 
 pub mod alike;
+pub mod change;
 mod glyph;
 pub mod intent;
 pub mod json;

@@ -127,7 +127,7 @@ pub fn grade(tools: &[Tool], held_out: bool) -> Grades {
         let found = index.search(question, tools.len());
         let is_right = |(at, _): &(usize, f32)| right.contains(&tools[*at].name);
         let hits = found.iter().take(5).filter(|one| is_right(one)).count();
-        let first = found.iter().position(|one| is_right(one));
+        let first = found.iter().position(is_right);
         grades.questions += 1;
         grades.recall += hits as f64 / right.len() as f64;
         grades.mrr += first.map_or(0.0, |at| 1.0 / (at + 1) as f64);

@@ -102,7 +102,14 @@ const ONLY: &[(&str, &str, &[&str])] = &[
     (
         "cli",
         "history",
-        &["cli::activity", "cli::activity::show", "cli::args"],
+        &[
+            "cli::activity",
+            "cli::activity::export",
+            "cli::activity::numbers",
+            "cli::activity::progress",
+            "cli::activity::show",
+            "cli::args",
+        ],
     ),
     // A login is no business of the daemon: the person is here.
     ("cli", "mcp", &["cli::mcp_login"]),

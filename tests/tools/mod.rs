@@ -7,6 +7,7 @@ mod many;
 mod resume;
 mod rounds;
 mod secrets;
+mod seen;
 mod split;
 mod whole;
 

@@ -39,11 +39,11 @@ fn what_was_shown_is_called_and_its_result_stays() {
     let sent = ("write".to_owned(), serde_json::json!({"to": "x"}));
     assert_eq!(tools.called(), [sent]);
     let screen = zsh.screen();
-    assert!(screen.contains("  ┌ fs.write\n  │ "), "{screen}");
+    assert!(screen.contains("  ┌ w fs.write\n  │ "), "{screen}");
     let (status, text) = tools.results().remove(0);
     assert_eq!(status, "success");
     let last = zsh.eval("llm :last");
-    assert!(last.contains("┌ fs.write · success · "), "{last}");
+    assert!(last.contains("┌ w fs.write · success · "), "{last}");
     for line in text.lines() {
         assert!(last.contains(&format!("│ {line}\n")), "{last}");
     }

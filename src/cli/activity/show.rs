@@ -68,7 +68,9 @@ fn full(act: &Entry, record: &Value) -> String {
     let mut out = String::new();
     let mut line = |name: &str, text: String| {
         if !text.is_empty() {
-            out.push_str(&format!("{name:<COLUMN$}{text}\n"));
+            // Several lines begin below.
+            let column = if text.starts_with('\n') { 0 } else { COLUMN };
+            out.push_str(&format!("{name:<column$}{text}\n"));
         }
     };
     let word = |value: &Value| match value {

@@ -189,7 +189,8 @@ fn in_doubt_everything_is_asked() {
 
 #[test]
 fn what_cannot_be_read_is_a_doubt() {
-    let make: [(fn(&Path), &str); 5] = [
+    type Make = fn(&Path);
+    let make: [(Make, &str); 5] = [
         (|path| fs::create_dir(path).unwrap(), "is no regular file"),
         (
             |path| symlink("/no/such", path).unwrap(),

@@ -53,7 +53,7 @@ impl Gate<'_> {
             }),
             why: asks,
             warning: meant.warning.clone(),
-            changes: Vec::new(),
+            changes: self.changes(server, meant.tool),
             offers: self.offers(&wish),
         }
     }

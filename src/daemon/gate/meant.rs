@@ -103,10 +103,10 @@ pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) ->
     }
     let meant = match (exposure, Operation::of_variant(&call.name)) {
         (Exposure::Split { strict }, Some(variant)) => through(variant, call, catalog, strict),
-        (Exposure::Split { .. }, None) => Err(Refused {
+        (Exposure::Split { .. }, None) => Err(Box::new(Refused {
             account: Account::default(),
             why: Why::Unread(intent::no_such_variant(&call.name)),
-        }),
+        })),
         (Exposure::Direct { .. }, _) => match catalog.find(&call.name) {
             Some(tool) => Ok(Meant {
                 tool,
@@ -115,15 +115,15 @@ pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) ->
                 intent: None,
                 warning: None,
             }),
-            None => Err(Refused {
+            None => Err(Box::new(Refused {
                 account: Account::default(),
                 why: Why::NoSuchTool,
-            }),
+            })),
         },
     };
     match meant {
         Ok(meant) => Resolved::Call(meant),
-        Err(refused) => Resolved::Refused(Box::new(refused)),
+        Err(refused) => Resolved::Refused(refused),
     }
 }
 
@@ -133,7 +133,7 @@ fn through<'a>(
     call: &ToolCall,
     catalog: &'a Catalog,
     strict: bool,
-) -> Result<Meant<'a>, Refused> {
+) -> Result<Meant<'a>, Box<Refused>> {
     let arguments: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
     let declared = intent::read(variant, &arguments);
     let target = split::target(variant, &arguments);
@@ -156,7 +156,7 @@ fn through<'a>(
             arguments: target.map(|t| t.arguments.clone()),
             ..Account::default()
         };
-        Refused { account, why }
+        Box::new(Refused { account, why })
     };
     let intent = match &declared {
         Ok(intent) => intent.clone(),

@@ -27,12 +27,11 @@ fn an_answer_is_shown_recorded_and_replied_to() {
     };
     assert!(turn.handle(Input::Chunk(Chunk::Usage(usage)), 3).is_empty());
     let effects = turn.handle(Input::Ended(Ok(Finish::Stop)), 1500);
-    let [
-        Effect::Record(Body::Assistant { text, finish, .. }),
-        Effect::Reply(answer, proposals),
-    ] = &effects[..]
-    else {
+    let [Effect::Record(record), Effect::Reply(answer, proposals)] = &effects[..] else {
         panic!("{effects:?}")
+    };
+    let Body::Assistant { text, finish, .. } = &**record else {
+        panic!("{record:?}")
     };
     assert_eq!((text.as_str(), finish.as_str()), ("Hi\nCMD: ls\n", "stop"));
     assert_eq!(proposals, &["ls"]);
@@ -52,11 +51,14 @@ fn an_interrupted_answer_is_kept_and_offers_no_half_command() {
     );
     let [
         Effect::Text(rest),
-        Effect::Record(Body::Assistant { text, finish, .. }),
+        Effect::Record(record),
         Effect::Reply(answer, proposals),
     ] = &effects[..]
     else {
         panic!("{effects:?}")
+    };
+    let Body::Assistant { text, finish, .. } = &**record else {
+        panic!("{record:?}")
     };
     assert_eq!(rest, "CMD: rm -rf /");
     assert_eq!(
@@ -72,12 +74,11 @@ fn a_failure_is_recorded_before_it_is_told() {
     let mut turn = turn();
     turn.handle(text("half"), 1);
     let effects = turn.handle(Input::Ended(Err(Error::runtime("cut off"))), 9);
-    let [
-        Effect::Record(Body::Assistant { error, finish, .. }),
-        Effect::Fail(e),
-    ] = &effects[..]
-    else {
+    let [Effect::Record(record), Effect::Fail(e)] = &effects[..] else {
         panic!("{effects:?}")
+    };
+    let Body::Assistant { error, finish, .. } = &**record else {
+        panic!("{record:?}")
     };
     assert_eq!(
         (error.as_deref(), finish.as_str()),
@@ -130,13 +131,13 @@ fn words(effects: &[Effect]) -> Vec<String> {
         Effect::Text(text) => format!("text {text:?}"),
         Effect::Event(Event::Notice { text }) => format!("notice {text}"),
         Effect::Event(event) => format!("{event:?}"),
-        Effect::Record(Body::Assistant { calls, finish, .. }) => {
-            format!("answer {finish} {}", calls.len())
-        }
-        Effect::Record(Body::Tool {
-            call, status, text, ..
-        }) => format!("result {call} {status} {text}"),
-        Effect::Record(body) => format!("{body:?}"),
+        Effect::Record(record) => match &**record {
+            Body::Assistant { calls, finish, .. } => format!("answer {finish} {}", calls.len()),
+            Body::Tool {
+                call, status, text, ..
+            } => format!("result {call} {status} {text}"),
+            body => format!("{body:?}"),
+        },
         Effect::Use(calls) => {
             let calls = calls.iter().map(|c| format!(" {}{}", c.id, c.arguments));
             format!("use{}", calls.collect::<String>())
@@ -157,8 +158,11 @@ fn calls_are_recorded_made_and_answered_before_the_model_is_asked_again() {
         words(&effects),
         ["answer stop 2", "text \"\\n\"", "use a{\"x\":1} b{}"]
     );
-    let Effect::Record(Body::Assistant { calls, text, .. }) = &effects[0] else {
+    let Effect::Record(record) = &effects[0] else {
         panic!("{effects:?}")
+    };
+    let Body::Assistant { calls, text, .. } = &**record else {
+        panic!("{record:?}")
     };
     assert_eq!(text, "Let me look.");
     assert_eq!(calls[0].arguments, " {\"x\" : 1}", "as it came");
@@ -428,14 +432,14 @@ fn tokens_and_cost_are_summed_over_the_rounds_and_commands_collected() {
     turn.handle(text("CMD: two\n"), 11);
     turn.handle(usage(2_000_000, 1_000_000), 12);
     let effects = turn.handle(Input::Ended(Ok(Finish::Stop)), 2500);
-    let [
-        Effect::Record(Body::Assistant {
-            prompt_tokens, ms, ..
-        }),
-        Effect::Reply(answer, proposals),
-    ] = &effects[..]
-    else {
+    let [Effect::Record(record), Effect::Reply(answer, proposals)] = &effects[..] else {
         panic!("{effects:?}")
+    };
+    let Body::Assistant {
+        prompt_tokens, ms, ..
+    } = &**record
+    else {
+        panic!("{record:?}")
     };
     assert_eq!((*prompt_tokens, *ms), (Some(2_000_000), 2490));
     assert_eq!(proposals, &["one", "two"]);

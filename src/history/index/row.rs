@@ -334,6 +334,7 @@ fn by(line: &Line<'_>, kind: &Kind) -> Option<&'static str> {
             "no_terminal" => None,
             _ => Some("person"),
         },
+        "decision" if line.choice.as_deref() == Some("denied") => Some("rule"),
         "policy" if line.change.as_deref() == Some("lapsed") => None,
         "prompt" | "decision" | "exec" | "command" | "policy" | "model" => Some("person"),
         _ => None,

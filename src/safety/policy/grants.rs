@@ -69,6 +69,12 @@ impl Grant {
         }
     }
 
+    /// Whether it was given for the very tool of a call, as it is.
+    fn is_for(&self, wish: &Wish<'_>) -> bool {
+        let mut tools = self.tools.iter();
+        tools.any(|(identity, says)| identity == wish.call.identity && *says == wish.annotations)
+    }
+
     /// Why it does not cover a call; `None` where it does.
     pub(super) fn idle(&self, wish: &Wish<'_>, now_ms: u64) -> Option<String> {
         let more = match self.reach {
@@ -76,12 +82,9 @@ impl Grant {
             // What reads by its server's word is taken for more where that is not believed, but was allowed as it is.
             Reach::Reads => wish.intent.is_some_and(|i| i.operation > self.operation),
         };
-        let same = |(identity, says): &(String, Annotations)| {
-            identity == wish.call.identity && *says == wish.annotations
-        };
         let why = if now_ms >= self.until_ms {
             "it has expired"
-        } else if !self.tools.iter().any(same) {
+        } else if !self.is_for(wish) {
             "it was given for other tools, or before this one or its server changed"
         } else if more {
             "the call is taken for more than what was allowed"
@@ -114,6 +117,14 @@ impl Grants {
         let before = self.list.len();
         self.list.retain(|grant| grant.id != id);
         self.list.len() < before
+    }
+
+    /// Takes away what was given for a tool of this name that was another then, or said something else; what it was.
+    pub fn lapse(&mut self, wish: &Wish<'_>) -> Vec<Grant> {
+        let void = |grant: &mut Grant| {
+            grant.reach == Reach::Tool && grant.could_be(&wish.call) && !grant.is_for(wish)
+        };
+        self.list.extract_if(.., void).collect()
     }
 
     /// The grant that covers a call now.

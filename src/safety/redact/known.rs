@@ -173,10 +173,14 @@ pub(super) fn worth(value: &str) -> bool {
     let path = value.starts_with(['/', '~', '.'])
         && !value.contains(char::is_whitespace)
         && !shape::random(value.as_bytes());
+    // A port, a date, an address.
+    let number = value.len() < 16
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b".:-".contains(&b));
+    let ordinary = path || number || ORDINARY.contains(&lower.as_str());
     value.chars().count() >= MIN
-        && !ORDINARY.contains(&lower.as_str())
-        && !path
-        && !(value.len() < 16 && value.bytes().all(|b| b.is_ascii_digit() || b".:-".contains(&b)))
+        && !ordinary
         // One letter over and over is a line of a table.
         && value.bytes().any(|b| Some(&b) != value.as_bytes().first())
 }

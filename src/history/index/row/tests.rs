@@ -119,6 +119,14 @@ fn each_record_has_its_words() {
         ),
         (
             "decision",
+            json!({"choice": "denied", "command": "ls", "why": "policy.deny: shell"}),
+            "decision",
+            "blocked",
+            Some("rule"),
+            "denied: ls",
+        ),
+        (
+            "decision",
             json!({"choice": "quit", "command": "ls"}),
             "decision",
             "denied",

@@ -1,0 +1,141 @@
+//! Whether a tool is still what a person was shown, and how it differs. Pure.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+
+use crate::chat::{Annotations, Tool};
+
+/// Lines around those that differ.
+const CONTEXT: usize = 3;
+
+/// The most lines of a difference: a server could send a book.
+const LINES: usize = 400;
+
+/// The longest that a difference may be looked for; what is found then is right, but not the shortest.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What a person is shown of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// What it does, in the server's words.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub schema: String,
+    /// What the server says about it.
+    pub annotations: Annotations,
+}
+
+impl Seen {
+    /// As a tool is now.
+    pub fn of(tool: &Tool) -> Seen {
+        Seen {
+            description: tool.description.clone(),
+            schema: tool.schema.clone(),
+            annotations: tool.annotations,
+        }
+    }
+}
+
+/// A line of a difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// `+`, `-` or a space.
+    pub sign: char,
+    /// The line.
+    pub text: String,
+}
+
+/// The annotations in force: what the server says now and, where it says nothing, what it said before. One that forgets
+/// to say that a tool destroys has not taken it back.
+pub fn in_force(before: Annotations, now: Annotations) -> Annotations {
+    Annotations {
+        read_only: now.read_only.or(before.read_only),
+        destructive: now.destructive.or(before.destructive),
+        idempotent: now.idempotent.or(before.idempotent),
+        open_world: now.open_world.or(before.open_world),
+    }
+}
+
+/// Whether a tool is another than the person was shown. What its server says no more is still in force, and no change.
+pub fn differs(before: &Seen, tool: &Tool) -> bool {
+    before.description != tool.description
+        || in_force(before.annotations, tool.annotations) != before.annotations
+        // Some servers list the keys in another order with each start.
+        || before.schema != tool.schema && json(&before.schema) != json(&tool.schema)
+}
+
+/// How a tool differs from what the person was shown, with the lines around.
+pub fn difference(before: &Seen, tool: &Tool) -> Vec<Line> {
+    let now = Seen {
+        annotations: in_force(before.annotations, tool.annotations),
+        ..Seen::of(tool)
+    };
+    let (before, now) = (rendered(before), rendered(&now));
+    let (before, now): (Vec<&str>, Vec<&str>) = (
+        before.iter().map(String::as_str).collect(),
+        now.iter().map(String::as_str).collect(),
+    );
+    let diff = TextDiff::configure()
+        .timeout(PATIENCE)
+        .diff_slices(&before, &now);
+    let mut lines = Vec::new();
+    for (at, group) in diff.grouped_ops(CONTEXT).iter().enumerate() {
+        if at > 0 {
+            lines.push(Line {
+                sign: ' ',
+                text: "…".to_owned(),
+            });
+        }
+        lines.extend(group.iter().flat_map(|op| diff.iter_changes(op)).map(|c| {
+            let sign = match c.tag() {
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+                ChangeTag::Equal => ' ',
+            };
+            let text = c.value().to_owned();
+            Line { sign, text }
+        }));
+    }
+    let more = lines.len().saturating_sub(LINES);
+    if more > 0 {
+        lines.truncate(LINES);
+        lines.push(Line {
+            sign: ' ',
+            text: format!("… {more} more lines"),
+        });
+    }
+    lines
+}
+
+fn json(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok()
+}
+
+/// A tool for people, a line each.
+fn rendered(seen: &Seen) -> Vec<String> {
+    let mut lines: Vec<String> = seen.description.lines().map(str::to_owned).collect();
+    let schema = json(&seen.schema).map(|mut schema| {
+        schema.sort_all_objects();
+        format!("{schema:#}")
+    });
+    let schema = schema.as_deref().unwrap_or(&seen.schema);
+    lines.extend(schema.lines().map(str::to_owned));
+    let says = seen.annotations;
+    let hints = [
+        ("only reads", says.read_only),
+        ("may destroy", says.destructive),
+        ("safe to repeat", says.idempotent),
+        ("reaches outside", says.open_world),
+    ];
+    let said = hints.into_iter().filter_map(|(hint, says)| {
+        let word = if says? { "yes" } else { "no" };
+        Some(format!("{hint}: {word}"))
+    });
+    lines.extend(said);
+    lines
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! What the person has seen of the tools: new ones are shown once, and one that changes is asked about again.
+
+use aish::protocol::Event;
+use aish::protocol::tools::{NewTools, Question, Verdict};
+use serde_json::{Value, json};
+
+use super::{Client, Seen, Tools};
+use crate::fakes::mcp_http;
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::Helper;
+
+/// Everything of the server needs no question.
+const RULE: &str = "[mcp.auto_approve]\n\"fs.*\" = true\n";
+
+/// A model that writes with every prompt.
+fn writer() -> Helper {
+    Helper::with(Provider::answering(|request| {
+        let messages = request.json["messages"].as_array().expect("messages");
+        match messages.last().expect("a message")["role"].as_str() {
+            Some("tool") => Script::tokens(["done"]),
+            _ => Script::calls("", &[("c", "fs.write", "{}")]),
+        }
+    }))
+}
+
+fn write(description: &str, annotations: Value) -> Value {
+    json!({
+        "name": "write",
+        "description": description,
+        "inputSchema": { "type": "object" },
+        "annotations": annotations,
+    })
+}
+
+/// The server has these tools from now on, and is connected to again.
+fn becomes(tools: &Tools, list: &[Value]) {
+    tools.server.set_tools(json!(list));
+    tools.helper.call(["mcp", "connect", "fs"]).run().ok();
+}
+
+fn shown(seen: &Seen) -> Vec<NewTools> {
+    seen.events(|event| match event {
+        Event::NewTools(new) => Some(new.clone()),
+        _ => None,
+    })
+}
+
+/// A prompt that is asked about: the question, once it was answered so.
+fn asked(tools: &Tools, verdict: Verdict) -> Question {
+    let mut client: Client = tools.ask("x");
+    let question = client.question();
+    client.say(&question, verdict);
+    client.end();
+    question
+}
+
+fn changes(question: &Question) -> Vec<String> {
+    let line = |c: &aish::protocol::tools::Change| format!("{}{}", c.sign, c.text);
+    question.changes.iter().map(line).collect()
+}
+
+fn names(new: &NewTools) -> Vec<&str> {
+    new.tools.iter().map(|t| t.name.as_str()).collect()
+}
+
+const NO: Verdict = Verdict::No { words: None };
+
+#[test]
+fn the_tools_of_a_new_server_are_shown_once_whole_before_the_first_call() {
+    let tools = Tools::with(writer(), RULE);
+    let seen = tools.ask("x").end();
+    let [new] = &shown(&seen)[..] else {
+        panic!("{:#?}", seen.frames);
+    };
+    assert!(new.first);
+    assert_eq!(
+        (new.server.as_str(), &new.target),
+        ("fs", &tools.server.url())
+    );
+    assert_eq!(names(new), ["fs.read", "fs.write"]);
+    assert_eq!(new.tools[0].schema["type"], "object");
+    let place = |wanted: fn(&Event) -> bool| {
+        let found = seen.frames.iter().position(|f| match f {
+            super::Frame::Event(event) => wanted(event),
+            _ => false,
+        });
+        found.expect("the event")
+    };
+    let first = place(|e| matches!(e, Event::NewTools(_)));
+    assert!(first < place(|e| matches!(e, Event::ToolBegin(_))));
+    // Not again, and not by another daemon.
+    assert!(shown(&tools.ask("y").end()).is_empty());
+    tools.helper.call(["stop"]).run().ok();
+    tools.helper.call(["start"]).run().ok();
+    assert!(shown(&tools.ask("z").end()).is_empty());
+    // One that comes later and is not called is not shown.
+    becomes(&tools, &["read", "other", "write"].map(mcp_http::tool));
+    assert!(shown(&tools.ask("x").end()).is_empty());
+    assert_eq!(tools.called().len(), 4);
+}
+
+#[test]
+fn a_tool_that_comes_later_is_shown_before_it_is_called() {
+    let tools = Tools::with(writer(), RULE);
+    becomes(&tools, &[mcp_http::tool("read")]);
+    tools.ask("x").end();
+    assert_eq!(tools.called(), []);
+    becomes(&tools, &[mcp_http::tool("write")]);
+    let seen = tools.ask("x").end();
+    assert_eq!(names(&shown(&seen)[0]), ["fs.write"]);
+    becomes(&tools, &["read", "write"].map(mcp_http::tool));
+    assert!(shown(&tools.ask("x").end()).is_empty());
+}
+
+#[test]
+fn a_changed_description_asks_again_with_the_difference_whatever_rules_allow() {
+    let tools = Tools::with(writer(), RULE);
+    becomes(&tools, &[write("Writes.\nAt once.", json!({}))]);
+    tools.ask("x").end();
+    assert_eq!(tools.called().len(), 1);
+    becomes(&tools, &[write("Writes.\nAnd sends it on.", json!({}))]);
+    // As long as they say no, it is as it was for them; also after a restart.
+    let question = asked(&tools, NO);
+    assert_eq!(
+        changes(&question)[..3],
+        [" Writes.", "-At once.", "+And sends it on."]
+    );
+    assert_eq!(question.why, "the tool has changed since you allowed it");
+    tools.helper.call(["stop"]).run().ok();
+    tools.helper.call(["start"]).run().ok();
+    assert_eq!(changes(&asked(&tools, NO)), changes(&question));
+    assert_eq!(tools.called().len(), 1);
+    assert_eq!(changes(&asked(&tools, Verdict::Once)), changes(&question));
+    tools.ask("x").end();
+    assert_eq!(tools.called().len(), 3);
+    // A schema is as much of it.
+    let mut other = write("Writes.\nAnd sends it on.", json!({}));
+    other["inputSchema"]["properties"] = json!({ "to": { "type": "string" } });
+    becomes(&tools, &[other]);
+    let changes = changes(&asked(&tools, NO));
+    assert!(
+        changes.iter().any(|line| line == "+    \"to\": {"),
+        "{changes:#?}"
+    );
+}
+
+#[test]
+fn a_tool_that_takes_back_that_it_destroys_is_asked_about() {
+    let tools = Tools::with(writer(), RULE);
+    let says = |hints| becomes(&tools, &[write("Writes.", hints)]);
+    says(json!({ "destructiveHint": true }));
+    tools.ask("x").end();
+    says(json!({ "destructiveHint": false }));
+    let question = asked(&tools, NO);
+    let changed: Vec<String> = changes(&question)
+        .into_iter()
+        .filter(|l| !l.starts_with(' '))
+        .collect();
+    assert_eq!(changed, ["-may destroy: yes", "+may destroy: no"]);
+    asked(&tools, Verdict::Once);
+    tools.ask("x").end();
+    // The other way it is another tool too.
+    says(json!({ "destructiveHint": true }));
+    assert_eq!(asked(&tools, Verdict::Once).operation, "destructive");
+    // What it says for the first time may loosen what is asked.
+    says(json!({ "destructiveHint": true, "readOnlyHint": true }));
+    asked(&tools, NO);
+    assert_eq!(tools.called().len(), 4);
+}
+
+#[test]
+fn annotations_that_go_missing_are_no_change_and_stay_in_force() {
+    let tools = Tools::with(writer(), "");
+    becomes(
+        &tools,
+        &[write("Writes.", json!({ "destructiveHint": true }))],
+    );
+    assert_eq!(asked(&tools, Verdict::Tool).operation, "destructive");
+    becomes(&tools, &[write("Writes.", json!({}))]);
+    // The grant holds: nothing was taken back.
+    let seen = tools.ask("x").end();
+    let began = seen.events(|e| match e {
+        Event::ToolBegin(begin) => Some(begin.operation.clone()),
+        _ => None,
+    });
+    assert_eq!(began, ["destructive"]);
+    tools.helper.call(["stop"]).run().ok();
+    tools.helper.call(["start"]).run().ok();
+    let question = asked(&tools, NO);
+    assert_eq!(question.operation, "destructive");
+    assert_eq!(question.tool.destructive, Some(true));
+    assert_eq!(question.changes, []);
+    let record = tools.helper.records_of("approval").pop().expect("a record");
+    assert_eq!(record["act"]["annotations"]["destructiveHint"], true);
+}
+
+#[test]
+fn what_was_allowed_of_a_tool_that_changed_lapses_and_that_is_recorded() {
+    let tools = Tools::with(writer(), "");
+    becomes(&tools, &[write("Writes.", json!({}))]);
+    asked(&tools, Verdict::Tool);
+    becomes(&tools, &[write("Deletes.", json!({}))]);
+    asked(&tools, Verdict::Once);
+    asked(&tools, NO);
+    // Nor does it come back with the tool of before.
+    becomes(&tools, &[write("Writes.", json!({}))]);
+    assert!(!asked(&tools, NO).changes.is_empty());
+    let policy = tools.helper.records_of("policy");
+    let told: Vec<(&Value, &Value)> = policy.iter().map(|r| (&r["change"], &r["what"])).collect();
+    let what = json!("you, for this session: fs.write");
+    assert_eq!(
+        told,
+        [(&json!("granted"), &what), (&json!("lapsed"), &what)]
+    );
+    assert_eq!(policy[0]["grant"], policy[1]["grant"]);
+}
