@@ -340,7 +340,7 @@ fn acts_of_our_own_and_wrong_names_are_explained_too() {
 
     for (words, says) in [
         (&["fs:atc"][..], "did you mean fs.act?"),
-        (&["fx:act"], "did you mean fs?"),
+        (&["fx:act"], "no MCP server is called fx"),
         (&["act"], "SERVER:TOOL"),
         (&["fs:act", "--json_args", "[]"], "no JSON object"),
         (

@@ -715,3 +715,23 @@ fn a_rule_allows_commands_and_a_project_asks_about_them_again() {
     assert!(verdict.stderr.contains(&why), "{verdict:?}");
     assert_eq!(helper.records_of("decision").len(), 2);
 }
+
+#[test]
+fn a_denied_command_runs_in_no_shell_and_the_next_prompt_goes_on() {
+    let helper = proposing(&["touch ran-1", "touch ran-2"]);
+    helper.home.zshrc(&source_plugin());
+    helper.config("[policy.rules]\nshell = \"deny\"\n");
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm do it");
+    for n in 1..=2 {
+        zsh.wait_text(&format!("says deny: touch ran-{n}"));
+        assert!(!helper.home.path(&format!("ran-{n}")).exists());
+    }
+    let blocked = helper.call(["activity", "list", "--status", "blocked", "--json"]);
+    assert_eq!(blocked.run().json().as_array().map(Vec::len), Some(2));
+    helper.config("[policy.rules]\nshell = \"allow\"\n");
+    zsh.run("llm do it");
+    for n in 1..=2 {
+        assert!(helper.home.path(&format!("ran-{n}")).exists());
+    }
+}
