@@ -108,7 +108,7 @@ const ONLY: &[(&str, &str, &[&str])] = &[
             "cli::activity::numbers",
             "cli::activity::progress",
             "cli::activity::show",
-            "cli::args",
+            "cli::args::activity",
         ],
     ),
     // A login is no business of the daemon: the person is here.
