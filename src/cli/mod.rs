@@ -151,7 +151,7 @@ pub fn run(cli: Cli) -> Result<u8> {
                 }
                 None => None,
             };
-            let verdict = propose::propose(&paths()?, &args.shell, edited)?;
+            let verdict = propose::propose(&paths()?, &args.shell, &call::cwd(), edited)?;
             // Not through the sink: the zsh function must get exactly the bytes that were shown.
             write(&format!("{}\n", verdict.lines()))?;
         }

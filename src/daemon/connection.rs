@@ -237,7 +237,7 @@ async fn dispatch(
             approval::capture(daemon, connection, &shell, &token).await
         }
         Request::Call(call) => by_hand::call(daemon, connection, *call).await,
-        Request::Mcp { request, .. } => mcp::serve(daemon, connection, request).await,
+        Request::Mcp { request, cwd, .. } => mcp::serve(daemon, connection, request, &cwd).await,
         Request::Policy {
             request,
             cwd,
@@ -255,17 +255,30 @@ async fn dispatch(
             approval::exec_done(daemon, connection.links(), &shell, &token, exit).await?;
             reply(connection, &()).await
         }
-        Request::NextProposal { shell, overrides } => {
-            reply(connection, &approval::next(daemon, &shell, &overrides)?).await
+        Request::NextProposal {
+            shell,
+            cwd,
+            overrides,
+        } => {
+            let links = connection.links().clone();
+            let next = approval::next(daemon, links, &shell, &cwd, &overrides).await?;
+            reply(connection, &next).await
         }
         Request::Decide {
             shell,
             token,
             choice,
             command,
+            cwd,
+            asked,
         } => {
+            let word = approval::Word {
+                choice,
+                command,
+                asked,
+            };
             let links = connection.links().clone();
-            let decided = approval::decide(daemon, links, &shell, &token, choice, command).await?;
+            let decided = approval::decide(daemon, links, &shell, &token, &cwd, word).await?;
             reply(connection, &decided).await
         }
         Request::Status { shell, overrides } => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::connection::Connection;
-use super::{Daemon, servers};
+use super::{Daemon, policy, servers};
 use crate::chat::Tool;
 use crate::config::mcp::{Auth, Server, Transport, alias_of_url, check_url, is_alias};
 use crate::config::{Config, Overrides, nearest};
@@ -31,9 +31,14 @@ pub async fn serve(
     daemon: &Daemon,
     connection: &mut Connection,
     request: McpRequest,
+    cwd: &str,
 ) -> Result<()> {
     // No variable and no option says anything about servers.
-    let config = daemon.models.config(&Overrides::default())?;
+    let mut config = daemon.models.config(&Overrides::default())?;
+    if matches!(request, McpRequest::Connect { .. }) {
+        // What is wrong with a project's file is told with the next prompt.
+        policy::in_force(&mut config, cwd).await?;
+    }
     match &request {
         // A server that is started by hand needs no other.
         McpRequest::Connect { .. } | McpRequest::Reconnect { .. } => {}

@@ -119,6 +119,18 @@ fn a_rule_keeps_servers_out_that_are_not_configured() {
     assert_eq!(only(&helper)["alias"], "a");
     // What the person has written down is no other server.
     assert_eq!(only(&helper)["status"], "ready");
+    // Nor where the project that they are in says so.
+    helper.config(&server_table("a", &server, ""));
+    let project = helper.home.path("project");
+    std::fs::create_dir(&project).unwrap();
+    let rules = project.join(".aish.toml");
+    std::fs::write(&rules, "[policy.rules]\nnetwork = \"deny\"\n").unwrap();
+    let script = "cd \"$0\" && exec aish-helper mcp connect \"$1\" b";
+    let call = helper.program("sh").args(["-c", script]);
+    let said = call.args([&project]).args([server.url()]).run().fails(2);
+    let why = format!("{}:2: policy.rules.network says deny", rules.display());
+    assert!(said.contains(&why), "{said}");
+    assert_eq!(only(&helper)["alias"], "a");
 }
 
 #[test]

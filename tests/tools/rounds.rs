@@ -291,6 +291,7 @@ fn commands_and_tools_go_together() {
     let next = || {
         let request = Request::NextProposal {
             shell: "s1".into(),
+            cwd: "/".into(),
             overrides: Default::default(),
         };
         let uid = nix::unistd::getuid().as_raw();
