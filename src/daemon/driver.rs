@@ -92,7 +92,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         price: chosen.price,
         depth: chosen.config.mcp.max_tool_depth,
     };
-    let mut run = Run::new(daemon, &chosen, Some(&session), setting, links.clone());
+    let mut run = Run::new(daemon, &chosen, &session, setting, links.clone());
     let tools = (!ask.no_tools).then_some(catalog);
     run.rounds(connection, &session, tools).await?;
     let offered = run.offered;
@@ -124,7 +124,7 @@ impl Offered {
     }
 }
 
-/// Words to one command, outside of the conversation and its history.
+/// Words to one command, outside of the conversation.
 async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Result<()> {
     let shell = ask.shell.as_deref();
     let of_session = match shell.and_then(|s| daemon.sessions.of_shell(s)) {
@@ -154,8 +154,23 @@ async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Res
         price: chosen.price,
         depth: 0,
     };
-    let links = connection.links().clone();
-    let mut run = Run::new(daemon, &chosen, None, setting, links);
+    let links = Links {
+        shell: ask.shell.clone(),
+        prompt: Some(uuid::Uuid::now_v7().to_string()),
+        ..connection.links().clone()
+    };
+    let outside = Session::outside(daemon.acts.log());
+    let user = Body::User {
+        text: ask.text.clone(),
+        content: ask.text.clone(),
+        shell: ask.shell.clone(),
+        cwd: ask.cwd.clone(),
+    };
+    // The edit buffer is no place to say that nothing can be recorded.
+    if let Err(e) = outside.record(&links, user) {
+        tracing::warn!("{}", e.message);
+    }
+    let mut run = Run::new(daemon, &chosen, &outside, setting, links);
     run.request(connection, &messages, &[]).await?;
     match run.offered.reply {
         Some(reply) => connection.send(&reply).await,
@@ -215,7 +230,7 @@ struct Run<'a> {
     daemon: &'a Daemon,
     chosen: &'a Chosen,
     /// Where it is recorded.
-    session: Option<&'a Session>,
+    session: &'a Session,
     turn: Turn,
     start: Instant,
     /// Ends it: the person's Ctrl-C, a client that is gone, the daemon's end.
@@ -243,7 +258,7 @@ impl<'a> Run<'a> {
     fn new(
         daemon: &'a Daemon,
         chosen: &'a Chosen,
-        session: Option<&'a Session>,
+        session: &'a Session,
         setting: Setting,
         links: Links,
     ) -> Run<'a> {
@@ -416,10 +431,11 @@ impl<'a> Run<'a> {
             Effect::Text(text) => connection.send(&crate::protocol::text_frame(&text)?).await,
             Effect::Event(event) => connection.send_json(kind::EVENT, &event).await,
             Effect::Record(mut body) => {
-                if let Some(session) = self.session {
-                    gate::complete(self.round(session, &self.tools, &self.cancel), &mut body);
-                }
-                if let Some(Err(e)) = self.session.map(|s| s.record(&self.links, *body)) {
+                gate::complete(
+                    self.round(self.session, &self.tools, &self.cancel),
+                    &mut body,
+                );
+                if let Err(e) = self.session.record(&self.links, *body) {
                     tracing::warn!("{}", e.message);
                     let _ = notice(connection, e.message).await;
                 }
