@@ -99,7 +99,7 @@ fn helped(path: &[&str]) -> (Names, Names) {
             "Options:" => options.extend(
                 names
                     .split(", ")
-                    // A line of possible values begins with a hyphen too, and a blank.
+                    // `- jsonl: …` tells of a value.
                     .filter(|n| n.starts_with('-') && !n.starts_with("- "))
                     .filter_map(|n| n.split_whitespace().next())
                     .map(str::to_owned),

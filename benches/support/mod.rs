@@ -6,7 +6,7 @@
 )]
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,12 @@ pub struct Home {
 impl Home {
     /// A home whose only model is at `base_url`.
     pub fn new(base_url: &str) -> Home {
-        let dir = tempfile::tempdir().unwrap();
+        Home::under(&std::env::temp_dir(), base_url)
+    }
+
+    /// One that stands in this directory, which is on a disk where `/tmp` may not be.
+    pub fn under(place: &Path, base_url: &str) -> Home {
+        let dir = tempfile::tempdir_in(place).unwrap();
         let config = dir.path().join("config");
         std::fs::create_dir(&config).unwrap();
         let text = format!(

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
-use super::gate::{Exposure, Gate, Round};
+use super::gate::{self, Exposure, Gate, Round};
 use super::model::{self, Chosen};
 use super::session::Session;
 use super::turn::{Effect, Input, Setting, Turn};
@@ -221,6 +221,8 @@ struct Run<'a> {
     /// Ends it: the person's Ctrl-C, a client that is gone, the daemon's end.
     cancel: CancellationToken,
     offered: Offered,
+    /// The tools that there are in this round, and how the model sees them.
+    tools: (Catalog, Exposure),
     /// What its records belong to.
     links: Links,
 }
@@ -253,6 +255,7 @@ impl<'a> Run<'a> {
             start: Instant::now(),
             cancel: daemon.cancel.child_token(),
             offered: Offered::default(),
+            tools: (Catalog::default(), Exposure::Direct { reads_on: false }),
             links,
         }
     }
@@ -276,8 +279,12 @@ impl<'a> Run<'a> {
                 &catalog,
                 exposure,
             );
+            self.tools = (catalog.clone(), exposure);
             let offered = offer::tools(&catalog, exposure);
             let split = matches!(exposure, Exposure::Split { .. });
+            if split {
+                offer::index(self.daemon, &catalog);
+            }
             let system = prompt::system_prompt(self.chosen, !offered.is_empty(), split);
             let talk = session.with_records(context::conversation);
             let window = self.chosen.window;
@@ -291,8 +298,7 @@ impl<'a> Run<'a> {
             }
             let mut step = self.request(connection, &messages, &offered).await?;
             if let Step::Use(calls) = step {
-                let catalog = (&catalog, exposure);
-                step = self.calls(connection, session, catalog, &calls).await?;
+                step = self.calls(connection, session, &calls).await?;
             }
             if matches!(step, Step::Done) {
                 return Ok(());
@@ -352,25 +358,35 @@ impl<'a> Run<'a> {
         }
     }
 
+    fn round<'r>(
+        &self,
+        session: &'r Session,
+        (catalog, exposure): &'r (Catalog, Exposure),
+        cancel: &'r CancellationToken,
+    ) -> Round<'r>
+    where
+        'a: 'r,
+    {
+        Round {
+            daemon: self.daemon,
+            session,
+            config: &self.chosen.config,
+            catalog,
+            exposure: *exposure,
+            cancel,
+            links: self.links.clone(),
+        }
+    }
+
     /// The calls of one answer, in order.
     async fn calls(
         &mut self,
         connection: &mut Connection,
         session: &Session,
-        (catalog, exposure): (&Catalog, Exposure),
         calls: &[ToolCall],
     ) -> Result<Step> {
-        let cancel = self.cancel.clone();
-        let round = Round {
-            daemon: self.daemon,
-            session,
-            config: &self.chosen.config,
-            catalog,
-            exposure,
-            cancel: &cancel,
-            links: self.links.clone(),
-        };
-        let mut gate = Gate::new(round, calls);
+        let (cancel, tools) = (self.cancel.clone(), self.tools.clone());
+        let mut gate = Gate::new(self.round(session, &tools, &cancel), calls);
         let mut at = 0;
         let mut step = Step::Go;
         while at < calls.len() && matches!(step, Step::Go) {
@@ -399,7 +415,10 @@ impl<'a> Run<'a> {
         let sent = match effect {
             Effect::Text(text) => connection.send(&crate::protocol::text_frame(&text)?).await,
             Effect::Event(event) => connection.send_json(kind::EVENT, &event).await,
-            Effect::Record(body) => {
+            Effect::Record(mut body) => {
+                if let Some(session) = self.session {
+                    gate::complete(self.round(session, &self.tools, &self.cancel), &mut body);
+                }
                 if let Some(Err(e)) = self.session.map(|s| s.record(&self.links, *body)) {
                     tracing::warn!("{}", e.message);
                     let _ = notice(connection, e.message).await;

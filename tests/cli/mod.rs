@@ -1,5 +1,6 @@
 //! The whole from outside: `aish-helper` and its daemon, with real signals, files and processes.
 
+mod activity;
 mod daemon;
 mod durable;
 mod failures;

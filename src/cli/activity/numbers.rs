@@ -70,7 +70,8 @@ fn page(stats: &Stats, width: Option<usize>) -> String {
         .zip(stats.all.ended)
         .map(|(status, n)| format!("{} {status}", number(n)))
         .collect();
-    let mut out = format!("{}: {}\n", count(stats.all.count, "act"), ended.join(", "));
+    let acts = if stats.all.count == 1 { "act" } else { "acts" };
+    let mut out = format!("{} {acts}: {}\n", number(stats.all.count), ended.join(", "));
     let row = |name: String, tally: &Tally| {
         let took = |p| tally.percentile(p).map_or("-".into(), time);
         [
@@ -143,7 +144,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[0],
-            "1503 acts: 1,500 success, 2 error, 1 denied, 0 blocked"
+            "1,503 acts: 1,500 success, 2 error, 1 denied, 0 blocked"
         );
         assert_eq!(
             lines[2],

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::row::{Key, Kind, first_of, id_of};
 use super::{Index, Sound};
 use crate::error::{Context, Error, Result};
+use crate::history::redacted;
 
 /// Which acts are meant. What is empty asks for nothing.
 #[derive(Debug, Clone, Default)]
@@ -126,14 +127,6 @@ fn fits(kind: &Kind, filter: &Filter) -> bool {
         && one_of(&filter.statuses, Some(&kind.status))
         && one_of(&filter.servers, kind.server.as_deref())
         && (filter.tools.is_empty() || filter.tools.iter().any(is_tool))
-}
-
-/// What a chain is found by: the bytes of an id, which take less than half of its text.
-pub(super) fn chain_key(chain: &str) -> Vec<u8> {
-    match uuid::Uuid::try_parse(chain) {
-        Ok(id) => id.as_bytes().to_vec(),
-        Err(_) => chain.as_bytes().to_vec(),
-    }
 }
 
 pub(super) fn kinds(db: &Connection) -> Sound<Vec<(i64, Kind)>> {
@@ -254,7 +247,9 @@ impl Index {
         let mut line = vec![0; usize::try_from(*length).unwrap_or(0)];
         open.read_exact_at(&mut line, *start).context(what)?;
         self.open = Some((file.clone(), open));
-        let record: Option<Value> = serde_json::from_slice(&line).ok();
+        let mut record: Option<Value> = serde_json::from_slice(&line).ok();
+        // It may be of before secrets were taken out of all that is written.
+        record.iter_mut().for_each(redacted::value);
         record.filter(|r| r["at_ms"] == entry.at_ms).ok_or_else(|| {
             Error::runtime(format!("{} has changed in this moment", path.display()))
                 .hint("do it again")

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+use crate::safety::redact::ours;
+
 /// The kinds of acts, in plain words.
 pub const TYPES: [&str; 12] = [
     "session", "model", "prompt", "answer", "approval", "tool", "decision", "exec", "command",
@@ -16,6 +18,8 @@ pub const OPERATIONS: [&str; 3] = ["read", "write", "destructive"];
 
 /// So many characters are kept of what was said.
 const WHAT: usize = 160;
+/// So many are looked at, so that no secret is cut before it is known as one.
+const NEAR: usize = 1024;
 
 /// What acts have in common by the thousand: a list is made by choosing among these first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -262,16 +266,18 @@ fn kind(line: &Line<'_>) -> Kind {
             .unwrap_or("other"),
     };
     let (server, tool) = match (&line.act, kind) {
-        (Some(act), _) => (Some(act.server.to_string()), Some(act.tool.to_string())),
-        (None, "server") => (line.alias.as_deref().map(str::to_string), None),
-        (None, "approval" | "tool") => {
+        (Some(act), _) if !act.server.is_empty() => {
+            (Some(act.server.to_string()), Some(act.tool.to_string()))
+        }
+        (_, "server") => (line.alias.as_deref().map(str::to_string), None),
+        (_, "approval" | "tool") => {
             let name = line.name.as_deref().unwrap_or("");
             match name.split_once('.') {
                 Some((server, tool)) => (Some(server.to_string()), Some(tool.to_string())),
                 None => (None, Some(name.to_string()).filter(|n| !n.is_empty())),
             }
         }
-        (None, _) => (None, None),
+        _ => (None, None),
     };
     let operation = line.act.as_ref().map(|act| &*act.operation);
     Kind {
@@ -364,8 +370,15 @@ fn what<'a>(line: &'a Line<'_>, kind: &Kind) -> Cow<'a, str> {
     }
 }
 
+/// Without secrets, which records have that are of before they were taken out of all that is written.
 fn beginning(text: &str) -> String {
-    text.trim_start().chars().take(WHAT).collect()
+    let text = text.trim_start();
+    let near = text
+        .char_indices()
+        .nth(NEAR)
+        .map_or(text.len(), |(at, _)| at);
+    let near = ours().redact(text.get(..near).unwrap_or_default());
+    near.chars().take(WHAT).collect()
 }
 
 /// What the act belongs to: its prompt; without one, its request. The records of before there were links belong
