@@ -273,13 +273,13 @@ mod tests {
         for status in ["failed", "skipped", "interrupted"] {
             assert!(text(frames.end(&end(status, "", 0), 80))[0].contains(status));
         }
-        let long = "x".repeat(128);
+        let long = format!("fs.{}", "x".repeat(128));
         let mut frames = Frames::default();
         let named = Begin {
             name: long.clone(),
             ..begin(None)
         };
-        let half = "x".repeat(19);
+        let half = format!("fs.{}", "x".repeat(16));
         assert_eq!(
             text(frames.begin(&named, 23)),
             [format!("  ┌ {}…", &long[..18])]

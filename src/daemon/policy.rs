@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::gate::{Exposure, Gate, Round};
 use super::outcome::Outcome;
 use super::session::{Session, Shared, lock};
-use super::{Daemon, mcp, servers};
+use super::{Daemon, known, mcp, servers};
 use crate::chat::{Operation, ToolCall};
 use crate::config::source::{Origin, resolve_noting};
 use crate::config::{self, Config, Overrides};
@@ -255,7 +255,7 @@ async fn explain(
     };
     servers::refresh(daemon, connection, config).await?;
     mcp::ready(daemon, connection, config, Some(alias)).await?;
-    let catalog = daemon.mcp.catalog(Duration::ZERO).await;
+    let catalog = known::catalog(daemon, Duration::ZERO).await;
     let name = format!("{alias}.{tool}");
     let found = catalog.find(&name);
     let found = found.ok_or_else(|| mcp::no_such_tool(&name, &catalog.tools))?;
