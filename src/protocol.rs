@@ -6,6 +6,7 @@
 //! [`Request`] in one write; the daemon answers with its own `Hello` first.
 
 mod frame;
+pub mod policy;
 pub mod tools;
 
 use std::collections::BTreeMap;
@@ -140,6 +141,8 @@ pub enum Request {
     NextProposal {
         /// The shell whose answer made it.
         shell: String,
+        /// The working directory.
+        cwd: String,
         /// `AISH_*` of the asking client.
         overrides: BTreeMap<String, String>,
     },
@@ -153,6 +156,10 @@ pub enum Request {
         choice: Choice,
         /// The command as shown, which is what will run. Differs from the proposal after an edit.
         command: String,
+        /// The working directory.
+        cwd: String,
+        /// The person was asked.
+        asked: bool,
     },
     /// The pump of an approved command reports for duty; it gets [`Event::Finish`] when the command
     /// has ended, and then sends a CAPTURED frame.
@@ -168,6 +175,19 @@ pub enum Request {
     Mcp {
         /// What.
         request: tools::McpRequest,
+        /// The working directory.
+        cwd: String,
+        /// `AISH_*` of the asking client.
+        overrides: BTreeMap<String, String>,
+    },
+    /// Something about the rules.
+    Policy {
+        /// What.
+        request: policy::PolicyRequest,
+        /// The working directory.
+        cwd: String,
+        /// The shell that asks.
+        shell: Option<String>,
         /// `AISH_*` of the asking client.
         overrides: BTreeMap<String, String>,
     },
@@ -422,8 +442,10 @@ pub struct Proposal {
     pub number: usize,
     /// How many the answer made.
     pub of: usize,
-    /// Ask before it is run (`confirm_cmd`).
+    /// Ask before it is run.
     pub confirm: bool,
+    /// The rule that denies it: it was not offered, and waits no more.
+    pub denied: Option<String>,
 }
 
 /// What a person says to a proposal.

@@ -1,6 +1,7 @@
 //! The command line: clap types only. Help, man page and completions come from here.
 
 mod activity;
+mod policy;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::activity::{Activity, Acts, Format};
+pub use self::policy::Policy;
 
 /// The helper behind `llm`, an AI companion for the ordinary zsh.
 #[derive(Debug, Parser)]
@@ -62,6 +64,9 @@ pub enum Command {
     /// Call a tool of an MCP server by hand, through the same checks as a model
     #[command(subcommand)]
     Call(Call),
+    /// See the rules for what is done, ask why one decides, and take back what was allowed
+    #[command(subcommand)]
+    Policy(Policy),
     /// Look into the record of everything that was done
     #[command(subcommand)]
     Activity(Activity),

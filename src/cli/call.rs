@@ -56,7 +56,20 @@ pub fn run(paths: &Paths, command: Call) -> Result<u8> {
 }
 
 fn asked(operation: &str, args: ByHand) -> Result<tools::ByHand> {
-    let arguments = match args.json_args.as_str() {
+    Ok(tools::ByHand {
+        operation: operation.to_owned(),
+        name: args.tool_name,
+        arguments: arguments(args.json_args)?,
+        reason: args.reason,
+        sensitivity: args.sensitivity,
+        cwd: cwd(),
+        overrides: env_overrides()?,
+    })
+}
+
+/// What `--json_args` says.
+pub(super) fn arguments(said: String) -> Result<String> {
+    let arguments = match said.as_str() {
         "-" => {
             let mut text = String::new();
             std::io::stdin()
@@ -64,21 +77,18 @@ fn asked(operation: &str, args: ByHand) -> Result<tools::ByHand> {
                 .context(|| "cannot read the arguments from stdin".into())?;
             text
         }
-        _ => args.json_args,
+        _ => said,
     };
     if let Err(e) = serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(&arguments) {
         return Err(Error::usage(format!("--json_args is no JSON object: {e}"))
             .hint("for example: --json_args '{\"path\": \"notes.txt\"}'"));
     }
-    Ok(tools::ByHand {
-        operation: operation.to_owned(),
-        name: args.tool_name,
-        arguments,
-        reason: args.reason,
-        sensitivity: args.sensitivity,
-        cwd: std::env::current_dir()
-            .map(|d| d.display().to_string())
-            .unwrap_or_default(),
-        overrides: env_overrides()?,
-    })
+    Ok(arguments)
+}
+
+/// The working directory.
+pub(super) fn cwd() -> String {
+    std::env::current_dir()
+        .map(|d| d.display().to_string())
+        .unwrap_or_default()
 }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use unicode_width::UnicodeWidthStr;
 
 use super::args::{Mcp, Of};
+use super::call::cwd;
 use super::{columns, mcp_import, mcp_login, print, print_json};
 use crate::client::connect;
 use crate::client::tools::cut;
@@ -90,6 +91,7 @@ pub fn run(paths: &Paths, command: Mcp) -> Result<()> {
 fn request(request: McpRequest) -> Result<Request> {
     Ok(Request::Mcp {
         request,
+        cwd: cwd(),
         overrides: env_overrides()?,
     })
 }
@@ -278,7 +280,7 @@ fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
 }
 
 /// Says a line beside what is printed.
-fn note(line: &str) {
+pub(super) fn note(line: &str) {
     let line = format!("[aish] {}\n", one_line(line, ERROR));
     // There is nowhere else to say that stderr is closed.
     let _ = std::io::stderr().write_all(line.as_bytes());

@@ -143,6 +143,7 @@ fn by_hand(paths: &Paths, alias: &str) -> Result<Option<String>> {
 fn mcp(request: McpRequest) -> Result<Request> {
     Ok(Request::Mcp {
         request,
+        cwd: super::call::cwd(),
         overrides: env_overrides()?,
     })
 }

@@ -15,6 +15,7 @@ mod mcp_import;
 pub mod mcp_login;
 pub mod model;
 pub mod model_install;
+pub mod policy;
 mod records;
 pub mod redact;
 pub mod session;
@@ -133,6 +134,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
         Command::Activity(command) => activity::run(&paths()?, command)?,
+        Command::Policy(command) => policy::run(&paths()?, command)?,
         Command::Redact(args) => redact::run(args.json)?,
         Command::Tools(command) => tools::run(&paths()?, command)?,
         Command::Call(command) => return call::run(&paths()?, command),
@@ -149,7 +151,7 @@ pub fn run(cli: Cli) -> Result<u8> {
                 }
                 None => None,
             };
-            let verdict = propose::propose(&paths()?, &args.shell, edited)?;
+            let verdict = propose::propose(&paths()?, &args.shell, &call::cwd(), edited)?;
             // Not through the sink: the zsh function must get exactly the bytes that were shown.
             write(&format!("{}\n", verdict.lines()))?;
         }

@@ -52,13 +52,17 @@ pub fn short(id: &str) -> &str {
         .unwrap_or(id)
 }
 
-/// A time span as people say it.
 fn ago(ms: u64) -> String {
+    format!("{} ago", span(ms))
+}
+
+/// A time span as people say it.
+pub(super) fn span(ms: u64) -> String {
     match ms / 1000 {
-        s @ 0..60 => format!("{s} s ago"),
-        s @ 60..3600 => format!("{} min ago", s / 60),
-        s @ 3600..86_400 => format!("{} h ago", s / 3600),
-        s => format!("{} d ago", s / 86_400),
+        s @ 0..60 => format!("{s} s"),
+        s @ 60..3600 => format!("{} min", s / 60),
+        s @ 3600..86_400 => format!("{} h", s / 3600),
+        s => format!("{} d", s / 86_400),
     }
 }
 

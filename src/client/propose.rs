@@ -12,7 +12,10 @@ use crate::config::env_overrides;
 use crate::error::{Context, Error, Kind, Result};
 use crate::paths::Paths;
 use crate::protocol::{Choice, Decided, Proposal, Request};
-use crate::safety::text::{Shown, strict_pieces};
+use crate::safety::text::{Shown, one_line, strict, strict_pieces};
+
+/// The most that is shown of where a rule stands.
+const RULE: usize = 1000;
 
 /// What the zsh function is told to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,32 +68,49 @@ impl Verdict {
 ///
 /// # Errors
 /// There is no terminal (exit code 4), or the daemon could not record the answer.
-pub fn propose(paths: &Paths, shell: &str, edited: Option<(String, String)>) -> Result<Verdict> {
+pub fn propose(
+    paths: &Paths,
+    shell: &str,
+    cwd: &str,
+    edited: Option<(String, String)>,
+) -> Result<Verdict> {
     let request = Request::NextProposal {
         shell: shell.to_string(),
+        cwd: cwd.to_string(),
         overrides: env_overrides()?,
     };
     let Some(proposal) = connect::request::<Option<Proposal>>(paths, &request)? else {
         return Ok(Verdict::None);
     };
+    if let Some(rule) = &proposal.denied {
+        let command = strict(&proposal.command);
+        let rule = one_line(rule, RULE);
+        let line = format!("[aish] not offered, since {rule} says deny: {command}\n");
+        // There is nowhere else to say that stderr is closed.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        return Ok(Verdict::No(proposal.token));
+    }
     let (command, fresh) = match edited {
         Some((token, text)) if token == proposal.token => (text, false),
         Some(_) => return Err(Error::runtime("this proposal is no longer waiting")),
         None => (proposal.command.clone(), true),
     };
     let token = proposal.token.clone();
+    let asked = proposal.confirm || !fresh;
     let decide = |choice| -> Result<Decided> {
         let request = Request::Decide {
             shell: shell.to_string(),
             token: token.clone(),
             choice,
             command: command.clone(),
+            cwd: cwd.to_string(),
+            asked,
         };
         connect::request(paths, &request)
     };
     let key = if command.trim().is_empty() {
         Key::No
-    } else if proposal.confirm || !fresh {
+    } else if asked {
         match question(&proposal, &command) {
             // Ctrl-C is the word on the rest of them too.
             Err(e) if e.kind == Kind::Interrupted => {
@@ -100,7 +120,7 @@ pub fn propose(paths: &Paths, shell: &str, edited: Option<(String, String)>) -> 
             key => key?,
         }
     } else {
-        // The person has set confirm_cmd = false; without a terminal nothing is run all the same.
+        // A rule of the person's allows it, or confirm_cmd = false; without a terminal nothing is run all the same.
         Tty::open()?;
         Key::Yes
     };

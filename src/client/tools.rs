@@ -37,8 +37,13 @@ impl Frames {
 
     /// The lines for a call that begins, in so many columns.
     pub fn begin(&mut self, begin: &Begin, width: usize) -> Vec<Line> {
-        self.open = Some(begin.id.clone());
         let arguments = alike::text(&begin.arguments);
+        // A tool of no server is one of our own: the line of its end says all there is.
+        if !begin.name.contains('.') {
+            self.running.insert(begin.id.clone(), cut(&arguments, 200));
+            return Vec::new();
+        }
+        self.open = Some(begin.id.clone());
         let name = alike::name(&begin.name);
         let text = match &begin.rule {
             None => name,
@@ -225,6 +230,26 @@ mod tests {
         assert_eq!(
             text(frames.begin(&begin(Some("x")), 20))[0],
             "  ┌ fs.read {\"path\"…"
+        );
+    }
+
+    #[test]
+    fn a_tool_of_our_own_takes_one_line() {
+        let mut frames = Frames::default();
+        let begin = Begin {
+            name: "retrieve_tools".into(),
+            arguments: r#"{"query":"write a file"}"#.into(),
+            operation: "read".into(),
+            ..begin(None)
+        };
+        assert!(frames.begin(&begin, 100).is_empty());
+        let end = End {
+            name: "retrieve_tools".into(),
+            ..end("success", "", 0)
+        };
+        assert_eq!(
+            text(frames.end(&end, 100)),
+            [r#"  └ retrieve_tools {"query":"write a file"} · 1.2 s · 1,204 bytes"#]
         );
     }
 

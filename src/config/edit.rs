@@ -14,10 +14,12 @@ use toml::de::DeTable;
 
 use super::disk;
 use super::file::{self, File, Format, Problem};
+use super::policy::WrittenRule;
 use super::rules;
 use super::table::shown_key;
 use crate::error::{Context as _, Error, Result};
 use crate::paths::{Paths, lock_file, make_dir};
+use crate::safety::policy::{Own, Subject, Word};
 
 /// Appends `[models.NAME]` with `table_text` as its lines to `config.toml`, and makes it the default
 /// if asked. Text in it that came from elsewhere goes through [`toml_string`].
@@ -151,6 +153,13 @@ fn edit(
         })
     };
     let file = check(&old).map_err(|e| e.hint("correct the file: aish-helper config check"))?;
+    let denies =
+        |r: &&WrittenRule| r.subject == Subject::Own(Own::FsWrite) && r.word.value == Word::Deny;
+    if let Some(rule) = file.policy.rules.iter().find(denies) {
+        let (path, line, key) = (path.display(), rule.word.line, &rule.key);
+        let message = format!("{path}:{line}: {key} says deny, so aish does not change this file");
+        return Err(Error::config(message).hint(by_hand));
+    }
     // The mark some editors put first must stay first.
     let (mark, body) = match old.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),

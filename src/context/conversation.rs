@@ -69,8 +69,6 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
                     talk.messages.push(Message::Assistant(text, calls));
                 }
             }
-            // A person's own call is none of the conversation.
-            Body::Approval { call, .. } | Body::Tool { call, .. } if !talk.made(call) => {}
             Body::Approval { decision, .. } => talk.stopped |= decision == "stop",
             Body::Tool {
                 call,
@@ -113,11 +111,6 @@ struct Open {
 }
 
 impl Talk {
-    /// Whether the last answer has made this call.
-    fn made(&self, call: &str) -> bool {
-        self.open.iter().any(|open| open.recorded == call)
-    }
-
     /// Gives each open call its result.
     fn end_round(&mut self) {
         let missing = if self.stopped { INTERRUPTED } else { NO_RESULT };

@@ -1,19 +1,20 @@
 //! Commands that a model proposed: a person's word on each, and what became of those that ran.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::Daemon;
 use super::connection::Connection;
 use super::session::lock;
-use crate::config::Overrides;
-use crate::error::{Error, Result};
+use super::{Daemon, policy};
+use crate::config::{Config, Overrides};
+use crate::error::{Error, Kind, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{Body, Links, Output};
 use crate::protocol::{Captured, Choice, Decided, Event, Proposal, kind};
+use crate::safety::policy::{Own, Rule, Word as Says};
 
 /// How long a pump may take to drain what a command has printed.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -35,41 +36,102 @@ pub struct Exec {
     pump: Option<oneshot::Sender<oneshot::Sender<Captured>>>,
 }
 
-/// The next proposal of a shell.
+/// What a person says to a proposal.
+#[derive(Debug)]
+pub struct Word {
+    /// Their choice.
+    pub choice: Choice,
+    /// The command as it was shown.
+    pub command: String,
+    /// They were asked.
+    pub asked: bool,
+}
+
+/// The rule about commands that counts most in a directory.
+async fn rule(config: &mut Arc<Config>, cwd: &str) -> Result<Option<Rule>> {
+    // What is wrong with a project's file was told with the prompt.
+    policy::in_force(config, cwd).await?;
+    Ok(config.policy.own(Own::Shell).cloned())
+}
+
+/// The next proposal of a shell. One that a rule denies is decided by that.
 ///
 /// # Errors
-/// The config cannot be read, so that it is unknown whether to confirm.
-pub fn next(
+/// The config cannot be read, so that it is unknown whether to confirm; or the denial cannot be recorded.
+pub async fn next(
     daemon: &Daemon,
+    asks: Links,
     shell: &str,
+    cwd: &str,
     overrides: &BTreeMap<String, String>,
 ) -> Result<Option<Proposal>> {
     let Some(waiting) = daemon.sessions.next_waiting(shell) else {
         return Ok(None);
     };
-    let config = daemon.models.config(&Overrides::from_map(overrides)?)?;
+    let mut config = daemon.models.config(&Overrides::from_map(overrides)?)?;
+    let rule = rule(&mut config, cwd).await?;
+    let denies = rule.as_ref().filter(|rule| rule.word == Says::Deny);
+    if let Some(rule) = denies {
+        let taken = daemon.sessions.take_waiting(shell, &waiting.token, false)?;
+        let session = daemon.sessions.get(&taken.session)?;
+        let links = Links {
+            request: asks.request,
+            ..taken.links
+        };
+        let denied = Body::Decision {
+            token: taken.token,
+            choice: "denied".to_string(),
+            proposed: taken.command.clone(),
+            command: taken.command,
+            why: Some(rule.source.clone()),
+        };
+        session.record(&links, denied)?;
+    }
     Ok(Some(Proposal {
+        denied: denies.map(|rule| rule.source.clone()),
         token: waiting.token,
         command: waiting.command,
         number: waiting.number,
         of: waiting.of,
-        confirm: config.shell.confirm_cmd,
+        confirm: match &rule {
+            Some(rule) => rule.word != Says::Allow,
+            None => config.shell.confirm_cmd,
+        },
     }))
 }
 
 /// Records a decision; for `run`, only when it is safely on the disk may the command run.
 ///
 /// # Errors
-/// The proposal waits no more, or the record could not be written: then nothing may run.
+/// The proposal waits no more, a rule speaks against it, or the record could not be written: then nothing may run.
 pub async fn decide(
     daemon: &Daemon,
     asks: Links,
     shell: &str,
     token: &str,
-    choice: Choice,
-    command: String,
+    cwd: &str,
+    said: Word,
 ) -> Result<Decided> {
-    let config = daemon.models.config(&Default::default())?;
+    let Word {
+        choice,
+        command,
+        asked,
+    } = said;
+    let mut config = daemon.models.config(&Default::default())?;
+    let rule = rule(&mut config, cwd).await?;
+    // It may have come since the proposal was shown.
+    let against = rule.as_ref().filter(|rule| match rule.word {
+        Says::Deny => true,
+        Says::Ask => !asked,
+        Says::Allow => false,
+    });
+    if let Some(rule) = against.filter(|_| choice == Choice::Run) {
+        let (source, says) = (&rule.source, rule.word.as_str());
+        let message = format!("not run: {source} says {says}");
+        return Err(Error::new(Kind::Approval, message));
+    }
+    let by_rule = choice == Choice::Run && !asked;
+    let why = rule.map_or_else(|| "shell.confirm_cmd".to_string(), |rule| rule.source);
     let waiting = daemon
         .sessions
         .take_waiting(shell, token, choice == Choice::Quit)?;
@@ -90,7 +152,7 @@ pub async fn decide(
         choice: word.to_string(),
         proposed: waiting.command,
         command: command.clone(),
-        why: None,
+        why: by_rule.then_some(why),
     };
     let written = session.record(&links, decision);
     if choice != Choice::Run {

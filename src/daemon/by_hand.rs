@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::gate::{Exposure, Gate, Round};
 use super::outcome::Outcome;
 use super::session::Session;
-use super::{Daemon, known, mcp, servers};
+use super::{Daemon, driver, known, mcp, servers};
 use crate::chat::{Operation, ToolCall};
 use crate::config::Overrides;
 use crate::error::{Error, Result};
@@ -27,9 +27,12 @@ pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand)
     let _running = daemon.count_turn();
     let variant = Operation::from_word(&by_hand.operation)
         .ok_or_else(|| Error::usage("the operation is read, write or destructive"))?;
-    let config = daemon
+    let mut config = daemon
         .models
         .config(&Overrides::from_map(&by_hand.overrides)?)?;
+    for text in super::policy::in_force(&mut config, &by_hand.cwd).await? {
+        driver::notice(connection, text).await?;
+    }
     servers::refresh(daemon, connection, &config).await?;
     // A server that is there, or one that is named wrong; what else is wrong with the name is said with the rest.
     if let Some((alias, _)) = by_hand.name.split_once([':', '.']) {

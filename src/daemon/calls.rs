@@ -1,6 +1,7 @@
 //! Calls that were allowed, while they run: what the servers say meanwhile goes to the client, and the
 //! person's Ctrl-C to the servers.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -22,6 +23,7 @@ use crate::mcp::{self, CallError, CallEvent, CallResult, Elicited};
 use crate::protocol::tools::{Begin, Elicit, End, Reaction};
 use crate::protocol::{self, Event, kind};
 use crate::safety::policy::{Approved, Call};
+use crate::safety::redact::ours;
 use crate::tools::results;
 
 /// So long a call may take to end once it was cancelled: its server is told, and not waited for.
@@ -282,14 +284,20 @@ fn answer_first(asked: &mut Asked, body: &[u8]) -> bool {
 /// It could not be looked at.
 pub async fn fit(round: &Round<'_>, text: String) -> Result<(String, String), Error> {
     let most = round.config.mcp.max_result_bytes;
+    // What is kept to be read on is no record, and would have its secrets still.
+    let clean = |text: String| match ours().redact(&text) {
+        Cow::Owned(clean) => clean,
+        Cow::Borrowed(_) => text,
+    };
     if text.len() <= most {
         let digest = digest(&text);
-        return Ok((text, digest));
+        return Ok((clean(text), digest));
     }
     let (results, session) = (round.daemon.results.clone(), round.session.id.clone());
     let fitted = tokio::task::spawn_blocking(move || {
         let digest = digest(&text);
-        (results.fit(&session, text, most, now_ms()), digest)
+        let fitted = results.fit(&session, clean(text), most, now_ms());
+        (fitted, digest)
     });
     fitted
         .await

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
-use super::{Daemon, approval, by_hand, driver, mcp, queries};
+use super::{Daemon, approval, by_hand, driver, mcp, policy, queries};
 use crate::error::{Context, Error, Kind, Result};
 use crate::history::record::Links;
 use crate::protocol::{self, Decoder, Failure, Hello, PROTOCOL, Request, kind};
@@ -237,22 +237,48 @@ async fn dispatch(
             approval::capture(daemon, connection, &shell, &token).await
         }
         Request::Call(call) => by_hand::call(daemon, connection, *call).await,
-        Request::Mcp { request, .. } => mcp::serve(daemon, connection, request).await,
+        Request::Mcp { request, cwd, .. } => mcp::serve(daemon, connection, request, &cwd).await,
+        Request::Policy {
+            request,
+            cwd,
+            shell,
+            overrides,
+        } => {
+            let asks = policy::Asks {
+                cwd,
+                shell,
+                overrides,
+            };
+            policy::serve(daemon, connection, request, asks).await
+        }
         Request::ExecDone { shell, token, exit } => {
             approval::exec_done(daemon, connection.links(), &shell, &token, exit).await?;
             reply(connection, &()).await
         }
-        Request::NextProposal { shell, overrides } => {
-            reply(connection, &approval::next(daemon, &shell, &overrides)?).await
+        Request::NextProposal {
+            shell,
+            cwd,
+            overrides,
+        } => {
+            let links = connection.links().clone();
+            let next = approval::next(daemon, links, &shell, &cwd, &overrides).await?;
+            reply(connection, &next).await
         }
         Request::Decide {
             shell,
             token,
             choice,
             command,
+            cwd,
+            asked,
         } => {
+            let word = approval::Word {
+                choice,
+                command,
+                asked,
+            };
             let links = connection.links().clone();
-            let decided = approval::decide(daemon, links, &shell, &token, choice, command).await?;
+            let decided = approval::decide(daemon, links, &shell, &token, &cwd, word).await?;
             reply(connection, &decided).await
         }
         Request::Status { shell, overrides } => {

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
-use super::gate::{Exposure, Gate, Round};
+use super::gate::{self, Exposure, Gate, Round};
 use super::model::{self, Chosen};
 use super::session::Session;
 use super::turn::{Effect, Input, Setting, Turn};
@@ -92,7 +92,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         price: chosen.price,
         depth: chosen.config.mcp.max_tool_depth,
     };
-    let mut run = Run::new(daemon, &chosen, Some(&session), setting, links.clone());
+    let mut run = Run::new(daemon, &chosen, &session, setting, links.clone());
     let tools = (!ask.no_tools).then_some(catalog);
     run.rounds(connection, &session, tools).await?;
     let offered = run.offered;
@@ -124,7 +124,7 @@ impl Offered {
     }
 }
 
-/// Words to one command, outside of the conversation and its history.
+/// Words to one command, outside of the conversation.
 async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Result<()> {
     let shell = ask.shell.as_deref();
     let of_session = match shell.and_then(|s| daemon.sessions.of_shell(s)) {
@@ -154,8 +154,23 @@ async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Res
         price: chosen.price,
         depth: 0,
     };
-    let links = connection.links().clone();
-    let mut run = Run::new(daemon, &chosen, None, setting, links);
+    let links = Links {
+        shell: ask.shell.clone(),
+        prompt: Some(uuid::Uuid::now_v7().to_string()),
+        ..connection.links().clone()
+    };
+    let outside = Session::outside(daemon.acts.log());
+    let user = Body::User {
+        text: ask.text.clone(),
+        content: ask.text.clone(),
+        shell: ask.shell.clone(),
+        cwd: ask.cwd.clone(),
+    };
+    // The edit buffer is no place to say that nothing can be recorded.
+    if let Err(e) = outside.record(&links, user) {
+        tracing::warn!("{}", e.message);
+    }
+    let mut run = Run::new(daemon, &chosen, &outside, setting, links);
     run.request(connection, &messages, &[]).await?;
     match run.offered.reply {
         Some(reply) => connection.send(&reply).await,
@@ -215,12 +230,14 @@ struct Run<'a> {
     daemon: &'a Daemon,
     chosen: &'a Chosen,
     /// Where it is recorded.
-    session: Option<&'a Session>,
+    session: &'a Session,
     turn: Turn,
     start: Instant,
     /// Ends it: the person's Ctrl-C, a client that is gone, the daemon's end.
     cancel: CancellationToken,
     offered: Offered,
+    /// The tools that there are in this round, and how the model sees them.
+    tools: (Catalog, Exposure),
     /// What its records belong to.
     links: Links,
 }
@@ -241,7 +258,7 @@ impl<'a> Run<'a> {
     fn new(
         daemon: &'a Daemon,
         chosen: &'a Chosen,
-        session: Option<&'a Session>,
+        session: &'a Session,
         setting: Setting,
         links: Links,
     ) -> Run<'a> {
@@ -253,6 +270,7 @@ impl<'a> Run<'a> {
             start: Instant::now(),
             cancel: daemon.cancel.child_token(),
             offered: Offered::default(),
+            tools: (Catalog::default(), Exposure::Direct { reads_on: false }),
             links,
         }
     }
@@ -276,8 +294,12 @@ impl<'a> Run<'a> {
                 &catalog,
                 exposure,
             );
+            self.tools = (catalog.clone(), exposure);
             let offered = offer::tools(&catalog, exposure);
             let split = matches!(exposure, Exposure::Split { .. });
+            if split {
+                offer::index(self.daemon, &catalog);
+            }
             let system = prompt::system_prompt(self.chosen, !offered.is_empty(), split);
             let talk = session.with_records(context::conversation);
             let window = self.chosen.window;
@@ -291,8 +313,7 @@ impl<'a> Run<'a> {
             }
             let mut step = self.request(connection, &messages, &offered).await?;
             if let Step::Use(calls) = step {
-                let catalog = (&catalog, exposure);
-                step = self.calls(connection, session, catalog, &calls).await?;
+                step = self.calls(connection, session, &calls).await?;
             }
             if matches!(step, Step::Done) {
                 return Ok(());
@@ -352,25 +373,35 @@ impl<'a> Run<'a> {
         }
     }
 
+    fn round<'r>(
+        &self,
+        session: &'r Session,
+        (catalog, exposure): &'r (Catalog, Exposure),
+        cancel: &'r CancellationToken,
+    ) -> Round<'r>
+    where
+        'a: 'r,
+    {
+        Round {
+            daemon: self.daemon,
+            session,
+            config: &self.chosen.config,
+            catalog,
+            exposure: *exposure,
+            cancel,
+            links: self.links.clone(),
+        }
+    }
+
     /// The calls of one answer, in order.
     async fn calls(
         &mut self,
         connection: &mut Connection,
         session: &Session,
-        (catalog, exposure): (&Catalog, Exposure),
         calls: &[ToolCall],
     ) -> Result<Step> {
-        let cancel = self.cancel.clone();
-        let round = Round {
-            daemon: self.daemon,
-            session,
-            config: &self.chosen.config,
-            catalog,
-            exposure,
-            cancel: &cancel,
-            links: self.links.clone(),
-        };
-        let mut gate = Gate::new(round, calls);
+        let (cancel, tools) = (self.cancel.clone(), self.tools.clone());
+        let mut gate = Gate::new(self.round(session, &tools, &cancel), calls);
         let mut at = 0;
         let mut step = Step::Go;
         while at < calls.len() && matches!(step, Step::Go) {
@@ -399,8 +430,12 @@ impl<'a> Run<'a> {
         let sent = match effect {
             Effect::Text(text) => connection.send(&crate::protocol::text_frame(&text)?).await,
             Effect::Event(event) => connection.send_json(kind::EVENT, &event).await,
-            Effect::Record(body) => {
-                if let Some(Err(e)) = self.session.map(|s| s.record(&self.links, *body)) {
+            Effect::Record(mut body) => {
+                gate::complete(
+                    self.round(self.session, &self.tools, &self.cancel),
+                    &mut body,
+                );
+                if let Err(e) = self.session.record(&self.links, *body) {
                     tracing::warn!("{}", e.message);
                     let _ = notice(connection, e.message).await;
                 }

@@ -5,6 +5,7 @@
 //! sees the question.
 
 mod asked;
+mod explain;
 mod meant;
 mod seen;
 
@@ -28,7 +29,7 @@ use crate::history::record::{Act, Body, Links};
 use crate::mcp::Catalog;
 use crate::protocol::Event;
 use crate::protocol::tools::{End, Verdict};
-use crate::safety::policy::{self, Approved, Call, Decision, Rules, Wish};
+use crate::safety::policy::{self, Approved, Call, Consent, Decision, Rules, Wish};
 
 /// What the calls of one round have in common.
 #[derive(Debug)]
@@ -313,6 +314,9 @@ impl<'a> Gate<'a> {
         if rule.is_none() {
             self.accept(&server, tool);
         }
+        if decision == asked::word(Consent::Always) {
+            self.keep(connection, &tool.name).await;
+        }
         Ok(Allowed {
             call,
             tool,
@@ -425,6 +429,30 @@ impl<'a> Gate<'a> {
         self.recorded.extend(recorded);
         Ok(())
     }
+}
+
+/// Adds what a call would have done that ended before the gate: its turn knows no tools.
+pub fn complete(round: Round<'_>, body: &mut Body) {
+    let Body::Tool {
+        call,
+        name,
+        act: act @ None,
+        arguments: Some(arguments),
+        ..
+    } = body
+    else {
+        return;
+    };
+    let calls = [ToolCall {
+        id: call.clone(),
+        name: name.clone(),
+        arguments: arguments.clone(),
+        extra: None,
+    }];
+    let known = Gate::new(round, &calls).account(0);
+    *act = known.act;
+    *name = known.name.unwrap_or_else(|| name.clone());
+    *arguments = known.arguments.unwrap_or_else(|| arguments.clone());
 }
 
 /// Why a call was allowed, and what spoke against what it declares.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::connection::Connection;
-use super::{Daemon, servers};
+use super::{Daemon, policy, servers};
 use crate::chat::Tool;
 use crate::config::mcp::{Auth, Server, Transport, alias_of_url, check_url, is_alias};
 use crate::config::{Config, Overrides, nearest};
@@ -16,7 +16,7 @@ use crate::protocol::kind;
 use crate::protocol::tools::{
     FoundTool, McpRequest, PromptInfo, ResourceInfo, ServerInfo, ToolInfo,
 };
-use crate::safety::policy::Subject;
+use crate::safety::policy::{Own, Subject, Word};
 
 /// So long a list waits for servers that start now.
 const STARTING: Duration = Duration::from_secs(1);
@@ -31,9 +31,14 @@ pub async fn serve(
     daemon: &Daemon,
     connection: &mut Connection,
     request: McpRequest,
+    cwd: &str,
 ) -> Result<()> {
     // No variable and no option says anything about servers.
-    let config = daemon.models.config(&Overrides::default())?;
+    let mut config = daemon.models.config(&Overrides::default())?;
+    if matches!(request, McpRequest::Connect { .. }) {
+        // What is wrong with a project's file is told with the next prompt.
+        policy::in_force(&mut config, cwd).await?;
+    }
     match &request {
         // A server that is started by hand needs no other.
         McpRequest::Connect { .. } | McpRequest::Reconnect { .. } => {}
@@ -251,7 +256,8 @@ fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(Server, bool)
     .hint("see them with: llm :mcp list"))
 }
 
-fn no_such_tool(name: &str, tools: &[Tool]) -> Error {
+/// What to say of a tool that no server has.
+pub fn no_such_tool(name: &str, tools: &[Tool]) -> Error {
     let names = tools.iter().map(|t| t.name.as_str());
     match nearest(name, names) {
         Some(near) => Error::usage(format!("no tool is called {name}; did you mean {near}?")),
@@ -418,6 +424,12 @@ async fn start(
     server: Server,
     configured: bool,
 ) -> Result<ServerInfo> {
+    let rule = config.policy.own(Own::Network);
+    if let Some(rule) = rule.filter(|r| !configured && r.word == Word::Deny) {
+        let message = format!("cannot connect: {} says deny", rule.source);
+        let hint = "write the server into the configuration, or change that rule";
+        return Err(Error::usage(message).hint(hint));
+    }
     let alias = server.alias.clone();
     servers::start_now(daemon, connection, server, configured).await?;
     let state = match settle(daemon, connection, Some(&alias), CONNECTING).await {

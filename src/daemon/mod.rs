@@ -84,7 +84,7 @@ pub struct Daemon {
     /// Those of them that may wait for a shell with their variables.
     pub lacking: servers::Lacking,
     /// Which of their tools fit a question.
-    pub finder: Finder,
+    pub finder: Arc<Finder>,
     /// What was too long of their results.
     pub results: Arc<Results>,
     /// Config, keys and what was found.
@@ -231,7 +231,7 @@ pub async fn run(
         .witnessed_by(witness),
         known: known::Known::new(&paths.state),
         lacking: Mutex::default(),
-        finder: Finder::default(),
+        finder: Arc::default(),
         results: Arc::new(Results::new(paths.state.join("results"))),
         models: model::Models::new(&paths, acts.clone()),
         acts,

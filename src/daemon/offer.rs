@@ -60,6 +60,14 @@ pub fn tools(catalog: &Catalog, exposure: Exposure) -> Cow<'_, [Tool]> {
     Cow::Owned(split::tools(servers))
 }
 
+/// Makes the index of the tools while the model thinks, so that its first question of them need not wait.
+pub fn index(daemon: &Daemon, catalog: &Catalog) {
+    let (finder, tools) = (daemon.finder.clone(), catalog.tools.clone());
+    daemon
+        .tasks
+        .spawn(async move { finder.prepare(&tools).await });
+}
+
 /// How the model sees them now. Once through a few, so to the end of its turn: tools come and go while it runs.
 pub fn exposure(
     daemon: &Daemon,

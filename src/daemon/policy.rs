@@ -1,10 +1,89 @@
 //! The rules in force, and what a person wants to know of them and take back.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::config::{self, Config};
+use super::connection::Connection;
+use super::gate::{Exposure, Gate, Round};
+use super::outcome::Outcome;
+use super::session::{Session, Shared, lock};
+use super::{Daemon, mcp, servers};
+use crate::chat::{Operation, ToolCall};
+use crate::config::source::{Origin, resolve_noting};
+use crate::config::{self, Config, Overrides};
 use crate::error::{Error, Result};
+use crate::history::journal::now_ms;
+use crate::history::record::Body;
+use crate::protocol::kind;
+use crate::protocol::policy::{
+    Considered, Explanation, GrantInfo, InForce, PolicyRequest, Revoked, RuleInfo,
+};
+use crate::safety::policy::{self, Grant, Own, Rule, Standing, Subject, Word};
+
+/// Who asks, and where.
+#[derive(Debug)]
+pub struct Asks {
+    /// The working directory.
+    pub cwd: String,
+    /// The shell.
+    pub shell: Option<String>,
+    /// `AISH_*` of its environment.
+    pub overrides: BTreeMap<String, String>,
+}
+
+/// Serves one request about the policy.
+///
+/// # Errors
+/// The configuration is wrong, or there is no such thing.
+pub async fn serve(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    request: PolicyRequest,
+    asks: Asks,
+) -> Result<()> {
+    let overrides = Overrides::from_map(&asks.overrides)?;
+    let mut config = daemon.models.config(&overrides)?;
+    let notices = in_force(&mut config, &asks.cwd).await?;
+    match request {
+        PolicyRequest::List => {
+            let listed = list(daemon, &config, notices)?;
+            connection.send_json(kind::REPLY, &listed).await
+        }
+        PolicyRequest::Revoke { name } => {
+            let revoked = revoke(daemon, connection, &config, name).await?;
+            connection.send_json(kind::REPLY, &revoked).await
+        }
+        PolicyRequest::Explain {
+            name,
+            arguments,
+            operation,
+            sensitivity,
+        } => {
+            let own = Own::ALL.into_iter().find(|own| own.as_str() == name);
+            let mut explained = match own {
+                Some(own) => explain_own(own, &config),
+                None => {
+                    let wished = Wished {
+                        name,
+                        arguments,
+                        operation,
+                        sensitivity,
+                        shell: asks.shell,
+                    };
+                    explain(daemon, connection, &config, wished).await?
+                }
+            };
+            let places = places(daemon)?;
+            for one in &mut explained.considered {
+                one.source = placed(&places, &one.source);
+            }
+            explained.notices = notices;
+            connection.send_json(kind::REPLY, &explained).await
+        }
+    }
+}
 
 /// Adds the rules of the projects around a directory to those of the configuration; what is wrong with them, a line
 /// each for the person.
@@ -21,4 +100,294 @@ pub async fn in_force(config: &mut Arc<Config>, cwd: &str) -> Result<Vec<String>
         Arc::make_mut(config).policy = rules;
     }
     Ok(notices)
+}
+
+/// Where each rule of the user's stands: its key, and that with file and line in front.
+fn places(daemon: &Daemon) -> Result<BTreeMap<String, String>> {
+    let file = config::read(&daemon.paths)?;
+    let path = file.path.as_deref().map(|p| p.display().to_string());
+    let (_, settings) = resolve_noting(&file, &Overrides::default())?;
+    let place = |s: config::source::Setting| match (s.origin, &path) {
+        (Origin::File(line), Some(path)) => {
+            Some((s.key.clone(), format!("{path}:{line}: {}", s.key)))
+        }
+        _ => None,
+    };
+    Ok(settings.into_iter().filter_map(place).collect())
+}
+
+fn placed(places: &BTreeMap<String, String>, source: &str) -> String {
+    places
+        .get(source)
+        .cloned()
+        .unwrap_or_else(|| source.to_owned())
+}
+
+fn list(daemon: &Daemon, config: &Config, notices: Vec<String>) -> Result<InForce> {
+    let (rules, places) = (&config.policy, places(daemon)?);
+    let info = |what: String, says: Word, source: &str, project: bool| RuleInfo {
+        what,
+        says: says.as_str().to_owned(),
+        source: placed(&places, source),
+        project,
+    };
+    let own = rules.list.iter().map(|rule| (rule, false));
+    let mut all: Vec<(&Rule, bool)> = own.chain(rules.project.iter().map(|r| (r, true))).collect();
+    all.sort_by_key(|(rule, _)| std::cmp::Reverse(rule.word));
+    let of_rule = |(rule, project): (&Rule, bool)| {
+        info(rule.subject.to_string(), rule.word, &rule.source, project)
+    };
+    let default = &rules.default;
+    let of_grant = |(session, grant): (Shared, Grant)| GrantInfo {
+        what: grant.what(),
+        id: grant.id,
+        session: session.id.clone(),
+        at_ms: grant.at_ms,
+        until_ms: grant.until_ms,
+    };
+    let mut grants: Vec<GrantInfo> = grants(daemon).map(of_grant).collect();
+    // Ids of one moment after another.
+    grants.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(InForce {
+        default: info("default".to_owned(), default.word, &default.source, false),
+        rules: all.into_iter().map(of_rule).collect(),
+        grants,
+        notices,
+    })
+}
+
+/// What holds of what was allowed at prompts, and in which session.
+fn grants(daemon: &Daemon) -> impl Iterator<Item = (Shared, Grant)> {
+    let now = now_ms();
+    daemon.sessions.open().into_iter().flat_map(move |session| {
+        let given = lock(&session.grants).list().to_vec();
+        let holds = given.into_iter().filter(move |grant| now < grant.until_ms);
+        holds.map(move |grant| (session.clone(), grant))
+    })
+}
+
+/// Takes back the grants that are meant, and the rule of that name: where one is left, the next call is not asked about.
+async fn revoke(
+    daemon: &Daemon,
+    connection: &Connection,
+    config: &Config,
+    name: String,
+) -> Result<Vec<Revoked>> {
+    let is_id = !name.is_empty() && name.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    let meant = |grant: &Grant| match is_id {
+        true => grant.id.contains(&name),
+        false => grant.what() == name,
+    };
+    let found: Vec<_> = grants(daemon).filter(|(_, grant)| meant(grant)).collect();
+    if is_id && found.len() != 1 {
+        let message = match found.len() {
+            0 => format!("no grant has the id {name}"),
+            n => format!("{n} grants have {name} in their id"),
+        };
+        return Err(Error::usage(message).hint("see them with: aish-helper policy list"));
+    }
+    let links = connection.links();
+    let mut revoked = Vec::new();
+    let mut recorded = Ok(());
+    for (session, grant) in found {
+        // It lapsed meanwhile, or someone else was quicker.
+        if !lock(&session.grants).revoke(&grant.id) {
+            continue;
+        }
+        let body = taken_back(grant.says(), Some(grant.id.clone()), None);
+        recorded = recorded.and(session.record(links, body));
+        revoked.push(Revoked {
+            what: grant.says(),
+            grant: Some(grant.id),
+        });
+    }
+    let ruled = config.policy.list.iter();
+    let ruled = ruled.filter(|rule| rule.subject.to_string() == name);
+    let sources: Vec<&str> = ruled.map(|rule| rule.source.as_str()).collect();
+    if !is_id && (revoked.is_empty() || !sources.is_empty()) {
+        let (paths, rule) = (daemon.paths.clone(), name.clone());
+        // Elsewhere: it waits for others who write the file.
+        let removed = tokio::task::spawn_blocking(move || config::remove_rule(&paths, &rule)).await;
+        removed.map_err(|e| Error::runtime(format!("cannot change the configuration: {e}")))??;
+        let body = taken_back(name.clone(), None, Some(sources.join(", ")));
+        recorded = recorded.and(daemon.acts.record(links, body));
+        revoked.push(Revoked {
+            what: name,
+            grant: None,
+        });
+    }
+    recorded.map_err(|e| {
+        let message = format!("taken back, but that could not be recorded: {}", e.message);
+        Error::runtime(message)
+    })?;
+    Ok(revoked)
+}
+
+fn taken_back(what: String, grant: Option<String>, why: Option<String>) -> Body {
+    Body::Policy {
+        change: "revoked".to_owned(),
+        what,
+        grant,
+        why,
+    }
+}
+
+/// A call that somebody asks about.
+struct Wished {
+    name: String,
+    arguments: String,
+    operation: Option<String>,
+    sensitivity: Option<String>,
+    shell: Option<String>,
+}
+
+/// Asks the gate, as if the call were made now.
+async fn explain(
+    daemon: &Daemon,
+    connection: &mut Connection,
+    config: &Config,
+    wished: Wished,
+) -> Result<Explanation> {
+    let Some((alias, tool)) = wished.name.split_once([':', '.']) else {
+        let message = format!("{} is no tool: it is called SERVER:TOOL", wished.name);
+        let hint = "or ask about shell, fs.write or network; see the tools with: llm :mcp tools";
+        return Err(Error::usage(message).hint(hint));
+    };
+    servers::refresh(daemon, connection, config).await?;
+    mcp::ready(daemon, connection, config, Some(alias)).await?;
+    let catalog = daemon.mcp.catalog(Duration::ZERO).await;
+    let name = format!("{alias}.{tool}");
+    let found = catalog.find(&name);
+    let found = found.ok_or_else(|| mcp::no_such_tool(&name, &catalog.tools))?;
+    let session = wished
+        .shell
+        .and_then(|shell| daemon.sessions.of_shell(&shell))
+        .and_then(|id| daemon.sessions.get(&id).ok())
+        .unwrap_or_else(|| Session::outside(daemon.acts.log()));
+    let cancel = daemon.cancel.child_token();
+    let ask = |call: ToolCall, exposure: Exposure| {
+        let round = Round {
+            daemon,
+            session: &session,
+            config,
+            catalog: &catalog,
+            exposure,
+            cancel: &cancel,
+            links: connection.links().clone(),
+        };
+        Gate::new(round, &[call]).explain(0)
+    };
+    let call = |name: &str, arguments: String| ToolCall {
+        id: String::new(),
+        name: name.to_owned(),
+        arguments,
+        extra: None,
+    };
+    let plain = policy::canonical(&wished.arguments)
+        .map_err(|_| Error::usage("the arguments are no JSON object"))?;
+    let mut rejected = None;
+    let mut explained = Err(Outcome::NoSuchTool);
+    if wished.operation.is_some() || wished.sensitivity.is_some() {
+        let of_tool = found.annotations.operation();
+        let declared = wished.operation.as_deref();
+        let variant = declared.and_then(Operation::from_word).unwrap_or(of_tool);
+        let mut intent = serde_json::json!({ "operation_type": variant.as_str() });
+        if let Some(sensitivity) = wished.sensitivity {
+            intent["data_sensitivity"] = sensitivity.into();
+        }
+        let arguments = serde_json::json!({ "name": name, "args_json": plain, "intent": intent });
+        let strict = config.intent_declaration.strict_server_validation;
+        let through = call(variant.variant(), arguments.to_string());
+        explained = ask(through, Exposure::Split { strict });
+        if let Err(Outcome::Rejected(why) | Outcome::Unread(why)) = &explained {
+            rejected = Some(why.clone());
+        }
+    }
+    let explained = match explained {
+        Ok(explained) => Ok(explained),
+        Err(_) => ask(call(&name, plain), Exposure::Direct { reads_on: false }),
+    };
+    let explained = explained.map_err(|_| Error::runtime("the server has gone"))?;
+    Ok(Explanation {
+        name: format!("{alias}:{tool}"),
+        says: explained.word.as_str().to_owned(),
+        by: explained.by,
+        operation: Some(explained.operation.as_str().to_owned()),
+        because: explained.because.to_owned(),
+        rejected,
+        considered: explained.considered.into_iter().map(considered).collect(),
+        notices: Vec::new(),
+    })
+}
+
+fn considered(one: policy::Considered) -> Considered {
+    let (standing, why) = match one.standing {
+        Standing::Decides => ("decides", None),
+        Standing::Overruled => ("overruled", None),
+        Standing::Idle(why) => ("idle", Some(why)),
+    };
+    Considered {
+        what: one.what,
+        says: one.says.as_str().to_owned(),
+        source: one.source,
+        grant: one.grant,
+        standing: standing.to_owned(),
+        why,
+    }
+}
+
+/// What is said to an act of the helper's own.
+fn explain_own(own: Own, config: &Config) -> Explanation {
+    let rules = &config.policy;
+    let (because, word, source) = match own {
+        Own::Shell => {
+            let word = match config.shell.confirm_cmd {
+                true => Word::Ask,
+                false => Word::Allow,
+            };
+            let because = "a command that a model proposed is run in your shell";
+            (because, word, "shell.confirm_cmd")
+        }
+        Own::FsWrite => {
+            let because = "your configuration is written to, when you say so";
+            (because, Word::Allow, "no rule is about it")
+        }
+        Own::Network => {
+            let because =
+                "a server is connected that your configuration does not have, when you say so";
+            (because, Word::Allow, "no rule is about it")
+        }
+    };
+    let decides = rules.own(own);
+    let all = rules.list.iter().chain(&rules.project);
+    let mut all: Vec<&Rule> = all.filter(|r| r.subject == Subject::Own(own)).collect();
+    all.sort_by_key(|rule| std::cmp::Reverse(rule.word));
+    let standing = |this: bool| if this { "decides" } else { "overruled" }.to_owned();
+    let one = |what: String, says: Word, source: &str, this: bool| Considered {
+        what,
+        says: says.as_str().to_owned(),
+        source: source.to_owned(),
+        grant: None,
+        standing: standing(this),
+        why: None,
+    };
+    let mut considered: Vec<Considered> = all
+        .into_iter()
+        .map(|rule| {
+            let this = decides.is_some_and(|d| std::ptr::eq(d, rule));
+            one(own.as_str().to_owned(), rule.word, &rule.source, this)
+        })
+        .collect();
+    considered.push(one("default".to_owned(), word, source, decides.is_none()));
+    let (word, by) = decides.map_or((word, source), |rule| (rule.word, rule.source.as_str()));
+    Explanation {
+        name: own.as_str().to_owned(),
+        says: word.as_str().to_owned(),
+        by: by.to_owned(),
+        operation: None,
+        because: because.to_owned(),
+        rejected: None,
+        considered,
+        notices: Vec::new(),
+    }
 }

@@ -282,6 +282,11 @@ impl Sessions {
         Ok(session)
     }
 
+    /// The sessions that are open: what a person has granted is in no other.
+    pub fn open(&self) -> Vec<Shared> {
+        lock(&self.open).values().cloned().collect()
+    }
+
     /// The id of a shell's session.
     pub fn of_shell(&self, shell: &str) -> Option<String> {
         if let Some(id) = lock(&self.attached).get(shell) {

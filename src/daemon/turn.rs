@@ -214,7 +214,7 @@ impl Turn {
         self.answered = false;
         if self.depth > self.setting.depth {
             let record = |call: &ToolCall| {
-                let record = Outcome::TooDeep.record(call, 0, Account::default());
+                let record = Outcome::TooDeep.record(call, 0, unmade(call));
                 Effect::Record(Box::new(record))
             };
             effects.extend(calls.iter().map(record));
@@ -237,7 +237,7 @@ impl Turn {
                 Err(_) => {
                     self.answered = true;
                     effects.extend(Outcome::NoObject.notice(&call.name).map(notice));
-                    Some(Outcome::NoObject.record(&call, 0, Account::default()))
+                    Some(Outcome::NoObject.record(&call, 0, unmade(&call)))
                 }
             };
             self.pending.push_back(Pending { call, record });
@@ -268,9 +268,9 @@ impl Turn {
         if stopped {
             for pending in &mut self.pending {
                 let call = &pending.call;
-                pending.record.get_or_insert_with(|| {
-                    Outcome::Interrupted.record(call, 0, Account::default())
-                });
+                pending
+                    .record
+                    .get_or_insert_with(|| Outcome::Interrupted.record(call, 0, unmade(call)));
             }
             effects.extend(self.ripe());
             effects.push(self.reply(Finish::Interrupted.as_str(), ms));
@@ -325,6 +325,14 @@ impl Turn {
             proposals: proposals.len(),
         };
         Effect::Reply(answer, proposals)
+    }
+}
+
+/// What is known here of a call that is not made.
+fn unmade(call: &ToolCall) -> Account {
+    Account {
+        arguments: Some(call.arguments.clone()),
+        ..Account::default()
     }
 }
 

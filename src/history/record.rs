@@ -62,9 +62,9 @@ impl Links {
 /// What a call does, as it was decided on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Act {
-    /// The server's alias.
+    /// The server's alias; empty where the call names none.
     pub server: String,
-    /// The tool's name at its server.
+    /// The tool's name at its server; empty likewise.
     pub tool: String,
     /// Through which tool it was called, `call_tool_read` and so on; none where the model was offered the tool itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -44,6 +44,11 @@ impl Finder {
         elsewhere(move || index.search(&query, limit)).await
     }
 
+    /// Makes the index of these tools. Where that fails, whoever asks is told.
+    pub async fn prepare(&self, tools: &Arc<[Tool]>) {
+        let _ = self.index(tools).await;
+    }
+
     async fn index(&self, tools: &Arc<[Tool]>) -> Result<Arc<Index>> {
         let mut made = self.made.lock().await;
         if let Some((of, index)) = &*made
@@ -80,6 +85,8 @@ mod tests {
     async fn the_index_is_made_once_for_a_list_and_anew_for_the_next() {
         let finder = Finder::default();
         let tools = named("one");
+        finder.prepare(&tools).await;
+        assert!(finder.made.lock().await.is_some());
         let (a, b) = tokio::join!(finder.index(&tools), finder.index(&tools));
         assert!(Arc::ptr_eq(&a.unwrap(), &b.unwrap()));
         let found = |tools, query: &str| {

@@ -106,6 +106,34 @@ fn what_is_turned_off_is_not_turned_off_again() {
 }
 
 #[test]
+fn a_rule_keeps_servers_out_that_are_not_configured() {
+    let server = McpHttp::start();
+    let helper = Helper::new([]);
+    let rule = "[policy.rules]\nnetwork = \"deny\"\n";
+    helper.config(&server_table("a", &server, rule));
+    let said = mcp(&helper, &["connect", &server.url(), "b"])
+        .run()
+        .fails(2);
+    let why = "cannot connect: policy.rules.network says deny";
+    assert!(said.contains(why), "{said}");
+    assert_eq!(only(&helper)["alias"], "a");
+    // What the person has written down is no other server.
+    assert_eq!(only(&helper)["status"], "ready");
+    // Nor where the project that they are in says so.
+    helper.config(&server_table("a", &server, ""));
+    let project = helper.home.path("project");
+    std::fs::create_dir(&project).unwrap();
+    let rules = project.join(".aish.toml");
+    std::fs::write(&rules, "[policy.rules]\nnetwork = \"deny\"\n").unwrap();
+    let script = "cd \"$0\" && exec aish-helper mcp connect \"$1\" b";
+    let call = helper.program("sh").args(["-c", script]);
+    let said = call.args([&project]).args([server.url()]).run().fails(2);
+    let why = format!("{}:2: policy.rules.network says deny", rules.display());
+    assert!(said.contains(&why), "{said}");
+    assert_eq!(only(&helper)["alias"], "a");
+}
+
+#[test]
 fn names_of_tools_that_a_server_does_not_have_are_pointed_out() {
     let server = McpHttp::start();
     let helper = Helper::new([]);

@@ -5,6 +5,7 @@ mod daemon;
 mod durable;
 mod failures;
 mod mcp;
+mod policy;
 mod prompt;
 mod propose;
 mod sessions;

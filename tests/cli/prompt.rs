@@ -353,6 +353,12 @@ fn words_become_one_command_outside_of_the_conversation() {
     let error = helper.call(ask).run().fails(1);
     assert!(error.contains("no command"), "{error}");
     assert!(helper.records().is_empty());
+    // It is recorded all the same, where what belongs to no conversation is.
+    let acts = helper.acts();
+    let of = |kind: &str| acts.iter().filter(|a| a["type"] == kind).count();
+    assert_eq!((of("user"), of("assistant")), (3, 3), "{acts:?}");
+    assert_eq!(acts[0]["text"], "list files");
+    assert_eq!(acts[0]["links"]["prompt"], acts[1]["links"]["prompt"]);
     helper.ask("x");
     assert_eq!(helper.messages(3).len(), 2);
 }

@@ -664,3 +664,74 @@ fn a_captured_command_that_was_stopped_goes_on_without_a_word_of_error() {
         "0\n"
     );
 }
+
+#[test]
+fn what_a_rule_denies_is_not_offered_and_the_person_hears_why() {
+    let helper = proposing(&["print one", "print t\u{202e}wo"]);
+    // Not even where the person wants no questions.
+    helper.config("[shell]\nconfirm_cmd = false\n[policy.rules]\nshell = \"deny\"\n");
+    let call = helper.call(["ask", "--shell", "s1", "--offer", "x"]);
+    assert_eq!(call.run().code, 10);
+    for command in ["print one", "print t‹\\u{202e}›wo"] {
+        let run = helper.call(["propose", "--shell", "s1"]).run();
+        assert!(run.stdout.starts_with("no "), "{run:?}");
+        let why = "[aish] not offered, since policy.rules.shell says deny: ";
+        assert_eq!(run.stderr, format!("{why}{command}\n"));
+        let decision = helper.records_of("decision").pop().unwrap();
+        assert_eq!(text(&decision, "choice"), "denied");
+        assert_eq!(text(&decision, "why"), "policy.rules.shell");
+    }
+    let call = helper.call(["propose", "--shell", "s1"]);
+    assert_eq!(call.run().ok(), "none\n");
+    assert_eq!(helper.records_of("decision").len(), 2);
+}
+
+#[test]
+fn a_rule_allows_commands_and_a_project_asks_about_them_again() {
+    let helper = proposing(&["print one"]);
+    helper.config("[policy.rules]\nshell = \"allow\"\n");
+    let mut offer = Offer::new(&helper);
+    offer.propose("", "");
+    offer.zsh.prompt();
+    assert_eq!(offer.verdict().words[0], "run");
+    let decision = helper.records_of("decision").pop().unwrap();
+    assert_eq!(text(&decision, "why"), "policy.rules.shell");
+
+    let project = helper.home.path(".aish.toml");
+    std::fs::write(&project, "[policy.rules]\nshell = \"ask\"\n").unwrap();
+    offer.ask();
+    assert_eq!(offer.decide("y").words[0], "run");
+    let decision = helper.records_of("decision").pop().unwrap();
+    assert!(decision.get("why").is_none(), "{decision}");
+
+    // It came while the question stood.
+    offer.ask();
+    offer.propose("", "");
+    offer.question();
+    std::fs::write(&project, "[policy.rules]\nshell = \"deny\"\n").unwrap();
+    let verdict = offer.press("y");
+    assert_eq!((&*verdict.code, &*verdict.words[0]), ("4", ""));
+    let why = format!("{}:2: policy.rules.shell says deny", project.display());
+    assert!(verdict.stderr.contains(&why), "{verdict:?}");
+    assert_eq!(helper.records_of("decision").len(), 2);
+}
+
+#[test]
+fn a_denied_command_runs_in_no_shell_and_the_next_prompt_goes_on() {
+    let helper = proposing(&["touch ran-1", "touch ran-2"]);
+    helper.home.zshrc(&source_plugin());
+    helper.config("[policy.rules]\nshell = \"deny\"\n");
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm do it");
+    for n in 1..=2 {
+        zsh.wait_text(&format!("says deny: touch ran-{n}"));
+        assert!(!helper.home.path(&format!("ran-{n}")).exists());
+    }
+    let blocked = helper.call(["activity", "list", "--status", "blocked", "--json"]);
+    assert_eq!(blocked.run().json().as_array().map(Vec::len), Some(2));
+    helper.config("[policy.rules]\nshell = \"allow\"\n");
+    zsh.run("llm do it");
+    for n in 1..=2 {
+        assert!(helper.home.path(&format!("ran-{n}")).exists());
+    }
+}

@@ -8,6 +8,7 @@ mod graded;
 mod node;
 mod python;
 mod retrieval;
+mod split;
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;

@@ -110,6 +110,7 @@ fn converse(helper: &Helper) -> Option<()> {
     request::<Value>(helper, &Request::Ask(Box::new(ask)))?;
     let next = Request::NextProposal {
         shell: shell(),
+        cwd: "/".into(),
         overrides: BTreeMap::new(),
     };
     let proposal = request::<Option<Proposal>>(helper, &next)?.expect("a proposal");
@@ -118,6 +119,8 @@ fn converse(helper: &Helper) -> Option<()> {
         token: proposal.token.clone(),
         choice: Choice::Run,
         command: proposal.command.clone(),
+        cwd: "/".into(),
+        asked: true,
     };
     request::<Decided>(helper, &decide)?;
     helper

@@ -541,8 +541,8 @@ fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
         call,
         "[calls fs.read {\"path\":\"x\"}]\n\
          [calls fs.write {}]\n\
-         [allowed by mcp.auto_approve.\"fs.read\": fs.read {\"path\":\"x\"}]\n\
-         ┌ fs.read"
+         [allowed by mcp.auto_approve.\"fs.read\": w fs.read {\"path\":\"x\"}]\n\
+         ┌ w fs.read"
     );
     let (_, text) = text.split_once(" s").expect("the time");
     let (head, text) = text.split_once("└\n").expect("its end");
@@ -550,7 +550,7 @@ fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
         head,
         " · 63 bytes\n│ line 1\n│ line 2\n│ line 3\n│ line 4\n│ line 5\n│ … 4 more lines\n"
     );
-    let denied = "[denied without a terminal: fs.write {}]\n┌ fs.write · blocked\n│ ";
+    let denied = "[denied without a terminal: w fs.write {}]\n┌ w fs.write · blocked\n│ ";
     assert!(text.starts_with(denied), "{text}");
     assert!(text.ends_with("└\ndone\n\n> again\ntwo\n"), "{text}");
     let list = tools

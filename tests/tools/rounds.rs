@@ -227,6 +227,12 @@ fn the_depth_is_limited() {
     let results = tools.results();
     assert_eq!(results.len(), 4, "each call has one");
     assert_eq!(results[3].0, "skipped");
+    let last = &tools.helper.records_of("tool")[3];
+    assert_eq!(
+        (&last["act"]["server"], &last["act"]["tool"]),
+        (&json!("fs"), &json!("read"))
+    );
+    assert_eq!(last["arguments"], "{}");
     tools.ask("stop it").end();
     assert_eq!(
         tools.told(4)[3],
@@ -262,6 +268,13 @@ fn broken_arguments_and_unknown_tools_are_not_called_and_the_model_is_told() {
             "mcp: f: there is no such tool",
         ]
     );
+    // What is known of a call is recorded, though it came to nothing.
+    let broken = &tools.helper.records_of("tool")[0];
+    assert_eq!(broken["arguments"], "{\"path\": \"/etc");
+    assert_eq!(
+        (&broken["act"]["server"], &broken["act"]["tool"]),
+        (&json!("fs"), &json!("read"))
+    );
 }
 
 #[test]
@@ -278,6 +291,7 @@ fn commands_and_tools_go_together() {
     let next = || {
         let request = Request::NextProposal {
             shell: "s1".into(),
+            cwd: "/".into(),
             overrides: Default::default(),
         };
         let uid = nix::unistd::getuid().as_raw();

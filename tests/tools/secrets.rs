@@ -75,6 +75,7 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
     let paths = paths(helper);
     let next = Request::NextProposal {
         shell: "s1".into(),
+        cwd: "/".into(),
         overrides: Default::default(),
     };
     let proposal: Option<Proposal> = connect::request(&paths, &next).expect("an answer");
@@ -84,6 +85,8 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
         token: token.clone(),
         choice: Choice::Run,
         command: command.clone(),
+        cwd: "/".into(),
+        asked: true,
     };
     let _: Decided = connect::request(&paths, &decide).expect("it may run");
     let mut pump = UnixStream::connect(helper.path("run/sock")).expect("the daemon listens");

@@ -1,7 +1,7 @@
 //! The split: a model with many tools sees five, and what it calls through them is decided by what they call.
 
-use aish::protocol::Event;
 use aish::protocol::tools::{Begin, End, Verdict};
+use aish::protocol::{Ask, Event};
 use serde_json::{Value, json};
 
 use super::{Seen, Tools, wait};
@@ -750,6 +750,102 @@ fn a_yes_beyond_what_was_offered_is_one_for_this_call() {
         (&json!("granted"), &json!("you, for this session: fs.write"))
     );
     assert!(granted[0]["grant"].is_string());
+}
+
+/// Asks twice for the same write; the person says always, and what that is is done before the call is made.
+fn always(tools: &Tools) -> Seen {
+    let mut client = tools.ask("x");
+    let question = client.question();
+    client.say(&question, Verdict::Always);
+    client.end()
+}
+
+fn twice() -> [Script; 4] {
+    [
+        answer(&[write()]),
+        Script::tokens(["one"]),
+        answer(&[write()]),
+        Script::tokens(["two"]),
+    ]
+}
+
+#[test]
+fn always_writes_a_rule_that_the_next_prompt_goes_by() {
+    let tools = split(
+        twice(),
+        "# of fs\n[policy] # mine\ndefault = \"ask\" # careful\n",
+    );
+    let file = tools.helper.path("config/config.toml");
+    let text = || std::fs::read_to_string(&file).expect("the config");
+    let before = text();
+    let at_the_call = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let (seen, path) = (at_the_call.clone(), file.clone());
+    tools.behave(move |_| {
+        *seen.lock().expect("text") = std::fs::read_to_string(&path).expect("the config");
+        None
+    });
+    let first = always(&tools);
+    assert_eq!(first.calls(), ["begin c0", "end c0 success"]);
+    assert_eq!(tools.approved_at(0)[0].0, "always");
+    let after = text();
+    assert_eq!(*at_the_call.lock().expect("text"), after);
+    let rule = "\"fs.write\" = \"allow\"";
+    let added: Vec<&str> = after
+        .lines()
+        .filter(|line| !before.contains(line))
+        .collect();
+    assert!(added.contains(&rule), "{after}");
+    let comment = after
+        .lines()
+        .find(|line| line.starts_with("# allowed at a prompt on 20"));
+    assert!(comment.is_some(), "{after}");
+    for line in before.lines() {
+        assert!(after.lines().any(|kept| kept == line), "{line}: {after}");
+    }
+    let told = tools.helper.records_of("policy");
+    let told: Vec<_> = told.iter().map(|r| (&r["change"], &r["what"])).collect();
+    assert!(told.contains(&(&json!("always"), &json!(rule))), "{told:?}");
+    // In a session of its own, which has no grants.
+    let next = tools.ask_as(Ask {
+        shell: Some("s2".to_owned()),
+        text: "x".to_owned(),
+        ..Ask::default()
+    });
+    let next = next.end();
+    let begun = begins(&next);
+    assert_eq!(begun[0].rule.as_deref(), Some("policy.rules.\"fs.write\""));
+    assert_eq!(tools.called().len(), 2);
+}
+
+#[test]
+fn always_without_its_rule_is_for_this_session() {
+    let tools = split(twice(), "[policy.rules]\n\"fs.read\" = \"allow\"\n");
+    let file = tools.helper.path("config/config.toml");
+    let mut client = tools.ask("x");
+    let question = client.question();
+    // Another rule was written meanwhile.
+    let text = std::fs::read_to_string(&file).expect("the config");
+    let text = text.replace("\"fs.read\" = \"allow\"", "\"fs.write\" = \"ask\"");
+    std::fs::write(&file, &text).expect("written");
+    client.say(&question, Verdict::Always);
+    let seen = client.end();
+    assert_eq!(seen.calls(), ["begin c0", "end c0 success"]);
+    let begin = "the rule for fs.write was not written, so that it is asked about again later: ";
+    let notices = seen.notices();
+    assert!(notices.iter().any(|n| n.starts_with(begin)), "{notices:?}");
+    assert_eq!(std::fs::read_to_string(&file).expect("the config"), text);
+    let changes: Vec<_> = tools.helper.records_of("policy");
+    assert!(
+        !changes.iter().any(|r| r["change"] == "always"),
+        "{changes:?}"
+    );
+    // What the session was granted counts, once no rule asks.
+    std::fs::write(&file, text.replace("\"fs.write\" = \"ask\"", "")).expect("written");
+    let next = tools.ask("x").end();
+    assert_eq!(
+        begins(&next)[0].rule.as_deref(),
+        Some("you, for this session: fs.write")
+    );
 }
 
 #[cfg(target_os = "linux")]

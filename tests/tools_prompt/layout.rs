@@ -243,7 +243,8 @@ fn how_dangerous_it_is_stands_first_and_why_it_is_wanted_is_cut_to_a_line() {
     let mut zsh = Zsh::start(&home);
     let before = zsh.raw().len();
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &dangerous());
-    zsh.wait_text(KEYS);
+    // The model's words look like the line of the keys.
+    zsh.wait_text("[d]eny and say why  [?]");
     assert_eq!(
         frame(&zsh),
         [

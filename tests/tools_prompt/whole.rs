@@ -26,7 +26,8 @@ fn what_was_shown_is_called_and_its_result_stays() {
     zsh.wait_text(KEYS);
     let screen = zsh.screen();
     assert!(
-        screen.contains("I shall write.\n┌ w fs.write  "),
+        screen.contains("I shall write.\n  ┌ new server fs, 2 tools")
+            && screen.contains("\n┌ w fs.write  "),
         "{screen}"
     );
     assert!(

@@ -357,6 +357,21 @@ fn meta_commands_are_mapped() {
         ("llm :sessions --json", vec!["session", "list", "--json"]),
         ("llm :status", vec!["status"]),
         ("llm :history", vec!["session", "show", "--shell", &id]),
+        ("llm :activity", vec!["activity", "list"]),
+        (
+            "llm :activity --limit 3",
+            vec!["activity", "list", "--limit", "3"],
+        ),
+        ("llm :activity show 1f", vec!["activity", "show", "1f"]),
+        ("llm :policy", vec!["policy", "list"]),
+        (
+            "llm :policy revoke fs.read",
+            vec!["policy", "revoke", "fs.read"],
+        ),
+        (
+            "llm :policy explain fs:read --json",
+            vec!["policy", "explain", "--shell", &id, "fs:read", "--json"],
+        ),
     ] {
         let _ = std::fs::remove_file(home.path("calls"));
         zsh.run(line);
@@ -375,6 +390,8 @@ fn help_is_our_own_and_an_unknown_command_names_the_nearest() {
         ":sessions",
         ":history",
         ":status",
+        ":activity",
+        ":policy",
         "--attach",
         "Alt-a",
     ] {

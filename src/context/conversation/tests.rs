@@ -61,7 +61,7 @@ fn tool(call: &str, status: &str, text: &str) -> Record {
 
 fn decided(decision: &str) -> Record {
     record(Body::Approval {
-        call: "a".into(),
+        call: "1".into(),
         name: "x.y".into(),
         decision: decision.into(),
         why: None,

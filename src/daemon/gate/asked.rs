@@ -1,12 +1,17 @@
 //! What a person is asked, what they can say beyond this once, and what they did say.
 
+use chrono::Local;
+
 use super::super::calls;
 use super::super::connection::Connection;
 use super::super::mcp::tool_info;
 use super::meant::Meant;
 use super::{Gate, lock};
+use crate::config;
 use crate::config::mcp::Server;
+use crate::error::Error;
 use crate::history::journal::now_ms;
+use crate::history::record::Body;
 use crate::protocol::tools::{Intent, Question, Reaction, Verdict};
 use crate::protocol::{self, Event, kind};
 use crate::safety::policy::{self, Consent, Decision, Own, Wish, Word};
@@ -99,6 +104,41 @@ impl Gate<'_> {
         let file = self.round.config.file.as_deref();
         let is_toml = file.is_some_and(|f| f.extension().is_some_and(|e| e == "toml"));
         wish.configured && is_toml && !denied
+    }
+
+    /// Writes a rule into the configuration that allows this tool. Its approval is on the disk; where the rule cannot
+    /// be written, that is worth this call and the session's grant.
+    pub(super) async fn keep(&self, connection: &mut Connection, name: &str) {
+        let paths = self.round.daemon.paths.clone();
+        let rule = name.to_owned();
+        let comment = format!("{} on {}", config::ALLOWED, Local::now().format("%Y-%m-%d"));
+        // Elsewhere: a slow disk holds up this call, and nobody's answer.
+        let written =
+            tokio::task::spawn_blocking(move || config::allow_always(&paths, &rule, &comment))
+                .await
+                .unwrap_or_else(|e| Err(Error::runtime(e.to_string())));
+        let failed = match written {
+            Ok(()) => {
+                let record = Body::Policy {
+                    change: "always".to_owned(),
+                    what: format!("{} = \"allow\"", config::toml_string(name)),
+                    grant: None,
+                    why: None,
+                };
+                self.round.session.record(&self.round.links, record).err()
+            }
+            Err(e) => {
+                let hint = e.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                Some(Error::config(format!(
+                    "the rule for {name} was not written, so that it is asked about again later: {}{hint}",
+                    e.message
+                )))
+            }
+        };
+        if let Some(e) = failed {
+            let text = e.message;
+            calls::tell(connection, self.round.cancel, &Event::Notice { text }).await;
+        }
     }
 
     /// What the person says, as far as it was offered, and the arguments that it is about.

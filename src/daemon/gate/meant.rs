@@ -104,7 +104,7 @@ pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) ->
     let meant = match (exposure, Operation::of_variant(&call.name)) {
         (Exposure::Split { strict }, Some(variant)) => through(variant, call, catalog, strict),
         (Exposure::Split { .. }, None) => Err(Box::new(Refused {
-            account: Account::default(),
+            account: of(call),
             why: Why::Unread(intent::no_such_variant(&call.name)),
         })),
         (Exposure::Direct { .. }, _) => match catalog.find(&call.name) {
@@ -116,7 +116,7 @@ pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) ->
                 warning: None,
             }),
             None => Err(Box::new(Refused {
-                account: Account::default(),
+                account: of(call),
                 why: Why::NoSuchTool,
             })),
         },
@@ -124,6 +124,14 @@ pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) ->
     match meant {
         Ok(meant) => Resolved::Call(meant),
         Err(refused) => Resolved::Refused(refused),
+    }
+}
+
+/// What is known of a call that names nothing.
+fn of(call: &ToolCall) -> Account {
+    Account {
+        arguments: Some(call.arguments.clone()),
+        ..Account::default()
     }
 }
 
@@ -145,15 +153,15 @@ fn through<'a>(
         let target = target.as_ref().ok();
         let account = Account {
             name: target.map(name),
-            act: target.map(|t| record::Act {
-                server: t.server.clone(),
-                tool: t.tool.clone(),
+            act: Some(record::Act {
+                server: target.map(|t| t.server.clone()).unwrap_or_default(),
+                tool: target.map(|t| t.tool.clone()).unwrap_or_default(),
                 variant: Some(variant.variant().to_owned()),
                 operation: operation.as_str().to_owned(),
                 intent: declared.as_ref().ok().map(intent_record),
                 annotations: annotations_record(said),
             }),
-            arguments: target.map(|t| t.arguments.clone()),
+            arguments: target.map(|t| t.arguments.clone()).or(of(call).arguments),
             ..Account::default()
         };
         Box::new(Refused { account, why })

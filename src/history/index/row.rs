@@ -266,16 +266,18 @@ fn kind(line: &Line<'_>) -> Kind {
             .unwrap_or("other"),
     };
     let (server, tool) = match (&line.act, kind) {
-        (Some(act), _) => (Some(act.server.to_string()), Some(act.tool.to_string())),
-        (None, "server") => (line.alias.as_deref().map(str::to_string), None),
-        (None, "approval" | "tool") => {
+        (Some(act), _) if !act.server.is_empty() => {
+            (Some(act.server.to_string()), Some(act.tool.to_string()))
+        }
+        (_, "server") => (line.alias.as_deref().map(str::to_string), None),
+        (_, "approval" | "tool") => {
             let name = line.name.as_deref().unwrap_or("");
             match name.split_once('.') {
                 Some((server, tool)) => (Some(server.to_string()), Some(tool.to_string())),
                 None => (None, Some(name.to_string()).filter(|n| !n.is_empty())),
             }
         }
-        (None, _) => (None, None),
+        _ => (None, None),
     };
     let operation = line.act.as_ref().map(|act| &*act.operation);
     Kind {

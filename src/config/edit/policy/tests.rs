@@ -193,6 +193,24 @@ fn only_what_is_allowed_can_be_taken_back() {
 }
 
 #[test]
+fn where_the_file_denies_it_nothing_writes_to_it() {
+    let old = "[policy.rules]\n'fs.write' = 'deny'\n'a.b' = 'allow'\n";
+    let (_home, paths) = home(old);
+    let table = "base_url = 'http://127.0.0.1:1/v1'\nmodel = 'm'";
+    for result in [
+        allow_always(&paths, "gh.star", COMMENT),
+        remove_rule(&paths, "a.b"),
+        super::super::add_model(&paths, "m", table, true),
+        super::super::add_servers(&paths, &[("s".into(), "command = 's'".into())]).map(drop),
+    ] {
+        let error = result.unwrap_err();
+        let end = ":2: policy.rules.\"fs.write\" says deny, so aish does not change this file";
+        assert!(error.message.ends_with(end), "{error}");
+        assert_eq!(text(&paths), old);
+    }
+}
+
+#[test]
 fn json_is_changed_by_hand() {
     let (_home, paths) = home("");
     fs::remove_file(paths.config.join("config.toml")).unwrap();

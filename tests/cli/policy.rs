@@ -1,0 +1,355 @@
+//! `aish-helper policy`, through the real daemon: what it says is what then happens.
+
+use std::path::Path;
+
+use aish::protocol::tools::Verdict;
+use serde_json::{Value, json};
+
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::{Call, Helper, Run};
+use crate::tools::Tools;
+
+/// A server `fs` whose tool `act` has these annotations, and a model that calls it with every prompt.
+fn tools(annotations: Value, more: &str) -> Tools {
+    let helper = Helper::with(Provider::answering(|request| {
+        let messages = request.json["messages"].as_array().expect("messages");
+        match messages.last().expect("a message")["role"].as_str() {
+            Some("tool") => Script::tokens(["done"]),
+            _ => Script::calls("", &[("c", "fs.act", "{}")]),
+        }
+    }));
+    let tools = Tools::with(helper, more);
+    let tool = json!({
+        "name": "act", "description": "acts", "inputSchema": {"type": "object"},
+        "annotations": annotations,
+    });
+    tools.server.set_tools(json!([tool]));
+    tools
+}
+
+/// In a directory, and without a terminal, wherever the tests run.
+fn within(helper: &Helper, dir: &Path, args: &[&str]) -> Run {
+    let script = "cd \"$1\" && shift && exec setsid -w aish-helper \"$@\"";
+    let call = helper.program("sh").args(["-c", script, "sh"]);
+    call.args([dir.to_str().expect("a path")]).args(args).run()
+}
+
+fn policy(helper: &Helper, args: &[&str]) -> Call {
+    helper.call(["policy"].iter().chain(args))
+}
+
+fn listed(helper: &Helper) -> Value {
+    policy(helper, &["list", "--json"]).run().json()
+}
+
+fn config(helper: &Helper) -> String {
+    std::fs::read_to_string(helper.path("config/config.toml")).expect("the config")
+}
+
+#[test]
+fn what_is_explained_is_what_then_happens() {
+    let (none, reads) = (json!({}), json!({"readOnlyHint": true}));
+    let destroys = json!({"destructiveHint": true});
+    let trusts = "trust_annotations = true\n";
+    // Annotations, the server's lines and the rules, the project's, how it is called: what is said, by what, what comes of it.
+    let cases: [(&Value, &str, &str, &[&str], &str, &str, &str); 9] = [
+        (
+            &none,
+            "[policy.rules]\n\"fs.act\" = \"allow\"\n",
+            "",
+            &["write"],
+            "allow",
+            "policy.rules.\"fs.act\"",
+            "success",
+        ),
+        (
+            &none,
+            "",
+            "",
+            &["write"],
+            "ask",
+            "policy.default",
+            "blocked",
+        ),
+        (
+            &destroys,
+            "[policy.rules]\n\"fs.*\" = \"allow\"\n\"op:destructive\" = \"deny\"\n",
+            "",
+            &["destructive"],
+            "deny",
+            "policy.rules.\"op:destructive\"",
+            "blocked",
+        ),
+        (
+            &none,
+            "[mcp.auto_approve]\n\"fs.*\" = true\n",
+            "[policy.rules]\n\"fs.act\" = \"ask\"\n",
+            &["write"],
+            "ask",
+            "/.aish.toml:2: policy.rules.\"fs.act\"",
+            "blocked",
+        ),
+        (
+            &none,
+            "[mcp.auto_approve]\n\"fs.*\" = true\n",
+            "",
+            &["write"],
+            "allow",
+            "mcp.auto_approve.\"fs.*\"",
+            "success",
+        ),
+        (
+            &reads,
+            "[policy.rules]\n\"op:read\" = \"allow\"\n",
+            "",
+            &["read"],
+            "ask",
+            "policy.default",
+            "blocked",
+        ),
+        (
+            &reads,
+            "trust_annotations = true\n[policy.rules]\n\"op:read\" = \"allow\"\n",
+            "",
+            &["read"],
+            "allow",
+            "policy.rules.\"op:read\"",
+            "success",
+        ),
+        (
+            &none,
+            "[policy.rules]\n\"fs.*\" = \"allow\"\n\"sensitivity:private\" = \"ask\"\n",
+            "",
+            &["write", "--sensitivity", "private"],
+            "ask",
+            "policy.rules.\"sensitivity:private\"",
+            "blocked",
+        ),
+        (
+            &none,
+            "[policy.rules]\n\"fs.*\" = \"allow\"\n\"sensitivity:private\" = \"ask\"\n",
+            "",
+            &["write", "--sensitivity", "public"],
+            "allow",
+            "policy.rules.\"fs.*\"",
+            "success",
+        ),
+    ];
+    assert!(cases.iter().any(|case| case.1.starts_with(trusts)));
+    for (annotations, more, project, how, says, by, comes) in cases {
+        let case = format!("{annotations} {more} {project} {how:?}");
+        let tools = tools(annotations.clone(), more);
+        let helper = &tools.helper;
+        let dir = helper.home.path("project/below");
+        std::fs::create_dir_all(&dir).unwrap();
+        if !project.is_empty() {
+            std::fs::write(helper.home.path("project/.aish.toml"), project).unwrap();
+        }
+        let mut words = vec!["policy", "explain", "fs:act", "--json", "--intent-type"];
+        words.extend(how);
+        let told = within(helper, &dir, &words).json();
+        assert_eq!(told["says"], says, "{case}");
+        let told_by = told["by"].as_str().unwrap();
+        assert!(told_by.ends_with(by), "{case}: {told}");
+        assert_eq!(tools.called(), [], "{case}: only asked about");
+        let considered = told["considered"].as_array().unwrap();
+        let decides: Vec<&Value> = considered
+            .iter()
+            .filter(|c| c["standing"] == "decides")
+            .collect();
+        assert_eq!(decides.len(), 1, "{case}: {told}");
+        assert_eq!(decides[0]["says"], says, "{case}: {told}");
+
+        let variant = format!("tool-{}", how[0]);
+        let mut words = vec!["call", &variant, "--tool-name", "fs:act", "--json"];
+        words.extend(&how[1..]);
+        let run = within(helper, &dir, &words);
+        let called: Value = serde_json::from_str(&run.stdout).expect(&case);
+        assert_eq!(called["status"], comes, "{case}: {called}");
+        let approvals: Vec<Value> = helper
+            .acts()
+            .into_iter()
+            .filter(|r| r["type"] == "approval")
+            .collect();
+        let decision = match says {
+            "allow" => "rule",
+            "ask" => "no_terminal",
+            _ => "denied",
+        };
+        assert_eq!(approvals.len(), 1, "{case}");
+        assert_eq!(approvals[0]["decision"], decision, "{case}");
+        if says != "ask" {
+            assert_eq!(approvals[0]["why"], told_by, "{case}");
+        }
+        assert_eq!(
+            approvals[0]["act"]["operation"], told["operation"],
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn a_grant_is_listed_explained_and_taken_back() {
+    let tools = tools(json!({}), "");
+    let helper = &tools.helper;
+    let explain = |shell: &[&str]| {
+        let words = ["explain", "fs:act", "--json"];
+        let words: Vec<&str> = words.iter().chain(shell).copied().collect();
+        policy(helper, &words).run().json()
+    };
+    let of_shell = ["--shell", "s1"];
+    let mut client = tools.ask("x");
+    let question = client.question();
+    client.say(&question, Verdict::Tool);
+    client.end();
+    let grants = listed(helper)["grants"].clone();
+    assert_eq!(grants.as_array().map(Vec::len), Some(1), "{grants}");
+    let grant = &grants[0];
+    assert_eq!(grant["what"], "fs.act");
+    let id = grant["id"].as_str().unwrap();
+    assert!(grant["at_ms"].as_u64() < grant["until_ms"].as_u64());
+    let (told, elsewhere) = (explain(&of_shell), explain(&[]));
+    assert_eq!(
+        (&told["says"], &elsewhere["says"]),
+        (&json!("allow"), &json!("ask"))
+    );
+    assert_eq!(told["considered"][0]["grant"], id);
+    let page = policy(helper, &["list"]).run().ok();
+    let end = &id[id.len() - 8..];
+    assert!(page.contains(end) && page.contains(" in 11 h"), "{page}");
+    // As it says, so it is: no question.
+    tools.ask("again").end();
+    assert_eq!(tools.called().len(), 2);
+
+    let said = policy(helper, &["revoke", end]).run().ok();
+    assert_eq!(said, "taken back: you, for this session: fs.act\n");
+    assert_eq!(listed(helper)["grants"], json!([]));
+    assert_eq!(explain(&of_shell)["says"], "ask");
+    let revoked: Vec<Value> = helper
+        .records_of("policy")
+        .into_iter()
+        .filter(|r| r["change"] == "revoked")
+        .collect();
+    assert_eq!(revoked.len(), 1);
+    assert_eq!(revoked[0]["grant"], id);
+    let mut client = tools.ask("and again");
+    let question = client.question();
+    assert_eq!(tools.called().len(), 2, "not before it was allowed");
+    client.say(&question, Verdict::No { words: None });
+    client.end();
+
+    let error = policy(helper, &["revoke", end]).run().fails(2);
+    assert!(
+        error.contains(&format!("no grant has the id {end}")),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_rule_that_is_taken_back_leaves_the_file_as_it_was() {
+    let tools = tools(
+        json!({}),
+        "# mine\n\n[policy.rules]\n\"fs.other\" = \"ask\" # so it is\n",
+    );
+    let helper = &tools.helper;
+    let before = config(helper);
+    let comment = "allowed at a prompt on 2026-11-22";
+    let uid = nix::unistd::getuid().as_raw();
+    let paths = aish::paths::Paths::under(&helper.path(""), uid).unwrap();
+    aish::config::allow_always(&paths, "fs.act", comment).unwrap();
+    assert_ne!(config(helper), before);
+    // What was said at the prompt holds for the session too, and must go with the rule.
+    let explain = || {
+        policy(helper, &["explain", "fs:act", "--json"])
+            .run()
+            .json()
+    };
+    assert_eq!(explain()["by"], "policy.rules.\"fs.act\"");
+    let rules = listed(helper)["rules"].clone();
+    let mine = rules
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|r| r["what"] == "fs.act");
+    let source = mine.unwrap()["source"].as_str().unwrap();
+    let line = config(helper)
+        .lines()
+        .position(|l| l.starts_with("\"fs.act\""))
+        .unwrap()
+        + 1;
+    let place = format!("config.toml:{line}: policy.rules.\"fs.act\"");
+    assert!(source.ends_with(&place), "{source}");
+
+    let said = policy(helper, &["revoke", "fs.act"]).run().ok();
+    assert_eq!(said, "taken back: fs.act\n");
+    assert_eq!(config(helper), before);
+    assert_eq!(explain()["says"], "ask");
+    let acts = helper.acts();
+    let revoked = acts
+        .iter()
+        .find(|r| r["change"] == "revoked")
+        .expect("a record");
+    assert_eq!(revoked["what"], "fs.act");
+
+    let error = policy(helper, &["revoke", "fs.atc"]).run().fails(2);
+    assert!(error.contains("no rule is called"), "{error}");
+    let error = policy(helper, &["revoke", "fs.other"]).run().fails(2);
+    assert!(
+        error.contains("only what is allowed can be taken back"),
+        "{error}"
+    );
+    assert_eq!(config(helper), before);
+}
+
+#[test]
+fn acts_of_our_own_and_wrong_names_are_explained_too() {
+    let tools = tools(
+        json!({"destructiveHint": true}),
+        "[policy.rules]\nshell = \"ask\"\n[shell]\nconfirm_cmd = false\n",
+    );
+    let helper = &tools.helper;
+    let told = policy(helper, &["explain", "shell"]).run().ok();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(
+        lines[0], "shell is asked about: policy.rules.shell",
+        "{told}"
+    );
+    assert!(lines[3].starts_with("decides    ask    shell"), "{told}");
+    assert!(
+        lines[4].starts_with("overruled  allow  default")
+            && lines[4].ends_with(": shell.confirm_cmd"),
+        "{told}"
+    );
+    let told = policy(helper, &["explain", "network", "--json"])
+        .run()
+        .json();
+    assert_eq!(told["says"], "allow");
+
+    let told = policy(helper, &["explain", "fs:act", "--intent-type", "read"])
+        .run()
+        .ok();
+    let why = "Tool 'fs:act' is marked destructive by server, use call_tool_destructive";
+    assert!(
+        told.starts_with(&format!("fs:act is rejected: {why}\n")),
+        "{told}"
+    );
+    assert!(
+        told.contains("taken for destructive: its server says that it may destroy"),
+        "{told}"
+    );
+
+    for (words, says) in [
+        (&["fs:atc"][..], "did you mean fs.act?"),
+        (&["fx:act"], "no MCP server is called fx"),
+        (&["act"], "SERVER:TOOL"),
+        (&["fs:act", "--json_args", "[]"], "no JSON object"),
+        (
+            &["fs:act", "--intent-type", "delete"],
+            "read, write, destructive",
+        ),
+    ] {
+        let words: Vec<&str> = ["explain"].iter().chain(words).copied().collect();
+        let error = policy(helper, &words).run().fails(2);
+        assert!(error.contains(says), "{error}");
+    }
+}
