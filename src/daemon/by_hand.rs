@@ -5,6 +5,7 @@ use serde_json::json;
 use super::connection::Connection;
 use super::gate::{Exposure, Gate, Round};
 use super::outcome::Outcome;
+use super::policy::Asks;
 use super::session::Session;
 use super::{Daemon, driver, known, mcp, servers};
 use crate::chat::{Operation, ToolCall};
@@ -51,10 +52,16 @@ pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand)
     // A person reads to the end; what is recorded is as much as a model gets.
     let mut whole = config.as_ref().clone();
     whole.mcp.max_result_bytes = results::MAX_RESULT;
+    let asks = Asks {
+        cwd: by_hand.cwd,
+        shell: None,
+        overrides: by_hand.overrides,
+    };
     let round = Round {
         daemon,
         session: &session,
         config: &whole,
+        asks: &asks,
         catalog: &catalog,
         exposure: Exposure::Split {
             strict: config.intent_declaration.strict_server_validation,

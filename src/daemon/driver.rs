@@ -75,6 +75,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
     if let Some(text) = unseen {
         notice(connection, text).await?;
     }
+    let asks = policy::Asks::from(&ask);
     let user = Body::User {
         text: ask.text,
         content,
@@ -92,7 +93,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         price: chosen.price,
         depth: chosen.config.mcp.max_tool_depth,
     };
-    let mut run = Run::new(daemon, &chosen, &session, setting, links.clone());
+    let mut run = Run::new(daemon, &chosen, &session, setting, links.clone(), &asks);
     let tools = (!ask.no_tools).then_some(catalog);
     run.rounds(connection, &session, tools).await?;
     let offered = run.offered;
@@ -159,6 +160,7 @@ async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Res
         prompt: Some(uuid::Uuid::now_v7().to_string()),
         ..connection.links().clone()
     };
+    let asks = policy::Asks::from(ask);
     let outside = Session::outside(daemon.acts.log());
     let user = Body::User {
         text: ask.text.clone(),
@@ -170,7 +172,7 @@ async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Res
     if let Err(e) = outside.record(&links, user) {
         tracing::warn!("{}", e.message);
     }
-    let mut run = Run::new(daemon, &chosen, &outside, setting, links);
+    let mut run = Run::new(daemon, &chosen, &outside, setting, links, &asks);
     run.request(connection, &messages, &[]).await?;
     match run.offered.reply {
         Some(reply) => connection.send(&reply).await,
@@ -240,6 +242,7 @@ struct Run<'a> {
     tools: (Catalog, Exposure),
     /// What its records belong to.
     links: Links,
+    asks: &'a policy::Asks,
 }
 
 /// What comes next.
@@ -261,6 +264,7 @@ impl<'a> Run<'a> {
         session: &'a Session,
         setting: Setting,
         links: Links,
+        asks: &'a policy::Asks,
     ) -> Run<'a> {
         Run {
             daemon,
@@ -272,6 +276,7 @@ impl<'a> Run<'a> {
             offered: Offered::default(),
             tools: (Catalog::default(), Exposure::Direct { reads_on: false }),
             links,
+            asks,
         }
     }
 
@@ -386,6 +391,7 @@ impl<'a> Run<'a> {
             daemon: self.daemon,
             session,
             config: &self.chosen.config,
+            asks: self.asks,
             catalog,
             exposure: *exposure,
             cancel,

@@ -7,17 +7,21 @@
 mod asked;
 mod explain;
 mod meant;
+mod now;
 mod seen;
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use tokio_util::sync::CancellationToken;
 
 pub use self::meant::Exposure;
 use self::meant::{Meant, Resolved};
+use self::now::Now;
 use super::calls::{self, Allowed};
 use super::connection::Connection;
 use super::outcome::{Account, Outcome, Used};
+use super::policy::Asks;
 use super::session::{Session, lock};
 use super::{Daemon, own};
 use crate::chat::{Annotations, Tool, ToolCall};
@@ -40,6 +44,8 @@ pub struct Round<'a> {
     pub session: &'a Session,
     /// The servers, the rules in force, and how much of a result is wanted.
     pub config: &'a Config,
+    /// Where its rules are read again.
+    pub asks: &'a Asks,
     /// The tools that there are.
     pub catalog: &'a Catalog,
     /// How the model was offered them.
@@ -60,6 +66,7 @@ pub struct Gate<'a> {
     /// The calls whose approvals are on the disk before their turn has come: which of the round, and what
     /// its digest was.
     recorded: BTreeMap<usize, String>,
+    now: Mutex<Now>,
 }
 
 /// A decision on a call that goes into the record.
@@ -81,6 +88,7 @@ impl<'a> Gate<'a> {
             round,
             calls,
             recorded: BTreeMap::new(),
+            now: Mutex::new(Now::Same),
         }
     }
 
@@ -109,6 +117,7 @@ impl<'a> Gate<'a> {
 
     /// The same for calls of servers' tools.
     async fn servers(&mut self, connection: &mut Connection, at: usize) -> Vec<Used> {
+        self.renew().await;
         let rest = self.meant.iter().skip(at);
         let together = rest.take_while(|one| self.harmless(one)).count().max(1);
         let mut allowed = Vec::new();
@@ -172,8 +181,7 @@ impl<'a> Gate<'a> {
     fn decide(&self, wish: &Wish<'_>) -> Option<(Decision, Server)> {
         let server = self.round.daemon.mcp.server(wish.call.server)?;
         let grants = lock(&self.round.session.grants);
-        let decision = policy::decide(wish, self.rules(), &grants, now_ms());
-        Some((decision, server))
+        Some((self.judge(wish, &grants), server))
     }
 
     /// The tools of a server that the model was offered.
@@ -255,12 +263,7 @@ impl<'a> Gate<'a> {
                 (approved, "rule", meant.arguments.clone(), Some(rule), None)
             }
             Decision::Deny(rule) => {
-                self.note(call, at, "denied", Some(rule.clone()));
-                return Err((
-                    self.told(connection, call, at, Outcome::Blocked(rule))
-                        .await,
-                    account,
-                ));
+                return Err((self.block(connection, call, at, rule).await, account));
             }
             Decision::Ask(asks) => {
                 let question = self.question(meant, at, &server, asks);
@@ -269,6 +272,11 @@ impl<'a> Gate<'a> {
                     Err(no) => return Err((self.deny(connection, call, at, no).await, account)),
                 };
                 let wish = self.wish(meant, &arguments);
+                // A no that was written while they read is one too.
+                self.renew().await;
+                if let Some((Decision::Deny(rule), _)) = self.decide(&wish) {
+                    return Err((self.block(connection, call, at, rule).await, account));
+                }
                 let id = uuid::Uuid::now_v7().to_string();
                 let mut grants = lock(&self.round.session.grants);
                 let of_server = self.identities(&wish);
@@ -328,6 +336,19 @@ impl<'a> Gate<'a> {
             warning,
             account,
         })
+    }
+
+    /// Records a rule's no, and says so.
+    async fn block(
+        &self,
+        connection: &mut Connection,
+        call: &ToolCall,
+        at: usize,
+        rule: String,
+    ) -> Outcome {
+        self.note(call, at, "denied", Some(rule.clone()));
+        self.told(connection, call, at, Outcome::Blocked(rule))
+            .await
     }
 
     /// Records a no, and says so.

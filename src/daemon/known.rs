@@ -1,7 +1,7 @@
-//! The tools that the person was shown, and the annotations that are in force: kept across daemons, a small file for each
-//! server. One that is lost or broken means that nothing was shown yet.
+//! The tools that the person was shown, and the annotations that are in force, also of those that nobody was shown: kept
+//! across daemons, a small file for each server. One that is lost or broken means that nothing was shown or said yet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -25,15 +25,49 @@ use crate::secret::fingerprint;
 /// The version of the files.
 const VERSION: u32 = 1;
 
-/// The tools of a server that were shown, by their names there.
-type Shown = BTreeMap<String, Seen>;
+/// So many names that a server has no more are remembered for what it said of them.
+const GONE: usize = 2_000;
 
-/// All that was shown.
+/// The tools of a server, by their names there.
+#[derive(Debug, Default, Clone)]
+struct Tools {
+    /// Those that were shown.
+    shown: BTreeMap<String, Seen>,
+    /// What it has said of the others: one that was never called may not forget that it destroys either.
+    said: BTreeMap<String, Annotations>,
+}
+
+impl Tools {
+    /// What is in force of a tool that says this now.
+    fn in_force(&self, name: &str, now: Annotations) -> Annotations {
+        let shown = self.shown.get(name).map(|seen| seen.annotations);
+        let before = shown.or_else(|| self.said.get(name).copied());
+        change::in_force(before.unwrap_or_default(), now)
+    }
+
+    /// Forgets names that are gone, where they are too many: first those that never destroyed.
+    fn bound(&mut self, there: &BTreeSet<&str>) {
+        let too_many = there.len() + GONE;
+        if self.said.len() > too_many {
+            let destroys = |says: &Annotations| says.destructive == Some(true);
+            self.said
+                .retain(|name, says| there.contains(name.as_str()) || destroys(says));
+        }
+        let mut left = self.said.len().saturating_sub(too_many);
+        self.said.retain(|name, _| {
+            let goes = left > 0 && !there.contains(name.as_str());
+            left -= usize::from(goes);
+            !goes
+        });
+    }
+}
+
+/// All that was shown and said.
 #[derive(Debug)]
 pub struct Known {
     dir: PathBuf,
     /// What is in the files that were read, and what could not be written.
-    servers: Mutex<HashMap<String, Arc<Shown>>>,
+    servers: Mutex<HashMap<String, Arc<Tools>>>,
     /// The last catalog, and what became of it.
     catalog: Mutex<Option<(Catalog, Catalog)>>,
 }
@@ -47,6 +81,9 @@ struct Kept {
     /// Without what may be secret.
     target: String,
     tools: BTreeMap<String, KeptTool>,
+    /// Of tools that were not shown.
+    #[serde(default)]
+    said: BTreeMap<String, record::Annotations>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,8 +104,8 @@ impl Known {
         }
     }
 
-    /// The tools of a server that were shown.
-    fn of(&self, server: &Server) -> Arc<Shown> {
+    /// What is known of the tools of a server.
+    fn of(&self, server: &Server) -> Arc<Tools> {
         let key = key(server);
         let mut servers = lock(&self.servers);
         let read = || Arc::new(read(&self.dir.join(format!("{key}.json"))).unwrap_or_default());
@@ -77,7 +114,7 @@ impl Known {
 
     /// Whether no tool of a server was shown.
     pub fn is_new(&self, server: &Server) -> bool {
-        self.of(server).is_empty()
+        self.of(server).shown.is_empty()
     }
 
     /// Those of a server's tools that were not shown.
@@ -86,21 +123,21 @@ impl Known {
         server: &Server,
         tools: impl IntoIterator<Item = &'t Tool>,
     ) -> Vec<&'t Tool> {
-        let shown = self.of(server);
-        let new = |tool: &&Tool| !shown.contains_key(&tool.tool);
+        let known = self.of(server);
+        let new = |tool: &&Tool| !known.shown.contains_key(&tool.tool);
         tools.into_iter().filter(new).collect()
     }
 
     /// Whether a tool is another than was shown.
     pub fn changed(&self, server: &Server, tool: &Tool) -> bool {
-        let shown = self.of(server);
-        let seen = shown.get(&tool.tool);
+        let known = self.of(server);
+        let seen = known.shown.get(&tool.tool);
         seen.is_some_and(|seen| change::differs(seen, tool))
     }
 
     /// How a tool differs from what was shown; nothing where it does not.
     pub fn difference(&self, server: &Server, tool: &Tool) -> Vec<change::Line> {
-        match self.of(server).get(&tool.tool) {
+        match self.of(server).shown.get(&tool.tool) {
             Some(seen) if change::differs(seen, tool) => change::difference(seen, tool),
             _ => Vec::new(),
         }
@@ -109,27 +146,64 @@ impl Known {
     /// The person has seen these tools as they are. It is remembered as long as the daemon runs where it cannot be
     /// written.
     pub fn shown<'t>(&self, server: &Server, tools: impl IntoIterator<Item = &'t Tool>) {
-        let mut shown = Shown::clone(&self.of(server));
-        for tool in tools {
-            let before = shown.get(&tool.tool).map(|seen| seen.annotations);
-            let seen = Seen {
-                annotations: change::in_force(before.unwrap_or_default(), tool.annotations),
-                ..Seen::of(tool)
-            };
-            shown.insert(tool.tool.clone(), seen);
-        }
-        let key = key(server);
-        let mut servers = lock(&self.servers);
-        // Under the lock: whoever writes later knows more.
-        if let Err(e) = self.write(server, &key, &shown) {
-            tracing::warn!("tools will be shown again after a restart: {}", e.message);
-        }
-        servers.insert(key, Arc::new(shown));
-        drop(servers);
+        self.learn(server, |known| {
+            for tool in tools {
+                let seen = Seen {
+                    annotations: known.in_force(&tool.tool, tool.annotations),
+                    ..Seen::of(tool)
+                };
+                known.said.remove(&tool.tool);
+                known.shown.insert(tool.tool.clone(), seen);
+            }
+            true
+        });
         *lock(&self.catalog) = None;
     }
 
-    fn write(&self, server: &Server, key: &str, shown: &Shown) -> Result<()> {
+    /// The server says this of its tools now; what is in force of each of them.
+    fn said(&self, server: &Server, tools: &[&Tool]) -> Vec<Annotations> {
+        let mut held = Vec::new();
+        self.learn(server, |known| {
+            let mut news = false;
+            for tool in tools {
+                let says = known.in_force(&tool.tool, tool.annotations);
+                held.push(says);
+                // Of one that says nothing there is nothing to forget.
+                let none = known.shown.contains_key(&tool.tool) || says == Annotations::default();
+                if !none && known.said.get(&tool.tool) != Some(&says) {
+                    known.said.insert(tool.tool.clone(), says);
+                    news = true;
+                }
+            }
+            if news {
+                known.bound(&tools.iter().map(|tool| tool.tool.as_str()).collect());
+            }
+            news
+        });
+        held
+    }
+
+    /// Takes in what is new of a server's tools, if anything is, and writes it.
+    fn learn(&self, server: &Server, news: impl FnOnce(&mut Tools) -> bool) {
+        // It is read where it was not yet.
+        self.of(server);
+        let key = key(server);
+        let mut servers = lock(&self.servers);
+        let mut known = servers
+            .get(&key)
+            .map(|k| Tools::clone(k))
+            .unwrap_or_default();
+        if !news(&mut known) {
+            return;
+        }
+        // Under the lock: whoever writes later knows more.
+        if let Err(e) = self.write(server, &key, &known) {
+            tracing::warn!("tools will be shown again after a restart: {}", e.message);
+        }
+        servers.insert(key, Arc::new(known));
+    }
+
+    fn write(&self, server: &Server, key: &str, known: &Tools) -> Result<()> {
         let tool = |(name, seen): (&String, &Seen)| {
             let kept = KeptTool {
                 description: seen.description.clone(),
@@ -142,7 +216,12 @@ impl Known {
             v: VERSION,
             alias: server.alias.clone(),
             target: server.target(),
-            tools: shown.iter().map(tool).collect(),
+            tools: known.shown.iter().map(tool).collect(),
+            said: known
+                .said
+                .iter()
+                .map(|(name, says)| (name.clone(), kept(*says)))
+                .collect(),
         };
         let text = serde_json::to_vec(&file).map_err(|e| Error::runtime(e.to_string()))?;
         paths::make_dir(&self.dir)?;
@@ -168,18 +247,24 @@ impl Known {
                 ..held.clone()
             };
         }
-        let mut shown: BTreeMap<&str, Arc<Shown>> = BTreeMap::new();
-        let mut forgotten = Vec::new();
+        let mut of_servers: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (at, tool) in catalog.tools.iter().enumerate() {
-            let shown = shown.entry(&tool.server).or_insert_with(|| {
-                let server = server(&tool.server);
-                server.map_or_else(Arc::default, |server| self.of(&server))
-            });
-            let seen = shown.get(&tool.tool).map(|seen| seen.annotations);
-            let held = change::in_force(seen.unwrap_or_default(), tool.annotations);
-            if held != tool.annotations {
-                forgotten.push((at, held));
-            }
+            of_servers.entry(&tool.server).or_default().push(at);
+        }
+        let mut forgotten = Vec::new();
+        for (alias, places) in of_servers {
+            // It has gone, and nothing of it will be called.
+            let Some(server) = server(alias) else {
+                continue;
+            };
+            let tools: Vec<&Tool> = places.iter().map(|at| &catalog.tools[*at]).collect();
+            let held = self
+                .said(&server, &tools)
+                .into_iter()
+                .zip(&tools)
+                .zip(places);
+            let another = held.filter(|((held, tool), _)| *held != tool.annotations);
+            forgotten.extend(another.map(|((held, _), at)| (at, held)));
         }
         let mut held = catalog.clone();
         if !forgotten.is_empty() {
@@ -207,22 +292,32 @@ fn key(server: &Server) -> String {
     fingerprint([server.alias.as_str(), &server.target()])
 }
 
-fn read(path: &Path) -> Option<Shown> {
+fn read(path: &Path) -> Option<Tools> {
     let kept: Kept = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let seen = |(name, tool): (String, KeptTool)| {
         let seen = Seen {
             description: tool.description,
             schema: tool.schema,
-            annotations: Annotations {
-                read_only: tool.annotations.read_only_hint,
-                destructive: tool.annotations.destructive_hint,
-                idempotent: tool.annotations.idempotent_hint,
-                open_world: tool.annotations.open_world_hint,
-            },
+            annotations: unkept(&tool.annotations),
         };
         (name, seen)
     };
-    (kept.v == VERSION).then(|| kept.tools.into_iter().map(seen).collect())
+    let said = kept.said.iter();
+    (kept.v == VERSION).then(|| Tools {
+        said: said
+            .map(|(name, says)| (name.clone(), unkept(says)))
+            .collect(),
+        shown: kept.tools.into_iter().map(seen).collect(),
+    })
+}
+
+fn unkept(kept: &record::Annotations) -> Annotations {
+    Annotations {
+        read_only: kept.read_only_hint,
+        destructive: kept.destructive_hint,
+        idempotent: kept.idempotent_hint,
+        open_world: kept.open_world_hint,
+    }
 }
 
 fn kept(says: Annotations) -> record::Annotations {

@@ -16,10 +16,10 @@ use crate::config::{self, Config, Overrides};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::Body;
-use crate::protocol::kind;
 use crate::protocol::policy::{
     Considered, Explanation, GrantInfo, InForce, PolicyRequest, Revoked, RuleInfo,
 };
+use crate::protocol::{Ask, kind};
 use crate::safety::policy::{self, Grant, Own, Rule, Standing, Subject, Word};
 
 /// Who asks, and where.
@@ -31,6 +31,16 @@ pub struct Asks {
     pub shell: Option<String>,
     /// `AISH_*` of its environment.
     pub overrides: BTreeMap<String, String>,
+}
+
+impl From<&Ask> for Asks {
+    fn from(ask: &Ask) -> Asks {
+        Asks {
+            cwd: ask.cwd.clone(),
+            shell: ask.shell.clone(),
+            overrides: ask.overrides.clone(),
+        }
+    }
 }
 
 /// Serves one request about the policy.
@@ -70,9 +80,8 @@ pub async fn serve(
                         arguments,
                         operation,
                         sensitivity,
-                        shell: asks.shell,
                     };
-                    explain(daemon, connection, &config, wished).await?
+                    explain(daemon, connection, &config, wished, &asks).await?
                 }
             };
             let places = places(daemon)?;
@@ -238,7 +247,6 @@ struct Wished {
     arguments: String,
     operation: Option<String>,
     sensitivity: Option<String>,
-    shell: Option<String>,
 }
 
 /// Asks the gate, as if the call were made now.
@@ -247,6 +255,7 @@ async fn explain(
     connection: &mut Connection,
     config: &Config,
     wished: Wished,
+    asks: &Asks,
 ) -> Result<Explanation> {
     let Some((alias, tool)) = wished.name.split_once([':', '.']) else {
         let message = format!("{} is no tool: it is called SERVER:TOOL", wished.name);
@@ -259,9 +268,10 @@ async fn explain(
     let name = format!("{alias}.{tool}");
     let found = catalog.find(&name);
     let found = found.ok_or_else(|| mcp::no_such_tool(&name, &catalog.tools))?;
-    let session = wished
+    let session = asks
         .shell
-        .and_then(|shell| daemon.sessions.of_shell(&shell))
+        .as_ref()
+        .and_then(|shell| daemon.sessions.of_shell(shell))
         .and_then(|id| daemon.sessions.get(&id).ok())
         .unwrap_or_else(|| Session::outside(daemon.acts.log()));
     let cancel = daemon.cancel.child_token();
@@ -270,6 +280,7 @@ async fn explain(
             daemon,
             session: &session,
             config,
+            asks,
             catalog: &catalog,
             exposure,
             cancel: &cancel,

@@ -149,6 +149,17 @@ pub enum Decision {
     Deny(String),
 }
 
+impl Decision {
+    /// The same in a word.
+    pub fn word(&self) -> Word {
+        match self {
+            Decision::Allow(..) => Word::Allow,
+            Decision::Ask(_) => Word::Ask,
+            Decision::Deny(_) => Word::Deny,
+        }
+    }
+}
+
 /// Why a tool that has changed is asked about.
 pub const CHANGED: &str = "the tool has changed since you allowed it";
 

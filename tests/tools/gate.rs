@@ -2,7 +2,7 @@
 
 use aish::protocol::tools::{Reaction, Verdict};
 use aish::protocol::{Ask, Event, kind};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Client, Tools, wait};
 use crate::fakes::mcp_http::{self, Answer, McpHttp, Part};
@@ -608,4 +608,43 @@ fn a_server_that_asks_without_end_is_cut_short() {
         requests.iter().filter(of).count()
     };
     assert_eq!((said("cancel"), said("decline")), (12, 8));
+}
+
+/// The rules of a prompt's start hold no longer than a stricter one is written.
+#[test]
+fn what_is_denied_while_a_question_stands_is_not_called() {
+    let allowed = "[policy.rules]\n\"fs.read\" = \"ask\"\n\"fs.write\" = \"allow\"\n";
+    let denied = allowed.replace("allow", "deny");
+    // Of the file that nobody can read, nobody knows what it denies.
+    let unknown = "[policy.rules\n";
+    let reads = denied.replace("ask", "deny");
+    let called = |meanwhile: &str, verdict: Verdict| {
+        let calls = [("a", "fs.read", "{}"), ("b", "fs.write", "{}")];
+        let queue = [Script::calls("", &calls), Script::tokens(["done"])];
+        let tools = Tools::new(queue, allowed);
+        let mut client = tools.ask("x");
+        let question = client.question();
+        tools.config(meanwhile);
+        client.say(&question, verdict);
+        client.end();
+        let called = tools.called().into_iter().map(|(name, _)| name);
+        let decisions = tools.helper.records_of("approval");
+        let decision = |r: &Value| r["decision"].as_str().expect("a word").to_owned();
+        (
+            called.collect::<Vec<String>>().join(" "),
+            decisions
+                .iter()
+                .map(decision)
+                .collect::<Vec<String>>()
+                .join(" "),
+        )
+    };
+    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    assert_eq!(
+        called(allowed, Verdict::Once),
+        pair("read write", "once rule")
+    );
+    assert_eq!(called(&denied, Verdict::Once), pair("read", "once denied"));
+    assert_eq!(called(&reads, Verdict::Tool), pair("", "denied denied"));
+    assert_eq!(called(unknown, Verdict::Tool), pair("", "denied denied"));
 }

@@ -214,3 +214,22 @@ fn what_was_allowed_of_a_tool_that_changed_lapses_and_that_is_recorded() {
     );
     assert_eq!(policy[0]["grant"], policy[1]["grant"]);
 }
+
+/// What a rule denies was shown to nobody, and is denied as long as the server has not taken back why.
+#[test]
+fn a_tool_that_was_denied_does_not_get_through_by_saying_less() {
+    let rules = "[policy.rules]\n\"fs.*\" = \"allow\"\n\"op:destructive\" = \"deny\"\n";
+    let tools = Tools::with(writer(), rules);
+    let says = |hints| becomes(&tools, &[write("Writes.", hints)]);
+    says(json!({ "destructiveHint": true }));
+    tools.ask("x").end();
+    says(json!({}));
+    tools.ask("y").end();
+    tools.helper.call(["stop"]).run().ok();
+    tools.helper.call(["start"]).run().ok();
+    tools.ask("z").end();
+    assert_eq!(tools.called(), []);
+    let decisions = tools.helper.records_of("approval");
+    assert_eq!(decisions.len(), 3);
+    assert!(decisions.iter().all(|r| r["decision"] == "denied"));
+}

@@ -81,8 +81,7 @@ impl Gate<'_> {
                 now_ms(),
                 "",
             );
-            let decision = policy::decide(&wish, self.rules(), &grants, now_ms());
-            matches!(decision, Decision::Allow(..))
+            matches!(self.judge(&wish, &grants), Decision::Allow(..))
         };
         let mut offers = Vec::new();
         for (said, word) in &CONSENTS[1..] {

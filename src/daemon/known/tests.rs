@@ -135,3 +135,52 @@ fn what_a_server_forgets_to_say_stays_in_force() {
     assert_eq!(held(&known, &silent), Some(true));
     assert_eq!(held(&Known::new(state.path()), &silent), Some(true));
 }
+
+#[test]
+fn what_was_never_shown_stays_in_force_too() {
+    let state = tempfile::tempdir().expect("a directory");
+    let here = server("https://a.example/mcp");
+    let held = |known: &Known, tools: &[Tool]| {
+        let catalog = Catalog::new(tools.into(), Vec::new());
+        let held = known.in_force(catalog, |_| Some(here.clone()));
+        held.find("fs.write").map(|t| t.annotations.destructive)
+    };
+    let known = Known::new(state.path());
+    let silent = [tool("write", None)];
+    assert_eq!(held(&known, &silent), Some(None));
+    assert_eq!(held(&known, &[tool("write", Some(true))]), Some(Some(true)));
+    assert_eq!(held(&known, &silent), Some(Some(true)));
+    // It was shown to nobody all the same, and gone for a while.
+    assert!(known.is_new(&here) && known.unseen(&here, &silent).len() == 1);
+    assert_eq!(held(&known, &[tool("read", Some(false))]), None);
+    let known = Known::new(state.path());
+    assert_eq!(held(&known, &silent), Some(Some(true)));
+    // Seen without it, it still has it; what is said anew holds.
+    known.shown(&here, &silent);
+    assert_eq!(held(&known, &silent), Some(Some(true)));
+    assert_eq!(
+        held(&known, &[tool("write", Some(false))]),
+        Some(Some(false))
+    );
+}
+
+#[test]
+fn a_server_with_ever_new_names_fills_no_memory_and_takes_nothing_back() {
+    let mut tools = Tools::default();
+    let says = |destructive| tool("", Some(destructive)).annotations;
+    for n in 0..GONE {
+        tools.said.insert(format!("a{n:05}"), says(false));
+    }
+    tools.said.insert("rm".into(), says(true));
+    tools.said.insert("here".into(), says(false));
+    tools.said.insert("there".into(), says(false));
+    tools.bound(&BTreeSet::from(["here"]));
+    let left: Vec<&str> = tools.said.keys().map(String::as_str).collect();
+    assert_eq!(left, ["here", "rm"]);
+    for n in 0..2 * GONE {
+        tools.said.insert(format!("z{n:05}"), says(true));
+    }
+    tools.bound(&BTreeSet::from(["here"]));
+    assert_eq!(tools.said.len(), GONE + 1);
+    assert!(tools.said.contains_key("here"));
+}
