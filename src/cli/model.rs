@@ -1,5 +1,8 @@
 //! `aish-helper model list|use|install`.
 
+use std::path::Path;
+
+use super::call::cwd;
 use super::{model_install, print, print_json};
 use crate::client::connect;
 use crate::config::{self, env_overrides};
@@ -58,6 +61,7 @@ pub fn choose(paths: &Paths, name: &str, shell: Option<String>, json: bool) -> R
             "of this conversation"
         }
         None => {
+            config::may_write(Path::new(&cwd()))?;
             config::set_default(paths, name)?;
             "by default"
         }
@@ -93,6 +97,8 @@ pub fn install(paths: &Paths) -> Result<()> {
 /// As for [`install`].
 pub fn set_up(paths: &Paths, say: &mut dyn FnMut(&str)) -> Result<()> {
     let name = model_install::NAME;
+    // Before what takes long.
+    config::may_write(Path::new(&cwd()))?;
     let installed = model_install::install(paths, name, say)?;
     let config = config::load(paths, &config::Overrides::default())?;
     if config.models.contains_key(name) {

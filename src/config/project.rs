@@ -12,6 +12,7 @@ use super::policy::{self, WrittenRule};
 use super::table::{Faults, Table};
 use super::tree;
 use crate::chat::Operation;
+use crate::error::{Error, Result};
 use crate::safety::policy::{Fallback, Own, Rule, Rules, Subject, Word};
 
 /// What it is called.
@@ -41,6 +42,28 @@ pub fn rules_in_force(own: &Rules, cwd: &Path) -> (Rules, Vec<String>) {
         project: project.rules,
     };
     (rules, project.notices)
+}
+
+/// Whether the projects around a directory let aish write the configuration there. The user's own file is asked where
+/// it is written.
+///
+/// # Errors
+/// One of them does not.
+pub fn may_write(cwd: &Path) -> Result<()> {
+    let rules = Rules {
+        project: Project::around(cwd).rules,
+        ..Rules::default()
+    };
+    match rules.own(Own::FsWrite).filter(|r| r.word == Word::Deny) {
+        None => Ok(()),
+        Some(rule) => {
+            let message = format!(
+                "{} says deny, so aish does not write the configuration here",
+                rule.source
+            );
+            Err(Error::config(message).hint("do it in another directory"))
+        }
+    }
 }
 
 impl Project {
