@@ -4,9 +4,7 @@
 //! is kept, in a file of its own; it is in no argument, log or history.
 
 use std::io::Write;
-use std::path::Path;
 
-use super::call::cwd;
 use super::{model, model_install};
 use crate::broker::candidate::{Owner, owner};
 use crate::broker::detect::{self, HOSTED, Hosted, LOCALS};
@@ -256,7 +254,7 @@ impl Guide<'_> {
 
     /// Writes down a model that works, and its key.
     fn keep(&self, name: &str, endpoint: &Endpoint) -> Result<()> {
-        config::may_write(Path::new(&cwd()))?;
+        model::may_write(self.paths)?;
         let mut table = format!(
             "base_url = {}\nmodel = {}\n",
             toml_string(&endpoint.base_url),

@@ -39,7 +39,7 @@ pub fn run(paths: &Paths, file: &Path, json: bool) -> Result<()> {
     let written = match new.is_empty() {
         true => None,
         false => {
-            config::may_write(Path::new(&cwd()))?;
+            config::may_write(&config, Path::new(&cwd()))?;
             Some(config::add_servers(paths, &new)?)
         }
     };

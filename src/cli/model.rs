@@ -61,7 +61,7 @@ pub fn choose(paths: &Paths, name: &str, shell: Option<String>, json: bool) -> R
             "of this conversation"
         }
         None => {
-            config::may_write(Path::new(&cwd()))?;
+            may_write(paths)?;
             config::set_default(paths, name)?;
             "by default"
         }
@@ -70,6 +70,15 @@ pub fn choose(paths: &Paths, name: &str, shell: Option<String>, json: bool) -> R
         return print_json(&serde_json::json!({"model": name}));
     }
     print(&format!("{name} is the model {place} now\n"))
+}
+
+/// Whether the projects around let the configuration be written.
+///
+/// # Errors
+/// They do not, or it cannot be read.
+pub fn may_write(paths: &Paths) -> Result<()> {
+    let config = config::load(paths, &config::Overrides::default())?;
+    config::may_write(&config, Path::new(&cwd()))
 }
 
 /// Installs the tiny model and its entry in the config.
@@ -98,7 +107,7 @@ pub fn install(paths: &Paths) -> Result<()> {
 pub fn set_up(paths: &Paths, say: &mut dyn FnMut(&str)) -> Result<()> {
     let name = model_install::NAME;
     // Before what takes long.
-    config::may_write(Path::new(&cwd()))?;
+    may_write(paths)?;
     let installed = model_install::install(paths, name, say)?;
     let config = config::load(paths, &config::Overrides::default())?;
     if config.models.contains_key(name) {
