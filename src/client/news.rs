@@ -359,14 +359,14 @@ mod tests {
         );
         // However deep.
         let deep = (0..40).fold(
-            json!({"description": "the last word"}),
+            json!({"description": "last-word"}),
             |inner, _| json!({"type": "object", "properties": {"a": inner}}),
         );
         let news = NewTools {
             tools: vec![tool("reset", "", deep)],
             ..news
         };
-        assert!(shown(&news, 100).concat().contains("the last word"));
+        assert!(shown(&news, 100).concat().contains("last-word"));
     }
 
     #[test]
