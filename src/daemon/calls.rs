@@ -34,6 +34,8 @@ const QUEUE: usize = 16;
 const MAX_ASKED: usize = 8;
 /// The first lines of a result, which a client is sent, and the most characters of each.
 const HEAD: (usize, usize) = (5, 500);
+/// A longer text is not looked through on the thread that serves everybody.
+const AT_ONCE: usize = 64 << 10;
 
 /// A call that may be made.
 #[derive(Debug)]
@@ -277,8 +279,8 @@ fn answer_first(asked: &mut Asked, body: &[u8]) -> bool {
     true
 }
 
-/// What the model gets of a text, and the digest of all of it. What is too long is kept to be read on: elsewhere, since
-/// it may be large and a disk slow.
+/// What the model gets of a text, and the digest of all of it. What is too long is kept to be read on. What is
+/// large is worked on elsewhere: nobody else's answer waits for it, nor for a slow disk.
 ///
 /// # Errors
 /// It could not be looked at.
@@ -289,7 +291,7 @@ pub async fn fit(round: &Round<'_>, text: String) -> Result<(String, String), Er
         Cow::Owned(clean) => clean,
         Cow::Borrowed(_) => text,
     };
-    if text.len() <= most {
+    if text.len() <= most.min(AT_ONCE) {
         let digest = digest(&text);
         return Ok((clean(text), digest));
     }

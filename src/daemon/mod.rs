@@ -47,7 +47,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::broker::Broker;
 use crate::error::{Context, Error, Result};
-use crate::history::journal::Journal;
+use crate::history::journal::{Journal, now_ms};
 use crate::mcp::{Pool, Witness};
 use crate::paths::{Paths, lock_file};
 use crate::safety::redact::Redactor;
@@ -319,6 +319,8 @@ async fn accept(daemon: &Arc<Daemon>, listener: &Listener, socket: Option<(u64, 
                 daemon.sessions.tidy();
                 let ended = lock(&daemon.shells).ended();
                 approval::forget(daemon, &ended);
+                let results = daemon.results.clone();
+                daemon.tasks.spawn_blocking(move || results.expire(now_ms()));
             }
             _ = look.tick() => if inode(&path) != socket {
                 tracing::info!("the socket is gone, and so are we");

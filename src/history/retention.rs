@@ -252,6 +252,7 @@ impl Log {
     }
 
     fn replace(&self, start: u64, temporary: &Path) -> io::Result<()> {
+        let dir = self.path.parent().map(File::open).transpose()?;
         let new = OpenOptions::new()
             .append(true)
             .read(true)
@@ -259,7 +260,9 @@ impl Log {
             .mode(0o600)
             .open(temporary)?;
         let mut copied = start;
-        for round in 1.. {
+        let mut round = 0;
+        loop {
+            round += 1;
             // While others append, as long as they do not keep on.
             copied += copy(&self.file(), copied, &new)?;
             new.sync_data()?;
@@ -274,11 +277,9 @@ impl Log {
             }
             fs::rename(temporary, &self.path)?;
             *file = Arc::new(new);
-            break;
-        }
-        match self.path.parent() {
-            Some(dir) => File::open(dir)?.sync_all(),
-            None => Ok(()),
+            // Nobody appends before the new name is on the disk: after a power cut it would be the old file that is
+            // there, without what was synced into the new one.
+            return dir.map_or(Ok(()), |dir| dir.sync_all());
         }
     }
 }

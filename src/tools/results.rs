@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value};
@@ -108,8 +108,8 @@ impl Results {
 
     /// Forgets all, on the disk too.
     pub fn clear(&self) {
-        let mut kept = self.lock();
-        *kept = Kept::default();
+        // One that is just being written still has its room.
+        let _ = self.lock().forget(|_| true);
         match fs::remove_dir_all(&self.dir) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 tracing::warn!(
@@ -139,27 +139,27 @@ impl Results {
     /// # Errors
     /// It cannot be written.
     pub fn keep(&self, session: &str, text: &str, now_ms: u64) -> Result<String> {
+        let (file, gone) = {
+            let mut kept = self.lock();
+            let mut gone = kept.forget(|entry| entry.until_ms <= now_ms);
+            while kept.bytes + text.len() > MAX_KEPT && !kept.keys.is_empty() {
+                let mut oldest = true;
+                gone.extend(kept.forget(|_| std::mem::take(&mut oldest)));
+            }
+            // Counted before it is written: several at once must not take the same room.
+            kept.bytes += text.len();
+            kept.next += 1;
+            (self.dir.join(kept.next.to_string()), gone)
+        };
+        // A disk may be slow, and those who ask what there is do not wait for it.
+        remove(&gone);
+        let written = make_dir(&self.dir).and_then(|()| write(&file, text));
         let mut kept = self.lock();
-        kept.forget(|entry| entry.until_ms <= now_ms);
-        while kept.bytes + text.len() > MAX_KEPT && !kept.keys.is_empty() {
-            let mut oldest = true;
-            kept.forget(|_| std::mem::take(&mut oldest));
+        if let Err(e) = written {
+            kept.bytes -= text.len();
+            return Err(e);
         }
-        make_dir(&self.dir)?;
-        let file = self.dir.join(kept.next.to_string());
-        kept.next += 1;
-        let written = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&file)
-            .and_then(|mut opened| opened.write_all(text.as_bytes()));
-        if written.is_err() {
-            let _ = fs::remove_file(&file);
-        }
-        written.context(|| format!("cannot write {}", file.display()))?;
         let key = uuid::Uuid::new_v4().simple().to_string();
-        kept.bytes += text.len();
         kept.keys.push_back(key.clone());
         let entry = Entry {
             session: session.to_owned(),
@@ -169,6 +169,12 @@ impl Results {
         };
         kept.by_key.insert(key.clone(), entry);
         Ok(key)
+    }
+
+    /// Forgets what has been kept for its time, though nobody keeps or reads anything any more.
+    pub fn expire(&self, now_ms: u64) {
+        let gone = self.lock().forget(|entry| entry.until_ms <= now_ms);
+        remove(&gone);
     }
 
     /// Whether something is kept for a session, which it can read on in.
@@ -188,9 +194,9 @@ impl Results {
         reading: &Reading,
         now_ms: u64,
     ) -> std::result::Result<String, String> {
+        self.expire(now_ms);
         let file = {
-            let mut kept = self.lock();
-            kept.forget(|entry| entry.until_ms <= now_ms);
+            let kept = self.lock();
             let entry = kept.by_key.get(&reading.key);
             // Another conversation's key is no key: nobody learns that it exists.
             let own = entry.filter(|entry| entry.session == session);
@@ -226,29 +232,49 @@ impl Results {
 }
 
 impl Kept {
-    /// Forgets those that `which` says, asked oldest first.
-    fn forget(&mut self, mut which: impl FnMut(&Entry) -> bool) {
+    /// Forgets those that `which` says, asked oldest first; their files, to be removed.
+    #[must_use]
+    fn forget(&mut self, mut which: impl FnMut(&Entry) -> bool) -> Vec<PathBuf> {
         let Kept {
             by_key,
             keys,
             bytes,
             ..
         } = self;
+        let mut gone = Vec::new();
         keys.retain(|key| {
-            let Some(entry) = by_key.get(key) else {
-                return false;
-            };
-            if !which(entry) {
+            if by_key.get(key).is_some_and(|entry| !which(entry)) {
                 return true;
             }
-            // A file that stays is one too many on the disk until the daemon ends, and is no more counted.
-            if let Err(e) = fs::remove_file(&entry.file) {
-                tracing::warn!("cannot remove {}: {e}", entry.file.display());
+            if let Some(entry) = by_key.remove(key) {
+                *bytes -= entry.bytes;
+                gone.push(entry.file);
             }
-            *bytes -= entry.bytes;
-            by_key.remove(key);
             false
         });
+        gone
+    }
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)
+        .and_then(|mut opened| opened.write_all(text.as_bytes()));
+    if written.is_err() {
+        let _ = fs::remove_file(file);
+    }
+    written.context(|| format!("cannot write {}", file.display()))
+}
+
+/// A file that stays is one too many on the disk until the daemon ends, and is no more counted.
+fn remove(files: &[PathBuf]) {
+    for file in files {
+        if let Err(e) = fs::remove_file(file) {
+            tracing::warn!("cannot remove {}: {e}", file.display());
+        }
     }
 }
 

@@ -146,6 +146,41 @@ fn a_key_is_for_its_own_conversation_and_for_two_hours() {
 }
 
 #[test]
+fn after_two_hours_nothing_is_left_though_nobody_asks() {
+    let (dir, results) = results();
+    let place = dir.path().join("results");
+    let files = || fs::read_dir(&place).unwrap().count();
+    results.keep("s", "older", 1000).unwrap();
+    let key = results.keep("s", "younger", 2000).unwrap();
+    results.expire(1000 + KEPT_MS - 1);
+    assert_eq!(files(), 2);
+    results.expire(1000 + KEPT_MS);
+    assert_eq!(files(), 1);
+    assert!(results.read("s", &at(&key, 0, 9), 2000).is_ok());
+    results.expire(2000 + KEPT_MS);
+    assert_eq!(files(), 0);
+    assert_eq!(results.lock().bytes, 0);
+}
+
+#[test]
+fn those_kept_at_once_are_all_there_and_counted() {
+    let (_dir, results) = results();
+    let keep = |n: usize| results.keep(&format!("s{n}"), &"x".repeat(1000 + n), 0);
+    let keys: Vec<String> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8).map(|n| scope.spawn(move || keep(n))).collect();
+        all.into_iter()
+            .map(|one| one.join().unwrap().unwrap())
+            .collect()
+    });
+    for (n, key) in keys.iter().enumerate() {
+        let told = results.read(&format!("s{n}"), &at(key, 0, 1), 0).unwrap();
+        let of = format!(" of {};", 1000 + n);
+        assert!(told.contains(&of), "{told}");
+    }
+    assert_eq!(results.lock().bytes, 8 * 1000 + 28);
+}
+
+#[test]
 fn the_disk_holds_so_much_and_no_more_and_for_this_user_alone() {
     let (dir, results) = results();
     let place = dir.path().join("results");
