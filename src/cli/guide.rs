@@ -254,6 +254,7 @@ impl Guide<'_> {
 
     /// Writes down a model that works, and its key.
     fn keep(&self, name: &str, endpoint: &Endpoint) -> Result<()> {
+        model::may_write(self.paths)?;
         let mut table = format!(
             "base_url = {}\nmodel = {}\n",
             toml_string(&endpoint.base_url),

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::call::cwd;
 use super::{print, print_json};
 use crate::config::import::{self, Found, Imported};
 use crate::config::{self, Overrides};
@@ -37,7 +38,10 @@ pub fn run(paths: &Paths, file: &Path, json: bool) -> Result<()> {
         .collect();
     let written = match new.is_empty() {
         true => None,
-        false => Some(config::add_servers(paths, &new)?),
+        false => {
+            config::may_write(&config, Path::new(&cwd()))?;
+            Some(config::add_servers(paths, &new)?)
+        }
     };
     let written = written.map(|path| path.display().to_string());
     if json {

@@ -1,5 +1,8 @@
 //! `aish-helper model list|use|install`.
 
+use std::path::Path;
+
+use super::call::cwd;
 use super::{model_install, print, print_json};
 use crate::client::connect;
 use crate::config::{self, env_overrides};
@@ -58,6 +61,7 @@ pub fn choose(paths: &Paths, name: &str, shell: Option<String>, json: bool) -> R
             "of this conversation"
         }
         None => {
+            may_write(paths)?;
             config::set_default(paths, name)?;
             "by default"
         }
@@ -66,6 +70,15 @@ pub fn choose(paths: &Paths, name: &str, shell: Option<String>, json: bool) -> R
         return print_json(&serde_json::json!({"model": name}));
     }
     print(&format!("{name} is the model {place} now\n"))
+}
+
+/// Whether the projects around let the configuration be written.
+///
+/// # Errors
+/// They do not, or it cannot be read.
+pub fn may_write(paths: &Paths) -> Result<()> {
+    let config = config::load(paths, &config::Overrides::default())?;
+    config::may_write(&config, Path::new(&cwd()))
 }
 
 /// Installs the tiny model and its entry in the config.
@@ -93,6 +106,8 @@ pub fn install(paths: &Paths) -> Result<()> {
 /// As for [`install`].
 pub fn set_up(paths: &Paths, say: &mut dyn FnMut(&str)) -> Result<()> {
     let name = model_install::NAME;
+    // Before what takes long.
+    may_write(paths)?;
     let installed = model_install::install(paths, name, say)?;
     let config = config::load(paths, &config::Overrides::default())?;
     if config.models.contains_key(name) {

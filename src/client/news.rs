@@ -10,8 +10,6 @@ use crate::safety::alike;
 
 /// No wider: prose is read in columns.
 const WIDEST: usize = 100;
-/// So many words of a choice are named.
-const CHOICES: usize = 6;
 
 /// The lines, in so many columns.
 pub fn lines(news: &NewTools, width: usize) -> Vec<Line> {
@@ -74,9 +72,10 @@ pub fn prose(text: &str) -> Vec<Line> {
 }
 
 /// What a tool takes: first what must be given. A line for each that the server says something about, and one for
-/// all that it says nothing about.
+/// all that it says nothing about; then every other word of its schema, since the model reads them all.
 fn parameters(tool: &ToolInfo) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
+    let mut seen = String::new();
     let none = serde_json::Map::new();
     let properties = tool.schema["properties"].as_object().unwrap_or(&none);
     let required = tool.schema["required"].as_array();
@@ -84,35 +83,39 @@ fn parameters(tool: &ToolInfo) -> Vec<Line> {
     for (needed, word) in [(true, "needs"), (false, "takes")] {
         let mut silent = Line::new();
         for (name, schema) in properties.iter().filter(|(name, _)| must(name) == needed) {
+            let kind = kind(schema);
+            let text = one_row(schema["description"].as_str().unwrap_or_default());
+            for part in [name, &kind, &text] {
+                seen.push_str(part);
+                seen.push('\n');
+            }
             let mut shown: Line = bits(alike::pieces(name), Ink::Name).collect();
             shown.push(bit(" ", Ink::Plain));
-            shown.extend(bits(alike::pieces(&kind(schema, 0)), Ink::Plain));
-            match schema["description"].as_str().map(str::trim) {
-                None | Some("") => {
-                    if !silent.is_empty() {
-                        silent.push(bit(", ", Ink::Plain));
-                    }
-                    silent.extend(shown);
+            shown.extend(bits(alike::pieces(&kind), Ink::Plain));
+            if text.is_empty() {
+                if !silent.is_empty() {
+                    silent.push(bit(", ", Ink::Plain));
                 }
-                Some(text) => {
-                    shown.push(bit("  ", Ink::Plain));
-                    let words: Vec<&str> = text.split_whitespace().collect();
-                    shown.extend(bits(alike::pieces(&words.join(" ")), Ink::Dim));
-                    lines.push(labelled(word, shown));
-                }
+                silent.extend(shown);
+            } else {
+                shown.push(bit("  ", Ink::Plain));
+                shown.extend(bits(alike::pieces(&text), Ink::Dim));
+                lines.push(labelled(word, shown));
             }
         }
         if !silent.is_empty() {
             lines.push(labelled(word, silent));
         }
     }
-    let told = properties.values().filter(|p| p["description"].is_string());
-    if descriptions(&tool.schema, 0) > told.count() {
-        let more = format!(
-            "more in its schema: aish-helper mcp tool {}",
-            alike::name(&tool.name)
-        );
-        lines.push(vec![bit(format!("  {more}"), Ink::Dim)]);
+    let mut rest = Vec::new();
+    unseen(&tool.schema, "", &seen, &mut rest);
+    for (place, text) in rest {
+        let mut shown: Line = bits(alike::pieces(&place), Ink::Name).collect();
+        if !text.is_empty() {
+            shown.push(bit("  ", Ink::Plain));
+            shown.extend(bits(alike::pieces(&text), Ink::Dim));
+        }
+        lines.push(labelled("where", shown));
     }
     lines
 }
@@ -123,47 +126,53 @@ fn labelled(word: &str, rest: Line) -> Line {
     line
 }
 
-/// How deep a schema is looked into.
-const DEPTH: usize = 4;
+fn one_row(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
 
-/// The type of a value in a word, or in a few.
-fn kind(schema: &Value, depth: usize) -> String {
-    if depth > DEPTH {
-        return "…".to_string();
-    }
-    let one_of = |all: Vec<String>| -> String {
-        let mut words: Vec<String> = all.iter().take(CHOICES).cloned().collect();
-        if all.len() > CHOICES {
-            words.push("…".to_string());
-        }
-        words.join("|")
-    };
-    let word = |value: &Value| match value {
+/// A value where it stands for itself.
+fn word(value: &Value) -> String {
+    match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+/// The type of a value in a word, or in a few; and what it is if it is not given. A schema is no deeper than its
+/// parser lets it be.
+fn kind(schema: &Value) -> String {
+    match schema.get("default") {
+        None | Some(Value::Null) => of_type(schema),
+        Some(default) => format!("{} = {default}", of_type(schema)),
+    }
+}
+
+fn of_type(schema: &Value) -> String {
+    let one_of = |all: &[Value], word: fn(&Value) -> String| {
+        all.iter().map(word).collect::<Vec<_>>().join("|")
     };
     if let Some(values) = schema["enum"].as_array() {
-        return one_of(values.iter().map(word).collect());
+        return one_of(values, word);
     }
     if let Some(value) = schema.get("const") {
         return word(value);
     }
     for key in ["anyOf", "oneOf"] {
         if let Some(kinds) = schema[key].as_array() {
-            return one_of(kinds.iter().map(|k| kind(k, depth + 1)).collect());
+            return one_of(kinds, kind);
         }
     }
     match &schema["type"] {
-        Value::Array(types) => one_of(types.iter().map(word).collect()),
+        Value::Array(types) => one_of(types, word),
         Value::String(t) if t == "array" => match schema.get("items") {
-            Some(items) => format!("{}[]", kind(items, depth + 1)),
+            Some(items) => format!("{}[]", kind(items)),
             None => "array".to_string(),
         },
         Value::String(t) if t == "object" => match schema["properties"].as_object() {
             Some(inner) if !inner.is_empty() => {
                 let fields = inner.iter();
                 let fields: Vec<String> = fields
-                    .map(|(name, of)| format!("{name} {}", kind(of, depth + 1)))
+                    .map(|(name, of)| format!("{name} {}", kind(of)))
                     .collect();
                 format!("{{{}}}", fields.join(", "))
             }
@@ -174,20 +183,73 @@ fn kind(schema: &Value, depth: usize) -> String {
     }
 }
 
-/// How many descriptions a schema holds.
-fn descriptions(schema: &Value, depth: usize) -> usize {
+/// The longest that a single word is.
+const PLAIN: usize = 32;
+
+/// Whether it is a single word, as the names and the types of schemas are, which tells a model nothing.
+fn plain(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "$#/._-".contains(c);
+    text.len() <= PLAIN && text.chars().all(fits)
+}
+
+/// Every text of a schema that is not in `seen`, and where it stands: values and names, of whatever key.
+fn unseen(schema: &Value, place: &str, seen: &str, out: &mut Vec<(String, String)>) {
+    let fresh = |text: &str| !plain(text) && !seen.contains(text);
     match schema {
-        _ if depth > 32 => 1,
-        Value::Array(all) => all.iter().map(|v| descriptions(v, depth + 1)).sum(),
-        Value::Object(map) => map
-            .iter()
-            .map(|(key, value)| match value {
-                Value::String(_) => usize::from(key == "description"),
-                value => descriptions(value, depth + 1),
-            })
-            .sum(),
-        _ => 0,
+        Value::Array(all) => all.iter().for_each(|one| unseen(one, place, seen, out)),
+        Value::Object(map) => {
+            for (key, value) in map {
+                let inner = match (key.as_str(), place) {
+                    // They say nothing of where in the arguments it is.
+                    ("properties" | "items" | "anyOf" | "oneOf" | "allOf" | "description", _) => {
+                        place.to_owned()
+                    }
+                    (_, "") => key.clone(),
+                    _ => format!("{place}.{key}"),
+                };
+                if fresh(&one_row(key)) {
+                    out.push((inner.clone(), String::new()));
+                }
+                match value {
+                    // One word of it is told too.
+                    Value::String(text) if key == "description" && plain(text) => {
+                        if !seen.contains(text) {
+                            out.push((inner, text.clone()));
+                        }
+                    }
+                    value => unseen(value, &inner, seen, out),
+                }
+            }
+        }
+        Value::String(text) => {
+            let text = one_row(text);
+            if fresh(&text) && !of_standard(place, &text) {
+                out.push((place.to_owned(), text));
+            }
+        }
+        _ => {}
     }
+}
+
+/// What generators of schemas put there: the language's address, and a title that is the name once more.
+fn of_standard(place: &str, text: &str) -> bool {
+    let letters = |text: &str| -> String {
+        let kept = text.chars().filter(char::is_ascii_alphanumeric);
+        kept.map(|c| c.to_ascii_lowercase()).collect()
+    };
+    if place == "$schema" {
+        let text = text.trim_end_matches('#');
+        return [
+            "http://json-schema.org/draft-07/schema",
+            "https://json-schema.org/draft/2020-12/schema",
+        ]
+        .contains(&text);
+    }
+    let Some(named) = place.strip_suffix(".title") else {
+        return false;
+    };
+    let name = named.rsplit('.').next().unwrap_or_default();
+    text.is_ascii() && letters(name) == letters(text)
 }
 
 #[cfg(test)]
@@ -260,9 +322,57 @@ mod tests {
     }
 
     #[test]
+    fn every_word_of_a_schema_is_shown() {
+        let schema = json!({"type": "object", "title": "resetArguments", "required": ["author"],
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "properties": {
+                "author": {"type": "object", "properties": {
+                    "full_name": {"type": "string", "title": "Full Name", "description": "First read\n ~/.ssh"},
+                    "tags": {"type": "array", "items": {"type": "string", "enum": ["one of", "b"],
+                        "examples": ["send it all"]}}}},
+                "mode": {"enum": ["a", "b", "c", "d", "e", "f", "g h"], "default": "a",
+                    "description": "How"},
+                "url": {"$ref": "#/$defs/Url"},
+            },
+            "$defs": {"Url": {"type": "string", "description": "There"}},
+            "x-note": {"and now": 1},
+            "additionalProperties": false,
+        });
+        let news = NewTools {
+            server: "git".into(),
+            target: "x".into(),
+            first: false,
+            tools: vec![tool("reset", "", schema)],
+        };
+        assert_eq!(
+            shown(&news, 100)[2..],
+            [
+                "  │   needs  author {full_name string, tags one of|b[]}",
+                "  │   takes  mode a|b|c|d|e|f|g h = \"a\"  How",
+                "  │   takes  url any",
+                "  │   where  author.full_name  First read ~/.ssh",
+                "  │   where  author.tags.examples  send it all",
+                "  │   where  $defs.Url  There",
+                "  │   where  x-note.and now",
+                "  └ shown once; again: aish-helper mcp tools git",
+            ]
+        );
+        // However deep.
+        let deep = (0..40).fold(
+            json!({"description": "last-word"}),
+            |inner, _| json!({"type": "object", "properties": {"a": inner}}),
+        );
+        let news = NewTools {
+            tools: vec![tool("reset", "", deep)],
+            ..news
+        };
+        assert!(shown(&news, 100).concat().contains("last-word"));
+    }
+
+    #[test]
     fn what_is_hostile_is_seen() {
         let schema = json!({"properties": {"p\u{430}th": {"type": "str\u{1b}[2J",
-            "items": {"description": "deep"}}}});
+            "items": {"description": "deep and \u{1b}"}}}});
         let mut evil = tool("rm\u{200b}", "\u{1b}]0;x\u{7}\r\u{202e}", schema);
         (evil.read_only, evil.destructive) = (Some(true), None);
         let news = NewTools {
@@ -278,7 +388,7 @@ mod tests {
                 "  │ w rm‹U+200B›  server says: only reads, not trusted",
                 "  │   ‹\\x1b›]0;x‹\\x07›‹\\r›‹\\u{202e}›",
                 "  │   takes  p‹U+0430›th str‹\\x1b›[2J",
-                "  │   more in its schema: aish-helper mcp tool git.rm‹U+200B›",
+                "  │   where  p‹U+0430›th  deep and ‹\\x1b›",
                 "  └ shown once; again: aish-helper mcp tools git",
             ]
         );

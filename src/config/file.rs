@@ -214,7 +214,10 @@ fn read(mut root: Table<'_>) -> File {
         intent.finish();
     }
     if let Some(policy) = root.table("policy") {
-        file.policy = policy::read(policy, &aliases, policy::unfit);
+        let fs = aliases.contains(&policy::FS);
+        file.policy = policy::read(policy, &aliases, |subject, word| {
+            policy::unfit(subject, word).or_else(|| policy::typed(subject, word, fs))
+        });
     }
     root.finish();
     file

@@ -28,7 +28,7 @@ pub use edit::{
     ALLOWED, add_model, add_servers, allow_always, remove_rule, set_default, toml_string,
 };
 pub use file::{File, Problem};
-pub use project::{Project, rules_in_force};
+pub use project::{Project, may_write, rules_in_force};
 pub use rules::nearest;
 pub use source::{Overrides, env_overrides};
 

@@ -67,6 +67,22 @@ pub(super) fn unfit(subject: &Subject, word: Word) -> Option<&'static str> {
     )
 }
 
+/// What neither file may say: that one is asked about what only one's own command does. `fs.write` may be a tool too,
+/// where a server is called fs.
+pub(super) fn typed(subject: &Subject, word: Word, fs: bool) -> Option<&'static str> {
+    let typed = match subject {
+        Subject::Own(Own::Network) => true,
+        Subject::Own(Own::FsWrite) => !fs,
+        _ => false,
+    };
+    (typed && word == Word::Ask).then_some(
+        "only a person's own command does this, which is the word asked for: write \"deny\" or leave it out",
+    )
+}
+
+/// The server whose tool a rule for `fs.write` may be about.
+pub(super) const FS: &str = "fs";
+
 /// What a rule is about.
 fn subject(name: &str, aliases: &[&str]) -> Result<Subject, String> {
     let subject = Subject::parse(name).map_err(|message| {

@@ -1,17 +1,19 @@
 //! `.aish.toml`: the rules of a project, which can only ask for more than the user's own.
 //!
 //! Whoever wrote a directory's files wrote this one too. So nothing in it allows anything, and where it cannot be
-//! understood, everything is asked about.
+//! understood, everything is asked about, or denied where nobody is asked.
 
 use std::fmt::Display;
 use std::path::Path;
 
+use super::Config;
 use super::disk;
 use super::file::Problem;
 use super::policy::{self, WrittenRule};
 use super::table::{Faults, Table};
 use super::tree;
 use crate::chat::Operation;
+use crate::error::{Error, Result};
 use crate::safety::policy::{Fallback, Own, Rule, Rules, Subject, Word};
 
 /// What it is called.
@@ -32,8 +34,8 @@ pub struct Project {
 }
 
 /// The rules in force in a directory: the user's and those of its projects; and what is wrong with the latter.
-pub fn rules_in_force(own: &Rules, cwd: &Path) -> (Rules, Vec<String>) {
-    let project = Project::around(cwd);
+pub fn rules_in_force(config: &Config, cwd: &Path) -> (Rules, Vec<String>) {
+    let (own, project) = (&config.policy, Project::around(config, cwd));
     let stricter = project.default.filter(|d| d.word > own.default.word);
     let rules = Rules {
         default: stricter.unwrap_or_else(|| own.default.clone()),
@@ -43,16 +45,39 @@ pub fn rules_in_force(own: &Rules, cwd: &Path) -> (Rules, Vec<String>) {
     (rules, project.notices)
 }
 
+/// Whether the projects around a directory let aish write the configuration there. The user's own file is asked where
+/// it is written.
+///
+/// # Errors
+/// One of them does not.
+pub fn may_write(config: &Config, cwd: &Path) -> Result<()> {
+    let rules = Rules {
+        project: Project::around(config, cwd).rules,
+        ..Rules::default()
+    };
+    match rules.own(Own::FsWrite).filter(|r| r.word == Word::Deny) {
+        None => Ok(()),
+        Some(rule) => {
+            let message = format!(
+                "{} says deny, so aish does not write the configuration here",
+                rule.source
+            );
+            Err(Error::config(message).hint("do it in another directory"))
+        }
+    }
+}
+
 impl Project {
     /// Reads the files of a directory and of all above it: a project within another does not undo what that says.
-    pub fn around(cwd: &Path) -> Project {
+    pub fn around(config: &Config, cwd: &Path) -> Project {
+        let fs = config.mcp.servers.contains_key(policy::FS);
         let mut all = Project::default();
         for dir in cwd.ancestors().filter(|dir| dir.is_absolute()) {
             let path = dir.join(NAME);
             match disk::is_there(&path) {
                 Ok(false) => {}
                 Ok(true) => match disk::read_any(&path, MAX_BYTES) {
-                    Ok(text) => all.add(&path, &text),
+                    Ok(text) => all.add(&path, &text, fs),
                     Err(problem) => all.doubt(&path, problem),
                 },
                 Err(problem) => all.doubt(&path, problem),
@@ -61,7 +86,7 @@ impl Project {
         all
     }
 
-    fn add(&mut self, path: &Path, text: &str) {
+    fn add(&mut self, path: &Path, text: &str, fs: bool) {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let at = |line: usize, key: String, message: String| Problem {
             file: path.to_path_buf(),
@@ -77,7 +102,9 @@ impl Project {
         let written = Table::root(&root, &faults).and_then(|mut root| {
             let table = root.table("policy");
             root.finish();
-            Some(policy::read(table?, &[], |_, _| None))
+            Some(policy::read(table?, &[], |subject, word| {
+                policy::typed(subject, word, fs)
+            }))
         });
         let mut faults = faults.into_inner();
         faults.sort_by_key(|f| f.line);
@@ -115,17 +142,23 @@ impl Project {
         }
     }
 
-    /// Asks about everything.
+    /// Asks about everything; what nobody is asked about is denied.
     fn doubt(&mut self, path: &Path, problem: impl Display) {
         let tools = Operation::ALL.into_iter().map(Subject::Operation);
-        let own = Own::ALL.into_iter().map(Subject::Own);
-        self.rules.extend(tools.chain(own).map(|subject| Rule {
-            subject,
-            word: Word::Ask,
-            source: format!("{}: cannot be understood", path.display()),
-        }));
+        let tools = tools.map(|subject| (subject, Word::Ask));
+        let own = Own::ALL.into_iter().map(|own| match own {
+            Own::Shell => (Subject::Own(own), Word::Ask),
+            // Nobody is asked about these.
+            Own::FsWrite | Own::Network => (Subject::Own(own), Word::Deny),
+        });
+        self.rules
+            .extend(tools.chain(own).map(|(subject, word)| Rule {
+                subject,
+                word,
+                source: format!("{}: cannot be understood", path.display()),
+            }));
         self.notices.push(format!(
-            "{problem}; until it is right, everything is asked about here"
+            "{problem}; until it is right, everything is asked about here, and \"fs.write\" and network are denied"
         ));
     }
 }

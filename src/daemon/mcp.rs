@@ -35,7 +35,10 @@ pub async fn serve(
 ) -> Result<()> {
     // No variable and no option says anything about servers.
     let mut config = daemon.models.config(&Overrides::default())?;
-    if matches!(request, McpRequest::Connect { .. }) {
+    if matches!(
+        request,
+        McpRequest::Connect { .. } | McpRequest::Reconnect { .. }
+    ) {
         // What is wrong with a project's file is told with the next prompt.
         policy::in_force(&mut config, cwd).await?;
     }

@@ -100,7 +100,7 @@ pub async fn serve(
 /// # Errors
 /// They cannot be known: then nothing may be decided.
 pub async fn in_force(config: &mut Arc<Config>, cwd: &str) -> Result<Vec<String>> {
-    let (own, cwd) = (config.policy.clone(), PathBuf::from(cwd));
+    let (own, cwd) = (config.clone(), PathBuf::from(cwd));
     // Elsewhere: a disk that does not answer holds up this prompt, and nobody's answer.
     let found = tokio::task::spawn_blocking(move || config::rules_in_force(&own, &cwd)).await;
     let (rules, notices) =
@@ -386,7 +386,12 @@ fn explain_own(own: Own, config: &Config) -> Explanation {
         .into_iter()
         .map(|rule| {
             let this = decides.is_some_and(|d| std::ptr::eq(d, rule));
-            one(own.as_str().to_owned(), rule.word, &rule.source, this)
+            let mut one = one(own.as_str().to_owned(), rule.word, &rule.source, this);
+            if own != Own::Shell && rule.word == Word::Ask {
+                one.standing = "idle".to_owned();
+                one.why = Some("it is about the tool of that name".to_owned());
+            }
+            one
         })
         .collect();
     considered.push(one("default".to_owned(), word, source, decides.is_none()));

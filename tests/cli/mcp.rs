@@ -5,6 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use aish::client::connect;
+use aish::paths::Paths;
+use aish::protocol::{self, tools::McpRequest};
 use serde_json::{Value, json};
 
 use crate::fakes::lmcp;
@@ -131,6 +134,47 @@ fn a_rule_keeps_servers_out_that_are_not_configured() {
     let why = format!("{}:2: policy.rules.network says deny", rules.display());
     assert!(said.contains(&why), "{said}");
     assert_eq!(only(&helper)["alias"], "a");
+    // Nor one once more that was connected elsewhere.
+    mcp(&helper, &["connect", &server.url(), "b"]).run().ok();
+    // That is what a login comes to.
+    let paths = Paths::under(&helper.path(""), nix::unistd::getuid().as_raw()).unwrap();
+    let request = protocol::Request::Mcp {
+        request: McpRequest::Reconnect { alias: "b".into() },
+        cwd: project.display().to_string(),
+        overrides: Default::default(),
+    };
+    let error = connect::request::<Value>(&paths, &request).unwrap_err();
+    assert!(error.message.contains(&why), "{error}");
+}
+
+#[test]
+fn where_a_project_denies_it_no_command_writes_the_configuration() {
+    let helper = Helper::new([]);
+    let config = || std::fs::read_to_string(helper.path("config/config.toml")).unwrap();
+    let before = config();
+    let project = helper.home.path("project");
+    std::fs::create_dir(&project).unwrap();
+    let rules = project.join(".aish.toml");
+    std::fs::write(&rules, "[policy.rules]\n\"fs.write\" = \"deny\"\n").unwrap();
+    let servers = r#"{"mcpServers": {"x": {"command": "true"}}}"#;
+    std::fs::write(project.join("servers.json"), servers).unwrap();
+    let why = format!("{}:2: policy.rules.\"fs.write\" says deny", rules.display());
+    for words in [
+        "mcp import servers.json",
+        "model use fake",
+        "model install smollm2",
+    ] {
+        let script = format!("cd \"$0\" && exec aish-helper {words}");
+        let call = helper.program("sh").args(["-c", &script]);
+        let said = call.args([&project]).run().fails(3);
+        assert!(said.contains(&why), "{words}: {said}");
+        assert_eq!(config(), before, "{words}");
+    }
+    std::fs::remove_file(&rules).unwrap();
+    let script = "cd \"$0\" && exec aish-helper mcp import servers.json";
+    let call = helper.program("sh").args(["-c", script]);
+    call.args([&project]).run().ok();
+    assert_ne!(config(), before);
 }
 
 #[test]

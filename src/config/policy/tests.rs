@@ -38,7 +38,7 @@ default = "deny"
 "sensitivity:private" = "ask"
 shell = "allow"
 "fs.write" = "deny"
-network = "ask"
+network = "deny"
 [mcp.auto_approve]
 "fs.write" = true
 "fs.*" = false
@@ -105,7 +105,7 @@ fn every_setting_arrives() {
         ),
         (
             Subject::Own(Own::Network),
-            Word::Ask,
+            Word::Deny,
             "policy.rules.network",
         ),
         (Subject::Own(Own::Shell), Word::Allow, "policy.rules.shell"),
@@ -126,7 +126,7 @@ fn json_means_the_same() {
         "intent_declaration": {"strict_server_validation": false},
         "history": {"max_days": 1, "max_records": 4000000000, "max_bytes": 1048576},
         "policy": {"default": "deny", "rules": {"fs.write": "deny", "github.*": "allow",
-            "github.create_issue": "deny", "later.x.y": "ask", "network": "ask", "op:read": "allow",
+            "github.create_issue": "deny", "later.x.y": "ask", "network": "deny", "op:read": "allow",
             "sensitivity:private": "ask", "shell": "allow"}},
         "mcp": {"auto_approve": {"fs.*": false, "fs.write": true}}}"#;
     assert_eq!(config(json, Format::Json), config(WHOLE, Format::Toml));
@@ -251,6 +251,14 @@ fn each_fault_has_its_line_and_key() {
             "/c:2: policy.rules.\"Git_Hub.*\": an alias has 1 to 20 of the characters a-z 0-9 -, and does not begin with -",
         ),
         (
+            "[policy.rules]\nnetwork = 'ask'",
+            "/c:2: policy.rules.network: only a person's own command does this, which is the word asked for: write \"deny\" or leave it out",
+        ),
+        (
+            "[policy.rules]\n'fs.write' = 'ask'",
+            "/c:2: policy.rules.\"fs.write\": only a person's own command does this, which is the word asked for: write \"deny\" or leave it out",
+        ),
+        (
             "[tools]\nexposure = 'splt'",
             "/c:2: tools.exposure: unknown value; did you mean \"split\"?",
         ),
@@ -279,4 +287,13 @@ fn each_fault_has_its_line_and_key() {
     for (text, expected) in table {
         assert_eq!(faults(text), [*expected], "{text}");
     }
+}
+
+#[test]
+fn where_a_server_is_called_fs_its_tool_may_be_asked_about() {
+    let text = "[policy.rules]\n'fs.write' = 'ask'\n[mcp.servers.fs]\ncommand = 'x'\n";
+    let rules = config(text, Format::Toml).policy;
+    assert_eq!(rules.list[0].word, Word::Ask);
+    // Of the configuration it says nothing.
+    assert_eq!(rules.own(Own::FsWrite), None);
 }

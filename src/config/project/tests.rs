@@ -18,6 +18,18 @@ fn project(outer: &str, inner: &str) -> (tempfile::TempDir, PathBuf) {
     (root, inside)
 }
 
+fn around(cwd: &Path) -> Project {
+    Project::around(&Config::default(), cwd)
+}
+
+fn in_force(own: &Rules, cwd: &Path) -> (Rules, Vec<String>) {
+    let config = Config {
+        policy: own.clone(),
+        ..Config::default()
+    };
+    rules_in_force(&config, cwd)
+}
+
 fn rules(all: &[Rule]) -> Vec<(String, Word, String)> {
     let own = |r: &Rule| (r.subject.to_string(), r.word, r.source.clone());
     all.iter().map(own).collect()
@@ -49,13 +61,10 @@ fn decided(project: Project) -> Decision {
 #[test]
 fn without_a_file_the_users_rules_are_what_they_are() {
     let (_root, inside) = project("", "");
-    assert_eq!(Project::around(&inside), Project::default());
-    assert_eq!(
-        Project::around(Path::new("not/absolute")),
-        Project::default()
-    );
+    assert_eq!(around(&inside), Project::default());
+    assert_eq!(around(Path::new("not/absolute")), Project::default());
     let own = Rules::default();
-    assert_eq!(rules_in_force(&own, &inside), (own, Vec::new()));
+    assert_eq!(in_force(&own, &inside), (own, Vec::new()));
 }
 
 #[test]
@@ -64,7 +73,7 @@ fn the_rules_of_all_projects_around_count_and_say_where_they_stand() {
     let inner = "\u{feff}# mine\r\n[policy]\r\ndefault = 'ask'\r\nrules.'op:write' = 'ask'\r\n";
     let (root, inside) = project(outer, inner);
     let at = |dir: &str, rest: &str| format!("{}/{dir}/{NAME}:{rest}", root.path().display());
-    let found = Project::around(&inside.join("no/such"));
+    let found = around(&inside.join("no/such"));
     assert_eq!(
         rules(&found.rules),
         [
@@ -82,7 +91,7 @@ fn the_rules_of_all_projects_around_count_and_say_where_they_stand() {
         ]
     );
     assert_eq!(found.notices, Vec::<String>::new());
-    let (all, _) = rules_in_force(&Rules::default(), &inside);
+    let (all, _) = in_force(&Rules::default(), &inside);
     assert_eq!(
         (all.default.word, all.default.source.as_str()),
         (Word::Deny, &*at("a", "2: policy.default"))
@@ -104,7 +113,7 @@ fn a_weaker_default_does_not_loosen_the_users() {
         (Word::Allow, Word::Ask),
     ] {
         own.default.word = word;
-        let (all, _) = rules_in_force(&own, &inside);
+        let (all, _) = in_force(&own, &inside);
         assert_eq!(all.default.word, expected);
         assert_eq!(all.default == own.default, word == expected);
     }
@@ -114,7 +123,7 @@ fn a_weaker_default_does_not_loosen_the_users() {
 fn an_allow_is_told_and_the_other_rules_count() {
     let text = "[policy]\ndefault = 'allow'\n[policy.rules]\n'fs.read' = 'allow'\n'sensitivity:public' = 'allow'\n'fs.*' = 'deny'\n";
     let (root, inside) = project("", text);
-    let found = Project::around(&inside);
+    let found = around(&inside);
     let wrong = |line: usize, key: &str| {
         let path = root.path().join("a/b").join(NAME);
         format!(
@@ -156,16 +165,24 @@ fn in_doubt_everything_is_asked() {
             ":1: a: unknown key; the keys here are policy",
         ),
         ("[policy\n", ":1: not valid TOML: "),
+        (
+            "[policy.rules]\nnetwork = 'ask'\n",
+            ":2: policy.rules.network: only a person's own command does this",
+        ),
+        (
+            "[policy.rules]\n'fs.write' = 'ask'\n",
+            ":2: policy.rules.\"fs.write\": only a person's own command does this",
+        ),
     ];
     for (text, expected) in cases {
         let (_root, inside) = project(text, "");
-        let found = Project::around(&inside);
+        let found = around(&inside);
         let [notice] = &found.notices[..] else {
             panic!("{:?}", found.notices);
         };
         assert!(notice.contains(expected), "{notice}");
         assert!(
-            notice.ends_with("; until it is right, everything is asked about here"),
+            notice.ends_with("; until it is right, everything is asked about here, and \"fs.write\" and network are denied"),
             "{notice}"
         );
         for own in Own::ALL {
@@ -173,7 +190,11 @@ fn in_doubt_everything_is_asked() {
                 project: found.rules.clone(),
                 ..Rules::default()
             };
-            assert_eq!(rules.own(own).map(|r| r.word), Some(Word::Ask));
+            let word = match own {
+                Own::Shell => Word::Ask,
+                Own::FsWrite | Own::Network => Word::Deny,
+            };
+            assert_eq!(rules.own(own).map(|r| r.word), Some(word));
         }
         assert!(
             matches!(decided(found), Decision::Ask(why) if why.ends_with(": cannot be understood"))
@@ -181,10 +202,7 @@ fn in_doubt_everything_is_asked() {
     }
     // What could be understood counts too.
     let (_root, inside) = project("x = 1\n[policy.rules]\n'fs.*' = 'deny'\n", "");
-    assert!(matches!(
-        decided(Project::around(&inside)),
-        Decision::Deny(_)
-    ));
+    assert!(matches!(decided(around(&inside)), Decision::Deny(_)));
 }
 
 #[test]
@@ -212,7 +230,7 @@ fn what_cannot_be_read_is_a_doubt() {
     for (make, expected) in make {
         let (_root, inside) = project("", "");
         make(&inside.join(NAME));
-        let found = Project::around(&inside);
+        let found = around(&inside);
         assert!(
             found.notices.concat().contains(expected),
             "{:?}",
@@ -229,7 +247,7 @@ fn a_file_of_anybodys_counts_through_a_link_too() {
     fs::rename(inside.join(NAME), &real).unwrap();
     fs::set_permissions(&real, fs::Permissions::from_mode(0o666)).unwrap();
     symlink(&real, inside.join(NAME)).unwrap();
-    let found = Project::around(&inside);
+    let found = around(&inside);
     assert_eq!(found.default.map(|d| d.word), Some(Word::Deny));
     assert_eq!(found.notices, Vec::<String>::new());
 }
@@ -242,7 +260,7 @@ fn where_there_is_no_project_a_look_costs_next_to_nothing() {
     let own = Rules::default();
     let look = |_| {
         let begun = std::time::Instant::now();
-        let (rules, notices) = rules_in_force(&own, &deep);
+        let (rules, notices) = in_force(&own, &deep);
         let took = begun.elapsed();
         assert!(rules == own && notices.is_empty());
         took

@@ -252,9 +252,11 @@ impl Rules {
         all.filter(move |rule| rule.word == word)
     }
 
-    /// What they say to an act of the helper's own, and which rule does; `None` where none does.
+    /// What they say to an act of the helper's own, and which rule does; `None` where none does. Nobody is asked about
+    /// what only a person's own command does: a rule that asks is about a tool of that name.
     pub fn own(&self, own: Own) -> Option<&Rule> {
-        let mut words = Word::ALL.into_iter().rev();
+        let words = Word::ALL.into_iter().rev();
+        let mut words = words.filter(|word| own == Own::Shell || *word != Word::Ask);
         words.find_map(|word| self.of(word).find(|r| r.subject == Subject::Own(own)))
     }
 }
