@@ -160,9 +160,10 @@ pub enum Request {
         cwd: String,
         /// The person was asked.
         asked: bool,
+        /// `AISH_*` of the asking client.
+        overrides: BTreeMap<String, String>,
     },
-    /// The pump of an approved command reports for duty; it gets [`Event::Finish`] when the command
-    /// has ended, and then sends a CAPTURED frame.
+    /// The pump of an approved command: it gets [`Event::Finish`] at its end, and then sends a CAPTURED frame.
     Capture {
         /// The shell.
         shell: String,
@@ -277,8 +278,7 @@ pub enum Event {
         /// The command, exactly.
         command: String,
     },
-    /// The daemon needs these variables of the client's environment (they name a key); the client
-    /// answers with an ENV frame.
+    /// The daemon needs these variables of the client's environment (of a key): it answers with an ENV frame.
     NeedEnv {
         /// Names.
         names: Vec<String>,

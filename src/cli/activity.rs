@@ -198,6 +198,11 @@ fn what(entry: &Entry) -> String {
     let said = match &*kind.kind {
         // Only these have a say in what is called.
         "tool" | "approval" => cut(&alike::text(&entry.what), WHAT),
+        // In a line of a list the lines of what was said are of no account.
+        "prompt" | "answer" => {
+            let words: Vec<&str> = entry.what.split_whitespace().collect();
+            one_line(&words.join(" "), WHAT)
+        }
         _ => one_line(&entry.what, WHAT),
     };
     [name, said].join(" ").trim().to_string()

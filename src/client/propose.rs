@@ -74,10 +74,11 @@ pub fn propose(
     cwd: &str,
     edited: Option<(String, String)>,
 ) -> Result<Verdict> {
+    let overrides = env_overrides()?;
     let request = Request::NextProposal {
         shell: shell.to_string(),
         cwd: cwd.to_string(),
-        overrides: env_overrides()?,
+        overrides: overrides.clone(),
     };
     let Some(proposal) = connect::request::<Option<Proposal>>(paths, &request)? else {
         return Ok(Verdict::None);
@@ -105,6 +106,7 @@ pub fn propose(
             command: command.clone(),
             cwd: cwd.to_string(),
             asked,
+            overrides: overrides.clone(),
         };
         connect::request(paths, &request)
     };

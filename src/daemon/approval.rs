@@ -45,6 +45,8 @@ pub struct Word {
     pub command: String,
     /// They were asked.
     pub asked: bool,
+    /// What their environment says of the configuration.
+    pub overrides: BTreeMap<String, String>,
 }
 
 /// The rule about commands that counts most in a directory.
@@ -116,22 +118,31 @@ pub async fn decide(
         choice,
         command,
         asked,
+        overrides,
     } = said;
-    let mut config = daemon.models.config(&Default::default())?;
+    let mut config = daemon.models.config(&Overrides::from_map(&overrides)?)?;
     let rule = rule(&mut config, cwd).await?;
     // It may have come since the proposal was shown.
-    let against = rule.as_ref().filter(|rule| match rule.word {
+    let (word, why) = match rule {
+        Some(rule) => (rule.word, rule.source),
+        None => {
+            let word = match config.shell.confirm_cmd {
+                true => Says::Ask,
+                false => Says::Allow,
+            };
+            (word, "shell.confirm_cmd".to_string())
+        }
+    };
+    let against = match word {
         Says::Deny => true,
         Says::Ask => !asked,
         Says::Allow => false,
-    });
-    if let Some(rule) = against.filter(|_| choice == Choice::Run) {
-        let (source, says) = (&rule.source, rule.word.as_str());
-        let message = format!("not run: {source} says {says}");
+    };
+    if against && choice == Choice::Run {
+        let message = format!("not run: {why} says {}", word.as_str());
         return Err(Error::new(Kind::Approval, message));
     }
     let by_rule = choice == Choice::Run && !asked;
-    let why = rule.map_or_else(|| "shell.confirm_cmd".to_string(), |rule| rule.source);
     let waiting = daemon
         .sessions
         .take_waiting(shell, token, choice == Choice::Quit)?;

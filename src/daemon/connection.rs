@@ -271,11 +271,13 @@ async fn dispatch(
             command,
             cwd,
             asked,
+            overrides,
         } => {
             let word = approval::Word {
                 choice,
                 command,
                 asked,
+                overrides,
             };
             let links = connection.links().clone();
             let decided = approval::decide(daemon, links, &shell, &token, &cwd, word).await?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::shells::is_alive;
 use crate::error::{Context, Error, Result};
-use crate::history::journal::{Journal, Log, fresh};
+use crate::history::journal::{Journal, Log, fresh, now_ms};
 use crate::history::record::{Body, Links, Record};
 use crate::paths;
 use crate::protocol::SessionChoice;
@@ -430,10 +430,18 @@ fn keep(open: &mut HashMap<String, Shared>, id: String, session: &Shared) {
     open.insert(id, session.clone());
 }
 
-/// Closes what nobody uses and what is in its file: it can be read again. What a person has allowed cannot.
+/// Closes what nobody uses and what is in its file: it can be read again. What a person has allowed cannot, as long as it
+/// holds.
 fn close_unused(open: &mut HashMap<String, Shared>) {
-    let in_memory = |s: &Shared| lock(&s.kept).log.is_err() || !lock(&s.grants).is_empty();
-    open.retain(|_, s| Arc::strong_count(s) > 1 || in_memory(s));
+    let now = now_ms();
+    let allows = |s: &Shared| {
+        let mut grants = lock(&s.grants);
+        grants.expire(now);
+        !grants.is_empty()
+    };
+    // Both are looked at: what has expired goes wherever it is.
+    let in_memory = |s: &Shared| allows(s) | lock(&s.kept).log.is_err();
+    open.retain(|_, s| in_memory(s) || Arc::strong_count(s) > 1);
 }
 
 /// A lock whose holder panicked still guards whole data here: every change is one call.
@@ -444,6 +452,32 @@ pub fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::safety::policy::{Call, Consent, GRANT_MS, Wish, consent};
+
+    #[test]
+    fn a_session_stays_open_for_a_grant_as_long_as_that_holds() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let journal = Journal::new(dir.path().join("history"));
+        let sessions = Sessions::new(journal, dir.path().join("shells"));
+        let given = |at_ms| {
+            let session = sessions.create(None, &Links::default());
+            let call = Call {
+                server: "fs",
+                tool: "read",
+                identity: "",
+                arguments: "{}",
+            };
+            let mut grants = lock(&session.grants);
+            consent(&Wish::new(call), Consent::Tool, [], &mut grants, at_ms, "");
+            session.id.clone()
+        };
+        let (_long_ago, now) = (given(now_ms() - GRANT_MS), given(now_ms()));
+        let used = sessions.get(&given(1)).expect("the session");
+        sessions.tidy();
+        let open: HashSet<String> = sessions.open().iter().map(|s| s.id.clone()).collect();
+        assert_eq!(open, HashSet::from([now, used.id.clone()]));
+        assert!(lock(&used.grants).is_empty());
+    }
 
     #[test]
     fn what_is_gone_without_is_told_once_and_again_when_it_changes() {

@@ -226,14 +226,27 @@ impl Index {
         self.db.execute_batch(
             "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536;",
         )?;
+        let mut work = None;
         if self.version()? == (APPLICATION, VERSION) {
             self.made = self.name()?;
-            if self.work()?.is_none() {
-                return Ok(());
+            let seen = self.changes()?;
+            match self.work()? {
+                Some(found) => work = Some((seen, found)),
+                None => return Ok(()),
             }
         }
         let _lock = self.lock()?;
-        self.make()
+        match work {
+            // Nobody has written to it since: what was found is still to be done.
+            Some((seen, work)) if seen == self.changes()? => self.catch_up(work),
+            _ => self.make(),
+        }
+    }
+
+    /// A number that is another one when another process has written to it.
+    fn changes(&self) -> Sound<i64> {
+        let select = |row: &rusqlite::Row<'_>| row.get(0);
+        Ok(self.db.pragma_query_value(None, "data_version", select)?)
     }
 
     /// Makes the tables, where there are none, and reads what is new in the journal. The lock is held: what

@@ -35,6 +35,7 @@ pub use self::types::{
 use crate::chat::Tool;
 use crate::config::mcp::Server;
 use crate::error::{Error, Result};
+use crate::safety::change::in_force;
 use crate::safety::policy::{Approved, Call};
 
 /// How long everything may take to end.
@@ -258,6 +259,7 @@ impl Pool {
         events: &mpsc::Sender<CallEvent>,
         cancel: &CancellationToken,
     ) -> std::result::Result<CallResult, CallError> {
+        let decided_on = approved.annotations();
         if !approved.covers(call, now_ms) {
             return Err(CallError::NotApproved);
         }
@@ -269,7 +271,9 @@ impl Pool {
             return Err(failed("the server has no such tool".into()));
         };
         // A person may take long: meanwhile another server may have got the alias, or the tool another meaning.
-        if tool.identity != call.identity {
+        // What its server says no more is as it was.
+        let another = in_force(decided_on, tool.annotations) != decided_on;
+        if another || tool.identity != call.identity {
             return Err(CallError::NotApproved);
         }
         let arguments = serde_json::from_str(call.arguments)

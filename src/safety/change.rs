@@ -1,10 +1,12 @@
 //! Whether a tool is still what a person was shown, and how it differs. Pure.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
+use super::redact::ours;
 use crate::chat::{Annotations, Tool};
 
 /// Lines around those that differ.
@@ -16,7 +18,7 @@ const LINES: usize = 400;
 /// The longest that a difference may be looked for; what is found then is right, but not the shortest.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What a person is shown of a tool.
+/// What a person is shown of a tool, without secrets: it is kept, and a server may put one into its words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// What it does, in the server's words.
@@ -31,8 +33,8 @@ impl Seen {
     /// As a tool is now.
     pub fn of(tool: &Tool) -> Seen {
         Seen {
-            description: tool.description.clone(),
-            schema: tool.schema.clone(),
+            description: ours().redact(&tool.description).into_owned(),
+            schema: ours().redact_json(&tool.schema).into_owned(),
             annotations: tool.annotations,
         }
     }
@@ -60,10 +62,23 @@ pub fn in_force(before: Annotations, now: Annotations) -> Annotations {
 
 /// Whether a tool is another than the person was shown. What its server says no more is still in force, and no change.
 pub fn differs(before: &Seen, tool: &Tool) -> bool {
-    before.description != tool.description
-        || in_force(before.annotations, tool.annotations) != before.annotations
-        // Some servers list the keys in another order with each start.
-        || before.schema != tool.schema && json(&before.schema) != json(&tool.schema)
+    in_force(before.annotations, tool.annotations) != before.annotations
+        || is_another(&before.description, &tool.description, |text| {
+            ours().redact(text)
+        })
+        || is_another(&before.schema, &tool.schema, |text| ours().redact_json(text))
+            // Some servers list the keys in another order with each start.
+            && !same_json(&before.schema, &tool.schema)
+}
+
+/// Whether two texts differ in more than their secrets. What was kept before a secret was known still has it.
+fn is_another(before: &str, now: &str, clean: impl Fn(&str) -> Cow<'_, str>) -> bool {
+    before != now && clean(before) != clean(now)
+}
+
+fn same_json(before: &str, now: &str) -> bool {
+    let value = |text| json(&ours().redact_json(text));
+    value(before).is_some_and(|before| Some(before) == value(now))
 }
 
 /// How a tool differs from what the person was shown, with the lines around.

@@ -59,14 +59,16 @@ pub struct Approved {
     digest: [u8; 32],
     /// Beside the digest, which is kept: an identity is made of secrets too.
     identity: String,
+    annotations: Annotations,
     until_ms: u64,
 }
 
 impl Approved {
-    fn new(call: &Call<'_>, now_ms: u64) -> Approved {
+    fn new(wish: &Wish<'_>, now_ms: u64) -> Approved {
         Approved {
-            digest: call.digest(),
-            identity: call.identity.to_owned(),
+            digest: wish.call.digest(),
+            identity: wish.call.identity.to_owned(),
+            annotations: wish.annotations,
             until_ms: now_ms.saturating_add(LIFE_MS),
         }
     }
@@ -74,6 +76,11 @@ impl Approved {
     /// Whether exactly this call was approved, and not too long ago.
     pub fn covers(self, call: &Call<'_>, now_ms: u64) -> bool {
         self.digest == call.digest() && self.identity == call.identity && now_ms < self.until_ms
+    }
+
+    /// What its server said of the tool when it was approved, as it was in force.
+    pub fn annotations(&self) -> Annotations {
+        self.annotations
     }
 
     /// The digest in hexadecimal, for the record.
@@ -153,7 +160,7 @@ pub const UNCONFIGURED: &str = "rules allow nothing to a server that was connect
 pub fn decide(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> Decision {
     let (word, by) = weigh(wish, rules, grants, now_ms);
     match word {
-        Word::Allow => Decision::Allow(Approved::new(&wish.call, now_ms), by),
+        Word::Allow => Decision::Allow(Approved::new(wish, now_ms), by),
         Word::Ask => Decision::Ask(by),
         Word::Deny => Decision::Deny(by),
     }
@@ -207,7 +214,7 @@ pub fn consent<'t>(
     id: &str,
 ) -> Approved {
     grants.add(wish, said, of_server, now_ms, id);
-    Approved::new(&wish.call, now_ms)
+    Approved::new(wish, now_ms)
 }
 
 #[cfg(test)]

@@ -1,6 +1,11 @@
 //! Commands that a model proposes: the question on a terminal, the decision in the journal, the output
 //! in the next prompt.
 
+use std::collections::BTreeMap;
+
+use aish::client::connect;
+use aish::paths::Paths;
+use aish::protocol::{Choice, Decided, Proposal, Request};
 use serde_json::Value;
 
 use crate::cli::daemon::processes;
@@ -462,6 +467,50 @@ fn a_person_who_wants_no_questions_gets_none() {
             "run"
         );
     }
+}
+
+#[test]
+fn a_command_that_was_not_asked_about_runs_only_where_none_is() {
+    let helper = proposing(&["print one"]);
+    helper.config("[shell]\nconfirm_cmd = false\n");
+    let ask = ["ask", "--shell", "s1", "--offer", "--", "do it"];
+    assert_eq!(helper.call(ask).run().code, 10);
+    let paths = Paths::under(&helper.path(""), nix::unistd::getuid().as_raw()).unwrap();
+    let next = Request::NextProposal {
+        shell: "s1".into(),
+        cwd: "/".into(),
+        overrides: BTreeMap::new(),
+    };
+    let proposal: Option<Proposal> = connect::request(&paths, &next).unwrap();
+    let Proposal {
+        token,
+        command,
+        confirm,
+        ..
+    } = proposal.unwrap();
+    assert!(!confirm);
+    // The person has changed their mind since.
+    helper.config("[shell]\nconfirm_cmd = true\n");
+    let decide = |overrides| {
+        let request = Request::Decide {
+            shell: "s1".into(),
+            token: token.clone(),
+            choice: Choice::Run,
+            command: command.clone(),
+            cwd: "/".into(),
+            asked: false,
+            overrides,
+        };
+        connect::request::<Decided>(&paths, &request)
+    };
+    let error = decide(BTreeMap::new()).unwrap_err();
+    assert_eq!(error.message, "not run: shell.confirm_cmd says ask");
+    assert!(helper.records_of("decision").is_empty());
+    // It still waits, and their environment counts more than the file.
+    let wants_none = ("AISH_CONFIRM_CMD".to_owned(), "false".to_owned());
+    decide([wants_none].into()).unwrap();
+    let decision = helper.records_of("decision").pop().unwrap();
+    assert_eq!(text(&decision, "why"), "shell.confirm_cmd");
 }
 
 #[test]

@@ -238,7 +238,10 @@ impl Servers {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = u64::try_from(now.expect("after 1970").as_millis()).expect("a date");
         let approved = policy::consent(
-            &Wish::new(call),
+            &Wish {
+                annotations: tool.annotations,
+                ..Wish::new(call)
+            },
             Consent::Once,
             [],
             &mut Grants::default(),

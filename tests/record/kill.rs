@@ -121,6 +121,7 @@ fn converse(helper: &Helper) -> Option<()> {
         command: proposal.command.clone(),
         cwd: "/".into(),
         asked: true,
+        overrides: Default::default(),
     };
     request::<Decided>(helper, &decide)?;
     helper

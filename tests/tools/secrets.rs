@@ -87,6 +87,7 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
         command: command.clone(),
         cwd: "/".into(),
         asked: true,
+        overrides: Default::default(),
     };
     let _: Decided = connect::request(&paths, &decide).expect("it may run");
     let mut pump = UnixStream::connect(helper.path("run/sock")).expect("the daemon listens");

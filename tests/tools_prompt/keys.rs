@@ -108,14 +108,15 @@ fn a_key_that_would_do_nothing_is_not_there_and_says_why() {
         let mut question = question("{}");
         question.operation = "destructive".into();
         question.tool.destructive = Some(true);
-        question.offers.clear();
+        question.why = "policy.default".into();
+        question.offers = vec!["tool".into()];
         question
     };
     let by_rule = || {
         let mut question = question("{}");
         question.why = "policy.rules.\"github.*\"".into();
         question.tool.read_only = Some(true);
-        question.offers = vec!["tool".into()];
+        question.offers.clear();
         question
     };
     let by_hand = || {
@@ -127,15 +128,18 @@ fn a_key_that_would_do_nothing_is_not_there_and_says_why() {
     for (question, keys, says) in [
         (
             destroys(),
-            "run? [y]es  [n]o  [e]dit ",
+            "[n]o  [t]ool for this session  [e]dit ",
             [
-                ("t", "what may destroy is allowed one call at a time"),
-                ("A", "what may destroy is allowed one call at a time"),
+                (
+                    "r",
+                    "server github does not say of this tool that it only reads",
+                ),
+                ("A", "or aish may not write the configuration"),
             ],
         ),
         (
             by_rule(),
-            "[n]o  [t]ool for this session  [e]dit ",
+            "run? [y]es  [n]o  [e]dit ",
             [
                 ("A", "policy.rules.\"github.*\" asks every time"),
                 (

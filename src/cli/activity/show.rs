@@ -111,7 +111,9 @@ fn full(act: &Entry, record: &Value) -> String {
             (None, why) => why.to_string(),
         },
     );
-    if let Some(bytes) = record["bytes"].as_u64() {
+    // A call that was not made has no result.
+    let made = matches!(&*act.kind.status, "success" | "error");
+    if let Some(bytes) = record["bytes"].as_u64().filter(|_| made) {
         line("result", format!("{} bytes", grouped(bytes)));
     }
     line("sha256", word(&record["digest"]));

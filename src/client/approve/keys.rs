@@ -105,9 +105,6 @@ pub fn beyond(byte: u8, question: &Question) -> Result<(Verdict, String), String
 /// Why an answer would have no effect.
 fn withheld(question: &Question, offer: &str) -> String {
     let server = alike::name(&question.tool.server);
-    if question.operation == "destructive" {
-        return "what may destroy is allowed one call at a time".to_string();
-    }
     if offer == "reads" && super::look::reads_only(&question.tool) {
         return format!(
             "that would not cover this call, which is taken for: {}",
@@ -116,6 +113,12 @@ fn withheld(question: &Question, offer: &str) -> String {
     }
     if offer == "reads" {
         return format!("server {server} does not say of this tool that it only reads");
+    }
+    // All that the session can be told, and no more: it is the rule that cannot be.
+    if offer == "always" && offers(question, "tool") && question.why != UNCONFIGURED {
+        return format!(
+            "no rule can be kept: server {server} was connected by hand, or aish may not write the configuration"
+        );
     }
     match question.why.as_str() {
         why if why.starts_with(DEFAULT) || why == CHANGED => {

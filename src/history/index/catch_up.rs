@@ -25,7 +25,7 @@ struct Found {
 }
 
 /// What is known of one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Known {
     id: i64,
     inode: u64,
@@ -65,9 +65,13 @@ impl Index {
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
                 Err(e) => return Err(e).context(|| format!("cannot read {}", path.display()))?,
             };
+            let what = || format!("cannot read {}", path.display());
+            // Another has taken its place: the next time it is seen as that one.
+            if file.metadata().context(what)?.ino() != found.inode {
+                continue;
+            }
             let before = done;
             let mut told = |read: u64| (self.watch)(Step::Read(before + read, all));
-            let what = || format!("cannot read {}", path.display());
             done += batch.file(file, &found, known, &mut told, &what)?;
         }
         batch.end()?;
@@ -81,19 +85,23 @@ impl Index {
         let mut work = Work::default();
         for found in self.files()? {
             let old = known.remove(&found.name);
-            let grown = old.as_ref().is_none_or(|k| found.size > k.done);
             match old {
                 Some(old) if found.inode != old.inode || found.size < old.done => {
                     work.gone.push(old.id);
                     work.grown.push((found, None));
                 }
-                // One that was written anew may have the number of the old one, which was free by then.
-                Some(old) if grown && self.head(&found, old.head.len())? != old.head => {
-                    work.gone.push(old.id);
-                    work.grown.push((found, None));
+                Some(old) if found.size == old.done => {}
+                Some(old) => {
+                    let known = self.more(old)?;
+                    // One that was written anew may have the number of the old one, which was free by then.
+                    if self.head(&found, known.head.len())? == known.head {
+                        work.grown.push((found, Some(known)));
+                    } else {
+                        work.gone.push(known.id);
+                        work.grown.push((found, None));
+                    }
                 }
-                old if grown => work.grown.push((found, old)),
-                _ => {}
+                None => work.grown.push((found, None)),
             }
         }
         work.gone.extend(known.into_values().map(|k| k.id));
@@ -131,21 +139,29 @@ impl Index {
         Ok(files)
     }
 
+    /// All files, as far as that tells whether they have grown: it is asked at every call, of thousands.
     fn known(&self) -> Sound<HashMap<String, Known>> {
-        let mut select = self
-            .db
-            .prepare("SELECT name, id, inode, done, head, prompt FROM file")?;
+        let mut select = self.db.prepare("SELECT name, id, inode, done FROM file")?;
         let rows = select.query_map([], |row| {
             let known = Known {
                 id: row.get(1)?,
                 inode: row.get::<_, i64>(2)?.cast_unsigned(),
                 done: row.get::<_, i64>(3)?.cast_unsigned(),
-                head: row.get(4)?,
-                prompt: row.get(5)?,
+                ..Known::default()
             };
             Ok((row.get(0)?, known))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// All that is known of one.
+    fn more(&self, mut known: Known) -> Sound<Known> {
+        let mut select = self
+            .db
+            .prepare_cached("SELECT head, prompt FROM file WHERE id = ?")?;
+        (known.head, known.prompt) =
+            select.query_row([known.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(known)
     }
 
     fn head(&self, found: &Found, length: usize) -> Sound<Vec<u8>> {

@@ -207,7 +207,7 @@ pub fn read(line: &[u8], spot: (&str, u64), place: &mut Place) -> Option<Row> {
         key: key(&line.id, line.at_ms, spot),
         at_ms: line.at_ms,
         what: beginning(&what(&line, &kind)),
-        ms: line.ms.or(line.duration_ms),
+        ms: line.ms.or(line.duration_ms).filter(|_| made(&kind)),
         by: by(&line, &kind),
         session: session
             .map(str::to_string)
@@ -323,6 +323,11 @@ fn status(line: &Line<'_>, kind: &str) -> &'static str {
         },
         _ => "success",
     }
+}
+
+/// Whether it was done at all: a call that was not made took no time.
+fn made(kind: &Kind) -> bool {
+    kind.kind != "tool" || matches!(&*kind.status, "success" | "error")
 }
 
 fn by(line: &Line<'_>, kind: &Kind) -> Option<&'static str> {

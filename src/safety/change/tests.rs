@@ -142,3 +142,38 @@ fn a_book_is_cut_and_costs_no_more_than_a_page() {
     assert_eq!(lines.len(), LINES + 1);
     assert!(lines[LINES].text.ends_with(" more lines"));
 }
+
+/// A server that puts its own key into its words has not changed with another key, and neither is kept.
+#[test]
+fn no_secret_is_kept_and_none_is_a_change() {
+    let with = |key: &str| Tool {
+        description: format!("Asks the API. Use the key {key} for it."),
+        schema: format!(r#"{{"properties":{{"key":{{"default":"{key}"}}}}}}"#),
+        ..tool()
+    };
+    let key = |c: &str| format!("ghp_{}", c.repeat(9));
+    let (one, other) = (key("aB3x"), key("Zq81"));
+    let seen = Seen::of(&with(&one));
+    assert!(
+        !seen.description.contains(&one) && !seen.schema.contains(&one),
+        "{seen:?}"
+    );
+    for now in [&one, &other] {
+        assert!(!differs(&seen, &with(now)));
+        assert_eq!(difference(&seen, &with(now)), []);
+    }
+    // What was kept before the key was known for one.
+    let raw = Seen {
+        description: with(&one).description,
+        schema: with(&one).schema,
+        ..seen.clone()
+    };
+    assert!(!differs(&raw, &with(&one)) && !differs(&raw, &with(&other)));
+    let more = Tool {
+        description: format!("{} And sends it on.", with(&one).description),
+        ..with(&one)
+    };
+    let lines = shown(&difference(&seen, &more)).join("\n");
+    assert!(differs(&seen, &more) && lines.contains("sends it on"));
+    assert!(!lines.contains(&one), "{lines}");
+}

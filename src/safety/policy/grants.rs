@@ -119,6 +119,11 @@ impl Grants {
         self.list.len() < before
     }
 
+    /// Takes away what holds no more: it was given for so long and not longer.
+    pub fn expire(&mut self, now_ms: u64) {
+        self.list.retain(|grant| now_ms < grant.until_ms);
+    }
+
     /// Takes away what was given for a tool of this name that was another then, or said something else; what it was.
     pub fn lapse(&mut self, wish: &Wish<'_>) -> Vec<Grant> {
         let void = |grant: &mut Grant| {
