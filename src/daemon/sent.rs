@@ -56,9 +56,8 @@ impl Clean {
                 return None;
             }
         }
-        match redact(text) {
-            Cow::Owned(text) => return Some(text),
-            Cow::Borrowed(_) => {}
+        if let Cow::Owned(text) = redact(text) {
+            return Some(text);
         }
         let mut known = lock(&self.known);
         if known.learned == learned {
