@@ -73,7 +73,9 @@ pub enum Command {
     /// Show what is taken out of a text before it is kept or sent: stdin without secrets
     ///
     /// The text goes to stdout with [REDACTED:kind] in the place of each key, token or password of a known form;
-    /// where they stood goes to stderr, as line:column kind.
+    /// where they stood goes to stderr, as line:column kind. The keys, tokens and headers in the config, and in the
+    /// variables it names, are known too. What only the running daemon has learned is not: what key_cmd or auth_cmd
+    /// printed, logins, and variables of servers.
     Redact(Json),
     /// Print the zsh completions of aish-helper
     Completions,

@@ -6,7 +6,9 @@ use std::io::{ErrorKind, IsTerminal, Read, Write};
 use serde::Serialize;
 
 use super::{json_line, write};
+use crate::config::{self, Overrides, key};
 use crate::error::{Context, Result};
+use crate::paths::Paths;
 use crate::safety::redact::{Redactor, Stream};
 use crate::safety::text;
 use crate::safety::utf8::Utf8Stream;
@@ -27,11 +29,15 @@ struct Finding<'a> {
 /// Copies stdin to stdout without secrets, and tells on stderr where they were; with `json` prints the places alone.
 ///
 /// # Errors
-/// stdin cannot be read, or stdout not written.
-pub fn run(json: bool) -> Result<()> {
+/// stdin cannot be read, or stdout not written; the config is wrong, so that its values are unknown.
+pub fn run(paths: &Paths, json: bool) -> Result<()> {
+    let redactor = Redactor::default();
+    for (kind, value) in key::secrets(&config::load(paths, &Overrides::default())?) {
+        redactor.know(kind, &value);
+    }
     let mut stdin = std::io::stdin().lock();
     let mut screen = std::io::stdout().is_terminal().then(Screen::default);
-    let mut stream = Redactor::default().stream();
+    let mut stream = redactor.stream();
     let mut places = Places::default();
     let mut buffer = vec![0; 64 << 10];
     let (mut out, mut told, mut count) = (Vec::new(), String::new(), 0);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::edit::replace;
+use super::mcp::{Auth, Transport};
 use super::table::shown_key;
 use super::{Config, Key, Model, nearest};
 use crate::error::{Error, Result};
@@ -119,6 +120,33 @@ pub fn variables() -> BTreeMap<String, String> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(_, value)| !value.is_empty())
         .collect()
+}
+
+/// The secrets that a configuration has, or whose variable it names and this process has, each with its kind. No
+/// command is run.
+pub fn secrets(config: &Config) -> Vec<(&'static str, String)> {
+    let (variables, mut all) = (variables(), Vec::new());
+    let of = |name: &String| variables.get(name).map(|value| value.trim().to_owned());
+    for model in config.models.values() {
+        let headers = model.headers.iter();
+        all.extend(headers.map(|(_, value)| ("model-header", value.clone())));
+        if let Key::Env(name) = &model.key {
+            all.extend(of(name).map(|key| ("model-key", key)));
+        }
+    }
+    for server in config.mcp.servers.values() {
+        let Transport::Http { auth, headers, .. } = &server.transport else {
+            continue;
+        };
+        let token = match auth {
+            Auth::Token(token) => Some(token.expose().to_owned()),
+            Auth::Env(name) => of(name),
+            Auth::None | Auth::Cmd(_) => None,
+        };
+        let headers = headers.iter().map(|(_, value)| value.clone());
+        all.extend(headers.chain(token).map(|value| ("mcp-secret", value)));
+    }
+    all
 }
 
 /// The names alone, for messages.

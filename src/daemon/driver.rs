@@ -63,10 +63,10 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         return nothing_configured(connection).await;
     };
     started(connection, &session, &chosen).await?;
-    if !ask.no_tools {
-        for text in policy::in_force(&mut chosen.config, &ask.cwd).await? {
-            notice(connection, text).await?;
-        }
+    // For the whole turn: what is connected while it runs would not be under the rules of the directory.
+    let with_tools = !ask.no_tools && offer::any(daemon, &chosen);
+    if with_tools {
+        under_rules(connection, &mut chosen, &ask.cwd).await?;
     }
     let catalog = offer::catalog(daemon, connection, &session, &chosen, &ask).await?;
     let read = prompt::resources(daemon, connection, &ask.resources).await?;
@@ -80,7 +80,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         text: ask.text,
         content,
         shell: ask.shell.clone(),
-        cwd: ask.cwd,
+        cwd: ask.cwd.clone(),
     };
     // A prompt that cannot be recorded is answered all the same, but never silently.
     if let Err(e) = session.record(&links, user) {
@@ -94,11 +94,14 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         depth: chosen.config.mcp.max_tool_depth,
     };
     let mut run = Run::new(daemon, &chosen, &session, setting, links.clone(), &asks);
-    let tools = (!ask.no_tools).then_some(catalog);
-    run.rounds(connection, &session, tools).await?;
-    let offered = run.offered;
+    run.rounds(connection, &session, with_tools.then_some(catalog))
+        .await?;
+    let Run { offered, links, .. } = run;
+    // The rules about commands are looked at with each; here it is told what is wrong with them.
+    if !offered.is_empty() && !ask.no_tools && !with_tools {
+        under_rules(connection, &mut chosen, &ask.cwd).await?;
+    }
     if let (Some(shell), false) = (shell, offered.is_empty()) {
-        let links = run.links;
         daemon
             .sessions
             .offer(shell, &session.id, &links, offered.commands);
@@ -215,6 +218,14 @@ async fn started(connection: &mut Connection, session: &Session, chosen: &Chosen
         model: chosen.name.clone(),
     };
     connection.send_json(kind::EVENT, &event).await
+}
+
+/// Adds the rules of the projects around a directory, and tells what is wrong with them.
+async fn under_rules(connection: &mut Connection, chosen: &mut Chosen, cwd: &str) -> Result<()> {
+    for text in policy::in_force(&mut chosen.config, cwd).await? {
+        notice(connection, text).await?;
+    }
+    Ok(())
 }
 
 /// Tells the person something.

@@ -32,8 +32,7 @@ pub async fn catalog(
     ask: &Ask,
 ) -> Result<Catalog> {
     let unwanted = ask.no_tools && ask.resources.is_empty();
-    let none = chosen.config.mcp.servers.is_empty() && daemon.mcp.states().is_empty();
-    if unwanted || none {
+    if unwanted || !any(daemon, chosen) {
         return Ok(Catalog::default());
     }
     servers::refresh(daemon, connection, &chosen.config).await?;
@@ -41,6 +40,11 @@ pub async fn catalog(
     let catalog = connection.unless_cancelled(starting).await?;
     without(connection, session, &catalog).await?;
     Ok(catalog)
+}
+
+/// Whether a server is configured or connected.
+pub fn any(daemon: &Daemon, chosen: &Chosen) -> bool {
+    !chosen.config.mcp.servers.is_empty() || !daemon.mcp.states().is_empty()
 }
 
 /// The tools as the model is told of them: each, with the one that reads on in a long result once there is one; or the

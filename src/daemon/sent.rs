@@ -4,60 +4,122 @@
 //! command), for the journals of earlier versions, and for values that were learned later.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{LazyLock, Mutex};
 
-use crate::chat::{Message, Tool};
+use super::session::lock;
+use crate::chat::{Message, Tool, ToolCall, ToolResult};
 use crate::safety::redact::ours;
+
+/// A conversation is sent again with each prompt, and its tools too: what had no secret is not looked through again
+/// until another value is learned.
+static CLEAN: LazyLock<Clean> = LazyLock::new(Clean::default);
+
+/// So many texts are remembered, in eight bytes each.
+const MOST: usize = 1 << 16;
+
+/// Texts that had no secret, by their hash. Its keys are of this process alone: nobody can make two texts that have the
+/// same.
+#[derive(Debug, Default)]
+struct Clean {
+    keys: RandomState,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// How many values the redactor knew then.
+    learned: u64,
+    texts: HashSet<u64>,
+}
+
+impl Clean {
+    /// The text without its secrets, if it has any. `learned` was asked for before.
+    fn redact(
+        &self,
+        learned: u64,
+        text: &str,
+        redact: fn(&str) -> Cow<'_, str>,
+        json: bool,
+    ) -> Option<String> {
+        let hash = self.keys.hash_one((json, text));
+        {
+            let mut known = lock(&self.known);
+            if known.learned != learned {
+                *known = Known {
+                    learned,
+                    texts: HashSet::new(),
+                };
+            }
+            if known.texts.contains(&hash) {
+                return None;
+            }
+        }
+        if let Cow::Owned(text) = redact(text) {
+            return Some(text);
+        }
+        let mut known = lock(&self.known);
+        if known.learned == learned {
+            if known.texts.len() >= MOST {
+                known.texts.clear();
+            }
+            known.texts.insert(hash);
+        }
+        None
+    }
+
+    fn text(&self, learned: u64, text: &str) -> Option<String> {
+        self.redact(learned, text, |text| ours().redact(text), false)
+    }
+
+    fn json(&self, learned: u64, text: &str) -> Option<String> {
+        self.redact(learned, text, |text| ours().redact_json(text), true)
+    }
+}
 
 /// The messages as they go out.
 pub fn messages(messages: &[Message]) -> Cow<'_, [Message]> {
-    let redacted = |text: &String| owned(ours().redact(text));
-    each(messages, |message| {
-        let mut new = message.clone();
-        let mut any = false;
-        let mut put = |text: &mut String, redacted: Option<String>| {
-            any |= redacted.is_some();
-            *text = redacted.unwrap_or_else(|| std::mem::take(text));
-        };
-        match &mut new {
-            Message::System(text) | Message::User(text) => {
-                let new = redacted(text);
-                put(text, new);
-            }
-            Message::Assistant(text, calls) => {
-                let new = redacted(text);
-                put(text, new);
-                for call in calls {
-                    let arguments = owned(ours().redact_json(&call.arguments));
-                    put(&mut call.arguments, arguments);
-                }
-            }
-            Message::Tool(result) => {
-                let text = redacted(&result.text);
-                put(&mut result.text, text);
-            }
+    let learned = ours().learned();
+    each(messages, |message| match message {
+        Message::System(text) => CLEAN.text(learned, text).map(Message::System),
+        Message::User(text) => CLEAN.text(learned, text).map(Message::User),
+        Message::Assistant(text, calls) => {
+            let new = CLEAN.text(learned, text);
+            let new_calls = each(calls, |call| {
+                let arguments = CLEAN.json(learned, &call.arguments)?;
+                Some(ToolCall {
+                    arguments,
+                    ..call.clone()
+                })
+            });
+            let any = new.is_some() || matches!(new_calls, Cow::Owned(_));
+            any.then(|| {
+                let text = new.unwrap_or_else(|| text.clone());
+                Message::Assistant(text, new_calls.into_owned())
+            })
         }
-        any.then_some(new)
+        Message::Tool(result) => CLEAN.text(learned, &result.text).map(|text| {
+            Message::Tool(ToolResult {
+                text,
+                ..result.clone()
+            })
+        }),
     })
 }
 
 /// The tools as they go out.
 pub fn tools(tools: &[Tool]) -> Cow<'_, [Tool]> {
+    let learned = ours().learned();
     each(tools, |tool| {
-        let description = owned(ours().redact(&tool.description));
-        let schema = owned(ours().redact_json(&tool.schema));
+        let description = CLEAN.text(learned, &tool.description);
+        let schema = CLEAN.json(learned, &tool.schema);
         (description.is_some() || schema.is_some()).then(|| Tool {
             description: description.unwrap_or_else(|| tool.description.clone()),
             schema: schema.unwrap_or_else(|| tool.schema.clone()),
             ..tool.clone()
         })
     })
-}
-
-fn owned(text: Cow<'_, str>) -> Option<String> {
-    match text {
-        Cow::Owned(text) => Some(text),
-        Cow::Borrowed(_) => None,
-    }
 }
 
 /// Copies only where there is something to change: a long conversation is sent again with each prompt.
@@ -74,7 +136,6 @@ fn each<T: Clone>(all: &[T], change: impl Fn(&T) -> Option<T>) -> Cow<'_, [T]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chat::{ToolCall, ToolResult};
 
     const TOKEN: &str = concat!("glpat-", "q7Rk2ZpL9vXw3TbN5mHs");
 
@@ -99,5 +160,56 @@ mod tests {
         let mark = "[REDACTED:gitlab-token]";
         assert_eq!(messages(&talk(TOKEN)).into_owned(), talk(mark));
         assert!(matches!(messages(&talk("nothing")), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn what_was_clean_is_looked_through_again_when_a_value_is_learned() {
+        let value = "kuhTmx4wRpVz81";
+        let talk = [
+            Message::System(format!("the word is {value}")),
+            Message::Tool(ToolResult {
+                text: format!("a\n{value}\n"),
+                ..ToolResult::default()
+            }),
+        ];
+        let offered = [Tool {
+            description: format!("says {value}"),
+            schema: format!("{{\"default\":\"{value}\"}}"),
+            ..Tool::default()
+        }];
+        for _ in 0..2 {
+            assert!(matches!(messages(&talk), Cow::Borrowed(_)));
+            assert!(matches!(tools(&offered), Cow::Borrowed(_)));
+        }
+        ours().know("learned-later", value);
+        let text = format!("{:?} {:?}", messages(&talk), tools(&offered));
+        assert!(!text.contains(value), "{text}");
+        assert_eq!(text.matches("[REDACTED:learned-later]").count(), 4);
+    }
+
+    #[test]
+    fn a_text_is_looked_through_once() {
+        static ASKED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        fn redact(text: &str) -> Cow<'_, str> {
+            ASKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            match text.strip_prefix("secret") {
+                Some(rest) => Cow::Owned(rest.to_owned()),
+                None => Cow::Borrowed(text),
+            }
+        }
+        let clean = Clean::default();
+        let asked = |learned, text, json| {
+            let before = ASKED.load(std::sync::atomic::Ordering::Relaxed);
+            let new = clean.redact(learned, text, redact, json);
+            let after = ASKED.load(std::sync::atomic::Ordering::Relaxed);
+            (new, after - before)
+        };
+        assert_eq!(asked(1, "plain", false), (None, 1));
+        assert_eq!(asked(1, "plain", false), (None, 0));
+        assert_eq!(asked(1, "plain", true), (None, 1));
+        assert_eq!(asked(2, "plain", false), (None, 1));
+        // What has a secret has it still the next time.
+        assert_eq!(asked(2, "secret x", false), (Some(" x".into()), 1));
+        assert_eq!(asked(2, "secret x", false), (Some(" x".into()), 1));
     }
 }

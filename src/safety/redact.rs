@@ -80,6 +80,11 @@ impl Redactor {
         }
     }
 
+    /// How many values have been learned. While this stays, what was found to have no secret has none.
+    pub fn learned(&self) -> u64 {
+        self.now().learned
+    }
+
     /// `text` with a mark in the place of each secret.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let found = self.find(text);

@@ -8,6 +8,7 @@ mod mcp;
 mod policy;
 mod prompt;
 mod propose;
+mod redact;
 mod sessions;
 mod shell;
 mod terminal;

@@ -766,6 +766,20 @@ fn a_rule_allows_commands_and_a_project_asks_about_them_again() {
 }
 
 #[test]
+fn what_is_wrong_with_a_project_is_told_where_its_rules_count() {
+    let ask = |answer: &'static str| {
+        let helper = Helper::saying(answer);
+        std::fs::write(helper.home.path(".aish.toml"), "[policy.rules\n").unwrap();
+        let said = helper.call(["ask", "--shell", "s1", "--", "do it"]).run();
+        assert_eq!(said.code, 0, "{said:?}");
+        said.stderr
+    };
+    let said = ask("CMD: print one\n");
+    assert_eq!(said.matches(".aish.toml:1").count(), 1, "{said}");
+    assert_eq!(ask("There is nothing to do.\n"), "");
+}
+
+#[test]
 fn a_denied_command_runs_in_no_shell_and_the_next_prompt_goes_on() {
     let helper = proposing(&["touch ran-1", "touch ran-2"]);
     helper.home.zshrc(&source_plugin());

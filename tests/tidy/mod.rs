@@ -24,7 +24,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("history::record", &[]),
     ("context", &["chat", "history::record", "safety"]),
     ("history", &["error", "history::record", "paths", "safety"]),
-    ("broker", &["address", "chat", "error", "secret"]),
+    ("broker", &["address", "chat", "error", "safety", "secret"]),
     (
         "mcp",
         &[

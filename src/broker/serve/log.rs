@@ -6,54 +6,41 @@ use std::sync::{Mutex, PoisonError};
 use tokio::fs::{File, OpenOptions};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
 
+use crate::safety::redact::{self, ours};
+
 /// A log that grows past this begins again at its top.
 const MAX_FILE: u64 = 1 << 20;
 
-/// How much of a line is kept.
-const MAX_LINE: usize = 300;
+/// A longer line is several.
+const MAX_LINE: usize = 8192;
+
+/// How much of a line is kept in memory, in characters.
+const WORDS: usize = 300;
 
 /// The last line that is not blank.
 #[derive(Default)]
-pub(super) struct LastLine(Mutex<Lines>);
-
-#[derive(Default)]
-struct Lines {
-    whole: Vec<u8>,
-    current: Vec<u8>,
-}
+pub(super) struct LastLine(Mutex<String>);
 
 impl LastLine {
-    fn push(&self, bytes: &[u8]) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for &byte in bytes {
-            if byte == b'\n' {
-                let line = std::mem::take(&mut lines.current);
-                if !line.trim_ascii().is_empty() {
-                    lines.whole = line;
-                }
-            } else if lines.current.len() < MAX_LINE {
-                lines.current.push(byte);
-            }
+    fn put(&self, line: &str) {
+        let line = line.trim();
+        if !line.is_empty() {
+            let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            *last = line.chars().take(WORDS).collect();
         }
     }
 
     /// The line as text; it comes from the server, so it is not to be trusted.
     pub(super) fn text(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = lines.current.trim_ascii();
-        let line = if current.is_empty() {
-            lines.whole.trim_ascii()
-        } else {
-            current
-        };
-        String::from_utf8_lossy(line).into_owned()
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
     }
 }
 
-/// Copies what the server prints until it ends. A file that cannot be written is done without:
-/// a full disk must not stop the model.
+/// Copies what the server prints until it ends, without secrets: it may print what it is asked. A file that cannot be
+/// written is done without: a full disk must not stop the model.
 pub(super) async fn copy(mut from: impl AsyncRead + Unpin, path: &Path, last: &LastLine) {
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
@@ -61,21 +48,68 @@ pub(super) async fn copy(mut from: impl AsyncRead + Unpin, path: &Path, last: &L
         .open(path)
         .await
         .ok();
+    let mut log = Log {
+        file,
+        size: 0,
+        lines: redact::Lines::default(),
+        last,
+    };
     let mut buffer = [0; 8192];
-    let mut size = 0;
+    let mut line = Vec::new();
     while let Ok(n @ 1..) = from.read(&mut buffer).await {
-        let chunk = buffer.get(..n).unwrap_or_default();
-        last.push(chunk);
-        size += n as u64;
-        if let Some(open) = &mut file
-            && write(open, chunk, &mut size).await.is_err()
+        let mut text = String::new();
+        for part in buffer[..n].split_inclusive(|&b| b == b'\n') {
+            line.extend_from_slice(part);
+            if line.ends_with(b"\n") {
+                log.line(&line, &mut text);
+                line.clear();
+            } else if line.len() >= MAX_LINE {
+                // Between words: half a secret would not be known for one.
+                let word = line.iter().rposition(u8::is_ascii_whitespace);
+                let rest = line.split_off(word.map_or(line.len(), |at| at + 1));
+                log.line(&line, &mut text);
+                line = rest;
+            }
+        }
+        log.write(&text).await;
+    }
+    let mut text = String::new();
+    log.line(&line, &mut text);
+    log.write(&text).await;
+}
+
+/// Where what was printed goes.
+struct Log<'a> {
+    file: Option<File>,
+    size: u64,
+    lines: redact::Lines,
+    last: &'a LastLine,
+}
+
+impl Log<'_> {
+    /// A line with its end, without its secrets.
+    fn line(&mut self, line: &[u8], text: &mut String) {
+        let line = String::from_utf8_lossy(line);
+        let end = if line.ends_with('\n') { "\n" } else { "" };
+        let Some(line) = self.lines.line(ours(), line.trim_end_matches('\n')) else {
+            return;
+        };
+        self.last.put(&line);
+        text.push_str(&line);
+        text.push_str(end);
+    }
+
+    async fn write(&mut self, text: &str) {
+        if let Some(file) = &mut self.file
+            && write(file, text.as_bytes(), &mut self.size).await.is_err()
         {
-            file = None;
+            self.file = None;
         }
     }
 }
 
 async fn write(file: &mut File, chunk: &[u8], size: &mut u64) -> std::io::Result<()> {
+    *size += chunk.len() as u64;
     if *size > MAX_FILE {
         file.set_len(0).await?;
         file.rewind().await?;
@@ -90,21 +124,44 @@ async fn write(file: &mut File, chunk: &[u8], size: &mut u64) -> std::io::Result
 mod tests {
     use super::*;
 
-    fn last(chunks: &[&[u8]]) -> String {
+    async fn last(chunks: &[&[u8]]) -> String {
+        let (from, mut to) = tokio::io::simplex(16);
         let last = LastLine::default();
-        for chunk in chunks {
-            last.push(chunk);
-        }
+        let write = async move {
+            for chunk in chunks {
+                to.write_all(chunk).await.expect("it is read");
+            }
+            to.shutdown().await.expect("it is read to its end");
+        };
+        tokio::join!(write, copy(from, Path::new("/nonexistent/log"), &last));
         last.text()
     }
 
-    #[test]
-    fn the_last_line_is_the_last_that_says_something() {
-        assert_eq!(last(&[]), "");
-        assert_eq!(last(&[b"one\ntwo\n\n  \n"]), "two");
-        assert_eq!(last(&[b"one\ntw", b"o\r\n", b" thr", b"ee"]), "three");
-        assert_eq!(last(&[b"a\xffb\n"]), "a\u{fffd}b");
-        assert_eq!(last(&[&[b'x'; 5000]]).len(), MAX_LINE);
+    #[tokio::test]
+    async fn the_last_line_is_the_last_that_says_something() {
+        assert_eq!(last(&[]).await, "");
+        assert_eq!(last(&[b"one\ntwo\n\n  \n"]).await, "two");
+        assert_eq!(last(&[b"one\ntw", b"o\r\n", b" thr", b"ee"]).await, "three");
+        assert_eq!(last(&[b"a\xffb\n"]).await, "a\u{fffd}b");
+        assert_eq!(last(&[&[b'x'; 5000]]).await.len(), WORDS);
+    }
+
+    #[tokio::test]
+    async fn no_secret_comes_to_stand_in_it() {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let path = dir.path().join("log");
+        let token = concat!("ghp_", "q7Rk2ZpL9vXw3TbN5mHs8YdJ4cFg6aQe1uVo");
+        let filler = "word ".repeat(2000);
+        let text = format!("prompt: {token}\n{filler}{token} end\nkey {token}");
+        let last = LastLine::default();
+        copy(text.as_bytes(), &path, &last).await;
+        let mark = "[REDACTED:github-token]";
+        let kept = std::fs::read_to_string(&path).expect("a log");
+        assert_eq!(
+            kept,
+            format!("prompt: {mark}\n{filler}{mark} end\nkey {mark}")
+        );
+        assert_eq!(last.text(), format!("key {mark}"));
     }
 
     #[tokio::test]

@@ -28,6 +28,8 @@ pub(super) struct Known {
     spellings: Vec<(Vec<u8>, usize)>,
     finder: Option<AhoCorasick>,
     longest: usize,
+    /// How many have been learned in all.
+    pub(super) learned: u64,
 }
 
 impl Known {
@@ -66,6 +68,7 @@ impl Known {
             .build(patterns);
         Known {
             longest: spellings.iter().map(|(s, _)| s.len()).max().unwrap_or(0),
+            learned: self.learned + 1,
             values,
             spellings,
             finder: finder.ok(),
