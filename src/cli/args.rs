@@ -74,7 +74,7 @@ pub enum Command {
     ///
     /// The text goes to stdout with [REDACTED:kind] in the place of each key, token or password of a known form;
     /// where they stood goes to stderr, as line:column kind.
-    Redact(Json),
+    Redact(Redact),
     /// Print the zsh completions of aish-helper
     Completions,
     /// Print the man page
@@ -96,6 +96,17 @@ pub struct Json {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `aish-helper redact`
+#[derive(Debug, Args)]
+pub struct Redact {
+    /// Print a line of JSON for each find, without its text
+    #[arg(long)]
+    pub json: bool,
+    /// Many commands take one: this says how it is done
+    #[arg(hide = true)]
+    pub file: Option<PathBuf>,
 }
 
 /// `aish-helper ask`

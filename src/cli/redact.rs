@@ -5,8 +5,9 @@ use std::io::{ErrorKind, IsTerminal, Read, Write};
 
 use serde::Serialize;
 
+use super::args::Redact;
 use super::{json_line, write};
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::safety::redact::{Redactor, Stream};
 use crate::safety::text;
 use crate::safety::utf8::Utf8Stream;
@@ -28,7 +29,12 @@ struct Finding<'a> {
 ///
 /// # Errors
 /// stdin cannot be read, or stdout not written.
-pub fn run(json: bool) -> Result<()> {
+pub fn run(args: &Redact) -> Result<()> {
+    if args.file.is_some() {
+        let error = Error::usage("the text is read from stdin, and from no file");
+        return Err(error.hint("run: aish-helper redact < FILE"));
+    }
+    let json = args.json;
     let mut stdin = std::io::stdin().lock();
     let mut screen = std::io::stdout().is_terminal().then(Screen::default);
     let mut stream = Redactor::default().stream();
