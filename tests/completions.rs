@@ -52,7 +52,14 @@ fn completed(file: &str, path: &[&str]) -> (Names, Names) {
     for line in text.split_terminator('\0') {
         if let Some(name) = line.strip_prefix("sub ") {
             subcommands.insert(name.to_owned());
-        } else if let Some(name) = line.strip_prefix("spec ").and_then(option_name) {
+        } else if let Some(spec) = line.strip_prefix("spec ") {
+            let Some(name) = option_name(spec) else {
+                continue;
+            };
+            // The name of a value, and what completes it: zsh runs what stands behind another colon.
+            let (_, value) = spec.split_once(']').unwrap();
+            let parts = value.replace("\\:", "").split(':').count();
+            assert!(parts == 1 || parts == 3, "{file}: {spec}");
             options.insert(name.to_owned());
         }
     }

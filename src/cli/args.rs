@@ -76,7 +76,7 @@ pub enum Command {
     /// where they stood goes to stderr, as line:column kind. The keys, tokens and headers in the config, and in the
     /// variables it names, are known too. What only the running daemon has learned is not: what key_cmd or auth_cmd
     /// printed, logins, and variables of servers.
-    Redact(Json),
+    Redact(Redact),
     /// Print the zsh completions of aish-helper
     Completions,
     /// Print the man page
@@ -98,6 +98,17 @@ pub struct Json {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `aish-helper redact`
+#[derive(Debug, Args)]
+pub struct Redact {
+    /// Print a line of JSON for each find, without its text
+    #[arg(long)]
+    pub json: bool,
+    /// Many commands take one: this says how it is done
+    #[arg(hide = true)]
+    pub file: Option<PathBuf>,
 }
 
 /// `aish-helper ask`

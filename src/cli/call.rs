@@ -26,12 +26,13 @@ pub fn run(paths: &Paths, command: Call) -> Result<u8> {
     let request = Request::Call(Box::new(asked(operation, args)?));
     let mut output = Output::new(Format::Beside);
     let mut serving = Serving::begin(paths, &request, &mut output)?;
-    let called: Called = match serving.follow()? {
+    let mut called: Called = match serving.follow()? {
         End::Reply(body) => protocol::parse(&body)?,
         End::Failed(failure) => return Err(failure.into()),
         End::Closed => return Ok(0),
     };
     drop(serving);
+    called.why = called.why.map(by_hand);
     if json {
         print_json(&called)?;
     } else if called.why.is_none() {
@@ -39,20 +40,30 @@ pub fn run(paths: &Paths, command: Call) -> Result<u8> {
         print(&format!("{text}\n"))?;
     }
     let why = called.why.unwrap_or_default();
-    let kind = match called.status.as_str() {
-        "success" => return Ok(0),
+    let kind = match (called.status.as_str(), called.kind) {
+        ("success", _) => return Ok(0),
         // It has said why itself.
-        "error" => return Ok(Kind::Runtime.exit_code()),
-        "interrupted" => Kind::Interrupted,
-        "denied" | "blocked" => Kind::Approval,
-        "skipped" => Kind::Usage,
-        _ => Kind::Runtime,
+        ("error", _) => return Ok(Kind::Runtime.exit_code()),
+        (_, kind) => Kind::from_word(&kind.unwrap_or_default()),
     };
     let error = Error::new(kind, why);
     Err(match kind {
         Kind::Usage => error.hint("see: aish-helper tools search, aish-helper call --help"),
         _ => error,
     })
+}
+
+/// What a model is told to mend, in the words of the command line.
+fn by_hand(mut why: String) -> String {
+    for (theirs, ours) in [
+        ("call_tool_", "aish-helper call tool-"),
+        ("retrieve_tools", "aish-helper tools search"),
+        ("intent.data_sensitivity", "--sensitivity"),
+        ("intent.reason", "--reason"),
+    ] {
+        why = why.replace(theirs, ours);
+    }
+    why
 }
 
 fn asked(operation: &str, args: ByHand) -> Result<tools::ByHand> {

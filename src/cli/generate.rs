@@ -20,13 +20,15 @@ pub fn completions() -> String {
         .collect()
 }
 
-/// What can stand for a positional argument: a name that the running daemon knows, or nothing.
+/// What can stand for an argument: a name that the running daemon knows, or nothing.
 fn argument(line: &str) -> String {
     let known = [
         ("alias -- Which", "list"),
         ("alias -- Of this server alone", "list"),
         ("name -- Its name, ALIAS.TOOL", "tools"),
         ("name -- Its name, ALIAS.PROMPT", "prompts"),
+        ("[The tool]:SERVER\\:TOOL", "tools"),
+        ("or shell, fs.write or network", "tools"),
     ];
     let spec = line.strip_suffix(":' \\").unwrap_or_default();
     match known.iter().find(|(what, _)| spec.ends_with(what)) {
@@ -102,7 +104,8 @@ fn shown_arg(command: &Command, arg: &Arg) -> Arg {
         new = new.value_hint(hint);
     }
     if let Some(names) = arg.get_value_names() {
-        new = new.value_names(names.to_vec());
+        // zsh would run what stands behind a second colon.
+        new = new.value_names(names.iter().map(|name| forever(&name.replace(':', "\\:"))));
     }
     if let Some(count) = arg.get_num_args() {
         new = new.num_args(count);

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(
             text(records),
             "[calls fs.read {\"a\":1}]\n\
-             ┌ fs.read · success · 0.2 s · 1,204 bytes\n│ one\n│ \\x1b]0;x\\x07two\n└\nnew\n"
+             ┌ fs.read · success · 200 ms · 1,204 bytes\n│ one\n│ \\x1b]0;x\\x07two\n└\nnew\n"
         );
         assert_eq!(since_prompt(&[json!({"type": "tool"})]), None);
         assert_eq!(text(&[]), "there is no answer yet\n");

@@ -135,7 +135,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
         Command::Activity(command) => activity::run(&paths()?, command)?,
         Command::Policy(command) => policy::run(&paths()?, command)?,
-        Command::Redact(args) => redact::run(&paths()?, args.json)?,
+        Command::Redact(args) => redact::run(&paths()?, &args)?,
         Command::Tools(command) => tools::run(&paths()?, command)?,
         Command::Call(command) => return call::run(&paths()?, command),
         Command::Completions => print(&generate::completions())?,

@@ -10,6 +10,7 @@ use super::mcp::{note, table};
 use super::session::{short, span};
 use super::{columns, print, print_json};
 use crate::client::connect;
+use crate::client::frame::{Ink, Line, bit, fold};
 use crate::client::tools::cut;
 use crate::config::env_overrides;
 use crate::error::Result;
@@ -95,7 +96,7 @@ fn list(paths: &Paths, json: bool) -> Result<()> {
     let rules = all.rules.iter().chain([&all.default]);
     let rows: Vec<[String; 3]> = rules.map(row).collect();
     let head = ["says", "about", "where"].map(String::from);
-    let mut out = table([&head].into_iter().chain(&rows), columns(), cut).concat();
+    let mut out = wrapped(table([&head].into_iter().chain(&rows), None, cut));
     if !all.grants.is_empty() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
@@ -121,6 +122,18 @@ fn list(paths: &Paths, json: bool) -> Result<()> {
         out.push_str(&format!("\n{grants}"));
     }
     print(&out)
+}
+
+/// Lines that go on below, indented, where a terminal is too narrow: their ends are what was asked for.
+fn wrapped(lines: Vec<String>) -> String {
+    let Some(width) = columns() else {
+        return lines.concat();
+    };
+    let text = |line: Line| line.into_iter().map(|b| b.text).chain(["\n".to_owned()]);
+    let below = lines
+        .iter()
+        .flat_map(|line| fold(&[bit(line.trim_end(), Ink::Plain)], width, 4));
+    below.flat_map(text).collect()
 }
 
 fn page(explained: &Explanation) -> String {
@@ -160,6 +173,6 @@ fn page(explained: &Explanation) -> String {
         ]
     };
     let rows: Vec<[String; 4]> = explained.considered.iter().map(row).collect();
-    out.push_str(&table(rows.iter(), columns(), cut).concat());
+    out.push_str(&wrapped(table(rows.iter(), None, cut)));
     out
 }

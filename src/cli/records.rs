@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(
             tool(&result, Much::Begin(40)),
             format!(
-                "┌ a.b · success · 0.2 s · 1,204 bytes\n│ {}…\n│         2\n│ 3\n│ 4\n│ 5\n\
+                "┌ a.b · success · 200 ms · 1,204 bytes\n│ {}…\n│         2\n│ 3\n│ 4\n│ 5\n\
                  │ … 2 more lines\n└\n",
                 "x".repeat(37)
             )
@@ -243,13 +243,13 @@ mod tests {
             "reason": "to keep\u{1b}[2J it"}}});
         assert_eq!(
             tool(&call, Much::All),
-            "┌ w a.b · success · 0.2 s · 2 bytes\n\
+            "┌ w a.b · success · 200 ms · 2 bytes\n\
              │ [call_tool_write · declared write · private data · \"to keep‹\\x1b›[2J it\"]\n\
              │ [allowed by policy.rules.\"op:write\"]\n│ ok\n└\n"
         );
         assert_eq!(
             tool(&call, Much::Begin(40)),
-            "┌ w a.b · success · 0.2 s · 2 bytes\n\
+            "┌ w a.b · success · 200 ms · 2 bytes\n\
              │ [call_tool_write · declared write · p…\n│ ok\n└\n"
         );
         let said = |status: &str, by: &str, why: &str, much| {
@@ -262,7 +262,7 @@ mod tests {
         let all = Much::All;
         assert_eq!(
             said("success", "person", "", all),
-            "┌ ! a.b · success · 0.2 s · 2 bytes\n│ [allowed by you]\n└\n"
+            "┌ ! a.b · success · 200 ms · 2 bytes\n│ [allowed by you]\n└\n"
         );
         assert_eq!(said("denied", "person", "", all), "┌ ! a.b · denied\n└\n");
         assert_eq!(

@@ -5,9 +5,10 @@ use std::io::{ErrorKind, IsTerminal, Read, Write};
 
 use serde::Serialize;
 
+use super::args::Redact;
 use super::{json_line, write};
 use crate::config::{self, Overrides, key};
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::paths::Paths;
 use crate::safety::redact::{Redactor, Stream};
 use crate::safety::text;
@@ -30,7 +31,12 @@ struct Finding<'a> {
 ///
 /// # Errors
 /// stdin cannot be read, or stdout not written; the config is wrong, so that its values are unknown.
-pub fn run(paths: &Paths, json: bool) -> Result<()> {
+pub fn run(paths: &Paths, args: &Redact) -> Result<()> {
+    if args.file.is_some() {
+        let error = Error::usage("the text is read from stdin, and from no file");
+        return Err(error.hint("run: aish-helper redact < FILE"));
+    }
+    let json = args.json;
     let redactor = Redactor::default();
     for (kind, value) in key::secrets(&config::load(paths, &Overrides::default())?) {
         redactor.know(kind, &value);

@@ -7,7 +7,7 @@ pub mod capture;
 pub mod command;
 pub mod connect;
 pub mod elicit;
-mod frame;
+pub mod frame;
 pub mod gather;
 pub mod line;
 mod news;

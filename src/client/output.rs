@@ -236,6 +236,10 @@ impl Output {
             Event::ToolEnd(end) => {
                 let mut end = end.clone();
                 if self.beside_only {
+                    // An error says the same, in words for the command line.
+                    if matches!(end.status.as_str(), "blocked" | "skipped") {
+                        return Ok(());
+                    }
                     (end.head, end.more) = (String::new(), 0);
                 }
                 let lines = self.frames.end(&end, self.width());

@@ -132,9 +132,10 @@ fn dim(text: &str, width: usize) -> Line {
     vec![bit(cut(text, width), Ink::Dim)]
 }
 
-/// `0.2 s`, `1 min 5 s`
+/// `12 ms`, `1.2 s`, `1 min 5 s`
 pub fn time(ms: u64) -> String {
     match ms / 1000 {
+        0 => format!("{ms} ms"),
         s @ 60.. => format!("{} min {} s", s / 60, s % 60),
         s => format!("{s}.{} s", ms % 1000 / 100),
     }
@@ -301,6 +302,7 @@ mod tests {
             text(frames.end(&said, 23))[0],
             format!("  ┌ {}…", &half[..18])
         );
+        assert_eq!([time(0), time(12), time(1000)], ["0 ms", "12 ms", "1.0 s"]);
         assert_eq!(time(65_000), "1 min 5 s");
     }
 

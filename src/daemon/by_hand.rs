@@ -10,7 +10,7 @@ use super::session::Session;
 use super::{Daemon, driver, known, mcp, servers};
 use crate::chat::{Operation, ToolCall};
 use crate::config::Overrides;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::history::record::Body;
 use crate::protocol::tools::{ByHand, Called};
 use crate::protocol::{self, kind};
@@ -75,6 +75,7 @@ pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand)
         status: Outcome::Interrupted.status().to_owned(),
         text: String::new(),
         why: None,
+        kind: Some(Kind::Interrupted.as_str().to_owned()),
         id: String::new(),
     };
     for (mut used, call) in used.into_iter().zip(&calls) {
@@ -84,10 +85,14 @@ pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand)
         };
         match &mut used.outcome {
             Outcome::Said { text, .. } => {
+                called.kind = None;
                 let kept = results::cut(text, config.mcp.max_result_bytes, None);
                 called.text = std::mem::replace(text, kept);
             }
-            other => called.why = Some(why(other)),
+            other => {
+                called.why = Some(why(other));
+                called.kind = Some(fault(other).as_str().to_owned());
+            }
         }
         let record = used.outcome.record(call, used.ms, used.account);
         if let Err(e) = session.record(&links, record) {
@@ -118,6 +123,20 @@ fn arguments(variant: Operation, by_hand: &ByHand) -> Result<String> {
         json!({ "name": by_hand.name, "args_json": by_hand.arguments, "intent": intent });
     policy::canonical(&arguments.to_string())
         .map_err(|_| Error::usage("the arguments are no JSON object"))
+}
+
+/// Whose fault it is that there is nothing to read. What a model would be told to mend is the command line's.
+fn fault(outcome: &Outcome) -> Kind {
+    match outcome {
+        Outcome::Rejected(_) | Outcome::Unread(_) | Outcome::NoSuchTool | Outcome::NoObject => {
+            Kind::Usage
+        }
+        Outcome::Denied(_) | Outcome::Blocked(_) | Outcome::NoTerminal => Kind::Approval,
+        Outcome::Stopped | Outcome::Interrupted => Kind::Interrupted,
+        Outcome::Failed(_) | Outcome::Unrecorded(_) | Outcome::TooDeep | Outcome::Said { .. } => {
+            Kind::Runtime
+        }
+    }
 }
 
 /// Why there is nothing to read, for the person.

@@ -13,7 +13,7 @@ use super::turn::{Effect, Input, Setting, Turn};
 use super::{Daemon, events, known, offer, policy, prompt, sent};
 use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
 use crate::context;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::history::record::{Body, Links};
 use crate::mcp::Catalog;
 use crate::protocol::{Ask, Event, Failure, kind};
@@ -98,10 +98,10 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         .await?;
     let Run { offered, links, .. } = run;
     // The rules about commands are looked at with each; here it is told what is wrong with them.
-    if !offered.is_empty() && !ask.no_tools && !with_tools {
+    if !offered.commands.is_empty() && !ask.no_tools && !with_tools {
         under_rules(connection, &mut chosen, &ask.cwd).await?;
     }
-    if let (Some(shell), false) = (shell, offered.is_empty()) {
+    if let (Some(shell), false) = (shell, offered.commands.is_empty()) {
         daemon
             .sessions
             .offer(shell, &session.id, &links, offered.commands);
@@ -110,7 +110,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
         connection.send(&reply).await?;
     }
     if chosen.config.history.sync {
-        sync_later(daemon, &session);
+        session.sync_later(&daemon.tasks);
     }
     Ok(())
 }
@@ -120,12 +120,6 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
 struct Offered {
     commands: Vec<String>,
     reply: Option<Vec<u8>>,
-}
-
-impl Offered {
-    fn is_empty(&self) -> bool {
-        self.commands.is_empty()
-    }
 }
 
 /// Words to one command, outside of the conversation.
@@ -316,7 +310,7 @@ impl<'a> Run<'a> {
             if split {
                 offer::index(self.daemon, &catalog);
             }
-            let system = prompt::system_prompt(self.chosen, !offered.is_empty(), split);
+            let system = prompt::system_prompt(self.chosen, !offered.commands.is_empty(), split);
             let talk = session.with_records(context::conversation);
             let window = self.chosen.window;
             let (messages, left_out) = context::fit(system, &talk, &offered, window, reserve);
@@ -492,15 +486,4 @@ async fn stream(
         daemon.models.failed(chosen, e);
     }
     result
-}
-
-/// Puts the turn on the disk, off the hot path: the client has its reply already.
-fn sync_later(daemon: &Daemon, session: &Session) {
-    if let Ok(log) = session.log_handle().context(|| "cannot sync".into()) {
-        daemon.tasks.spawn_blocking(move || {
-            if let Err(e) = log.sync() {
-                tracing::warn!("{}", e.message);
-            }
-        });
-    }
 }

@@ -261,6 +261,7 @@ pub async fn run(
     daemon.tasks.spawn_blocking(Redactor::warm);
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
+    policy::lapse(&daemon);
     hooks.abort();
     // Before the listener is closed: until then no other socket can get its inode.
     if inode(&daemon.paths.socket()) == socket {

@@ -15,7 +15,7 @@ use crate::config::source::{Origin, resolve_noting};
 use crate::config::{self, Config, Overrides};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
-use crate::history::record::Body;
+use crate::history::record::{Body, Links};
 use crate::protocol::policy::{
     Considered, Explanation, GrantInfo, InForce, PolicyRequest, Revoked, RuleInfo,
 };
@@ -173,6 +173,25 @@ fn grants(daemon: &Daemon) -> impl Iterator<Item = (Shared, Grant)> {
         let holds = given.into_iter().filter(move |grant| now < grant.until_ms);
         holds.map(move |grant| (session.clone(), grant))
     })
+}
+
+/// Records that what was allowed at prompts ends with the daemon.
+pub fn lapse(daemon: &Daemon) {
+    let links = Links {
+        user: daemon.user.clone(),
+        ..Links::default()
+    };
+    for (session, grant) in grants(daemon) {
+        let body = Body::Policy {
+            change: "lapsed".to_owned(),
+            what: grant.says(),
+            grant: Some(grant.id),
+            why: Some("the daemon ended".to_owned()),
+        };
+        if let Err(e) = session.record(&links, body) {
+            tracing::warn!("{}", e.message);
+        }
+    }
 }
 
 /// Takes back the grants that are meant, and the rule of that name: where one is left, the next call is not asked about.

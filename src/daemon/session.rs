@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::shells::is_alive;
+use tokio_util::task::TaskTracker;
+
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Journal, Log, fresh, now_ms};
 use crate::history::record::{Body, Links, Record};
@@ -98,6 +100,17 @@ impl Session {
     pub fn log_handle(&self) -> Result<Arc<Log>> {
         let kept = lock(&self.kept);
         kept.log.as_ref().map_err(Clone::clone).cloned()
+    }
+
+    /// Puts what was recorded on the disk, off the hot path: the client has its reply already.
+    pub fn sync_later(&self, tasks: &TaskTracker) {
+        if let Ok(log) = self.log_handle() {
+            tasks.spawn_blocking(move || {
+                if let Err(e) = log.sync() {
+                    tracing::warn!("{}", e.message);
+                }
+            });
+        }
     }
 
     /// Looks at the records.

@@ -175,6 +175,9 @@ pub struct Called {
     pub text: String,
     /// Why it said nothing.
     pub why: Option<String>,
+    /// The word of a [`crate::error::Kind`], where it has said nothing: the exit code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// The id of its record.
     pub id: String,
 }

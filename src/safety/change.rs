@@ -87,31 +87,33 @@ pub fn difference(before: &Seen, tool: &Tool) -> Vec<Line> {
         annotations: in_force(before.annotations, tool.annotations),
         ..Seen::of(tool)
     };
-    let (before, now) = (rendered(before), rendered(&now));
-    let (before, now): (Vec<&str>, Vec<&str>) = (
-        before.iter().map(String::as_str).collect(),
-        now.iter().map(String::as_str).collect(),
-    );
-    let diff = TextDiff::configure()
-        .timeout(PATIENCE)
-        .diff_slices(&before, &now);
     let mut lines = Vec::new();
-    for (at, group) in diff.grouped_ops(CONTEXT).iter().enumerate() {
-        if at > 0 {
-            lines.push(Line {
-                sign: ' ',
-                text: "…".to_owned(),
-            });
+    // Each by itself: what stands around is of the same part.
+    for (before, now) in rendered(before).iter().zip(&rendered(&now)) {
+        let (before, now): (Vec<&str>, Vec<&str>) = (
+            before.iter().map(String::as_str).collect(),
+            now.iter().map(String::as_str).collect(),
+        );
+        let diff = TextDiff::configure()
+            .timeout(PATIENCE)
+            .diff_slices(&before, &now);
+        for group in diff.grouped_ops(CONTEXT) {
+            if !lines.is_empty() {
+                lines.push(Line {
+                    sign: ' ',
+                    text: "…".to_owned(),
+                });
+            }
+            lines.extend(group.iter().flat_map(|op| diff.iter_changes(op)).map(|c| {
+                let sign = match c.tag() {
+                    ChangeTag::Delete => '-',
+                    ChangeTag::Insert => '+',
+                    ChangeTag::Equal => ' ',
+                };
+                let text = c.value().to_owned();
+                Line { sign, text }
+            }));
         }
-        lines.extend(group.iter().flat_map(|op| diff.iter_changes(op)).map(|c| {
-            let sign = match c.tag() {
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
-                ChangeTag::Equal => ' ',
-            };
-            let text = c.value().to_owned();
-            Line { sign, text }
-        }));
     }
     let more = lines.len().saturating_sub(LINES);
     if more > 0 {
@@ -128,15 +130,15 @@ fn json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok()
 }
 
-/// A tool for people, a line each.
-fn rendered(seen: &Seen) -> Vec<String> {
-    let mut lines: Vec<String> = seen.description.lines().map(str::to_owned).collect();
+/// A tool for people, line by line: its description, its schema, what is said about it.
+fn rendered(seen: &Seen) -> [Vec<String>; 3] {
+    let description = seen.description.lines().map(str::to_owned).collect();
     let schema = json(&seen.schema).map(|mut schema| {
         schema.sort_all_objects();
         format!("{schema:#}")
     });
     let schema = schema.as_deref().unwrap_or(&seen.schema);
-    lines.extend(schema.lines().map(str::to_owned));
+    let schema = schema.lines().map(str::to_owned).collect();
     let says = seen.annotations;
     let hints = [
         ("only reads", says.read_only),
@@ -148,8 +150,7 @@ fn rendered(seen: &Seen) -> Vec<String> {
         let word = if says? { "yes" } else { "no" };
         Some(format!("{hint}: {word}"))
     });
-    lines.extend(said);
-    lines
+    [description, schema, said.collect()]
 }
 
 #[cfg(test)]

@@ -175,6 +175,7 @@ fn what_is_explained_is_what_then_happens() {
         let run = within(helper, &dir, &words);
         let called: Value = serde_json::from_str(&run.stdout).expect(&case);
         assert_eq!(called["status"], comes, "{case}: {called}");
+        assert_eq!(run.code, if says == "allow" { 0 } else { 4 }, "{case}");
         let approvals: Vec<Value> = helper
             .acts()
             .into_iter()
@@ -301,7 +302,7 @@ fn a_rule_that_is_taken_back_leaves_the_file_as_it_was() {
     assert_eq!(revoked["what"], "fs.act");
 
     let error = policy(helper, &["revoke", "fs.atc"]).run().fails(2);
-    assert!(error.contains("no rule is called"), "{error}");
+    assert!(error.contains("no rule and no grant is called"), "{error}");
     let error = policy(helper, &["revoke", "fs.other"]).run().fails(2);
     assert!(
         error.contains("only what is allowed can be taken back"),
@@ -361,4 +362,65 @@ fn acts_of_our_own_and_wrong_names_are_explained_too() {
         let error = policy(helper, &words).run().fails(2);
         assert!(error.contains(says), "{error}");
     }
+}
+
+#[test]
+fn what_a_call_by_hand_gets_wrong_is_said_in_the_words_of_the_command_line() {
+    let tools = tools(json!({"destructiveHint": true}), "");
+    let helper = &tools.helper;
+    let dir = helper.home.path("");
+    let call = |words: &[&str]| within(helper, &dir, &[&["call"], words].concat());
+    let long = "x".repeat(1001);
+    for (words, said) in [
+        (
+            &["tool-read", "--tool-name=fs:act"][..],
+            "use aish-helper call tool-destructive",
+        ),
+        (
+            &["tool-read", "--tool-name=nope"],
+            "as aish-helper tools search tells it",
+        ),
+        (
+            &["tool-destructive", "--tool-name=fs:act", "--sensitivity=x"],
+            "Invalid --sensitivity 'x'",
+        ),
+        (
+            &["tool-destructive", "--tool-name=fs:act", "--reason", &long],
+            "Invalid --reason: 1001 characters",
+        ),
+    ] {
+        let run = call(words);
+        assert!(!run.stderr.contains("call_tool"), "{run:?}");
+        let error = run.fails(2);
+        assert!(error.contains(said), "{error}");
+    }
+    let run = call(&["tool-destructive", "--tool-name=fs:act"]);
+    assert!(
+        run.stderr.contains("there is no terminal to ask on"),
+        "{run:?}"
+    );
+    assert_eq!(run.code, 4, "{run:?}");
+    assert_eq!(tools.called(), []);
+}
+
+#[test]
+fn what_was_allowed_at_a_prompt_ends_with_the_daemon_and_the_record_says_so() {
+    let tools = tools(json!({}), "");
+    let helper = &tools.helper;
+    let mut client = tools.ask("x");
+    let question = client.question();
+    client.say(&question, Verdict::Tool);
+    client.end();
+    let grant = listed(helper)["grants"][0]["id"].clone();
+    helper.call(["stop"]).run().ok();
+    let lapsed: Vec<Value> = helper
+        .records_of("policy")
+        .into_iter()
+        .filter(|r| r["change"] == "lapsed")
+        .collect();
+    assert_eq!(lapsed.len(), 1, "{lapsed:?}");
+    assert_eq!(
+        (&lapsed[0]["grant"], &lapsed[0]["why"]),
+        (&grant, &json!("the daemon ended"))
+    );
 }

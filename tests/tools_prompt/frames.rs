@@ -58,7 +58,7 @@ fn a_call_stands_in_a_frame_between_the_words() {
     let screen = zsh.screen();
     let wanted = "Let me look\n  ┌ r fs.read {\"path\":\"/etc/hosts\"}\n  │ allowed by mcp.auto_approve.\"fs.*\"\n  \
                   │ 127.0.0.1       localhost\n  │ \\x1b]0;x\\x07\n  │ [image/png, 3 KB]\n  \
-                  │ … 12 more lines: llm :last\n  └ 0.2 s · 1,204 bytes\n";
+                  │ … 12 more lines: llm :last\n  └ 230 ms · 1,204 bytes\n";
     let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
     let screen = lines.join("\n");
     assert!(screen.contains(wanted), "{screen}");
@@ -93,9 +93,9 @@ fn what_became_of_a_call_is_said_plainly() {
     for text in [
         "  └ denied\n",
         "  └ skipped\n",
-        "  └ failed · 0.2 s · 1,204 bytes\n",
-        "  └ interrupted · 0.2 s",
-        "  └ the tool reports an error · 0.2 s",
+        "  └ failed · 230 ms · 1,204 bytes\n",
+        "  └ interrupted · 230 ms",
+        "  └ the tool reports an error · 230 ms",
         &format!("  └ fs.read · blocked: {why}\n"),
     ] {
         assert!(screen.contains(text), "{text}\n{screen}");
@@ -272,7 +272,7 @@ fn the_last_answer_is_shown_whole() {
         ]
     };
     daemon.remembers(records(2));
-    let whole = "[calls fs.read {}]\n┌ fs.read · success · 0.2 s · 1,204 bytes\n│ line 1\\x1b[2J\n│ line 2\\x1b[2J\n└\nThat.\n";
+    let whole = "[calls fs.read {}]\n┌ fs.read · success · 230 ms · 1,204 bytes\n│ line 1\\x1b[2J\n│ line 2\\x1b[2J\n└\nThat.\n";
     assert_eq!(zsh.eval("llm :last"), whole);
     zsh.run("PAGER=pages llm :last");
     assert!(

@@ -182,9 +182,10 @@ fn all_that_is_known_is_shown_on_request() {
         [
             "│ y                yes, this once, with these arguments",
             "│ n, Enter         no",
-            "│ t                yes, and for this session, 12 hours at most, to this tool, whatever its arguments",
-            "│ r                yes, and for this session, 12 hours at most, to 10 of the 14 tools of github, which only read (its",
-            "│                  word)",
+            "│ t                yes, and for this session, until the daemon ends, 12 hours at most, to this tool, whatever its",
+            "│                  arguments",
+            "│ r                yes, and for this session, until the daemon ends, 12 hours at most, to 10 of the 14 tools of github,",
+            "│                  which only read (its word)",
             "│ A                yes, and from now on to this tool: a rule in your config.toml (asks for a second A)",
             "│ e                edit the arguments, then be asked again",
             "│ d                no, and the model is told why",
@@ -192,7 +193,7 @@ fn all_that_is_known_is_shown_on_request() {
             "│ Ctrl-C           no, and the turn ends",
             "│ taken for        write",
             "│ asked by         policy.default",
-        ][1..]
+        ]
     );
     assert_eq!(
         lines[at..at + 10],
@@ -213,6 +214,9 @@ fn all_that_is_known_is_shown_on_request() {
     zsh.wait_text(
         "reads for this session: 10 of the 14 tools of github, which only read (its word)",
     );
+    let screen = zsh.screen();
+    let words = |l: &str| l.starts_with("reads for this session: 10 of the 14 tools");
+    assert!(screen.lines().any(words), "{screen}");
     prompt.reply("stop");
     zsh.prompt();
 }

@@ -148,13 +148,13 @@ mod tests {
         );
         assert_eq!(
             lines[2],
-            "type    acts  errors  denied  blocked  p50    p95"
+            "type    acts  errors  denied  blocked  p50     p95"
         );
         assert_eq!(
             lines[3],
-            "tool    5     25.0 %  1       0        0.2 s  1.5 s"
+            "tool    5     25.0 %  1       0        200 ms  1.5 s"
         );
-        assert_eq!(lines[4], "prompt  1     0.0 %   0       0        -      -");
+        assert_eq!(lines[4], "prompt  1     0.0 %   0       0        -       -");
         assert!(lines.last().unwrap().contains("2 other tools"), "{text}");
         assert!(!text.contains('\u{1b}'));
         assert_eq!(value(&stats.types["tool"])["error_rate"], 0.25);

@@ -68,6 +68,15 @@ pub fn line(asking: &Asking<'_>, question: &Question) -> String {
     out
 }
 
+/// The column where a line of the keys ends.
+pub fn end(line: &str) -> usize {
+    let last = line.rsplit('\n').next().unwrap_or_default();
+    match last.rsplit_once('└') {
+        Some((_, keys)) => 1 + keys.trim_start_matches("\x1b[0m").len(),
+        None => last.len(),
+    }
+}
+
 pub fn offers(question: &Question, offer: &str) -> bool {
     question.offers.iter().any(|o| o == offer)
 }
@@ -155,7 +164,7 @@ pub fn forever(question: &Question) -> String {
 /// The keys and what they do.
 pub fn explained(question: &Question) -> Vec<(&'static str, String)> {
     let hours = GRANT_MS / 3_600_000;
-    let session = format!("for this session, {hours} hours at most");
+    let session = format!("for this session, until the daemon ends, {hours} hours at most");
     let mut keys = vec![
         ("y", "yes, this once, with these arguments".to_string()),
         ("n, Enter", "no".to_string()),

@@ -15,6 +15,9 @@ const WIDEST: usize = 96;
 /// The column of what is said under a name.
 const NAMES: usize = 17;
 
+/// No deeper: a line is to be seen that begins far to the right.
+const INDENT: usize = 24;
+
 /// What is to be called, what its server says about it, what the model does, and what speaks against it.
 pub fn head(question: &Question, edited: bool, width: usize) -> Vec<Line> {
     let tool = &question.tool;
@@ -114,8 +117,11 @@ pub fn changes(question: &Question, width: usize) -> Vec<Line> {
             '-' => ("- ", Ink::Gone),
             _ => ("  ", Ink::Dim),
         };
-        let mut line = vec![bit(sign, ink)];
-        line.extend(bits(alike::pieces(&change.text), ink));
+        // A schema is set out by us, and what stands in front of a line hides nothing.
+        let text = change.text.trim_start_matches(' ');
+        let indent = change.text.len() - text.len();
+        let mut line = vec![bit(format!("{sign}{:1$}", "", indent.min(INDENT)), ink)];
+        line.extend(bits(alike::pieces(text), ink));
         lines.extend(fold(&line, width, 4));
     }
     lines.push(vec![bit("it would be called with:", Ink::Dim)]);

@@ -13,6 +13,7 @@ pub mod pager;
 use std::path::Path;
 
 use serde_json::{Map, Value};
+use unicode_width::UnicodeWidthStr;
 
 use self::arguments::lines;
 use super::asking::{Answered, Asking, Happened, Key, Over, Typed};
@@ -46,7 +47,8 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
     'anew: loop {
         draw(asking, question, &arguments, edited, &mut seen)?;
         loop {
-            asking.say(&keys::line(asking, question))?;
+            let line = keys::line(asking, question);
+            asking.say(&line)?;
             let key = match asking.answer()? {
                 Happened::Key(key) => key,
                 Happened::Changed => {
@@ -146,7 +148,12 @@ fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(
                     }
                 }
             }
-            asking.say(&format!("{}\n", verdict.1))?;
+            match verdict.0 != Verdict::Always
+                && asking.size.0 < keys::end(&line) + verdict.1.width()
+            {
+                true => say_line(asking, &format!("\n{}", verdict.1))?,
+                false => asking.say(&format!("{}\n", verdict.1))?,
+            }
             return Ok((verdict.0, arguments));
         }
     }

@@ -79,7 +79,11 @@ pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
             new = without(&new, table, name).ok_or_else(|| unfit(path, &by_hand))?;
         }
         if !found {
-            let message = format!("{}: no rule is called {}", path.display(), shown_key(name));
+            let message = format!(
+                "{}: no rule and no grant is called {}",
+                path.display(),
+                shown_key(name)
+            );
             let names: Vec<String> = written(file).map(|(of, ..)| of).collect();
             return Err(Error::usage(
                 match nearest(name, names.iter().map(String::as_str)) {

@@ -278,9 +278,11 @@ impl Index {
             )?;
             let mut rows = select.query(params![session, from, end])?;
             let mut keys = Vec::new();
-            while let Some(row) = rows.next()? {
+            while keys.len() < limit
+                && let Some(row) = rows.next()?
+            {
                 let kind: i64 = row.get(1)?;
-                if keys.len() < limit && kinds.iter().any(|(id, k)| *id == kind && wanted(k)) {
+                if kinds.iter().any(|(id, k)| *id == kind && wanted(k)) {
                     keys.push(row.get(0)?);
                 }
             }

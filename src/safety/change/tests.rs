@@ -89,12 +89,7 @@ fn a_difference_shows_what_was_and_what_is_with_the_lines_around() {
             "-Takes text.",
             "+Takes text, and sends it on.",
             " No more.",
-            " {",
-            "   \"properties\": {",
             " …",
-            "   },",
-            "   \"type\": \"object\"",
-            " }",
             "-may destroy: yes",
             "+may destroy: no",
         ]

@@ -172,8 +172,11 @@ fn only_what_is_allowed_can_be_taken_back() {
             "a.d",
             ":6: mcp.auto_approve.\"a.d\" says ask: only what is allowed can be taken back",
         ),
-        ("aa.c", ": no rule is called \"aa.c\"; did you mean a.c?"),
-        ("zz", ": no rule is called zz"),
+        (
+            "aa.c",
+            ": no rule and no grant is called \"aa.c\"; did you mean a.c?",
+        ),
+        ("zz", ": no rule and no grant is called zz"),
     ] {
         let error = remove_rule(&paths, name).unwrap_err();
         assert!(error.message.ends_with(expected), "{error}");
