@@ -310,7 +310,7 @@ impl<'a> Run<'a> {
             if split {
                 offer::index(self.daemon, &catalog);
             }
-            let system = prompt::system_prompt(self.chosen, !offered.commands.is_empty(), split);
+            let system = prompt::system_prompt(self.chosen, !offered.is_empty(), split);
             let talk = session.with_records(context::conversation);
             let window = self.chosen.window;
             let (messages, left_out) = context::fit(system, &talk, &offered, window, reserve);

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::shells::is_alive;
 use tokio_util::task::TaskTracker;
+
+use super::shells::is_alive;
 
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Journal, Log, fresh, now_ms};
