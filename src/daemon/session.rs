@@ -11,7 +11,6 @@ use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
 use super::shells::is_alive;
-
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Journal, Log, fresh, now_ms};
 use crate::history::record::{Body, Links, Record};
