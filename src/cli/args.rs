@@ -72,7 +72,7 @@ pub enum Command {
     Activity(Activity),
     /// Show what is taken out of a text before it is kept or sent: stdin without secrets
     ///
-    /// The text goes to stdout with [REDACTED:kind] in the place of each key, token or password of a known form;
+    /// The text goes to stdout with REDACTED:kind in brackets in the place of each key, token or password of a known form;
     /// where they stood goes to stderr, as line:column kind. The keys, tokens and headers in the config, and in the
     /// variables it names, are known too. What only the running daemon has learned is not: what key_cmd or auth_cmd
     /// printed, logins, and variables of servers.

@@ -4,7 +4,7 @@
 //! Two stages. The first knows values: the keys and tokens that the helper holds, in the spellings in which they travel.
 //! The second knows formats (`rules`): what keys of the known vendors look like, and what stands behind `password=`.
 //!
-//! Both decide on a place by what stands close to it ([`BACK`] before, [`AHEAD`] after), and never by how the text came
+//! Both decide on a place by what stands close to it (`BACK` before, `AHEAD` after), and never by how the text came
 //! in pieces. So a [`Stream`] needs a buffer of that size at most, and what it gives is what the whole text would give.
 
 mod filter;
