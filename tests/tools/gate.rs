@@ -544,11 +544,11 @@ fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
          [allowed by mcp.auto_approve.\"fs.read\": w fs.read {\"path\":\"x\"}]\n\
          ┌ w fs.read"
     );
-    let (_, text) = text.split_once(" s").expect("the time");
+    let (_, text) = text.split_once("s ·").expect("the time");
     let (head, text) = text.split_once("└\n").expect("its end");
     assert_eq!(
         head,
-        " · 63 bytes\n│ line 1\n│ line 2\n│ line 3\n│ line 4\n│ line 5\n│ … 4 more lines\n"
+        " 63 bytes\n│ line 1\n│ line 2\n│ line 3\n│ line 4\n│ line 5\n│ … 4 more lines\n"
     );
     let denied = "[denied without a terminal: w fs.write {}]\n┌ w fs.write · blocked\n│ ";
     assert!(text.starts_with(denied), "{text}");

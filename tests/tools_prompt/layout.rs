@@ -178,7 +178,7 @@ fn all_that_is_known_is_shown_on_request() {
         .rposition(|l| l.starts_with("│ server "))
         .expect("details");
     assert_eq!(
-        lines[at - 11..at],
+        lines[at - 13..at],
         [
             "│ y                yes, this once, with these arguments",
             "│ n, Enter         no",
