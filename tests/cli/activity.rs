@@ -6,11 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use crate::fakes::provider::{Provider, Script};
+use crate::record::links::call_and_command;
 use crate::support::helper::{Helper, Run, records};
-use crate::support::home::source_plugin;
 use crate::support::pty::Zsh;
 use crate::tools::Tools;
-use crate::tools_prompt::{KEYS, press_until};
 
 fn activity(helper: &Helper, args: &[&str]) -> Run {
     helper.call(["activity"].iter().chain(args)).run()
@@ -406,23 +405,8 @@ fn a_table_fits_the_terminal() {
 /// From the command that was typed to the command that ran.
 #[test]
 fn the_chain_of_a_call_begins_with_the_command_that_was_typed() {
-    let queue = [
-        Script::calls("", &[("c1", "fs.write", "{\"to\":\"x\"}")]),
-        Script::tokens(["Now this.\n", "CMD: print made-$((6*7))\n"]),
-    ];
-    let tools = Tools::new(queue, "");
+    let (tools, _) = call_and_command();
     let helper = &tools.helper;
-    helper.home.zshrc(&source_plugin());
-    let mut zsh = Zsh::start(&helper.home);
-    zsh.send("clear; llm write it\r");
-    zsh.wait_text(KEYS);
-    press_until(&zsh, "y", "[q]uit ");
-    press_until(&zsh, "y", "made-42");
-    zsh.prompt();
-    // The hooks tell of the command when it has ended.
-    let shells = helper.path("data/journal/shells.jsonl");
-    let told = || std::fs::read_to_string(&shells).is_ok_and(|t| t.contains("llm write it"));
-    helper.until("the hooks have told of the command", told);
     let types = |chain: &[Value]| -> Vec<String> {
         let types = chain.iter().map(|e| e["type"].as_str().expect("a type"));
         types
@@ -457,7 +441,6 @@ fn the_chain_of_a_call_begins_with_the_command_that_was_typed() {
         (&tool["by"], &tool["status"]),
         (&json!("person"), &json!("success"))
     );
-    zsh.exit();
 }
 
 /// A session of so many records, in a file of its own; its id.

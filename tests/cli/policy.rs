@@ -263,12 +263,13 @@ fn a_rule_that_is_taken_back_leaves_the_file_as_it_was() {
     );
     let helper = &tools.helper;
     let before = config(helper);
-    let comment = "allowed at a prompt on 2026-11-22";
-    let uid = nix::unistd::getuid().as_raw();
-    let paths = aish::paths::Paths::under(&helper.path(""), uid).unwrap();
-    aish::config::allow_always(&paths, "fs.act", comment).unwrap();
+    let mut client = tools.ask("x");
+    let question = client.question();
+    client.say(&question, Verdict::Always);
+    client.end();
     assert_ne!(config(helper), before);
-    // What was said at the prompt holds for the session too, and must go with the rule.
+    tools.ask("y").end();
+    assert_eq!(tools.called().len(), 2, "without a question");
     let explain = || {
         policy(helper, &["explain", "fs:act", "--json"])
             .run()
@@ -291,9 +292,18 @@ fn a_rule_that_is_taken_back_leaves_the_file_as_it_was() {
     assert!(source.ends_with(&place), "{source}");
 
     let said = policy(helper, &["revoke", "fs.act"]).run().ok();
-    assert_eq!(said, "taken back: fs.act\n");
+    assert_eq!(
+        said,
+        "taken back: you, for this session: fs.act\ntaken back: fs.act\n"
+    );
     assert_eq!(config(helper), before);
     assert_eq!(explain()["says"], "ask");
+    // What was said at the prompt held for its session too, and has gone with the rule.
+    let mut client = tools.ask("z");
+    let question = client.question();
+    client.say(&question, Verdict::No { words: None });
+    client.end();
+    assert_eq!(tools.called().len(), 2);
     let acts = helper.acts();
     let revoked = acts
         .iter()

@@ -12,8 +12,9 @@ use crate::support::pty::Zsh;
 use crate::tools::Tools;
 use crate::tools_prompt::{KEYS, press_until};
 
-#[test]
-fn command_prompt_turn_call_and_exec_are_one_chain() {
+/// A prompt typed in a real zsh, whose answers make a call and propose a command, both of which are allowed; and the
+/// command that was typed, as the hooks have told of it.
+pub fn call_and_command() -> (Tools, Value) {
     let queue = [
         Script::calls("", &[("c1", "fs.write", "{\"to\":\"x\"}")]),
         Script::tokens(["Now this.\n", "CMD: print made-$((6*7))\n"]),
@@ -40,7 +41,14 @@ fn command_prompt_turn_call_and_exec_are_one_chain() {
         of_hooks().is_some()
     });
     let command = of_hooks().expect("the command");
+    zsh.exit();
+    (tools, command)
+}
 
+#[test]
+fn command_prompt_turn_call_and_exec_are_one_chain() {
+    let (tools, command) = call_and_command();
+    let helper = &tools.helper;
     let all = helper.records();
     let of = |kind: &str| -> Vec<&Value> { all.iter().filter(|r| r["type"] == kind).collect() };
     let [user] = of("user")[..] else {

@@ -5,7 +5,7 @@ mod acts;
 mod full;
 #[cfg(target_os = "linux")]
 mod kill;
-mod links;
+pub mod links;
 mod retention;
 
 use serde_json::Value;
