@@ -1,5 +1,7 @@
-//! The vocabulary of a conversation. No serde here: each serialised border
-//! (`protocol`, `history::record`, provider JSON) has types of its own.
+//! The vocabulary of a conversation. Each serialised border (`protocol`, `history::record`, provider JSON) has
+//! its own types; only enums of words, which are the same at every border, are serialised from here.
+
+use serde::{Deserialize, Serialize};
 
 /// One message of what the model is sent, in the order of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +123,8 @@ impl Annotations {
 }
 
 /// What a call does. Each is more than the one before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// It changes nothing.
     Read,
@@ -165,7 +168,8 @@ impl Operation {
 }
 
 /// How sensitive the data of a call is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Sensitivity {
     /// Anybody may know it.
     Public,
@@ -223,7 +227,8 @@ pub struct Usage {
 }
 
 /// Why the model stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// It was done, or it waits for the results of its calls.
     Stop,
@@ -233,6 +238,8 @@ pub enum Finish {
     ContentFilter,
     /// The user stopped it.
     Interrupted,
+    /// The request failed.
+    Error,
 }
 
 impl Finish {
@@ -243,7 +250,54 @@ impl Finish {
             Finish::Length => "length",
             Finish::ContentFilter => "content_filter",
             Finish::Interrupted => "interrupted",
+            Finish::Error => "error",
         }
+    }
+}
+
+/// How a tool call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    /// The tool returned a result.
+    Success,
+    /// The tool returned a result that it marked as an error.
+    ToolError,
+    /// There is no result: the server or the transport failed.
+    CallFailed,
+    /// The person denied the call.
+    Denied,
+    /// A rule, the declared intent, a missing terminal or a failed record prevented the call.
+    Blocked,
+    /// The call was malformed: not a JSON object, or an unknown tool.
+    InvalidCall,
+    /// The call was cancelled.
+    Interrupted,
+}
+
+impl CallStatus {
+    /// Returns the word for it on the wire and in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CallStatus::Success => "success",
+            CallStatus::ToolError => "tool_error",
+            CallStatus::CallFailed => "call_failed",
+            CallStatus::Denied => "denied",
+            CallStatus::Blocked => "blocked",
+            CallStatus::InvalidCall => "invalid_call",
+            CallStatus::Interrupted => "interrupted",
+        }
+    }
+
+    /// Returns whether the call was sent to its server.
+    pub fn was_made(self) -> bool {
+        matches!(
+            self,
+            CallStatus::Success
+                | CallStatus::ToolError
+                | CallStatus::CallFailed
+                | CallStatus::Interrupted
+        )
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// What went wrong, in the coarse terms that decide the exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The model, the transport, the daemon or a file failed.
     Runtime,
@@ -37,17 +40,6 @@ impl Kind {
             Kind::Config => "config",
             Kind::Approval => "approval",
             Kind::Interrupted => "interrupted",
-        }
-    }
-
-    /// The kind a word stands for; an unknown word (a newer daemon) is `Runtime`.
-    pub fn from_word(word: &str) -> Kind {
-        match word {
-            "usage" => Kind::Usage,
-            "config" => Kind::Config,
-            "approval" => Kind::Approval,
-            "interrupted" => Kind::Interrupted,
-            _ => Kind::Runtime,
         }
     }
 }

@@ -1,76 +1,84 @@
-//! What client and daemon say to each other on the unix socket.
+//! The frames that the client and the daemon exchange over the unix socket.
 //!
-//! A frame is a little-endian `u32` (the length of what follows), one byte (the
-//! kind) and a body: raw UTF-8 for text, JSON for all else. Text is the hot
-//! path, so it is neither quoted nor parsed. The client sends [`Hello`] and its
-//! [`Request`] in one write; the daemon answers with its own `Hello` first.
+//! A frame is a little-endian `u32` (the length of the rest), one byte (the frame kind) and a body: raw UTF-8
+//! for text, JSON for everything else. Text is the hot path, so it is neither quoted nor parsed. The client
+//! sends [`Hello`] and its [`Request`] in one write; the daemon sends its own `Hello` first.
 
+mod event;
 mod frame;
 pub mod policy;
+mod reply;
+mod shell_id;
 pub mod tools;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::event::{Event, QuestionOutcome};
 pub use self::frame::{Decoder, HEADER, MAX_FRAME, json_frame, parse, parse_header, text_frame};
-use crate::error::{Error, Kind};
+pub use self::reply::{
+    AnswerSummary, AskAccepted, Captured, Decided, Failure, ModelInfo, Proposal, SessionInfo,
+    Status, Transcript,
+};
+pub use self::shell_id::ShellId;
 
-/// Grows when the frames change in a way that the other side cannot ignore.
-pub const PROTOCOL: u32 = 3;
+/// The protocol version. Incremented when frames change in a way that the other side cannot ignore.
+pub const PROTOCOL: u32 = 4;
 
-/// The kind byte of a frame.
+/// Frame kinds: the byte after the length.
 pub mod kind {
     /// Both ways: [`super::Hello`].
     pub const HELLO: u8 = b'H';
     /// Client: [`super::Request`].
     pub const REQUEST: u8 = b'R';
-    /// Client: stop the turn; no body.
+    /// Client: cancel the request; no body.
     pub const CANCEL: u8 = b'C';
-    /// Client: a map of the environment variables that were asked for by [`super::Event::NeedEnv`].
+    /// Client: a map with the environment variables named by [`super::Event::EnvRequested`].
     pub const ENV: u8 = b'E';
     /// Client (capture): [`super::Captured`].
     pub const CAPTURED: u8 = b'O';
-    /// Client: [`super::tools::Reaction`] to [`super::Event::Confirm`] or [`super::Event::Elicit`].
+    /// Client: [`super::tools::Reaction`], the answer to [`super::Event::ApprovalRequested`] or
+    /// [`super::Event::ElicitationRequested`].
     pub const REACTION: u8 = b'A';
-    /// Daemon: a part of the answer, raw UTF-8, not yet made safe for a terminal.
+    /// Daemon: a part of the answer, raw UTF-8, not yet sanitized for a terminal.
     pub const TEXT: u8 = b'T';
     /// Daemon: [`super::Event`].
     pub const EVENT: u8 = b'V';
-    /// Daemon: the reply to a request, its last frame.
+    /// Daemon: the reply to the request; the last frame.
     pub const REPLY: u8 = b'D';
     /// Daemon: [`super::Failure`], instead of a reply.
     pub const FAILURE: u8 = b'F';
 }
 
-/// Who speaks. The daemon checks the protocol before it looks at the request.
+/// The first frame of each side. The daemon checks the protocol version before it reads the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`] of the sender.
     pub protocol: u32,
     /// The sender's version, `MAJOR.MINOR.PATCH`.
     pub version: String,
-    /// The daemon is older than the client and will serve it no more: it ends as
-    /// soon as its turns have, and the client then starts a new one.
+    /// The daemon is older than the client and does not serve it: it exits when its turns have ended, and the
+    /// client then starts a new daemon.
     #[serde(default)]
     pub leaving: bool,
-    /// The client only looks: an older daemon stays, and answers as well as it can.
-    #[serde(default)]
-    pub looks: bool,
+    /// The client only reads state: an older daemon keeps running, and nothing is started for the request.
+    #[serde(default, alias = "looks")]
+    pub read_only: bool,
 }
 
 impl Hello {
-    /// This binary's hello.
+    /// Returns the hello of this binary.
     pub fn ours() -> Hello {
         Hello {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").to_string(),
             leaving: false,
-            looks: false,
+            read_only: false,
         }
     }
 
-    /// Whether the sender's version is newer than `than` (numerically, part by part).
+    /// Returns whether the sender's version is newer than `than`, compared numerically part by part.
     pub fn is_newer(&self, than: &str) -> bool {
         version_parts(&self.version) > version_parts(than)
     }
@@ -83,372 +91,207 @@ fn version_parts(version: &str) -> Vec<u64> {
         .collect()
 }
 
-/// What a client wants.
+/// A client's request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Request {
-    /// One prompt. Answered by text frames, events and [`Answer`].
+    /// Sends one prompt. Answered by text frames, events and [`AnswerSummary`]; with `background` by [`AskAccepted`].
     Ask(Box<Ask>),
-    /// How the daemon is: [`Status`].
+    /// Watches the running turn of a session, from its start. Answered as [`Request::Ask`] is; where no turn runs,
+    /// by the last answer in the journal.
+    Attach(Attach),
+    /// Reports the daemon's state: [`Status`].
     Status {
-        /// The shell whose model is meant.
-        shell: Option<String>,
-        /// `AISH_*` of the asking client.
+        /// The shell whose model is reported.
+        shell: Option<ShellId>,
+        /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },
-    /// End the daemon: `{}` once it has begun to.
+    /// Stops the daemon: `{}` once it has begun to stop.
     Stop {
         /// Do not wait for running turns.
         now: bool,
     },
-    /// The sessions, newest first: [`Vec<SessionInfo>`].
+    /// Lists the sessions, newest first: [`Vec<SessionInfo>`].
     Sessions {
-        /// At most so many.
+        /// Maximum number of sessions.
         limit: usize,
     },
-    /// The turns of a session: [`Transcript`].
+    /// Returns the records of a session: [`Transcript`].
     Transcript {
-        /// Its id or a unique part of it; `None` is the shell's own.
+        /// A unique part of the session's id; `None` is the shell's own session.
         session: Option<String>,
-        /// The shell that asks.
-        shell: Option<String>,
-        /// Only the last so many records.
+        /// The client's shell.
+        shell: Option<ShellId>,
+        /// Return only this many of the last records.
         limit: Option<usize>,
-        /// Without what was sent along with the prompts.
+        /// Leave out the context that was sent with the prompts.
         #[serde(default)]
         brief: bool,
     },
-    /// A fresh session for a shell: [`SessionInfo`].
+    /// Starts a new session for a shell: [`SessionInfo`].
     NewSession {
         /// The shell.
-        shell: String,
+        shell: ShellId,
     },
-    /// The model of a shell's session from now on: `{}`.
+    /// Sets the model of a shell's session: `{}`.
     UseModel {
         /// The shell.
-        shell: String,
-        /// A name of the config.
+        shell: ShellId,
+        /// A model name from the config.
         model: String,
     },
-    /// The models: [`Vec<ModelInfo>`].
+    /// Lists the models: [`Vec<ModelInfo>`].
     Models {
-        /// The shell whose choice is marked.
-        shell: Option<String>,
-        /// `AISH_*` of the asking client.
+        /// The shell whose model is marked as current.
+        shell: Option<ShellId>,
+        /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },
-    /// The next proposal nobody has decided: [`Option<Proposal>`].
+    /// Returns the next undecided proposal: [`Option<Proposal>`].
     NextProposal {
-        /// The shell whose answer made it.
-        shell: String,
+        /// The shell the answer was given to.
+        shell: ShellId,
         /// The working directory.
         cwd: String,
-        /// `AISH_*` of the asking client.
+        /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },
-    /// The person's word on a proposal: [`Decided`].
+    /// Decides on a proposal: [`Decided`].
     Decide {
         /// The shell.
-        shell: String,
+        shell: ShellId,
         /// The proposal.
         token: String,
-        /// What the person chose.
+        /// The person's choice.
         choice: Choice,
-        /// The command as shown, which is what will run. Differs from the proposal after an edit.
+        /// The command as shown, which is what runs. Differs from the proposal after an edit.
         command: String,
         /// The working directory.
         cwd: String,
-        /// The person was asked.
+        /// Whether the person was asked.
         asked: bool,
-        /// `AISH_*` of the asking client.
+        /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },
-    /// The pump of an approved command: it gets [`Event::Finish`] at its end, and then sends a CAPTURED frame.
+    /// Registers the output pump of an approved command. The pump gets [`Event::CaptureFinish`] when the command has
+    /// ended, and answers with a CAPTURED frame.
     Capture {
         /// The shell.
-        shell: String,
+        shell: ShellId,
         /// The proposal.
         token: String,
     },
-    /// A call of a tool by hand. Answered by events and [`tools::Called`].
+    /// Calls a tool for a person. Answered by events and [`tools::Called`].
     Call(Box<tools::ByHand>),
-    /// Something about MCP servers.
+    /// A request about MCP servers.
     Mcp {
-        /// What.
+        /// The request.
         request: tools::McpRequest,
         /// The working directory.
         cwd: String,
-        /// `AISH_*` of the asking client.
+        /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },
-    /// Something about the rules.
+    /// A request about the policy.
     Policy {
-        /// What.
+        /// The request.
         request: policy::PolicyRequest,
         /// The working directory.
         cwd: String,
-        /// The shell that asks.
-        shell: Option<String>,
-        /// `AISH_*` of the asking client.
+        /// The client's shell.
+        shell: Option<ShellId>,
+        /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },
-    /// An approved command has ended: `{}` once its output is recorded.
+    /// Reports that an approved command has ended: `{}` once its output is recorded.
     ExecDone {
         /// The shell.
-        shell: String,
+        shell: ShellId,
         /// The proposal.
         token: String,
-        /// Its exit code.
+        /// The command's exit code.
         exit: i32,
     },
 }
 
-/// One prompt and what belongs to it.
+/// One prompt with its context.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ask {
-    /// The shell that asks, where a plugin runs in it.
-    pub shell: Option<String>,
-    /// In which session.
+    /// The client's shell, where the plugin is loaded.
+    pub shell: Option<ShellId>,
+    /// The session the prompt is added to.
     pub session: SessionChoice,
-    /// A model of the config, for this prompt alone.
+    /// A model name from the config, for this prompt only.
     pub model: Option<String>,
-    /// What the person typed.
+    /// The words the person typed.
     pub text: String,
     /// stdin and files.
     pub attachments: Vec<Attachment>,
     /// The working directory.
     pub cwd: String,
-    /// When the command line that asks was started, milliseconds since 1970, as the plugin knows it.
+    /// Start time of the client's command line, milliseconds since 1970, as the plugin measured it.
     #[serde(default)]
     pub started_ms: Option<u64>,
-    /// Words to one command, outside of the conversation.
+    /// Turn the words into one command, outside of any conversation.
     pub command: bool,
     /// `AISH_*` of the client's environment.
     pub overrides: BTreeMap<String, String>,
     /// Offer the model no tools.
     #[serde(default)]
     pub no_tools: bool,
-    /// MCP resources to send along, `alias:uri`.
+    /// MCP resources to attach, as `alias:uri`.
     #[serde(default)]
     pub resources: Vec<String>,
+    /// Reply with [`AskAccepted`] at once; the turn continues without a client.
+    #[serde(default)]
+    pub background: bool,
+    /// The client has a terminal to ask questions on.
+    #[serde(default)]
+    pub can_answer: bool,
+    /// The client's terminal, `pts/3`, for messages on other terminals.
+    #[serde(default)]
+    pub tty: Option<String>,
 }
 
-/// In which session a prompt goes.
+/// Which turn to watch.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Attach {
+    /// A unique prefix of the session's id; `None` is the shell's own session.
+    pub session: Option<String>,
+    /// The client's shell.
+    pub shell: Option<ShellId>,
+    /// The client has a terminal to ask questions on.
+    pub can_answer: bool,
+    /// The client's terminal, `pts/3`, for messages on other terminals.
+    pub tty: Option<String>,
+}
+
+/// The session a prompt is added to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionChoice {
-    /// The shell's own; without a shell, a fresh one.
+    /// The shell's own session; without a shell, a new one.
     #[default]
     Shell,
-    /// A fresh one, the shell's own from now on.
+    /// A new session, which becomes the shell's own.
     New,
-    /// The one last used, of whatever shell.
+    /// The session last used in any shell.
     Continue,
-    /// The one whose id begins so, the shell's own from now on.
+    /// The session with this unique part in its id, which becomes the shell's own.
     Attach(String),
 }
 
-/// A text that goes along with a prompt.
+/// A text attached to a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// `stdin` or the file's name.
     pub name: String,
-    /// Its text; what was not UTF-8 is U+FFFD.
+    /// The text; bytes that are not UTF-8 are U+FFFD.
     pub text: String,
 }
 
-/// What happens while a request is served.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Event {
-    /// The turn has begun.
-    Started {
-        /// The session.
-        session: String,
-        /// The model's name in the config, or what was found.
-        model: String,
-    },
-    /// A line for the person, in aish's own words (parts of it may be untrusted).
-    Notice {
-        /// One line.
-        text: String,
-    },
-    /// The model proposes a command.
-    Proposal {
-        /// The command, exactly.
-        command: String,
-    },
-    /// The daemon needs these variables of the client's environment (of a key): it answers with an ENV frame.
-    NeedEnv {
-        /// Names.
-        names: Vec<String>,
-    },
-    /// To a pump: the command has ended.
-    Finish,
-    /// May this tool be called? The client answers with a REACTION frame.
-    Confirm(Box<tools::Question>),
-    /// A server asks the person something. The client answers with a REACTION frame.
-    Elicit(Box<tools::Elicit>),
-    /// Tools that the person has not seen yet; before the first call of one.
-    NewTools(tools::NewTools),
-    /// A tool is called now.
-    ToolBegin(tools::Begin),
-    /// How far a call has got.
-    ToolProgress {
-        /// One line.
-        text: String,
-    },
-    /// A call has ended, or was not made.
-    ToolEnd(tools::End),
-    /// An event of a newer daemon, which an older client can do without.
-    #[serde(other)]
-    Unknown,
-}
-
-/// The reply to [`Request::Ask`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
-    /// The session it went to.
-    pub session: String,
-    /// The model as the provider names it.
-    pub model: String,
-    /// `stop`, `length`, `content_filter` or `interrupted`.
-    pub finish: String,
-    /// Tokens of the request, where the provider says.
-    pub prompt_tokens: Option<u64>,
-    /// Tokens of the answer, where the provider says.
-    pub completion_tokens: Option<u64>,
-    /// From the request to the last token.
-    pub seconds: f64,
-    /// US dollars, where the price is known.
-    pub cost: Option<f64>,
-    /// How many commands it proposes.
-    pub proposals: usize,
-}
-
-/// Why a request was not served.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// A word of [`Kind`].
-    pub kind: String,
-    /// What failed and where.
-    pub message: String,
-    /// What to do next.
-    pub hint: Option<String>,
-    /// Nothing is configured and nothing was found: the client may guide the person.
-    #[serde(default)]
-    pub nothing_configured: bool,
-}
-
-impl From<&Error> for Failure {
-    fn from(e: &Error) -> Failure {
-        Failure {
-            kind: e.kind.as_str().to_string(),
-            message: e.message.clone(),
-            hint: e.hint.clone(),
-            nothing_configured: false,
-        }
-    }
-}
-
-impl From<Failure> for Error {
-    fn from(f: Failure) -> Error {
-        Error {
-            kind: Kind::from_word(&f.kind),
-            message: f.message,
-            hint: f.hint,
-            refused: false,
-        }
-    }
-}
-
-/// How the daemon is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Status {
-    /// Process id.
-    pub pid: u32,
-    /// Version of its binary.
-    pub version: String,
-    /// Seconds since it was ready.
-    pub uptime_seconds: u64,
-    /// Its socket.
-    pub socket: String,
-    /// Resident memory in bytes.
-    pub memory_bytes: u64,
-    /// The model a prompt would go to, or why none.
-    pub model: Option<String>,
-    /// Where that model is.
-    pub endpoint: Option<String>,
-    /// `answers`, or what is wrong with it.
-    pub endpoint_state: Option<String>,
-    /// Sessions in the journal.
-    pub sessions: usize,
-    /// Shells whose plugin has said hello and that still live.
-    pub shells: usize,
-    /// Turns running now.
-    pub turns: usize,
-    /// Size of the journal in bytes.
-    pub journal_bytes: u64,
-    /// The config file in force.
-    pub config: Option<String>,
-    /// The MCP servers; none is started for this.
-    #[serde(default)]
-    pub servers: Vec<tools::ServerInfo>,
-}
-
-/// A session in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionInfo {
-    /// Its id.
-    pub id: String,
-    /// When it was last used, milliseconds since 1970.
-    pub updated_ms: u64,
-    /// Prompts so far.
-    pub prompts: usize,
-    /// The first prompt's beginning.
-    pub title: String,
-}
-
-/// A session's records, as they stand in the journal.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Transcript {
-    /// The session.
-    pub session: String,
-    /// The journal's lines, parsed.
-    pub records: Vec<serde_json::Value>,
-}
-
-/// A model in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModelInfo {
-    /// Its name in the config.
-    pub name: String,
-    /// Its name at the provider.
-    pub model: String,
-    /// Where it is.
-    pub base_url: String,
-    /// Whether a prompt would go to it now.
-    pub current: bool,
-}
-
-/// A command that the model proposes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Proposal {
-    /// Names it in all that follows.
-    pub token: String,
-    /// The command, exactly.
-    pub command: String,
-    /// Which it is, from 1.
-    pub number: usize,
-    /// How many the answer made.
-    pub of: usize,
-    /// Ask before it is run.
-    pub confirm: bool,
-    /// The rule that denies it: it was not offered, and waits no more.
-    pub denied: Option<String>,
-}
-
-/// What a person says to a proposal.
+/// A person's decision on a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
@@ -456,28 +299,10 @@ pub enum Choice {
     Run,
     /// Put it in the next edit buffer.
     Insert,
-    /// Not this one.
+    /// Decline this command.
     No,
-    /// Not this one and none of the rest.
+    /// Decline this command and the remaining ones.
     Quit,
-}
-
-/// The daemon has recorded a decision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decided {
-    /// The command needs the terminal for itself: it runs there and its output is not captured.
-    pub terminal: bool,
-}
-
-/// What a pump has seen of a command's output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Captured {
-    /// The first part of the output, or all of it.
-    pub head: String,
-    /// The last part, when something was left out between.
-    pub tail: String,
-    /// Bytes left out between.
-    pub omitted: u64,
 }
 
 #[cfg(test)]

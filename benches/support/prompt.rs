@@ -9,7 +9,8 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use aish::protocol::{self, Ask, Decoder, Event, Hello, Request, kind};
+use aish::chat::CallStatus;
+use aish::protocol::{self, Ask, Decoder, Event, Hello, Request, ShellId, kind};
 
 use super::provider::{self, Script, Shape};
 use super::support::Home;
@@ -54,7 +55,7 @@ pub fn model(request: &provider::Request) -> Script {
 pub fn ask(home: &Home, shell: Option<&str>, asked: [&str; 5]) -> Vec<Duration> {
     let [rounds, calls] = [asked[0], asked[1]].map(|n| n.parse::<usize>().unwrap());
     let ask = Ask {
-        shell: shell.map(str::to_owned),
+        shell: shell.map(|s| ShellId::parse(s).unwrap()),
         text: asked.join(" "),
         cwd: "/".to_owned(),
         ..Ask::default()
@@ -77,14 +78,16 @@ pub fn ask(home: &Home, shell: Option<&str>, asked: [&str; 5]) -> Vec<Duration> 
                 kind::HELLO => {}
                 kind::TEXT => start = now,
                 kind::EVENT => match protocol::parse(body).unwrap() {
-                    Event::ToolEnd(end) => {
-                        assert_eq!(end.status, "success", "{end:?}");
+                    Event::ToolCallFinished(end) => {
+                        assert_eq!(end.status, CallStatus::Success, "{end:?}");
                         ended += 1;
                         if ended % calls == 0 {
                             took.push(now - start);
                         }
                     }
-                    Event::Started { .. } | Event::ToolBegin(_) | Event::ToolProgress { .. } => {}
+                    Event::TurnStarted { .. }
+                    | Event::ToolCallStarted(_)
+                    | Event::ToolCallProgress { .. } => {}
                     other => panic!("{other:?}"),
                 },
                 kind::REPLY => {

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::protocol::ShellId;
+
 pub use self::activity::{Activity, Acts, Format};
 pub use self::policy::Policy;
 
@@ -143,7 +145,7 @@ pub struct Ask {
     pub no_tools: bool,
     /// The shell that asks (for the plugin)
     #[arg(long, value_name = "ID", hide = true)]
-    pub shell: Option<String>,
+    pub shell: Option<ShellId>,
     /// When the command line was started, in seconds since 1970 (for the plugin)
     #[arg(long, value_name = "SECONDS", hide = true)]
     pub started: Option<String>,
@@ -198,7 +200,7 @@ pub enum Model {
         json: bool,
         /// Mark the choice of this shell
         #[arg(long, value_name = "ID", hide = true)]
-        shell: Option<String>,
+        shell: Option<ShellId>,
     },
     /// Choose the default model
     Use {
@@ -206,7 +208,7 @@ pub enum Model {
         name: String,
         /// Choose it for this shell's conversation alone
         #[arg(long, value_name = "ID", hide = true)]
-        shell: Option<String>,
+        shell: Option<ShellId>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -247,7 +249,7 @@ pub enum Session {
         limit: Option<usize>,
         /// The shell whose conversation is meant
         #[arg(long, value_name = "ID", hide = true)]
-        shell: Option<String>,
+        shell: Option<ShellId>,
         /// Print the records as lines of JSON
         #[arg(long)]
         json: bool,
@@ -256,7 +258,7 @@ pub enum Session {
     Last {
         /// The shell whose conversation is meant
         #[arg(long, value_name = "ID", hide = true)]
-        shell: Option<String>,
+        shell: Option<ShellId>,
         /// Print the records as lines of JSON
         #[arg(long)]
         json: bool,
@@ -265,7 +267,7 @@ pub enum Session {
     New {
         /// The shell
         #[arg(long, value_name = "ID")]
-        shell: String,
+        shell: ShellId,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -427,7 +429,7 @@ pub struct Of {
 pub struct Propose {
     /// The shell
     #[arg(long, value_name = "ID")]
-    pub shell: String,
+    pub shell: ShellId,
     /// The proposal whose edited text is on stdin
     #[arg(long, value_name = "TOKEN")]
     pub edited: Option<String>,
@@ -438,7 +440,7 @@ pub struct Propose {
 pub struct Capture {
     /// The shell
     #[arg(long, value_name = "ID")]
-    pub shell: String,
+    pub shell: ShellId,
     /// Be the pump of this pty
     #[arg(long, value_name = "PTY")]
     pub pump: Option<PathBuf>,
@@ -451,7 +453,7 @@ pub struct Capture {
 pub struct ExecDone {
     /// The shell
     #[arg(long, value_name = "ID")]
-    pub shell: String,
+    pub shell: ShellId,
     /// The exit code of the command
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub exit: i32,

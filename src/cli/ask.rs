@@ -51,6 +51,9 @@ pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
         overrides: env_overrides()?,
         no_tools: args.no_tools,
         resources: args.resources,
+        background: false,
+        can_answer: true,
+        tty: None,
     };
     let format = match (args.json, args.raw) {
         (true, _) => Format::Json,

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use super::args::{ByHand, Call};
 use super::{print, print_json};
+use crate::chat::{CallStatus, Operation};
 use crate::client::output::{Format, Output};
 use crate::client::serve::{End, Serving};
 use crate::config::env_overrides;
@@ -18,9 +19,9 @@ use crate::protocol::{self, Request};
 /// It was not made, or has no result.
 pub fn run(paths: &Paths, command: Call) -> Result<u8> {
     let (operation, args) = match command {
-        Call::ToolRead(args) => ("read", args),
-        Call::ToolWrite(args) => ("write", args),
-        Call::ToolDestructive(args) => ("destructive", args),
+        Call::ToolRead(args) => (Operation::Read, args),
+        Call::ToolWrite(args) => (Operation::Write, args),
+        Call::ToolDestructive(args) => (Operation::Destructive, args),
     };
     let json = args.json;
     let request = Request::Call(Box::new(asked(operation, args)?));
@@ -40,11 +41,11 @@ pub fn run(paths: &Paths, command: Call) -> Result<u8> {
         print(&format!("{text}\n"))?;
     }
     let why = called.why.unwrap_or_default();
-    let kind = match (called.status.as_str(), called.kind) {
-        ("success", _) => return Ok(0),
+    let kind = match (called.status, called.kind) {
+        (CallStatus::Success, _) => return Ok(0),
         // It has said why itself.
-        ("error", _) => return Ok(Kind::Runtime.exit_code()),
-        (_, kind) => Kind::from_word(&kind.unwrap_or_default()),
+        (CallStatus::ToolError, _) => return Ok(Kind::Runtime.exit_code()),
+        (_, kind) => kind.unwrap_or(Kind::Runtime),
     };
     let error = Error::new(kind, why);
     Err(match kind {
@@ -66,9 +67,9 @@ fn by_hand(mut why: String) -> String {
     why
 }
 
-fn asked(operation: &str, args: ByHand) -> Result<tools::ByHand> {
+fn asked(operation: Operation, args: ByHand) -> Result<tools::ByHand> {
     Ok(tools::ByHand {
-        operation: operation.to_owned(),
+        operation,
         name: args.tool_name,
         arguments: arguments(args.json_args)?,
         reason: args.reason,

@@ -14,7 +14,7 @@ use crate::client::signals::Signals;
 use crate::client::terminal;
 use crate::error::Result;
 use crate::paths::Paths;
-use crate::protocol::{Request, Transcript};
+use crate::protocol::{Request, ShellId, Transcript};
 use crate::safety::text::prose;
 
 /// Where the last prompt is found without asking for the whole conversation.
@@ -24,7 +24,7 @@ const LATELY: usize = 100;
 ///
 /// # Errors
 /// There is no conversation.
-pub fn last(paths: &Paths, shell: Option<String>, json: bool) -> Result<()> {
+pub fn last(paths: &Paths, shell: Option<ShellId>, json: bool) -> Result<()> {
     let ask = |limit| -> Result<Vec<Value>> {
         let request = Request::Transcript {
             session: None,

@@ -17,7 +17,9 @@ use crate::config::env_overrides;
 use crate::error::{Error, Result};
 use crate::paths::Paths;
 use crate::protocol::Request;
-use crate::protocol::tools::{McpRequest, PromptInfo, ResourceInfo, ServerInfo, ToolInfo};
+use crate::protocol::tools::{
+    McpRequest, PromptInfo, ResourceInfo, ServerInfo, ServerStatus, ToolInfo,
+};
 use crate::safety::text::{one_line, prose};
 
 /// The most that is shown of a name, a description and an error.
@@ -140,7 +142,7 @@ fn list(paths: &Paths, of: &Of) -> Result<()> {
         .map(|s| {
             [
                 s.alias.clone(),
-                s.status.clone(),
+                s.status.as_str().to_string(),
                 s.tools.to_string(),
                 one_line(s.version.as_deref().unwrap_or("-"), NAME),
                 one_line(&s.target, TARGET),
@@ -159,7 +161,7 @@ fn list(paths: &Paths, of: &Of) -> Result<()> {
         for hint in &server.hints {
             out.push_str(&format!("  {}\n", one_line(hint, ERROR)));
         }
-        if server.status == "login" {
+        if server.status == ServerStatus::Login {
             let alias = &server.alias;
             out.push_str(&format!("  log in with: aish-helper mcp login {alias}\n"));
         }
@@ -251,10 +253,12 @@ fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
         connect::glance(paths, &self::request(McpRequest::List)?)?;
     let meant = |s: &ServerInfo| alias.as_ref().is_none_or(|a| s.alias == *a);
     for server in servers.into_iter().flatten().filter(meant) {
-        let why = match server.status.as_str() {
-            "starting" => Some("still starting".to_string()),
-            "failed" | "login" => Some(server.error.unwrap_or(server.status)),
-            _ => None,
+        let why = match server.status {
+            ServerStatus::Starting => Some("still starting".to_string()),
+            status @ (ServerStatus::Failed | ServerStatus::Login) => {
+                Some(server.error.unwrap_or_else(|| status.as_str().to_string()))
+            }
+            ServerStatus::Idle | ServerStatus::Ready | ServerStatus::Disabled => None,
         };
         if let Some(why) = why {
             note(&format!("without {}: {why}", server.alias));
@@ -426,6 +430,7 @@ mod tests {
             idempotent: None,
             open_world: Some(true),
             trusted: false,
+            operation: crate::chat::Operation::Write,
             schema: serde_json::json!({"type": "object", "title": "\u{202e}x"}),
         }
     }

@@ -296,8 +296,16 @@ fn reconnect(paths: &Paths, alias: &str) -> Result<()> {
     };
     let line = match replied {
         Ok(info) => match info.error {
-            Some(error) => format!("{alias}: {}: {}", info.status, one_line(&error, 200)),
-            None => format!("{alias}: {}, {}", info.status, count(info.tools, "tool")),
+            Some(error) => format!(
+                "{alias}: {}: {}",
+                info.status.as_str(),
+                one_line(&error, 200)
+            ),
+            None => format!(
+                "{alias}: {}, {}",
+                info.status.as_str(),
+                count(info.tools, "tool")
+            ),
         },
         Err(e) => one_line(&e.message, 300),
     };

@@ -8,14 +8,14 @@ use crate::client::connect;
 use crate::config::{self, env_overrides};
 use crate::error::Result;
 use crate::paths::Paths;
-use crate::protocol::{ModelInfo, Request};
+use crate::protocol::{ModelInfo, Request, ShellId};
 use crate::safety::text::one_line;
 
 /// Lists the models of the config.
 ///
 /// # Errors
 /// The config is wrong.
-pub fn list(paths: &Paths, json: bool, shell: Option<String>) -> Result<()> {
+pub fn list(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
     let request = Request::Models {
         shell,
         overrides: env_overrides()?,
@@ -48,7 +48,7 @@ pub fn list(paths: &Paths, json: bool, shell: Option<String>) -> Result<()> {
 ///
 /// # Errors
 /// There is no such model, or the config cannot be changed.
-pub fn choose(paths: &Paths, name: &str, shell: Option<String>, json: bool) -> Result<()> {
+pub fn choose(paths: &Paths, name: &str, shell: Option<ShellId>, json: bool) -> Result<()> {
     let place = match shell {
         Some(shell) => {
             connect::request::<()>(

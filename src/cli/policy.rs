@@ -15,10 +15,10 @@ use crate::client::tools::cut;
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
-use crate::protocol::Request;
 use crate::protocol::policy::{
     Considered, Explanation, GrantInfo, InForce, PolicyRequest, Revoked, RuleInfo,
 };
+use crate::protocol::{Request, ShellId};
 use crate::safety::text::one_line;
 
 /// The most that is shown of a name, and of where a rule stands.
@@ -69,7 +69,7 @@ pub fn run(paths: &Paths, command: Policy) -> Result<()> {
 fn ask<T: DeserializeOwned>(
     paths: &Paths,
     request: PolicyRequest,
-    shell: Option<String>,
+    shell: Option<ShellId>,
 ) -> Result<T> {
     let request = Request::Policy {
         request,

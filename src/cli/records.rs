@@ -3,6 +3,7 @@
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
+use crate::chat::Operation;
 use crate::client::approve::arguments::grouped;
 use crate::client::operation::mark;
 use crate::client::tools::{cut, time, untabbed};
@@ -75,9 +76,10 @@ pub fn approval(record: &Value, much: Much) -> String {
 /// A call's name, with the mark of what it does where that is known.
 fn named(record: &Value) -> String {
     let name = alike::name(record["name"].as_str().unwrap_or(""));
-    match mark(record["act"]["operation"].as_str().unwrap_or("")) {
-        " " => name,
-        mark => format!("{mark} {name}"),
+    let operation = record["act"]["operation"].as_str();
+    match operation.and_then(Operation::from_word) {
+        None => name,
+        Some(operation) => format!("{} {name}", mark(operation)),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::client::connect;
 use crate::client::tools::cut;
 use crate::error::Result;
 use crate::paths::Paths;
-use crate::protocol::{Request, SessionInfo, Transcript};
+use crate::protocol::{Request, SessionInfo, ShellId, Transcript};
 use crate::safety::text::one_line;
 
 /// The width of a line of a call where no terminal says it.
@@ -123,7 +123,7 @@ pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
 ///
 /// # Errors
 /// It cannot be recorded.
-pub fn new(paths: &Paths, shell: String, json: bool) -> Result<()> {
+pub fn new(paths: &Paths, shell: ShellId, json: bool) -> Result<()> {
     let session: SessionInfo = connect::request(paths, &Request::NewSession { shell })?;
     if json {
         return print_json(&session);

@@ -6,7 +6,7 @@ use crate::client::connect::{self, Existing};
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
-use crate::protocol::tools::ServerInfo;
+use crate::protocol::tools::{ServerInfo, ServerStatus};
 use crate::protocol::{Request, Status};
 
 /// Shows how the daemon is; one that does not run is started by nobody for that.
@@ -86,9 +86,14 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
 
 /// The MCP servers in a few words; none where there are none.
 fn servers(servers: &[ServerInfo]) -> String {
-    let on = servers.iter().filter(|s| s.status != "disabled");
+    let on = servers
+        .iter()
+        .filter(|s| s.status != ServerStatus::Disabled);
     let (all, ready) = on.fold((0, 0), |(all, ready), s| {
-        (all + 1, ready + usize::from(s.status == "ready"))
+        (
+            all + 1,
+            ready + usize::from(s.status == ServerStatus::Ready),
+        )
     });
     if servers.is_empty() {
         return String::new();

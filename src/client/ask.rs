@@ -2,15 +2,16 @@
 
 use super::output::{Format, Output};
 use super::serve::{End, Serving};
+use crate::chat::Finish;
 use crate::error::{Error, Kind, Result};
 use crate::paths::Paths;
-use crate::protocol::{self, Answer, Ask, Request};
+use crate::protocol::{self, AnswerSummary, Ask, Request};
 
 /// What became of a prompt.
 #[derive(Debug)]
 pub enum Outcome {
     /// It was answered; so many commands are proposed.
-    Answered(Answer),
+    Answered(AnswerSummary),
     /// It was answered, but for calls that there was no terminal to ask about.
     Unasked,
     /// Nothing is configured and nothing was found.
@@ -32,7 +33,7 @@ pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
         other => other,
     };
     match &result {
-        Ok(Outcome::Answered(answer)) if answer.finish == "interrupted" => {
+        Ok(Outcome::Answered(answer)) if answer.finish == Finish::Interrupted => {
             Err(interrupted_by_person(&output))
         }
         Ok(Outcome::Answered(_)) if unasked => Ok(Outcome::Unasked),
@@ -45,7 +46,7 @@ pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
 }
 
 fn follow(serving: &mut Serving<'_>) -> Result<Outcome> {
-    let answer: Answer = match serving.follow()? {
+    let answer: AnswerSummary = match serving.follow()? {
         End::Reply(body) => protocol::parse(&body)?,
         End::Failed(failure) if failure.nothing_configured => {
             return Ok(Outcome::NothingConfigured(failure.into()));
@@ -70,11 +71,11 @@ fn interrupted_by_person(output: &Output) -> Error {
 }
 
 /// Nobody reads the answer any more; that is no failure of ours.
-fn nobody_reads() -> Answer {
-    Answer {
+fn nobody_reads() -> AnswerSummary {
+    AnswerSummary {
         session: String::new(),
         model: String::new(),
-        finish: "stop".to_string(),
+        finish: Finish::Stop,
         prompt_tokens: None,
         completion_tokens: None,
         seconds: 0.0,

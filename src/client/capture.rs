@@ -25,13 +25,13 @@ use super::connect::{self, Connection};
 use super::terminal::{self, Tty};
 use crate::error::{Context, Error, Result};
 use crate::paths::Paths;
-use crate::protocol::{self, Captured, Event, Failure, Request, kind};
+use crate::protocol::{self, Captured, Event, Failure, Request, ShellId, kind};
 
 /// Makes the pty and starts its pump; the path of the pty for the shell.
 ///
 /// # Errors
 /// There is no terminal or no pty, or the command was not approved.
-pub fn start(shell: &str, token: &str) -> Result<String> {
+pub fn start(shell: &ShellId, token: &str) -> Result<String> {
     let tty = Tty::open()?;
     let (columns, rows) = terminal::size(&tty.file);
     let cells = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
@@ -55,7 +55,7 @@ pub fn start(shell: &str, token: &str) -> Result<String> {
 
     let binary = std::env::current_exe().context(|| "cannot find aish-helper itself".into())?;
     let mut child = Command::new(binary)
-        .args(["capture", "--shell", shell, "--pump"])
+        .args(["capture", "--shell", shell.as_str(), "--pump"])
         .arg(&path)
         .arg(token)
         .stdin(Stdio::from(pty.master))
@@ -90,7 +90,7 @@ pub fn start(shell: &str, token: &str) -> Result<String> {
 ///
 /// # Errors
 /// The output cannot be copied any more.
-pub fn pump(paths: &Paths, shell: &str, token: &str, path: &Path) -> Result<()> {
+pub fn pump(paths: &Paths, shell: &ShellId, token: &str, path: &Path) -> Result<()> {
     // A lock or a pipe of the shell's is not ours to hold.
     connect::close_inherited();
     // Out of the shell's session: no job-control signal stops the copying, and `jobs` does not list it.
@@ -122,7 +122,7 @@ struct Pump {
 }
 
 impl Pump {
-    fn new(paths: &Paths, shell: &str, token: &str, path: &Path) -> Result<Pump> {
+    fn new(paths: &Paths, shell: &ShellId, token: &str, path: &Path) -> Result<Pump> {
         let master = std::io::stdin().as_fd().try_clone_to_owned();
         let terminal = std::io::stderr().as_fd().try_clone_to_owned();
         let slave = OpenOptions::new()
@@ -132,7 +132,7 @@ impl Pump {
             .open(path)
             .context(|| format!("cannot open {}", path.display()))?;
         let request = Request::Capture {
-            shell: shell.to_string(),
+            shell: shell.clone(),
             token: token.to_string(),
         };
         let mut connection = connect::to_daemon(paths, &request)?;
@@ -205,7 +205,7 @@ impl Pump {
 /// The command has ended, and all that it has printed was read. A daemon that has died asks for nothing.
 fn finish(connection: &mut Connection, kept: &Kept) {
     if let Ok(Some((kind::EVENT, body))) = connection.read()
-        && matches!(protocol::parse(&body), Ok(Event::Finish))
+        && matches!(protocol::parse(&body), Ok(Event::CaptureFinish))
         && let Ok(frame) = protocol::json_frame(kind::CAPTURED, &kept.captured())
     {
         // Nobody is left to tell that the output was not recorded.

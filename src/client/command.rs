@@ -23,13 +23,14 @@ pub fn command(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
         {
             Some((kind::TEXT, body)) => text.push_str(&String::from_utf8_lossy(&body)),
             Some((kind::EVENT, body)) => match protocol::parse(&body)? {
-                Event::NeedEnv { names } => connection.send_env(&names)?,
+                Event::EnvRequested { names } => connection.send_env(&names)?,
                 // A model that knows the other instructions may answer with their mark.
                 Event::Proposal { command } => text.push_str(&format!("\n{command}\n")),
                 // Here nothing is offered that could be called.
-                Event::Confirm(question) => connection.send(&protocol::json_frame(
+                Event::ApprovalRequested(question) => connection.send(&protocol::json_frame(
                     kind::REACTION,
                     &Reaction::Call {
+                        digest: question.shown_digest(),
                         id: question.id,
                         verdict: Verdict::NoTerminal,
                         arguments: question.arguments,

@@ -108,7 +108,7 @@ pub fn existing(paths: &Paths, request: &Request) -> Result<Existing> {
         return Ok(Existing::Absent);
     };
     let hello = Hello {
-        looks: true,
+        read_only: true,
         ..Hello::ours()
     };
     Ok(match greet_as(&hello, stream, pid, Some(request), HELLO)? {
@@ -454,7 +454,7 @@ impl Connection {
                     return Err(protocol::parse::<Failure>(&body)?.into());
                 }
                 Some((kind::EVENT, body)) => {
-                    if let protocol::Event::NeedEnv { names } = protocol::parse(&body)? {
+                    if let protocol::Event::EnvRequested { names } = protocol::parse(&body)? {
                         self.send_env(&names)?;
                     }
                 }

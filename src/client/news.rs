@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::frame::{Ink, Line, bit, bits, fold};
-use super::operation::{marked, of_tool, says};
+use super::operation::{marked, says};
 use crate::protocol::tools::{NewTools, ToolInfo};
 use crate::safety::alike;
 
@@ -38,7 +38,7 @@ pub fn lines(news: &NewTools, width: usize) -> Vec<Line> {
     for tool in &news.tools {
         let short = tool.name.strip_prefix(&format!("{}.", tool.server));
         let name = vec![
-            marked(of_tool(tool)),
+            marked(tool.operation),
             bit(" ", Ink::Plain),
             bit(alike::name(short.unwrap_or(&tool.name)), Ink::Bold),
             bit(format!("  server {}", says(tool)), Ink::Dim),
@@ -255,6 +255,7 @@ fn of_standard(place: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chat::Operation;
     use serde_json::json;
 
     fn tool(name: &str, description: &str, schema: Value) -> ToolInfo {
@@ -268,6 +269,7 @@ mod tests {
             idempotent: None,
             open_world: None,
             trusted: false,
+            operation: Operation::Write,
             schema,
         }
     }
@@ -295,9 +297,9 @@ mod tests {
             "x": {},
         }});
         let mut reset = tool("reset", "Resets.\n\n    Args:\n\tall\n", schema);
-        reset.destructive = Some(true);
+        (reset.destructive, reset.operation) = (Some(true), Operation::Destructive);
         let mut log = tool("log", "", json!({"type": "object"}));
-        (log.read_only, log.trusted) = (Some(true), true);
+        (log.read_only, log.trusted, log.operation) = (Some(true), true, Operation::Read);
         let news = NewTools {
             server: "git".into(),
             target: "uvx mcp-server-git".into(),

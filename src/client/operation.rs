@@ -1,38 +1,29 @@
 //! What a call does, as it is marked wherever calls are shown: in questions, in frames, in lists.
 
 use super::frame::{Bit, Ink, bit};
+use crate::chat::Operation;
 use crate::protocol::tools::ToolInfo;
 
-/// The mark of an operation, one column wide: `r`ead, `w`rite, `!` destructive. A space where none is known.
-pub fn mark(operation: &str) -> &'static str {
+/// The mark of an operation, one column wide: `r`ead, `w`rite, `!` destructive.
+pub fn mark(operation: Operation) -> &'static str {
     match operation {
-        "read" => "r",
-        "write" => "w",
-        "destructive" => "!",
-        _ => " ",
+        Operation::Read => "r",
+        Operation::Write => "w",
+        Operation::Destructive => "!",
     }
 }
 
 /// The mark as it is drawn: what destroys is seen first.
-pub(super) fn marked(operation: &str) -> Bit {
+pub(super) fn marked(operation: Operation) -> Bit {
     bit(mark(operation), ink(operation))
 }
 
 /// How the word for an operation is drawn.
-pub(super) fn ink(operation: &str) -> Ink {
+pub(super) fn ink(operation: Operation) -> Ink {
     match operation {
-        "destructive" => Ink::Alarm,
-        "read" => Ink::Dim,
-        _ => Ink::Plain,
-    }
-}
-
-/// What a call of a tool is taken for where its caller declares no more: the server's word, as far as it is believed.
-pub(super) fn of_tool(tool: &ToolInfo) -> &'static str {
-    match (tool.destructive, tool.read_only) {
-        (Some(true), _) => "destructive",
-        (_, Some(true)) if tool.trusted => "read",
-        _ => "write",
+        Operation::Destructive => Ink::Alarm,
+        Operation::Read => Ink::Dim,
+        Operation::Write => Ink::Plain,
     }
 }
 

@@ -13,9 +13,10 @@ use super::news;
 use super::render::{Options, Renderer};
 use super::terminal;
 use super::tools::{Frames, cut};
+use crate::chat::{CallStatus, Finish};
 use crate::error::Error;
 use crate::protocol::tools::Reaction;
-use crate::protocol::{Answer, Event, Failure};
+use crate::protocol::{AnswerSummary, Event, Failure};
 use crate::safety::text::{Mode, Piece, Shown, Sink, one_line, strict_pieces};
 
 /// What the person asked the output to be.
@@ -210,7 +211,7 @@ impl Output {
         if matches!(self.way, Way::Json) {
             if !matches!(
                 event,
-                Event::NeedEnv { .. } | Event::Finish | Event::Unknown
+                Event::EnvRequested { .. } | Event::CaptureFinish | Event::Unknown
             ) {
                 self.json(event);
             }
@@ -228,16 +229,16 @@ impl Output {
                 self.proposal(command);
                 self.flush()?;
             }
-            Event::ToolBegin(begin) => {
+            Event::ToolCallStarted(begin) => {
                 let lines = self.frames.begin(begin, self.width());
                 self.beside(&lines)?;
             }
-            Event::ToolProgress { text } => self.progress = one_line(text, 200),
-            Event::ToolEnd(end) => {
+            Event::ToolCallProgress { text } => self.progress = one_line(text, 200),
+            Event::ToolCallFinished(end) => {
                 let mut end = end.clone();
                 if self.beside_only {
                     // An error says the same, in words for the command line.
-                    if matches!(end.status.as_str(), "blocked" | "skipped") {
+                    if matches!(end.status, CallStatus::Blocked | CallStatus::InvalidCall) {
                         return Ok(());
                     }
                     (end.head, end.more) = (String::new(), 0);
@@ -250,7 +251,7 @@ impl Output {
                 self.beside(&lines)?;
             }
             // The question stands on a line of its own.
-            Event::Confirm(_) | Event::Elicit(_) => self.beside(&[])?,
+            Event::ApprovalRequested(_) | Event::ElicitationRequested(_) => self.beside(&[])?,
             _ => {}
         }
         Ok(())
@@ -296,6 +297,7 @@ impl Output {
                     id,
                     verdict,
                     arguments,
+                    ..
                 } => {
                     json!({"type": "confirmed", "id": id, "verdict": verdict, "arguments": arguments})
                 }
@@ -372,7 +374,7 @@ impl Output {
     ///
     /// # Errors
     /// stdout is closed.
-    pub fn answer(&mut self, answer: &Answer) -> io::Result<()> {
+    pub fn answer(&mut self, answer: &AnswerSummary) -> io::Result<()> {
         self.unspin();
         if matches!(self.way, Way::Json) {
             let mut line = json!(answer);
@@ -382,13 +384,15 @@ impl Output {
         }
         self.end_block(false);
         self.flush()?;
-        match answer.finish.as_str() {
-            "length" => self.notice("the answer was cut off by the model's limit; say: llm go on"),
-            "content_filter" => self.notice("the provider has filtered the answer"),
+        match answer.finish {
+            Finish::Length => {
+                self.notice("the answer was cut off by the model's limit; say: llm go on")
+            }
+            Finish::ContentFilter => self.notice("the provider has filtered the answer"),
             _ => {}
         }
         // That it was interrupted is said in a line of its own.
-        if self.terminal && answer.finish != "interrupted" {
+        if self.terminal && answer.finish != Finish::Interrupted {
             let (dim, plain) = if self.dim {
                 ("\x1b[2m", "\x1b[0m")
             } else {
@@ -478,7 +482,7 @@ pub fn styled(text: &str, on: &str, color: bool, out: &mut Vec<u8>) {
 }
 
 /// `model · 12 + 345 tokens · 1.2 s · $0.0031`
-fn footer(answer: &Answer) -> String {
+fn footer(answer: &AnswerSummary) -> String {
     let mut parts = vec![one_line(&answer.model, 60)];
     if let (Some(prompt), Some(completion)) = (answer.prompt_tokens, answer.completion_tokens) {
         parts.push(format!("{prompt} + {completion} tokens"));

@@ -11,7 +11,7 @@ use super::terminal::{self, INTERRUPT, Tty};
 use crate::config::env_overrides;
 use crate::error::{Context, Error, Kind, Result};
 use crate::paths::Paths;
-use crate::protocol::{Choice, Decided, Proposal, Request};
+use crate::protocol::{Choice, Decided, Proposal, Request, ShellId};
 use crate::safety::text::{Shown, one_line, strict, strict_pieces};
 
 /// The most that is shown of where a rule stands.
@@ -70,13 +70,13 @@ impl Verdict {
 /// There is no terminal (exit code 4), or the daemon could not record the answer.
 pub fn propose(
     paths: &Paths,
-    shell: &str,
+    shell: &ShellId,
     cwd: &str,
     edited: Option<(String, String)>,
 ) -> Result<Verdict> {
     let overrides = env_overrides()?;
     let request = Request::NextProposal {
-        shell: shell.to_string(),
+        shell: shell.clone(),
         cwd: cwd.to_string(),
         overrides: overrides.clone(),
     };
@@ -100,7 +100,7 @@ pub fn propose(
     let asked = proposal.confirm || !fresh;
     let decide = |choice| -> Result<Decided> {
         let request = Request::Decide {
-            shell: shell.to_string(),
+            shell: shell.clone(),
             token: token.clone(),
             choice,
             command: command.clone(),

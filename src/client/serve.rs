@@ -196,14 +196,14 @@ impl<'a> Serving<'a> {
                 self.output.text(&String::from_utf8_lossy(body))?;
             }
             kind::EVENT => match protocol::parse::<Event>(body)? {
-                Event::NeedEnv { names } => self.wire.connection.send_env(&names)?,
+                Event::EnvRequested { names } => self.wire.connection.send_env(&names)?,
                 event => {
                     self.output.event(&event)?;
                     match &event {
-                        Event::Confirm(question) => self.confirm(question)?,
-                        Event::Elicit(elicit) => self.elicit(elicit)?,
-                        Event::ToolBegin(_) => self.calls += 1,
-                        Event::ToolEnd(_) => self.calls = self.calls.saturating_sub(1),
+                        Event::ApprovalRequested(question) => self.confirm(question)?,
+                        Event::ElicitationRequested(elicit) => self.elicit(elicit)?,
+                        Event::ToolCallStarted(_) => self.calls += 1,
+                        Event::ToolCallFinished(_) => self.calls = self.calls.saturating_sub(1),
                         _ => {}
                     }
                 }
@@ -237,6 +237,7 @@ impl<'a> Serving<'a> {
         };
         self.react(&Reaction::Call {
             id: question.id.clone(),
+            digest: question.shown_digest(),
             verdict,
             arguments,
         })
@@ -245,7 +246,7 @@ impl<'a> Serving<'a> {
     /// A server asks the person.
     fn elicit(&mut self, asked: &Elicit) -> std::result::Result<(), Stop> {
         // Once its call has ended, nobody wants the answer.
-        let ends = |event: &Event| matches!(event, Event::ToolEnd(_)) && self.calls <= 1;
+        let ends = |event: &Event| matches!(event, Event::ToolCallFinished(_)) && self.calls <= 1;
         let said = match self.until {
             Some(_) => Err(Over::Stop),
             None => Asking::open(&mut self.wire, &self.signals, &mut self.quiet, &ends)
@@ -261,8 +262,9 @@ impl<'a> Serving<'a> {
         };
         self.react(&Reaction::Elicit {
             id: asked.id.clone(),
+            digest: asked.shown_digest(),
             content,
-            action: action.to_string(),
+            action,
         })?;
         if self.until.is_some() {
             // A daemon that has gone is noticed at the next read.

@@ -8,7 +8,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::approve::arguments::grouped;
 use super::frame::{Ink, Line, bit, columns};
-use super::operation::{mark, marked};
+use super::operation::marked;
+use crate::chat::CallStatus;
 use crate::protocol::tools::{Begin, End};
 use crate::safety::alike;
 use crate::safety::text::{one_line, prose};
@@ -51,10 +52,8 @@ impl Frames {
             Some(_) => format!("{name} {arguments}"),
         };
         let mut first = vec![bit("  ┌ ", Ink::Dim)];
-        if mark(&begin.operation) != " " {
-            first.push(marked(&begin.operation));
-            first.push(bit(" ", Ink::Dim));
-        }
+        first.push(marked(begin.operation));
+        first.push(bit(" ", Ink::Dim));
         let room = width.saturating_sub(columns(&first)).max(1);
         first.push(bit(cut(&text, room), Ink::Dim));
         let mut lines = vec![first];
@@ -76,7 +75,7 @@ impl Frames {
 
     /// The lines for a call that has ended or was not made.
     pub fn end(&mut self, end: &End, width: usize) -> Vec<Line> {
-        if std::mem::take(&mut self.withdrawn) && end.status == "denied" {
+        if std::mem::take(&mut self.withdrawn) && end.status == CallStatus::Denied {
             return Vec::new();
         }
         let known = self.open.take().is_some_and(|id| id == end.id);
@@ -86,7 +85,7 @@ impl Frames {
             let room = (width / 2).saturating_sub(name.width() + 1);
             name = format!("{name} {}", cut(&arguments, room.max(12)));
         }
-        let made = !matches!(end.status.as_str(), "denied" | "blocked" | "skipped");
+        let made = end.status.was_made();
         // Of a call that was not made, it is why.
         let (head, why): (Vec<&str>, &str) = match made {
             true => (end.head.lines().collect(), ""),
@@ -111,11 +110,11 @@ impl Frames {
             // What became of it has to have room.
             parts.push(cut(&name, width / 2));
         }
-        match end.status.as_str() {
-            "success" => {}
-            "error" => parts.push("the tool reports an error".to_string()),
-            other if why.is_empty() => parts.push(one_line(other, 20)),
-            other => parts.push(format!("{}: {}", one_line(other, 20), one_line(why, 300))),
+        match end.status {
+            CallStatus::Success => {}
+            CallStatus::ToolError => parts.push("the tool reports an error".to_string()),
+            other if why.is_empty() => parts.push(status_words(other).to_string()),
+            other => parts.push(format!("{}: {}", status_words(other), one_line(why, 300))),
         }
         if made {
             parts.push(time(end.ms));
@@ -124,6 +123,15 @@ impl Frames {
         }
         lines.push(dim(&format!("  └ {}", parts.join(" · ")), width));
         lines
+    }
+}
+
+/// The status in the words of a terminal line.
+fn status_words(status: CallStatus) -> &'static str {
+    match status {
+        CallStatus::CallFailed => "failed",
+        CallStatus::InvalidCall => "invalid call",
+        other => other.as_str(),
     }
 }
 
@@ -173,6 +181,7 @@ pub fn untabbed(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chat::Operation;
 
     fn text(lines: Vec<Line>) -> Vec<String> {
         let line = |l: &Line| l.iter().map(|b| b.text.as_str()).collect();
@@ -185,16 +194,16 @@ mod tests {
             name: "fs.read".into(),
             arguments: r#"{"path":"/etc/hosts\u001b"}"#.into(),
             rule: rule.map(str::to_string),
-            operation: String::new(),
+            operation: Operation::Read,
             warning: None,
         }
     }
 
-    fn end(status: &str, head: &str, more: usize) -> End {
+    fn end(status: CallStatus, head: &str, more: usize) -> End {
         End {
             id: "1".into(),
             name: "fs.read".into(),
-            status: status.into(),
+            status,
             ms: 1234,
             bytes: 1204,
             head: head.into(),
@@ -206,9 +215,9 @@ mod tests {
     #[test]
     fn a_frame_is_begun_and_ended() {
         let mut frames = Frames::default();
-        assert_eq!(text(frames.begin(&begin(None), 80)), ["  ┌ fs.read"]);
+        assert_eq!(text(frames.begin(&begin(None), 80)), ["  ┌ r fs.read"]);
         assert_eq!(
-            text(frames.end(&end("success", "one\x1b[2J\n\ttwo\n", 12), 80)),
+            text(frames.end(&end(CallStatus::Success, "one\x1b[2J\n\ttwo\n", 12), 80)),
             [
                 "  │ one\\x1b[2J",
                 "  │         two",
@@ -217,20 +226,20 @@ mod tests {
             ]
         );
         assert_eq!(
-            text(frames.begin(&begin(Some("mcp.auto_approve.\"fs.*\"")), 44)),
+            text(frames.begin(&begin(Some("mcp.auto_approve.\"fs.*\"")), 46)),
             [
-                "  ┌ fs.read {\"path\":\"/etc/hosts\\u001b\"}",
+                "  ┌ r fs.read {\"path\":\"/etc/hosts\\u001b\"}",
                 "  │ allowed by mcp.auto_approve.\"fs.*\"",
             ]
         );
         let one = End {
             bytes: 1,
-            ..end("success", "1", 0)
+            ..end(CallStatus::Success, "1", 0)
         };
         assert_eq!(text(frames.end(&one, 80))[1], "  └ 1.2 s · 1 byte");
         assert_eq!(
-            text(frames.begin(&begin(Some("x")), 20))[0],
-            "  ┌ fs.read {\"path\"…"
+            text(frames.begin(&begin(Some("x")), 22))[0],
+            "  ┌ r fs.read {\"path\"…"
         );
     }
 
@@ -240,13 +249,13 @@ mod tests {
         let begin = Begin {
             name: "retrieve_tools".into(),
             arguments: r#"{"query":"write a file"}"#.into(),
-            operation: "read".into(),
+            operation: Operation::Read,
             ..begin(None)
         };
         assert!(frames.begin(&begin, 100).is_empty());
         let end = End {
             name: "retrieve_tools".into(),
-            ..end("success", "", 0)
+            ..end(CallStatus::Success, "", 0)
         };
         assert_eq!(
             text(frames.end(&end, 100)),
@@ -258,21 +267,25 @@ mod tests {
     fn an_end_without_its_beginning_says_whose_it_is() {
         let mut frames = Frames::default();
         assert_eq!(
-            text(frames.end(&end("denied", "", 0), 80)),
+            text(frames.end(&end(CallStatus::Denied, "", 0), 80)),
             ["  └ fs.read · denied"]
         );
         frames.begin(&begin(None), 80);
         frames.interrupted();
         assert_eq!(
-            text(frames.end(&end("error", "no", 0), 80)),
+            text(frames.end(&end(CallStatus::ToolError, "no", 0), 80)),
             [
                 "  ┌ fs.read {\"path\":\"/etc/hosts\\u001b\"}",
                 "  │ no",
                 "  └ the tool reports an error · 1.2 s · 1,204 bytes"
             ]
         );
-        for status in ["failed", "skipped", "interrupted"] {
-            assert!(text(frames.end(&end(status, "", 0), 80))[0].contains(status));
+        for (status, words) in [
+            (CallStatus::CallFailed, "failed"),
+            (CallStatus::InvalidCall, "invalid call"),
+            (CallStatus::Interrupted, "interrupted"),
+        ] {
+            assert!(text(frames.end(&end(status, "", 0), 80))[0].contains(words));
         }
         let long = format!("fs.{}", "x".repeat(128));
         let mut frames = Frames::default();
@@ -282,13 +295,13 @@ mod tests {
         };
         let half = format!("fs.{}", "x".repeat(16));
         assert_eq!(
-            text(frames.begin(&named, 23)),
-            [format!("  ┌ {}…", &long[..18])]
+            text(frames.begin(&named, 25)),
+            [format!("  ┌ r {}…", &long[..18])]
         );
         frames.interrupted();
         let denied = End {
             name: long.clone(),
-            ..end("denied", "", 0)
+            ..end(CallStatus::Denied, "", 0)
         };
         assert_eq!(
             text(frames.end(&denied, 40)),
@@ -296,7 +309,7 @@ mod tests {
         );
         let said = End {
             name: long,
-            ..end("success", "no", 0)
+            ..end(CallStatus::Success, "no", 0)
         };
         assert_eq!(
             text(frames.end(&said, 23))[0],
@@ -321,7 +334,7 @@ mod tests {
             let end = End {
                 id: id.into(),
                 bytes: 1,
-                ..end("success", head, 0)
+                ..end(CallStatus::Success, head, 0)
             };
             text(frames.end(&end, 60))
         };
@@ -344,7 +357,7 @@ mod tests {
     fn what_a_call_does_stands_in_front_and_why_it_was_not_made_behind() {
         let mut frames = Frames::default();
         let destroys = Begin {
-            operation: "destructive".into(),
+            operation: Operation::Destructive,
             warning: Some("the server says\u{1b} otherwise".into()),
             ..begin(Some("policy.rules"))
         };
@@ -365,11 +378,11 @@ mod tests {
         let mut frames = Frames::default();
         let why = "Intent mismatch: tool is call_tool_read but intent declares write";
         assert_eq!(
-            text(frames.end(&end("blocked", why, 0), 200)),
+            text(frames.end(&end(CallStatus::Blocked, why, 0), 200)),
             [format!("  └ fs.read · blocked: {why}")]
         );
         assert_eq!(
-            text(frames.end(&end("blocked", why, 0), 40)),
+            text(frames.end(&end(CallStatus::Blocked, why, 0), 40)),
             ["  └ fs.read · blocked: Intent mismatch:…"]
         );
     }

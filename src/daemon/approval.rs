@@ -13,7 +13,7 @@ use crate::config::{Config, Overrides};
 use crate::error::{Error, Kind, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{Body, Links, Output};
-use crate::protocol::{Captured, Choice, Decided, Event, Proposal, kind};
+use crate::protocol::{Captured, Choice, Decided, Event, Proposal, ShellId, kind};
 use crate::safety::policy::{Own, Rule, Word as Says};
 
 /// How long a pump may take to drain what a command has printed.
@@ -25,7 +25,7 @@ pub type Running = Mutex<HashMap<String, Exec>>;
 /// An approved command.
 #[derive(Debug)]
 pub struct Exec {
-    shell: String,
+    shell: ShellId,
     session: String,
     /// What the answer that proposed it belongs to.
     links: Links,
@@ -63,7 +63,7 @@ async fn rule(config: &mut Arc<Config>, cwd: &str) -> Result<Option<Rule>> {
 pub async fn next(
     daemon: &Daemon,
     asks: Links,
-    shell: &str,
+    shell: &ShellId,
     cwd: &str,
     overrides: &BTreeMap<String, String>,
 ) -> Result<Option<Proposal>> {
@@ -109,7 +109,7 @@ pub async fn next(
 pub async fn decide(
     daemon: &Daemon,
     asks: Links,
-    shell: &str,
+    shell: &ShellId,
     token: &str,
     cwd: &str,
     said: Word,
@@ -189,7 +189,7 @@ pub async fn decide(
     lock(&daemon.running).insert(
         token.to_string(),
         Exec {
-            shell: shell.to_string(),
+            shell: shell.clone(),
             session: waiting.session,
             links,
             command,
@@ -229,12 +229,12 @@ fn wants_terminal(command: &str, programs: &[String]) -> bool {
 pub async fn capture(
     daemon: &Daemon,
     connection: &mut Connection,
-    shell: &str,
+    shell: &ShellId,
     token: &str,
 ) -> Result<()> {
     let (sender, finish) = oneshot::channel();
     match lock(&daemon.running).get_mut(token) {
-        Some(exec) if exec.shell == shell && exec.pump.is_none() => exec.pump = Some(sender),
+        Some(exec) if exec.shell == *shell && exec.pump.is_none() => exec.pump = Some(sender),
         _ => return Err(Error::runtime("no approved command has this token")),
     }
     let limit = daemon
@@ -252,7 +252,9 @@ pub async fn capture(
     let Ok(answer) = answer else {
         return Ok(());
     };
-    connection.send_json(kind::EVENT, &Event::Finish).await?;
+    connection
+        .send_json(kind::EVENT, &Event::CaptureFinish)
+        .await?;
     let captured = connection.expect(kind::CAPTURED).await?;
     // The other end gave up waiting, and has recorded the command without its output.
     let _ = answer.send(captured);
@@ -266,14 +268,14 @@ pub async fn capture(
 pub async fn exec_done(
     daemon: &Daemon,
     asks: &Links,
-    shell: &str,
+    shell: &ShellId,
     token: &str,
     exit: i32,
 ) -> Result<()> {
     let exec = {
         let mut running = lock(&daemon.running);
         match running.get(token) {
-            Some(exec) if exec.shell == shell => running.remove(token),
+            Some(exec) if exec.shell == *shell => running.remove(token),
             _ => None,
         }
     };
@@ -316,12 +318,12 @@ pub async fn exec_done(
 }
 
 /// Lets go of the commands whose shells have ended, and with them of their pumps: no one will report their end.
-pub fn forget(daemon: &Daemon, ended: &HashSet<String>) {
+pub fn forget(daemon: &Daemon, ended: &HashSet<ShellId>) {
     lock(&daemon.running).retain(|_, exec| !ended.contains(&exec.shell));
 }
 
 /// A command that an earlier daemon saw approved, and that has ended only now.
-fn approved_earlier(daemon: &Daemon, shell: &str, token: &str) -> Result<Exec> {
+fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Result<Exec> {
     let unknown = || Error::runtime("no approved command has this token");
     let id = daemon.sessions.of_shell(shell).ok_or_else(unknown)?;
     let approved = daemon.sessions.get(&id)?.with_records(|records| {
@@ -345,7 +347,7 @@ fn approved_earlier(daemon: &Daemon, shell: &str, token: &str) -> Result<Exec> {
     });
     let (command, links, since_ms) = approved.ok_or_else(unknown)?;
     Ok(Exec {
-        shell: shell.to_string(),
+        shell: shell.clone(),
         session: id,
         links,
         command,

@@ -8,7 +8,7 @@ use super::outcome::Outcome;
 use super::policy::Asks;
 use super::session::Session;
 use super::{Daemon, driver, known, mcp, servers};
-use crate::chat::{Operation, ToolCall};
+use crate::chat::{CallStatus, Operation, ToolCall};
 use crate::config::Overrides;
 use crate::error::{Error, Kind, Result};
 use crate::history::record::Body;
@@ -26,8 +26,7 @@ const REPLY: usize = 7 << 20;
 /// It could not be tried: the configuration is wrong, or there is no such server.
 pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand) -> Result<()> {
     let _running = daemon.count_turn();
-    let variant = Operation::from_word(&by_hand.operation)
-        .ok_or_else(|| Error::usage("the operation is read, write or destructive"))?;
+    let variant = by_hand.operation;
     let mut config = daemon
         .models
         .config(&Overrides::from_map(&by_hand.overrides)?)?;
@@ -72,16 +71,16 @@ pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand)
     let calls = [call];
     let used = Gate::new(round, &calls).make(connection, 0).await;
     let mut called = Called {
-        status: Outcome::Interrupted.status().to_owned(),
+        status: CallStatus::Interrupted,
         text: String::new(),
         why: None,
-        kind: Some(Kind::Interrupted.as_str().to_owned()),
+        kind: Some(Kind::Interrupted),
         id: String::new(),
     };
     for (mut used, call) in used.into_iter().zip(&calls) {
         called.status = match used.outcome {
-            Outcome::Stopped => Outcome::Interrupted.status().to_owned(),
-            _ => used.outcome.status().to_owned(),
+            Outcome::Stopped => CallStatus::Interrupted,
+            _ => used.outcome.status(),
         };
         match &mut used.outcome {
             Outcome::Said { text, .. } => {
@@ -91,7 +90,7 @@ pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand)
             }
             other => {
                 called.why = Some(why(other));
-                called.kind = Some(fault(other).as_str().to_owned());
+                called.kind = Some(fault(other));
             }
         }
         let record = used.outcome.record(call, used.ms, used.account);

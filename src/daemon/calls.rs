@@ -16,11 +16,11 @@ use super::Daemon;
 use super::connection::Connection;
 use super::gate::Round;
 use super::outcome::{Account, Outcome, Used};
-use crate::chat::{Operation, Tool, ToolCall};
+use crate::chat::{CallStatus, Operation, Tool, ToolCall};
 use crate::error::Error;
 use crate::history::journal::now_ms;
 use crate::mcp::{self, CallError, CallEvent, CallResult, Elicited};
-use crate::protocol::tools::{Begin, Elicit, End, Reaction};
+use crate::protocol::tools::{Begin, Elicit, ElicitationAction, End, Reaction};
 use crate::protocol::{self, Event, kind};
 use crate::safety::policy::{Approved, Call};
 use crate::safety::redact::ours;
@@ -91,10 +91,10 @@ pub async fn run(
             name: one.tool.name.clone(),
             arguments: one.arguments.clone(),
             rule: one.rule.clone(),
-            operation: one.operation.as_str().to_string(),
+            operation: one.operation,
             warning: one.warning.clone(),
         };
-        tell(connection, turn, &Event::ToolBegin(begin)).await;
+        tell(connection, turn, &Event::ToolCallStarted(begin)).await;
         running.push(Running {
             call: one.call,
             account: std::mem::take(&mut one.account),
@@ -120,7 +120,7 @@ pub async fn run(
                 // It would be drawn over the question.
                 CallEvent::Progress(_) if !asked.is_empty() => {}
                 CallEvent::Progress(text) => {
-                    tell(connection, turn, &Event::ToolProgress { text }).await;
+                    tell(connection, turn, &Event::ToolCallProgress { text }).await;
                 }
                 CallEvent::Elicit(..) if asked.len() == MAX_ASKED => {}
                 CallEvent::Elicit(question, answer) => {
@@ -157,7 +157,7 @@ pub async fn run(
         let mut end = End {
             id: call.id.clone(),
             name: account.name.clone().unwrap_or_default(),
-            status: String::new(),
+            status: CallStatus::Interrupted,
             ms,
             bytes: 0,
             head: String::new(),
@@ -165,8 +165,8 @@ pub async fn run(
             notes: Vec::new(),
         };
         let outcome = outcome(round, ended, edited, &mut end).await;
-        end.status = outcome.status().to_string();
-        tell(connection, turn, &Event::ToolEnd(end)).await;
+        end.status = outcome.status();
+        tell(connection, turn, &Event::ToolCallFinished(end)).await;
         used.push(Used {
             id: call.id.clone(),
             outcome,
@@ -239,12 +239,13 @@ fn elicit(question: mcp::Elicit) -> Elicit {
         message: question.message,
         schema: question.schema,
         url: question.url,
+        digest: String::new(),
     }
 }
 
 async fn ask_first(connection: &mut Connection, turn: &CancellationToken, asked: &mut Asked) {
     while let Some((question, _)) = asked.front() {
-        let event = Event::Elicit(Box::new(question.clone()));
+        let event = Event::ElicitationRequested(Box::new(question.clone()));
         if tell(connection, turn, &event).await || turn.is_cancelled() {
             return;
         }
@@ -259,6 +260,7 @@ fn answer_first(asked: &mut Asked, body: &[u8]) -> bool {
         id,
         content,
         action,
+        digest: _,
     }) = protocol::parse(body)
     else {
         return false;
@@ -269,10 +271,10 @@ fn answer_first(asked: &mut Asked, body: &[u8]) -> bool {
     let Some((_, answer)) = asked.pop_front() else {
         return false;
     };
-    let elicited = match action.as_str() {
-        "accept" => Elicited::Accept(content),
-        "decline" => Elicited::Decline,
-        _ => Elicited::Cancel,
+    let elicited = match action {
+        ElicitationAction::Accept => Elicited::Accept(content),
+        ElicitationAction::Decline => Elicited::Decline,
+        ElicitationAction::Cancel | ElicitationAction::NoTerminal => Elicited::Cancel,
     };
     // The call may have ended meanwhile.
     let _ = answer.send(elicited);

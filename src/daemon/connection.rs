@@ -29,16 +29,16 @@ pub struct Connection {
     end: CancellationToken,
     /// A frame was cut off: what would follow it makes no sense.
     cut_off: bool,
-    /// The client only looks: nothing is started for it.
-    looks: bool,
+    /// The client only reads state: nothing is started for its request.
+    read_only: bool,
     /// Whose request it is, for the record.
     links: Links,
 }
 
 impl Connection {
-    /// Whether the client only looks ([`Hello::looks`]).
-    pub fn looks(&self) -> bool {
-        self.looks
+    /// Returns whether the client only reads state ([`Hello::read_only`]).
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     /// What is recorded of every act of this request; more is known as it goes on.
@@ -161,7 +161,7 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
         decoder: Decoder::default(),
         end: daemon.cancel.clone(),
         cut_off: false,
-        looks: false,
+        read_only: false,
         links: Links {
             user: daemon.user.clone(),
             request: Some(uuid::Uuid::now_v7().to_string()),
@@ -194,9 +194,9 @@ async fn greet(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Re
     let hello = first
         .await
         .map_err(|_| Error::runtime("a client said nothing"))??;
-    connection.looks = hello.looks;
+    connection.read_only = hello.read_only;
     let mut ours = Hello::ours();
-    let replaced = !hello.looks && hello.is_newer(&ours.version);
+    let replaced = !hello.read_only && hello.is_newer(&ours.version);
     ours.leaving = replaced || daemon.leaving.is_cancelled();
     connection.send_json(kind::HELLO, &ours).await?;
     if ours.leaving {
@@ -220,10 +220,17 @@ async fn greet(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Re
         return Ok(None);
     }
     let request = tokio::time::timeout(HELLO_DEADLINE, connection.expect(kind::REQUEST));
-    request
-        .await
-        .map_err(|_| Error::runtime("a client asked nothing"))?
-        .map(Some)
+    match request.await {
+        Ok(Ok(request)) => Ok(Some(request)),
+        Ok(Err(e)) => {
+            // A malformed request: the client is told why.
+            connection
+                .send_json(kind::FAILURE, &Failure::from(&e))
+                .await?;
+            Ok(None)
+        }
+        Err(_) => Err(Error::runtime("the client sent no request in time")),
+    }
 }
 
 async fn dispatch(
@@ -233,6 +240,7 @@ async fn dispatch(
 ) -> Result<()> {
     match request {
         Request::Ask(ask) => driver::ask(daemon, connection, *ask).await,
+        Request::Attach(_) => Err(Error::usage("this daemon cannot show a running turn yet")),
         Request::Capture { shell, token } => {
             approval::capture(daemon, connection, &shell, &token).await
         }
@@ -284,7 +292,7 @@ async fn dispatch(
             reply(connection, &decided).await
         }
         Request::Status { shell, overrides } => {
-            let status = queries::status(daemon, connection, shell.as_deref(), &overrides).await?;
+            let status = queries::status(daemon, connection, shell.as_ref(), &overrides).await?;
             reply(connection, &status).await
         }
         Request::Stop { now } => {
@@ -306,11 +314,7 @@ async fn dispatch(
         }
         Request::NewSession { shell } => {
             let links = connection.links().clone();
-            reply(
-                connection,
-                &queries::new_session(daemon, &shell, &links).await?,
-            )
-            .await
+            reply(connection, &queries::new_session(daemon, &shell, &links)).await
         }
         Request::UseModel { shell, model } => {
             queries::use_model(daemon, &shell, model, connection.links()).await?;
@@ -319,7 +323,7 @@ async fn dispatch(
         Request::Models { shell, overrides } => {
             reply(
                 connection,
-                &queries::models(daemon, shell.as_deref(), &overrides).await?,
+                &queries::models(daemon, shell.as_ref(), &overrides).await?,
             )
             .await
         }

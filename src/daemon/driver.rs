@@ -10,13 +10,13 @@ use super::gate::{self, Exposure, Gate, Round};
 use super::model::{self, Chosen};
 use super::session::Session;
 use super::turn::{Effect, Input, Setting, Turn};
-use super::{Daemon, events, known, offer, policy, prompt, sent};
+use super::{Daemon, known, offer, policy, prompt, sent};
 use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
 use crate::context;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::history::record::{Body, Links};
 use crate::mcp::Catalog;
-use crate::protocol::{Ask, Event, Failure, kind};
+use crate::protocol::{Ask, Event, Failure, ShellId, kind};
 
 /// Parts of an answer that may wait for a slow client; then the provider waits.
 const QUEUE: usize = 64;
@@ -30,17 +30,12 @@ const RESERVE: u32 = 1024;
 pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> Result<()> {
     let _running = daemon.count_turn();
     let shell = ask.shell.clone();
-    let shell = shell.as_deref();
-    if shell.is_some_and(|s| !events::is_shell_id(s)) {
-        return Err(Error::usage(
-            "--shell takes letters, digits and hyphens, at most 64",
-        ));
-    }
+    let shell = shell.as_ref();
     if ask.command {
         return command(daemon, connection, &ask).await;
     }
     let links = Links {
-        shell: ask.shell.clone(),
+        shell: ask.shell.as_ref().map(ShellId::to_string),
         command: shell
             .zip(ask.started_ms)
             .map(|(shell, ms)| format!("{shell}@{ms}")),
@@ -79,7 +74,7 @@ pub async fn ask(daemon: &Daemon, connection: &mut Connection, mut ask: Ask) -> 
     let user = Body::User {
         text: ask.text,
         content,
-        shell: ask.shell.clone(),
+        shell: ask.shell.as_ref().map(ShellId::to_string),
         cwd: ask.cwd.clone(),
     };
     // A prompt that cannot be recorded is answered all the same, but never silently.
@@ -124,7 +119,7 @@ struct Offered {
 
 /// Words to one command, outside of the conversation.
 async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Result<()> {
-    let shell = ask.shell.as_deref();
+    let shell = ask.shell.as_ref();
     let of_session = match shell.and_then(|s| daemon.sessions.of_shell(s)) {
         // A session whose file was deleted has chosen no model.
         Some(id) => daemon.sessions.get(&id).ok().and_then(|s| s.model()),
@@ -153,7 +148,7 @@ async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Res
         depth: 0,
     };
     let links = Links {
-        shell: ask.shell.clone(),
+        shell: ask.shell.as_ref().map(ShellId::to_string),
         prompt: Some(uuid::Uuid::now_v7().to_string()),
         ..connection.links().clone()
     };
@@ -162,7 +157,7 @@ async fn command(daemon: &Daemon, connection: &mut Connection, ask: &Ask) -> Res
     let user = Body::User {
         text: ask.text.clone(),
         content: ask.text.clone(),
-        shell: ask.shell.clone(),
+        shell: ask.shell.as_ref().map(ShellId::to_string),
         cwd: ask.cwd.clone(),
     };
     // The edit buffer is no place to say that nothing can be recorded.
@@ -207,7 +202,7 @@ async fn started(connection: &mut Connection, session: &Session, chosen: &Chosen
     if let Some(text) = &chosen.notice {
         notice(connection, text.clone()).await?;
     }
-    let event = Event::Started {
+    let event = Event::TurnStarted {
         session: session.id.clone(),
         model: chosen.name.clone(),
     };

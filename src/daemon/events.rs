@@ -8,6 +8,8 @@
 
 use std::collections::HashMap;
 
+use crate::protocol::ShellId;
+
 /// The longest header and payload that one atomic write can be on any system.
 const MAX_CHUNK: usize = 4096;
 /// The longest event, all parts together.
@@ -54,7 +56,7 @@ pub enum ShellEvent {
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
-    partial: HashMap<String, Partial>,
+    partial: HashMap<ShellId, Partial>,
 }
 
 #[derive(Debug)]
@@ -66,7 +68,7 @@ struct Partial {
 
 impl Decoder {
     /// Takes what was read; gives each whole event with its shell's id.
-    pub fn push(&mut self, bytes: &[u8], emit: &mut impl FnMut(&str, ShellEvent)) {
+    pub fn push(&mut self, bytes: &[u8], emit: &mut impl FnMut(&ShellId, ShellEvent)) {
         self.buffer.extend_from_slice(bytes);
         let buffer = std::mem::take(&mut self.buffer);
         let mut rest = &buffer[..];
@@ -84,9 +86,9 @@ impl Decoder {
         self.buffer = rest.to_vec();
     }
 
-    fn join(&mut self, chunk: Chunk<'_>, emit: &mut impl FnMut(&str, ShellEvent)) {
+    fn join(&mut self, chunk: Chunk<'_>, emit: &mut impl FnMut(&ShellId, ShellEvent)) {
         let whole = if chunk.part == 1 && chunk.parts == 1 {
-            self.partial.remove(chunk.shell);
+            self.partial.remove(&chunk.shell);
             chunk.data.to_vec()
         } else {
             if chunk.part == 1 {
@@ -98,16 +100,16 @@ impl Decoder {
                     next: 1,
                     data: Vec::new(),
                 };
-                self.partial.insert(chunk.shell.to_string(), fresh);
+                self.partial.insert(chunk.shell.clone(), fresh);
             }
-            let Some(partial) = self.partial.get_mut(chunk.shell) else {
+            let Some(partial) = self.partial.get_mut(&chunk.shell) else {
                 return;
             };
             let fits = partial.seq == chunk.seq
                 && partial.next == chunk.part
                 && partial.data.len() + chunk.data.len() <= MAX_EVENT;
             if !fits {
-                self.partial.remove(chunk.shell);
+                self.partial.remove(&chunk.shell);
                 return;
             }
             partial.next += 1;
@@ -116,18 +118,18 @@ impl Decoder {
                 return;
             }
             self.partial
-                .remove(chunk.shell)
+                .remove(&chunk.shell)
                 .map(|p| p.data)
                 .unwrap_or_default()
         };
         if let Some(event) = event(&whole) {
-            emit(chunk.shell, event);
+            emit(&chunk.shell, event);
         }
     }
 }
 
 struct Chunk<'a> {
-    shell: &'a str,
+    shell: ShellId,
     seq: u64,
     part: u32,
     parts: u32,
@@ -152,7 +154,10 @@ fn chunk(bytes: &[u8]) -> Result<Option<(Chunk<'_>, usize)>, ()> {
     let header = std::str::from_utf8(&bytes[..end]).map_err(|_| ())?;
     let mut fields = header.split(' ').skip(1);
     let number = |shell: Option<&str>| shell.and_then(|f| f.parse::<u64>().ok()).ok_or(());
-    let shell = fields.next().filter(|s| is_shell_id(s)).ok_or(())?;
+    let shell = fields
+        .next()
+        .and_then(|s| ShellId::parse(s).ok())
+        .ok_or(())?;
     let seq = number(fields.next())?;
     let part = u32::try_from(number(fields.next())?).map_err(|_| ())?;
     let parts = u32::try_from(number(fields.next())?).map_err(|_| ())?;
@@ -181,11 +186,6 @@ fn next_header(bytes: &[u8]) -> usize {
     (1..bytes.len())
         .find(|at| bytes[*at..].starts_with(&MAGIC[..MAGIC.len().min(bytes.len() - at)]))
         .unwrap_or(bytes.len())
-}
-
-/// Whether `id` is what the plugin makes: it becomes a file's name.
-pub fn is_shell_id(id: &str) -> bool {
-    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
 fn event(data: &[u8]) -> Option<ShellEvent> {

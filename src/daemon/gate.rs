@@ -390,10 +390,10 @@ impl<'a> Gate<'a> {
         at: usize,
         outcome: Outcome,
     ) -> Outcome {
-        let end = Event::ToolEnd(End {
+        let end = Event::ToolCallFinished(End {
             id: call.id.clone(),
             name: self.account(at).name.unwrap_or_else(|| call.name.clone()),
-            status: outcome.status().to_string(),
+            status: outcome.status(),
             ms: 0,
             bytes: 0,
             head: outcome.why_not(),

@@ -14,9 +14,9 @@ use crate::error::{Error, Kind, Result};
 use crate::mcp::{State, Status};
 use crate::protocol::kind;
 use crate::protocol::tools::{
-    FoundTool, McpRequest, PromptInfo, ResourceInfo, ServerInfo, ToolInfo,
+    FoundTool, McpRequest, PromptInfo, ResourceInfo, ServerInfo, ServerStatus, ToolInfo,
 };
-use crate::safety::policy::{Own, Subject, Word};
+use crate::safety::policy::{Own, Subject, Word, tool_operation};
 
 /// So long a list waits for servers that start now.
 const STARTING: Duration = Duration::from_secs(1);
@@ -153,8 +153,8 @@ pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
             protocol: None,
             tools: 0,
             status: match waiting.contains(server) {
-                true => "idle".to_string(),
-                false => Status::Disabled.as_str().to_string(),
+                true => ServerStatus::Idle,
+                false => ServerStatus::Disabled,
             },
             error: None,
             hints: Vec::new(),
@@ -177,10 +177,20 @@ fn info(daemon: &Daemon, config: &Config, state: State) -> ServerInfo {
         version: state.version,
         protocol: state.protocol,
         tools: state.tools,
-        status: state.status.as_str().to_string(),
+        status: server_status(state.status),
         error: state.error,
         hints,
         configured: state.configured,
+    }
+}
+
+fn server_status(status: Status) -> ServerStatus {
+    match status {
+        Status::Starting => ServerStatus::Starting,
+        Status::Ready => ServerStatus::Ready,
+        Status::Failed => ServerStatus::Failed,
+        Status::Login => ServerStatus::Login,
+        Status::Disabled => ServerStatus::Disabled,
     }
 }
 
@@ -235,6 +245,7 @@ pub fn tool_info(tool: &Tool) -> ToolInfo {
         idempotent: tool.annotations.idempotent,
         open_world: tool.annotations.open_world,
         trusted: tool.trusted,
+        operation: tool_operation(tool.annotations, tool.trusted),
         schema: serde_json::from_str(&tool.schema).unwrap_or_default(),
     }
 }
@@ -276,7 +287,7 @@ async fn settle(
     alias: Option<&str>,
     patience: Duration,
 ) -> Result<Option<State>> {
-    let patience = match connection.looks() {
+    let patience = match connection.is_read_only() {
         true => Duration::ZERO,
         false => patience,
     };
@@ -339,7 +350,7 @@ async fn tools(
     config: &Config,
     alias: Option<&str>,
 ) -> Result<Arc<[Tool]>> {
-    if !connection.looks() {
+    if !connection.is_read_only() {
         ready(daemon, connection, config, alias).await?;
     }
     Ok(daemon.mcp.tools())

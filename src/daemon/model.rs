@@ -311,7 +311,7 @@ pub async fn variables(
     names: Vec<String>,
 ) -> Result<BTreeMap<String, String>> {
     connection
-        .send_json(kind::EVENT, &Event::NeedEnv { names })
+        .send_json(kind::EVENT, &Event::EnvRequested { names })
         .await?;
     connection.expect(kind::ENV).await
 }

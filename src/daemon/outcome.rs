@@ -3,7 +3,7 @@
 //! Pure. What a server says when it fails is for the person alone: a call without a result has fixed
 //! words for the model.
 
-use crate::chat::{Image, ToolCall};
+use crate::chat::{CallStatus, Image, ToolCall};
 use crate::context::{INTERRUPTED, NO_RESULT};
 use crate::history::record::{Act, Body};
 
@@ -84,23 +84,23 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The word for it in the history.
-    pub fn status(&self) -> &'static str {
+    /// Returns the status for clients.
+    pub fn status(&self) -> CallStatus {
         match self {
             Outcome::Said {
                 is_error: false, ..
-            } => "success",
-            Outcome::Said { is_error: true, .. } => "error",
-            Outcome::Failed(_) => "failed",
-            Outcome::Denied(_) | Outcome::Stopped => "denied",
+            } => CallStatus::Success,
+            Outcome::Said { is_error: true, .. } => CallStatus::ToolError,
+            Outcome::Failed(_) => CallStatus::CallFailed,
+            Outcome::Denied(_) | Outcome::Stopped => CallStatus::Denied,
             Outcome::Blocked(_)
             | Outcome::Rejected(_)
             | Outcome::NoTerminal
-            | Outcome::Unrecorded(_) => "blocked",
+            | Outcome::Unrecorded(_) => CallStatus::Blocked,
             Outcome::Unread(_) | Outcome::NoObject | Outcome::NoSuchTool | Outcome::TooDeep => {
-                "skipped"
+                CallStatus::InvalidCall
             }
-            Outcome::Interrupted => "interrupted",
+            Outcome::Interrupted => CallStatus::Interrupted,
         }
     }
 
@@ -130,7 +130,7 @@ impl Outcome {
 
     /// The record of `call`, with what the model is told; `ms` is how long it took.
     pub fn record(self, call: &ToolCall, ms: u64, account: Account) -> Body {
-        let status = self.status().to_string();
+        let status = recorded_status(self.status()).to_string();
         let (mut pictures, mut size, mut failure) = (Vec::new(), 0, None);
         let (mut by, mut reason, mut sum) = (account.by, account.why, None);
         let text = match self {
@@ -202,5 +202,15 @@ impl Outcome {
             why: reason,
             digest: sum,
         }
+    }
+}
+
+/// Returns the status word of journal version 1.
+fn recorded_status(status: CallStatus) -> &'static str {
+    match status {
+        CallStatus::ToolError => "error",
+        CallStatus::CallFailed => "failed",
+        CallStatus::InvalidCall => "skipped",
+        other => other.as_str(),
     }
 }

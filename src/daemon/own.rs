@@ -32,10 +32,10 @@ pub async fn call(round: &Round<'_>, connection: &mut Connection, call: &ToolCal
         name: call.name.clone(),
         arguments: call.arguments.clone(),
         rule: None,
-        operation: Operation::Read.as_str().to_owned(),
+        operation: Operation::Read,
         warning: None,
     };
-    calls::tell(connection, round.cancel, &Event::ToolBegin(begin)).await;
+    calls::tell(connection, round.cancel, &Event::ToolCallStarted(begin)).await;
     let outcome = unless_cancelled(round, connection, answer(round, call)).await;
     let ms = elapsed(begun);
     let bytes = match &outcome {
@@ -45,14 +45,14 @@ pub async fn call(round: &Round<'_>, connection: &mut Connection, call: &ToolCal
     let end = End {
         id: call.id.clone(),
         name: call.name.clone(),
-        status: outcome.status().to_owned(),
+        status: outcome.status(),
         ms,
         bytes,
         head: String::new(),
         more: 0,
         notes: Vec::new(),
     };
-    calls::tell(connection, round.cancel, &Event::ToolEnd(end)).await;
+    calls::tell(connection, round.cancel, &Event::ToolCallFinished(end)).await;
     Used {
         id: call.id.clone(),
         outcome,

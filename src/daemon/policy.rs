@@ -19,7 +19,7 @@ use crate::history::record::{Body, Links};
 use crate::protocol::policy::{
     Considered, Explanation, GrantInfo, InForce, PolicyRequest, Revoked, RuleInfo,
 };
-use crate::protocol::{Ask, kind};
+use crate::protocol::{Ask, ShellId, kind};
 use crate::safety::policy::{self, Grant, Own, Rule, Standing, Subject, Word};
 
 /// Who asks, and where.
@@ -28,7 +28,7 @@ pub struct Asks {
     /// The working directory.
     pub cwd: String,
     /// The shell.
-    pub shell: Option<String>,
+    pub shell: Option<ShellId>,
     /// `AISH_*` of its environment.
     pub overrides: BTreeMap<String, String>,
 }

@@ -11,7 +11,7 @@ use crate::broker::Endpoint;
 use crate::config::Overrides;
 use crate::error::{Error, Result};
 use crate::history::record::{Body, Links};
-use crate::protocol::{ModelInfo, SessionChoice, SessionInfo, Status, Transcript};
+use crate::protocol::{ModelInfo, SessionChoice, SessionInfo, ShellId, Status, Transcript};
 
 /// How long `status` waits for the model's endpoint.
 const PROBE: Duration = Duration::from_secs(2);
@@ -23,7 +23,7 @@ const PROBE: Duration = Duration::from_secs(2);
 pub async fn status(
     daemon: &Daemon,
     connection: &mut Connection,
-    shell: Option<&str>,
+    shell: Option<&ShellId>,
     overrides: &BTreeMap<String, String>,
 ) -> Result<Status> {
     let of_session = session_model(daemon, shell).await;
@@ -90,7 +90,7 @@ fn memory() -> u64 {
 }
 
 /// The model chosen for a shell's session, if it has one that can be read.
-async fn session_model(daemon: &Daemon, shell: Option<&str>) -> Option<String> {
+async fn session_model(daemon: &Daemon, shell: Option<&ShellId>) -> Option<String> {
     let id = daemon.sessions.of_shell(shell?)?;
     daemon.sessions.get(&id).ok()?.model()
 }
@@ -102,7 +102,7 @@ async fn session_model(daemon: &Daemon, shell: Option<&str>) -> Option<String> {
 pub async fn transcript(
     daemon: &Daemon,
     session: Option<String>,
-    shell: Option<String>,
+    shell: Option<ShellId>,
     limit: Option<usize>,
     brief: bool,
 ) -> Result<Transcript> {
@@ -172,30 +172,17 @@ async fn blocking<T: Send + 'static>(
 
 /// A fresh session for a shell.
 ///
-/// # Errors
-/// The shell's id is none.
-pub async fn new_session(daemon: &Daemon, shell: &str, links: &Links) -> Result<SessionInfo> {
-    check_shell(shell)?;
+pub fn new_session(daemon: &Daemon, shell: &ShellId, links: &Links) -> SessionInfo {
     let links = &Links {
         shell: Some(shell.to_string()),
         ..links.clone()
     };
     let session = daemon.sessions.create(Some(shell), links);
-    Ok(SessionInfo {
+    SessionInfo {
         id: session.id.clone(),
         updated_ms: crate::history::journal::now_ms(),
         prompts: 0,
         title: String::new(),
-    })
-}
-
-fn check_shell(shell: &str) -> Result<()> {
-    if super::events::is_shell_id(shell) {
-        Ok(())
-    } else {
-        Err(Error::usage(
-            "--shell takes letters, digits and hyphens, at most 64",
-        ))
     }
 }
 
@@ -203,8 +190,12 @@ fn check_shell(shell: &str) -> Result<()> {
 ///
 /// # Errors
 /// There is no such model.
-pub async fn use_model(daemon: &Daemon, shell: &str, model: String, links: &Links) -> Result<()> {
-    check_shell(shell)?;
+pub async fn use_model(
+    daemon: &Daemon,
+    shell: &ShellId,
+    model: String,
+    links: &Links,
+) -> Result<()> {
     daemon.models.config(&Overrides::default())?.model(&model)?;
     let links = Links {
         shell: Some(shell.to_string()),
@@ -221,7 +212,7 @@ pub async fn use_model(daemon: &Daemon, shell: &str, model: String, links: &Link
 /// The config cannot be read.
 pub async fn models(
     daemon: &Daemon,
-    shell: Option<&str>,
+    shell: Option<&ShellId>,
     overrides: &BTreeMap<String, String>,
 ) -> Result<Vec<ModelInfo>> {
     let config = daemon.models.config(&Overrides::from_map(overrides)?)?;

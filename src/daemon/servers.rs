@@ -48,7 +48,7 @@ pub async fn refresh(daemon: &Daemon, connection: &mut Connection, config: &Conf
             .filter(|s| !servers.contains(s))
             .collect::<Vec<_>>(),
     );
-    if servers.is_empty() || connection.looks() {
+    if servers.is_empty() || connection.is_read_only() {
         return Ok(());
     }
     let names: BTreeSet<String> = servers.iter().flat_map(needs).collect();

@@ -15,7 +15,7 @@ use crate::error::{Context, Error, Result};
 use crate::history::journal::{Journal, Log, fresh, now_ms};
 use crate::history::record::{Body, Links, Record};
 use crate::paths;
-use crate::protocol::SessionChoice;
+use crate::protocol::{SessionChoice, ShellId};
 use crate::safety::policy::Grants;
 
 /// A conversation: records that anyone may add to, and a lock for turns, of which there is one at a time.
@@ -139,9 +139,8 @@ impl Session {
 
     /// When this shell's last prompt in this session came, milliseconds since 1970: the model was
     /// told of what the shell had done until then.
-    pub fn told_ms(&self, shell: &str) -> u64 {
-        let of_shell =
-            |r: &&Record| matches!(&r.body, Body::User { shell: Some(s), .. } if s == shell);
+    pub fn told_ms(&self, shell: &ShellId) -> u64 {
+        let of_shell = |r: &&Record| matches!(&r.body, Body::User { shell: Some(s), .. } if s == shell.as_str());
         self.with_records(|records| records.iter().rev().find(of_shell).map_or(0, |r| r.at_ms))
     }
 }
@@ -183,9 +182,9 @@ pub struct Sessions {
     /// A file a shell, which holds its session's id: so a shell finds it after a restart.
     shells: PathBuf,
     /// The same, as far as this daemon knows it: what holds when that file cannot be written.
-    attached: Mutex<HashMap<String, String>>,
+    attached: Mutex<HashMap<ShellId, String>>,
     open: Mutex<HashMap<String, Shared>>,
-    waiting: Mutex<HashMap<String, VecDeque<Waiting>>>,
+    waiting: Mutex<HashMap<ShellId, VecDeque<Waiting>>>,
 }
 
 /// So many sessions may stay open without being used.
@@ -214,7 +213,7 @@ impl Sessions {
     pub fn choose(
         &self,
         choice: &SessionChoice,
-        shell: Option<&str>,
+        shell: Option<&ShellId>,
         links: &Links,
     ) -> Result<Shared> {
         let id = match choice {
@@ -255,13 +254,13 @@ impl Sessions {
 
     /// A fresh session, the shell's own from now on. Where its file cannot be made it lives in memory:
     /// a full disk keeps nobody from an answer.
-    pub fn create(&self, shell: Option<&str>, links: &Links) -> Shared {
+    pub fn create(&self, shell: Option<&ShellId>, links: &Links) -> Shared {
         let id = uuid::Uuid::now_v7().to_string();
         let session = Session::new(id.clone(), self.journal.create(&id), Vec::new());
         // The prompt that comes next says that nothing can be recorded.
         let begun = Body::Session {
             session: id.clone(),
-            shell: shell.map(str::to_string),
+            shell: shell.map(ShellId::to_string),
         };
         let _ = session.record(links, begun);
         if let Some(shell) = shell {
@@ -301,18 +300,18 @@ impl Sessions {
     }
 
     /// The id of a shell's session.
-    pub fn of_shell(&self, shell: &str) -> Option<String> {
+    pub fn of_shell(&self, shell: &ShellId) -> Option<String> {
         if let Some(id) = lock(&self.attached).get(shell) {
             return Some(id.clone());
         }
-        let id = fs::read_to_string(self.shells.join(shell)).ok()?;
+        let id = fs::read_to_string(self.shells.join(shell.as_str())).ok()?;
         // A file that somebody edited must not name a path.
         uuid::Uuid::parse_str(id.trim()).ok().map(|u| u.to_string())
     }
 
-    fn attach(&self, shell: &str, id: &str) {
-        lock(&self.attached).insert(shell.to_string(), id.to_string());
-        let path = self.shells.join(shell);
+    fn attach(&self, shell: &ShellId, id: &str) {
+        lock(&self.attached).insert(shell.clone(), id.to_string());
+        let path = self.shells.join(shell.as_str());
         let temporary = self.shells.join(format!("{shell}.new"));
         let written = paths::make_dir(&self.shells).and_then(|()| {
             let mut options = fs::OpenOptions::new();
@@ -343,8 +342,8 @@ impl Sessions {
         ids.extend(entries.filter_map(|entry| {
             let age = entry.metadata().ok()?.modified().ok()?.elapsed().ok();
             let name = entry.file_name();
-            let shell = name.to_str().filter(|shell| may_live(shell, age))?;
-            self.of_shell(shell)
+            let shell = ShellId::parse(name.to_str()?).ok()?;
+            may_live(&shell, age).then(|| self.of_shell(&shell))?
         }));
         ids
     }
@@ -378,7 +377,7 @@ impl Sessions {
     }
 
     /// Offers the commands of an answer to the shell; what waited before is dropped.
-    pub fn offer(&self, shell: &str, session: &str, links: &Links, commands: Vec<String>) {
+    pub fn offer(&self, shell: &ShellId, session: &str, links: &Links, commands: Vec<String>) {
         let of = commands.len();
         let waiting = commands
             .into_iter()
@@ -392,11 +391,11 @@ impl Sessions {
                 links: links.clone(),
             })
             .collect();
-        lock(&self.waiting).insert(shell.to_string(), waiting);
+        lock(&self.waiting).insert(shell.clone(), waiting);
     }
 
     /// The next command that waits for the word of this shell's person.
-    pub fn next_waiting(&self, shell: &str) -> Option<Waiting> {
+    pub fn next_waiting(&self, shell: &ShellId) -> Option<Waiting> {
         lock(&self.waiting).get(shell)?.front().cloned()
     }
 
@@ -404,7 +403,7 @@ impl Sessions {
     ///
     /// # Errors
     /// It is not the one that waits: decided already, or another answer came.
-    pub fn take_waiting(&self, shell: &str, token: &str, all: bool) -> Result<Waiting> {
+    pub fn take_waiting(&self, shell: &ShellId, token: &str, all: bool) -> Result<Waiting> {
         let mut map = lock(&self.waiting);
         let queue = map.get_mut(shell);
         let taken = queue.and_then(|q| {
@@ -426,9 +425,8 @@ impl Sessions {
 
 /// Whether a shell may still be there. The plugin names a shell after its process; of another name it is only known
 /// how long ago it took its session.
-fn may_live(shell: &str, age: Option<Duration>) -> bool {
-    let pid = shell.split_once('-').and_then(|(pid, _)| pid.parse().ok());
-    match pid {
+fn may_live(shell: &ShellId, age: Option<Duration>) -> bool {
+    match shell.pid() {
         Some(pid) => is_alive(pid),
         None => age.is_none_or(|age| age < SCRIPT),
     }

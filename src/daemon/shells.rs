@@ -13,6 +13,7 @@ use super::session::{Sessions, lock};
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Log, fresh};
 use crate::history::record::{Body, Links, Record};
+use crate::protocol::ShellId;
 
 /// So many commands are kept for each shell.
 const KEPT: usize = 64;
@@ -27,9 +28,9 @@ struct Shell {
 /// All shells that were heard of.
 #[derive(Debug)]
 pub struct Shells {
-    shells: HashMap<String, Shell>,
+    shells: HashMap<ShellId, Shell>,
     /// Those that have gone since [`Shells::ended`] was last asked.
-    ended: HashSet<String>,
+    ended: HashSet<ShellId>,
     log: Option<Arc<Log>>,
     /// Whose they are.
     user: Option<String>,
@@ -45,16 +46,17 @@ impl Shells {
             user,
         };
         for record in records {
-            if let Body::Command { shell, .. } = &record.body {
-                let shell = shell.clone();
+            if let Body::Command { shell, .. } = &record.body
+                && let Ok(shell) = ShellId::parse(shell.as_str())
+            {
                 shells.keep(&shell, record.body);
             }
         }
         shells
     }
 
-    fn keep(&mut self, shell: &str, body: Body) {
-        let commands = &mut self.shells.entry(shell.to_string()).or_default().commands;
+    fn keep(&mut self, shell: &ShellId, body: Body) {
+        let commands = &mut self.shells.entry(shell.clone()).or_default().commands;
         if commands.len() == KEPT {
             commands.pop_front();
         }
@@ -67,14 +69,14 @@ impl Shells {
     }
 
     /// Takes one event.
-    pub fn take(&mut self, shell: &str, event: ShellEvent, session: Option<String>) {
+    pub fn take(&mut self, shell: &ShellId, event: ShellEvent, session: Option<String>) {
         match event {
             ShellEvent::Bye => {
                 self.shells.remove(shell);
-                self.ended.insert(shell.to_string());
+                self.ended.insert(shell.clone());
             }
             ShellEvent::Hello { pid, .. } => {
-                self.shells.entry(shell.to_string()).or_default().pid = Some(pid);
+                self.shells.entry(shell.clone()).or_default().pid = Some(pid);
             }
             ShellEvent::Command {
                 pid,
@@ -86,7 +88,7 @@ impl Shells {
                 env,
                 command,
             } => {
-                self.shells.entry(shell.to_string()).or_default().pid = Some(pid);
+                self.shells.entry(shell.clone()).or_default().pid = Some(pid);
                 let links = Links {
                     user: self.user.clone(),
                     session: session.clone(),
@@ -117,7 +119,7 @@ impl Shells {
 
     /// The last commands of a shell that ended after a time (milliseconds since 1970), at most `limit`.
     /// The commands that are calls of aish itself say nothing, and are left out.
-    pub fn since(&self, shell: &str, told_ms: u64, limit: usize) -> Vec<Body> {
+    pub fn since(&self, shell: &ShellId, told_ms: u64, limit: usize) -> Vec<Body> {
         let Some(shell) = self.shells.get(shell) else {
             return Vec::new();
         };
@@ -143,7 +145,7 @@ impl Shells {
     }
 
     /// Shells that have gone, with or without a word, since this was last asked.
-    pub fn ended(&mut self) -> HashSet<String> {
+    pub fn ended(&mut self) -> HashSet<ShellId> {
         self.alive();
         std::mem::take(&mut self.ended)
     }
@@ -210,6 +212,10 @@ pub async fn listen(
 mod tests {
     use super::*;
 
+    fn id(shell: &str) -> ShellId {
+        ShellId::parse(shell).unwrap()
+    }
+
     #[test]
     fn a_shell_that_has_gone_is_named_once() {
         let mut shells = Shells::new(None, Vec::new(), None);
@@ -219,12 +225,12 @@ mod tests {
         let ours = i32::try_from(std::process::id()).unwrap();
         for (shell, pid) in [("dead", dead), ("polite", ours), ("here", ours)] {
             let (tty, zsh) = (String::new(), String::new());
-            shells.take(shell, ShellEvent::Hello { pid, tty, zsh }, None);
+            shells.take(&id(shell), ShellEvent::Hello { pid, tty, zsh }, None);
         }
-        shells.take("polite", ShellEvent::Bye, None);
+        shells.take(&id("polite"), ShellEvent::Bye, None);
         // Whoever counts them takes nothing away.
         assert_eq!(shells.alive(), 1);
-        let ended = HashSet::from(["dead".to_string(), "polite".to_string()]);
+        let ended = HashSet::from([id("dead"), id("polite")]);
         assert_eq!(shells.ended(), ended);
         assert!(shells.ended().is_empty());
     }

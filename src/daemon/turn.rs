@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use crate::chat::{Chunk, Finish, ToolCall, Usage};
 use crate::error::{Error, Kind, Result};
 use crate::history::record::{self, Body};
-use crate::protocol::{Answer, Event};
+use crate::protocol::{AnswerSummary, Event};
 use crate::safety::policy;
 
 use super::outcome::{Account, Outcome, Used};
@@ -41,7 +41,7 @@ pub enum Effect {
     /// Ask the model again, with what is recorded by now.
     Again,
     /// The turn is over: offer these commands and send the reply.
-    Reply(Answer, Vec<String>),
+    Reply(AnswerSummary, Vec<String>),
     /// The turn has failed: send the failure.
     Fail(Error),
 }
@@ -173,9 +173,9 @@ impl Turn {
         // An answer that broke off has made no calls: none of them would have a result.
         let calls = if result.is_ok() { calls } else { Vec::new() };
         let (finish, failure) = match result {
-            Ok(finish) => (finish.as_str(), None),
-            Err(e) if e.kind == Kind::Interrupted => (Finish::Interrupted.as_str(), None),
-            Err(e) => ("error", Some(e)),
+            Ok(finish) => (finish, None),
+            Err(e) if e.kind == Kind::Interrupted => (Finish::Interrupted, None),
+            Err(e) => (Finish::Error, Some(e)),
         };
         let usage = self.usage.take();
         self.total = sum(self.total, usage);
@@ -183,7 +183,7 @@ impl Turn {
             text: std::mem::take(&mut self.text),
             calls: calls.iter().map(recorded).collect(),
             model: self.setting.model_name.clone(),
-            finish: finish.to_string(),
+            finish: finish.as_str().to_string(),
             error: failure.as_ref().map(|e| e.message.clone()),
             prompt_tokens: usage.map(|u| u.prompt_tokens),
             completion_tokens: usage.map(|u| u.completion_tokens),
@@ -202,7 +202,7 @@ impl Turn {
         &mut self,
         calls: Vec<ToolCall>,
         whole: bool,
-        finish: &str,
+        finish: Finish,
         ms: u64,
         effects: &mut Vec<Effect>,
     ) {
@@ -273,7 +273,7 @@ impl Turn {
                     .get_or_insert_with(|| Outcome::Interrupted.record(call, 0, unmade(call)));
             }
             effects.extend(self.ripe());
-            effects.push(self.reply(Finish::Interrupted.as_str(), ms));
+            effects.push(self.reply(Finish::Interrupted, ms));
         } else {
             self.settle(ms, &mut effects);
         }
@@ -292,7 +292,7 @@ impl Turn {
             effects.push(Effect::Again);
         } else {
             effects.push(notice("no call has a result, so the answer ends here"));
-            effects.push(self.reply(Finish::Stop.as_str(), ms));
+            effects.push(self.reply(Finish::Stop, ms));
         }
     }
 
@@ -306,7 +306,7 @@ impl Turn {
         effects
     }
 
-    fn reply(&mut self, finish: &str, ms: u64) -> Effect {
+    fn reply(&mut self, finish: Finish, ms: u64) -> Effect {
         let proposals = std::mem::take(&mut self.proposals);
         let cost = self
             .total
@@ -314,10 +314,10 @@ impl Turn {
             .map(|(u, (input, output))| {
                 (u.prompt_tokens as f64 * input + u.completion_tokens as f64 * output) / 1e6
             });
-        let answer = Answer {
+        let answer = AnswerSummary {
             session: self.setting.session.clone(),
             model: self.setting.model.clone(),
-            finish: finish.to_string(),
+            finish,
             prompt_tokens: self.total.map(|u| u.prompt_tokens),
             completion_tokens: self.total.map(|u| u.completion_tokens),
             seconds: ms as f64 / 1000.0,

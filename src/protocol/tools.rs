@@ -1,10 +1,14 @@
-//! What client and daemon say to each other about tools and their servers.
+//! Requests, replies and events about tools and their MCP servers.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-/// What a client wants to know or do about MCP servers.
+use crate::chat::{CallStatus, Operation, Sensitivity};
+use crate::error::Kind;
+
+/// A request about MCP servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum McpRequest {
@@ -76,9 +80,8 @@ pub struct ServerInfo {
     pub protocol: Option<String>,
     /// How many tools it offers.
     pub tools: usize,
-    /// `idle` (no prompt needed it yet), `starting`, `ready`, `failed`, `login` (it wants `aish-helper mcp login`),
-    /// `disabled`.
-    pub status: String,
+    /// The state of the connection.
+    pub status: ServerStatus,
     /// What went wrong last.
     pub error: Option<String>,
     /// What seems to be wrong with what the configuration says of its tools, a line each.
@@ -86,6 +89,38 @@ pub struct ServerInfo {
     pub hints: Vec<String>,
     /// It is in the config, and not only connected by hand.
     pub configured: bool,
+}
+
+/// The state of the connection to an MCP server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerStatus {
+    /// Configured, and no prompt has needed it yet.
+    Idle,
+    /// Being started.
+    Starting,
+    /// Connected.
+    Ready,
+    /// The connection failed.
+    Failed,
+    /// The server requires `aish-helper mcp login`.
+    Login,
+    /// Turned off.
+    Disabled,
+}
+
+impl ServerStatus {
+    /// Returns the word for it on the wire and in lists.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ServerStatus::Idle => "idle",
+            ServerStatus::Starting => "starting",
+            ServerStatus::Ready => "ready",
+            ServerStatus::Failed => "failed",
+            ServerStatus::Login => "login",
+            ServerStatus::Disabled => "disabled",
+        }
+    }
 }
 
 /// A tool.
@@ -109,6 +144,8 @@ pub struct ToolInfo {
     pub open_world: Option<bool>,
     /// The user believes what the server says about it.
     pub trusted: bool,
+    /// What a call of it is treated as where the caller declares nothing more.
+    pub operation: Operation,
     /// The JSON Schema of its arguments.
     pub schema: serde_json::Value,
 }
@@ -150,15 +187,15 @@ pub struct FoundTool {
 /// A call that a person makes by hand.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByHand {
-    /// What they say that it does: `read`, `write` or `destructive`.
-    pub operation: String,
+    /// The declared operation.
+    pub operation: Operation,
     /// `server:tool`.
     pub name: String,
     /// The text of a JSON object.
     pub arguments: String,
     /// Why they make it.
     pub reason: Option<String>,
-    /// How sensitive its data is.
+    /// The declared sensitivity of the data.
     pub sensitivity: Option<String>,
     /// The working directory.
     pub cwd: String,
@@ -169,16 +206,16 @@ pub struct ByHand {
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Called {
-    /// A word of [`crate::history::record`]'s tool status, or `interrupted` where the person has stopped it.
-    pub status: String,
-    /// What the tool said, whole.
+    /// How the call ended.
+    pub status: CallStatus,
+    /// The whole text of the result.
     pub text: String,
-    /// Why it said nothing.
+    /// Why there is no result.
     pub why: Option<String>,
-    /// The word of a [`crate::error::Kind`], where it has said nothing: the exit code.
+    /// Decides the exit code where there is no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
-    /// The id of its record.
+    pub kind: Option<Kind>,
+    /// The id of the record.
     pub id: String,
 }
 
@@ -227,8 +264,8 @@ pub struct Question {
     pub of: usize,
     /// How many tools its server offers, and how many of them may write.
     pub server_tools: (usize, usize),
-    /// `read`, `write` or `destructive`: what the call is taken for.
-    pub operation: String,
+    /// What the call is treated as.
+    pub operation: Operation,
     /// What the model declares, where it called through `call_tool_read` and its like.
     pub intent: Option<Intent>,
     /// Which rule asks.
@@ -240,15 +277,37 @@ pub struct Question {
     pub changes: Vec<Change>,
     /// Which answers beyond this once would have an effect: `tool`, `reads`, `always`.
     pub offers: Vec<String>,
+    /// SHA-256 of the question; see [`Question::shown_digest`].
+    #[serde(default)]
+    pub digest: String,
+}
+
+impl Question {
+    /// Returns the SHA-256 of everything that is shown, in hexadecimal. An answer is valid only with this digest.
+    pub fn shown_digest(&self) -> String {
+        let question = Question {
+            digest: String::new(),
+            ..self.clone()
+        };
+        json_digest(&question)
+    }
+}
+
+/// Returns the SHA-256 of a value's JSON text, in hexadecimal.
+fn json_digest(value: &impl Serialize) -> String {
+    // A struct of strings and numbers always serializes.
+    let json = serde_json::to_vec(value).unwrap_or_default();
+    let hash = Sha256::digest(&json);
+    hash.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// What a model declares of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    /// `read`, `write` or `destructive`.
-    pub operation_type: String,
-    /// `public`, `internal`, `private` or `unknown`.
-    pub data_sensitivity: Option<String>,
+    /// The declared operation.
+    pub operation_type: Operation,
+    /// The declared sensitivity of the data.
+    pub data_sensitivity: Option<Sensitivity>,
     /// Why.
     pub reason: Option<String>,
 }
@@ -289,6 +348,20 @@ pub struct Elicit {
     pub schema: Option<serde_json::Value>,
     /// URL mode: a page that the person is to open.
     pub url: Option<String>,
+    /// SHA-256 of the question; see [`Elicit::shown_digest`].
+    #[serde(default)]
+    pub digest: String,
+}
+
+impl Elicit {
+    /// Returns the SHA-256 of everything that is shown, in hexadecimal. An answer is valid only with this digest.
+    pub fn shown_digest(&self) -> String {
+        let question = Elicit {
+            digest: String::new(),
+            ..self.clone()
+        };
+        json_digest(&question)
+    }
 }
 
 /// What a person said to a question.
@@ -299,6 +372,8 @@ pub enum Reaction {
     Call {
         /// The question.
         id: String,
+        /// [`Question::shown_digest`] of what was shown.
+        digest: String,
         /// What they said.
         verdict: Verdict,
         /// The arguments as they were shown last: the question's own, or those of an edit.
@@ -308,11 +383,39 @@ pub enum Reaction {
     Elicit {
         /// The question.
         id: String,
+        /// [`Elicit::shown_digest`] of what was shown.
+        digest: String,
         /// The object asked for, with consent; `None` otherwise.
         content: Option<serde_json::Value>,
-        /// `accept`, `decline` or `cancel`.
-        action: String,
+        /// The person's answer.
+        action: ElicitationAction,
     },
+}
+
+/// A person's answer to an elicitation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ElicitationAction {
+    /// Sends the form, or opened the page.
+    Accept,
+    /// Declines.
+    Decline,
+    /// Dismisses the question without an answer.
+    Cancel,
+    /// There is no terminal to ask on. Counts as dismissed where nobody else can answer.
+    NoTerminal,
+}
+
+impl ElicitationAction {
+    /// Returns the word for it on the wire and in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ElicitationAction::Accept => "accept",
+            ElicitationAction::Decline => "decline",
+            ElicitationAction::Cancel => "cancel",
+            ElicitationAction::NoTerminal => "no_terminal",
+        }
+    }
 }
 
 /// What a person said to a call.
@@ -349,9 +452,8 @@ pub struct Begin {
     pub arguments: String,
     /// The rule that allowed it without a question.
     pub rule: Option<String>,
-    /// `read`, `write` or `destructive`: what it is taken for.
-    #[serde(default)]
-    pub operation: String,
+    /// What the call is treated as.
+    pub operation: Operation,
     /// What speaks against the declaration.
     #[serde(default)]
     pub warning: Option<String>,
@@ -364,9 +466,10 @@ pub struct End {
     pub id: String,
     /// `alias.tool`.
     pub name: String,
-    /// A word of [`crate::history::record`]'s tool status: `success`, `error`, `failed`, `denied`, `blocked`, `skipped`, `interrupted`.
-    pub status: String,
-    /// How long the call took.
+    /// How the call ended.
+    pub status: CallStatus,
+    /// Duration of the call in milliseconds.
+    #[serde(rename = "duration_ms")]
     pub ms: u64,
     /// Size of what the tool said, before anything was cut.
     pub bytes: u64,

@@ -127,14 +127,18 @@ impl<'a> Wish<'a> {
             .map_or(tool, |intent| tool.max(intent.operation))
     }
 
-    /// What its tool is taken for: the server's word where the user believes it, or where it makes it worse; else it
-    /// writes.
     fn of_tool(&self) -> Operation {
-        let says = self.annotations.operation();
-        match self.trusted {
-            true => says,
-            false => says.max(Operation::Write),
-        }
+        tool_operation(self.annotations, self.trusted)
+    }
+}
+
+/// Returns what a call of a tool is treated as where its caller declares nothing more: the server's annotations if
+/// the user trusts them or if they make it worse, else a write.
+pub fn tool_operation(annotations: Annotations, trusted: bool) -> Operation {
+    let annotated = annotations.operation();
+    match trusted {
+        true => annotated,
+        false => annotated.max(Operation::Write),
     }
 }
 

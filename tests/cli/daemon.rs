@@ -54,14 +54,14 @@ impl Helper {
     }
 
     /// Speaks to the daemon as a client of another version does.
-    fn greet(&self, version: &str, looks: bool) -> (UnixStream, Decoder, Hello) {
+    fn greet(&self, version: &str, read_only: bool) -> (UnixStream, Decoder, Hello) {
         let mut socket = UnixStream::connect(self.path("run/sock")).expect("the daemon");
         socket
             .set_read_timeout(Some(Duration::from_secs(30)))
             .expect("a timeout");
         let hello = Hello {
             version: version.to_owned(),
-            looks,
+            read_only,
             ..Hello::ours()
         };
         let hello = protocol::json_frame(kind::HELLO, &hello).expect("a frame");
@@ -458,7 +458,7 @@ fn a_newer_daemon_serves_an_older_client() {
     frame(&mut socket, &mut decoder, kind::REQUEST);
     socket.write_all(&hello("99.0.0", false)).unwrap();
     // With an event and fields that this version does not know.
-    let event = json!({"type": "started", "session": "s", "model": "m", "mood": "good"});
+    let event = json!({"type": "turn_started", "session": "s", "model": "m", "mood": "good"});
     let answer = json!({"session": "s", "model": "m", "finish": "stop", "seconds": 0.1,
         "proposals": 0, "new_field": 1});
     let mut frames = protocol::json_frame(kind::EVENT, &event).unwrap();
@@ -476,8 +476,8 @@ fn a_newer_client_ends_the_daemon_when_it_is_idle() {
     ask.stdout.wait_text("half ");
     let daemon = helper.daemon();
     // An older one is served, and so is one that only looks.
-    for (version, looks) in [("0.0.1", false), ("99.0.0", true)] {
-        let (mut socket, mut decoder, ours) = helper.greet(version, looks);
+    for (version, read_only) in [("0.0.1", false), ("99.0.0", true)] {
+        let (mut socket, mut decoder, ours) = helper.greet(version, read_only);
         assert!(!ours.leaving);
         frame(&mut socket, &mut decoder, kind::REPLY);
     }

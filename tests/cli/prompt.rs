@@ -137,7 +137,10 @@ fn json_lines_come_in_order() {
         .collect();
     let mut types: Vec<&str> = lines.iter().map(|l| l["type"].as_str().unwrap()).collect();
     types.dedup();
-    assert_eq!(types, ["started", "text", "proposal", "text", "answer"]);
+    assert_eq!(
+        types,
+        ["turn_started", "text", "proposal", "text", "answer"]
+    );
     let text: String = lines.iter().filter_map(|l| l["text"].as_str()).collect();
     assert_eq!(text, "Hi\nbye");
     assert_eq!(

@@ -13,6 +13,7 @@ use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::home::source_plugin;
 use crate::support::pty::Zsh;
+use crate::support::shell_id;
 
 /// What the question ends with.
 const QUESTION: &str = "[q]uit ";
@@ -477,7 +478,7 @@ fn a_command_that_was_not_asked_about_runs_only_where_none_is() {
     assert_eq!(helper.call(ask).run().code, 10);
     let paths = Paths::under(&helper.path(""), nix::unistd::getuid().as_raw()).unwrap();
     let next = Request::NextProposal {
-        shell: "s1".into(),
+        shell: shell_id("s1"),
         cwd: "/".into(),
         overrides: BTreeMap::new(),
     };
@@ -493,7 +494,7 @@ fn a_command_that_was_not_asked_about_runs_only_where_none_is() {
     helper.config("[shell]\nconfirm_cmd = true\n");
     let decide = |overrides| {
         let request = Request::Decide {
-            shell: "s1".into(),
+            shell: shell_id("s1"),
             token: token.clone(),
             choice: Choice::Run,
             command: command.clone(),

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use aish::protocol::tools::Reaction;
 use aish::protocol::{
-    Answer, Ask, Decoder, Event, Hello, Request, Transcript, json_frame, kind, parse, text_frame,
+    AnswerSummary, Ask, Decoder, Event, Hello, Request, Transcript, json_frame, kind, parse,
+    text_frame,
 };
 use serde_json::Value;
 
@@ -184,10 +185,10 @@ impl Prompt {
 
     /// Ends the turn.
     pub fn reply(&mut self, finish: &str) {
-        let answer = Answer {
+        let answer = AnswerSummary {
             session: "s".into(),
             model: "fake".into(),
-            finish: finish.into(),
+            finish: parse(format!("\"{finish}\"").as_bytes()).expect("a finish"),
             prompt_tokens: None,
             completion_tokens: None,
             seconds: 0.1,

@@ -12,6 +12,7 @@ use super::node::files;
 use super::{node, package, python, stdio};
 use crate::fakes::provider::{Provider, Request, Script};
 use crate::support::helper::Helper;
+use crate::support::shell_id;
 use crate::tools::Client;
 
 /// What a model is to do with one tool, and the variant with which it tries first.
@@ -160,16 +161,16 @@ fn a_model_retrieves_calls_wrongly_is_corrected_and_calls_rightly() {
     // Asks, and answers the question that comes, if one is to come.
     let ask = |words: &str, answer: Option<(Verdict, &str)>| {
         let ask = Ask {
-            shell: Some("s1".to_owned()),
+            shell: Some(shell_id("s1")),
             text: words.to_owned(),
             ..Ask::default()
         };
         let mut client = Client::ask(&helper, ask);
         if let Some((verdict, operation)) = answer {
             let question = client.question();
-            assert_eq!(question.operation, operation, "{question:?}");
+            assert_eq!(question.operation.as_str(), operation, "{question:?}");
             let intent = question.intent.clone().expect("an intent");
-            assert_eq!(intent.operation_type, operation);
+            assert_eq!(intent.operation_type.as_str(), operation);
             client.say(&question, verdict);
         }
         client.end().text()

@@ -16,6 +16,7 @@ use crate::fakes::mcp_http::{self, Answer, McpHttp};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::PATIENCE;
 use crate::support::helper::Helper;
+use crate::support::shell_id;
 use crate::support::tracer::{Kill, Traced};
 use crate::tools::Tools;
 
@@ -73,12 +74,15 @@ fn request<T: serde::de::DeserializeOwned>(helper: &Helper, request: &Request) -
                 kind::REPLY => return Some(protocol::parse(body).expect("a reply")),
                 kind::FAILURE => panic!("{}", String::from_utf8_lossy(body)),
                 kind::EVENT => {
-                    if let Event::Confirm(question) = protocol::parse(body).expect("an event") {
+                    if let Event::ApprovalRequested(question) =
+                        protocol::parse(body).expect("an event")
+                    {
                         let verdict = match question.arguments.as_str() {
                             DENIED => Verdict::No { words: None },
                             _ => Verdict::Once,
                         };
                         let said = Reaction::Call {
+                            digest: question.shown_digest(),
                             id: question.id,
                             verdict,
                             arguments: question.arguments,
@@ -102,20 +106,20 @@ fn request<T: serde::de::DeserializeOwned>(helper: &Helper, request: &Request) -
 fn converse(helper: &Helper) -> Option<()> {
     let shell = || "s1".to_owned();
     let ask = Ask {
-        shell: Some(shell()),
+        shell: Some(shell_id(&shell())),
         text: "go".to_owned(),
         cwd: "/".to_owned(),
         ..Ask::default()
     };
     request::<Value>(helper, &Request::Ask(Box::new(ask)))?;
     let next = Request::NextProposal {
-        shell: shell(),
+        shell: shell_id(&shell()),
         cwd: "/".into(),
         overrides: BTreeMap::new(),
     };
     let proposal = request::<Option<Proposal>>(helper, &next)?.expect("a proposal");
     let decide = Request::Decide {
-        shell: shell(),
+        shell: shell_id(&shell()),
         token: proposal.token.clone(),
         choice: Choice::Run,
         command: proposal.command.clone(),
@@ -130,7 +134,7 @@ fn converse(helper: &Helper) -> Option<()> {
         .run()
         .ok();
     let done = Request::ExecDone {
-        shell: shell(),
+        shell: shell_id(&shell()),
         token: proposal.token,
         exit: 0,
     };

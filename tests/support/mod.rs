@@ -10,8 +10,15 @@ pub mod tracer;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use aish::protocol::ShellId;
+
 /// How long anything may take before a test gives up. Only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A shell id.
+pub fn shell_id(id: &str) -> ShellId {
+    ShellId::parse(id).expect("a shell id")
+}
 
 /// Lets go of programs that still wait at a FIFO of the test: they would wait for ever.
 pub fn open_gates(dir: &Path) {

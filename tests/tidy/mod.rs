@@ -15,7 +15,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("address", &[]),
     ("paths", &["error"]),
-    ("protocol", &["error"]),
+    ("protocol", &["chat", "error"]),
     (
         "config",
         &["address", "chat", "error", "paths", "safety", "secret"],
@@ -34,7 +34,7 @@ const AREAS: &[(&str, &[&str])] = &[
     // What a model is offered in place of hundreds of tools.
     ("tools", &["chat", "error", "paths"]),
     // The pure parts of the daemon: decisions, which others carry out.
-    ("daemon::events", &[]),
+    ("daemon::events", &["protocol"]),
     ("daemon::proposals", &[]),
     ("daemon::outcome", &["chat", "context", "history::record"]),
     (
@@ -73,13 +73,13 @@ const AREAS: &[(&str, &[&str])] = &[
     // Small and quick: no broker, no journal, nothing of the daemon but its protocol.
     (
         "client",
-        &["config", "error", "paths", "protocol", "safety"],
+        &["chat", "config", "error", "paths", "protocol", "safety"],
     ),
     (
         "cli",
         &[
-            "broker", "client", "config", "daemon", "error", "history", "mcp", "paths", "protocol",
-            "safety", "secret",
+            "broker", "chat", "client", "config", "daemon", "error", "history", "mcp", "paths",
+            "protocol", "safety", "secret",
         ],
     ),
     ("main", &["cli"]),

@@ -1,6 +1,6 @@
 //! The gate: nothing is called that nobody allowed, and what was said of a call is what happens.
 
-use aish::protocol::tools::{Reaction, Verdict};
+use aish::protocol::tools::{ElicitationAction, Reaction, Verdict};
 use aish::protocol::{Ask, Event, kind};
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ use super::{Client, Tools, wait};
 use crate::fakes::mcp_http::{self, Answer, McpHttp, Part};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
+use crate::support::shell_id;
 
 /// A model that calls this, and then says so.
 fn calling(calls: &[(&str, &str, &str)]) -> [Script; 2] {
@@ -181,7 +182,7 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
     assert_eq!(approval["why"], "you, for this session: fs.write");
     // Another session asks.
     let mut other = tools.ask_as(Ask {
-        shell: Some("s2".into()),
+        shell: Some(shell_id("s2")),
         text: "two".into(),
         ..Ask::default()
     });
@@ -228,6 +229,7 @@ fn a_word_on_another_question_counts_for_nothing() {
             kind::REACTION,
             &Reaction::Call {
                 id: id.into(),
+                digest: question.shown_digest(),
                 verdict: Verdict::Reads,
                 arguments: "{}".into(),
             },
@@ -237,8 +239,9 @@ fn a_word_on_another_question_counts_for_nothing() {
         kind::REACTION,
         &Reaction::Elicit {
             id: question.id.clone(),
+            digest: question.shown_digest(),
             content: None,
-            action: "accept".into(),
+            action: ElicitationAction::Accept,
         },
     );
     client.say(&question, Verdict::No { words: None });
@@ -251,7 +254,7 @@ fn two_shells_never_see_each_others_question() {
     let tools = Tools::with(writer(), "");
     let mut one = tools.ask("one");
     let mut two = tools.ask_as(Ask {
-        shell: Some("s2".into()),
+        shell: Some(shell_id("s2")),
         text: "two".into(),
         ..Ask::default()
     });
@@ -312,7 +315,7 @@ fn ctrl_c_at_a_question_denies_and_ends_the_turn_with_the_history_whole() {
                 false => client.cancel(),
             }
             let seen = client.end();
-            assert_eq!(seen.answer.finish, "interrupted");
+            assert_eq!(seen.answer.finish.as_str(), "interrupted");
             assert_eq!(seen.calls(), ["end a denied"]);
         });
         goes_on(&tools);
@@ -328,7 +331,7 @@ fn a_client_that_leaves_or_talks_nonsense_has_said_no() {
             kind::REACTION,
             &json!({ "to": "everything", "said": "yes" }),
         );
-        assert_eq!(client.end().answer.finish, "interrupted");
+        assert_eq!(client.end().answer.finish.as_str(), "interrupted");
     });
     goes_on(&tools);
 }
@@ -378,7 +381,7 @@ fn ctrl_c_in_a_call_ends_it_at_once_and_tells_the_server() {
     client.cancel();
     let seen = client.end();
     assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
-    assert_eq!(seen.answer.finish, "interrupted");
+    assert_eq!(seen.answer.finish.as_str(), "interrupted");
     assert_eq!(seen.calls(), ["begin a", "end a interrupted"]);
     wait(tools.server.asked("notifications/cancelled", 1));
     interrupted(&tools);
@@ -451,7 +454,7 @@ fn progress_is_passed_on() {
     });
     let mut client = tools.ask("x");
     let text = client.until(|frame| match frame {
-        super::Frame::Event(Event::ToolProgress { text }) => Some(text.clone()),
+        super::Frame::Event(Event::ToolCallProgress { text }) => Some(text.clone()),
         _ => None,
     });
     assert!(text.contains("reading"), "{text}");
@@ -482,7 +485,7 @@ fn a_question_of_the_server_goes_to_the_shell_that_called_it() {
     });
     let mut client = tools.ask("x");
     let asked = client.until(|frame| match frame {
-        super::Frame::Event(Event::Elicit(asked)) => Some(asked.clone()),
+        super::Frame::Event(Event::ElicitationRequested(asked)) => Some(asked.clone()),
         _ => None,
     });
     assert_eq!(
@@ -492,8 +495,9 @@ fn a_question_of_the_server_goes_to_the_shell_that_called_it() {
     assert_eq!(asked.schema.as_ref().unwrap()["type"], "object");
     let answer = |id: &str| Reaction::Elicit {
         id: id.into(),
+        digest: asked.shown_digest(),
         content: Some(json!({ "name": "me" })),
-        action: "accept".into(),
+        action: ElicitationAction::Accept,
     };
     // To another question, and then to this.
     client.send(kind::REACTION, &answer("99"));
@@ -588,14 +592,15 @@ fn a_server_that_asks_without_end_is_cut_short() {
     wait(tools.server.asked("POST", 12));
     for _ in 0..8 {
         let asked = client.until(|frame| match frame {
-            super::Frame::Event(Event::Elicit(asked)) => Some(asked.clone()),
+            super::Frame::Event(Event::ElicitationRequested(asked)) => Some(asked.clone()),
             _ => None,
         });
         assert!(asked.message.len() <= 8 << 10, "{}", asked.message.len());
         let decline = Reaction::Elicit {
             id: asked.id.clone(),
+            digest: asked.shown_digest(),
             content: None,
-            action: "decline".into(),
+            action: ElicitationAction::Decline,
         };
         client.send(kind::REACTION, &decline);
     }

@@ -9,6 +9,7 @@ use super::{Client, Tools, wait};
 use crate::fakes::mcp_http::{self, Answer, McpHttp};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
+use crate::support::shell_id;
 
 const RULE: &str = "[mcp.auto_approve]\n\"fs.*\" = true\n";
 
@@ -71,7 +72,7 @@ fn a_rule_is_not_for_a_server_that_was_connected_by_hand() {
 
 fn ask_of(shell: &str) -> Ask {
     Ask {
-        shell: Some(shell.to_owned()),
+        shell: Some(shell_id(shell)),
         text: "x".to_owned(),
         ..Ask::default()
     }

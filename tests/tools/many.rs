@@ -10,6 +10,7 @@ use super::Client;
 use crate::fakes::provider::{Provider, Request, Script};
 use crate::fakes::steady::Steady;
 use crate::support::helper::Helper;
+use crate::support::shell_id;
 
 const SHELLS: usize = 64;
 
@@ -55,7 +56,7 @@ fn many_shells_in_a_loop_each_get_their_own_results() {
                     let client = Client::ask(
                         helper,
                         Ask {
-                            shell: Some(shell.clone()),
+                            shell: Some(shell_id(&shell)),
                             text: shell.clone(),
                             ..Ask::default()
                         },

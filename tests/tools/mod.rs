@@ -16,13 +16,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
 use aish::protocol::tools::{Question, Reaction, Verdict};
-use aish::protocol::{self, Answer, Ask, Decoder, Event, Failure, Hello, Request, kind};
+use aish::protocol::{self, AnswerSummary, Ask, Decoder, Event, Failure, Hello, Request, kind};
 use serde_json::{Value, json};
 
 use crate::fakes::mcp_http::{self, McpHttp};
 use crate::fakes::provider::Script;
 use crate::support::PATIENCE;
 use crate::support::helper::{Helper, records};
+use crate::support::shell_id;
 
 /// The provider, a server named `fs` with the tools `read` and `write`, and the daemon between them.
 pub struct Tools {
@@ -127,7 +128,7 @@ impl Tools {
     /// A prompt of the shell `s1`, by a client of the test's own.
     pub fn ask(&self, words: &str) -> Client {
         self.ask_as(Ask {
-            shell: Some("s1".to_owned()),
+            shell: Some(shell_id("s1")),
             text: words.to_owned(),
             ..Ask::default()
         })
@@ -159,7 +160,7 @@ pub struct Client {
 pub enum Frame {
     Text(String),
     Event(Event),
-    Reply(Answer),
+    Reply(AnswerSummary),
     Failure(Failure),
 }
 
@@ -167,6 +168,7 @@ impl Client {
     /// Asks the daemon of this helper.
     pub fn ask(helper: &Helper, mut ask: Ask) -> Client {
         ask.cwd = "/".to_owned();
+        ask.can_answer = true;
         let mut socket = UnixStream::connect(helper.path("run/sock")).expect("the daemon listens");
         socket
             .set_read_timeout(Some(PATIENCE))
@@ -223,7 +225,7 @@ impl Client {
     /// The question that is asked next.
     pub fn question(&mut self) -> Question {
         self.until(|frame| match frame {
-            Frame::Event(Event::Confirm(question)) => Some((**question).clone()),
+            Frame::Event(Event::ApprovalRequested(question)) => Some((**question).clone()),
             _ => None,
         })
     }
@@ -231,7 +233,7 @@ impl Client {
     /// The question that was asked last.
     pub fn last_question(&self) -> Question {
         let asked = self.seen.iter().rev().find_map(|frame| match frame {
-            Frame::Event(Event::Confirm(question)) => Some((**question).clone()),
+            Frame::Event(Event::ApprovalRequested(question)) => Some((**question).clone()),
             _ => None,
         });
         asked.expect("a question")
@@ -248,6 +250,7 @@ impl Client {
             kind::REACTION,
             &Reaction::Call {
                 id: question.id.clone(),
+                digest: question.shown_digest(),
                 verdict,
                 arguments: arguments.to_owned(),
             },
@@ -285,7 +288,7 @@ impl Client {
 /// A turn from outside.
 #[derive(Debug)]
 pub struct Seen {
-    pub answer: Answer,
+    pub answer: AnswerSummary,
     pub frames: Vec<Frame>,
 }
 
@@ -317,8 +320,8 @@ impl Seen {
     /// The calls that began and ended, in order.
     pub fn calls(&self) -> Vec<String> {
         self.events(|e| match e {
-            Event::ToolBegin(b) => Some(format!("begin {}", b.id)),
-            Event::ToolEnd(e) => Some(format!("end {} {}", e.id, e.status)),
+            Event::ToolCallStarted(b) => Some(format!("begin {}", b.id)),
+            Event::ToolCallFinished(e) => Some(format!("end {} {}", e.id, e.status.as_str())),
             _ => None,
         })
     }

@@ -1,5 +1,6 @@
 //! A conversation with calls is found again: in another shell, after a restart, after a crash.
 
+use crate::support::shell_id;
 use aish::protocol::{Ask, SessionChoice};
 use serde_json::{Value, json};
 
@@ -56,7 +57,7 @@ fn every_way_back_has_the_calls_and_their_results() {
         let text = format!("prompt {n}");
         tools
             .ask_as(Ask {
-                shell: Some("s1".into()),
+                shell: Some(shell_id("s1")),
                 session: choice,
                 text: text.clone(),
                 ..Ask::default()

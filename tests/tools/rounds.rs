@@ -1,6 +1,7 @@
 //! The loop: what the model calls is called, what comes of it the model is told, and it ends.
 
 use aish::client::connect;
+use aish::error::Kind;
 use aish::paths::Paths;
 use aish::protocol::{Ask, Event, Proposal, Request};
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ use crate::fakes::mcp_http::{self, Answer, McpHttp, Part};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::home::helper;
+use crate::support::shell_id;
 
 /// Everything of the server is allowed.
 pub const ALL: &str = "[mcp.auto_approve]\n\"fs.*\" = true\n";
@@ -25,7 +27,7 @@ fn a_result_is_in_the_next_request_and_the_approval_was_on_disk_before_the_call(
     );
     let seen = tools.ask("what is in it?").end();
     assert_eq!(seen.text(), "Let me look.\nIt says so.");
-    assert_eq!(seen.answer.finish, "stop");
+    assert_eq!(seen.answer.finish.as_str(), "stop");
     assert_eq!(seen.answer.prompt_tokens, Some(14), "of both rounds");
     assert_eq!(tools.called(), [("read".into(), json!({ "path": "/é" }))]);
     assert_eq!(
@@ -34,7 +36,7 @@ fn a_result_is_in_the_next_request_and_the_approval_was_on_disk_before_the_call(
     );
     assert_eq!(tools.told(1), ["{\"path\":\"/é\"}"]);
     let begin = seen.events(|e| match e {
-        Event::ToolBegin(b) => Some((b.name.clone(), b.arguments.clone(), b.rule.clone())),
+        Event::ToolCallStarted(b) => Some((b.name.clone(), b.arguments.clone(), b.rule.clone())),
         _ => None,
     });
     assert_eq!(
@@ -46,7 +48,7 @@ fn a_result_is_in_the_next_request_and_the_approval_was_on_disk_before_the_call(
         )]
     );
     let end = seen.events(|e| match e {
-        Event::ToolEnd(e) => Some(e.clone()),
+        Event::ToolCallFinished(e) => Some(e.clone()),
         _ => None,
     });
     assert_eq!(end.len(), 1);
@@ -172,7 +174,7 @@ fn what_is_no_text_is_said_once() {
     });
     let seen = tools.ask("x").end();
     let ends = seen.events(|e| match e {
-        Event::ToolEnd(end) => Some(end.clone()),
+        Event::ToolCallFinished(end) => Some(end.clone()),
         _ => None,
     });
     assert!(ends[0].head.ends_with("[resource link: x:5]"), "{ends:?}");
@@ -221,7 +223,7 @@ fn the_depth_is_limited() {
     );
     let seen = tools.ask("go on").end();
     assert_eq!(seen.notices(), ["tool-call depth limit reached"]);
-    assert_eq!(seen.answer.finish, "stop");
+    assert_eq!(seen.answer.finish.as_str(), "stop");
     assert_eq!(tools.called().len(), 3);
     assert_eq!(tools.helper.provider.requests().len(), 4);
     let results = tools.results();
@@ -290,7 +292,7 @@ fn commands_and_tools_go_together() {
     assert_eq!(run.code, 0, "{run:?}");
     let next = || {
         let request = Request::NextProposal {
-            shell: "s1".into(),
+            shell: shell_id("s1"),
             cwd: "/".into(),
             overrides: Default::default(),
         };
@@ -378,7 +380,7 @@ fn a_server_that_is_not_there_is_said_and_delays_nobody_after_the_first_prompt()
     assert!(start.elapsed().as_millis() < 700, "{:?}", start.elapsed());
     // But not to another shell.
     let other = tools.ask_as(Ask {
-        shell: Some("s2".into()),
+        shell: Some(shell_id("s2")),
         text: "z".into(),
         ..Ask::default()
     });
@@ -393,11 +395,11 @@ fn ctrl_c_while_servers_start_ends_the_prompt_before_the_model_is_asked() {
     wait(tools.server.asked("server/discover", 1));
     client.cancel();
     let kind = client.until(|frame| match frame {
-        Frame::Failure(failure) => Some(failure.kind.clone()),
-        Frame::Reply(answer) => Some(format!("answered: {}", answer.finish)),
+        Frame::Failure(failure) => Some(failure.kind),
+        Frame::Reply(answer) => panic!("answered: {answer:?}"),
         _ => None,
     });
-    assert_eq!(kind, "interrupted");
+    assert_eq!(kind, Kind::Interrupted);
     assert_eq!(tools.helper.provider.requests().len(), 0);
     assert_eq!(tools.ask("y").end().text(), "ok");
 }
@@ -506,7 +508,7 @@ fn a_resource_goes_along_or_nothing_does() {
         _ => None,
     });
     let with = |name: &str| Ask {
-        shell: Some("s1".into()),
+        shell: Some(shell_id("s1")),
         text: "what is due?".into(),
         resources: vec![name.into()],
         no_tools: true,

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::fakes::mcp_http::{self, McpHttp};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
+use crate::support::shell_id;
 
 /// Words, so that no rule finds it: it is known because the helper holds it.
 const KEY: &str = "correct-horse-battery-of-the-model";
@@ -74,14 +75,14 @@ fn paths(helper: &Helper) -> Paths {
 fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
     let paths = paths(helper);
     let next = Request::NextProposal {
-        shell: "s1".into(),
+        shell: shell_id("s1"),
         cwd: "/".into(),
         overrides: Default::default(),
     };
     let proposal: Option<Proposal> = connect::request(&paths, &next).expect("an answer");
     let Proposal { token, command, .. } = proposal.expect("a proposal");
     let decide = Request::Decide {
-        shell: "s1".into(),
+        shell: shell_id("s1"),
         token: token.clone(),
         choice: Choice::Run,
         command: command.clone(),
@@ -92,7 +93,7 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
     let _: Decided = connect::request(&paths, &decide).expect("it may run");
     let mut pump = UnixStream::connect(helper.path("run/sock")).expect("the daemon listens");
     let capture = Request::Capture {
-        shell: "s1".into(),
+        shell: shell_id("s1"),
         token: token.clone(),
     };
     for frame in [
@@ -128,7 +129,7 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
         pump.write_all(&frame).expect("sent");
     });
     let done = Request::ExecDone {
-        shell: "s1".into(),
+        shell: shell_id("s1"),
         token,
         exit: 0,
     };

@@ -1,5 +1,6 @@
 //! What the person has seen of the tools: new ones are shown once, and one that changes is asked about again.
 
+use aish::chat::Operation;
 use aish::protocol::Event;
 use aish::protocol::tools::{NewTools, Question, Verdict};
 use serde_json::{Value, json};
@@ -87,7 +88,7 @@ fn the_tools_of_a_new_server_are_shown_once_whole_before_the_first_call() {
         found.expect("the event")
     };
     let first = place(|e| matches!(e, Event::NewTools(_)));
-    assert!(first < place(|e| matches!(e, Event::ToolBegin(_))));
+    assert!(first < place(|e| matches!(e, Event::ToolCallStarted(_))));
     // Not again, and not by another daemon.
     assert!(shown(&tools.ask("y").end()).is_empty());
     tools.helper.call(["stop"]).run().ok();
@@ -161,7 +162,10 @@ fn a_tool_that_takes_back_that_it_destroys_is_asked_about() {
     tools.ask("x").end();
     // The other way it is another tool too.
     says(json!({ "destructiveHint": true }));
-    assert_eq!(asked(&tools, Verdict::Once).operation, "destructive");
+    assert_eq!(
+        asked(&tools, Verdict::Once).operation.as_str(),
+        "destructive"
+    );
     // What it says for the first time may loosen what is asked.
     says(json!({ "destructiveHint": true, "readOnlyHint": true }));
     asked(&tools, NO);
@@ -175,19 +179,22 @@ fn annotations_that_go_missing_are_no_change_and_stay_in_force() {
         &tools,
         &[write("Writes.", json!({ "destructiveHint": true }))],
     );
-    assert_eq!(asked(&tools, Verdict::Tool).operation, "destructive");
+    assert_eq!(
+        asked(&tools, Verdict::Tool).operation.as_str(),
+        "destructive"
+    );
     becomes(&tools, &[write("Writes.", json!({}))]);
     // The grant holds: nothing was taken back.
     let seen = tools.ask("x").end();
     let began = seen.events(|e| match e {
-        Event::ToolBegin(begin) => Some(begin.operation.clone()),
+        Event::ToolCallStarted(begin) => Some(begin.operation.clone()),
         _ => None,
     });
-    assert_eq!(began, ["destructive"]);
+    assert_eq!(began, [Operation::Destructive]);
     tools.helper.call(["stop"]).run().ok();
     tools.helper.call(["start"]).run().ok();
     let question = asked(&tools, NO);
-    assert_eq!(question.operation, "destructive");
+    assert_eq!(question.operation.as_str(), "destructive");
     assert_eq!(question.tool.destructive, Some(true));
     assert_eq!(question.changes, []);
     let record = tools.helper.records_of("approval").pop().expect("a record");

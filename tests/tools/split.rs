@@ -1,5 +1,6 @@
 //! The split: a model with many tools sees five, and what it calls through them is decided by what they call.
 
+use aish::chat::Sensitivity;
 use aish::protocol::tools::{Begin, End, Verdict};
 use aish::protocol::{Ask, Event};
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use super::{Seen, Tools, wait};
 use crate::fakes::mcp_http::{self, Answer, Part};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
+use crate::support::shell_id;
 
 /// What a model is sent in place of many tools.
 const FIVE: [&str; 5] = [
@@ -89,14 +91,14 @@ fn destroy() -> (&'static str, Value) {
 
 fn begins(seen: &Seen) -> Vec<Begin> {
     seen.events(|e| match e {
-        Event::ToolBegin(begin) => Some(begin.clone()),
+        Event::ToolCallStarted(begin) => Some(begin.clone()),
         _ => None,
     })
 }
 
 fn ends(seen: &Seen) -> Vec<End> {
     seen.events(|e| match e {
-        Event::ToolEnd(end) => Some(end.clone()),
+        Event::ToolCallFinished(end) => Some(end.clone()),
         _ => None,
     })
 }
@@ -113,12 +115,16 @@ fn a_call_through_a_variant_is_decided_and_made_as_what_it_calls() {
     let question = client.question();
     assert_eq!(question.tool.name, "fs.read");
     assert_eq!(question.arguments, "{\"path\":\"/é\"}");
-    assert_eq!(question.operation, "write", "its server is not believed");
+    assert_eq!(
+        question.operation.as_str(),
+        "write",
+        "its server is not believed"
+    );
     assert_eq!(question.why, "policy.default");
     assert_eq!(question.warning, None);
     let intent = question.intent.clone().expect("an intent");
-    assert_eq!(intent.operation_type, "read");
-    assert_eq!(intent.data_sensitivity.as_deref(), Some("private"));
+    assert_eq!(intent.operation_type.as_str(), "read");
+    assert_eq!(intent.data_sensitivity, Some(Sensitivity::Private));
     assert_eq!(intent.reason.as_deref(), Some("you asked"));
     client.say(&question, Verdict::Once);
     let seen = client.end();
@@ -480,7 +486,7 @@ fn an_intent_raises_the_gate_and_never_lowers_it() {
     );
     let mut client = tools.ask("x");
     let question = client.question();
-    assert_eq!(question.operation, "write");
+    assert_eq!(question.operation.as_str(), "write");
     client.say(&question, Verdict::No { words: None });
     client.end();
     assert_eq!(tools.called(), []);
@@ -539,7 +545,7 @@ fn a_person_denies_a_call_in_words_and_stops_those_after_it() {
     client.question();
     client.cancel();
     let seen = client.end();
-    assert_eq!(seen.answer.finish, "interrupted");
+    assert_eq!(seen.answer.finish.as_str(), "interrupted");
     assert_eq!(seen.calls(), ["end c0 denied", "end c1 denied"]);
     assert_eq!(tools.called(), []);
     let records = tools.helper.records_of("tool");
@@ -589,7 +595,7 @@ fn calls_that_only_read_run_side_by_side_through_their_variant() {
     assert_eq!((told.len(), told[5].as_str()), (6, "ok"));
     assert!(told[3].starts_with("{\"tools\":["), "{}", told[3]);
     assert!(told[4].starts_with("Intent mismatch: "), "{}", told[4]);
-    assert_eq!(seen.answer.finish, "stop");
+    assert_eq!(seen.answer.finish.as_str(), "stop");
     assert_eq!(tools.helper.records_of("approval").len(), 4);
 }
 
@@ -646,7 +652,7 @@ fn a_long_result_is_cut_at_a_record_and_read_on_in_either_exposure() {
         assert!(place.starts_with("[bytes "), "{place}");
         let rest = lines(kept..200);
         assert!(rest.starts_with(part), "{name}: {part}");
-        assert_eq!(seen.answer.finish, "stop");
+        assert_eq!(seen.answer.finish.as_str(), "stop");
         let records = tools.helper.records_of("tool");
         assert_eq!(
             (&records[0]["bytes"], &records[0]["status"]),
@@ -807,7 +813,7 @@ fn always_writes_a_rule_that_the_next_prompt_goes_by() {
     assert!(told.contains(&(&json!("always"), &json!(rule))), "{told:?}");
     // In a session of its own, which has no grants.
     let next = tools.ask_as(Ask {
-        shell: Some("s2".to_owned()),
+        shell: Some(shell_id("s2")),
         text: "x".to_owned(),
         ..Ask::default()
     });

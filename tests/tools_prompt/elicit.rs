@@ -6,22 +6,24 @@ use serde_json::Value;
 use super::*;
 
 fn form(schema: Value) -> Event {
-    Event::Elicit(Box::new(Elicit {
+    Event::ElicitationRequested(Box::new(Elicit {
         id: "e1".into(),
         server: "github".into(),
         message: "Who are you?\n\x1b[2J\u{202e}".into(),
         schema: Some(schema),
         url: None,
+        digest: String::new(),
     }))
 }
 
 fn page(url: &str) -> Event {
-    Event::Elicit(Box::new(Elicit {
+    Event::ElicitationRequested(Box::new(Elicit {
         id: "e1".into(),
         server: "github".into(),
         message: "Sign in".into(),
         schema: None,
         url: Some(url.into()),
+        digest: String::new(),
     }))
 }
 
@@ -39,9 +41,10 @@ fn answer(reaction: Reaction) -> (String, Option<Value>) {
             id,
             content,
             action,
+            ..
         } => {
             assert_eq!(id, "e1");
-            (action, content)
+            (action.as_str().to_owned(), content)
         }
         other => panic!("{other:?}"),
     }
@@ -264,10 +267,10 @@ fn a_call_that_ends_ends_its_question() {
         &form(json!({"properties": {"n": {"type": "number"}}})),
     );
     zsh.wait_text("a number");
-    prompt.event(&Event::ToolEnd(End {
+    prompt.event(&Event::ToolCallFinished(End {
         id: "1".into(),
         name: "github.create_issue".into(),
-        status: "failed".into(),
+        status: CallStatus::CallFailed,
         ms: 30_000,
         bytes: 0,
         head: String::new(),

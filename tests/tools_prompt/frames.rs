@@ -6,21 +6,21 @@ use super::*;
 use crate::support::home::source_plugin;
 
 fn begin_event(rule: Option<&str>) -> Event {
-    Event::ToolBegin(Begin {
+    Event::ToolCallStarted(Begin {
         id: "1".into(),
         name: "fs.read".into(),
         arguments: r#"{"path":"/etc/hosts"}"#.into(),
         rule: rule.map(str::to_owned),
-        operation: "read".into(),
+        operation: Operation::Read,
         warning: None,
     })
 }
 
-fn end_event(status: &str, head: &str, more: usize) -> Event {
-    Event::ToolEnd(End {
+fn end_event(status: CallStatus, head: &str, more: usize) -> Event {
+    Event::ToolCallFinished(End {
         id: "1".into(),
         name: "fs.read".into(),
-        status: status.into(),
+        status,
         ms: 230,
         bytes: 1204,
         head: head.into(),
@@ -37,7 +37,7 @@ fn a_call_stands_in_a_frame_between_the_words() {
     let mut prompt = daemon.prompt();
     prompt.text("Let me **look**");
     prompt.event(&begin_event(Some("mcp.auto_approve.\"fs.*\"")));
-    prompt.event(&Event::ToolProgress {
+    prompt.event(&Event::ToolCallProgress {
         text: format!("reading \x1b[2J{}", "3 of 4 ".repeat(40)),
     });
     // On the line of the spinner, cut to the width.
@@ -48,7 +48,7 @@ fn a_call_stands_in_a_frame_between_the_words() {
             .is_some_and(|l| l.contains("reading ‹\\x1b›[2J3 of 4 ") && l.trim_end().ends_with('…'))
     });
     prompt.event(&end_event(
-        "success",
+        CallStatus::Success,
         "127.0.0.1\tlocalhost\n\x1b]0;x\x07",
         12,
     ));
@@ -75,13 +75,19 @@ fn what_became_of_a_call_is_said_plainly() {
     let mut zsh = Zsh::start(&home);
     zsh.send("clear; aish-helper ask --raw x >out\r");
     let mut prompt = daemon.prompt();
-    for status in ["denied", "skipped", "failed", "interrupted", "error"] {
+    for status in [
+        CallStatus::Denied,
+        CallStatus::InvalidCall,
+        CallStatus::CallFailed,
+        CallStatus::Interrupted,
+        CallStatus::ToolError,
+    ] {
         prompt.event(&end_event(status, "", 0));
         prompt.text("so\n");
     }
     let why = "Intent mismatch: tool is call_tool_read but intent declares write";
-    let mut blocked = end_event("blocked", why, 0);
-    if let Event::ToolEnd(end) = &mut blocked {
+    let mut blocked = end_event(CallStatus::Blocked, why, 0);
+    if let Event::ToolCallFinished(end) = &mut blocked {
         end.notes.clear();
     }
     prompt.event(&blocked);
@@ -92,7 +98,7 @@ fn what_became_of_a_call_is_said_plainly() {
     let screen = zsh.screen();
     for text in [
         "  └ denied\n",
-        "  └ skipped\n",
+        "  └ invalid call\n",
         "  └ failed · 230 ms · 1,204 bytes\n",
         "  └ interrupted · 230 ms",
         "  └ the tool reports an error · 230 ms",
@@ -115,6 +121,7 @@ fn new_tools(tools: usize) -> Event {
         idempotent: None,
         open_world: None,
         trusted: false,
+        operation: Operation::Write,
         schema: json!({"type": "object", "required": ["path"], "properties": {
             "path": {"type": "string"}, "lines": {"type": "integer"}}}),
     };
@@ -134,7 +141,7 @@ fn new_tools_are_shown_whole_before_the_question() {
     let mut prompt = daemon.prompt();
     prompt.text("Let me **look**");
     prompt.event(&new_tools(1));
-    prompt.event(&Event::Confirm(Box::new(question("{}"))));
+    prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
     zsh.wait_text(KEYS);
     let screen = zsh.screen();
     let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
@@ -196,8 +203,8 @@ fn json_has_a_line_for_each() {
     zsh.send("aish-helper ask --json x >out 2>err\r");
     let mut prompt = daemon.prompt();
     prompt.event(&begin_event(None));
-    prompt.event(&Event::ToolProgress { text: "1".into() });
-    prompt.event(&end_event("success", "x", 0));
+    prompt.event(&Event::ToolCallProgress { text: "1".into() });
+    prompt.event(&end_event(CallStatus::Success, "x", 0));
     prompt.reply("stop");
     zsh.prompt();
     let kinds: Vec<String> = home
@@ -208,9 +215,9 @@ fn json_has_a_line_for_each() {
     assert_eq!(
         kinds,
         [
-            "\"tool_begin\"",
-            "\"tool_progress\"",
-            "\"tool_end\"",
+            "\"tool_call_started\"",
+            "\"tool_call_progress\"",
+            "\"tool_call_finished\"",
             "\"answer\""
         ]
     );

@@ -106,7 +106,7 @@ fn a_key_that_would_do_nothing_is_not_there_and_says_why() {
     let mut zsh = Zsh::start(&home);
     let destroys = || {
         let mut question = question("{}");
-        question.operation = "destructive".into();
+        question.operation = Operation::Destructive;
         question.tool.destructive = Some(true);
         question.why = "policy.default".into();
         question.offers = vec!["tool".into()];
@@ -185,7 +185,7 @@ fn keys_typed_before_the_question_are_thrown_away() {
     prompt.text("thinking\n\n");
     zsh.wait_text("thinking");
     zsh.send("yyyy\ryyyy\r");
-    prompt.event(&Event::Confirm(Box::new(question("{}"))));
+    prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
     zsh.wait_text(KEYS);
     assert_eq!(prompt.reaction_within(Duration::from_millis(400)), None);
     assert_eq!(verdict(press(&zsh, &mut prompt, "n")).0, NO);
@@ -201,12 +201,12 @@ fn a_key_held_down_is_no_answer_until_it_was_let_go() {
     zsh.send("clear; aish-helper ask x\r");
     let mut prompt = daemon.prompt();
     for _ in 0..2 {
-        prompt.event(&Event::Confirm(Box::new(question("{}"))));
+        prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
         held(&zsh, &mut prompt, "y");
         assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
     }
     // Nor does it keep a daemon that ends from being noticed.
-    prompt.event(&Event::Confirm(Box::new(question("{}"))));
+    prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
     held(&zsh, &mut prompt, "y");
     drop(prompt);
     for _ in 0..PATIENCE.as_millis() / 20 {
@@ -435,7 +435,7 @@ fn json_lines_hold_the_question_and_its_end() {
         .lines()
         .map(|l| serde_json::from_str(l).expect("JSON"))
         .collect();
-    assert_eq!(lines[0]["type"], "confirm");
+    assert_eq!(lines[0]["type"], "approval_requested");
     assert_eq!(lines[0]["tool"]["name"], "github.create_issue");
     assert_eq!(
         lines[1],
@@ -506,10 +506,10 @@ fn a_daemon_that_wants_no_answer_any_more_ends_the_question() {
     prompt.event(&Event::Notice {
         text: "the daemon ends, so it asks no more".into(),
     });
-    prompt.event(&Event::ToolEnd(aish::protocol::tools::End {
+    prompt.event(&Event::ToolCallFinished(aish::protocol::tools::End {
         id: "1".into(),
         name: "github.create_issue".into(),
-        status: "denied".into(),
+        status: CallStatus::Denied,
         ms: 0,
         bytes: 0,
         head: String::new(),

@@ -229,13 +229,13 @@ fn dangerous() -> Question {
     question.tool.read_only = Some(true);
     question.tool.destructive = None;
     question.tool.trusted = false;
-    question.operation = "destructive".into();
+    question.operation = Operation::Destructive;
     question.offers.clear();
     question.why = "policy.rules.\"op:destructive\"".into();
     question.warning = Some("the server says that files.delete only reads\x1b[2J".into());
     question.intent = Some(Intent {
-        operation_type: "destructive".into(),
-        data_sensitivity: Some("private".into()),
+        operation_type: Operation::Destructive,
+        data_sensitivity: Some(Sensitivity::Private),
         reason: Some("the notes are old.\n│ title  \"x\" └ run? ".repeat(20) + "END"),
     });
     question

@@ -9,6 +9,7 @@ mod whole;
 
 use std::time::{Duration, Instant};
 
+use aish::chat::{CallStatus, Operation, Sensitivity};
 use aish::protocol::Event;
 use aish::protocol::tools::{Question, Reaction, ToolInfo, Verdict};
 use serde_json::json;
@@ -43,6 +44,7 @@ fn question(arguments: &str) -> Question {
             idempotent: None,
             open_world: Some(true),
             trusted: true,
+            operation: Operation::Write,
             schema: json!({"type": "object", "properties": {"title": {"type": "string"}}}),
         },
         target: "https://mcp.example/github".into(),
@@ -50,12 +52,13 @@ fn question(arguments: &str) -> Question {
         number: 1,
         of: 1,
         server_tools: (14, 4),
-        operation: "write".into(),
+        operation: Operation::Write,
         intent: None,
         why: "policy.default".into(),
         warning: None,
         changes: Vec::new(),
         offers: vec!["tool".into(), "reads".into(), "always".into()],
+        digest: String::new(),
     }
 }
 
@@ -63,7 +66,7 @@ fn question(arguments: &str) -> Question {
 fn asked(zsh: &Zsh<'_>, daemon: &Daemon, line: &str, question: &Question) -> Prompt {
     zsh.send(format!("clear; {line}\r"));
     let mut prompt = daemon.prompt();
-    prompt.event(&Event::Confirm(Box::new(question.clone())));
+    prompt.event(&Event::ApprovalRequested(Box::new(question.clone())));
     prompt
 }
 
@@ -112,6 +115,7 @@ fn verdict(reaction: Reaction) -> (Verdict, String) {
             id,
             verdict,
             arguments,
+            ..
         } => {
             assert_eq!(id, "q1");
             (verdict, arguments)

@@ -3,6 +3,8 @@
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 
+use crate::protocol::ShellId;
+
 /// `aish-helper policy`
 #[derive(Debug, Subcommand)]
 pub enum Policy {
@@ -42,7 +44,7 @@ pub enum Policy {
         sensitivity: Option<String>,
         /// The shell whose conversation makes the call
         #[arg(long, value_name = "ID", hide = true)]
-        shell: Option<String>,
+        shell: Option<ShellId>,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -13,7 +13,7 @@ use crate::config::{self, Config, Overrides, key};
 use crate::error::Result;
 use crate::paths::{self, Paths};
 use crate::protocol::Status;
-use crate::protocol::tools::ServerInfo;
+use crate::protocol::tools::{ServerInfo, ServerStatus};
 
 /// How long a server may take to let itself be connected to.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -63,7 +63,7 @@ fn judge(
         .variables()
         .into_iter()
         .find(|n| !variables.contains_key(n));
-    let running = said.is_some_and(|i| i.status == "ready");
+    let running = said.is_some_and(|i| i.status == ServerStatus::Ready);
     if let (Some(name), false) = (unset, running) {
         return Check::warn(
             "mcp",
@@ -73,8 +73,8 @@ fn judge(
     }
     if let Some(info) = said {
         let why = info.error.as_deref().unwrap_or("it has failed");
-        match info.status.as_str() {
-            "ready" => {
+        match info.status {
+            ServerStatus::Ready => {
                 if let Some(hint) = info.hints.first() {
                     let remedy = format!("correct it; its tools: llm :mcp tools {alias}");
                     return Check::warn("mcp", format!("{alias}: {hint}"), remedy);
@@ -82,15 +82,15 @@ fn judge(
                 let version = info.version.as_deref().unwrap_or("ready");
                 return Check::ok("mcp", format!("{alias}: {version}, {} tools", info.tools));
             }
-            "login" => {
+            ServerStatus::Login => {
                 let remedy = format!("run: aish-helper mcp login {alias}");
                 return Check::warn("mcp", format!("{alias} wants you to log in"), remedy);
             }
-            "failed" => {
+            ServerStatus::Failed => {
                 let remedy = format!("correct mcp.servers.{alias}, then: llm :mcp connect {alias}");
                 return Check::fail("mcp", format!("{alias}: {why}"), remedy);
             }
-            _ => {}
+            ServerStatus::Idle | ServerStatus::Starting | ServerStatus::Disabled => {}
         }
     }
     match &server.transport {
@@ -198,14 +198,14 @@ mod tests {
     const TWO: &str = "[mcp.servers.a]\nurl = \"https://a.example/mcp\"\nauth_env = \"A_TOKEN\"\n\
         [mcp.servers.b]\ncommand = \"no-such-program\"\nenv = { X = \"$B_KEY\", Y = \"s3cret\" }\n";
 
-    fn said(alias: &str, status: &str) -> ServerInfo {
+    fn said(alias: &str, status: ServerStatus) -> ServerInfo {
         ServerInfo {
             alias: alias.into(),
             target: String::new(),
             version: Some("v 1".into()),
             protocol: None,
             tools: 3,
-            status: status.into(),
+            status,
             error: Some("broke".into()),
             hints: Vec::new(),
             configured: true,
@@ -219,7 +219,7 @@ mod tests {
         let set: BTreeMap<String, String> = ["A_TOKEN", "B_KEY"]
             .map(|n| (n.to_string(), "s3cret".to_string()))
             .into();
-        let of = |server, status: Option<&str>, set: &BTreeMap<_, _>| {
+        let of = |server, status: Option<ServerStatus>, set: &BTreeMap<_, _>| {
             let said = status.map(|s| said("a", s));
             let reached = || Some(Err("refused".to_string()));
             let check = judge(server, said.as_ref(), set, reached);
@@ -227,23 +227,23 @@ mod tests {
             (check.state, check.message)
         };
         let none = BTreeMap::new();
-        assert_eq!(of(a, Some("ready"), &none).0, State::Ok);
+        assert_eq!(of(a, Some(ServerStatus::Ready), &none).0, State::Ok);
         let slip = ServerInfo {
             hints: vec!["tools names x".into()],
-            ..said("a", "ready")
+            ..said("a", ServerStatus::Ready)
         };
         let check = judge(a, Some(&slip), &set, || None);
         assert_eq!(check.state, State::Warn);
         assert_eq!(check.message, "a: tools names x");
-        assert_eq!(of(a, Some("login"), &set).0, State::Warn);
+        assert_eq!(of(a, Some(ServerStatus::Login), &set).0, State::Warn);
         assert_eq!(
-            of(a, Some("failed"), &set),
+            of(a, Some(ServerStatus::Failed), &set),
             (State::Fail, "a: broke".into())
         );
         let (state, message) = of(a, None, &none);
         assert_eq!(state, State::Warn);
         assert_eq!(message, "the variable A_TOKEN of server a is not set");
-        let (state, message) = of(a, Some("idle"), &set);
+        let (state, message) = of(a, Some(ServerStatus::Idle), &set);
         assert_eq!(state, State::Warn);
         assert_eq!(message, "a: cannot reach https://a.example/mcp: refused");
         let (state, message) = of(b, None, &set);

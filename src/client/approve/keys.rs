@@ -117,7 +117,7 @@ fn withheld(question: &Question, offer: &str) -> String {
     if offer == "reads" && super::look::reads_only(&question.tool) {
         return format!(
             "that would not cover this call, which is taken for: {}",
-            question.operation
+            question.operation.as_str()
         );
     }
     if offer == "reads" {

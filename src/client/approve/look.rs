@@ -2,6 +2,7 @@
 
 use super::arguments;
 use super::keys::{self, DEFAULT};
+use crate::chat::Sensitivity;
 use crate::client::frame::{Bit, Ink, Line, bit, bits, columns, fold};
 use crate::client::news::prose;
 use crate::client::operation::{ink, marked, says};
@@ -23,7 +24,7 @@ pub fn head(question: &Question, edited: bool, width: usize) -> Vec<Line> {
     let tool = &question.tool;
     let room = width.min(WIDEST).saturating_sub(2).max(1);
     let mut line = vec![
-        marked(&question.operation),
+        marked(question.operation),
         bit(" ", Ink::Plain),
         bit(alike::name(&tool.name), Ink::Bold),
     ];
@@ -37,7 +38,7 @@ pub fn head(question: &Question, edited: bool, width: usize) -> Vec<Line> {
         line.push(bit("  edited", Ink::Dim));
     }
     let about = vec![
-        bit(alike::text(&question.operation), ink(&question.operation)),
+        bit(question.operation.as_str(), ink(question.operation)),
         bit(
             format!(" · server {} {}", alike::name(&tool.server), says(tool)),
             Ink::Dim,
@@ -77,9 +78,9 @@ pub fn head(question: &Question, edited: bool, width: usize) -> Vec<Line> {
 
 /// What the model declares, on one line: why comes last, as it may say anything.
 fn declared(intent: &Intent, room: usize) -> Line {
-    let mut words = alike::text(&intent.operation_type);
+    let mut words = intent.operation_type.as_str().to_string();
     if let Some(sensitivity) = &intent.data_sensitivity {
-        words.push_str(&format!(" · {} data", alike::text(sensitivity)));
+        words.push_str(&format!(" · {} data", sensitivity.as_str()));
     }
     let mut line = vec![bit("declared ", Ink::Dim), bit(words, Ink::Dim)];
     if let Some(reason) = &intent.reason {
@@ -143,10 +144,10 @@ pub fn details(question: &Question, width: usize) -> Vec<Line> {
     for (key, does) in keys::explained(question) {
         put(key, &does);
     }
-    put("taken for", &question.operation);
+    put("taken for", question.operation.as_str());
     if let Some(intent) = &question.intent {
-        let sensitivity = intent.data_sensitivity.as_deref();
-        put("declared", &intent.operation_type);
+        let sensitivity = intent.data_sensitivity.map(Sensitivity::as_str);
+        put("declared", intent.operation_type.as_str());
         put("data", sensitivity.unwrap_or("not said"));
         put("reason", intent.reason.as_deref().unwrap_or("not said"));
     }

@@ -21,7 +21,7 @@ pub fn glance<T: DeserializeOwned>(paths: &Paths, request: &Request) -> Result<O
         return Ok(None);
     };
     let hello = Hello {
-        looks: true,
+        read_only: true,
         ..Hello::ours()
     };
     let Ok(Greeting::Served(mut connection)) = greet_as(&hello, stream, pid, Some(request), GLANCE)

@@ -14,7 +14,7 @@ use self::field::{Field, fields};
 use super::approve::{arguments, pager};
 use super::asking::{Answered, Asking, Happened, Key, Over, Typed};
 use super::frame::{Bit, Ink, Line, bit, bits, fold, wrap};
-use crate::protocol::tools::Elicit;
+use crate::protocol::tools::{Elicit, ElicitationAction};
 use crate::safety::alike;
 
 /// What the person said.
@@ -245,11 +245,12 @@ fn open(url: &str) -> bool {
 }
 
 /// The words of the protocol for what was said; without an answer it is `cancel`.
-pub fn action(answer: &Answered<Answer>) -> Option<(&'static str, Option<Value>)> {
+pub fn action(answer: &Answered<Answer>) -> Option<(ElicitationAction, Option<Value>)> {
     match answer {
-        Ok(Answer::Accept(content)) => Some(("accept", content.clone())),
-        Ok(Answer::Decline) => Some(("decline", None)),
-        Ok(Answer::Cancel) | Err(Over::Stop | Over::NoTerminal(_)) => Some(("cancel", None)),
+        Ok(Answer::Accept(content)) => Some((ElicitationAction::Accept, content.clone())),
+        Ok(Answer::Decline) => Some((ElicitationAction::Decline, None)),
+        Ok(Answer::Cancel) | Err(Over::Stop) => Some((ElicitationAction::Cancel, None)),
+        Err(Over::NoTerminal(_)) => Some((ElicitationAction::NoTerminal, None)),
         Err(Over::Gone | Over::Withdrawn) => None,
     }
 }

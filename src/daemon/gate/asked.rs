@@ -50,16 +50,17 @@ impl Gate<'_> {
             number: at + 1,
             of: self.calls.len(),
             server_tools: (of_it().count(), writing),
-            operation: wish.operation().as_str().to_owned(),
+            operation: wish.operation(),
             intent: meant.intent.as_ref().map(|intent| Intent {
-                operation_type: intent.operation.as_str().to_owned(),
-                data_sensitivity: intent.sensitivity.map(|s| s.as_str().to_owned()),
+                operation_type: intent.operation,
+                data_sensitivity: intent.sensitivity,
                 reason: intent.reason.clone(),
             }),
             why: asks,
             warning: meant.warning.clone(),
             changes: self.changes(server, meant.tool),
             offers: self.offers(&wish),
+            digest: String::new(),
         }
     }
 
@@ -173,7 +174,7 @@ impl Gate<'_> {
         let id = question.id.clone();
         let cancel = self.round.cancel;
         let leaving = &self.round.daemon.leaving;
-        let event = Event::Confirm(Box::new(question));
+        let event = Event::ApprovalRequested(Box::new(question));
         if !calls::tell(connection, cancel, &event).await {
             return stop;
         }
@@ -191,6 +192,7 @@ impl Gate<'_> {
                 Ok(Some((kind::REACTION, body))) => match protocol::parse::<Reaction>(&body) {
                     Ok(Reaction::Call {
                         id: to,
+                        digest: _,
                         verdict,
                         arguments,
                     }) if to == id => return checked(verdict, arguments),

@@ -66,7 +66,7 @@ fn an_interrupted_answer_is_kept_and_offers_no_half_command() {
         ("ok\nCMD: rm -rf /", "interrupted")
     );
     assert!(proposals.is_empty());
-    assert_eq!(answer.finish, "interrupted");
+    assert_eq!(answer.finish, Finish::Interrupted);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn words(effects: &[Effect]) -> Vec<String> {
             format!("use{}", calls.collect::<String>())
         }
         Effect::Again => "again".to_string(),
-        Effect::Reply(answer, _) => format!("reply {}", answer.finish),
+        Effect::Reply(answer, _) => format!("reply {}", answer.finish.as_str()),
         Effect::Fail(e) => format!("fail {}", e.message),
     };
     effects.iter().map(word).collect()

@@ -1,0 +1,177 @@
+//! Replies: the last frame of a request.
+
+use serde::{Deserialize, Serialize};
+
+use super::tools;
+use crate::chat::Finish;
+use crate::error::{Error, Kind};
+
+/// The reply to [`super::Request::Ask`] and [`super::Request::Attach`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AnswerSummary {
+    /// The session's id.
+    pub session: String,
+    /// The provider's name for the model.
+    pub model: String,
+    /// Why the answer ended.
+    pub finish: Finish,
+    /// Prompt tokens, where the provider reports them.
+    pub prompt_tokens: Option<u64>,
+    /// Completion tokens, where the provider reports them.
+    pub completion_tokens: Option<u64>,
+    /// Seconds from the request to the last token.
+    pub seconds: f64,
+    /// Cost in US dollars, where the price is known.
+    pub cost: Option<f64>,
+    /// Number of proposed commands.
+    pub proposals: usize,
+}
+
+/// The reply to [`super::Request::Ask`] with `background`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskAccepted {
+    /// The session's id.
+    pub session: String,
+    /// The prompt's id, as in the journal.
+    pub prompt_id: String,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Decides the client's exit code.
+    pub kind: Kind,
+    /// What failed and where.
+    pub message: String,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// No model is configured and none was detected: the client may start the onboarding.
+    #[serde(default)]
+    pub nothing_configured: bool,
+}
+
+impl From<&Error> for Failure {
+    fn from(e: &Error) -> Failure {
+        Failure {
+            kind: e.kind,
+            message: e.message.clone(),
+            hint: e.hint.clone(),
+            nothing_configured: false,
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(f: Failure) -> Error {
+        Error {
+            kind: f.kind,
+            message: f.message,
+            hint: f.hint,
+            refused: false,
+        }
+    }
+}
+
+/// The daemon's state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Process id.
+    pub pid: u32,
+    /// Version of the daemon's binary.
+    pub version: String,
+    /// Seconds since the daemon became ready.
+    pub uptime_seconds: u64,
+    /// Path of the socket.
+    pub socket: String,
+    /// Resident memory in bytes.
+    pub memory_bytes: u64,
+    /// The model a prompt would be sent to.
+    pub model: Option<String>,
+    /// Base URL of that model.
+    pub endpoint: Option<String>,
+    /// `answers`, or why the endpoint does not answer.
+    pub endpoint_state: Option<String>,
+    /// Sessions in the journal.
+    pub sessions: usize,
+    /// Live shells with a loaded plugin.
+    pub shells: usize,
+    /// Running turns.
+    pub turns: usize,
+    /// Size of the journal in bytes.
+    pub journal_bytes: u64,
+    /// Path of the config file.
+    pub config: Option<String>,
+    /// The MCP servers. None is started for this request.
+    #[serde(default)]
+    pub servers: Vec<tools::ServerInfo>,
+}
+
+/// A session in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionInfo {
+    /// The session's id.
+    pub id: String,
+    /// Time of the last use, milliseconds since 1970.
+    pub updated_ms: u64,
+    /// Number of prompts.
+    pub prompts: usize,
+    /// The start of the first prompt.
+    pub title: String,
+}
+
+/// The journal records of a session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Transcript {
+    /// The session's id.
+    pub session: String,
+    /// The parsed journal lines.
+    pub records: Vec<serde_json::Value>,
+}
+
+/// A model in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelInfo {
+    /// The model's name in the config.
+    pub name: String,
+    /// The provider's name for the model.
+    pub model: String,
+    /// Base URL.
+    pub base_url: String,
+    /// Whether a prompt would be sent to this model now.
+    pub current: bool,
+}
+
+/// A command proposed by the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// Identifies the proposal.
+    pub token: String,
+    /// The exact command.
+    pub command: String,
+    /// Position within the answer, from 1.
+    pub number: usize,
+    /// Number of commands in the answer.
+    pub of: usize,
+    /// Ask before running it.
+    pub confirm: bool,
+    /// The rule that denies the command; it is decided by that.
+    pub denied: Option<String>,
+}
+
+/// The reply to a recorded decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decided {
+    /// The command needs the terminal: it runs there directly and its output is not captured.
+    pub terminal: bool,
+}
+
+/// The output of a command as its pump captured it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Captured {
+    /// The start of the output, or all of it.
+    pub head: String,
+    /// The end of the output, where bytes in between were dropped.
+    pub tail: String,
+    /// Number of dropped bytes.
+    pub omitted: u64,
+}
