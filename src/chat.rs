@@ -253,6 +253,19 @@ impl Finish {
             Finish::Error => "error",
         }
     }
+
+    /// Returns the finish of that word.
+    pub fn from_word(word: &str) -> Option<Finish> {
+        [
+            Finish::Stop,
+            Finish::Length,
+            Finish::ContentFilter,
+            Finish::Interrupted,
+            Finish::Error,
+        ]
+        .into_iter()
+        .find(|finish| finish.as_str() == word)
+    }
 }
 
 /// How a tool call ended.

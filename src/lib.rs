@@ -31,4 +31,5 @@ pub mod paths;
 pub mod protocol;
 pub mod safety;
 pub mod secret;
+pub mod session;
 pub mod tools;

@@ -7,13 +7,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::session::lock;
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Journal, Log, fresh};
 use crate::history::record::{Body, Links};
 use crate::mcp::{State, Status};
 use crate::paths;
 use crate::safety::policy::Rules;
+use crate::session::lock;
 
 /// The file of acts.
 #[derive(Debug)]

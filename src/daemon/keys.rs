@@ -5,10 +5,10 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::session::lock;
 use crate::error::{Error, Result};
 use crate::safety::redact::ours;
 use crate::secret::Secret;
+use crate::session::lock;
 
 /// How long a command may take: it may ask a person to unlock a store.
 const PATIENCE: Duration = Duration::from_secs(60);

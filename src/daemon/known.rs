@@ -12,7 +12,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Daemon;
-use super::session::lock;
 use crate::chat::{Annotations, Tool};
 use crate::config::mcp::Server;
 use crate::error::{Context, Error, Result};
@@ -21,6 +20,7 @@ use crate::mcp::Catalog;
 use crate::paths;
 use crate::safety::change::{self, Seen};
 use crate::secret::fingerprint;
+use crate::session::lock;
 
 /// The version of the files.
 const VERSION: u32 = 1;

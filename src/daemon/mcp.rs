@@ -5,34 +5,35 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::connection::Connection;
-use super::{Daemon, policy, servers};
+use super::client_link::ClientHandle;
+use super::tool_view::tool_info;
+use super::{Daemon, mcp_startup, rules_in_force};
 use crate::chat::Tool;
 use crate::config::mcp::{Auth, Server, Transport, alias_of_url, check_url, is_alias};
 use crate::config::{Config, Overrides, nearest};
 use crate::error::{Error, Kind, Result};
 use crate::mcp::{State, Status};
-use crate::protocol::kind;
 use crate::protocol::tools::{
     FoundTool, McpRequest, PromptInfo, ResourceInfo, ServerInfo, ServerStatus, ToolInfo,
 };
-use crate::safety::policy::{Own, Subject, Word, tool_operation};
+use crate::protocol::{self, kind};
+use crate::safety::policy::{Own, Subject, Word};
 
 /// So long a list waits for servers that start now.
 const STARTING: Duration = Duration::from_secs(1);
 /// So long a person waits for a server that they have named.
 const CONNECTING: Duration = Duration::from_secs(10);
 
-/// Serves one request about MCP servers.
+/// Serves one request about MCP servers. Returns the reply frame.
 ///
 /// # Errors
 /// The configuration is wrong, there is no such thing, or a server fails.
 pub async fn serve(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     request: McpRequest,
     cwd: &str,
-) -> Result<()> {
+) -> Result<Vec<u8>> {
     // No variable and no option says anything about servers.
     let mut config = daemon.models.config(&Overrides::default())?;
     if matches!(
@@ -40,38 +41,38 @@ pub async fn serve(
         McpRequest::Connect { .. } | McpRequest::Reconnect { .. }
     ) {
         // What is wrong with a project's file is told with the next prompt.
-        policy::in_force(&mut config, cwd).await?;
+        rules_in_force::apply(&mut config, cwd).await?;
     }
     match &request {
         // A server that is started by hand needs no other.
         McpRequest::Connect { .. } | McpRequest::Reconnect { .. } => {}
-        _ => servers::refresh(daemon, connection, &config).await?,
+        _ => mcp_startup::refresh_for(daemon, client, &config).await?,
     }
     match request {
         McpRequest::List => {
-            settle(daemon, connection, None, STARTING).await?;
-            reply(connection, &list(daemon, &config)).await
+            settle(daemon, client, None, STARTING).await?;
+            reply(&list(daemon, &config))
         }
         McpRequest::Tools { alias } => {
-            let tools = tools(daemon, connection, &config, alias.as_deref()).await?;
+            let tools = tools(daemon, client, &config, alias.as_deref()).await?;
             let ours = |t: &&Tool| alias.as_ref().is_none_or(|a| t.server == *a);
             let tools: Vec<ToolInfo> = tools.iter().filter(ours).map(tool_info).collect();
-            reply(connection, &tools).await
+            reply(&tools)
         }
         McpRequest::Tool { name } => {
             let alias = name.split_once('.').map(|(alias, _)| alias);
-            let tools = tools(daemon, connection, &config, alias).await?;
+            let tools = tools(daemon, client, &config, alias).await?;
             let tool = tools.iter().find(|t| t.name == name).map(tool_info);
             let tool = tool.ok_or_else(|| no_such_tool(&name, &tools))?;
-            reply(connection, &tool).await
+            reply(&tool)
         }
         McpRequest::Search { query, limit } => {
-            let found = search(daemon, connection, &config, query, limit).await?;
-            reply(connection, &found).await
+            let found = search(daemon, client, &config, query, limit).await?;
+            reply(&found)
         }
         McpRequest::Connect { url, alias } => {
-            let info = connect(daemon, connection, &config, url, alias).await?;
-            reply(connection, &info).await
+            let info = connect(daemon, client, &config, url, alias).await?;
+            reply(&info)
         }
         McpRequest::Disconnect { alias } => {
             known(daemon, &config, &alias)?;
@@ -79,18 +80,19 @@ pub async fn serve(
             let off = |s: &State| s.alias == alias && s.status == Status::Disabled;
             let connected = !states.iter().any(off);
             daemon.mcp.disconnect(&alias)?;
-            reply(connection, &connected).await
+            reply(&connected)
         }
         McpRequest::Reconnect { alias } => {
             let (server, configured) = known(daemon, &config, &alias)?;
-            let info = start(daemon, connection, &config, server, configured).await?;
-            reply(connection, &info).await
+            let info = start(daemon, client, &config, server, configured).await?;
+            reply(&info)
         }
         McpRequest::Resources { alias } => {
-            ready(daemon, connection, &config, alias.as_deref()).await?;
-            let cancel = daemon.cancel.child_token();
-            let work = daemon.mcp.resources(alias.as_deref(), &cancel);
-            let found = connection.cancelling(&cancel, work).await?;
+            ready(daemon, client, &config, alias.as_deref()).await?;
+            let work = daemon
+                .mcp
+                .resources(alias.as_deref(), client.feed.cancel_token());
+            let found = work.await?;
             let infos: Vec<ResourceInfo> = found
                 .into_iter()
                 .map(|r| ResourceInfo {
@@ -102,13 +104,14 @@ pub async fn serve(
                     template: r.template,
                 })
                 .collect();
-            reply(connection, &infos).await
+            reply(&infos)
         }
         McpRequest::Prompts { alias } => {
-            ready(daemon, connection, &config, alias.as_deref()).await?;
-            let cancel = daemon.cancel.child_token();
-            let work = daemon.mcp.prompts(alias.as_deref(), &cancel);
-            let found = connection.cancelling(&cancel, work).await?;
+            ready(daemon, client, &config, alias.as_deref()).await?;
+            let work = daemon
+                .mcp
+                .prompts(alias.as_deref(), client.feed.cancel_token());
+            let found = work.await?;
             let infos: Vec<PromptInfo> = found
                 .into_iter()
                 .map(|p| PromptInfo {
@@ -117,24 +120,25 @@ pub async fn serve(
                     arguments: p.arguments,
                 })
                 .collect();
-            reply(connection, &infos).await
+            reply(&infos)
         }
         McpRequest::Prompt { name, arguments } => {
             let Some((alias, prompt)) = name.split_once('.') else {
                 let message = format!("{name} is no prompt: it is called SERVER.PROMPT");
                 return Err(Error::usage(message).hint("see them with: llm :mcp prompts"));
             };
-            ready(daemon, connection, &config, Some(alias)).await?;
-            let cancel = daemon.cancel.child_token();
-            let work = daemon.mcp.prompt(alias, prompt, &arguments, &cancel);
-            let text = connection.cancelling(&cancel, work).await?;
-            reply(connection, &text).await
+            ready(daemon, client, &config, Some(alias)).await?;
+            let work = daemon
+                .mcp
+                .prompt(alias, prompt, &arguments, client.feed.cancel_token());
+            let text = work.await?;
+            reply(&text)
         }
     }
 }
 
-async fn reply<T: Serialize>(connection: &mut Connection, body: &T) -> Result<()> {
-    connection.send_json(kind::REPLY, body).await
+fn reply<T: Serialize>(body: &T) -> Result<Vec<u8>> {
+    protocol::json_frame(kind::REPLY, body)
 }
 
 /// Every server: those that the daemon has, and those of the configuration that it has not.
@@ -233,23 +237,6 @@ fn refused(config: &Config, mut state: State) -> State {
     state
 }
 
-/// A tool as clients are told of it.
-pub fn tool_info(tool: &Tool) -> ToolInfo {
-    ToolInfo {
-        name: tool.name.clone(),
-        server: tool.server.clone(),
-        title: tool.title.clone(),
-        description: tool.description.clone(),
-        read_only: tool.annotations.read_only,
-        destructive: tool.annotations.destructive,
-        idempotent: tool.annotations.idempotent,
-        open_world: tool.annotations.open_world,
-        trusted: tool.trusted,
-        operation: tool_operation(tool.annotations, tool.trusted),
-        schema: serde_json::from_str(&tool.schema).unwrap_or_default(),
-    }
-}
-
 /// The server of that alias, as the configuration has it or as it was connected by hand.
 fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(Server, bool)> {
     if let Some(server) = config.mcp.servers.get(alias) {
@@ -283,11 +270,11 @@ pub fn no_such_tool(name: &str, tools: &[Tool]) -> Error {
 /// Waits until no server starts any more, or only this one's end is known; the last state of that one.
 async fn settle(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     alias: Option<&str>,
     patience: Duration,
 ) -> Result<Option<State>> {
-    let patience = match connection.is_read_only() {
+    let patience = match client.is_read_only {
         true => Duration::ZERO,
         false => patience,
     };
@@ -295,7 +282,7 @@ async fn settle(
         daemon.mcp.settled(alias, patience).await;
         Ok(())
     };
-    connection.unless_cancelled(settled).await?;
+    client.unless_cancelled(settled).await?;
     let mut states = daemon.mcp.states().into_iter();
     Ok(states.find(|s| alias.is_none_or(|a| s.alias == a)))
 }
@@ -306,15 +293,15 @@ async fn settle(
 /// It is not; or the client has gone.
 pub async fn ready(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     config: &Config,
     alias: Option<&str>,
 ) -> Result<()> {
     let Some(alias) = alias else {
-        return settle(daemon, connection, None, STARTING).await.map(drop);
+        return settle(daemon, client, None, STARTING).await.map(drop);
     };
     known(daemon, config, alias)?;
-    match settle(daemon, connection, Some(alias), STARTING).await? {
+    match settle(daemon, client, Some(alias), STARTING).await? {
         Some(state) if state.status == Status::Ready => Ok(()),
         Some(state) => Err(not_ready(&refused(config, state))),
         None => {
@@ -346,12 +333,12 @@ fn not_ready(state: &State) -> Error {
 
 async fn tools(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     config: &Config,
     alias: Option<&str>,
 ) -> Result<Arc<[Tool]>> {
-    if !connection.is_read_only() {
-        ready(daemon, connection, config, alias).await?;
+    if !client.is_read_only {
+        ready(daemon, client, config, alias).await?;
     }
     Ok(daemon.mcp.tools())
 }
@@ -359,16 +346,16 @@ async fn tools(
 /// The tools that fit a question.
 async fn search(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     config: &Config,
     query: String,
     limit: usize,
 ) -> Result<Vec<FoundTool>> {
-    ready(daemon, connection, config, None).await?;
+    ready(daemon, client, config, None).await?;
     // That of the pool, which is the same from one prompt to the next, and so is its index.
     let tools = super::known::catalog(daemon, Duration::ZERO).await.tools;
     let work = daemon.finder.search(&tools, query, limit);
-    let found = connection.unless_cancelled(work).await?.into_iter();
+    let found = client.unless_cancelled(work).await?.into_iter();
     let found = found.filter_map(|(at, score)| Some((tools.get(at)?, score)));
     let info = |(tool, score): (&Tool, f32)| FoundTool {
         score,
@@ -381,14 +368,14 @@ async fn search(
 /// Connects to a URL; or once more to a server of the configuration, by its alias.
 async fn connect(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     config: &Config,
     url: String,
     alias: Option<String>,
 ) -> Result<ServerInfo> {
     if alias.is_none() && is_alias(&url) {
         let (server, configured) = known(daemon, config, &url)?;
-        return start(daemon, connection, config, server, configured).await;
+        return start(daemon, client, config, server, configured).await;
     }
     check_url(&url).map_err(|why| {
         Error::usage(format!("cannot connect: the address {why}"))
@@ -426,14 +413,14 @@ async fn connect(
             (Server::at(alias, url), false)
         }
     };
-    start(daemon, connection, config, server.0, server.1).await
+    start(daemon, client, config, server.0, server.1).await
 }
 
 /// Starts a server and waits until it is up. One that was named by hand alone and fails is let go, unless it
 /// only wants a login.
 async fn start(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     config: &Config,
     server: Server,
     configured: bool,
@@ -445,8 +432,8 @@ async fn start(
         return Err(Error::usage(message).hint(hint));
     }
     let alias = server.alias.clone();
-    servers::start_now(daemon, connection, server, configured).await?;
-    let state = match settle(daemon, connection, Some(&alias), CONNECTING).await {
+    mcp_startup::start_now(daemon, client, server, configured).await?;
+    let state = match settle(daemon, client, Some(&alias), CONNECTING).await {
         Ok(Some(state)) if state.status == Status::Ready => return Ok(info(daemon, config, state)),
         Ok(state) => state.map(|s| refused(config, s)),
         Err(e) => {

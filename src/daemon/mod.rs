@@ -5,30 +5,36 @@
 //! end, nobody new is served.
 
 pub mod acts;
-pub mod approval;
-pub mod by_hand;
-pub mod calls;
-pub mod connection;
-pub mod driver;
-pub mod events;
+pub mod attach;
+pub mod background_notice;
+pub mod builtin_tools;
+pub mod call_context;
+pub mod client_link;
+pub mod command_approval;
+pub mod command_extractor;
+pub mod dispatch;
+pub mod frames;
 pub mod gate;
 pub mod keys;
 pub mod known;
+pub mod machine;
+pub mod manual_call;
 pub mod mcp;
+pub mod mcp_startup;
 pub mod model;
-pub mod offer;
+pub mod outbound_redaction;
 pub mod outcome;
-pub mod own;
 pub mod policy;
-pub mod prompt;
-pub mod proposals;
-pub mod queries;
+pub mod requests;
 pub mod retention;
-pub mod sent;
-pub mod servers;
-pub mod session;
+pub mod rules_in_force;
+pub mod shell_events;
 pub mod shells;
-pub mod turn;
+pub mod tool_execution;
+pub mod tool_exposure;
+pub mod tool_view;
+pub mod turn_context;
+pub mod turn_task;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -51,12 +57,15 @@ use crate::history::journal::{Journal, now_ms};
 use crate::mcp::{Pool, Witness};
 use crate::paths::{Paths, lock_file};
 use crate::safety::redact::Redactor;
+use crate::session::lock;
+use crate::session::store::Sessions;
 use crate::tools::finder::Finder;
 use crate::tools::results::Results;
 use acts::Acts;
-use session::{Sessions, lock};
 use shells::Shells;
 
+/// How long connections may take to send their replies once the daemon ends.
+const LAST_WORD: Duration = Duration::from_millis(200);
 /// How often it closes what nobody uses.
 const TIDY: Duration = Duration::from_secs(60);
 /// How often it looks whether its socket is still there: so long the clients wait for one that none can reach.
@@ -82,7 +91,7 @@ pub struct Daemon {
     /// Their tools that the person was shown.
     pub known: known::Known,
     /// Those of them that may wait for a shell with their variables.
-    pub lacking: servers::Lacking,
+    pub lacking: mcp_startup::Lacking,
     /// Which of their tools fit a question.
     pub finder: Arc<Finder>,
     /// What was too long of their results.
@@ -90,11 +99,13 @@ pub struct Daemon {
     /// Config, keys and what was found.
     pub models: model::Models,
     /// Approved commands that run now.
-    pub running: approval::Running,
+    pub running: command_approval::Running,
     /// Since when it is ready.
     pub started: Instant,
-    /// What may go on after its connection has ended.
+    /// Work that the daemon completes before it ends: turns, requests, and what they started.
     pub tasks: TaskTracker,
+    /// Connections, which may wait for their clients: the daemon does not.
+    pub connections: TaskTracker,
     /// Turns that run now.
     pub turns: AtomicUsize,
     /// No new client is served from now on.
@@ -238,6 +249,7 @@ pub async fn run(
         running: Mutex::new(HashMap::new()),
         started: Instant::now(),
         tasks,
+        connections: TaskTracker::new(),
         turns: AtomicUsize::new(0),
         leaving: cancel.child_token(),
         cancel,
@@ -261,6 +273,9 @@ pub async fn run(
     daemon.tasks.spawn_blocking(Redactor::warm);
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
+    daemon.connections.close();
+    // What is left waits for clients that do not read.
+    let _ = tokio::time::timeout(LAST_WORD, daemon.connections.wait()).await;
     policy::lapse(&daemon);
     hooks.abort();
     // Before the listener is closed: until then no other socket can get its inode.
@@ -296,8 +311,8 @@ async fn serve(daemon: &Arc<Daemon>, stream: std::io::Result<Stream>) {
     match stream {
         Ok(stream) => {
             daemon
-                .tasks
-                .spawn(connection::serve(daemon.clone(), stream));
+                .connections
+                .spawn(dispatch::serve(daemon.clone(), stream));
         }
         // Out of file descriptors: those that are served now will give some back.
         Err(e) => {
@@ -319,7 +334,10 @@ async fn accept(daemon: &Arc<Daemon>, listener: &Listener, socket: Option<(u64, 
             _ = tidy.tick() => {
                 daemon.sessions.tidy();
                 let ended = lock(&daemon.shells).ended();
-                approval::forget(daemon, &ended);
+                command_approval::forget(daemon, &ended);
+                for shell in &ended {
+                    background_notice::remove(&daemon.paths, shell);
+                }
                 let results = daemon.results.clone();
                 daemon.tasks.spawn_blocking(move || results.expire(now_ms()));
             }

@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use super::Daemon;
 use super::acts::Acts;
-use super::connection::Connection;
+use super::client_link::{ClientHandle, Variables};
 use super::keys::Keys;
-use super::session::lock;
 use crate::broker::Endpoint;
 use crate::broker::detect::{self, Found};
 use crate::broker::serve::{ENVIRONMENT, Lease, Servers};
 use crate::config::{self, Config, File, Key, Model, Overrides, Serve, Stamp};
 use crate::error::{Error, Result};
 use crate::paths::Paths;
-use crate::protocol::{Event, kind};
 use crate::safety::redact::ours;
 use crate::secret::Secret;
+use crate::session::feed::TurnFeed;
+use crate::session::lock;
 
 /// How long a local server that was found is taken to be there.
 const FOUND_AGE: Duration = Duration::from_secs(600);
@@ -142,22 +142,66 @@ pub fn nothing_found() -> Error {
     )
 }
 
-/// Chooses the model for a prompt and makes it ready: gets its key and starts its server.
+/// What the choice of a model needs of the client: collected before the turn starts.
+#[derive(Debug)]
+pub struct ModelPlan {
+    /// The configuration in force for the request.
+    pub config: Arc<Config>,
+    /// The variables that detection looks at, where it is needed.
+    detection: Option<Variables>,
+    /// The variable that holds the model's key.
+    key: Variables,
+}
+
+/// Resolves the configuration and asks the client for the variables that the choice of a model needs.
 ///
-/// The order is: `-m`, the session's choice, the environment, the file; then what is found. `None` is
-/// nothing configured and nothing found.
+/// The order is: `-m`, the session's choice, the environment, the file; then detection.
 ///
 /// # Errors
-/// The config is wrong, there is no such model, or its key or its server cannot be had.
-pub async fn choose(
+/// The configuration is wrong, there is no such model, or the client has hung up.
+pub async fn prepare(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     flag: Option<String>,
-    of_session: Option<&str>,
+    of_session: Option<String>,
     overrides: &BTreeMap<String, String>,
-) -> Result<Option<Chosen>> {
-    let chosen = look(daemon, connection, flag, of_session, overrides).await?;
-    let Some(mut chosen) = chosen else {
+) -> Result<ModelPlan> {
+    let overrides = Overrides::from_map(overrides)?.with_model(flag.or(of_session));
+    let config = daemon.models.config(&overrides)?;
+    let current = config.current()?;
+    let detection = match current.is_none() || is_last_resort(&config, current) {
+        true => {
+            let names = detect::variables().map(str::to_string).collect();
+            Some(client.variables(names).await?)
+        }
+        false => None,
+    };
+    // Asked of the client, whose shell has its present value: the daemon's own environment is that of
+    // whichever shell started it.
+    let key = match current.map(|model| &model.key) {
+        Some(Key::Env(name)) => client.variables(vec![name.clone()]).await?,
+        _ => Variables::new(),
+    };
+    Ok(ModelPlan {
+        config,
+        detection,
+        key,
+    })
+}
+
+/// Returns whether the only model is one with a server of ours: the tiny one, which answers when nothing better is
+/// there.
+fn is_last_resort(config: &Config, current: Option<&Model>) -> bool {
+    current.is_some_and(|m| m.serve.is_some()) && config.default_model.is_none()
+}
+
+/// Chooses the model of a plan and makes it ready: gets its key and starts its server. `None` means that nothing is
+/// configured and nothing was detected.
+///
+/// # Errors
+/// The key or the server is not available, or the turn was cancelled.
+pub async fn choose(daemon: &Daemon, plan: &ModelPlan, feed: &TurnFeed) -> Result<Option<Chosen>> {
+    let Some(mut chosen) = look(daemon, plan, feed).await? else {
         return Ok(None);
     };
     let models = &daemon.models;
@@ -167,7 +211,7 @@ pub async fn choose(
         let whose = format!("the key_cmd of model {}", model.name);
         let read = |output: &[u8]| config::key::from_output(&chosen.config, model, output);
         let get = models.keys.get(command, &whose, read);
-        chosen.endpoint.key = Some(connection.unless_cancelled(get).await?);
+        chosen.endpoint.key = Some(feed.unless_cancelled(get).await?);
     }
     for (_, value) in &chosen.endpoint.headers {
         ours().know("model-header", value);
@@ -181,13 +225,11 @@ pub async fn choose(
             .ensure(&chosen.name, &serve.command, serve.idle);
         let mut start = pin!(start);
         let soon = async { Ok(tokio::time::timeout(STARTING, start.as_mut()).await.ok()) };
-        let lease = match connection.unless_cancelled(soon).await? {
+        let lease = match feed.unless_cancelled(soon).await? {
             Some(lease) => lease?,
             None => {
-                let text = format!("starting the server of model {} …", chosen.name);
-                let notice = Event::Notice { text };
-                connection.send_json(kind::EVENT, &notice).await?;
-                connection.unless_cancelled(start).await?
+                feed.notice(format!("starting the server of model {} …", chosen.name));
+                feed.unless_cancelled(start).await?
             }
         };
         chosen.endpoint.base_url = lease.base_url().to_string();
@@ -207,21 +249,11 @@ pub async fn choose(
 ///
 /// # Errors
 /// As for [`choose`].
-pub async fn look(
-    daemon: &Daemon,
-    connection: &mut Connection,
-    flag: Option<String>,
-    of_session: Option<&str>,
-    overrides: &BTreeMap<String, String>,
-) -> Result<Option<Chosen>> {
-    let wanted = flag.or_else(|| of_session.map(str::to_string));
-    let overrides = Overrides::from_map(overrides)?.with_model(wanted);
-    let config = daemon.models.config(&overrides)?;
+pub async fn look(daemon: &Daemon, plan: &ModelPlan, feed: &TurnFeed) -> Result<Option<Chosen>> {
+    let config = plan.config.clone();
     let current = config.current()?;
-    // A sole model with a server of ours is the tiny one: it answers when nothing better is there.
-    let last_resort = current.filter(|m| m.serve.is_some() && config.default_model.is_none());
-    if (current.is_none() || last_resort.is_some())
-        && let Some(found) = find(daemon, connection).await?
+    if let Some(variables) = &plan.detection
+        && let Some(found) = find(daemon, variables, feed).await?
     {
         return Ok(Some(Chosen {
             name: found.name,
@@ -241,22 +273,20 @@ pub async fn look(
     };
     let (key, key_cmd) = match &model.key {
         Key::None => (None, None),
-        // Asked of the client, whose shell has its present value: the daemon's own environment is that
-        // of whatever shell started it.
-        Key::Env(name) => {
-            let variables = variables(connection, vec![name.clone()]).await?;
-            let key = config::key::from_env(&config, model, &variables)?;
+        Key::Env(_) => {
+            let key = config::key::from_env(&config, model, &plan.key)?;
             (key.map(Secret::new), None)
         }
         Key::Cmd(command) => (daemon.models.keys.known(command), Some(command.clone())),
     };
+    let last_resort = is_last_resort(&config, current);
     Ok(Some(Chosen {
         name: model.name.clone(),
         endpoint: endpoint(model, key),
         price: model.price.map(|p| (p.input, p.output)),
         window: model.context_window,
         notice: None,
-        found: last_resort.map(|_| "the tiny model, only for trying things out".to_string()),
+        found: last_resort.then(|| "the tiny model, only for trying things out".to_string()),
         key_cmd,
         serve: model.serve.clone(),
         lease: None,
@@ -264,21 +294,19 @@ pub async fn look(
     }))
 }
 
-/// Looks for keys in the client's environment and for local servers; a hit is remembered for a while.
-async fn find(daemon: &Daemon, connection: &mut Connection) -> Result<Option<Found>> {
-    let names = detect::variables().map(str::to_string).collect();
-    let variables = variables(connection, names).await?;
+/// Looks for keys in the client's environment and for local servers. A hit is remembered for a while.
+async fn find(daemon: &Daemon, variables: &Variables, feed: &TurnFeed) -> Result<Option<Found>> {
     if let Some((since, seen, found)) = &*lock(&daemon.models.found)
         && since.elapsed() < FOUND_AGE
-        && *seen == variables
+        && seen == variables
     {
         return Ok(Some(found.clone()));
     }
-    let look = detect::detect(&daemon.broker, &variables, &detect::LOCALS);
-    let found = connection.unless_cancelled(look).await?;
+    let look = detect::detect(&daemon.broker, variables, &detect::LOCALS);
+    let found = feed.unless_cancelled(look).await?;
     *lock(&daemon.models.found) = found
         .clone()
-        .map(|found| (Instant::now(), variables, found));
+        .map(|found| (Instant::now(), variables.clone(), found));
     Ok(found)
 }
 
@@ -299,19 +327,4 @@ fn endpoint(model: &Model, key: Option<Secret>) -> Endpoint {
             Key::Cmd(_) => Some(format!("the key_cmd of model {}", model.name)),
         },
     }
-}
-
-/// Asks the client for variables of its environment. The answer has those that are set, or where none is, the
-/// names of all others.
-///
-/// # Errors
-/// The client has gone.
-pub async fn variables(
-    connection: &mut Connection,
-    names: Vec<String>,
-) -> Result<BTreeMap<String, String>> {
-    connection
-        .send_json(kind::EVENT, &Event::EnvRequested { names })
-        .await?;
-    connection.expect(kind::ENV).await
 }

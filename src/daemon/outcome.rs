@@ -71,6 +71,8 @@ pub enum Outcome {
     Unread(String),
     /// There was no terminal to ask on.
     NoTerminal,
+    /// Nobody answered the question in time; how long it waited.
+    Unanswered(String),
     /// The arguments are no JSON object.
     NoObject,
     /// No tool is called so.
@@ -96,6 +98,7 @@ impl Outcome {
             Outcome::Blocked(_)
             | Outcome::Rejected(_)
             | Outcome::NoTerminal
+            | Outcome::Unanswered(_)
             | Outcome::Unrecorded(_) => CallStatus::Blocked,
             Outcome::Unread(_) | Outcome::NoObject | Outcome::NoSuchTool | Outcome::TooDeep => {
                 CallStatus::InvalidCall
@@ -124,6 +127,7 @@ impl Outcome {
         match self {
             Outcome::Rejected(why) | Outcome::Unread(why) => why.chars().take(WHY_CHARS).collect(),
             Outcome::Blocked(rule) => rule.clone(),
+            Outcome::Unanswered(why) => why.clone(),
             _ => String::new(),
         }
     }
@@ -177,6 +181,10 @@ impl Outcome {
             Outcome::NoTerminal => {
                 reason = Some("there is no terminal to ask on".into());
                 "[denied: there is no terminal to ask on]".into()
+            }
+            Outcome::Unanswered(why) => {
+                reason = Some(why.clone());
+                format!("[denied: {why}]")
             }
             Outcome::NoObject => "[not called: the arguments are not one whole JSON object]".into(),
             Outcome::NoSuchTool => format!("[not called: there is no tool named {}]", call.name),

@@ -1,15 +1,14 @@
 //! The rules in force, and what a person wants to know of them and take back.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::connection::Connection;
-use super::gate::{Exposure, Gate, Round};
+use super::call_context::{CallContext, Exposure};
+use super::client_link::ClientHandle;
+use super::gate::Gate;
 use super::outcome::Outcome;
-use super::session::{Session, Shared, lock};
-use super::{Daemon, known, mcp, servers};
+use super::rules_in_force::{self, RequestContext};
+use super::{Daemon, known, mcp, mcp_startup};
 use crate::chat::{Operation, ToolCall};
 use crate::config::source::{Origin, resolve_noting};
 use crate::config::{self, Config, Overrides};
@@ -19,51 +18,32 @@ use crate::history::record::{Body, Links};
 use crate::protocol::policy::{
     Considered, Explanation, GrantInfo, InForce, PolicyRequest, Revoked, RuleInfo,
 };
-use crate::protocol::{Ask, ShellId, kind};
+use crate::protocol::{self, kind};
 use crate::safety::policy::{self, Grant, Own, Rule, Standing, Subject, Word};
+use crate::session::lock;
+use crate::session::store::{Session, Shared};
 
-/// Who asks, and where.
-#[derive(Debug)]
-pub struct Asks {
-    /// The working directory.
-    pub cwd: String,
-    /// The shell.
-    pub shell: Option<ShellId>,
-    /// `AISH_*` of its environment.
-    pub overrides: BTreeMap<String, String>,
-}
-
-impl From<&Ask> for Asks {
-    fn from(ask: &Ask) -> Asks {
-        Asks {
-            cwd: ask.cwd.clone(),
-            shell: ask.shell.clone(),
-            overrides: ask.overrides.clone(),
-        }
-    }
-}
-
-/// Serves one request about the policy.
+/// Serves one request about the policy. Returns the reply frame.
 ///
 /// # Errors
 /// The configuration is wrong, or there is no such thing.
 pub async fn serve(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     request: PolicyRequest,
-    asks: Asks,
-) -> Result<()> {
-    let overrides = Overrides::from_map(&asks.overrides)?;
+    request_context: RequestContext,
+) -> Result<Vec<u8>> {
+    let overrides = Overrides::from_map(&request_context.overrides)?;
     let mut config = daemon.models.config(&overrides)?;
-    let notices = in_force(&mut config, &asks.cwd).await?;
+    let notices = rules_in_force::apply(&mut config, &request_context.cwd).await?;
     match request {
         PolicyRequest::List => {
             let listed = list(daemon, &config, notices)?;
-            connection.send_json(kind::REPLY, &listed).await
+            protocol::json_frame(kind::REPLY, &listed)
         }
         PolicyRequest::Revoke { name } => {
-            let revoked = revoke(daemon, connection, &config, name).await?;
-            connection.send_json(kind::REPLY, &revoked).await
+            let revoked = revoke(daemon, client, &config, name).await?;
+            protocol::json_frame(kind::REPLY, &revoked)
         }
         PolicyRequest::Explain {
             name,
@@ -81,7 +61,7 @@ pub async fn serve(
                         operation,
                         sensitivity,
                     };
-                    explain(daemon, connection, &config, wished, &asks).await?
+                    explain(daemon, client, &config, wished, &request_context).await?
                 }
             };
             let places = places(daemon)?;
@@ -89,26 +69,9 @@ pub async fn serve(
                 one.source = placed(&places, &one.source);
             }
             explained.notices = notices;
-            connection.send_json(kind::REPLY, &explained).await
+            protocol::json_frame(kind::REPLY, &explained)
         }
     }
-}
-
-/// Adds the rules of the projects around a directory to those of the configuration; what is wrong with them, a line
-/// each for the person.
-///
-/// # Errors
-/// They cannot be known: then nothing may be decided.
-pub async fn in_force(config: &mut Arc<Config>, cwd: &str) -> Result<Vec<String>> {
-    let (own, cwd) = (config.clone(), PathBuf::from(cwd));
-    // Elsewhere: a disk that does not answer holds up this prompt, and nobody's answer.
-    let found = tokio::task::spawn_blocking(move || config::rules_in_force(&own, &cwd)).await;
-    let (rules, notices) =
-        found.map_err(|e| Error::runtime(format!("cannot look for .aish.toml: {e}")))?;
-    if rules != config.policy {
-        Arc::make_mut(config).policy = rules;
-    }
-    Ok(notices)
 }
 
 /// Where each rule of the user's stands: its key, and that with file and line in front.
@@ -197,7 +160,7 @@ pub fn lapse(daemon: &Daemon) {
 /// Takes back the grants that are meant, and the rule of that name: where one is left, the next call is not asked about.
 async fn revoke(
     daemon: &Daemon,
-    connection: &Connection,
+    client: &ClientHandle,
     config: &Config,
     name: String,
 ) -> Result<Vec<Revoked>> {
@@ -214,7 +177,7 @@ async fn revoke(
         };
         return Err(Error::usage(message).hint("see them with: aish-helper policy list"));
     }
-    let links = connection.links();
+    let links = &client.links;
     let mut revoked = Vec::new();
     let mut recorded = Ok(());
     for (session, grant) in found {
@@ -271,41 +234,40 @@ struct Wished {
 /// Asks the gate, as if the call were made now.
 async fn explain(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     config: &Config,
     wished: Wished,
-    asks: &Asks,
+    request_context: &RequestContext,
 ) -> Result<Explanation> {
     let Some((alias, tool)) = wished.name.split_once([':', '.']) else {
         let message = format!("{} is no tool: it is called SERVER:TOOL", wished.name);
         let hint = "or ask about shell, fs.write or network; see the tools with: llm :mcp tools";
         return Err(Error::usage(message).hint(hint));
     };
-    servers::refresh(daemon, connection, config).await?;
-    mcp::ready(daemon, connection, config, Some(alias)).await?;
+    mcp_startup::refresh_for(daemon, client, config).await?;
+    mcp::ready(daemon, client, config, Some(alias)).await?;
     let catalog = known::catalog(daemon, Duration::ZERO).await;
     let name = format!("{alias}.{tool}");
     let found = catalog.find(&name);
     let found = found.ok_or_else(|| mcp::no_such_tool(&name, &catalog.tools))?;
-    let session = asks
+    let session = request_context
         .shell
         .as_ref()
         .and_then(|shell| daemon.sessions.of_shell(shell))
         .and_then(|id| daemon.sessions.get(&id).ok())
         .unwrap_or_else(|| Session::outside(daemon.acts.log()));
-    let cancel = daemon.cancel.child_token();
     let ask = |call: ToolCall, exposure: Exposure| {
-        let round = Round {
+        let context = CallContext {
             daemon,
             session: &session,
             config,
-            asks,
+            request: request_context,
             catalog: &catalog,
             exposure,
-            cancel: &cancel,
-            links: connection.links().clone(),
+            feed: &client.feed,
+            links: client.links.clone(),
         };
-        Gate::new(round, &[call]).explain(0)
+        Gate::new(context, &[call]).explain(0)
     };
     let call = |name: &str, arguments: String| ToolCall {
         id: String::new(),

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 use super::Daemon;
-use super::session::lock;
 use crate::config::{History, Overrides};
 use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::history::retention::{Dropped, Limits, Retention};
+use crate::session::lock;
 
 /// How often the limits are applied.
 const EVERY: Duration = Duration::from_secs(3600);

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use super::events::{Decoder, ShellEvent};
-use super::session::{Sessions, lock};
+use super::shell_events::{Decoder, ShellEvent};
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Log, fresh};
 use crate::history::record::{Body, Links, Record};
 use crate::protocol::ShellId;
+use crate::session::store::Sessions;
+use crate::session::{is_alive, lock};
 
 /// So many commands are kept for each shell.
 const KEPT: usize = 64;
@@ -149,11 +150,6 @@ impl Shells {
         self.alive();
         std::mem::take(&mut self.ended)
     }
-}
-
-/// Whether a process lives.
-pub fn is_alive(pid: i32) -> bool {
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) != Err(nix::errno::Errno::ESRCH)
 }
 
 fn is_aish(command: &str) -> bool {

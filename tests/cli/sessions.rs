@@ -271,10 +271,14 @@ fn two_prompts_of_one_shell_wait_for_each_other() {
     let first = helper.call(["ask", "--shell", "s1", "first"]).start();
     first.stdout.wait_text("half ");
     let second = helper.call(["ask", "--shell", "s1", "second"]).start();
-    second.stderr.wait_text("waiting for the other llm");
+    second
+        .stderr
+        .wait_text("waiting for the answer to “first”; Ctrl-C stops waiting");
     // One that does not want to wait may leave.
     let third = helper.call(["ask", "--shell", "s1", "third"]).start();
-    third.stderr.wait_text("waiting for the other llm");
+    third
+        .stderr
+        .wait_text("waiting for the answer to “first”; Ctrl-C stops waiting");
     third.signal(nix::sys::signal::Signal::SIGINT);
     assert_eq!(third.finish().code, 130);
     helper.provider.open("on");

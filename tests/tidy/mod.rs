@@ -33,20 +33,33 @@ const AREAS: &[(&str, &[&str])] = &[
     ),
     // What a model is offered in place of hundreds of tools.
     ("tools", &["chat", "error", "paths"]),
+    // The store of conversations, and the feed of the turn that runs in each.
+    (
+        "session",
+        &[
+            "error",
+            "history",
+            "history::record",
+            "paths",
+            "protocol",
+            "safety",
+        ],
+    ),
     // The pure parts of the daemon: decisions, which others carry out.
-    ("daemon::events", &["protocol"]),
-    ("daemon::proposals", &[]),
+    ("daemon::shell_events", &["protocol"]),
+    ("daemon::command_extractor", &[]),
     ("daemon::outcome", &["chat", "context", "history::record"]),
     (
-        "daemon::turn",
+        "daemon::machine",
         &[
             "chat",
+            "daemon::command_extractor",
             "daemon::outcome",
-            "daemon::proposals",
             "error",
             "history::record",
             "protocol",
             "safety",
+            "session",
         ],
     ),
     (
@@ -56,9 +69,10 @@ const AREAS: &[(&str, &[&str])] = &[
             "chat",
             "config",
             "context",
-            "daemon::events",
+            "daemon::command_extractor",
+            "daemon::machine",
             "daemon::outcome",
-            "daemon::turn",
+            "daemon::shell_events",
             "error",
             "history",
             "history::record",
@@ -67,6 +81,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "protocol",
             "safety",
             "secret",
+            "session",
             "tools",
         ],
     ),
@@ -91,10 +106,14 @@ const ONLY: &[(&str, &str, &[&str])] = &[
     (
         "daemon",
         "broker",
-        &["daemon", "daemon::model", "daemon::queries"],
+        &["daemon", "daemon::model", "daemon::requests"],
     ),
-    ("daemon", "context", &["daemon::driver", "daemon::prompt"]),
-    ("daemon", "daemon::turn", &["daemon::driver"]),
+    (
+        "daemon",
+        "context",
+        &["daemon::turn_context", "daemon::turn_task"],
+    ),
+    ("daemon", "daemon::machine", &["daemon::turn_task"]),
     // The command that is the daemon; the guide and the doctor, which know the providers.
     ("cli", "daemon", &["cli::daemon"]),
     ("cli", "broker", &["cli::guide", "cli::doctor::model"]),
@@ -115,13 +134,13 @@ const ONLY: &[(&str, &str, &[&str])] = &[
     ("cli", "mcp", &["cli::mcp_login"]),
 ];
 
-/// What only some of the daemon may do with what all of it shares: one room alone asks models.
+/// What only some of the daemon may do with what all of it shares: only one module asks models.
 const USES: &[(&str, &[&str])] = &[
     (
         ".broker",
-        &["daemon::driver", "daemon::model", "daemon::queries"],
+        &["daemon::model", "daemon::requests", "daemon::turn_task"],
     ),
-    (".stream(", &["daemon::driver"]),
+    (".stream(", &["daemon::turn_task"]),
 ];
 
 /// Without IO, without async, without a clock.
@@ -143,10 +162,10 @@ const PURE: &[&str] = &[
     "config::table",
     "config::tree",
     "context",
-    "daemon::events",
+    "daemon::command_extractor",
+    "daemon::machine",
     "daemon::outcome",
-    "daemon::proposals",
-    "daemon::turn",
+    "daemon::shell_events",
     "error",
     "history::index::row",
     "history::record",
@@ -318,7 +337,7 @@ fn words(path: &str, code: &str, module: &[String], faults: &mut Vec<String>) {
     if is_in(module, "daemon") {
         for (word, may) in USES {
             if !may.contains(&module.join("::").as_str()) {
-                forbid(&[*word], "the driver is the room that sees them together");
+                forbid(&[*word], "only the turn task asks models");
             }
         }
     }

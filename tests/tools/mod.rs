@@ -1,6 +1,7 @@
 //! Tools from the model's wish to the next answer: the real daemon between a scripted provider and a real
 //! MCP server, with a client that speaks the protocol itself.
 
+mod attach;
 mod gate;
 mod identity;
 mod many;
@@ -16,7 +17,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
 use aish::protocol::tools::{Question, Reaction, Verdict};
-use aish::protocol::{self, AnswerSummary, Ask, Decoder, Event, Failure, Hello, Request, kind};
+use aish::protocol::{
+    self, AnswerSummary, Ask, AskAccepted, Attach, Decoder, Event, Failure, Hello, Request, kind,
+};
 use serde_json::{Value, json};
 
 use crate::fakes::mcp_http::{self, McpHttp};
@@ -169,12 +172,28 @@ impl Client {
     pub fn ask(helper: &Helper, mut ask: Ask) -> Client {
         ask.cwd = "/".to_owned();
         ask.can_answer = true;
+        Client::request(helper, &Request::Ask(Box::new(ask)))
+    }
+
+    /// Watches the turn of the shell `s1`, on this terminal.
+    pub fn attach(helper: &Helper, tty: &str) -> Client {
+        let attach = Attach {
+            session: None,
+            shell: Some(shell_id("s1")),
+            can_answer: true,
+            tty: Some(tty.to_owned()),
+        };
+        Client::request(helper, &Request::Attach(attach))
+    }
+
+    /// Sends a request to the daemon of this helper.
+    pub fn request(helper: &Helper, request: &Request) -> Client {
         let mut socket = UnixStream::connect(helper.path("run/sock")).expect("the daemon listens");
         socket
             .set_read_timeout(Some(PATIENCE))
             .expect("a time limit");
         let hello = protocol::json_frame(kind::HELLO, &Hello::ours()).expect("a frame");
-        let request = protocol::json_frame(kind::REQUEST, &Request::Ask(Box::new(ask)));
+        let request = protocol::json_frame(kind::REQUEST, request);
         socket.write_all(&hello).expect("a hello");
         socket
             .write_all(&request.expect("a frame"))
@@ -260,6 +279,23 @@ impl Client {
     pub fn send(&mut self, kind: u8, body: &impl serde::Serialize) {
         let frame = protocol::json_frame(kind, body).expect("a frame");
         self.socket.write_all(&frame).expect("the daemon listens");
+    }
+
+    /// The reply to a prompt in the background.
+    pub fn accepted(&mut self) -> AskAccepted {
+        let mut buffer = [0; 4096];
+        loop {
+            while let Some((kind, body)) = self.decoder.next_frame().expect("frames") {
+                match kind {
+                    kind::REPLY => return protocol::parse(body).expect("an accepted prompt"),
+                    kind::FAILURE => panic!("{}", String::from_utf8_lossy(body)),
+                    _ => {}
+                }
+            }
+            let n = self.socket.read(&mut buffer).expect("the daemon goes on");
+            assert!(n > 0, "the daemon hung up");
+            self.decoder.push(&buffer[..n]);
+        }
     }
 
     /// Presses Ctrl-C.

@@ -149,9 +149,9 @@ fn what_a_tool_says_of_its_failure_goes_to_the_model_and_what_fails_around_it_do
         seen.calls(),
         [
             "begin a",
-            "end a failed",
+            "end a call_failed",
             "begin b",
-            "end b error",
+            "end b tool_error",
             "begin c",
             "end c success"
         ]

@@ -1,7 +1,7 @@
 //! What would be decided about a call: for a person who asks, so that it is said by whoever decides.
 
 use super::super::outcome::Outcome;
-use super::meant::Resolved;
+use super::resolve::Resolved;
 use super::{Gate, lock};
 use crate::history::journal::now_ms;
 use crate::safety::policy::{self, Explained};
@@ -15,7 +15,7 @@ impl Gate<'_> {
         match self.meant.get(at) {
             Some(Resolved::Call(meant)) => {
                 let wish = self.wish(meant, &meant.arguments);
-                let grants = lock(&self.round.session.grants);
+                let grants = lock(&self.context.session.grants);
                 Ok(policy::explain(&wish, self.rules(), &grants, now_ms()))
             }
             Some(Resolved::Refused(refused)) => Err(refused.outcome()),

@@ -1,28 +1,26 @@
 //! What the person has seen of the tools: new ones are shown before the first call, and one that has changed is asked about
 //! with its difference.
 
-use super::super::calls;
-use super::super::connection::Connection;
-use super::super::mcp::tool_info;
+use super::super::tool_view::tool_info;
 use super::{Gate, lock};
 use crate::chat::Tool;
 use crate::config::mcp::Server;
 use crate::history::record::Body;
-use crate::protocol::Event;
 use crate::protocol::tools::{Change, NewTools};
 use crate::safety::policy::{CHANGED, Wish};
+use crate::session::feed::TurnEvent;
 
 impl Gate<'_> {
     /// Whether a tool is another than the person was shown last.
     pub(super) fn changed(&self, tool: &Tool) -> bool {
-        let daemon = self.round.daemon;
+        let daemon = self.context.daemon;
         let server = daemon.mcp.server(&tool.server);
         server.is_some_and(|server| daemon.known.changed(&server, tool))
     }
 
     /// How it differs.
     pub(super) fn changes(&self, server: &Server, tool: &Tool) -> Vec<Change> {
-        let lines = self.round.daemon.known.difference(server, tool);
+        let lines = self.context.daemon.known.difference(server, tool);
         let change = |line: crate::safety::change::Line| Change {
             sign: line.sign,
             text: line.text,
@@ -31,31 +29,28 @@ impl Gate<'_> {
     }
 
     /// Shows the tools of a server that the person has not seen, whole, if the one that is to be called is among them.
-    pub(super) async fn introduce(
-        &self,
-        connection: &mut Connection,
-        server: &Server,
-        tool: &Tool,
-    ) {
-        let known = &self.round.daemon.known;
+    pub(super) fn introduce(&self, server: &Server, tool: &Tool) {
+        let known = &self.context.daemon.known;
         let unseen = known.unseen(server, self.of_server(&server.alias));
         if !unseen.iter().any(|new| new.tool == tool.tool) {
             return;
         }
-        let event = Event::NewTools(NewTools {
+        let event = TurnEvent::NewTools(NewTools {
             server: server.alias.clone(),
             target: server.target(),
             first: known.is_new(server),
             tools: unseen.iter().map(|tool| tool_info(tool)).collect(),
         });
-        if calls::tell(connection, self.round.cancel, &event).await {
+        self.context.feed.push(event);
+        // A turn in the background is shown to the client that attaches, but nobody may ever attach.
+        if self.context.feed.is_watched() {
             known.shown(server, unseen);
         }
     }
 
     /// The person has said yes to a tool as it is now.
     pub(super) fn accept(&self, server: &Server, tool: &Tool) {
-        let known = &self.round.daemon.known;
+        let known = &self.context.daemon.known;
         if known.changed(server, tool) {
             known.shown(server, [tool]);
         }
@@ -63,7 +58,7 @@ impl Gate<'_> {
 
     /// Takes back and records what was allowed of this tool before it or its server changed.
     pub(super) fn lapse(&self, wish: &Wish<'_>) {
-        let lost = lock(&self.round.session.grants).lapse(wish);
+        let lost = lock(&self.context.session.grants).lapse(wish);
         for grant in lost {
             let record = Body::Policy {
                 change: "lapsed".to_owned(),
@@ -72,7 +67,7 @@ impl Gate<'_> {
                 why: Some(CHANGED.to_owned()),
             };
             // It permits nothing, and the grant is void without it.
-            if let Err(e) = self.round.session.record(&self.round.links, record) {
+            if let Err(e) = self.context.session.record(&self.context.links, record) {
                 tracing::warn!("{}", e.message);
             }
         }

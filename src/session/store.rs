@@ -5,12 +5,13 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
-use super::shells::is_alive;
+use super::feed::SessionHub;
+use super::{is_alive, lock};
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Journal, Log, fresh, now_ms};
 use crate::history::record::{Body, Links, Record};
@@ -25,6 +26,8 @@ pub struct Session {
     pub id: String,
     /// Held for a whole turn.
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// The feed of the running turn.
+    pub hub: SessionHub,
     /// Held for one look or one write: a decision does not wait for another shell's answer.
     kept: Mutex<Kept>,
     /// The tools that the person has allowed for this session. In memory alone: a new daemon asks again.
@@ -46,6 +49,7 @@ impl Session {
         Arc::new(Session {
             id,
             turn: Arc::default(),
+            hub: SessionHub::default(),
             kept: Mutex::new(Kept {
                 log: log.map(Arc::new),
                 records,
@@ -272,7 +276,10 @@ impl Sessions {
 
     /// The id that has the unique part `wanted`. A session that could not be written is found by its
     /// whole id.
-    fn find(&self, wanted: &str) -> Result<String> {
+    ///
+    /// # Errors
+    /// None or several fit.
+    pub fn find(&self, wanted: &str) -> Result<String> {
         if lock(&self.open).contains_key(wanted) {
             return Ok(wanted.to_string());
         }
@@ -394,6 +401,13 @@ impl Sessions {
         lock(&self.waiting).insert(shell.clone(), waiting);
     }
 
+    /// Returns how many commands of a session wait for a decision in this shell.
+    pub fn waiting(&self, shell: &ShellId, session: &str) -> usize {
+        let waiting = lock(&self.waiting);
+        let queue = waiting.get(shell);
+        queue.map_or(0, |q| q.iter().filter(|w| w.session == session).count())
+    }
+
     /// The next command that waits for the word of this shell's person.
     pub fn next_waiting(&self, shell: &ShellId) -> Option<Waiting> {
         lock(&self.waiting).get(shell)?.front().cloned()
@@ -453,11 +467,6 @@ fn close_unused(open: &mut HashMap<String, Shared>) {
     // Both are looked at: what has expired goes wherever it is.
     let in_memory = |s: &Shared| allows(s) | lock(&s.kept).log.is_err();
     open.retain(|_, s| in_memory(s) || Arc::strong_count(s) > 1);
-}
-
-/// A lock whose holder panicked still guards whole data here: every change is one call.
-pub fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

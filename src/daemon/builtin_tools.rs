@@ -5,27 +5,25 @@ use std::time::Instant;
 
 use serde_json::{Map, Value};
 
-use super::calls::{self, elapsed};
-use super::connection::Connection;
-use super::gate::Round;
+use super::call_context::CallContext;
 use super::outcome::{Account, Outcome, Used};
+use super::tool_execution::{self, elapsed};
 use crate::chat::{Operation, ToolCall};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
-use crate::protocol::Event;
-use crate::protocol::kind;
 use crate::protocol::tools::{Begin, End};
+use crate::session::feed::TurnEvent;
 use crate::tools::results::Reading;
 use crate::tools::search::Wanted;
 use crate::tools::split;
 
 /// Whether a tool is one of them.
-pub fn is_own(name: &str) -> bool {
+pub fn is_builtin(name: &str) -> bool {
     matches!(name, split::RETRIEVE | split::READ_RESULT)
 }
 
 /// Makes a call of one of them.
-pub async fn call(round: &Round<'_>, connection: &mut Connection, call: &ToolCall) -> Used {
+pub async fn call(context: &CallContext<'_>, call: &ToolCall) -> Used {
     let begun = Instant::now();
     let begin = Begin {
         id: call.id.clone(),
@@ -35,8 +33,8 @@ pub async fn call(round: &Round<'_>, connection: &mut Connection, call: &ToolCal
         operation: Operation::Read,
         warning: None,
     };
-    calls::tell(connection, round.cancel, &Event::ToolCallStarted(begin)).await;
-    let outcome = unless_cancelled(round, connection, answer(round, call)).await;
+    context.feed.push(TurnEvent::CallStarted(begin));
+    let outcome = unless_cancelled(context, answer(context, call)).await;
     let ms = elapsed(begun);
     let bytes = match &outcome {
         Outcome::Said { bytes, .. } => *bytes,
@@ -52,7 +50,7 @@ pub async fn call(round: &Round<'_>, connection: &mut Connection, call: &ToolCal
         more: 0,
         notes: Vec::new(),
     };
-    calls::tell(connection, round.cancel, &Event::ToolCallFinished(end)).await;
+    context.feed.push(TurnEvent::CallFinished(end));
     Used {
         id: call.id.clone(),
         outcome,
@@ -65,15 +63,15 @@ pub async fn call(round: &Round<'_>, connection: &mut Connection, call: &ToolCal
 }
 
 /// What the tool says; what is wrong with the call, it says too.
-async fn answer(round: &Round<'_>, call: &ToolCall) -> Outcome {
+async fn answer(context: &CallContext<'_>, call: &ToolCall) -> Outcome {
     let arguments: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
     let said = match call.name.as_str() {
         split::RETRIEVE => match Wanted::read(&arguments) {
-            Ok(wanted) => retrieve(round, wanted).await.map(Ok),
+            Ok(wanted) => retrieve(context, wanted).await.map(Ok),
             Err(why) => Ok(Err(why)),
         },
-        _ => match Reading::read(&arguments, round.config.mcp.max_result_bytes) {
-            Ok(reading) => read_on(round, reading).await,
+        _ => match Reading::read(&arguments, context.config.mcp.max_result_bytes) {
+            Ok(reading) => read_on(context, reading).await,
             Err(why) => Ok(Err(why)),
         },
     };
@@ -86,46 +84,37 @@ async fn answer(round: &Round<'_>, call: &ToolCall) -> Outcome {
         is_error,
         images: Vec::new(),
         bytes: text.len() as u64,
-        digest: calls::digest(&text),
+        digest: tool_execution::digest(&text),
         edited: None,
         text,
     }
 }
 
 /// The tools that fit; cut like any result, since each brings its schema.
-async fn retrieve(round: &Round<'_>, wanted: Wanted) -> Result<String> {
-    let finder = &round.daemon.finder;
-    let found = finder.retrieve(&round.catalog.tools, wanted).await?;
-    Ok(calls::fit(round, found.to_string()).await?.0)
+async fn retrieve(context: &CallContext<'_>, wanted: Wanted) -> Result<String> {
+    let finder = &context.daemon.finder;
+    let found = finder.retrieve(&context.catalog.tools, wanted).await?;
+    Ok(tool_execution::fit(context, found.to_string()).await?.0)
 }
 
 async fn read_on(
-    round: &Round<'_>,
+    context: &CallContext<'_>,
     reading: Reading,
 ) -> Result<std::result::Result<String, String>> {
-    let (results, session) = (round.daemon.results.clone(), round.session.id.clone());
+    let (results, session) = (context.daemon.results.clone(), context.session.id.clone());
     let read = move || results.read(&session, &reading, now_ms());
     let read = tokio::task::spawn_blocking(read).await;
     read.map_err(|e| Error::runtime(format!("cannot read the result: {e}")))
 }
 
-/// Waits for the outcome, unless the person's Ctrl-C or the end of all comes first.
+/// Waits for the outcome, unless the turn is cancelled.
 async fn unless_cancelled(
-    round: &Round<'_>,
-    connection: &mut Connection,
+    context: &CallContext<'_>,
     work: impl Future<Output = Outcome>,
 ) -> Outcome {
-    let mut work = std::pin::pin!(work);
-    loop {
-        tokio::select! {
-            biased;
-            outcome = work.as_mut() => return outcome,
-            () = round.cancel.cancelled() => return Outcome::Interrupted,
-            frame = connection.read() => match frame {
-                // To a question that has lapsed.
-                Ok(Some((kind::REACTION, _))) => {}
-                _ => round.cancel.cancel(),
-            },
-        }
+    tokio::select! {
+        biased;
+        outcome = work => outcome,
+        () = context.feed.cancel_token().cancelled() => Outcome::Interrupted,
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::connection::Connection;
-use super::session::lock;
+use super::client_link::ClientHandle;
 use super::{Daemon, mcp, model};
 use crate::broker::Endpoint;
 use crate::config::Overrides;
 use crate::error::{Error, Result};
 use crate::history::record::{Body, Links};
 use crate::protocol::{ModelInfo, SessionChoice, SessionInfo, ShellId, Status, Transcript};
+use crate::session::lock;
 
 /// How long `status` waits for the model's endpoint.
 const PROBE: Duration = Duration::from_secs(2);
@@ -22,13 +22,16 @@ const PROBE: Duration = Duration::from_secs(2);
 /// The client has gone.
 pub async fn status(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     shell: Option<&ShellId>,
     overrides: &BTreeMap<String, String>,
 ) -> Result<Status> {
     let of_session = session_model(daemon, shell).await;
-    let looked = model::look(daemon, connection, None, of_session.as_deref(), overrides).await;
-    let (model, endpoint, state) = match looked {
+    let looked = async {
+        let plan = model::prepare(daemon, client, None, of_session, overrides).await?;
+        model::look(daemon, &plan, &client.feed).await
+    };
+    let (model, endpoint, state) = match looked.await {
         Ok(Some(chosen)) => {
             let state = if chosen.serve.is_some() {
                 "started when needed".to_string()

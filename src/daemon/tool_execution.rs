@@ -13,17 +13,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
-use super::connection::Connection;
-use super::gate::Round;
+use super::background_notice::{self, question_patience};
+use super::call_context::CallContext;
 use super::outcome::{Account, Outcome, Used};
 use crate::chat::{CallStatus, Operation, Tool, ToolCall};
 use crate::error::Error;
 use crate::history::journal::now_ms;
 use crate::mcp::{self, CallError, CallEvent, CallResult, Elicited};
+use crate::protocol::QuestionOutcome;
 use crate::protocol::tools::{Begin, Elicit, ElicitationAction, End, Reaction};
-use crate::protocol::{self, Event, kind};
 use crate::safety::policy::{Approved, Call};
 use crate::safety::redact::ours;
+use crate::session::feed::{GivenAnswer, TurnEvent, TurnFeed};
 use crate::tools::results;
 
 /// So long a call may take to end once it was cancelled: its server is told, and not waited for.
@@ -72,29 +73,38 @@ struct Running<'a> {
     ended: Option<(Ended, u64)>,
 }
 
-/// Questions of servers, the first of which the person is asked now.
-type Asked = VecDeque<(Elicit, oneshot::Sender<Elicited>)>;
+/// A question of a server that waits for its turn, and who waits for the answer.
+type WaitingElicitation = (Elicit, oneshot::Sender<Elicited>);
 
-/// Makes these calls at once. The turn's token ends them, and is cancelled when the client says so or is gone.
-pub async fn run(
-    round: &Round<'_>,
-    connection: &mut Connection,
-    allowed: Vec<Allowed<'_>>,
-) -> Vec<Used> {
-    let (daemon, turn) = (round.daemon, round.cancel);
-    let cancel = turn.child_token();
+/// The question of a server that is asked now. Only one is asked at a time.
+struct AskedElicitation {
+    id: String,
+    server: oneshot::Sender<Elicited>,
+    answer: oneshot::Receiver<GivenAnswer>,
+    deadline: tokio::time::Instant,
+}
+
+/// How an elicitation ends.
+enum ElicitationEnd {
+    Given(GivenAnswer),
+    Closed(QuestionOutcome),
+}
+
+/// Runs these calls concurrently. The turn's token ends them.
+pub async fn run(context: &CallContext<'_>, allowed: Vec<Allowed<'_>>) -> Vec<Used> {
+    let (daemon, feed) = (context.daemon, context.feed);
+    let cancel = feed.cancel_token().child_token();
     let (sender, mut events) = mpsc::channel(QUEUE);
     let mut running = Vec::new();
     for mut one in allowed {
-        let begin = Begin {
+        feed.push(TurnEvent::CallStarted(Begin {
             id: one.call.id.clone(),
             name: one.tool.name.clone(),
             arguments: one.arguments.clone(),
             rule: one.rule.clone(),
             operation: one.operation,
             warning: one.warning.clone(),
-        };
-        tell(connection, turn, &Event::ToolCallStarted(begin)).await;
+        }));
         running.push(Running {
             call: one.call,
             account: std::mem::take(&mut one.account),
@@ -105,43 +115,47 @@ pub async fn run(
         });
     }
     drop(sender);
-    // However they were cancelled: by the person, by a client that is gone, by the daemon's end.
+    // A cancelled call is given a moment to tell its server.
     let mut late = pin!(async {
         cancel.cancelled().await;
         tokio::time::sleep(LAST_WORD).await;
     });
-    let mut asked = Asked::new();
+    let mut waiting: VecDeque<WaitingElicitation> = VecDeque::new();
+    let mut asked: Option<AskedElicitation> = None;
     loop {
+        if asked.is_none()
+            && let Some((question, server)) = waiting.pop_front()
+        {
+            asked = Some(ask(context, question, server));
+        }
         tokio::select! {
             biased;
             () = all(&mut running) => break,
             () = &mut late => break,
             Some(event) = events.recv() => match event {
                 // It would be drawn over the question.
-                CallEvent::Progress(_) if !asked.is_empty() => {}
-                CallEvent::Progress(text) => {
-                    tell(connection, turn, &Event::ToolCallProgress { text }).await;
-                }
-                CallEvent::Elicit(..) if asked.len() == MAX_ASKED => {}
-                CallEvent::Elicit(question, answer) => {
-                    asked.push_back((elicit(question), answer));
-                    if asked.len() == 1 {
-                        ask_first(connection, turn, &mut asked).await;
-                    }
-                }
+                CallEvent::Progress(_) if asked.is_some() => {}
+                CallEvent::Progress(text) => feed.push(TurnEvent::CallProgress(text)),
+                CallEvent::Elicit(..)
+                    if waiting.len() + usize::from(asked.is_some()) >= MAX_ASKED => {}
+                CallEvent::Elicit(question, server) => waiting.push_back((elicit(question), server)),
             },
-            frame = connection.read(), if !cancel.is_cancelled() => match frame {
-                Ok(Some((kind::REACTION, body))) => {
-                    if answer_first(&mut asked, &body) {
-                        ask_first(connection, turn, &mut asked).await;
-                    }
+            end = answered(feed, asked.as_mut()) => {
+                if let Some(question) = asked.take() {
+                    close(feed, question, end);
                 }
-                // CANCEL, or the client is gone.
-                _ => turn.cancel(),
-            },
-            // A daemon that is leaving waits for no person; no answer is an answer too.
-            () = daemon.leaving.cancelled(), if !asked.is_empty() => asked.clear(),
+            }
+            // A daemon that is stopping waits for nobody; no answer is an answer too.
+            () = daemon.leaving.cancelled(), if asked.is_some() => {
+                waiting.clear();
+                if let Some(question) = asked.take() {
+                    feed.close_question(&question.id, None, QuestionOutcome::Withdrawn);
+                }
+            }
         }
+    }
+    if let Some(question) = asked {
+        feed.close_question(&question.id, None, QuestionOutcome::Withdrawn);
     }
     let mut used = Vec::new();
     for one in running {
@@ -164,9 +178,9 @@ pub async fn run(
             more: 0,
             notes: Vec::new(),
         };
-        let outcome = outcome(round, ended, edited, &mut end).await;
+        let outcome = outcome(context, ended, edited, &mut end).await;
         end.status = outcome.status();
-        tell(connection, turn, &Event::ToolCallFinished(end)).await;
+        feed.push(TurnEvent::CallFinished(end));
         used.push(Used {
             id: call.id.clone(),
             outcome,
@@ -177,21 +191,65 @@ pub async fn run(
     used
 }
 
-/// Sends an event; a client that is gone ends the turn. False where it was not sent.
-pub async fn tell(connection: &mut Connection, turn: &CancellationToken, event: &Event) -> bool {
-    let frame = match protocol::json_frame(kind::EVENT, event) {
-        Ok(frame) => frame,
-        // The client is there; it is the event that is too large.
-        Err(e) => {
-            tracing::warn!("an event was not sent: {}", e.message);
-            return false;
-        }
-    };
-    let sent = connection.send(&frame).await;
-    if sent.is_err() {
-        turn.cancel();
+/// Asks the question of a server.
+fn ask(
+    context: &CallContext<'_>,
+    mut question: Elicit,
+    server: oneshot::Sender<Elicited>,
+) -> AskedElicitation {
+    question.digest = question.shown_digest();
+    let (id, digest) = (question.id.clone(), question.digest.clone());
+    let event = TurnEvent::ElicitationRequested(Box::new(question));
+    let answer = context.feed.open_question(&id, &digest, event);
+    background_notice::question_waits(context.daemon, context.feed, &id);
+    let patience = question_patience(context.config);
+    AskedElicitation {
+        id,
+        server,
+        answer,
+        deadline: tokio::time::Instant::now() + patience,
     }
-    sent.is_ok()
+}
+
+/// Waits for the answer to the question that is asked now; for ever where there is none. Cancel-safe.
+async fn answered(feed: &TurnFeed, asked: Option<&mut AskedElicitation>) -> ElicitationEnd {
+    let Some(asked) = asked else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        biased;
+        given = &mut asked.answer => match given {
+            Ok(given) => ElicitationEnd::Given(given),
+            Err(_) => ElicitationEnd::Closed(QuestionOutcome::Withdrawn),
+        },
+        outcome = feed.unanswerable(&asked.id, asked.deadline) => ElicitationEnd::Closed(outcome),
+    }
+}
+
+/// Passes the answer on to the server, and tells the clients.
+fn close(feed: &TurnFeed, asked: AskedElicitation, end: ElicitationEnd) {
+    let (elicited, answered_in, outcome) = match end {
+        ElicitationEnd::Given(GivenAnswer {
+            reaction: Reaction::Elicit {
+                content, action, ..
+            },
+            answered_in,
+        }) => {
+            let (elicited, outcome) = match action {
+                ElicitationAction::Accept => (Elicited::Accept(content), QuestionOutcome::Accepted),
+                ElicitationAction::Decline => (Elicited::Decline, QuestionOutcome::Declined),
+                ElicitationAction::Cancel | ElicitationAction::NoTerminal => {
+                    (Elicited::Cancel, QuestionOutcome::Dismissed)
+                }
+            };
+            (elicited, answered_in, outcome)
+        }
+        ElicitationEnd::Given(_) => (Elicited::Cancel, None, QuestionOutcome::Withdrawn),
+        ElicitationEnd::Closed(outcome) => (Elicited::Cancel, None, outcome),
+    };
+    feed.close_question(&asked.id, answered_in, outcome);
+    // The call may have ended meanwhile.
+    let _ = asked.server.send(elicited);
 }
 
 async fn call(
@@ -243,51 +301,13 @@ fn elicit(question: mcp::Elicit) -> Elicit {
     }
 }
 
-async fn ask_first(connection: &mut Connection, turn: &CancellationToken, asked: &mut Asked) {
-    while let Some((question, _)) = asked.front() {
-        let event = Event::ElicitationRequested(Box::new(question.clone()));
-        if tell(connection, turn, &event).await || turn.is_cancelled() {
-            return;
-        }
-        // Nobody was asked, and the next may have more luck.
-        asked.pop_front();
-    }
-}
-
-/// Passes on the person's answer to the question that is asked now; false where it is to another.
-fn answer_first(asked: &mut Asked, body: &[u8]) -> bool {
-    let Ok(Reaction::Elicit {
-        id,
-        content,
-        action,
-        digest: _,
-    }) = protocol::parse(body)
-    else {
-        return false;
-    };
-    if asked.front().is_none_or(|(question, _)| question.id != id) {
-        return false;
-    }
-    let Some((_, answer)) = asked.pop_front() else {
-        return false;
-    };
-    let elicited = match action {
-        ElicitationAction::Accept => Elicited::Accept(content),
-        ElicitationAction::Decline => Elicited::Decline,
-        ElicitationAction::Cancel | ElicitationAction::NoTerminal => Elicited::Cancel,
-    };
-    // The call may have ended meanwhile.
-    let _ = answer.send(elicited);
-    true
-}
-
 /// What the model gets of a text, and the digest of all of it. What is too long is kept to be read on. What is
 /// large is worked on elsewhere: nobody else's answer waits for it, nor for a slow disk.
 ///
 /// # Errors
 /// It could not be looked at.
-pub async fn fit(round: &Round<'_>, text: String) -> Result<(String, String), Error> {
-    let most = round.config.mcp.max_result_bytes;
+pub async fn fit(context: &CallContext<'_>, text: String) -> Result<(String, String), Error> {
+    let most = context.config.mcp.max_result_bytes;
     // What is kept to be read on is no record, and would have its secrets still.
     let clean = |text: String| match ours().redact(&text) {
         Cow::Owned(clean) => clean,
@@ -297,7 +317,7 @@ pub async fn fit(round: &Round<'_>, text: String) -> Result<(String, String), Er
         let digest = digest(&text);
         return Ok((clean(text), digest));
     }
-    let (results, session) = (round.daemon.results.clone(), round.session.id.clone());
+    let (results, session) = (context.daemon.results.clone(), context.session.id.clone());
     let fitted = tokio::task::spawn_blocking(move || {
         let digest = digest(&text);
         let fitted = results.fit(&session, clean(text), most, now_ms());
@@ -316,7 +336,7 @@ pub fn digest(text: &str) -> String {
 
 /// What became of a call, for the turn and for the client.
 async fn outcome(
-    round: &Round<'_>,
+    context: &CallContext<'_>,
     ended: Ended,
     edited: Option<String>,
     end: &mut End,
@@ -326,7 +346,7 @@ async fn outcome(
         Err(CallError::Interrupted) => return Outcome::Interrupted,
         Err(e) => return Outcome::Failed(e.to_string()),
     };
-    let (text, digest) = match fit(round, result.text).await {
+    let (text, digest) = match fit(context, result.text).await {
         Ok(fitted) => fitted,
         Err(e) => return Outcome::Failed(e.message),
     };

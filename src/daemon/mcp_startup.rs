@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use super::Daemon;
-use super::connection::Connection;
+use super::client_link::{ClientHandle, Variables};
 use super::keys::Keys;
-use super::model;
-use super::session::lock;
 use crate::config::mcp::{Auth, Server, Transport, variable};
 use crate::config::{Config, key};
 use crate::error::{Error, Result};
 use crate::mcp::{Credentials, Status};
 use crate::secret::Secret;
+use crate::session::lock;
 
 /// What every program needs of the shell's environment; a server gets this and what its `env` lists.
 const ENVIRONMENT: &[&str] = &[
@@ -34,13 +33,23 @@ pub struct Lack {
     tokens: Vec<Secret>,
 }
 
-/// Starts the configured servers that are new or have changed, in the background, and those that could not be
-/// started for want of a variable that this shell has, or whose token was refused where this shell has another.
-/// Where there is nothing to start, nothing is done.
+/// Servers that a request should start, and the variables of the client's environment that they need.
+#[derive(Debug, Default)]
+pub struct PendingStart {
+    servers: Vec<Server>,
+    variables: Variables,
+}
+
+/// Collects what the configured servers that should start need of the client's environment: those that are new or have
+/// changed, those that lacked a variable, and those that refused a token.
 ///
 /// # Errors
-/// The client has gone.
-pub async fn refresh(daemon: &Daemon, connection: &mut Connection, config: &Config) -> Result<()> {
+/// The client has hung up.
+pub async fn collect(
+    daemon: &Daemon,
+    client: &ClientHandle,
+    config: &Config,
+) -> Result<PendingStart> {
     let mut servers = daemon.mcp.wanting(&config.mcp.servers);
     let more = lacking(daemon, config);
     servers.extend(
@@ -48,15 +57,23 @@ pub async fn refresh(daemon: &Daemon, connection: &mut Connection, config: &Conf
             .filter(|s| !servers.contains(s))
             .collect::<Vec<_>>(),
     );
-    if servers.is_empty() || connection.is_read_only() {
-        return Ok(());
+    if servers.is_empty() || client.is_read_only {
+        return Ok(PendingStart::default());
     }
     let names: BTreeSet<String> = servers.iter().flat_map(needs).collect();
     let variables = match names.is_empty() {
-        true => BTreeMap::new(),
-        false => model::variables(connection, names.into_iter().collect()).await?,
+        true => Variables::new(),
+        false => client.variables(names.into_iter().collect()).await?,
     };
-    // Another shell may have started them while this one was asked.
+    Ok(PendingStart { servers, variables })
+}
+
+/// Starts the collected servers in the background, unless another request has started them meanwhile.
+pub fn refresh(daemon: &Daemon, pending: PendingStart, config: &Config) {
+    let PendingStart { servers, variables } = pending;
+    if servers.is_empty() {
+        return;
+    }
     let wanted = daemon.mcp.wanting(&config.mcp.servers);
     let lacking = lacking(daemon, config);
     for server in servers {
@@ -65,6 +82,14 @@ pub async fn refresh(daemon: &Daemon, connection: &mut Connection, config: &Conf
             start(daemon, server, true, &variables);
         }
     }
+}
+
+/// Collects and starts at once.
+///
+/// # Errors
+/// The client has hung up.
+pub async fn refresh_for(daemon: &Daemon, client: &ClientHandle, config: &Config) -> Result<()> {
+    refresh(daemon, collect(daemon, client, config).await?, config);
     Ok(())
 }
 
@@ -109,14 +134,14 @@ fn in_vain(
 /// The client has gone.
 pub async fn start_now(
     daemon: &Daemon,
-    connection: &mut Connection,
+    client: &ClientHandle,
     server: Server,
     configured: bool,
 ) -> Result<()> {
     let names: Vec<String> = needs(&server).collect();
     let variables = match names.is_empty() {
         true => BTreeMap::new(),
-        false => model::variables(connection, names).await?,
+        false => client.variables(names).await?,
     };
     start(daemon, server, configured, &variables);
     Ok(())

@@ -3,42 +3,40 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::connection::Connection;
-use super::driver::notice;
-use super::gate::Exposure;
+use super::call_context::Exposure;
+use super::mcp_startup::{self, PendingStart};
 use super::model::Chosen;
-use super::session::Session;
-use super::{Daemon, known, servers};
+use super::{Daemon, known};
 use crate::chat::Tool;
 use crate::config::Config;
 use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::mcp::Catalog;
-use crate::protocol::Ask;
+use crate::session::feed::TurnFeed;
+use crate::session::store::Session;
 use crate::tools::split;
 
 /// How long a prompt waits for MCP servers that are starting, since the start of each.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The tools that there are, once the servers that are wanted have had their time to start.
+/// Starts the servers that are wanted and returns the tools that are there once these servers had time to start.
 ///
 /// # Errors
-/// The client has gone.
+/// The turn was cancelled.
 pub async fn catalog(
     daemon: &Daemon,
-    connection: &mut Connection,
+    feed: &TurnFeed,
     session: &Session,
     chosen: &Chosen,
-    ask: &Ask,
+    pending: Option<PendingStart>,
 ) -> Result<Catalog> {
-    let unwanted = ask.no_tools && ask.resources.is_empty();
-    if unwanted || !any(daemon, chosen) {
+    let Some(pending) = pending.filter(|_| any(daemon, chosen)) else {
         return Ok(Catalog::default());
-    }
-    servers::refresh(daemon, connection, &chosen.config).await?;
+    };
+    mcp_startup::refresh(daemon, pending, &chosen.config);
     let starting = async { Ok(known::catalog(daemon, PATIENCE).await) };
-    let catalog = connection.unless_cancelled(starting).await?;
-    without(connection, session, &catalog).await?;
+    let catalog = feed.unless_cancelled(starting).await?;
+    without(feed, session, &catalog);
     Ok(catalog)
 }
 
@@ -92,19 +90,11 @@ pub fn exposure(
     }
 }
 
-/// Says which servers a prompt goes without, as far as its conversation was not told of that already.
-///
-/// # Errors
-/// The client has gone.
-pub async fn without(
-    connection: &mut Connection,
-    session: &Session,
-    catalog: &Catalog,
-) -> Result<()> {
+/// Reports the servers that became unavailable since the conversation was last told.
+pub fn without(feed: &TurnFeed, session: &Session, catalog: &Catalog) {
     for text in excuses(&session.goes_without(&catalog.without)) {
-        notice(connection, text).await?;
+        feed.notice(text);
     }
-    Ok(())
 }
 
 /// A line for all servers that are missing for one reason: alias and reason.

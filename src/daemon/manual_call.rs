@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::connection::Connection;
-use super::gate::{Exposure, Gate, Round};
+use super::call_context::{CallContext, Exposure};
+use super::client_link::ClientHandle;
+use super::gate::Gate;
 use super::outcome::Outcome;
-use super::policy::Asks;
-use super::session::Session;
-use super::{Daemon, driver, known, mcp, servers};
+use super::rules_in_force::{self, RequestContext};
+use super::{Daemon, known, mcp, mcp_startup};
 use crate::chat::{CallStatus, Operation, ToolCall};
 use crate::config::Overrides;
 use crate::error::{Error, Kind, Result};
@@ -15,28 +15,29 @@ use crate::history::record::Body;
 use crate::protocol::tools::{ByHand, Called};
 use crate::protocol::{self, kind};
 use crate::safety::policy;
+use crate::session::store::Session;
 use crate::tools::results;
 
 /// The most that fits into a reply, however it is quoted there.
 const REPLY: usize = 7 << 20;
 
-/// Makes the call, and says what became of it.
+/// Makes the call. Returns the reply frame.
 ///
 /// # Errors
 /// It could not be tried: the configuration is wrong, or there is no such server.
-pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand) -> Result<()> {
+pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ByHand) -> Result<Vec<u8>> {
     let _running = daemon.count_turn();
     let variant = by_hand.operation;
     let mut config = daemon
         .models
         .config(&Overrides::from_map(&by_hand.overrides)?)?;
-    for text in super::policy::in_force(&mut config, &by_hand.cwd).await? {
-        driver::notice(connection, text).await?;
+    for text in rules_in_force::apply(&mut config, &by_hand.cwd).await? {
+        client.feed.notice(text);
     }
-    servers::refresh(daemon, connection, &config).await?;
+    mcp_startup::refresh_for(daemon, client, &config).await?;
     // A server that is there, or one that is named wrong; what else is wrong with the name is said with the rest.
     if let Some((alias, _)) = by_hand.name.split_once([':', '.']) {
-        mcp::ready(daemon, connection, &config, Some(alias)).await?;
+        mcp::ready(daemon, client, &config, Some(alias)).await?;
     }
     let catalog = known::catalog(daemon, std::time::Duration::ZERO).await;
     let call = ToolCall {
@@ -46,30 +47,29 @@ pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand)
         extra: None,
     };
     let session = Session::outside(daemon.acts.log());
-    let cancel = daemon.cancel.child_token();
-    let links = connection.links().clone();
+    let links = client.links.clone();
     // A person reads to the end; what is recorded is as much as a model gets.
     let mut whole = config.as_ref().clone();
     whole.mcp.max_result_bytes = results::MAX_RESULT;
-    let asks = Asks {
+    let request = RequestContext {
         cwd: by_hand.cwd,
         shell: None,
         overrides: by_hand.overrides,
     };
-    let round = Round {
+    let context = CallContext {
         daemon,
         session: &session,
         config: &whole,
-        asks: &asks,
+        request: &request,
         catalog: &catalog,
         exposure: Exposure::Split {
             strict: config.intent_declaration.strict_server_validation,
         },
-        cancel: &cancel,
+        feed: &client.feed,
         links: links.clone(),
     };
     let calls = [call];
-    let used = Gate::new(round, &calls).make(connection, 0).await;
+    let used = Gate::new(context, &calls).make(0).await;
     let mut called = Called {
         status: CallStatus::Interrupted,
         text: String::new(),
@@ -104,9 +104,7 @@ pub async fn call(daemon: &Daemon, connection: &mut Connection, by_hand: ByHand)
         result.map(|r| r.id.clone()).unwrap_or_default()
     });
     called.text = results::cut(&called.text, REPLY, None);
-    connection
-        .send(&protocol::json_frame(kind::REPLY, &called)?)
-        .await
+    protocol::json_frame(kind::REPLY, &called)
 }
 
 /// What a model would send for it.
@@ -130,7 +128,9 @@ fn fault(outcome: &Outcome) -> Kind {
         Outcome::Rejected(_) | Outcome::Unread(_) | Outcome::NoSuchTool | Outcome::NoObject => {
             Kind::Usage
         }
-        Outcome::Denied(_) | Outcome::Blocked(_) | Outcome::NoTerminal => Kind::Approval,
+        Outcome::Denied(_) | Outcome::Blocked(_) | Outcome::NoTerminal | Outcome::Unanswered(_) => {
+            Kind::Approval
+        }
         Outcome::Stopped | Outcome::Interrupted => Kind::Interrupted,
         Outcome::Failed(_) | Outcome::Unrecorded(_) | Outcome::TooDeep | Outcome::Said { .. } => {
             Kind::Runtime
@@ -146,6 +146,7 @@ fn why(outcome: &Outcome) -> String {
             format!("not called, since the approval could not be recorded: {why}")
         }
         Outcome::Blocked(rule) => format!("the rule {rule} denies it"),
+        Outcome::Unanswered(why) => why.clone(),
         Outcome::NoTerminal => "it needs an approval, and there is no terminal to ask on".into(),
         Outcome::Denied(_) | Outcome::Stopped => "you said no".into(),
         Outcome::NoSuchTool => "there is no such tool".into(),

@@ -9,11 +9,12 @@ use std::collections::VecDeque;
 use crate::chat::{Chunk, Finish, ToolCall, Usage};
 use crate::error::{Error, Kind, Result};
 use crate::history::record::{self, Body};
-use crate::protocol::{AnswerSummary, Event};
+use crate::protocol::AnswerSummary;
 use crate::safety::policy;
+use crate::session::feed::TurnEvent;
 
+use super::command_extractor::{Filter, Piece};
 use super::outcome::{Account, Outcome, Used};
-use super::proposals::{Filter, Piece};
 
 /// What happened.
 #[derive(Debug)]
@@ -31,8 +32,8 @@ pub enum Input {
 pub enum Effect {
     /// Send text to the client.
     Text(String),
-    /// Send an event to the client.
-    Event(Event),
+    /// Push an event to the feed.
+    Event(TurnEvent),
     /// Write this to the journal, before anything that follows.
     Record(Box<Body>),
     /// Make these calls, in order: their arguments are whole JSON objects in their one text. The
@@ -151,7 +152,7 @@ impl Turn {
                 Piece::Command(command) => {
                     self.open_line = false;
                     self.proposals.push(command.clone());
-                    Effect::Event(Event::Proposal { command })
+                    Effect::Event(TurnEvent::Proposal(command))
                 }
             });
         }
@@ -346,7 +347,7 @@ fn recorded(call: &ToolCall) -> record::Call {
 }
 
 fn notice(text: impl Into<String>) -> Effect {
-    Effect::Event(Event::Notice { text: text.into() })
+    Effect::Event(TurnEvent::Notice(text.into()))
 }
 
 fn sum(total: Option<Usage>, usage: Option<Usage>) -> Option<Usage> {

@@ -1,20 +1,23 @@
 //! What a person is asked, what they can say beyond this once, and what they did say.
 
+use std::time::Duration;
+
 use chrono::Local;
 
-use super::super::calls;
-use super::super::connection::Connection;
-use super::super::mcp::tool_info;
-use super::meant::Meant;
+use super::super::background_notice::{self, question_patience};
+use super::super::call_context::CallContext;
+use super::super::tool_view::tool_info;
+use super::resolve::Meant;
 use super::{Gate, lock};
 use crate::config;
 use crate::config::mcp::Server;
 use crate::error::Error;
 use crate::history::journal::now_ms;
 use crate::history::record::Body;
+use crate::protocol::QuestionOutcome;
 use crate::protocol::tools::{Intent, Question, Reaction, Verdict};
-use crate::protocol::{self, Event, kind};
 use crate::safety::policy::{self, Consent, Decision, Own, Wish, Word};
+use crate::session::feed::{GivenAnswer, TurnEvent};
 
 /// What a person can say yes to, and what that is called in records and questions.
 const CONSENTS: [(Consent, &str); 4] = [
@@ -28,6 +31,19 @@ const CONSENTS: [(Consent, &str); 4] = [
 pub fn word(said: Consent) -> &'static str {
     let named = CONSENTS.iter().find(|(consent, _)| *consent == said);
     named.map_or("once", |(_, word)| word)
+}
+
+/// Why a call was not allowed.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The person denied it, perhaps with words for the model.
+    Denied(Option<String>),
+    /// The person denied it and stopped the turn, or the turn was cancelled.
+    Stopped,
+    /// No client with a terminal watches the turn.
+    NoTerminal,
+    /// Nobody answered for this long.
+    TimedOut(Duration),
 }
 
 impl Gate<'_> {
@@ -71,7 +87,7 @@ impl Gate<'_> {
             changed: false,
             ..*wish
         };
-        let given = lock(&self.round.session.grants).clone();
+        let given = lock(&self.context.session.grants).clone();
         let silences = |said: Consent| {
             let mut grants = given.clone();
             policy::consent(
@@ -89,7 +105,7 @@ impl Gate<'_> {
             let can = match said {
                 Consent::Always => self.can_keep(&wish),
                 // Outside of conversations nothing is the session's.
-                _ => !self.round.session.id.is_empty(),
+                _ => !self.context.session.id.is_empty(),
             };
             if can && silences(*said) {
                 offers.push((*word).to_owned());
@@ -101,15 +117,15 @@ impl Gate<'_> {
     /// Whether a rule about a server can be written into the configuration, and would be about that server.
     fn can_keep(&self, wish: &Wish<'_>) -> bool {
         let denied = self.rules().own(Own::FsWrite).map(|rule| rule.word) == Some(Word::Deny);
-        let file = self.round.config.file.as_deref();
+        let file = self.context.config.file.as_deref();
         let is_toml = file.is_some_and(|f| f.extension().is_some_and(|e| e == "toml"));
         wish.configured && is_toml && !denied
     }
 
     /// Writes a rule into the configuration that allows this tool. Its approval is on the disk; where the rule cannot
     /// be written, that is worth this call and the session's grant.
-    pub(super) async fn keep(&self, connection: &mut Connection, name: &str) {
-        let paths = self.round.daemon.paths.clone();
+    pub(super) async fn keep(&self, name: &str) {
+        let paths = self.context.daemon.paths.clone();
         let rule = name.to_owned();
         let comment = format!("{} on {}", config::ALLOWED, Local::now().format("%Y-%m-%d"));
         // Elsewhere: a slow disk holds up this call, and nobody's answer.
@@ -125,7 +141,10 @@ impl Gate<'_> {
                     grant: None,
                     why: None,
                 };
-                self.round.session.record(&self.round.links, record).err()
+                self.context
+                    .session
+                    .record(&self.context.links, record)
+                    .err()
             }
             Err(e) => {
                 let hint = e.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
@@ -136,8 +155,7 @@ impl Gate<'_> {
             }
         };
         if let Some(e) = failed {
-            let text = e.message;
-            calls::tell(connection, self.round.cancel, &Event::Notice { text }).await;
+            self.context.feed.notice(e.message);
         }
     }
 
@@ -145,19 +163,17 @@ impl Gate<'_> {
     ///
     /// # Errors
     /// No.
-    pub(super) async fn consent(
-        &self,
-        connection: &mut Connection,
-        question: Question,
-    ) -> Result<(Consent, String), Verdict> {
+    pub(super) async fn consent(&self, question: Question) -> Result<(Consent, String), Refusal> {
         let offers = question.offers.clone();
-        let (verdict, arguments) = self.ask(connection, question).await;
+        let (verdict, arguments) = self.ask(question).await?;
         let said = match verdict {
             Verdict::Once => Consent::Once,
             Verdict::Tool => Consent::Tool,
             Verdict::Reads => Consent::Reads,
             Verdict::Always => Consent::Always,
-            no => return Err(no),
+            Verdict::No { words } => return Err(Refusal::Denied(words)),
+            Verdict::Stop => return Err(Refusal::Stopped),
+            Verdict::NoTerminal => return Err(Refusal::NoTerminal),
         };
         // Of what is more than they were offered, this call is what they have seen.
         match offers.iter().any(|offer| offer == word(said)) {
@@ -166,50 +182,62 @@ impl Gate<'_> {
         }
     }
 
-    /// The person's word, and the arguments that it is about. Whoever leaves, or does not speak the
-    /// language, has said no to this and to all that follows; so has a daemon that is leaving, which waits
-    /// for no person.
-    async fn ask(&self, connection: &mut Connection, question: Question) -> (Verdict, String) {
-        let stop = (Verdict::Stop, String::new());
-        let id = question.id.clone();
-        let cancel = self.round.cancel;
-        let leaving = &self.round.daemon.leaving;
-        let event = Event::ApprovalRequested(Box::new(question));
-        if !calls::tell(connection, cancel, &event).await {
-            return stop;
-        }
-        loop {
-            let frame = tokio::select! {
-                biased;
-                frame = connection.read() => frame,
-                () = leaving.cancelled() => {
-                    let text = "the daemon ends, so it asks no more".to_string();
-                    calls::tell(connection, cancel, &Event::Notice { text }).await;
-                    return stop;
+    /// Asks every client that watches the turn; the first valid answer wins. Returns the verdict and the arguments
+    /// it is about. A daemon that is stopping waits for nobody.
+    async fn ask(&self, mut question: Question) -> Result<(Verdict, String), Refusal> {
+        let stop = Err(Refusal::Stopped);
+        question.digest = question.shown_digest();
+        let (id, digest) = (question.id.clone(), question.digest.clone());
+        let CallContext { daemon, feed, .. } = self.context;
+        let event = TurnEvent::ApprovalRequested(Box::new(question));
+        let answer = feed.open_question(&id, &digest, event);
+        let patience = question_patience(self.context.config);
+        let deadline = tokio::time::Instant::now() + patience;
+        background_notice::question_waits(daemon, feed, &id);
+        let close = |outcome| feed.close_question(&id, None, outcome);
+        tokio::select! {
+            biased;
+            given = answer => match given {
+                Ok(GivenAnswer { reaction: Reaction::Call { verdict, arguments, .. }, answered_in }) => {
+                    let (verdict, arguments) = checked(verdict, arguments);
+                    feed.close_question(&id, answered_in, outcome(&verdict));
+                    Ok((verdict, arguments))
                 }
-            };
-            match frame {
-                Ok(Some((kind::REACTION, body))) => match protocol::parse::<Reaction>(&body) {
-                    Ok(Reaction::Call {
-                        id: to,
-                        digest: _,
-                        verdict,
-                        arguments,
-                    }) if to == id => return checked(verdict, arguments),
-                    // To an earlier question, which has lapsed.
-                    Ok(_) => {}
-                    Err(e) => {
-                        tracing::debug!("{}", e.message);
-                        return stop;
-                    }
-                },
-                Ok(Some(_)) => return stop,
-                Ok(None) | Err(_) => {
-                    cancel.cancel();
-                    return stop;
+                _ => {
+                    close(QuestionOutcome::Withdrawn);
+                    stop
+                }
+            },
+            () = feed.cancel_token().cancelled() => {
+                close(QuestionOutcome::Withdrawn);
+                stop
+            }
+            () = daemon.leaving.cancelled() => {
+                close(QuestionOutcome::Withdrawn);
+                feed.notice("the daemon ends, so it asks no more");
+                stop
+            }
+            ended = feed.unanswerable(&id, deadline) => {
+                close(ended);
+                match ended {
+                    QuestionOutcome::TimedOut => Err(Refusal::TimedOut(patience)),
+                    _ => Err(Refusal::NoTerminal),
                 }
             }
         }
+    }
+}
+
+/// How a question ends with this verdict.
+fn outcome(verdict: &Verdict) -> QuestionOutcome {
+    match verdict {
+        Verdict::Once => QuestionOutcome::AllowedOnce,
+        Verdict::Tool => QuestionOutcome::AllowedTool,
+        Verdict::Reads => QuestionOutcome::AllowedReads,
+        Verdict::Always => QuestionOutcome::AllowedAlways,
+        Verdict::No { .. } => QuestionOutcome::Denied,
+        Verdict::Stop => QuestionOutcome::Stopped,
+        Verdict::NoTerminal => QuestionOutcome::NoTerminal,
     }
 }
 

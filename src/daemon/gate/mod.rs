@@ -1,72 +1,46 @@
 //! The way of a call from the model's wish to its result: looked up, decided on, recorded, made.
 //!
 //! Nothing is called that no rule and no person allowed, and nothing before the approval is on the
-//! disk. A person is asked through the connection of the prompt that wants it, so that no other shell
-//! sees the question.
+//! disk. Questions go through the feed of the turn: only clients that watch this turn see them.
 
-mod asked;
+mod approval_prompt;
 mod explain;
-mod meant;
-mod now;
-mod seen;
+mod live_rules;
+mod resolve;
+mod tool_review;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use tokio_util::sync::CancellationToken;
-
-pub use self::meant::Exposure;
-use self::meant::{Meant, Resolved};
-use self::now::Now;
-use super::calls::{self, Allowed};
-use super::connection::Connection;
+use self::approval_prompt::Refusal;
+use self::live_rules::RulesNow;
+use self::resolve::{Meant, Resolved};
+use super::background_notice::minutes;
+use super::builtin_tools;
+use super::call_context::CallContext;
 use super::outcome::{Account, Outcome, Used};
-use super::policy::Asks;
-use super::session::{Session, lock};
-use super::{Daemon, own};
+use super::tool_execution::{self, Allowed};
 use crate::chat::{Annotations, Tool, ToolCall};
-use crate::config::Config;
 use crate::config::mcp::Server;
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
-use crate::history::record::{Act, Body, Links};
-use crate::mcp::Catalog;
-use crate::protocol::Event;
-use crate::protocol::tools::{End, Verdict};
+use crate::history::record::{Act, Body};
+use crate::protocol::tools::End;
 use crate::safety::policy::{self, Approved, Call, Consent, Decision, Rules, Wish};
-
-/// What the calls of one round have in common.
-#[derive(Debug)]
-pub struct Round<'a> {
-    /// Who serves.
-    pub daemon: &'a Daemon,
-    /// Where decisions are recorded and grants are kept.
-    pub session: &'a Session,
-    /// The servers, the rules in force, and how much of a result is wanted.
-    pub config: &'a Config,
-    /// Where its rules are read again.
-    pub asks: &'a Asks,
-    /// The tools that there are.
-    pub catalog: &'a Catalog,
-    /// How the model was offered them.
-    pub exposure: Exposure,
-    /// Ends the turn.
-    pub cancel: &'a CancellationToken,
-    /// What its records belong to.
-    pub links: Links,
-}
+use crate::session::feed::TurnEvent;
+use crate::session::lock;
 
 /// The calls of one round on their way.
 #[derive(Debug)]
 pub struct Gate<'a> {
-    round: Round<'a>,
+    context: CallContext<'a>,
     calls: &'a [ToolCall],
     /// What each of them means.
     meant: Vec<Resolved<'a>>,
-    /// The calls whose approvals are on the disk before their turn has come: which of the round, and what
+    /// The calls whose approvals are on the disk before their turn has come: which of the context, and what
     /// its digest was.
     recorded: BTreeMap<usize, String>,
-    now: Mutex<Now>,
+    now: Mutex<RulesNow>,
 }
 
 /// A decision on a call that goes into the record.
@@ -81,26 +55,26 @@ struct Decided<'d> {
 
 impl<'a> Gate<'a> {
     /// For these calls, whose arguments are whole JSON objects in their one text.
-    pub fn new(round: Round<'a>, calls: &'a [ToolCall]) -> Gate<'a> {
-        let of = |call| meant::resolve(call, round.catalog, round.exposure);
+    pub fn new(context: CallContext<'a>, calls: &'a [ToolCall]) -> Gate<'a> {
+        let of = |call| resolve::resolve(call, context.catalog, context.exposure);
         Gate {
             meant: calls.iter().map(of).collect(),
-            round,
+            context,
             calls,
             recorded: BTreeMap::new(),
-            now: Mutex::new(Now::Same),
+            now: Mutex::new(RulesNow::Same),
         }
     }
 
     /// Makes the call at this place; or that and those after it at once, as far as all are allowed by
     /// rule and only read, in the words of a server that the user trusts. Their outcomes, in order; where the
     /// person stops them, those of all that are left.
-    pub async fn make(&mut self, connection: &mut Connection, at: usize) -> Vec<Used> {
+    pub async fn make(&mut self, at: usize) -> Vec<Used> {
         let mut used = match (self.meant.get(at), self.calls.get(at)) {
             (Some(Resolved::Own), Some(call)) => {
-                vec![own::call(&self.round, connection, call).await]
+                vec![builtin_tools::call(&self.context, call).await]
             }
-            _ => self.servers(connection, at).await,
+            _ => self.servers(at).await,
         };
         let stops = |u: &Used| matches!(u.outcome, Outcome::Stopped | Outcome::Interrupted);
         if used.iter().any(stops) {
@@ -116,7 +90,7 @@ impl<'a> Gate<'a> {
     }
 
     /// The same for calls of servers' tools.
-    async fn servers(&mut self, connection: &mut Connection, at: usize) -> Vec<Used> {
+    async fn servers(&mut self, at: usize) -> Vec<Used> {
         self.renew().await;
         let rest = self.meant.iter().skip(at);
         let together = rest.take_while(|one| self.harmless(one)).count().max(1);
@@ -124,7 +98,7 @@ impl<'a> Gate<'a> {
         let mut used = Vec::new();
         let calls = self.calls;
         for (n, call) in calls.iter().enumerate().skip(at).take(together) {
-            match self.admit(connection, call, n).await {
+            match self.admit(call, n).await {
                 Ok(one) => allowed.push(one),
                 Err((outcome, account)) => used.push(Used {
                     id: call.id.clone(),
@@ -134,7 +108,7 @@ impl<'a> Gate<'a> {
                 }),
             }
         }
-        used.extend(calls::run(&self.round, connection, allowed).await);
+        used.extend(tool_execution::run(&self.context, allowed).await);
         used
     }
 
@@ -157,7 +131,7 @@ impl<'a> Gate<'a> {
     /// has, exactly as this prompt knows them: an alias may lead elsewhere by now.
     fn wish<'w>(&self, meant: &'w Meant<'_>, arguments: &'w str) -> Wish<'w> {
         let tool = meant.tool;
-        let there = self.round.config.mcp.servers.get(&tool.server);
+        let there = self.context.config.mcp.servers.get(&tool.server);
         Wish {
             call: Call {
                 server: &tool.server,
@@ -167,26 +141,26 @@ impl<'a> Gate<'a> {
             },
             annotations: tool.annotations,
             trusted: tool.trusted,
-            configured: there.is_some_and(|s| self.round.daemon.mcp.holds(s)),
+            configured: there.is_some_and(|s| self.context.daemon.mcp.holds(s)),
             changed: self.changed(tool),
             intent: meant.intent.as_ref(),
         }
     }
 
     fn rules(&self) -> &Rules {
-        &self.round.config.policy
+        &self.context.config.policy
     }
 
     /// What the rules say, and where the server is; `None` when it has gone.
     fn decide(&self, wish: &Wish<'_>) -> Option<(Decision, Server)> {
-        let server = self.round.daemon.mcp.server(wish.call.server)?;
-        let grants = lock(&self.round.session.grants);
+        let server = self.context.daemon.mcp.server(wish.call.server)?;
+        let grants = lock(&self.context.session.grants);
         Some((self.judge(wish, &grants), server))
     }
 
     /// The tools of a server that the model was offered.
     fn of_server(&self, server: &str) -> impl Iterator<Item = &'a Tool> {
-        let tools = self.round.catalog.tools.iter();
+        let tools = self.context.catalog.tools.iter();
         tools.filter(move |t| t.server == server)
     }
 
@@ -221,20 +195,19 @@ impl<'a> Gate<'a> {
             tool: meant.tool.tool.clone(),
             variant: meant.variant.map(|v| v.variant().to_owned()),
             operation: self.wish(meant, "").operation().as_str().to_owned(),
-            intent: meant.intent.as_ref().map(meant::intent_record),
-            annotations: meant::annotations_record(meant.tool.annotations),
+            intent: meant.intent.as_ref().map(resolve::intent_record),
+            annotations: resolve::annotations_record(meant.tool.annotations),
         }
     }
 
     /// Lets a call through, by rule or by the person's word, or says how it ended here.
     async fn admit(
         &mut self,
-        connection: &mut Connection,
         call: &'a ToolCall,
         at: usize,
     ) -> std::result::Result<Allowed<'a>, (Outcome, Account)> {
         let mut account = self.account(at);
-        if self.round.cancel.is_cancelled() {
+        if self.context.feed.cancel_token().is_cancelled() {
             return Err((Outcome::Interrupted, account));
         }
         let meant = match self.meant.get(at) {
@@ -242,7 +215,7 @@ impl<'a> Gate<'a> {
             Some(Resolved::Refused(refused)) => {
                 let outcome = match refused.outcome() {
                     Outcome::NoSuchTool => Outcome::NoSuchTool,
-                    why => self.told(connection, call, at, why).await,
+                    why => self.told(call, at, why),
                 };
                 return Err((outcome, account));
             }
@@ -255,7 +228,7 @@ impl<'a> Gate<'a> {
         };
         let operation = wish.operation();
         if !matches!(decision, Decision::Deny(_)) {
-            self.introduce(connection, &server, meant.tool).await;
+            self.introduce(&server, meant.tool);
             self.lapse(&wish);
         }
         let (approved, decision, arguments, rule, granted) = match decision {
@@ -263,27 +236,33 @@ impl<'a> Gate<'a> {
                 (approved, "rule", meant.arguments.clone(), Some(rule), None)
             }
             Decision::Deny(rule) => {
-                return Err((self.block(connection, call, at, rule).await, account));
+                return Err((self.block(call, at, rule), account));
             }
             Decision::Ask(asks) => {
                 let question = self.question(meant, at, &server, asks);
-                let (said, arguments) = match self.consent(connection, question).await {
+                let (said, arguments) = match self.consent(question).await {
                     Ok(yes) => yes,
-                    Err(no) => return Err((self.deny(connection, call, at, no).await, account)),
+                    Err(no) => return Err((self.deny(call, at, no), account)),
                 };
                 let wish = self.wish(meant, &arguments);
                 // A no that was written while they read is one too.
                 self.renew().await;
                 if let Some((Decision::Deny(rule), _)) = self.decide(&wish) {
-                    return Err((self.block(connection, call, at, rule).await, account));
+                    return Err((self.block(call, at, rule), account));
                 }
                 let id = uuid::Uuid::now_v7().to_string();
-                let mut grants = lock(&self.round.session.grants);
+                let mut grants = lock(&self.context.session.grants);
                 let of_server = self.identities(&wish);
                 let approved = policy::consent(&wish, said, of_server, &mut grants, now_ms(), &id);
                 let granted = grants.list().iter().find(|grant| grant.id == id);
                 let granted = granted.map(|grant| (id.clone(), grant.says()));
-                (approved, asked::word(said), arguments, None, granted)
+                (
+                    approved,
+                    approval_prompt::word(said),
+                    arguments,
+                    None,
+                    granted,
+                )
             }
         };
         account.by = Some(if rule.is_some() { "rule" } else { "person" });
@@ -314,7 +293,7 @@ impl<'a> Gate<'a> {
             if let Err(e) = self.record_synced(records, at + 1).await {
                 // What is on no disk was not given.
                 if let Some((id, _)) = granted {
-                    lock(&self.round.session.grants).revoke(&id);
+                    lock(&self.context.session.grants).revoke(&id);
                 }
                 return Err((Outcome::Unrecorded(e.message), account));
             }
@@ -322,8 +301,8 @@ impl<'a> Gate<'a> {
         if rule.is_none() {
             self.accept(&server, tool);
         }
-        if decision == asked::word(Consent::Always) {
-            self.keep(connection, &tool.name).await;
+        if decision == approval_prompt::word(Consent::Always) {
+            self.keep(&tool.name).await;
         }
         Ok(Allowed {
             call,
@@ -339,33 +318,24 @@ impl<'a> Gate<'a> {
     }
 
     /// Records a rule's no, and says so.
-    async fn block(
-        &self,
-        connection: &mut Connection,
-        call: &ToolCall,
-        at: usize,
-        rule: String,
-    ) -> Outcome {
+    fn block(&self, call: &ToolCall, at: usize, rule: String) -> Outcome {
         self.note(call, at, "denied", Some(rule.clone()));
-        self.told(connection, call, at, Outcome::Blocked(rule))
-            .await
+        self.told(call, at, Outcome::Blocked(rule))
     }
 
     /// Records a no, and says so.
-    async fn deny(
-        &self,
-        connection: &mut Connection,
-        call: &ToolCall,
-        at: usize,
-        verdict: Verdict,
-    ) -> Outcome {
-        let (decision, why, outcome) = match verdict {
-            Verdict::No { words } => ("no", words.clone(), Outcome::Denied(words)),
-            Verdict::NoTerminal => ("no_terminal", None, Outcome::NoTerminal),
-            _ => ("stop", None, Outcome::Stopped),
+    fn deny(&self, call: &ToolCall, at: usize, refusal: Refusal) -> Outcome {
+        let (decision, why, outcome) = match refusal {
+            Refusal::Denied(words) => ("no", words.clone(), Outcome::Denied(words)),
+            Refusal::NoTerminal => ("no_terminal", None, Outcome::NoTerminal),
+            Refusal::TimedOut(patience) => {
+                let why = format!("nobody answered within {}", minutes(patience));
+                ("no_terminal", Some(why.clone()), Outcome::Unanswered(why))
+            }
+            Refusal::Stopped => ("stop", None, Outcome::Stopped),
         };
         self.note(call, at, decision, why);
-        self.told(connection, call, at, outcome).await
+        self.told(call, at, outcome)
     }
 
     /// Records that a call is not made.
@@ -379,18 +349,12 @@ impl<'a> Gate<'a> {
         };
         // The record of the result comes next, and says that nothing can be recorded.
         let record = self.approval(call, at, decided);
-        let _ = self.round.session.record(&self.round.links, record);
+        let _ = self.context.session.record(&self.context.links, record);
     }
 
     /// Tells the client that a call is not made.
-    async fn told(
-        &self,
-        connection: &mut Connection,
-        call: &ToolCall,
-        at: usize,
-        outcome: Outcome,
-    ) -> Outcome {
-        let end = Event::ToolCallFinished(End {
+    fn told(&self, call: &ToolCall, at: usize, outcome: Outcome) -> Outcome {
+        let end = TurnEvent::CallFinished(End {
             id: call.id.clone(),
             name: self.account(at).name.unwrap_or_else(|| call.name.clone()),
             status: outcome.status(),
@@ -400,7 +364,7 @@ impl<'a> Gate<'a> {
             more: 0,
             notes: Vec::new(),
         });
-        calls::tell(connection, self.round.cancel, &end).await;
+        self.context.feed.push(end);
         outcome
     }
 
@@ -442,8 +406,10 @@ impl<'a> Gate<'a> {
             };
             records.push(self.approval(call, at, decided));
         }
-        self.round.session.record_all(&self.round.links, records)?;
-        let log = self.round.session.log_handle()?;
+        self.context
+            .session
+            .record_all(&self.context.links, records)?;
+        let log = self.context.session.log_handle()?;
         tokio::task::spawn_blocking(move || log.sync())
             .await
             .unwrap_or_else(|e| Err(Error::runtime(format!("cannot sync the history: {e}"))))?;
@@ -453,7 +419,7 @@ impl<'a> Gate<'a> {
 }
 
 /// Adds what a call would have done that ended before the gate: its turn knows no tools.
-pub fn complete(round: Round<'_>, body: &mut Body) {
+pub fn complete(context: CallContext<'_>, body: &mut Body) {
     let Body::Tool {
         call,
         name,
@@ -470,7 +436,7 @@ pub fn complete(round: Round<'_>, body: &mut Body) {
         arguments: arguments.clone(),
         extra: None,
     }];
-    let known = Gate::new(round, &calls).account(0);
+    let known = Gate::new(context, &calls).account(0);
     *act = known.act;
     *name = known.name.unwrap_or_else(|| name.clone());
     *arguments = known.arguments.unwrap_or_else(|| arguments.clone());

@@ -8,9 +8,9 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{LazyLock, Mutex};
 
-use super::session::lock;
 use crate::chat::{Message, Tool, ToolCall, ToolResult};
 use crate::safety::redact::ours;
+use crate::session::lock;
 
 /// A conversation is sent again with each prompt, and its tools too: what had no secret is not looked through again
 /// until another value is learned.

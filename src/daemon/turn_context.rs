@@ -1,13 +1,14 @@
 //! What goes along with a prompt: what the shell knows, what is attached, the instructions.
 
 use super::Daemon;
-use super::connection::Connection;
 use super::model::Chosen;
-use super::session::{Session, lock, since_last_prompt};
 use crate::context::{self, CommandFact, ExecFact, Facts};
 use crate::error::{Error, Result};
 use crate::history::record::Body;
 use crate::protocol::{Ask, Attachment};
+use crate::session::feed::TurnFeed;
+use crate::session::lock;
+use crate::session::store::{Session, since_last_prompt};
 
 /// The most of a resource that is sent along, in bytes: as much as of a file.
 const RESOURCE_BYTES: usize = 1 << 20;
@@ -125,7 +126,7 @@ fn system_facts() -> String {
 /// One cannot be had, and the prompt makes no sense without it.
 pub async fn resources(
     daemon: &Daemon,
-    connection: &mut Connection,
+    feed: &TurnFeed,
     names: &[String],
 ) -> Result<Vec<Attachment>> {
     let mut read = Vec::new();
@@ -134,9 +135,10 @@ pub async fn resources(
             return Err(Error::usage(format!("{name} names no resource"))
                 .hint("a resource is SERVER:URI; see them with: llm :mcp resources"));
         };
-        let cancel = daemon.cancel.child_token();
-        let get = daemon.mcp.resource(alias, uri, RESOURCE_BYTES, &cancel);
-        let text = connection.cancelling(&cancel, get).await?;
+        let get = daemon
+            .mcp
+            .resource(alias, uri, RESOURCE_BYTES, feed.cancel_token());
+        let text = feed.unless_cancelled(get).await?;
         read.push(Attachment {
             name: name.clone(),
             text,

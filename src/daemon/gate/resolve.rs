@@ -3,28 +3,14 @@
 
 use serde_json::{Map, Value};
 
+use super::super::builtin_tools;
+use super::super::call_context::Exposure;
 use super::super::outcome::{Account, Outcome};
-use super::super::own;
 use crate::chat::{Annotations, Intent, Operation, Tool, ToolCall};
 use crate::history::record;
 use crate::mcp::Catalog;
 use crate::safety::intent::{self, Checked};
 use crate::tools::split;
-
-/// How the model sees the tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exposure {
-    /// Each by itself; `reads_on` where it may read on in a long result.
-    Direct {
-        /// There is one.
-        reads_on: bool,
-    },
-    /// Through a few; `strict` rejects what a server's word speaks against.
-    Split {
-        /// Else the person is warned.
-        strict: bool,
-    },
-}
 
 /// A call as it is meant.
 #[derive(Debug)]
@@ -95,7 +81,7 @@ impl<'a> Resolved<'a> {
 /// What a call means, whose arguments are a whole JSON object in its one text.
 pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) -> Resolved<'a> {
     let own = match exposure {
-        Exposure::Split { .. } => own::is_own(&call.name),
+        Exposure::Split { .. } => builtin_tools::is_builtin(&call.name),
         Exposure::Direct { reads_on } => reads_on && call.name == split::READ_RESULT,
     };
     if own {

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::connection::Connection;
-use super::session::lock;
-use super::{Daemon, policy};
+use super::{Daemon, rules_in_force};
 use crate::config::{Config, Overrides};
 use crate::error::{Error, Kind, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{Body, Links, Output};
-use crate::protocol::{Captured, Choice, Decided, Event, Proposal, ShellId, kind};
+use crate::protocol::{Captured, Choice, Decided, Proposal, ShellId};
 use crate::safety::policy::{Own, Rule, Word as Says};
+use crate::session::lock;
 
 /// How long a pump may take to drain what a command has printed.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -52,7 +51,7 @@ pub struct Word {
 /// The rule about commands that counts most in a directory.
 async fn rule(config: &mut Arc<Config>, cwd: &str) -> Result<Option<Rule>> {
     // What is wrong with a project's file was told with the prompt.
-    policy::in_force(config, cwd).await?;
+    rules_in_force::apply(config, cwd).await?;
     Ok(config.policy.own(Own::Shell).cloned())
 }
 
@@ -222,43 +221,25 @@ fn wants_terminal(command: &str, programs: &[String]) -> bool {
         })
 }
 
-/// Serves a pump: waits for the end of its command, asks it for the output, passes that on.
+/// An output pump waits for this: the sender takes what it has captured.
+pub type CaptureFinish = oneshot::Receiver<oneshot::Sender<Captured>>;
+
+/// Registers the output pump of an approved command. Returns how many bytes it should keep.
 ///
 /// # Errors
-/// The command was not approved, or the pump has gone.
-pub async fn capture(
+/// The command was not approved.
+pub fn register_pump(
     daemon: &Daemon,
-    connection: &mut Connection,
     shell: &ShellId,
     token: &str,
-) -> Result<()> {
+) -> Result<(usize, CaptureFinish)> {
     let (sender, finish) = oneshot::channel();
     match lock(&daemon.running).get_mut(token) {
         Some(exec) if exec.shell == *shell && exec.pump.is_none() => exec.pump = Some(sender),
         _ => return Err(Error::runtime("no approved command has this token")),
     }
-    let limit = daemon
-        .models
-        .config(&Default::default())?
-        .shell
-        .output_bytes;
-    connection.send_json(kind::REPLY, &limit).await?;
-    let answer = tokio::select! {
-        answer = finish => answer,
-        // A command may run for days; its output goes on to the terminal, and is lost to us.
-        () = daemon.leaving.cancelled() => return Ok(()),
-    };
-    // The sender is dropped when the shell died with its command: nobody waits for the output then.
-    let Ok(answer) = answer else {
-        return Ok(());
-    };
-    connection
-        .send_json(kind::EVENT, &Event::CaptureFinish)
-        .await?;
-    let captured = connection.expect(kind::CAPTURED).await?;
-    // The other end gave up waiting, and has recorded the command without its output.
-    let _ = answer.send(captured);
-    Ok(())
+    let config = daemon.models.config(&Default::default())?;
+    Ok((config.shell.output_bytes, finish))
 }
 
 /// An approved command has ended: gets its output from the pump and records both.

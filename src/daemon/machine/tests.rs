@@ -19,7 +19,7 @@ fn an_answer_is_shown_recorded_and_replied_to() {
     let mut turn = turn();
     assert!(matches!(&turn.handle(text("Hi\nCMD: l"), 1)[..], [Effect::Text(t)] if t == "Hi\n"));
     assert!(
-        matches!(&turn.handle(text("s\n"), 2)[..], [Effect::Event(Event::Proposal { command })] if command == "ls")
+        matches!(&turn.handle(text("s\n"), 2)[..], [Effect::Event(TurnEvent::Proposal(command))] if command == "ls")
     );
     let usage = Usage {
         prompt_tokens: 1_000_000,
@@ -129,7 +129,7 @@ fn said(text: &str) -> Outcome {
 fn words(effects: &[Effect]) -> Vec<String> {
     let word = |effect: &Effect| match effect {
         Effect::Text(text) => format!("text {text:?}"),
-        Effect::Event(Event::Notice { text }) => format!("notice {text}"),
+        Effect::Event(TurnEvent::Notice(text)) => format!("notice {text}"),
         Effect::Event(event) => format!("{event:?}"),
         Effect::Record(record) => match &**record {
             Body::Assistant { calls, finish, .. } => format!("answer {finish} {}", calls.len()),

@@ -1,0 +1,129 @@
+//! What a client that attaches to a session sees where no turn runs: the last answer, from the journal.
+
+use std::sync::Arc;
+
+use super::Daemon;
+use super::command_extractor::{Filter, Piece};
+use crate::chat::Finish;
+use crate::error::{Error, Result};
+use crate::history::record::{Body, Record};
+use crate::protocol::{self, AnswerSummary, Attach, Event, ShellId, kind};
+use crate::session::store::{Session, Shared};
+
+/// Returns the session to attach to.
+///
+/// # Errors
+/// There is no such session, or the shell has none.
+pub async fn session(daemon: &Daemon, request: &Attach) -> Result<Shared> {
+    let id = match (&request.session, &request.shell) {
+        (Some(wanted), _) => daemon.sessions.find(wanted)?,
+        (None, Some(shell)) => daemon
+            .sessions
+            .of_shell(shell)
+            .ok_or_else(|| Error::usage("this shell has no conversation yet"))?,
+        (None, None) => {
+            return Err(
+                Error::usage("there is no shell whose conversation is meant")
+                    .hint("name a session; see: aish-helper session list"),
+            );
+        }
+    };
+    daemon.sessions.get(&id)
+}
+
+/// Returns the frames of the last answer, its reply included.
+///
+/// # Errors
+/// The session has no prompt yet.
+pub fn last_answer(
+    daemon: &Daemon,
+    session: &Arc<Session>,
+    shell: Option<&ShellId>,
+) -> Result<Vec<u8>> {
+    let proposals = shell.map_or(0, |shell| daemon.sessions.waiting(shell, &session.id));
+    session.with_records(|records| frames(&session.id, records, proposals))
+}
+
+fn frames(session: &str, records: &[Record], proposals: usize) -> Result<Vec<u8>> {
+    let is_prompt = |r: &Record| matches!(r.body, Body::User { .. });
+    let at = records.iter().rposition(is_prompt);
+    let at = at.ok_or_else(|| Error::usage("this conversation has no prompt yet"))?;
+    let Body::User { text, .. } = &records[at].body else {
+        return Err(Error::usage("this conversation has no prompt yet"));
+    };
+    let mut out = Vec::new();
+    let mut event = |event: &Event| -> Result<()> {
+        out.extend(protocol::json_frame(kind::EVENT, event)?);
+        Ok(())
+    };
+    event(&Event::Attached {
+        session: session.to_owned(),
+        prompt: text.clone(),
+        running: false,
+        started_ms: records[at].at_ms,
+    })?;
+    let mut answer = AnswerSummary {
+        session: session.to_owned(),
+        model: String::new(),
+        finish: Finish::Interrupted,
+        prompt_tokens: None,
+        completion_tokens: None,
+        seconds: 0.0,
+        cost: None,
+        proposals,
+    };
+    let mut pieces = Vec::new();
+    for record in &records[at..] {
+        let Body::Assistant {
+            text,
+            model,
+            finish,
+            error,
+            prompt_tokens,
+            completion_tokens,
+            ms,
+            ..
+        } = &record.body
+        else {
+            continue;
+        };
+        let mut filter = Filter::default();
+        filter.push(text, &mut |piece| pieces.push(piece));
+        filter.finish(&mut |piece| pieces.push(piece));
+        if !text.is_empty() && !text.ends_with('\n') {
+            pieces.push(Piece::Text("\n".to_owned()));
+        }
+        if let Some(error) = error {
+            answer.finish = Finish::Error;
+            event(&Event::Notice {
+                text: format!("the answer failed: {error}"),
+            })?;
+        } else {
+            answer.finish = Finish::from_word(finish).unwrap_or(Finish::Interrupted);
+        }
+        answer.model.clone_from(model);
+        answer.prompt_tokens = sum(answer.prompt_tokens, *prompt_tokens);
+        answer.completion_tokens = sum(answer.completion_tokens, *completion_tokens);
+        answer.seconds += *ms as f64 / 1000.0;
+    }
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => out.extend(protocol::text_frame(&text)?),
+            Piece::Command(command) => {
+                out.extend(protocol::json_frame(
+                    kind::EVENT,
+                    &Event::Proposal { command },
+                )?);
+            }
+        }
+    }
+    out.extend(protocol::json_frame(kind::REPLY, &answer)?);
+    Ok(out)
+}
+
+fn sum(total: Option<u64>, tokens: Option<u64>) -> Option<u64> {
+    match (total, tokens) {
+        (Some(a), Some(b)) => Some(a.saturating_add(b)),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,47 @@
+//! What the tool calls of one round have in common.
+
+use std::sync::Arc;
+
+use super::Daemon;
+use super::rules_in_force::RequestContext;
+use crate::config::Config;
+use crate::history::record::Links;
+use crate::mcp::Catalog;
+use crate::session::feed::TurnFeed;
+use crate::session::store::Session;
+
+/// The context of the calls of one round.
+#[derive(Debug)]
+pub struct CallContext<'a> {
+    /// The daemon.
+    pub daemon: &'a Daemon,
+    /// The session in which decisions are recorded and grants are kept.
+    pub session: &'a Session,
+    /// The servers, the rules in force, and the result size limit.
+    pub config: &'a Config,
+    /// Where the rules are read again.
+    pub request: &'a RequestContext,
+    /// The available tools.
+    pub catalog: &'a Catalog,
+    /// How the tools were offered to the model.
+    pub exposure: Exposure,
+    /// Reports progress, asks questions and cancels.
+    pub feed: &'a Arc<TurnFeed>,
+    /// The ids of the records.
+    pub links: Links,
+}
+
+/// How the tools are offered to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// Each tool by itself.
+    Direct {
+        /// Whether `read_result` is offered too, because there is a cut result.
+        reads_on: bool,
+    },
+    /// Through `retrieve_tools` and the `call_tool_*` tools.
+    Split {
+        /// Reject calls that contradict the server's annotations; otherwise the person is warned.
+        strict: bool,
+    },
+}

@@ -1,0 +1,281 @@
+//! What connects a client with the work it asked for: the loop that moves frames, and the handle the work gets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::frames::Connection;
+use crate::error::{Error, Result};
+use crate::history::record::Links;
+use crate::protocol::{self, Event, ShellId, kind};
+use crate::session::feed::{FeedItem, FeedOrigin, FeedWatcher, HangUpPolicy, TurnEvent, TurnFeed};
+
+/// Variables of a client's environment. It has those that are set, or where none of the requested ones is, the
+/// names of all others with empty values.
+pub type Variables = BTreeMap<String, String>;
+
+type VariablesRequest = (Vec<String>, oneshot::Sender<Variables>);
+
+/// A client, as the work for its request sees it.
+#[derive(Debug, Clone)]
+pub struct ClientHandle {
+    /// Reports progress to the client; cancelled when the client cancels or hangs up.
+    pub feed: Arc<TurnFeed>,
+    /// The client only reads state: nothing is started for it.
+    pub is_read_only: bool,
+    /// The ids of every record of this request.
+    pub links: Links,
+    variables: mpsc::Sender<VariablesRequest>,
+}
+
+impl ClientHandle {
+    /// Asks the client for variables of its environment.
+    ///
+    /// # Errors
+    /// The client has hung up.
+    pub async fn variables(&self, names: Vec<String>) -> Result<Variables> {
+        let gone = || Error::runtime("the client hung up");
+        let (reply, variables) = oneshot::channel();
+        let sent = self.variables.send((names, reply)).await;
+        sent.map_err(|_| gone())?;
+        variables.await.map_err(|_| gone())
+    }
+
+    /// Runs `work` until it completes or the client cancels.
+    ///
+    /// # Errors
+    /// Those of `work`; [`crate::error::Kind::Interrupted`] when the client cancels or hangs up.
+    pub async fn unless_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.feed.unless_cancelled(work).await
+    }
+}
+
+/// The connection's end of a [`ClientHandle`].
+#[derive(Debug)]
+pub struct ClientLink {
+    watcher: FeedWatcher,
+    variables: mpsc::Receiver<VariablesRequest>,
+    /// What a hang-up means for the work.
+    hang_up: HangUpPolicy,
+    /// The work goes on by itself: it is not waited for after a hang-up.
+    detached: bool,
+}
+
+impl ClientLink {
+    /// Watches a feed that another client has started.
+    pub fn attach(feed: &Arc<TurnFeed>, can_answer: bool, tty: Option<String>) -> ClientLink {
+        let (_, variables) = mpsc::channel(1);
+        ClientLink {
+            watcher: feed.watch(can_answer, tty),
+            variables,
+            hang_up: HangUpPolicy::Continue,
+            detached: true,
+        }
+    }
+
+    /// The work goes on by itself from now on.
+    pub fn detach(&mut self) {
+        self.detached = true;
+    }
+}
+
+/// Connects a new request. `cancel` ends its work.
+pub fn connect(
+    origin: FeedOrigin,
+    can_answer: bool,
+    cancel: CancellationToken,
+    is_read_only: bool,
+    links: Links,
+) -> (ClientHandle, ClientLink) {
+    let (sender, receiver) = mpsc::channel(1);
+    let (hang_up, tty) = (origin.hang_up, origin.tty.clone());
+    let feed = TurnFeed::new(origin, cancel);
+    let link = ClientLink {
+        watcher: feed.watch(can_answer, tty),
+        variables: receiver,
+        hang_up,
+        detached: false,
+    };
+    let client = ClientHandle {
+        feed,
+        is_read_only,
+        links,
+        variables: sender,
+    };
+    (client, link)
+}
+
+/// Returns the origin of a request that is no prompt.
+pub fn request_origin(shell: Option<ShellId>) -> FeedOrigin {
+    FeedOrigin {
+        shell,
+        tty: None,
+        prompt: String::new(),
+        started_ms: 0,
+        hang_up: HangUpPolicy::Cancel,
+    }
+}
+
+/// Moves frames between a client and the work it asked for, until the work has completed and the client has read
+/// everything. Returns what the work returned; `None` where the client has hung up on detached work.
+///
+/// The client may stop reading for as long as it likes: only this task waits for it.
+pub async fn drive<T>(
+    connection: &mut Connection,
+    link: &mut ClientLink,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let mut work = std::pin::pin!(work);
+    let mut done = None;
+    let (mut out, mut written) = (Vec::new(), 0);
+    let mut asked: Option<oneshot::Sender<Variables>> = None;
+    let mut may_ask = true;
+    loop {
+        if written == out.len() {
+            out.clear();
+            written = 0;
+            link.watcher.read(|item| encode(&item, &mut out));
+            if out.is_empty() && done.is_some() {
+                return done;
+            }
+        }
+        let idle = written == out.len();
+        let hung_up = tokio::select! {
+            biased;
+            wrote = connection.writer.write(&out[written..]), if !idle => match wrote {
+                Ok(length) => {
+                    written += length;
+                    false
+                }
+                Err(_) => true,
+            },
+            result = &mut work, if done.is_none() => {
+                done = Some(result);
+                false
+            }
+            () = link.watcher.ready(), if idle => false,
+            request = link.variables.recv(), if idle && may_ask && asked.is_none() => {
+                match request {
+                    Some((names, reply)) => {
+                        append(&Event::EnvRequested { names }, &mut out);
+                        asked = Some(reply);
+                    }
+                    None => may_ask = false,
+                }
+                false
+            }
+            frame = connection.reader.read() => match frame {
+                Ok(Some((kind, body))) => {
+                    take(link, kind, &body, &mut asked);
+                    false
+                }
+                Ok(None) | Err(_) => true,
+            },
+        };
+        if hung_up {
+            if link.hang_up == HangUpPolicy::Cancel {
+                link.watcher.feed().cancel_token().cancel();
+            }
+            if link.detached {
+                return None;
+            }
+            // Work that asks the client something must not wait for it.
+            link.variables.close();
+            drop(asked);
+            link.watcher.cannot_answer();
+            return match done {
+                Some(done) => Some(done),
+                None => Some(work.await),
+            };
+        }
+    }
+}
+
+/// Takes a frame of the client.
+fn take(link: &ClientLink, kind: u8, body: &[u8], asked: &mut Option<oneshot::Sender<Variables>>) {
+    match kind {
+        kind::CANCEL => link.watcher.feed().cancel_token().cancel(),
+        kind::REACTION => match protocol::parse(body) {
+            Ok(reaction) => link.watcher.answer(reaction),
+            Err(e) => {
+                tracing::debug!("{}", e.message);
+                // What the person was shown is unknown: that is a no, and the end of the client's own turn.
+                match link.hang_up {
+                    HangUpPolicy::Cancel => link.watcher.feed().cancel_token().cancel(),
+                    HangUpPolicy::Continue => link.watcher.cannot_answer(),
+                }
+            }
+        },
+        kind::ENV => match (protocol::parse(body), asked.take()) {
+            (Ok(variables), Some(reply)) => {
+                // The work may have ended.
+                let _ = reply.send(variables);
+            }
+            (Err(e), _) => tracing::debug!("{}", e.message),
+            (Ok(_), None) => tracing::debug!("variables that nobody asked for"),
+        },
+        kind => {
+            tracing::debug!(kind, "an unexpected frame");
+            link.watcher.feed().cancel_token().cancel();
+        }
+    }
+}
+
+/// Appends the frame of an item.
+fn encode(item: &FeedItem<'_>, out: &mut Vec<u8>) {
+    match item {
+        FeedItem::Text(text) => match protocol::text_frame(text) {
+            Ok(frame) => out.extend(frame),
+            Err(e) => tracing::warn!("{}", e.message),
+        },
+        FeedItem::Gap(bytes) => append(
+            &Event::Notice {
+                text: format!(
+                    "{bytes} bytes of the answer are no longer kept here; see all with: llm :history"
+                ),
+            },
+            out,
+        ),
+        FeedItem::Event(event) => append(&wire_event(event), out),
+        FeedItem::Progress(text) => append(
+            &Event::ToolCallProgress {
+                text: (*text).to_owned(),
+            },
+            out,
+        ),
+    }
+}
+
+fn append(event: &Event, out: &mut Vec<u8>) {
+    match protocol::json_frame(kind::EVENT, event) {
+        Ok(frame) => out.extend(frame),
+        // The client is there; the event is too large.
+        Err(e) => tracing::warn!("an event was not sent: {}", e.message),
+    }
+}
+
+/// Maps an event of a turn to the protocol.
+fn wire_event(event: &TurnEvent) -> Event {
+    match event.clone() {
+        TurnEvent::Started { session, model } => Event::TurnStarted { session, model },
+        TurnEvent::Notice(text) => Event::Notice { text },
+        TurnEvent::Proposal(command) => Event::Proposal { command },
+        TurnEvent::NewTools(tools) => Event::NewTools(tools),
+        TurnEvent::ApprovalRequested(question) => Event::ApprovalRequested(question),
+        TurnEvent::ElicitationRequested(question) => Event::ElicitationRequested(question),
+        TurnEvent::QuestionClosed {
+            id,
+            answered_in,
+            outcome,
+        } => Event::QuestionClosed {
+            id,
+            answered_in,
+            outcome,
+        },
+        TurnEvent::CallStarted(begin) => Event::ToolCallStarted(begin),
+        TurnEvent::CallProgress(text) => Event::ToolCallProgress { text },
+        TurnEvent::CallFinished(end) => Event::ToolCallFinished(end),
+    }
+}

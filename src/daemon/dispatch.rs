@@ -1,0 +1,374 @@
+//! One client from its hello to its reply: who it is, what it asks, and who serves that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interprocess::local_socket::tokio::Stream;
+use interprocess::local_socket::traits::StreamCommon;
+use serde::Serialize;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::client_link::{self, ClientHandle, ClientLink, drive, request_origin};
+use super::frames::Connection;
+use super::rules_in_force::RequestContext;
+use super::{
+    Daemon, attach, background_notice, command_approval, manual_call, mcp, policy, requests,
+    turn_task,
+};
+use crate::error::{Error, Result};
+use crate::history::journal::now_ms;
+use crate::history::record::Links;
+use crate::protocol::{
+    self, Ask, AskAccepted, Attach, Event, Failure, Hello, PROTOCOL, Request, ShellId, kind,
+};
+use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnEnd};
+
+/// A client that sends no request within this time is disconnected.
+const HELLO_DEADLINE: Duration = Duration::from_secs(10);
+/// How long an output pump may take to send what it has captured.
+const CAPTURE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A client whose hello was accepted.
+struct Peer {
+    connection: Connection,
+    is_read_only: bool,
+    links: Links,
+}
+
+/// Serves one client until it has its reply.
+pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
+    // The directory keeps others out already; this holds where it was opened by hand.
+    let uid = stream.peer_creds().ok().and_then(|c| c.euid());
+    if uid != Some(nix::unistd::geteuid().as_raw()) {
+        tracing::warn!(?uid, "refused the client of another user");
+        return;
+    }
+    let mut peer = Peer {
+        connection: Connection::new(stream),
+        is_read_only: false,
+        links: Links {
+            user: daemon.user.clone(),
+            request: Some(uuid::Uuid::now_v7().to_string()),
+            ..Links::default()
+        },
+    };
+    match greet(&daemon, &mut peer).await {
+        Ok(Some(request)) => {
+            // The daemon does not end while this is held: it is dropped before anything waits for the client.
+            let work = daemon.tasks.token();
+            let served = dispatch(&daemon, &mut peer, request, work).await;
+            let sent = match served {
+                Ok(Some(reply)) => peer.connection.writer.send(&reply).await,
+                Ok(None) => Ok(()),
+                Err(e) => {
+                    let writer = &mut peer.connection.writer;
+                    writer.send_json(kind::FAILURE, &Failure::from(&e)).await
+                }
+            };
+            if let Err(e) = sent {
+                tracing::debug!("{}", e.message);
+            }
+        }
+        Ok(None) => {}
+        Err(e) => tracing::debug!("{}", e.message),
+    }
+}
+
+/// Checks the client's version and reads its request; `None` when it is not served.
+async fn greet(daemon: &Daemon, peer: &mut Peer) -> Result<Option<Request>> {
+    let Connection { reader, writer } = &mut peer.connection;
+    let first = tokio::time::timeout(HELLO_DEADLINE, reader.expect::<Hello>(kind::HELLO));
+    let hello = first
+        .await
+        .map_err(|_| Error::runtime("a client sent no hello in time"))??;
+    peer.is_read_only = hello.read_only;
+    let mut ours = Hello::ours();
+    let replaced = !hello.read_only && hello.is_newer(&ours.version);
+    ours.leaving = replaced || daemon.leaving.is_cancelled();
+    writer.send_json(kind::HELLO, &ours).await?;
+    if ours.leaving {
+        daemon.leaving.cancel();
+        // It serves nobody any more, but may be told to hurry.
+        let request = tokio::time::timeout(HELLO_DEADLINE, reader.expect(kind::REQUEST)).await;
+        if let Ok(Ok(Request::Stop { now: true })) = request {
+            daemon.stop(true);
+        }
+        return Ok(None);
+    }
+    if hello.protocol != PROTOCOL {
+        let e = Error::runtime(format!(
+            "this aish-helper ({}) and the daemon ({}) speak different languages",
+            hello.version, ours.version
+        ))
+        .hint("use the newer one, or run: aish-helper restart");
+        writer.send_json(kind::FAILURE, &Failure::from(&e)).await?;
+        return Ok(None);
+    }
+    match tokio::time::timeout(HELLO_DEADLINE, reader.expect(kind::REQUEST)).await {
+        Ok(Ok(request)) => Ok(Some(request)),
+        Ok(Err(e)) => {
+            // A malformed request: the client is told why.
+            writer.send_json(kind::FAILURE, &Failure::from(&e)).await?;
+            Ok(None)
+        }
+        Err(_) => Err(Error::runtime("a client sent no request in time")),
+    }
+}
+
+/// Serves a request. Returns the frame of the reply, unless it was sent.
+async fn dispatch(
+    daemon: &Arc<Daemon>,
+    peer: &mut Peer,
+    request: Request,
+    work: TaskTrackerToken,
+) -> Result<Option<Vec<u8>>> {
+    let links = peer.links.clone();
+    let frame = match request {
+        Request::Ask(request) => return ask(daemon, peer, *request, work).await,
+        Request::Attach(request) => {
+            drop(work);
+            return watch(daemon, peer, request).await;
+        }
+        Request::Capture { shell, token } => {
+            drop(work);
+            return capture(daemon, peer, &shell, &token).await;
+        }
+        Request::Call(call) => {
+            let (client, mut link) = connect(daemon, peer, None);
+            let work = manual_call::call(daemon, &client, *call);
+            drive(&mut peer.connection, &mut link, work).await
+        }
+        Request::Mcp { request, cwd, .. } => {
+            let (client, mut link) = connect(daemon, peer, None);
+            let work = mcp::serve(daemon, &client, request, &cwd);
+            drive(&mut peer.connection, &mut link, work).await
+        }
+        Request::Policy {
+            request,
+            cwd,
+            shell,
+            overrides,
+        } => {
+            let (client, mut link) = connect(daemon, peer, shell.clone());
+            let context = RequestContext {
+                cwd,
+                shell,
+                overrides,
+            };
+            let work = policy::serve(daemon, &client, request, context);
+            drive(&mut peer.connection, &mut link, work).await
+        }
+        Request::Status { shell, overrides } => {
+            let (client, mut link) = connect(daemon, peer, shell.clone());
+            let work = async {
+                let status = requests::status(daemon, &client, shell.as_ref(), &overrides).await?;
+                reply(&status)
+            };
+            drive(&mut peer.connection, &mut link, work).await
+        }
+        Request::ExecDone { shell, token, exit } => {
+            command_approval::exec_done(daemon, &links, &shell, &token, exit).await?;
+            Some(reply(&()))
+        }
+        Request::NextProposal {
+            shell,
+            cwd,
+            overrides,
+        } => {
+            let next = command_approval::next(daemon, links, &shell, &cwd, &overrides).await?;
+            Some(reply(&next))
+        }
+        Request::Decide {
+            shell,
+            token,
+            choice,
+            command,
+            cwd,
+            asked,
+            overrides,
+        } => {
+            let word = command_approval::Word {
+                choice,
+                command,
+                asked,
+                overrides,
+            };
+            let decided =
+                command_approval::decide(daemon, links, &shell, &token, &cwd, word).await?;
+            Some(reply(&decided))
+        }
+        Request::Stop { now } => {
+            let writer = &mut peer.connection.writer;
+            writer.send_json(kind::REPLY, &()).await?;
+            daemon.stop(now);
+            None
+        }
+        Request::Sessions { limit } => Some(reply(&requests::sessions(daemon, limit).await?)),
+        Request::Transcript {
+            session,
+            shell,
+            limit,
+            brief,
+        } => {
+            let transcript = requests::transcript(daemon, session, shell, limit, brief).await?;
+            Some(reply(&transcript))
+        }
+        Request::NewSession { shell } => {
+            Some(reply(&requests::new_session(daemon, &shell, &links)))
+        }
+        Request::UseModel { shell, model } => {
+            requests::use_model(daemon, &shell, model, &links).await?;
+            Some(reply(&()))
+        }
+        Request::Models { shell, overrides } => Some(reply(
+            &requests::models(daemon, shell.as_ref(), &overrides).await?,
+        )),
+    };
+    frame.transpose()
+}
+
+fn reply<T: Serialize>(body: &T) -> Result<Vec<u8>> {
+    protocol::json_frame(kind::REPLY, body)
+}
+
+/// Connects a request that is no prompt.
+fn connect(daemon: &Daemon, peer: &Peer, shell: Option<ShellId>) -> (ClientHandle, ClientLink) {
+    client_link::connect(
+        request_origin(shell),
+        true,
+        daemon.cancel.child_token(),
+        peer.is_read_only,
+        peer.links.clone(),
+    )
+}
+
+/// Starts a turn and shows it, unless it is to run in the background.
+async fn ask(
+    daemon: &Arc<Daemon>,
+    peer: &mut Peer,
+    ask: Ask,
+    work: TaskTrackerToken,
+) -> Result<Option<Vec<u8>>> {
+    let background = ask.background && !ask.command;
+    let origin = FeedOrigin {
+        shell: ask.shell.clone(),
+        tty: ask.tty.clone(),
+        prompt: ask.text.clone(),
+        started_ms: now_ms(),
+        hang_up: match background {
+            true => HangUpPolicy::Continue,
+            false => HangUpPolicy::Cancel,
+        },
+    };
+    let (client, mut link) = client_link::connect(
+        origin,
+        ask.can_answer && !background,
+        daemon.cancel.child_token(),
+        peer.is_read_only,
+        peer.links.clone(),
+    );
+    let prepared = turn_task::prepare(daemon, &client, ask);
+    let Some(plan) = drive(&mut peer.connection, &mut link, prepared).await else {
+        return Ok(None);
+    };
+    let plan = plan?;
+    let (session, prompt_id) = plan.ids();
+    let feed = client.feed.clone();
+    if background {
+        // Before the turn starts: a client that only waits for the reply is no watcher.
+        drop(link);
+        turn_task::spawn(daemon, feed, plan);
+        return reply(&AskAccepted { session, prompt_id }).map(Some);
+    }
+    turn_task::spawn(daemon, feed.clone(), plan);
+    drop(work);
+    link_end(peer, link, feed.finished()).await
+}
+
+/// Shows a turn to its end. The client may stop reading for as long as it likes.
+async fn link_end(
+    peer: &mut Peer,
+    mut link: ClientLink,
+    end: impl Future<Output = TurnEnd>,
+) -> Result<Option<Vec<u8>>> {
+    link.detach();
+    let Some(end) = drive(&mut peer.connection, &mut link, end).await else {
+        return Ok(None);
+    };
+    let frame = match end {
+        Ok(answer) => protocol::json_frame(kind::REPLY, &answer)?,
+        Err(failure) => protocol::json_frame(kind::FAILURE, &failure)?,
+    };
+    peer.connection.writer.send_unbounded(&frame).await?;
+    Ok(None)
+}
+
+/// Shows the running turn of a session, or its last answer.
+async fn watch(daemon: &Daemon, peer: &mut Peer, request: Attach) -> Result<Option<Vec<u8>>> {
+    let session = attach::session(daemon, &request).await?;
+    let shell = request.shell.clone();
+    // What it says is shown now.
+    if let Some(shell) = &shell {
+        background_notice::remove(&daemon.paths, shell);
+    }
+    let Some(feed) = session.hub.running() else {
+        let frames = attach::last_answer(daemon, &session, shell.as_ref())?;
+        peer.connection.writer.send_unbounded(&frames).await?;
+        return Ok(None);
+    };
+    if let Some(shell) = &feed.origin.shell {
+        background_notice::remove(&daemon.paths, shell);
+    }
+    let attached = Event::Attached {
+        session: session.id.clone(),
+        prompt: feed.origin.prompt.clone(),
+        running: true,
+        started_ms: feed.origin.started_ms,
+    };
+    let writer = &mut peer.connection.writer;
+    writer.send_json(kind::EVENT, &attached).await?;
+    let link = ClientLink::attach(&feed, request.can_answer, request.tty);
+    // The session stays open while it is watched.
+    let end = async {
+        let mut end = feed.finished().await;
+        // Proposed commands are offered to the shell that started the turn.
+        if let Ok(answer) = &mut end
+            && shell != feed.origin.shell
+        {
+            answer.proposals = 0;
+        }
+        end
+    };
+    link_end(peer, link, end).await
+}
+
+/// Serves an output pump: waits for the end of its command, asks it for the output and passes that on.
+async fn capture(
+    daemon: &Daemon,
+    peer: &mut Peer,
+    shell: &ShellId,
+    token: &str,
+) -> Result<Option<Vec<u8>>> {
+    let (limit, finish) = command_approval::register_pump(daemon, shell, token)?;
+    let Connection { reader, writer } = &mut peer.connection;
+    writer.send_json(kind::REPLY, &limit).await?;
+    let pass_on = async {
+        // The sender is dropped when the shell died with its command: nobody waits for the output then.
+        let Ok(answer) = finish.await else {
+            return Ok(());
+        };
+        writer.send_json(kind::EVENT, &Event::CaptureFinish).await?;
+        let captured = tokio::time::timeout(CAPTURE_DEADLINE, reader.expect(kind::CAPTURED)).await;
+        let captured =
+            captured.map_err(|_| Error::runtime("the pump sent no output in time"))??;
+        // The other end gave up waiting, and has recorded the command without its output.
+        let _ = answer.send(captured);
+        Ok(())
+    };
+    tokio::select! {
+        biased;
+        passed = pass_on => passed.map(|()| None),
+        // A command may run for days; its output goes on to the terminal, and is lost to the journal.
+        () = daemon.leaving.cancelled() => Ok(None),
+    }
+}

@@ -1,0 +1,126 @@
+//! One client's socket: frames in and out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interprocess::local_socket::tokio::Stream;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::error::{Context, Error, Kind, Result};
+use crate::protocol::{self, Decoder, kind};
+
+/// How long a client may take to read a reply that is no answer of a turn.
+const REPLY_DEADLINE: Duration = Duration::from_secs(30);
+
+/// The receiving half.
+#[derive(Debug)]
+pub struct FrameReader {
+    stream: Arc<Stream>,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+}
+
+/// The sending half.
+#[derive(Debug)]
+pub struct FrameWriter {
+    stream: Arc<Stream>,
+}
+
+/// Both halves of a socket.
+#[derive(Debug)]
+pub struct Connection {
+    /// Frames from the client.
+    pub reader: FrameReader,
+    /// Frames to the client.
+    pub writer: FrameWriter,
+}
+
+impl Connection {
+    /// Wraps a socket, so that it can be read and written at the same time.
+    pub fn new(stream: Stream) -> Connection {
+        let stream = Arc::new(stream);
+        Connection {
+            reader: FrameReader {
+                stream: stream.clone(),
+                decoder: Decoder::default(),
+                buffer: vec![0; 8 << 10],
+            },
+            writer: FrameWriter { stream },
+        }
+    }
+}
+
+impl FrameReader {
+    /// Returns the next whole frame; `None` when the client has hung up. Cancel-safe.
+    ///
+    /// # Errors
+    /// The socket failed, or the bytes are not frames.
+    pub async fn read(&mut self) -> Result<Option<(u8, Vec<u8>)>> {
+        loop {
+            if let Some((kind, body)) = self.decoder.next_frame()? {
+                return Ok(Some((kind, body.to_vec())));
+            }
+            let read = (&*self.stream).read(&mut self.buffer).await;
+            let length = read.context(|| "cannot read from the client".into())?;
+            if length == 0 {
+                return Ok(None);
+            }
+            self.decoder.push(&self.buffer[..length]);
+        }
+    }
+
+    /// Waits for a frame of one kind and parses its body.
+    ///
+    /// # Errors
+    /// Another frame or the end of the stream came.
+    pub async fn expect<T: DeserializeOwned>(&mut self, wanted: u8) -> Result<T> {
+        match self.read().await? {
+            Some((kind, body)) if kind == wanted => protocol::parse(&body),
+            Some((kind::CANCEL, _)) => Err(Error::new(Kind::Interrupted, "interrupted")),
+            Some(_) => Err(Error::runtime("the client sent an unexpected frame")),
+            None => Err(Error::runtime("the client hung up")),
+        }
+    }
+}
+
+impl FrameWriter {
+    /// Writes a part of `bytes` and returns its length. Cancel-safe.
+    ///
+    /// # Errors
+    /// The client has hung up.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        match (&*self.stream).write(bytes).await {
+            Ok(0) => Err(Error::runtime("the client hung up")),
+            written => written.context(|| "cannot write to the client".into()),
+        }
+    }
+
+    /// Writes a whole frame, however long the client takes: nothing may wait for this.
+    ///
+    /// # Errors
+    /// The client has hung up.
+    pub async fn send_unbounded(&mut self, frame: &[u8]) -> Result<()> {
+        let sent = (&*self.stream).write_all(frame).await;
+        sent.context(|| "cannot write to the client".into())
+    }
+
+    /// Writes a whole frame within the reply deadline.
+    ///
+    /// # Errors
+    /// The client has hung up, or does not read.
+    pub async fn send(&mut self, frame: &[u8]) -> Result<()> {
+        tokio::time::timeout(REPLY_DEADLINE, self.send_unbounded(frame))
+            .await
+            .unwrap_or_else(|_| Err(Error::runtime("the client does not read")))
+    }
+
+    /// Writes a frame with a JSON body within the reply deadline.
+    ///
+    /// # Errors
+    /// As for [`FrameWriter::send`]; or the body is too large.
+    pub async fn send_json<T: Serialize>(&mut self, kind: u8, body: &T) -> Result<()> {
+        self.send(&protocol::json_frame(kind, body)?).await
+    }
+}

@@ -1,0 +1,520 @@
+//! The task of one turn, from the prompt to the end of its feed. It owns what it needs and knows no client.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedMutexGuard, mpsc};
+
+use super::call_context::{CallContext, Exposure};
+use super::client_link::ClientHandle;
+use super::gate::{self, Gate};
+use super::machine::{Effect, Input, Setting, Turn};
+use super::mcp_startup::{self, PendingStart};
+use super::model::{self, Chosen, ModelPlan};
+use super::rules_in_force::{self, RequestContext};
+use super::{Daemon, background_notice, known, outbound_redaction, tool_exposure, turn_context};
+use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
+use crate::context;
+use crate::error::{Error, Result};
+use crate::history::record::{Body, Links};
+use crate::mcp::Catalog;
+use crate::protocol::{AnswerSummary, Ask, Failure, ShellId};
+use crate::session::feed::{TurnEvent, TurnFeed};
+use crate::session::store::{Session, Shared};
+
+/// Parts of an answer that may wait for the turn; beyond it the provider waits.
+const QUEUE: usize = 64;
+/// Tokens of the context window that are reserved for the answer where the config has no limit.
+const RESERVE: u32 = 1024;
+
+/// A prompt that is ready to be performed: everything that was needed of its client has been collected.
+#[derive(Debug)]
+pub struct TurnPlan {
+    ask: Ask,
+    links: Links,
+    /// `None` for words to one command, which are outside of any conversation.
+    session: Option<Shared>,
+    model: ModelPlan,
+    /// `None` where the prompt wants no servers.
+    servers: Option<PendingStart>,
+}
+
+impl TurnPlan {
+    /// Returns the ids of the session and of the prompt.
+    pub fn ids(&self) -> (String, String) {
+        let session = self.session.as_ref().map(|s| s.id.clone());
+        let prompt = self.links.prompt.clone();
+        (session.unwrap_or_default(), prompt.unwrap_or_default())
+    }
+}
+
+/// Chooses the session and collects from the client what the turn needs.
+///
+/// # Errors
+/// There is no such session or model, the configuration is wrong, or the client has hung up.
+pub async fn prepare(daemon: &Daemon, client: &ClientHandle, ask: Ask) -> Result<TurnPlan> {
+    let shell = ask.shell.as_ref();
+    let mut links = Links {
+        shell: shell.map(ShellId::to_string),
+        prompt: Some(uuid::Uuid::now_v7().to_string()),
+        ..client.links.clone()
+    };
+    let (session, of_session) = if ask.command {
+        let id = shell.and_then(|s| daemon.sessions.of_shell(s));
+        // A session whose file was deleted has chosen no model.
+        let session = id.and_then(|id| daemon.sessions.get(&id).ok());
+        (None, session.and_then(|s| s.model()))
+    } else {
+        links.command = shell
+            .zip(ask.started_ms)
+            .map(|(shell, ms)| format!("{shell}@{ms}"));
+        let session = daemon.sessions.choose(&ask.session, shell, &links)?;
+        let model = session.model();
+        (Some(session), model)
+    };
+    let flag = ask.model.clone();
+    let model = model::prepare(daemon, client, flag, of_session, &ask.overrides).await?;
+    let wants_servers = session.is_some() && !(ask.no_tools && ask.resources.is_empty());
+    let servers = match wants_servers {
+        true => Some(mcp_startup::collect(daemon, client, &model.config).await?),
+        false => None,
+    };
+    Ok(TurnPlan {
+        ask,
+        links,
+        session,
+        model,
+        servers,
+    })
+}
+
+/// Performs a prompt in a task of its own, to the end of its feed.
+pub fn spawn(daemon: &Arc<Daemon>, feed: Arc<TurnFeed>, plan: TurnPlan) {
+    let daemon_of_task = daemon.clone();
+    daemon.tasks.spawn(async move {
+        let daemon = daemon_of_task;
+        let _running = daemon.count_turn();
+        let session = plan.session.clone();
+        let sync = plan.model.config.history.sync;
+        // Held to the end of the feed, so that the next turn of the session finds this one finished.
+        let mut turn_lock = None;
+        let end = match &session {
+            Some(session) => perform(&daemon, &feed, session, plan, &mut turn_lock).await,
+            None => perform_command(&daemon, &feed, plan).await,
+        };
+        background_notice::turn_ended(&daemon, &feed, &end);
+        feed.finish(end);
+        if let Some(session) = &session {
+            session.hub.clear();
+            if sync {
+                session.sync_later(&daemon.tasks);
+            }
+        }
+    });
+}
+
+fn failure(error: &Error) -> Failure {
+    Failure::from(error)
+}
+
+fn nothing_configured() -> Failure {
+    Failure {
+        nothing_configured: true,
+        ..failure(&model::nothing_found())
+    }
+}
+
+/// Performs a prompt of a conversation.
+async fn perform(
+    daemon: &Daemon,
+    feed: &Arc<TurnFeed>,
+    session: &Session,
+    plan: TurnPlan,
+    turn_lock: &mut Option<OwnedMutexGuard<()>>,
+) -> std::result::Result<AnswerSummary, Failure> {
+    *turn_lock = Some(
+        wait_for_turn(feed, session)
+            .await
+            .map_err(|e| failure(&e))?,
+    );
+    session.hub.install(feed.clone());
+    let chosen = model::choose(daemon, &plan.model, feed).await;
+    let Some(chosen) = chosen.map_err(|e| failure(&e))? else {
+        return Err(nothing_configured());
+    };
+    converse(daemon, feed, session, chosen, plan)
+        .await
+        .map_err(|e| failure(&e))
+}
+
+/// Waits for the session's turn, which another prompt may have.
+async fn wait_for_turn(feed: &TurnFeed, session: &Session) -> Result<OwnedMutexGuard<()>> {
+    if let Ok(guard) = session.turn().try_lock_owned() {
+        return Ok(guard);
+    }
+    let running = session.hub.running();
+    let line = match running.as_ref().map(|running| &running.origin) {
+        Some(origin) => {
+            let place = origin.tty.as_ref().map(|tty| format!(" in {tty}"));
+            format!(
+                "waiting for the answer to “{}”{}; Ctrl-C stops waiting",
+                origin.words(),
+                place.unwrap_or_default()
+            )
+        }
+        None => "waiting for another prompt of this conversation; Ctrl-C stops waiting".to_owned(),
+    };
+    feed.notice(line);
+    feed.unless_cancelled(async { Ok(session.turn().lock_owned().await) })
+        .await
+}
+
+/// Performs a prompt with its model.
+async fn converse(
+    daemon: &Daemon,
+    feed: &Arc<TurnFeed>,
+    session: &Session,
+    mut chosen: Chosen,
+    plan: TurnPlan,
+) -> Result<AnswerSummary> {
+    let TurnPlan {
+        mut ask,
+        links,
+        servers,
+        ..
+    } = plan;
+    if let Some(text) = &chosen.notice {
+        feed.notice(text.clone());
+    }
+    feed.push(TurnEvent::Started {
+        session: session.id.clone(),
+        model: chosen.name.clone(),
+    });
+    // For the whole turn: a server that is connected while it runs would not be under the rules of the directory.
+    let with_tools = !ask.no_tools && tool_exposure::any(daemon, &chosen);
+    if with_tools {
+        apply_rules(feed, &mut chosen, &ask.cwd).await?;
+    }
+    let catalog = tool_exposure::catalog(daemon, feed, session, &chosen, servers).await?;
+    let read = turn_context::resources(daemon, feed, &ask.resources).await?;
+    ask.attachments.extend(read);
+    let (content, unseen) = turn_context::content(daemon, session, &chosen, &ask);
+    if let Some(text) = unseen {
+        feed.notice(text);
+    }
+    let request = RequestContext::from(&ask);
+    let user = Body::User {
+        text: ask.text,
+        content,
+        shell: ask.shell.as_ref().map(ShellId::to_string),
+        cwd: ask.cwd.clone(),
+    };
+    // A prompt that cannot be recorded is answered all the same, but never silently.
+    if let Err(e) = session.record(&links, user) {
+        feed.notice(e.message);
+    }
+    let setting = Setting {
+        session: session.id.clone(),
+        model_name: chosen.name.clone(),
+        model: chosen.endpoint.model.clone(),
+        price: chosen.price,
+        depth: chosen.config.mcp.max_tool_depth,
+    };
+    let mut run = Run::new(
+        daemon,
+        &chosen,
+        session,
+        feed,
+        setting,
+        links.clone(),
+        &request,
+    );
+    run.rounds(with_tools.then_some(catalog)).await?;
+    let Run { answer, links, .. } = run;
+    let (answer, commands) = answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
+    // The rules about commands are applied with each command; here the person is told what is wrong with them.
+    if !commands.is_empty() && !ask.no_tools && !with_tools {
+        apply_rules(feed, &mut chosen, &ask.cwd).await?;
+    }
+    if let (Some(shell), false) = (&ask.shell, commands.is_empty()) {
+        daemon.sessions.offer(shell, &session.id, &links, commands);
+    }
+    Ok(answer)
+}
+
+/// Performs words to one command, outside of any conversation.
+async fn perform_command(
+    daemon: &Daemon,
+    feed: &Arc<TurnFeed>,
+    plan: TurnPlan,
+) -> std::result::Result<AnswerSummary, Failure> {
+    let chosen = model::choose(daemon, &plan.model, feed).await;
+    let Some(chosen) = chosen.map_err(|e| failure(&e))? else {
+        return Err(nothing_configured());
+    };
+    let TurnPlan { ask, links, .. } = plan;
+    let messages = [
+        Message::System(turn_context::command_prompt()),
+        Message::User(ask.text.clone()),
+    ];
+    let setting = Setting {
+        session: String::new(),
+        model_name: chosen.name.clone(),
+        model: chosen.endpoint.model.clone(),
+        price: chosen.price,
+        depth: 0,
+    };
+    let request = RequestContext::from(&ask);
+    let outside = Session::outside(daemon.acts.log());
+    let user = Body::User {
+        text: ask.text.clone(),
+        content: ask.text,
+        shell: ask.shell.as_ref().map(ShellId::to_string),
+        cwd: ask.cwd,
+    };
+    // The edit buffer is no place to say that nothing can be recorded.
+    if let Err(e) = outside.record(&links, user) {
+        tracing::warn!("{}", e.message);
+    }
+    let mut run = Run::new(daemon, &chosen, &outside, feed, setting, links, &request);
+    run.request(&messages, &[]).await.map_err(|e| failure(&e))?;
+    match run.answer {
+        Some((answer, _)) => Ok(answer),
+        None => Err(failure(&Error::runtime("the turn ended early"))),
+    }
+}
+
+/// Adds the rules of the projects around a directory, and reports what is wrong with them.
+async fn apply_rules(feed: &TurnFeed, chosen: &mut Chosen, cwd: &str) -> Result<()> {
+    for text in rules_in_force::apply(&mut chosen.config, cwd).await? {
+        feed.notice(text);
+    }
+    Ok(())
+}
+
+/// A turn that runs: the state machine, and what it takes to do what that says.
+struct Run<'a> {
+    daemon: &'a Daemon,
+    chosen: &'a Chosen,
+    /// Where it is recorded.
+    session: &'a Session,
+    feed: &'a Arc<TurnFeed>,
+    turn: Turn,
+    start: Instant,
+    /// The end of the turn, and the commands it proposes.
+    answer: Option<(AnswerSummary, Vec<String>)>,
+    /// The tools that there are in this round, and how the model sees them.
+    tools: (Catalog, Exposure),
+    /// What its records belong to.
+    links: Links,
+    request: &'a RequestContext,
+}
+
+/// What comes next.
+enum Step {
+    /// More of the same.
+    Go,
+    /// These calls.
+    Use(Vec<ToolCall>),
+    /// Another request.
+    Again,
+    /// The turn is over.
+    Done,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        daemon: &'a Daemon,
+        chosen: &'a Chosen,
+        session: &'a Session,
+        feed: &'a Arc<TurnFeed>,
+        setting: Setting,
+        links: Links,
+        request: &'a RequestContext,
+    ) -> Run<'a> {
+        Run {
+            daemon,
+            chosen,
+            session,
+            feed,
+            turn: Turn::new(setting),
+            start: Instant::now(),
+            answer: None,
+            tools: (Catalog::default(), Exposure::Direct { reads_on: false }),
+            links,
+            request,
+        }
+    }
+
+    /// Requests and calls in turn, until the turn is over.
+    async fn rounds(&mut self, mut tools: Option<Catalog>) -> Result<()> {
+        let session = self.session;
+        let reserve = self.chosen.endpoint.max_tokens.unwrap_or(RESERVE);
+        let mut told = 0;
+        let mut exposure = Exposure::Direct { reads_on: false };
+        loop {
+            let catalog = tools.clone().unwrap_or_default();
+            exposure = tool_exposure::exposure(
+                self.daemon,
+                session,
+                &self.chosen.config,
+                &catalog,
+                exposure,
+            );
+            self.tools = (catalog.clone(), exposure);
+            let offered = tool_exposure::tools(&catalog, exposure);
+            let split = matches!(exposure, Exposure::Split { .. });
+            if split {
+                tool_exposure::index(self.daemon, &catalog);
+            }
+            let system = turn_context::system_prompt(self.chosen, !offered.is_empty(), split);
+            let talk = session.with_records(context::conversation);
+            let window = self.chosen.window;
+            let (messages, left_out) = context::fit(system, &talk, &offered, window, reserve);
+            if left_out > told {
+                told = left_out;
+                let text = format!(
+                    "the conversation is longer than the model's window: its first {left_out} answers are left out"
+                );
+                self.feed.notice(text);
+            }
+            let mut step = self.request(&messages, &offered).await?;
+            if let Step::Use(calls) = step {
+                step = self.calls(&calls).await?;
+            }
+            if matches!(step, Step::Done) {
+                return Ok(());
+            }
+            // Tools come and go; a server that is starting is not waited for.
+            if let Some(tools) = &mut tools {
+                *tools = known::catalog(self.daemon, Duration::ZERO).await;
+                tool_exposure::without(self.feed, session, tools);
+            }
+        }
+    }
+
+    /// One request and its answer.
+    async fn request(&mut self, messages: &[Message], tools: &[Tool]) -> Result<Step> {
+        self.links.turn = Some(uuid::Uuid::now_v7().to_string());
+        let (sender, mut chunks) = mpsc::channel(QUEUE);
+        let cancel = self.feed.cancel_token().clone();
+        let request = stream(self.daemon, self.chosen, messages, tools, &cancel, sender);
+        tokio::pin!(request);
+        let mut ended = None;
+        // Both ends must be seen: the request's, and that of the chunks it has sent before.
+        loop {
+            let input = tokio::select! {
+                biased;
+                chunk = chunks.recv() => match chunk {
+                    Some(chunk) => Input::Chunk(chunk),
+                    None => match ended.take() {
+                        Some(result) => Input::Ended(result),
+                        None => Input::Ended(request.as_mut().await),
+                    },
+                },
+                result = &mut request, if ended.is_none() => {
+                    ended = Some(result);
+                    continue;
+                }
+            };
+            let last = matches!(input, Input::Ended(_));
+            let step = self.take(input)?;
+            if last {
+                return Ok(step);
+            }
+        }
+    }
+
+    fn context<'r>(&self, (catalog, exposure): &'r (Catalog, Exposure)) -> CallContext<'r>
+    where
+        'a: 'r,
+    {
+        CallContext {
+            daemon: self.daemon,
+            session: self.session,
+            config: &self.chosen.config,
+            request: self.request,
+            catalog,
+            exposure: *exposure,
+            feed: self.feed,
+            links: self.links.clone(),
+        }
+    }
+
+    /// The calls of one answer, in order.
+    async fn calls(&mut self, calls: &[ToolCall]) -> Result<Step> {
+        let tools = self.tools.clone();
+        let mut gate = Gate::new(self.context(&tools), calls);
+        let mut at = 0;
+        let mut step = Step::Go;
+        while at < calls.len() && matches!(step, Step::Go) {
+            let used = gate.make(at).await;
+            at += used.len();
+            step = self.take(Input::Used(used))?;
+        }
+        Ok(step)
+    }
+
+    /// Hands an input to the machine and performs its effects.
+    fn take(&mut self, input: Input) -> Result<Step> {
+        let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut step = Step::Go;
+        for effect in self.turn.handle(input, elapsed) {
+            match self.perform(effect)? {
+                Step::Go => {}
+                next => step = next,
+            }
+        }
+        Ok(step)
+    }
+
+    /// Performs one effect.
+    fn perform(&mut self, effect: Effect) -> Result<Step> {
+        match effect {
+            Effect::Text(text) => self.show(&text),
+            Effect::Event(event) => self.feed.push(event),
+            Effect::Record(mut body) => {
+                gate::complete(self.context(&self.tools), &mut body);
+                if let Err(e) = self.session.record(&self.links, *body) {
+                    tracing::warn!("{}", e.message);
+                    self.feed.notice(e.message);
+                }
+            }
+            Effect::Use(calls) => return Ok(Step::Use(calls)),
+            Effect::Again => return Ok(Step::Again),
+            Effect::Reply(answer, commands) => {
+                self.answer = Some((answer, commands));
+                return Ok(Step::Done);
+            }
+            Effect::Fail(e) => return Err(e),
+        }
+        Ok(Step::Go)
+    }
+
+    /// Shows text of the answer to every watcher.
+    fn show(&self, text: &str) {
+        self.feed.push_text(text);
+    }
+}
+
+async fn stream(
+    daemon: &Daemon,
+    chosen: &Chosen,
+    messages: &[Message],
+    tools: &[Tool],
+    cancel: &tokio_util::sync::CancellationToken,
+    sender: mpsc::Sender<Chunk>,
+) -> Result<Finish> {
+    let (messages, tools) = (
+        outbound_redaction::messages(messages),
+        outbound_redaction::tools(tools),
+    );
+    let result = daemon
+        .broker
+        .stream(&chosen.endpoint, &messages, &tools, cancel, &sender)
+        .await;
+    if let Err(e) = &result {
+        daemon.models.failed(chosen, e);
+    }
+    result
+}

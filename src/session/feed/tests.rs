@@ -1,0 +1,209 @@
+use super::*;
+
+fn feed(hang_up: HangUpPolicy) -> Arc<TurnFeed> {
+    let origin = FeedOrigin {
+        shell: None,
+        tty: None,
+        prompt: "say\nit \x1b[2J all".into(),
+        started_ms: 0,
+        hang_up,
+    };
+    TurnFeed::new(origin, CancellationToken::new())
+}
+
+/// Reads everything new as text; events in brackets.
+fn read(watcher: &mut FeedWatcher) -> String {
+    let mut out = String::new();
+    watcher.read(|item| match item {
+        FeedItem::Text(text) => out.push_str(text),
+        FeedItem::Gap(bytes) => out.push_str(&format!("[gap {bytes}]")),
+        FeedItem::Event(TurnEvent::Notice(text)) => out.push_str(&format!("[{text}]")),
+        FeedItem::Event(TurnEvent::ElicitationRequested(asked)) => {
+            out.push_str(&format!("[? {}]", asked.id));
+        }
+        FeedItem::Event(TurnEvent::QuestionClosed {
+            id,
+            answered_in,
+            outcome,
+        }) => {
+            let place = answered_in.clone().unwrap_or_default();
+            out.push_str(&format!("[{id} {outcome:?} {place}]"));
+        }
+        FeedItem::Event(other) => panic!("{other:?}"),
+        FeedItem::Progress(text) => out.push_str(&format!("[… {text}]")),
+    });
+    out
+}
+
+fn question(id: &str) -> (String, TurnEvent) {
+    let mut asked = Elicit {
+        id: id.into(),
+        server: "s".into(),
+        message: "who?".into(),
+        schema: None,
+        url: None,
+        digest: String::new(),
+    };
+    asked.digest = asked.shown_digest();
+    (
+        asked.digest.clone(),
+        TurnEvent::ElicitationRequested(Box::new(asked)),
+    )
+}
+
+fn answer(id: &str, digest: &str, action: ElicitationAction) -> Reaction {
+    Reaction::Elicit {
+        id: id.into(),
+        digest: digest.into(),
+        content: None,
+        action,
+    }
+}
+
+#[test]
+fn every_watcher_sees_everything_in_order_whenever_it_reads() {
+    let feed = feed(HangUpPolicy::Cancel);
+    let mut eager = feed.watch(false, None);
+    let mut lazy = feed.watch(false, None);
+    let mut seen = String::new();
+    for part in ["a", "b", "!one", "ü", "!two", "c"] {
+        match part.strip_prefix('!') {
+            Some(notice) => feed.notice(notice),
+            None => feed.push_text(part),
+        }
+        seen.push_str(&read(&mut eager));
+    }
+    assert_eq!(seen, "ab[one]ü[two]c");
+    assert_eq!(read(&mut lazy), seen);
+    assert_eq!(
+        read(&mut feed.watch(false, None)),
+        seen,
+        "one that comes late"
+    );
+    assert_eq!(read(&mut lazy), "");
+    feed.push(TurnEvent::CallProgress("1 of 3".into()));
+    feed.push(TurnEvent::CallProgress("2 of 3".into()));
+    assert_eq!(read(&mut lazy), "[… 2 of 3]");
+}
+
+#[test]
+fn text_is_bounded_and_what_was_dropped_is_counted() {
+    let feed = feed(HangUpPolicy::Cancel);
+    let mut slow = feed.watch(false, None);
+    feed.push_text("ü");
+    assert_eq!(read(&mut slow), "ü");
+    let piece = "ü".repeat(1 << 16);
+    for _ in 0..64 {
+        feed.push_text(&piece);
+    }
+    let kept = lock(&feed.state).text.len();
+    assert!(kept <= TEXT_LIMIT, "{kept}");
+    let text = read(&mut slow);
+    let total = 64 * piece.len() + 2;
+    let gap = format!("[gap {}]", total - 2 - kept);
+    assert!(text.starts_with(&gap), "{}", &text[..40]);
+    assert_eq!(text.len() - gap.len(), kept);
+}
+
+#[tokio::test]
+async fn a_watcher_is_woken_by_what_comes_and_by_nothing_else() {
+    let feed = feed(HangUpPolicy::Cancel);
+    let mut watcher = feed.watch(false, None);
+    let idle = |watcher: &FeedWatcher| {
+        let mut ready = Box::pin(watcher.ready());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        ready.as_mut().poll(&mut context).is_pending()
+    };
+    assert!(idle(&watcher));
+    feed.push_text("a");
+    watcher.ready().await;
+    assert_eq!(read(&mut watcher), "a");
+    assert!(idle(&watcher));
+    feed.push_text("b");
+    watcher.ready().await;
+    feed.notice("c");
+    assert_eq!(read(&mut watcher), "b[c]");
+    assert!(idle(&watcher));
+    let waits = tokio::spawn({
+        let feed = feed.clone();
+        async move { feed.finished().await }
+    });
+    tokio::task::yield_now().await;
+    let failure = Failure {
+        kind: Kind::Runtime,
+        message: "x".into(),
+        hint: None,
+        nothing_configured: false,
+    };
+    feed.finish(Err(failure.clone()));
+    assert_eq!(waits.await.expect("the task"), Err(failure));
+}
+
+#[tokio::test]
+async fn the_first_answer_with_the_digest_of_what_was_shown_wins() {
+    let feed = feed(HangUpPolicy::Cancel);
+    let mut one = feed.watch(true, Some("pts/1".into()));
+    let mut two = feed.watch(true, Some("pts/2".into()));
+    let (digest, event) = question("q");
+    let given = feed.open_question("q", &digest, event);
+    assert_eq!(read(&mut one), "[? q]");
+    one.answer(answer("other", &digest, ElicitationAction::Accept));
+    one.answer(answer("q", "", ElicitationAction::Accept));
+    assert!(feed.is_answerable("q"));
+    two.answer(answer("q", &digest, ElicitationAction::Decline));
+    one.answer(answer("q", &digest, ElicitationAction::Accept));
+    let given = given.await.expect("an answer");
+    assert_eq!(given.answered_in.as_deref(), Some("pts/2"));
+    assert_eq!(
+        given.reaction,
+        answer("q", &digest, ElicitationAction::Decline)
+    );
+    feed.close_question("q", given.answered_in, QuestionOutcome::Declined);
+    assert_eq!(read(&mut one), "[q Declined pts/2]");
+    // It was closed before this one read: nothing is left to ask.
+    assert_eq!(read(&mut two), "[q Declined pts/2]");
+}
+
+#[tokio::test]
+async fn a_question_waits_for_a_terminal_as_long_as_its_turn_may() {
+    let soon = std::time::Duration::from_millis(20);
+    let ask = |feed: &TurnFeed| {
+        let (digest, event) = question("q");
+        (digest.clone(), feed.open_question("q", &digest, event))
+    };
+    // In the foreground, nobody else comes.
+    let foreground = feed(HangUpPolicy::Cancel);
+    let watcher = foreground.watch(true, None);
+    let (digest, _given) = ask(&foreground);
+    let deadline = Instant::now() + soon;
+    let early = tokio::time::timeout(soon * 2, foreground.unanswerable("q", deadline));
+    assert!(early.await.is_err(), "its client reads the question");
+    watcher.answer(answer("q", &digest, ElicitationAction::NoTerminal));
+    let outcome = foreground.unanswerable("q", deadline).await;
+    assert_eq!(outcome, QuestionOutcome::NoTerminal);
+    // In the background, somebody may attach; one without a terminal changes nothing.
+    let background = feed(HangUpPolicy::Continue);
+    let (_digest, _given) = ask(&background);
+    let _silent = background.watch(false, None);
+    let start = Instant::now();
+    let outcome = background.unanswerable("q", start + soon).await;
+    assert_eq!(outcome, QuestionOutcome::TimedOut);
+    assert!(start.elapsed() >= soon);
+    let attached = background.watch(true, None);
+    let late = Instant::now() + soon;
+    let waits = tokio::time::timeout(soon * 2, background.unanswerable("q", late));
+    assert!(waits.await.is_err(), "it is being read");
+    drop(attached);
+    let outcome = background.unanswerable("q", late).await;
+    assert_eq!(outcome, QuestionOutcome::TimedOut);
+}
+
+#[test]
+fn the_words_of_a_prompt_are_one_short_visible_line() {
+    assert_eq!(feed(HangUpPolicy::Cancel).origin.words(), "say it [2J all");
+    let mut origin = feed(HangUpPolicy::Cancel).origin.clone();
+    origin.prompt = "wörter ".repeat(20);
+    let words = origin.words();
+    assert_eq!(words.chars().count(), WORDS);
+    assert!(words.ends_with('…'), "{words}");
+}
