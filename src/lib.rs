@@ -33,3 +33,4 @@ pub mod safety;
 pub mod secret;
 pub mod session;
 pub mod tools;
+pub mod turn;

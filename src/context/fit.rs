@@ -18,7 +18,7 @@ const FRAME: usize = 8;
 /// take their part. A token is taken as three bytes, which is on the safe side for prose and code alike.
 /// Each prompt with all that followed it is kept or left out as a whole, oldest first; the number of
 /// prompts left out is returned. The last one always stays; where it is too long by itself, its longest
-/// results of tools are cut, down to 512 bytes each. Pictures are not counted.
+/// results of tools are cut, down to 512 bytes each. A picture counts as 1,500 tokens.
 pub fn fit(
     system: String,
     conversation: &[Message],
@@ -100,6 +100,9 @@ fn cut_results(messages: &mut [Message], room: usize) {
     }
 }
 
+/// What a picture takes in tokens: about the most that providers count for one.
+const PICTURE: usize = 1500;
+
 /// Bytes that are taken as one token.
 const BYTES: usize = 3;
 
@@ -114,7 +117,11 @@ fn tokens(message: &Message) -> usize {
             .sum(),
         _ => 0,
     };
-    message.text().len() / BYTES + FRAME + calls
+    let pictures = match message {
+        Message::Tool(result) => result.images.len() * PICTURE,
+        _ => 0,
+    };
+    message.text().len() / BYTES + FRAME + calls + pictures
 }
 
 fn declared(tool: &Tool) -> usize {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::Daemon;
-use super::command_extractor::{Filter, Piece};
 use crate::chat::Finish;
 use crate::error::{Error, Result};
 use crate::history::record::{Body, Record};
 use crate::protocol::{self, AnswerSummary, Attach, Event, ShellId, kind};
-use crate::session::store::{Session, Shared};
+use crate::session::conversation::{Session, Shared};
+use crate::turn::command_extractor::{Filter, Piece};
 
 /// Returns the session to attach to.
 ///
@@ -16,7 +16,7 @@ use crate::session::store::{Session, Shared};
 /// There is no such session, or the shell has none.
 pub async fn session(daemon: &Daemon, request: &Attach) -> Result<Shared> {
     let id = match (&request.session, &request.shell) {
-        (Some(wanted), _) => daemon.sessions.find(wanted)?,
+        (Some(wanted), _) => daemon.sessions.find(wanted).await?,
         (None, Some(shell)) => daemon
             .sessions
             .of_shell(shell)
@@ -28,7 +28,7 @@ pub async fn session(daemon: &Daemon, request: &Attach) -> Result<Shared> {
             );
         }
     };
-    daemon.sessions.get(&id)
+    daemon.sessions.get(&id).await
 }
 
 /// Returns the frames of the last answer, its reply included.

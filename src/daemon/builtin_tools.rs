@@ -6,7 +6,6 @@ use std::time::Instant;
 use serde_json::{Map, Value};
 
 use super::call_context::CallContext;
-use super::outcome::{Account, Outcome, Used};
 use super::tool_execution::{self, elapsed};
 use crate::chat::{Operation, ToolCall};
 use crate::error::{Error, Result};
@@ -16,6 +15,7 @@ use crate::session::feed::TurnEvent;
 use crate::tools::results::Reading;
 use crate::tools::search::Wanted;
 use crate::tools::split;
+use crate::turn::outcome::{Account, Outcome, Used};
 
 /// Whether a tool is one of them.
 pub fn is_builtin(name: &str) -> bool {

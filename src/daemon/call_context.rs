@@ -7,8 +7,8 @@ use super::rules_in_force::RequestContext;
 use crate::config::Config;
 use crate::history::record::Links;
 use crate::mcp::Catalog;
+use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
-use crate::session::store::Session;
 
 /// The context of the calls of one round.
 #[derive(Debug)]

@@ -74,7 +74,7 @@ pub async fn next(
     let denies = rule.as_ref().filter(|rule| rule.word == Says::Deny);
     if let Some(rule) = denies {
         let taken = daemon.sessions.take_waiting(shell, &waiting.token, false)?;
-        let session = daemon.sessions.get(&taken.session)?;
+        let session = daemon.sessions.get(&taken.session).await?;
         let links = Links {
             request: asks.request,
             ..taken.links
@@ -145,7 +145,7 @@ pub async fn decide(
     let waiting = daemon
         .sessions
         .take_waiting(shell, token, choice == Choice::Quit)?;
-    let session = daemon.sessions.get(&waiting.session)?;
+    let session = daemon.sessions.get(&waiting.session).await?;
     let word = match choice {
         Choice::Run => "run",
         Choice::Insert => "insert",
@@ -262,7 +262,7 @@ pub async fn exec_done(
     };
     let exec = match exec {
         Some(exec) => exec,
-        None => approved_earlier(daemon, shell, token)?,
+        None => approved_earlier(daemon, shell, token).await?,
     };
     // The pump may take a moment more, which is none of the command's.
     let ms = now_ms().saturating_sub(exec.since_ms);
@@ -279,7 +279,7 @@ pub async fn exec_done(
         }
         None => None,
     };
-    let session = daemon.sessions.get(&exec.session)?;
+    let session = daemon.sessions.get(&exec.session).await?;
     let links = Links {
         request: asks.request.clone(),
         ..exec.links
@@ -304,10 +304,10 @@ pub fn forget(daemon: &Daemon, ended: &HashSet<ShellId>) {
 }
 
 /// A command that an earlier daemon saw approved, and that has ended only now.
-fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Result<Exec> {
+async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Result<Exec> {
     let unknown = || Error::runtime("no approved command has this token");
     let id = daemon.sessions.of_shell(shell).ok_or_else(unknown)?;
-    let approved = daemon.sessions.get(&id)?.with_records(|records| {
+    let approved = daemon.sessions.get(&id).await?.with_records(|records| {
         let mut approved = None;
         for record in records {
             match &record.body {

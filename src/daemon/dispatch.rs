@@ -13,7 +13,7 @@ use super::frames::Connection;
 use super::rules_in_force::RequestContext;
 use super::{
     Daemon, attach, background_notice, command_approval, manual_call, mcp, policy, requests,
-    turn_task,
+    turn_plan, turn_task,
 };
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
@@ -267,7 +267,7 @@ async fn ask(
         peer.is_read_only,
         peer.links.clone(),
     );
-    let prepared = turn_task::prepare(daemon, &client, ask);
+    let prepared = turn_plan::prepare(daemon, &client, ask);
     let Some(plan) = drive(&mut peer.connection, &mut link, prepared).await else {
         return Ok(None);
     };

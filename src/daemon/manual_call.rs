@@ -5,7 +5,6 @@ use serde_json::json;
 use super::call_context::{CallContext, Exposure};
 use super::client_link::ClientHandle;
 use super::gate::Gate;
-use super::outcome::Outcome;
 use super::rules_in_force::{self, RequestContext};
 use super::{Daemon, known, mcp, mcp_startup};
 use crate::chat::{CallStatus, Operation, ToolCall};
@@ -15,8 +14,9 @@ use crate::history::record::Body;
 use crate::protocol::tools::{ByHand, Called};
 use crate::protocol::{self, kind};
 use crate::safety::policy;
-use crate::session::store::Session;
+use crate::session::conversation::Session;
 use crate::tools::results;
+use crate::turn::outcome::Outcome;
 
 /// The most that fits into a reply, however it is quoted there.
 const REPLY: usize = 7 << 20;

@@ -145,7 +145,8 @@ fn reply<T: Serialize>(body: &T) -> Result<Vec<u8>> {
 pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
     let waiting = daemon.mcp.wanting(&config.mcp.servers);
     let states = daemon.mcp.states().into_iter();
-    let mut infos: Vec<ServerInfo> = states.map(|s| info(daemon, config, s)).collect();
+    let tools = daemon.mcp.tools();
+    let mut infos: Vec<ServerInfo> = states.map(|s| info(config, s, &tools)).collect();
     for server in config.mcp.servers.values() {
         if infos.iter().any(|i| i.alias == server.alias) {
             continue;
@@ -169,10 +170,10 @@ pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
     infos
 }
 
-fn info(daemon: &Daemon, config: &Config, state: State) -> ServerInfo {
+fn info(config: &Config, state: State, tools: &[Tool]) -> ServerInfo {
     let state = refused(config, state);
     let hints = match state.status {
-        Status::Ready => hints(config, &state.alias, &daemon.mcp.tools()),
+        Status::Ready => hints(config, &state.alias, tools),
         _ => Vec::new(),
     };
     ServerInfo {
@@ -434,7 +435,9 @@ async fn start(
     let alias = server.alias.clone();
     mcp_startup::start_now(daemon, client, server, configured).await?;
     let state = match settle(daemon, client, Some(&alias), CONNECTING).await {
-        Ok(Some(state)) if state.status == Status::Ready => return Ok(info(daemon, config, state)),
+        Ok(Some(state)) if state.status == Status::Ready => {
+            return Ok(info(config, state, &daemon.mcp.tools()));
+        }
         Ok(state) => state.map(|s| refused(config, s)),
         Err(e) => {
             give_up(daemon, &alias, configured);

@@ -32,6 +32,8 @@ pub struct Models {
     /// Where it is recorded that the rules have changed.
     acts: Arc<Acts>,
     file: Mutex<Option<(Stamp, Arc<File>)>>,
+    /// The configuration resolved last: a turn asks for the same one with each tool call.
+    resolved: Mutex<Option<ResolvedConfig>>,
     keys: Keys,
     /// What was found last, when, and with which variables.
     found: Mutex<Option<Remembered>>,
@@ -39,6 +41,9 @@ pub struct Models {
     told: Mutex<BTreeSet<String>>,
     servers: Servers,
 }
+
+/// A resolved configuration, and what it was resolved from.
+type ResolvedConfig = (Arc<File>, Overrides, Arc<Config>);
 
 /// What was found, when, and with which variables.
 type Remembered = (Instant, BTreeMap<String, String>, Found);
@@ -82,6 +87,7 @@ impl Models {
             paths: paths.clone(),
             acts,
             file: Mutex::default(),
+            resolved: Mutex::default(),
             keys: Keys::default(),
             found: Mutex::default(),
             told: Mutex::default(),
@@ -109,7 +115,16 @@ impl Models {
             }
         };
         drop(cached);
-        config::source::resolve(&file, overrides).map(Arc::new)
+        let mut resolved = lock(&self.resolved);
+        if let Some((of, with, config)) = &*resolved
+            && Arc::ptr_eq(of, &file)
+            && with == overrides
+        {
+            return Ok(config.clone());
+        }
+        let config = Arc::new(config::source::resolve(&file, overrides)?);
+        *resolved = Some((file, overrides.clone(), config.clone()));
+        Ok(config)
     }
 
     /// What the commands have printed.

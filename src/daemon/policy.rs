@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::call_context::{CallContext, Exposure};
 use super::client_link::ClientHandle;
 use super::gate::Gate;
-use super::outcome::Outcome;
 use super::rules_in_force::{self, RequestContext};
 use super::{Daemon, known, mcp, mcp_startup};
 use crate::chat::{Operation, ToolCall};
@@ -20,8 +19,9 @@ use crate::protocol::policy::{
 };
 use crate::protocol::{self, kind};
 use crate::safety::policy::{self, Grant, Own, Rule, Standing, Subject, Word};
+use crate::session::conversation::{Session, Shared};
 use crate::session::lock;
-use crate::session::store::{Session, Shared};
+use crate::turn::outcome::Outcome;
 
 /// Serves one request about the policy. Returns the reply frame.
 ///
@@ -250,12 +250,12 @@ async fn explain(
     let name = format!("{alias}.{tool}");
     let found = catalog.find(&name);
     let found = found.ok_or_else(|| mcp::no_such_tool(&name, &catalog.tools))?;
-    let session = request_context
-        .shell
-        .as_ref()
-        .and_then(|shell| daemon.sessions.of_shell(shell))
-        .and_then(|id| daemon.sessions.get(&id).ok())
-        .unwrap_or_else(|| Session::outside(daemon.acts.log()));
+    let shell = request_context.shell.as_ref();
+    let session = match shell.and_then(|shell| daemon.sessions.of_shell(shell)) {
+        Some(id) => daemon.sessions.get(&id).await.ok(),
+        None => None,
+    };
+    let session = session.unwrap_or_else(|| Session::outside(daemon.acts.log()));
     let ask = |call: ToolCall, exposure: Exposure| {
         let context = CallContext {
             daemon,

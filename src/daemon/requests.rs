@@ -46,6 +46,9 @@ pub async fn status(
         Ok(None) => (None, None, model::nothing_found().message),
         Err(e) => (None, None, e.message),
     };
+    let journal = daemon.sessions.journal.clone();
+    let counted = blocking(move || Ok((journal.sessions().map_or(0, |s| s.len()), journal.size())));
+    let (sessions, journal_bytes) = counted.await?;
     let config = daemon.models.config(&Overrides::default()).ok();
     let servers = config.as_deref().map(|c| mcp::list(daemon, c));
     let config = config.and_then(|c| c.file.clone());
@@ -58,10 +61,10 @@ pub async fn status(
         model,
         endpoint,
         endpoint_state: Some(state),
-        sessions: daemon.sessions.journal.sessions().map_or(0, |s| s.len()),
+        sessions,
         shells: lock(&daemon.shells).alive(),
         turns: daemon.turns.load(Ordering::Relaxed),
-        journal_bytes: daemon.sessions.journal.size(),
+        journal_bytes,
         config: config.map(|c| c.display().to_string()),
         servers: servers.unwrap_or_default(),
     })
@@ -95,7 +98,7 @@ fn memory() -> u64 {
 /// The model chosen for a shell's session, if it has one that can be read.
 async fn session_model(daemon: &Daemon, shell: Option<&ShellId>) -> Option<String> {
     let id = daemon.sessions.of_shell(shell?)?;
-    daemon.sessions.get(&id).ok()?.model()
+    daemon.sessions.get(&id).await.ok()?.model()
 }
 
 /// A session's records.
@@ -110,13 +113,14 @@ pub async fn transcript(
     brief: bool,
 ) -> Result<Transcript> {
     let id = match (session, shell) {
-        (Some(wanted), _) => daemon.sessions.journal.find(&wanted)?,
+        (Some(wanted), _) => daemon.sessions.find(&wanted).await?,
         (None, Some(shell)) => daemon
             .sessions
             .of_shell(&shell)
             .ok_or_else(|| Error::usage("this shell has no conversation yet"))?,
         (None, None) => {
-            let sessions = daemon.sessions.journal.sessions()?;
+            let journal = daemon.sessions.journal.clone();
+            let sessions = blocking(move || journal.sessions()).await?;
             let last = sessions
                 .first()
                 .ok_or_else(|| Error::usage("there is no conversation yet"))?;
@@ -205,7 +209,9 @@ pub async fn use_model(
         ..links.clone()
     };
     let sessions = &daemon.sessions;
-    let session = sessions.choose(&SessionChoice::Shell, Some(shell), &links)?;
+    let session = sessions
+        .choose(&SessionChoice::Shell, Some(shell), &links)
+        .await?;
     session.record(&links, Body::Model { model })
 }
 

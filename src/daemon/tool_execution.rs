@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::Daemon;
 use super::background_notice::{self, question_patience};
 use super::call_context::CallContext;
-use super::outcome::{Account, Outcome, Used};
 use crate::chat::{CallStatus, Operation, Tool, ToolCall};
 use crate::error::Error;
 use crate::history::journal::now_ms;
@@ -26,6 +25,7 @@ use crate::safety::policy::{Approved, Call};
 use crate::safety::redact::ours;
 use crate::session::feed::{GivenAnswer, TurnEvent, TurnFeed};
 use crate::tools::results;
+use crate::turn::outcome::{Account, Outcome, Used};
 
 /// So long a call may take to end once it was cancelled: its server is told, and not waited for.
 const LAST_WORD: Duration = Duration::from_millis(100);

@@ -12,8 +12,8 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::mcp::Catalog;
+use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
-use crate::session::store::Session;
 use crate::tools::split;
 
 /// How long a prompt waits for MCP servers that are starting, since the start of each.

@@ -6,9 +6,9 @@ use crate::context::{self, CommandFact, ExecFact, Facts};
 use crate::error::{Error, Result};
 use crate::history::record::Body;
 use crate::protocol::{Ask, Attachment};
+use crate::session::conversation::{Session, since_last_prompt};
 use crate::session::feed::TurnFeed;
 use crate::session::lock;
-use crate::session::store::{Session, since_last_prompt};
 
 /// The most of a resource that is sent along, in bytes: as much as of a file.
 const RESOURCE_BYTES: usize = 1 << 20;

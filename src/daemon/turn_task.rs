@@ -6,87 +6,25 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 
 use super::call_context::{CallContext, Exposure};
-use super::client_link::ClientHandle;
 use super::gate::{self, Gate};
-use super::machine::{Effect, Input, Setting, Turn};
-use super::mcp_startup::{self, PendingStart};
-use super::model::{self, Chosen, ModelPlan};
+use super::model::{self, Chosen};
 use super::rules_in_force::{self, RequestContext};
+use super::turn_plan::TurnPlan;
 use super::{Daemon, background_notice, known, outbound_redaction, tool_exposure, turn_context};
 use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
 use crate::context;
 use crate::error::{Error, Result};
 use crate::history::record::{Body, Links};
 use crate::mcp::Catalog;
-use crate::protocol::{AnswerSummary, Ask, Failure, ShellId};
+use crate::protocol::{AnswerSummary, Failure, ShellId};
+use crate::session::conversation::Session;
 use crate::session::feed::{TurnEvent, TurnFeed};
-use crate::session::store::{Session, Shared};
+use crate::turn::machine::{Effect, Input, Setting, Turn};
 
 /// Parts of an answer that may wait for the turn; beyond it the provider waits.
 const QUEUE: usize = 64;
 /// Tokens of the context window that are reserved for the answer where the config has no limit.
 const RESERVE: u32 = 1024;
-
-/// A prompt that is ready to be performed: everything that was needed of its client has been collected.
-#[derive(Debug)]
-pub struct TurnPlan {
-    ask: Ask,
-    links: Links,
-    /// `None` for words to one command, which are outside of any conversation.
-    session: Option<Shared>,
-    model: ModelPlan,
-    /// `None` where the prompt wants no servers.
-    servers: Option<PendingStart>,
-}
-
-impl TurnPlan {
-    /// Returns the ids of the session and of the prompt.
-    pub fn ids(&self) -> (String, String) {
-        let session = self.session.as_ref().map(|s| s.id.clone());
-        let prompt = self.links.prompt.clone();
-        (session.unwrap_or_default(), prompt.unwrap_or_default())
-    }
-}
-
-/// Chooses the session and collects from the client what the turn needs.
-///
-/// # Errors
-/// There is no such session or model, the configuration is wrong, or the client has hung up.
-pub async fn prepare(daemon: &Daemon, client: &ClientHandle, ask: Ask) -> Result<TurnPlan> {
-    let shell = ask.shell.as_ref();
-    let mut links = Links {
-        shell: shell.map(ShellId::to_string),
-        prompt: Some(uuid::Uuid::now_v7().to_string()),
-        ..client.links.clone()
-    };
-    let (session, of_session) = if ask.command {
-        let id = shell.and_then(|s| daemon.sessions.of_shell(s));
-        // A session whose file was deleted has chosen no model.
-        let session = id.and_then(|id| daemon.sessions.get(&id).ok());
-        (None, session.and_then(|s| s.model()))
-    } else {
-        links.command = shell
-            .zip(ask.started_ms)
-            .map(|(shell, ms)| format!("{shell}@{ms}"));
-        let session = daemon.sessions.choose(&ask.session, shell, &links)?;
-        let model = session.model();
-        (Some(session), model)
-    };
-    let flag = ask.model.clone();
-    let model = model::prepare(daemon, client, flag, of_session, &ask.overrides).await?;
-    let wants_servers = session.is_some() && !(ask.no_tools && ask.resources.is_empty());
-    let servers = match wants_servers {
-        true => Some(mcp_startup::collect(daemon, client, &model.config).await?),
-        false => None,
-    };
-    Ok(TurnPlan {
-        ask,
-        links,
-        session,
-        model,
-        servers,
-    })
-}
 
 /// Performs a prompt in a task of its own, to the end of its feed.
 pub fn spawn(daemon: &Arc<Daemon>, feed: Arc<TurnFeed>, plan: TurnPlan) {

@@ -3,6 +3,8 @@
 //! A watcher is a cursor into the feed, not a queue: a slow, stopped or vanished client costs nothing and never
 //! holds up the turn. Consecutive text is one buffer, so that a watcher that was away gets it in one piece.
 
+mod watcher;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
@@ -10,6 +12,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use self::watcher::{FeedItem, FeedWatcher};
 use super::lock;
 use crate::error::{Error, Kind, Result};
 use crate::protocol::tools::{
@@ -393,135 +396,6 @@ impl TurnFeed {
             reaction,
             answered_in,
         });
-    }
-}
-
-/// An item of a feed, borrowed from it.
-#[derive(Debug, PartialEq)]
-pub enum FeedItem<'a> {
-    /// Text of the answer.
-    Text(&'a str),
-    /// This many bytes of text were dropped before the watcher read them.
-    Gap(u64),
-    /// An event.
-    Event(&'a TurnEvent),
-    /// The latest progress.
-    Progress(&'a str),
-}
-
-/// A cursor into a feed. Dropping it ends the watch.
-#[derive(Debug)]
-pub struct FeedWatcher {
-    feed: Arc<TurnFeed>,
-    id: u64,
-    entry: usize,
-    offset: u64,
-    progress: u64,
-}
-
-impl FeedWatcher {
-    /// Returns the feed.
-    pub fn feed(&self) -> &Arc<TurnFeed> {
-        &self.feed
-    }
-
-    /// Waits until there is something to read.
-    pub async fn ready(&self) {
-        let news = |state: &FeedState| {
-            let entries = state.entries.len();
-            let text = self.entry + 1 == entries
-                && matches!(state.entries[self.entry], FeedEntry::Text { end, .. } if end <= self.offset);
-            let new = self.entry < entries && !text || state.progress.0 > self.progress;
-            new.then_some(())
-        };
-        self.feed.wait_for(news).await;
-    }
-
-    /// Hands everything new to `sink`. Consecutive text comes in one piece.
-    pub fn read(&mut self, mut sink: impl FnMut(FeedItem<'_>)) {
-        let state = lock(&self.feed.state);
-        while let Some(entry) = state.entries.get(self.entry) {
-            match entry {
-                FeedEntry::Text { start, end } => {
-                    let mut from = self.offset.max(*start);
-                    let kept = state.text_start.clamp(from, (*end).max(from));
-                    if kept > from {
-                        sink(FeedItem::Gap(kept - from));
-                        from = kept;
-                    }
-                    if from < *end {
-                        // Both are within the kept text, whose length is a usize.
-                        let range =
-                            (from - state.text_start) as usize..(*end - state.text_start) as usize;
-                        sink(FeedItem::Text(&state.text[range]));
-                    }
-                    self.offset = (*end).max(from);
-                    if self.entry + 1 == state.entries.len() {
-                        // It may still grow.
-                        break;
-                    }
-                }
-                FeedEntry::Event(event) => {
-                    let over = match &**event {
-                        TurnEvent::ApprovalRequested(question) => !state.is_open(&question.id),
-                        TurnEvent::ElicitationRequested(question) => !state.is_open(&question.id),
-                        _ => false,
-                    };
-                    if !over {
-                        sink(FeedItem::Event(event));
-                    }
-                }
-            }
-            self.entry += 1;
-        }
-        if state.progress.0 > self.progress {
-            self.progress = state.progress.0;
-            sink(FeedItem::Progress(&state.progress.1));
-        }
-    }
-
-    /// Passes on the client's answer to a question.
-    pub fn answer(&self, reaction: Reaction) {
-        self.feed.answer(self.id, reaction);
-    }
-
-    /// Notes that the client cannot answer questions.
-    pub fn cannot_answer(&self) {
-        if let Some(info) = lock(&self.feed.state).watchers.get_mut(&self.id) {
-            info.can_answer = false;
-        }
-        self.feed.changed.notify_waiters();
-    }
-}
-
-impl Drop for FeedWatcher {
-    fn drop(&mut self) {
-        lock(&self.feed.state).watchers.remove(&self.id);
-        self.feed.changed.notify_waiters();
-    }
-}
-
-/// The feed of the turn that runs in a session, or of its last turn.
-#[derive(Debug, Default)]
-pub struct SessionHub {
-    current: Mutex<Option<Arc<TurnFeed>>>,
-}
-
-impl SessionHub {
-    /// Installs the feed of a turn that starts. The caller holds the session's turn lock.
-    pub fn install(&self, feed: Arc<TurnFeed>) {
-        *lock(&self.current) = Some(feed);
-    }
-
-    /// Returns the feed of the running turn.
-    pub fn running(&self) -> Option<Arc<TurnFeed>> {
-        let current = lock(&self.current).clone();
-        current.filter(|feed| !feed.is_finished())
-    }
-
-    /// Drops the feed of a finished turn: the journal has the answer.
-    pub fn clear(&self) {
-        lock(&self.current).take_if(|feed| feed.is_finished());
     }
 }
 

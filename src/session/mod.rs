@@ -1,6 +1,8 @@
 //! Sessions: the store of conversations, and the feed of the turn that runs in each.
 
+pub mod conversation;
 pub mod feed;
+pub mod hub;
 pub mod store;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

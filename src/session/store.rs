@@ -1,165 +1,20 @@
-//! Sessions: a conversation with its journal file, and which shell is in which.
+//! The store of sessions: which are open, which shell is in which, and which commands wait for a decision.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio_util::task::TaskTracker;
-
-use super::feed::SessionHub;
+use super::conversation::{Session, Shared};
 use super::{is_alive, lock};
 use crate::error::{Context, Error, Result};
-use crate::history::journal::{Journal, Log, fresh, now_ms};
-use crate::history::record::{Body, Links, Record};
+use crate::history::journal::{Journal, now_ms};
+use crate::history::record::{Body, Links};
 use crate::paths;
 use crate::protocol::{SessionChoice, ShellId};
-use crate::safety::policy::Grants;
-
-/// A conversation: records that anyone may add to, and a lock for turns, of which there is one at a time.
-#[derive(Debug)]
-pub struct Session {
-    /// Its id.
-    pub id: String,
-    /// Held for a whole turn.
-    turn: Arc<tokio::sync::Mutex<()>>,
-    /// The feed of the running turn.
-    pub hub: SessionHub,
-    /// Held for one look or one write: a decision does not wait for another shell's answer.
-    kept: Mutex<Kept>,
-    /// The tools that the person has allowed for this session. In memory alone: a new daemon asks again.
-    pub grants: Mutex<Grants>,
-    /// The MCP servers that it goes without, and why, as it was told last.
-    without: Mutex<BTreeMap<String, String>>,
-}
-
-#[derive(Debug)]
-struct Kept {
-    /// Its file, or why it has none.
-    log: Result<Arc<Log>>,
-    /// All its records, in order. What could not be written is here all the same.
-    records: Vec<Record>,
-}
-
-impl Session {
-    fn new(id: String, log: Result<Log>, records: Vec<Record>) -> Shared {
-        Arc::new(Session {
-            id,
-            turn: Arc::default(),
-            hub: SessionHub::default(),
-            kept: Mutex::new(Kept {
-                log: log.map(Arc::new),
-                records,
-            }),
-            grants: Mutex::default(),
-            without: Mutex::default(),
-        })
-    }
-
-    /// What is done outside of conversations, and recorded in this file. It has no id, and what a person grants here ends
-    /// with it.
-    pub fn outside(log: Result<Arc<Log>>) -> Shared {
-        let session = Session::new(String::new(), Err(Error::runtime("")), Vec::new());
-        lock(&session.kept).log = log;
-        session
-    }
-
-    /// The lock that a turn holds.
-    pub fn turn(&self) -> Arc<tokio::sync::Mutex<()>> {
-        self.turn.clone()
-    }
-
-    /// Keeps and writes one record.
-    ///
-    /// # Errors
-    /// It could not be written; it is kept in memory.
-    pub fn record(&self, links: &Links, body: Body) -> Result<()> {
-        self.record_all(links, [body])
-    }
-
-    /// Keeps and writes these records, all with one write.
-    ///
-    /// # Errors
-    /// They could not be written; they are kept in memory.
-    pub fn record_all(&self, links: &Links, bodies: impl IntoIterator<Item = Body>) -> Result<()> {
-        let links = Links {
-            session: Some(self.id.clone()).filter(|id| !id.is_empty()),
-            ..links.clone()
-        };
-        let mut kept = lock(&self.kept);
-        let Kept { log, records } = &mut *kept;
-        let start = records.len();
-        records.extend(bodies.into_iter().map(|body| fresh(links.clone(), body)));
-        let log = log.as_ref().map_err(Clone::clone)?;
-        log.write(&records[start..])
-    }
-
-    /// A handle to sync with, away from the hot path.
-    ///
-    /// # Errors
-    /// It has no file.
-    pub fn log_handle(&self) -> Result<Arc<Log>> {
-        let kept = lock(&self.kept);
-        kept.log.as_ref().map_err(Clone::clone).cloned()
-    }
-
-    /// Puts what was recorded on the disk, off the hot path: the client has its reply already.
-    pub fn sync_later(&self, tasks: &TaskTracker) {
-        if let Ok(log) = self.log_handle() {
-            tasks.spawn_blocking(move || {
-                if let Err(e) = log.sync() {
-                    tracing::warn!("{}", e.message);
-                }
-            });
-        }
-    }
-
-    /// Looks at the records.
-    pub fn with_records<T>(&self, look: impl FnOnce(&[Record]) -> T) -> T {
-        look(&lock(&self.kept).records)
-    }
-
-    /// The model that was chosen for this session last.
-    pub fn model(&self) -> Option<String> {
-        self.with_records(|records| {
-            records.iter().rev().find_map(|r| match &r.body {
-                Body::Model { model } => Some(model.clone()),
-                _ => None,
-            })
-        })
-    }
-
-    /// What is new of the MCP servers that it goes without now: alias and reason.
-    pub fn goes_without(&self, now: &[(String, String)]) -> Vec<(String, String)> {
-        let now: BTreeMap<_, _> = now.iter().cloned().collect();
-        let told = std::mem::replace(&mut *lock(&self.without), now.clone());
-        let mut news = now;
-        news.retain(|alias, why| told.get(alias) != Some(why));
-        news.into_iter().collect()
-    }
-
-    /// When this shell's last prompt in this session came, milliseconds since 1970: the model was
-    /// told of what the shell had done until then.
-    pub fn told_ms(&self, shell: &ShellId) -> u64 {
-        let of_shell = |r: &&Record| matches!(&r.body, Body::User { shell: Some(s), .. } if s == shell.as_str());
-        self.with_records(|records| records.iter().rev().find(of_shell).map_or(0, |r| r.at_ms))
-    }
-}
-
-/// The records since the last prompt.
-pub fn since_last_prompt(records: &[Record]) -> &[Record] {
-    let start = records
-        .iter()
-        .rposition(|r| matches!(r.body, Body::User { .. }))
-        .map_or(0, |at| at + 1);
-    &records[start..]
-}
-
-/// A session that tasks share.
-pub type Shared = Arc<Session>;
 
 /// A command that waits for a person's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,6 +33,14 @@ pub struct Waiting {
     pub links: Links,
 }
 
+/// Sessions in memory.
+#[derive(Debug, Default)]
+struct OpenSessions {
+    sessions: HashMap<String, Shared>,
+    /// Ids of sessions whose files are being read.
+    loading: Vec<String>,
+}
+
 /// All open sessions and the shells in them.
 #[derive(Debug)]
 pub struct Sessions {
@@ -186,8 +49,8 @@ pub struct Sessions {
     /// A file a shell, which holds its session's id: so a shell finds it after a restart.
     shells: PathBuf,
     /// The same, as far as this daemon knows it: what holds when that file cannot be written.
-    attached: Mutex<HashMap<ShellId, String>>,
-    open: Mutex<HashMap<String, Shared>>,
+    attached: Mutex<HashMap<ShellId, (String, Instant)>>,
+    open: Mutex<OpenSessions>,
     waiting: Mutex<HashMap<ShellId, VecDeque<Waiting>>>,
 }
 
@@ -214,7 +77,7 @@ impl Sessions {
     ///
     /// # Errors
     /// There is none to continue or attach to, or its file cannot be made or read.
-    pub fn choose(
+    pub async fn choose(
         &self,
         choice: &SessionChoice,
         shell: Option<&ShellId>,
@@ -227,21 +90,24 @@ impl Sessions {
             },
             SessionChoice::New => return Ok(self.create(shell, links)),
             SessionChoice::Continue => {
-                let sessions = self.journal.sessions()?;
+                let journal = self.journal.clone();
+                let sessions = off_thread(move || journal.sessions()).await?;
                 let last = sessions.first().ok_or_else(|| {
                     Error::usage("there is no session to continue").hint("leave out -c")
                 })?;
                 last.id.clone()
             }
-            SessionChoice::Attach(wanted) => self.find(wanted)?,
+            SessionChoice::Attach(wanted) => self.find(wanted).await?,
         };
-        let session = match self.get(&id) {
+        let session = match self.get(&id).await {
             Ok(session) => session,
             // The shell's own file was deleted by hand: that is a wish to begin anew.
-            Err(_) if *choice == SessionChoice::Shell && self.journal.find(&id).is_err() => {
-                return Ok(self.create(shell, links));
+            Err(e) => {
+                return match *choice == SessionChoice::Shell && self.find(&id).await.is_err() {
+                    true => Ok(self.create(shell, links)),
+                    false => Err(e),
+                };
             }
-            Err(e) => return Err(e),
         };
         if let Some(shell) = shell
             && self.of_shell(shell).as_deref() != Some(&id)
@@ -270,7 +136,7 @@ impl Sessions {
         if let Some(shell) = shell {
             self.attach(shell, &id);
         }
-        keep(&mut lock(&self.open), id, &session);
+        keep(&mut lock(&self.open).sessions, id, &session);
         session
     }
 
@@ -279,36 +145,51 @@ impl Sessions {
     ///
     /// # Errors
     /// None or several fit.
-    pub fn find(&self, wanted: &str) -> Result<String> {
-        if lock(&self.open).contains_key(wanted) {
+    pub async fn find(&self, wanted: &str) -> Result<String> {
+        if lock(&self.open).sessions.contains_key(wanted) {
             return Ok(wanted.to_string());
         }
-        self.journal.find(wanted)
+        let (journal, wanted) = (self.journal.clone(), wanted.to_owned());
+        off_thread(move || journal.find(&wanted)).await
     }
 
-    /// The session with this id, from memory or from its file.
+    /// Returns the session with this id, from memory or from its file.
     ///
     /// # Errors
-    /// Its file is not there or cannot be read.
-    pub fn get(&self, id: &str) -> Result<Shared> {
+    /// The file does not exist or cannot be read.
+    pub async fn get(&self, id: &str) -> Result<Shared> {
+        {
+            let mut open = lock(&self.open);
+            if let Some(session) = open.sessions.get(id) {
+                return Ok(session.clone());
+            }
+            open.loading.push(id.to_owned());
+        }
+        // A long journal is parsed on another thread, and without the lock: no other session waits for it.
+        let (journal, name) = (self.journal.clone(), id.to_owned());
+        let loaded = off_thread(move || journal.open(&name)).await;
         let mut open = lock(&self.open);
-        if let Some(session) = open.get(id) {
+        if let Some(at) = open.loading.iter().position(|loading| loading == id) {
+            open.loading.swap_remove(at);
+        }
+        let (log, records) = loaded?;
+        // Another request may have loaded it meanwhile.
+        if let Some(session) = open.sessions.get(id) {
             return Ok(session.clone());
         }
-        let (log, records) = self.journal.open(id)?;
         let session = Session::new(id.to_string(), Ok(log), records);
-        keep(&mut open, id.to_string(), &session);
+        keep(&mut open.sessions, id.to_string(), &session);
         Ok(session)
     }
 
     /// The sessions that are open: what a person has granted is in no other.
     pub fn open(&self) -> Vec<Shared> {
-        lock(&self.open).values().cloned().collect()
+        lock(&self.open).sessions.values().cloned().collect()
     }
 
     /// The id of a shell's session.
     pub fn of_shell(&self, shell: &ShellId) -> Option<String> {
-        if let Some(id) = lock(&self.attached).get(shell) {
+        if let Some((id, _)) = lock(&self.attached).get(shell) {
             return Some(id.clone());
         }
         let id = fs::read_to_string(self.shells.join(shell.as_str())).ok()?;
@@ -317,7 +198,7 @@ impl Sessions {
     }
 
     fn attach(&self, shell: &ShellId, id: &str) {
-        lock(&self.attached).insert(shell.clone(), id.to_string());
+        lock(&self.attached).insert(shell.clone(), (id.to_string(), Instant::now()));
         let path = self.shells.join(shell.as_str());
         let temporary = self.shells.join(format!("{shell}.new"));
         let written = paths::make_dir(&self.shells).and_then(|()| {
@@ -339,12 +220,12 @@ impl Sessions {
 
     /// The conversations that are open: this daemon has them in memory, or a shell that may live goes on in them.
     pub fn in_use(&self) -> HashSet<String> {
-        let mut ids: HashSet<String> = lock(&self.open).keys().cloned().collect();
+        let mut ids: HashSet<String> = lock(&self.open).sessions.keys().cloned().collect();
         let attached = lock(&self.attached).clone();
         let alive = attached
             .into_iter()
-            .filter(|(shell, _)| may_live(shell, None));
-        ids.extend(alive.map(|(_, id)| id));
+            .filter(|(shell, (_, since))| may_live(shell, Some(since.elapsed())));
+        ids.extend(alive.map(|(_, (id, _))| id));
         let entries = fs::read_dir(&self.shells).into_iter().flatten().flatten();
         ids.extend(entries.filter_map(|entry| {
             let age = entry.metadata().ok()?.modified().ok()?.elapsed().ok();
@@ -362,12 +243,18 @@ impl Sessions {
     pub fn remove(&self, id: &str, updated_ms: u64) -> Result<bool> {
         // Held to the end: nobody opens what is about to go.
         let open = lock(&self.open);
-        Ok(!open.contains_key(id) && self.journal.remove(id, updated_ms)?)
+        let in_use = open.sessions.contains_key(id) || open.loading.iter().any(|l| l == id);
+        Ok(!in_use && self.journal.remove(id, updated_ms)?)
     }
 
     /// Forgets shells that are long gone, and closes sessions that nobody uses.
     pub fn tidy(&self) {
-        close_unused(&mut lock(&self.open));
+        close_unused(&mut lock(&self.open).sessions);
+        // The file of a shell stays: it finds its session again.
+        let mut attached = lock(&self.attached);
+        attached.retain(|shell, (_, since)| may_live(shell, Some(since.elapsed())));
+        lock(&self.waiting).retain(|shell, _| attached.contains_key(shell));
+        drop(attached);
         let Ok(entries) = fs::read_dir(&self.shells) else {
             return;
         };
@@ -446,6 +333,15 @@ fn may_live(shell: &ShellId, age: Option<Duration>) -> bool {
     }
 }
 
+/// Runs file IO on another thread.
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|e| Err(Error::runtime(format!("cannot read the journal: {e}"))))
+}
+
 /// Adds an open session. Where there are many, those that nobody uses are closed before, so that
 /// memory does not grow with the number of conversations.
 fn keep(open: &mut HashMap<String, Shared>, id: String, session: &Shared) {
@@ -474,8 +370,8 @@ mod tests {
     use super::*;
     use crate::safety::policy::{Call, Consent, GRANT_MS, Wish, consent};
 
-    #[test]
-    fn a_session_stays_open_for_a_grant_as_long_as_that_holds() {
+    #[tokio::test]
+    async fn a_session_stays_open_for_a_grant_as_long_as_that_holds() {
         let dir = tempfile::tempdir().expect("a directory");
         let journal = Journal::new(dir.path().join("history"));
         let sessions = Sessions::new(journal, dir.path().join("shells"));
@@ -492,28 +388,10 @@ mod tests {
             session.id.clone()
         };
         let (_long_ago, now) = (given(now_ms() - GRANT_MS), given(now_ms()));
-        let used = sessions.get(&given(1)).expect("the session");
+        let used = sessions.get(&given(1)).await.expect("the session");
         sessions.tidy();
         let open: HashSet<String> = sessions.open().iter().map(|s| s.id.clone()).collect();
         assert_eq!(open, HashSet::from([now, used.id.clone()]));
         assert!(lock(&used.grants).is_empty());
-    }
-
-    #[test]
-    fn what_is_gone_without_is_told_once_and_again_when_it_changes() {
-        let session = Session::new(String::new(), Err(Error::runtime("none")), Vec::new());
-        let news = |now: &[(&str, &str)]| {
-            let now: Vec<_> = now
-                .iter()
-                .map(|(a, w)| ((*a).into(), (*w).into()))
-                .collect();
-            session.goes_without(&now).len()
-        };
-        assert_eq!(news(&[("a", "starting"), ("b", "starting")]), 2);
-        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 1);
-        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 0);
-        assert_eq!(news(&[("b", "refused")]), 0);
-        // It was there in between.
-        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 1);
     }
 }

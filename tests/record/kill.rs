@@ -109,6 +109,7 @@ fn converse(helper: &Helper) -> Option<()> {
         shell: Some(shell_id(&shell())),
         text: "go".to_owned(),
         cwd: "/".to_owned(),
+        can_answer: true,
         ..Ask::default()
     };
     request::<Value>(helper, &Request::Ask(Box::new(ask)))?;

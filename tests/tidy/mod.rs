@@ -45,16 +45,12 @@ const AREAS: &[(&str, &[&str])] = &[
             "safety",
         ],
     ),
-    // The pure parts of the daemon: decisions, which others carry out.
-    ("daemon::shell_events", &["protocol"]),
-    ("daemon::command_extractor", &[]),
-    ("daemon::outcome", &["chat", "context", "history::record"]),
+    // The pure parts of a turn: decisions, which the daemon carries out.
     (
-        "daemon::machine",
+        "turn",
         &[
             "chat",
-            "daemon::command_extractor",
-            "daemon::outcome",
+            "context",
             "error",
             "history::record",
             "protocol",
@@ -62,6 +58,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
+    ("daemon::shell_events", &["protocol"]),
     (
         "daemon",
         &[
@@ -69,9 +66,6 @@ const AREAS: &[(&str, &[&str])] = &[
             "chat",
             "config",
             "context",
-            "daemon::command_extractor",
-            "daemon::machine",
-            "daemon::outcome",
             "daemon::shell_events",
             "error",
             "history",
@@ -83,6 +77,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "secret",
             "session",
             "tools",
+            "turn",
         ],
     ),
     // Small and quick: no broker, no journal, nothing of the daemon but its protocol.
@@ -113,7 +108,6 @@ const ONLY: &[(&str, &str, &[&str])] = &[
         "context",
         &["daemon::turn_context", "daemon::turn_task"],
     ),
-    ("daemon", "daemon::machine", &["daemon::turn_task"]),
     // The command that is the daemon; the guide and the doctor, which know the providers.
     ("cli", "daemon", &["cli::daemon"]),
     ("cli", "broker", &["cli::guide", "cli::doctor::model"]),
@@ -162,9 +156,6 @@ const PURE: &[&str] = &[
     "config::table",
     "config::tree",
     "context",
-    "daemon::command_extractor",
-    "daemon::machine",
-    "daemon::outcome",
     "daemon::shell_events",
     "error",
     "history::index::row",
@@ -175,6 +166,7 @@ const PURE: &[&str] = &[
     "tools::results::border",
     "tools::search",
     "tools::split",
+    "turn",
 ];
 
 const IMPURE: &[&str] = &[
@@ -508,8 +500,8 @@ fn every_rule_can_fail() {
         "must not know daemon",
     );
     fails(
-        "src/daemon/turn.rs",
-        "use super::session::Session;",
+        "src/turn/machine.rs",
+        "use crate::daemon::Daemon;",
         "must not know daemon ",
     );
     fails(
@@ -528,8 +520,8 @@ fn every_rule_can_fail() {
         "must not know config",
     );
     let asks = "daemon\n.stream(x)";
-    fails("src/daemon/session.rs", asks, "the driver");
-    fails("src/daemon/shells.rs", "daemon.broker.x", "the driver");
+    fails("src/daemon/attach.rs", asks, "the turn task");
+    fails("src/daemon/shells.rs", "daemon.broker.x", "the turn task");
     for word in ["std::env::var(\"A\");", "env::vars_os();"] {
         fails("src/cli/ask.rs", word, "environment");
     }
@@ -577,8 +569,8 @@ fn what_is_right_is_no_fault() {
         ),
         ("src/chat.rs", "#[cfg(test)]\nmod tests {\n"),
         (
-            "src/daemon/driver.rs",
-            "use crate::{context, chat::Chunk}; use super::turn::Turn; daemon.broker.stream(x)",
+            "src/daemon/turn_task.rs",
+            "use crate::{context, chat::Chunk}; use crate::turn::machine::Turn; daemon.broker.stream(x)",
         ),
         ("src/paths.rs", "std::env::var_os(x)"),
         ("src/cli/mod.rs", "io::stdout()"),

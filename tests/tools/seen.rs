@@ -187,7 +187,7 @@ fn annotations_that_go_missing_are_no_change_and_stay_in_force() {
     // The grant holds: nothing was taken back.
     let seen = tools.ask("x").end();
     let began = seen.events(|e| match e {
-        Event::ToolCallStarted(begin) => Some(begin.operation.clone()),
+        Event::ToolCallStarted(begin) => Some(begin.operation),
         _ => None,
     });
     assert_eq!(began, [Operation::Destructive]);

@@ -1,10 +1,10 @@
 //! What would be decided about a call: for a person who asks, so that it is said by whoever decides.
 
-use super::super::outcome::Outcome;
 use super::resolve::Resolved;
 use super::{Gate, lock};
 use crate::history::journal::now_ms;
 use crate::safety::policy::{self, Explained};
+use crate::turn::outcome::Outcome;
 
 impl Gate<'_> {
     /// What would be decided about the call at this place, and why.

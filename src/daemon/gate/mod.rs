@@ -18,7 +18,6 @@ use self::resolve::{Meant, Resolved};
 use super::background_notice::minutes;
 use super::builtin_tools;
 use super::call_context::CallContext;
-use super::outcome::{Account, Outcome, Used};
 use super::tool_execution::{self, Allowed};
 use crate::chat::{Annotations, Tool, ToolCall};
 use crate::config::mcp::Server;
@@ -29,6 +28,7 @@ use crate::protocol::tools::End;
 use crate::safety::policy::{self, Approved, Call, Consent, Decision, Rules, Wish};
 use crate::session::feed::TurnEvent;
 use crate::session::lock;
+use crate::turn::outcome::{Account, Outcome, Used};
 
 /// The calls of one round on their way.
 #[derive(Debug)]

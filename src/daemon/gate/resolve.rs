@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 
 use super::super::builtin_tools;
 use super::super::call_context::Exposure;
-use super::super::outcome::{Account, Outcome};
 use crate::chat::{Annotations, Intent, Operation, Tool, ToolCall};
 use crate::history::record;
 use crate::mcp::Catalog;
 use crate::safety::intent::{self, Checked};
 use crate::tools::split;
+use crate::turn::outcome::{Account, Outcome};
 
 /// A call as it is meant.
 #[derive(Debug)]

@@ -1,0 +1,179 @@
+//! One conversation: its records, its turn lock, and what was allowed in it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use tokio_util::task::TaskTracker;
+
+use super::hub::SessionHub;
+use super::lock;
+use crate::error::{Error, Result};
+use crate::history::journal::{Log, fresh};
+use crate::history::record::{Body, Links, Record};
+use crate::protocol::ShellId;
+use crate::safety::policy::Grants;
+
+/// A conversation: records that anyone may add to, and a lock for turns, of which there is one at a time.
+#[derive(Debug)]
+pub struct Session {
+    /// Its id.
+    pub id: String,
+    /// Held for a whole turn.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// The feed of the running turn.
+    pub hub: SessionHub,
+    /// Held for one look or one write: a decision does not wait for another shell's answer.
+    pub(super) kept: Mutex<SessionState>,
+    /// The tools that the person has allowed for this session. In memory alone: a new daemon asks again.
+    pub grants: Mutex<Grants>,
+    /// The MCP servers that it goes without, and why, as it was told last.
+    without: Mutex<BTreeMap<String, String>>,
+}
+
+#[derive(Debug)]
+pub(super) struct SessionState {
+    /// Its file, or why it has none.
+    pub(super) log: Result<Arc<Log>>,
+    /// All its records, in order. What could not be written is here all the same.
+    records: Vec<Record>,
+}
+
+impl Session {
+    pub(super) fn new(id: String, log: Result<Log>, records: Vec<Record>) -> Shared {
+        Arc::new(Session {
+            id,
+            turn: Arc::default(),
+            hub: SessionHub::default(),
+            kept: Mutex::new(SessionState {
+                log: log.map(Arc::new),
+                records,
+            }),
+            grants: Mutex::default(),
+            without: Mutex::default(),
+        })
+    }
+
+    /// What is done outside of conversations, and recorded in this file. It has no id, and what a person grants here ends
+    /// with it.
+    pub fn outside(log: Result<Arc<Log>>) -> Shared {
+        let session = Session::new(String::new(), Err(Error::runtime("")), Vec::new());
+        lock(&session.kept).log = log;
+        session
+    }
+
+    /// The lock that a turn holds.
+    pub fn turn(&self) -> Arc<tokio::sync::Mutex<()>> {
+        self.turn.clone()
+    }
+
+    /// Keeps and writes one record.
+    ///
+    /// # Errors
+    /// It could not be written; it is kept in memory.
+    pub fn record(&self, links: &Links, body: Body) -> Result<()> {
+        self.record_all(links, [body])
+    }
+
+    /// Keeps and writes these records, all with one write.
+    ///
+    /// # Errors
+    /// They could not be written; they are kept in memory.
+    pub fn record_all(&self, links: &Links, bodies: impl IntoIterator<Item = Body>) -> Result<()> {
+        let links = Links {
+            session: Some(self.id.clone()).filter(|id| !id.is_empty()),
+            ..links.clone()
+        };
+        let mut kept = lock(&self.kept);
+        let SessionState { log, records } = &mut *kept;
+        let start = records.len();
+        records.extend(bodies.into_iter().map(|body| fresh(links.clone(), body)));
+        let log = log.as_ref().map_err(Clone::clone)?;
+        log.write(&records[start..])
+    }
+
+    /// A handle to sync with, away from the hot path.
+    ///
+    /// # Errors
+    /// It has no file.
+    pub fn log_handle(&self) -> Result<Arc<Log>> {
+        let kept = lock(&self.kept);
+        kept.log.as_ref().map_err(Clone::clone).cloned()
+    }
+
+    /// Puts what was recorded on the disk, off the hot path: the client has its reply already.
+    pub fn sync_later(&self, tasks: &TaskTracker) {
+        if let Ok(log) = self.log_handle() {
+            tasks.spawn_blocking(move || {
+                if let Err(e) = log.sync() {
+                    tracing::warn!("{}", e.message);
+                }
+            });
+        }
+    }
+
+    /// Looks at the records.
+    pub fn with_records<T>(&self, look: impl FnOnce(&[Record]) -> T) -> T {
+        look(&lock(&self.kept).records)
+    }
+
+    /// The model that was chosen for this session last.
+    pub fn model(&self) -> Option<String> {
+        self.with_records(|records| {
+            records.iter().rev().find_map(|r| match &r.body {
+                Body::Model { model } => Some(model.clone()),
+                _ => None,
+            })
+        })
+    }
+
+    /// What is new of the MCP servers that it goes without now: alias and reason.
+    pub fn goes_without(&self, now: &[(String, String)]) -> Vec<(String, String)> {
+        let now: BTreeMap<_, _> = now.iter().cloned().collect();
+        let told = std::mem::replace(&mut *lock(&self.without), now.clone());
+        let mut news = now;
+        news.retain(|alias, why| told.get(alias) != Some(why));
+        news.into_iter().collect()
+    }
+
+    /// When this shell's last prompt in this session came, milliseconds since 1970: the model was
+    /// told of what the shell had done until then.
+    pub fn told_ms(&self, shell: &ShellId) -> u64 {
+        let of_shell = |r: &&Record| matches!(&r.body, Body::User { shell: Some(s), .. } if s == shell.as_str());
+        self.with_records(|records| records.iter().rev().find(of_shell).map_or(0, |r| r.at_ms))
+    }
+}
+
+/// The records since the last prompt.
+pub fn since_last_prompt(records: &[Record]) -> &[Record] {
+    let start = records
+        .iter()
+        .rposition(|r| matches!(r.body, Body::User { .. }))
+        .map_or(0, |at| at + 1);
+    &records[start..]
+}
+
+/// A session that tasks share.
+pub type Shared = Arc<Session>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_without_is_told_once_and_again_when_it_changes() {
+        let session = Session::new(String::new(), Err(Error::runtime("none")), Vec::new());
+        let news = |now: &[(&str, &str)]| {
+            let now: Vec<_> = now
+                .iter()
+                .map(|(a, w)| ((*a).into(), (*w).into()))
+                .collect();
+            session.goes_without(&now).len()
+        };
+        assert_eq!(news(&[("a", "starting"), ("b", "starting")]), 2);
+        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 1);
+        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 0);
+        assert_eq!(news(&[("b", "refused")]), 0);
+        // It was there in between.
+        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 1);
+    }
+}
