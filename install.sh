@@ -8,19 +8,20 @@ usage: ./install.sh [--yes] [--prefix DIR] [--no-zshrc] [--try PROMPT]
        ./install.sh --uninstall [--yes] [--prefix DIR]
 
 Builds aish and installs it under ~/.local. Programs that are missing (zsh, a
-C compiler, Rust) are installed first. Says what it will do, and asks.
+C compiler, Rust) are installed first. The script lists its steps and asks before
+it starts.
 
-  --try PROMPT   set up a tiny model that needs no network, and ask it PROMPT
+  --try PROMPT   install a tiny offline model and ask it PROMPT
   --prefix DIR   install under DIR
   --no-zshrc     leave .zshrc alone
-  --uninstall    remove what was installed; configuration and history stay
-  -y, --yes      do not ask
+  --uninstall    remove the installed files; keep configuration and history
+  -y, --yes      do not ask for confirmation
 EOF
 }
 
 say() { printf '%s\n' "$*"; }
 warn() { printf 'install.sh: %s\n' "$*" >&2; }
-# What failed, then what to do next.
+# fail MESSAGE [HINT [STATUS]]: prints what failed and what to do next.
 fail() {
     printf 'install.sh: %s\n' "$1" >&2
     if [ $# -gt 1 ]; then printf '  %s\n' "$2" >&2; fi
@@ -28,12 +29,12 @@ fail() {
 }
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# A word in single quotes, for a shell to read.
+# quoted WORD: quotes a word for the shell.
 quoted() {
     printf '%s' "$1" | sed "s/'/'\\\\''/g; 1s/^/'/; \$s/\$/'/"
 }
 
-# --- what is wanted ---------------------------------------------------------
+# --- options ----------------------------------------------------------------
 
 prefix=${HOME:+$HOME/.local} yes='' zshrc=yes uninstall='' try='' prompt=''
 while [ $# -gt 0 ]; do
@@ -64,7 +65,7 @@ case $prefix in
 esac
 case $prefix in
 *'
-'*) fail 'the prefix holds a newline' 'choose another directory' 2 ;;
+'*) fail 'the prefix contains a newline' 'choose another directory' 2 ;;
 esac
 if [ -n "$try" ] && [ -z "$prompt" ]; then
     fail '--try needs a prompt' 'for example: ./install.sh --try "What is the capital of France?"' 2
@@ -83,8 +84,8 @@ trap 'exit 143' TERM HUP
 
 ask() {
     [ -z "$yes" ] || return 0
-    [ -t 0 ] || fail 'there is no terminal to ask on' 'say --yes to go on without a question' 4
-    printf 'Go on? [y/N] '
+    [ -t 0 ] || fail 'there is no terminal to ask on' 'use --yes to continue without a question' 4
+    printf 'Continue? [y/N] '
     read -r answer || answer=
     case $answer in
     y | Y | yes) ;;
@@ -94,7 +95,7 @@ ask() {
 
 # --- .zshrc -----------------------------------------------------------------
 
-# The file that a zsh of this user reads: its .zshenv may set ZDOTDIR.
+# Prints the .zshrc that zsh reads for this user; .zshenv may set ZDOTDIR.
 find_zshrc() {
     dir=$(zsh -c 'print -r -- "${ZDOTDIR:-$HOME}"' </dev/null 2>/dev/null | tail -n 1) || dir=
     case $dir in
@@ -104,7 +105,7 @@ find_zshrc() {
     say "$dir/.zshrc"
 }
 
-# Where a path leads, link by link: the file itself is changed, and the link stays.
+# resolve PATH: follows symbolic links, so that the target is changed and the link stays.
 resolve() {
     path=$1 links=0
     while [ -L "$path" ] && [ $links -lt 40 ]; do
@@ -123,14 +124,14 @@ the_line() {
     say "[[ ! -r $q_plugin ]] || { [[ :\$PATH: == *:$q_bin:* ]] || path+=($q_bin); source $q_plugin; } $tag"
 }
 
-# set_line FILE [LINE]: takes our line out of FILE and puts LINE in, as a whole or not at all.
+# set_line FILE [LINE]: replaces the line of aish in FILE with LINE, or removes it; atomic.
 set_line() {
     target=$(resolve "$1")
     copy=$target.aish-$$
     if [ -e "$target" ]; then
-        # The copy has the mode of the file.
+        # The copy keeps the mode of the file.
         cp -p -- "$target" "$copy" || return 1
-        # In the C locale any bytes are text.
+        # The C locale accepts any bytes as text.
         LC_ALL=C LINE=${2-} TAG=$tag awk '
             BEGIN { line = ENVIRON["LINE"]; tag = ENVIRON["TAG"] }
             length($0) >= length(tag) && substr($0, length($0) - length(tag) + 1) == tag {
@@ -153,12 +154,12 @@ set_line() {
     mv -f -- "$copy" "$target"
 }
 
-# Whether FILE has the line of this prefix; another may be installed under another one.
+# has_line FILE: whether FILE has the line of this prefix; other prefixes may be installed too.
 has_line() { [ -r "$1" ] && grep -F -- "$tag" "$1" | grep -qF -- "$(quoted "$plugin")"; }
 
 # --- uninstall --------------------------------------------------------------
 
-# What a user made with aish, as words for a shell.
+# Prints the directories with user data, quoted for the shell.
 places() {
     if [ -n "${AISH_HOME-}" ]; then
         printf ' %s' "$(quoted "$AISH_HOME")"
@@ -175,36 +176,36 @@ if [ -n "$uninstall" ]; then
     [ -r "$manifest" ] || fail "aish is not installed under $prefix" 'give the --prefix that it was installed with'
     say "This removes the files of aish under $prefix and its line in .zshrc."
     ask
-    if [ -x "$bin" ]; then "$bin" stop --now || warn 'the daemon may still run'; fi
+    if [ -x "$bin" ]; then "$bin" stop --now || warn 'the daemon may still be running'; fi
     while IFS= read -r entry; do
         path=${entry#* }
         case $entry in
         zshrc\ *)
             if has_line "$path"; then
-                set_line "$path" || fail "cannot write $path" "take out the line that ends in \"$tag\" by hand, then try again"
-                say "Took the line out of $path."
+                set_line "$path" || fail "cannot write $path" "remove the line that ends in \"$tag\" yourself, then try again"
+                say "Removed the line from $path."
             fi
             ;;
-        # It was not there before; what somebody else put in stays.
+        # aish created the file; lines that somebody else added keep it.
         new-zshrc\ *) if [ -f "$path" ] && [ ! -s "$path" ]; then rm -f -- "$path"; fi ;;
         file\ *) rm -f -- "$path" ;;
         esac
     done <"$manifest"
     sed -n 's/^dir //p' "$manifest" >"$work/dirs"
     rm -f -- "$manifest"
-    # Those that were made, deepest first, if nothing else is in them.
+    # Created directories, deepest first, unless they contain other files.
     while IFS= read -r path; do
         rmdir -- "$path" 2>/dev/null || true
     done <"$work/dirs"
     say "Removed aish from $prefix."
     kept=$(places)
-    if [ -n "$kept" ]; then say "Configuration, history and models are kept; to remove them too: rm -r$kept"; fi
+    if [ -n "$kept" ]; then say "Configuration, history and models are kept. To remove them too: rm -r$kept"; fi
     exit
 fi
 
-# --- what is missing --------------------------------------------------------
+# --- missing programs -------------------------------------------------------
 
-# at_least 1.88 1.95.0: whether the second is not older.
+# at_least 1.88 1.95.0: whether the second version is not older than the first.
 at_least() {
     [ "$(printf '%s\n%s\n' "$1" "$2" | sort -t. -k1,1n -k2,2n | head -n 1)" = "$1" ]
 }
@@ -213,9 +214,9 @@ cd "$root"
 wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 rust_bin=${CARGO_HOME:-$HOME/.cargo}/bin
 cargo=''
-# A shell that was opened before rustup ran does not have its directory on the PATH.
+# A shell that was opened before rustup ran lacks its directory on the PATH.
 for path in "$PATH" "$rust_bin:$PATH"; do
-    # A rustup without a default toolchain answers with an error.
+    # Without a default toolchain, rustup fails here.
     version=$(PATH=$path cargo --version 2>/dev/null | cut -d' ' -f2) || version=
     if [ -n "$version" ] && at_least "$wanted" "$version"; then
         PATH=$path cargo=cargo
@@ -231,8 +232,8 @@ pack() {
 has zsh || pack zsh zsh
 os=$(uname -s)
 if [ "$os" = Darwin ]; then
-    # Without the tools there is a cc all the same, which only offers to install them.
-    xcode-select -p >/dev/null 2>&1 || fail 'there is no C compiler' 'install it with: xcode-select --install; then run this again'
+    # Without the tools, cc exists but only offers to install them.
+    xcode-select -p >/dev/null 2>&1 || fail 'there is no C compiler' 'install one with: xcode-select --install; then run this script again'
 else
     has cc || pack 'gcc libc6-dev'
 fi
@@ -243,18 +244,18 @@ if [ -z "$cargo" ]; then
     get_rust=yes
     has rustup || has curl || pack curl curl
 fi
-# cargo and curl check certificates against these.
+# cargo and curl verify certificates against these.
 if [ "$os" = Linux ] && has dpkg && [ ! -e /etc/ssl/certs/ca-certificates.crt ]; then pack ca-certificates; fi
 
 say 'This will'
 if [ -n "$packages" ]; then
     if [ "$os" = Darwin ]; then
-        has brew || fail "missing programs:$brew" 'install them, or Homebrew (https://brew.sh), then run this again'
+        has brew || fail "missing programs:$brew" 'install them, or Homebrew (https://brew.sh), then run this script again'
         say "  - install with brew:$brew"
     elif has apt-get; then
         say "  - install with apt-get:$packages"
     else
-        fail "missing programs:$packages" "install them with your system's package manager, then run this again"
+        fail "missing programs:$packages" "install them with your system's package manager, then run this script again"
     fi
 fi
 if [ -n "$get_rust" ]; then
@@ -283,7 +284,7 @@ if [ -n "$packages" ]; then
                 $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >"$work/apt" 2>&1
         } || {
             tail -n 5 "$work/apt" >&2
-            fail "apt-get could not install$packages" 'see above; then run this again'
+            fail "apt-get could not install$packages" 'see the messages above, then run this script again'
         }
     fi
 fi
@@ -295,10 +296,10 @@ if [ -n "$get_rust" ]; then
         cargo=rustup
     else
         curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs -o "$work/rustup.sh" ||
-            fail 'cannot reach https://sh.rustup.rs to install Rust' "install Rust $wanted or newer in another way, then run this again"
-        # An older cargo of the system may stay: the new one comes first on the PATH from here on.
+            fail 'cannot reach https://sh.rustup.rs to install Rust' "install Rust $wanted or newer another way, then run this script again"
+        # An older system cargo may stay: from here on the new one is first on the PATH.
         RUSTUP_INIT_SKIP_PATH_CHECK=yes sh "$work/rustup.sh" -y -q --profile minimal --default-toolchain stable --no-modify-path ||
-            fail 'rustup could not install Rust' 'see above; then run this again'
+            fail 'rustup could not install Rust' 'see the messages above, then run this script again'
         PATH=$rust_bin:$PATH
         cargo=cargo
     fi
@@ -306,11 +307,11 @@ fi
 
 # --- build ------------------------------------------------------------------
 
-say 'Building aish, which takes some minutes the first time …'
+say 'Building aish; the first build takes a few minutes …'
 set -- build --release --locked --bin aish-helper --target-dir "$root/target"
 [ -t 2 ] || set -- "$@" --quiet
 if [ "$cargo" = rustup ]; then set -- run stable cargo "$@"; fi
-"$cargo" "$@" || fail 'the build failed' 'see above; then run this again'
+"$cargo" "$@" || fail 'the build failed' 'see the messages above, then run this script again'
 
 # --- install ----------------------------------------------------------------
 
@@ -320,7 +321,7 @@ new=$work/files.new
 : >"$work/made"
 : >"$work/created"
 
-# Notes what it makes, so that --uninstall takes no directory that was there before.
+# make_dir DIR: creates a directory and records it, so that --uninstall removes only created ones.
 make_dir() {
     [ ! -d "$1" ] || return 0
     made=$1
@@ -331,7 +332,7 @@ make_dir() {
     mkdir -p -- "$1"
 }
 
-# put FILE DEST MODE: a whole file or none, and no write where nothing changed.
+# put FILE DEST MODE: installs a file atomically; does not write if nothing changed.
 put() {
     printf 'file %s\n' "$2" >>"$new"
     if cmp -s -- "$1" "$2" && [ ! -L "$2" ]; then return; fi
@@ -353,7 +354,7 @@ put "$built" "$bin" 755
 while IFS= read -r file; do
     put "zsh/${file#./}" "$prefix/share/aish/zsh/${file#./}" 644
 done <"$work/files"
-# Where zsh looks by itself if the prefix is the system's, and where the plugin looks.
+# In the directory that zsh searches under a system prefix, and in the one that the plugin searches.
 mkdir "$work/completions"
 cp completions/_llm "$work/completions"
 "$bin" completions >"$work/completions/_aish-helper"
@@ -370,7 +371,7 @@ if [ -n "$zshrc" ]; then
     rc=$(find_zshrc)
     line=$(the_line)
     if [ -r "$rc" ] && grep -qxF -- "$line" "$rc"; then
-        say "The line in $rc is there already."
+        say "$rc already has the line."
     else
         [ -e "$rc" ] || say "new-zshrc $(resolve "$rc")" >>"$work/created"
         if set_line "$rc" "$line"; then
@@ -381,13 +382,13 @@ if [ -n "$zshrc" ]; then
         fi
     fi
 fi
-# What an earlier run noted still holds.
+# Entries of earlier runs stay valid.
 : >"$work/earlier"
 if [ -r "$manifest" ]; then
     grep -v '^file ' "$manifest" >"$work/earlier" || true
 fi
 {
-    # The line goes before the file that held nothing else, and a file before its directory.
+    # Uninstall order: the line before the file created for it, a file before its directory.
     if [ -n "$rc" ]; then say "zshrc $rc"; fi
     grep '^zshrc ' "$work/earlier" | grep -vxF -- "zshrc $rc" || true
     sed -n '/^new-zshrc /p' "$work/earlier" "$work/created"
@@ -395,7 +396,7 @@ fi
     sed -n '/^dir /p' "$work/earlier" "$work/made" | LC_ALL=C sort -ru
 } >"$work/whole"
 if ! cmp -s -- "$work/whole" "$manifest"; then
-    # Files of an earlier version that this one does not have.
+    # Files of an earlier version that are no longer part of aish.
     if [ -r "$manifest" ]; then
         sed -n 's/^file //p' "$manifest" | while IFS= read -r old; do
             grep -qxF -- "file $old" "$new" || rm -f -- "$old"
@@ -406,11 +407,11 @@ if ! cmp -s -- "$work/whole" "$manifest"; then
 fi
 
 if [ -n "$running" ] && [ -n "$replaced" ]; then
-    # A running turn is somebody's answer.
+    # A restart would interrupt running turns.
     if [ "$running" = yes ] && "$bin" restart >/dev/null 2>&1; then
         say 'Restarted the daemon.'
     else
-        warn 'the running daemon is of the old version; restart it with: aish-helper restart'
+        warn 'the running daemon still has the old version; restart it with: aish-helper restart'
     fi
 fi
 
@@ -420,7 +421,7 @@ if [ -n "$try" ]; then
     say 'Setting up the tiny model …'
     "$bin" model install smollm2
     say "llm $(quoted "$prompt")"
-    # The prompt is an argument, so that nothing in it is ever code.
+    # The prompt is passed as an argument, so that zsh never parses it as code.
     if [ -n "$zshrc" ]; then
         zsh -i -c 'llm -m smollm2 -- "$1"' zsh "$prompt"
     else

@@ -1,11 +1,18 @@
 #!/bin/bash
-# Sets up what the tests need, then runs every one; the last lines are the test runner's own.
+# Installs what the tests need, then runs all checks and tests; the last line is the total time.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-step() { printf '== %s\n' "$*"; }
+step() { printf '== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
+finish() {
+    local status=$?
+    local result=passed
+    ((status == 0)) || result='FAILED'
+    printf '== %s in %d min %02d s\n' "$result" $((SECONDS / 60)) $((SECONDS % 60))
+}
+trap finish EXIT
 
-# --- what the tests need, beyond what install.sh installs ---------------------
+# --- requirements beyond those of install.sh ------------------------------------
 
 missing=()
 need() { # need PACKAGE COMMAND…
@@ -48,7 +55,7 @@ if ((${#missing[@]})); then
     fi
 fi
 
-# First of the tests, because it brings a C compiler and Rust where there are none.
+# First, because it installs a C compiler and Rust if they are missing.
 step 'install and uninstall'
 tests/install.sh
 command -v cargo >/dev/null || PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
@@ -56,15 +63,16 @@ command -v cargo >/dev/null || PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 cargo fmt --version >/dev/null 2>&1 || rustup --quiet component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup --quiet component add clippy
 if ! cargo deny --version >/dev/null 2>&1; then
-    # Here, not in the user's own ~/.cargo/bin.
+    # Under target, not in the user's ~/.cargo/bin.
     PATH=$PWD/target/tools/bin:$PATH
     if ! cargo deny --version >/dev/null 2>&1; then
-        step 'building cargo-deny, which takes some minutes'
-        cargo install --quiet --locked --root target/tools --version 0.20.2 cargo-deny
+        step 'building cargo-deny, which takes about a minute'
+        # Unoptimized, because it runs for two seconds only.
+        CARGO_PROFILE_DEV_DEBUG=false cargo install --quiet --locked --debug --root target/tools --version 0.20.2 cargo-deny
     fi
 fi
 
-# --- what can be checked without running --------------------------------------
+# --- static checks --------------------------------------------------------------
 
 step 'scripts'
 shellcheck install.sh test.sh .ci/run tests/install.sh
@@ -82,12 +90,12 @@ cargo deny --log-level error --locked check --hide-inclusion-graph bans licenses
 if cargo deny --log-level error fetch db 2>/dev/null; then
     cargo deny --log-level error --locked check --disable-fetch --hide-inclusion-graph advisories
 else
-    echo 'advisories not checked: the database cannot be reached'
+    echo 'advisories not checked: the advisory database is unreachable'
 fi
 
-# --- MCP servers of other people, and the protocol's own test suite ---------------
+# --- real MCP servers and the conformance suite of the protocol ------------------
 
-# Kept between runs, and made anew when a pin changes.
+# Kept between runs, and reinstalled when a pin changes.
 export AISH_TEST_TOOLS=$PWD/target/test-tools
 pins=$(cat tests/real/package-lock.json tests/real/requirements.txt | cksum)
 if [[ $(cat "$AISH_TEST_TOOLS/pins" 2>/dev/null) != "$pins" ]]; then
@@ -95,7 +103,7 @@ if [[ $(cat "$AISH_TEST_TOOLS/pins" 2>/dev/null) != "$pins" ]]; then
     rm -rf "$AISH_TEST_TOOLS"
     mkdir -p "$AISH_TEST_TOOLS"
     cp tests/real/package.json tests/real/package-lock.json "$AISH_TEST_TOOLS"
-    # A registry that does not answer must not hold this up for ever; macOS has no timeout(1).
+    # An unresponsive registry must not block this script; macOS has no timeout(1).
     bounded() { perl -e 'alarm 600; exec @ARGV or die' "$@"; }
     (cd "$AISH_TEST_TOOLS" && bounded npm ci --no-audit --no-fund --loglevel=error >/dev/null)
     python3 -m venv "$AISH_TEST_TOOLS/python"
@@ -107,7 +115,7 @@ fi
 # --- the tests ------------------------------------------------------------------
 
 step 'tests'
-# Kept between runs; the tests install the tiny model in it.
+# Kept between runs; the tests install the tiny model there.
 export AISH_TEST_MODELS=$PWD/target/test-models
 mkdir -p "$AISH_TEST_MODELS"
 cargo test --quiet --locked --doc

@@ -1,6 +1,8 @@
 //! The record of a million acts: how long it takes to make the index over it, and to ask it. Each question is a
 //! process of its own, as a person starts it, and takes turns with `aish-helper --version`; medians are compared.
 //!
+//! Exits with 1 if a filtered list misses its bar.
+//!
 //! `cargo bench --bench activity`
 
 #![expect(
@@ -14,11 +16,11 @@ mod support;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use aish::history::record::{Act, Annotations, Body, Call, Intent, Links, Output, Record, VERSION};
-use support::{Home, Samples, row, table};
+use support::{FigureReport, Home, Samples, row};
 use uuid::Uuid;
 
 /// Conversations, over this long.
@@ -355,7 +357,7 @@ fn ask(home: &Home, args: &[&str]) -> (Duration, String) {
     (took, String::from_utf8(output.stdout).unwrap())
 }
 
-fn main() {
+fn main() -> ExitCode {
     let home = Home::under(Path::new(env!("CARGO_TARGET_TMPDIR")), "http://127.0.0.1:9");
     let dir = home.path().join("data/journal");
     fs::create_dir_all(&dir).unwrap();
@@ -432,8 +434,9 @@ fn main() {
         grown.1.time(took);
     }
 
+    let mut report = FigureReport::new("activity");
     let mb = |bytes: u64| format!("{:.0} MB", bytes as f64 / 1e6);
-    table(&[
+    report.table(&[
         row(["what", "figure"]),
         row(["records", &RECORDS.to_string()]),
         row(["files", &(SESSIONS + 2).to_string()]),
@@ -441,7 +444,7 @@ fn main() {
         row(["index", &mb(size)]),
         row(["made in", &format!("{:.1} s", made.as_secs_f64())]),
     ]);
-    println!("Medians (least–most) in milliseconds; each question starts `aish-helper`.\n");
+    report.text("Medians (least–most) in milliseconds; each query starts `aish-helper`.");
     let mut rows = vec![row([
         "aish-helper activity",
         "--version",
@@ -450,6 +453,9 @@ fn main() {
         "bar",
     ])];
     let mut put = |what: &str, (version, asked): &(Samples, Samples), filtered: bool| {
+        if filtered {
+            report.at_most(what, asked.median(), BAR);
+        }
         rows.push(row([
             what,
             &version.shown(),
@@ -467,5 +473,6 @@ fn main() {
         put(&shown, times, *filtered);
     }
     put("list --type session, a record since", &grown, true);
-    table(&rows);
+    report.table(&rows);
+    report.finish()
 }

@@ -3,6 +3,8 @@
 //! one that does nothing, for what is added to each call; thirteen servers connected, in units of one; and the
 //! memory of a daemon with many shells in loops of calls; and what a declaration and the rules cost in memory.
 //!
+//! Exits with 1 if a figure misses its bar. The bars of the real server count only where it is installed.
+//!
 //! `AISH_TEST_TOOLS=$PWD/target/test-tools cargo bench --bench mcp`
 
 #![expect(
@@ -24,20 +26,20 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use aish::chat::Operation;
 use aish::config::mcp::Server;
 use aish::mcp::{Credentials, Pool};
-use aish::safety::intent::{self, Checked};
+use aish::safety::intent::{self, IntentCheck};
 use aish::safety::policy::{
     self, Call, Consent, Decision, Grants, Rule, Rules, Subject, Wish, Word,
 };
 use provider::Provider;
 use serde_json::json;
 use steady::{Steady, VERSION};
-use support::{Home, Samples, memory, row, table};
+use support::{FigureReport, Home, Samples, memory, row};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -55,7 +57,9 @@ const SHELLS: usize = 64;
 const LOOPS: usize = 8;
 /// How many times servers are connected.
 const ROUNDS: usize = 15;
-/// What a server takes to welcome a client.
+/// Maximum ratio of a call of the real server to a bare POST.
+const REAL_SERVER_BAR: f64 = 1.3;
+/// Time that a server takes for the initialization of a client.
 const DELAY: Duration = Duration::from_millis(100);
 
 /// A POST on a connection that is kept, with nothing around it.
@@ -283,8 +287,8 @@ async fn calls(name: &str, url: String, argument: &str, mut bare: Option<Bare>) 
     ])
 }
 
-async fn all_calls() {
-    println!("A call through the pool: medians (least–most) in milliseconds of {CALLS} calls.\n");
+async fn all_calls(report: &mut FigureReport) {
+    report.text(&format!("A call through the pool: medians (least–most) in milliseconds of {CALLS} calls. The bar is {REAL_SERVER_BAR} for the real server."));
     let head = [
         "server",
         "bare socket",
@@ -305,8 +309,10 @@ async fn all_calls() {
     let steady = Steady::start(Duration::ZERO);
     let bare = Bare::new(&steady);
     rows.push(calls("one that does nothing", steady.url(), "text", Some(bare)).await);
-    table(&rows);
-    println!("The bar is 1.3 for the real server.\n");
+    if let [_, real, _] = &rows[..] {
+        report.at_most("pool_call_real_server", ratio_of(real), REAL_SERVER_BAR);
+    }
+    report.table(&rows);
 }
 
 /// A daemon whose one MCP server is this, and whose model calls what it is asked to call.
@@ -360,11 +366,12 @@ async fn prompts(name: &str, url: &str, argument: &str, at_once: usize) -> Vec<S
     ])
 }
 
-async fn all_prompts() {
-    println!(
-        "A call through the daemon, with all that belongs to it, from the model's last word to the end of its \
-         calls: medians (least–most) in milliseconds of a call.\n"
-    );
+async fn all_prompts(report: &mut FigureReport) {
+    report.text(&format!(
+        "A call through the daemon, from the model's last word to the end of its calls: medians (least–most) in \
+         milliseconds of a call. The bar is {REAL_SERVER_BAR} for the real server. {}",
+        synced()
+    ));
     let head = [
         "server",
         "calls of an answer",
@@ -378,15 +385,22 @@ async fn all_prompts() {
     let steady = Steady::start(Duration::ZERO);
     for at_once in [1, TURNS] {
         if let Some(real) = &real {
-            rows.push(prompts("server-everything", &real.1, "message", at_once).await);
+            let row = prompts("server-everything", &real.1, "message", at_once).await;
+            let name = format!("daemon_call_real_server_{at_once}");
+            report.at_most(&name, ratio_of(&row), REAL_SERVER_BAR);
+            rows.push(row);
         }
         rows.push(prompts("one that does nothing", &steady.url(), "text", at_once).await);
     }
-    table(&rows);
-    println!("The bar is 1.3 for the real server. {}\n", synced());
+    report.table(&rows);
 }
 
-/// What it takes to have a line on this disk.
+/// The ratio in a row of calls, the last column but one.
+fn ratio_of(row: &[String]) -> f64 {
+    row[row.len() - 2].parse().unwrap()
+}
+
+/// The time of syncing one line to this disk, as a sentence.
 fn synced() -> String {
     let mut file = tempfile::tempfile().unwrap();
     let mut times = Samples::default();
@@ -400,7 +414,7 @@ fn synced() -> String {
 }
 
 /// Many shells at once, each in a loop of calls.
-fn shells() {
+fn shells(report: &mut FigureReport) {
     let steady = Steady::start(Duration::ZERO);
     let (home, _provider) = daemon(&steady.url());
     std::thread::scope(|scope| {
@@ -416,8 +430,11 @@ fn shells() {
     let peak = memory(home.daemon(), "VmHWM");
     assert_eq!(steady.calls().len(), SHELLS * LOOPS);
     home.stop();
+    if let Some(megabytes) = peak {
+        report.at_most("daemon_memory_peak", megabytes, 100.0);
+    }
     let peak = peak.map_or("unknown here".to_string(), |mb| format!("{mb:.1} MB"));
-    table(&[
+    report.table(&[
         row(["what", "figure", "bar"]),
         row([
             &format!("daemon memory, peak, {SHELLS} shells in loops of {LOOPS} calls"),
@@ -427,7 +444,7 @@ fn shells() {
     ]);
 }
 
-async fn connects() {
+async fn connects(report: &mut FigureReport) {
     let servers: Vec<_> = (0..13).map(|_| Steady::start(DELAY)).collect();
     let urls: Vec<_> = servers.iter().map(Steady::url).collect();
     let state = tempfile::tempdir().unwrap();
@@ -439,12 +456,13 @@ async fn connects() {
             pool.shutdown().await;
         }
     }
-    println!(
-        "Connecting: medians (least–most) in milliseconds; each server takes {} ms.\n",
+    report.text(&format!(
+        "Connecting: medians (least–most) in milliseconds; each server takes {} ms.",
         DELAY.as_millis()
-    );
+    ));
     let ratio = all.median() / one.median();
-    table(&[
+    report.at_most("connect_13_servers", ratio, 1.3);
+    report.table(&[
         row(["connected", "time", "to one", "bar"]),
         row(["1 server", &one.shown(), "1", ""]),
         row(["13 servers", &all.shown(), &format!("{ratio:.2}"), "< 1.3"]),
@@ -452,8 +470,8 @@ async fn connects() {
 }
 
 /// What stands between a call and its server in memory: its declaration is read and checked, and rules decide.
-fn checks() {
-    let reason = "x".repeat(intent::REASON);
+fn checks(report: &mut FigureReport) {
+    let reason = "x".repeat(intent::MAX_REASON_CHARS);
     let arguments = json!({ "intent": {
         "operation_type": "read", "data_sensitivity": "private", "reason": reason,
     } });
@@ -476,10 +494,10 @@ fn checks() {
     let (mut checked, mut decided) = (Samples::default(), Samples::default());
     for _ in 0..CALLS {
         let begun = Instant::now();
-        let intent = intent::read(Operation::Read, arguments).unwrap();
-        let says = intent::check(Operation::Read, &intent, "s:t", Default::default(), true);
+        let intent = intent::parse_intent(Operation::Read, arguments).unwrap();
+        let says = intent::check_intent(Operation::Read, &intent, "s:t", Default::default(), true);
         checked.number(begun.elapsed().as_secs_f64() * 1e6);
-        assert_eq!(says, Checked::Fine);
+        assert_eq!(says, IntentCheck::Consistent);
         let wish = Wish {
             intent: Some(&intent),
             ..Wish::new(call)
@@ -489,26 +507,29 @@ fn checks() {
         decided.number(begun.elapsed().as_secs_f64() * 1e6);
         assert!(matches!(decision, Decision::Ask(_)));
     }
-    println!("In memory, before every call: medians (least–most) in microseconds.\n");
-    table(&[
+    report.at_most("check_intent", checked.median(), 1_000.0);
+    report.at_most("decide_1000_rules", decided.median(), 1_000.0);
+    report.text("In memory, before every call: medians (least–most) in microseconds.");
+    report.table(&[
         row(["what", "time", "bar"]),
         row(["the intent is read and checked", &checked.shown(), "< 1000"]),
         row(["1,000 rules decide", &decided.shown(), "< 1000"]),
     ]);
 }
 
-fn main() {
+fn main() -> ExitCode {
+    let mut report = FigureReport::new("mcp");
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
-        all_calls().await;
-        all_prompts().await;
-        connects().await;
+        all_calls(&mut report).await;
+        all_prompts(&mut report).await;
+        connects(&mut report).await;
     });
-    shells();
-    checks();
-    println!("AISH_TEST_TOOLS=$PWD/target/test-tools cargo bench --bench mcp");
+    shells(&mut report);
+    checks(&mut report);
+    report.finish()
 }

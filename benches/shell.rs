@@ -1,6 +1,8 @@
-//! What the plugin costs at the prompt: a real zsh in a real pty, typed into,
-//! against the same zsh with an empty `.zshrc`. The two take turns, so that
-//! both see the same machine; medians are compared.
+//! The cost of the plugin at the prompt: commands typed into a real zsh in a pty, compared with the same zsh with an
+//! empty `.zshrc`.
+//!
+//! The two take turns, so that load on the machine affects both; medians are compared. Exits with 1 if a figure
+//! misses its bar.
 //!
 //! `cargo bench --bench shell`
 
@@ -14,37 +16,35 @@ mod support;
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pty_process::blocking::{Command, Pty};
-use support::{ENVIRONMENT, HELPER, Home, Samples, row, table};
+use support::{ENVIRONMENT, FigureReport, HELPER, Home, Samples, row};
 
-/// Commands typed into each shell. More than the FIFO holds, so that a daemon that does not read
-/// is measured with the FIFO full too.
+/// Commands typed into each shell. More than the FIFO holds, so that a stopped daemon is also measured with a full
+/// FIFO.
 const COMMANDS: usize = 900;
-/// The first ones start the daemon, load functions, fill caches.
-const WARM: usize = 20;
-/// How often the plugin is sourced.
-const SOURCED: usize = 60;
-/// The prompt.
+/// Commands that start the daemon, load functions and fill caches, and do not count.
+const WARM_COMMANDS: usize = 20;
+/// Measurements of sourcing the plugin.
+const SOURCE_RUNS: usize = 60;
 const PROMPT: &[u8] = b"<ready>";
-/// What is typed.
-const LINE: &[u8] = b"true\r";
+const TYPED_LINE: &[u8] = b"true\r";
 
 const PLUGIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/zsh/aish.plugin.zsh");
 
-/// A zsh that waits at its prompt.
-struct Shell {
+/// An interactive zsh at its prompt.
+struct ZshSession {
     pty: Pty,
     child: Child,
 }
 
-impl Shell {
-    /// An interactive zsh with this `.zshrc` and nothing else.
-    fn new(home: &Path, helper: &str, name: &str, zshrc: &str) -> Shell {
+impl ZshSession {
+    /// Starts a zsh with this `.zshrc` and no other start files.
+    fn new(home: &Path, helper: &str, name: &str, zshrc: &str) -> ZshSession {
         let dir = home.join(name);
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join(".zshrc"), zshrc).unwrap();
@@ -60,13 +60,13 @@ impl Shell {
             .current_dir(home)
             .spawn(pts)
             .unwrap();
-        let mut shell = Shell { pty, child };
-        shell.wait();
+        let mut shell = ZshSession { pty, child };
+        shell.wait_for_prompt();
         shell
     }
 
-    /// Reads until the prompt is there.
-    fn wait(&mut self) {
+    /// Reads until the prompt appears.
+    fn wait_for_prompt(&mut self) {
         let mut seen = Vec::new();
         let mut buffer = [0; 4096];
         while !seen.windows(PROMPT.len()).any(|w| w == PROMPT) {
@@ -75,70 +75,70 @@ impl Shell {
         }
     }
 
-    /// Types a command; how long it takes until the next prompt is there.
+    /// Types a command. Returns the time until the next prompt.
     fn command(&mut self) -> Duration {
         let start = Instant::now();
-        self.pty.write_all(LINE).unwrap();
-        self.wait();
+        self.pty.write_all(TYPED_LINE).unwrap();
+        self.wait_for_prompt();
         start.elapsed()
     }
 }
 
-impl Drop for Shell {
+impl Drop for ZshSession {
     fn drop(&mut self) {
-        // It may be gone already.
+        // Fails if the shell has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The daemon as the hooks find it.
+/// State of the daemon while commands are typed.
 #[derive(Clone, Copy, PartialEq)]
-enum Daemon {
+enum DaemonState {
     Runs,
     Absent,
     Killed,
     Stopped,
 }
 
-/// Types into both shells by turns: without the plugin, with it.
-fn hooks(daemon: Daemon) -> (Samples, Samples) {
+/// Types commands into two shells in turn. Returns their times without and with the plugin.
+fn hooks(daemon: DaemonState) -> (Samples, Samples) {
     let home = Home::new("http://127.0.0.1:9/v1");
-    if daemon != Daemon::Absent {
+    if daemon != DaemonState::Absent {
         home.start();
     }
-    // A daemon that is missed is to stay missing.
-    let helper = if daemon == Daemon::Runs {
+    // Keeps the hooks from starting a daemon where none should run.
+    let helper = if daemon == DaemonState::Runs {
         HELPER
     } else {
         "/bin/true"
     };
-    let mut empty = Shell::new(&home.path(), helper, "empty", "");
-    let mut full = Shell::new(&home.path(), helper, "full", &format!("source {PLUGIN}\n"));
+    let mut empty = ZshSession::new(&home.path(), helper, "empty", "");
+    let mut full = ZshSession::new(&home.path(), helper, "full", &format!("source {PLUGIN}\n"));
     let pid = match daemon {
-        Daemon::Absent => None,
+        DaemonState::Absent => None,
         _ => Some(Pid::from_raw(i32::try_from(home.daemon()).unwrap())),
     };
     match (daemon, pid) {
-        (Daemon::Stopped, Some(pid)) => kill(pid, Signal::SIGSTOP).unwrap(),
-        (Daemon::Killed, Some(pid)) => kill(pid, Signal::SIGKILL).unwrap(),
+        (DaemonState::Stopped, Some(pid)) => kill(pid, Signal::SIGSTOP).unwrap(),
+        (DaemonState::Killed, Some(pid)) => kill(pid, Signal::SIGKILL).unwrap(),
         _ => {}
     }
     let (mut without, mut with) = (Samples::default(), Samples::default());
-    for n in 0..WARM + COMMANDS {
+    for n in 0..WARM_COMMANDS + COMMANDS {
         let (a, b) = (empty.command(), full.command());
-        if n >= WARM {
+        if n >= WARM_COMMANDS {
             without.time(a);
             with.time(b);
         }
     }
-    if let (Daemon::Stopped, Some(pid)) = (daemon, pid) {
+    if let (DaemonState::Stopped, Some(pid)) = (daemon, pid) {
         kill(pid, Signal::SIGCONT).unwrap();
     }
     (without, with)
 }
 
-/// The time that sourcing the plugin takes, as the shell itself sees it.
+/// The time of sourcing the plugin, measured by the shell itself.
 fn sourcing() -> Samples {
     let home = Home::new("http://127.0.0.1:9/v1");
     home.start();
@@ -148,8 +148,8 @@ fn sourcing() -> Samples {
         took.display()
     );
     let mut samples = Samples::default();
-    for _ in 0..SOURCED {
-        drop(Shell::new(&home.path(), HELPER, "sourcing", &zshrc));
+    for _ in 0..SOURCE_RUNS {
+        drop(ZshSession::new(&home.path(), HELPER, "sourcing", &zshrc));
         let seconds: f64 = std::fs::read_to_string(&took)
             .unwrap()
             .trim()
@@ -160,7 +160,8 @@ fn sourcing() -> Samples {
     samples
 }
 
-fn main() {
+fn main() -> ExitCode {
+    let mut report = FigureReport::new("shell");
     let mut rows = vec![row([
         "daemon",
         "empty .zshrc",
@@ -168,33 +169,37 @@ fn main() {
         "hooks",
         "bar",
     ])];
-    for (name, daemon) in [
-        ("runs", Daemon::Runs),
-        ("absent", Daemon::Absent),
-        ("killed", Daemon::Killed),
-        ("stopped", Daemon::Stopped),
+    for (name, daemon, bar) in [
+        ("runs", DaemonState::Runs, 200.0),
+        ("absent", DaemonState::Absent, 250.0),
+        ("killed", DaemonState::Killed, 250.0),
+        ("stopped", DaemonState::Stopped, 250.0),
     ] {
         let (without, with) = hooks(daemon);
+        let microseconds = (with.median() - without.median()) * 1e3;
+        report.at_most(&format!("hooks_daemon_{name}"), microseconds, bar);
         rows.push(row([
             name,
             &without.shown(),
             &with.shown(),
-            &format!("{:.0} µs", (with.median() - without.median()) * 1e3),
-            "< 200 µs",
+            &format!("{microseconds:.0} µs"),
+            &format!("{bar} µs"),
         ]));
     }
-    println!(
-        "A command typed into a pty, from the return key to the next prompt: medians of {COMMANDS} (least–most) in milliseconds.\n"
-    );
-    table(&rows);
+    report.text(&format!(
+        "A command typed into a pty, from the return key to the next prompt: medians of {COMMANDS} (least–most) in \
+         milliseconds."
+    ));
+    report.table(&rows);
     let sourcing = sourcing();
-    table(&[
+    report.at_most("source_plugin", sourcing.median(), 5.0);
+    report.table(&[
         row(["what", "figure", "bar"]),
         row([
             "sourcing the plugin",
             &format!("{} ms", sourcing.shown()),
-            "< 5 ms",
+            "5 ms",
         ]),
     ]);
-    println!("cargo bench --bench shell");
+    report.finish()
 }

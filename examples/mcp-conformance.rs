@@ -1,9 +1,9 @@
-//! What the protocol's conformance suite drives: aish's own servers and log-in, with a stand-in for the person.
+//! Client for the MCP conformance suite: aish's server pool and OAuth login, with a simulated person.
 //!
-//! The suite gives the server's URL as the last argument and the rest in the environment. All tools of the
-//! server are called, with the arguments that the suite names or the least that their schemas allow; whoever
-//! asks is answered; log-in pages are followed to their end. Exit code 0: all of it went well. 1: something
-//! was refused or failed, which some scenarios want. `tests/real/conformance.rs` runs the suite.
+//! The suite passes the server's URL as the last argument and the scenario in the environment. The client calls all tools
+//! of the server, with the arguments given by the suite or the minimal ones that the schemas allow; it answers
+//! elicitations and follows login pages. Exit code 0: everything succeeded. 1: something was refused or failed, as
+//! some scenarios require. `tests/real/conformance.rs` runs the suite.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
@@ -25,20 +25,20 @@ use tokio_util::task::TaskTracker;
 
 const ALIAS: &str = "suite";
 
-/// Where the authorization server sends the browser; nobody listens, since the answer is in the redirect.
+/// Redirect URI. Nothing listens there: the answer is read from the redirect.
 const REDIRECT: &str = "http://127.0.0.1:49152/callback";
 
-/// The document that the suite takes for this client's, where a server takes such.
+/// URL of the client metadata document that the suite accepts.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
-/// A person gives up after so many logins.
+/// Maximum number of logins.
 const LOGINS: usize = 3;
 
-/// How long anything may take; the suite waits 30 seconds for the whole.
+/// Time limit of each step; the suite waits 30 seconds for the whole run.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is said of a tool that wants more than the login allows.
-const BEYOND: &str = "the login does not reach so far";
+/// Error message of a call that needs further permissions.
+const BEYOND: &str = "the login lacks permissions";
 
 type Outcome<T = ()> = Result<T, String>;
 
@@ -71,7 +71,7 @@ async fn run() -> Outcome {
         context,
         logins: 0,
     };
-    let outcome = session.play(&scenario).await;
+    let outcome = session.run_scenario(&scenario).await;
     session.pool.shutdown().await;
     cancel.cancel();
     tasks.close();
@@ -89,10 +89,10 @@ struct Session {
 }
 
 impl Session {
-    async fn play(&mut self, scenario: &str) -> Outcome {
+    async fn run_scenario(&mut self, scenario: &str) -> Outcome {
         self.connect().await?;
         let tools = self.pool.catalog(Duration::ZERO).await.tools;
-        // This server lists its tool and does no more.
+        // This server supports only the tool list.
         if scenario == "json-schema-ref-no-deref" {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl Session {
         Ok(())
     }
 
-    /// Starts the server, and logs in where it wants that.
+    /// Connects to the server, with a login if required.
     async fn connect(&mut self) -> Outcome {
         loop {
             let patience = Instant::now() + PATIENCE;
@@ -117,9 +117,13 @@ impl Session {
                 match state.status {
                     Status::Ready => return Ok(()),
                     Status::Login => break self.log_in().await?,
-                    // It is tried again: all of the suite's clients start at once.
+                    // The pool retries: the suite starts all clients at once.
                     _ if Instant::now() < patience => sleep(Duration::from_millis(50)).await,
-                    _ => return Err(state.error.unwrap_or_else(|| "it does not start".into())),
+                    _ => {
+                        return Err(state
+                            .error
+                            .unwrap_or_else(|| "the server does not start".into()));
+                    }
                 }
             }
         }
@@ -152,9 +156,9 @@ impl Session {
         login.run(visit).await.map_err(|e| e.message)
     }
 
-    /// The calls to make: those that the suite names, or each tool once.
+    /// Calls to make: those given by the suite, or each tool once.
     fn calls<'a>(&self, tools: &'a [Tool]) -> Outcome<Vec<(&'a Tool, Value)>> {
-        // One tool to look at, and one that wants to know what was seen.
+        // One tool whose schema is passed to the other.
         if let [seen, echo] = tools
             && echo.tool == "json_schema_echo"
         {
@@ -162,7 +166,7 @@ impl Session {
             return Ok(vec![(echo, json!({ "schema": schema }))]);
         }
         let Some(named) = self.context["toolCalls"].as_array() else {
-            return Ok(tools.iter().map(|t| (t, least(t))).collect());
+            return Ok(tools.iter().map(|t| (t, minimal_arguments(t))).collect());
         };
         let find = |call: &Value| {
             let tool = tools.iter().find(|t| call["name"] == *t.tool);
@@ -172,14 +176,14 @@ impl Session {
         named.iter().map(find).collect()
     }
 
-    /// Calls, and once more after a login that the server asks for meanwhile.
+    /// Calls a tool; if the server requires a login for it, logs in and calls again.
     async fn call_or_log_in(&mut self, tool: &Tool, arguments: &Value) -> Outcome {
         loop {
             let outcome = self.call(tool, arguments).await;
             let Err(why) = &outcome else {
                 return outcome;
             };
-            // The person reads what one tool wants more than the others.
+            // A missing permission does not change the server's status.
             let login = self.state()?.status == Status::Login || why.contains(BEYOND);
             if !login {
                 return outcome;
@@ -221,7 +225,7 @@ impl Session {
         let answering = async {
             while let Some(event) = seen.recv().await {
                 if let CallEvent::Elicit(elicit, reply) = event {
-                    let _ = reply.send(enter(&elicit));
+                    let _ = reply.send(default_answer(&elicit));
                 }
             }
         };
@@ -233,7 +237,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads every resource and every prompt.
+    /// Reads all resources and prompts.
     async fn read(&self) -> Outcome {
         let cancel = CancellationToken::new();
         let lists = async {
@@ -242,7 +246,7 @@ impl Session {
         };
         let (resources, prompts) = lists.await.map_err(|e: aish::error::Error| e.message)?;
         for resource in resources.iter().filter(|r| !r.template) {
-            // Whatever it says: here it says nothing.
+            // The result does not matter: only the request headers are checked.
             let _ = self
                 .pool
                 .resource(ALIAS, &resource.uri, 1 << 20, &cancel)
@@ -256,7 +260,7 @@ impl Session {
     }
 }
 
-/// The person at the login page, who agrees to everything: the answer is the redirect.
+/// Opens the login page, which the suite grants at once, and returns the redirect.
 async fn visit(page: Url) -> aish::error::Result<Url> {
     let browser = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -266,11 +270,11 @@ async fn visit(page: Url) -> aish::error::Result<Url> {
     let answer = answer.context(|| format!("{page} does not answer"))?;
     let to = answer.headers().get("location");
     let to = to.and_then(|v| page.join(v.to_str().ok()?).ok());
-    to.ok_or_else(|| Error::runtime(format!("{page} leads nowhere")))
+    to.ok_or_else(|| Error::runtime(format!("{page} does not redirect")))
 }
 
-/// The person at a form, who presses Enter at each field; where that is no answer, they decline.
-fn enter(elicit: &Elicit) -> Elicited {
+/// Answers a form with the default of each field; declines if a field has none.
+fn default_answer(elicit: &Elicit) -> Elicited {
     let Some(schema) = &elicit.schema else {
         return Elicited::Decline;
     };
@@ -287,8 +291,8 @@ fn enter(elicit: &Elicit) -> Elicited {
     }
 }
 
-/// The least arguments that a tool's schema allows.
-fn least(tool: &Tool) -> Value {
+/// Minimal arguments that a tool's schema allows.
+fn minimal_arguments(tool: &Tool) -> Value {
     let schema: Value = serde_json::from_str(&tool.schema).unwrap_or_default();
     let required = schema["required"].as_array().into_iter().flatten();
     let value = |name: &str| match schema["properties"][name]["type"].as_str() {

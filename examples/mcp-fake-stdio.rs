@@ -1,11 +1,11 @@
-//! A server for the tests that is spoken to over pipes, written by hand so that it shares no mistake with the
-//! client: `mcp-fake-stdio BEHAVIOUR STARTS`. It adds its process number to the file STARTS, checks what it
-//! gets, and complains on stderr in lines that begin with `violation:`.
+//! Stdio MCP server for tests: `mcp-fake-stdio BEHAVIOUR STARTS`. Implements the protocol without `rmcp`, so that it does
+//! not share a bug with the client. Appends its process id to the file STARTS, checks all messages, and reports
+//! violations of the protocol on stderr in lines that begin with `violation:`.
 //!
-//! Behaviours: `plain`; `noise` (prints what is no message); `exit-at-once`; `ignore-term` (and the end of its
-//! input); `hang` (answers nothing); `ignore-discover` (does not answer what it does not know);
-//! `exit-at-discover`; `modern` (2026-07-28 alone); `wrong-id` (once it is ready, answers that nobody asked for);
-//! `grandchild` (starts a program that outlives it, and adds its number to STARTS); `crash-after-N` calls.
+//! Behaviours: `plain`; `noise` (prints lines that are not messages); `exit-at-once`; `ignore-term` (ignores signals and
+//! the end of stdin); `hang` (never responds); `ignore-discover` (does not respond to unknown methods);
+//! `exit-at-discover`; `modern` (only 2026-07-28); `wrong-id` (sends unexpected responses once it is ready);
+//! `grandchild` (starts a long-running process and appends its id to STARTS); `crash-after-N` calls.
 
 #![allow(clippy::expect_used, reason = "a fake that cannot go on ends its test")]
 
@@ -49,7 +49,7 @@ fn main() {
         let line = line.expect("text");
         match serde_json::from_str(&line) {
             Ok(message) => fake.handle(&message),
-            Err(e) => violation(&format!("no JSON: {e}: {line}")),
+            Err(e) => violation(&format!("not JSON: {e}: {line}")),
         }
     }
     eprintln!("fake: end of input");
@@ -81,8 +81,9 @@ struct Fake {
 #[derive(Default)]
 struct State {
     ids: HashSet<String>,
-    /// `initialize` was answered, and `notifications/initialized` has come.
+    /// `initialize` was answered.
     begun: bool,
+    /// `notifications/initialized` was received.
     ready: bool,
     calls: usize,
     grown: bool,
@@ -109,7 +110,7 @@ impl Fake {
     }
 
     fn say(&self, message: &Value) {
-        // One lock for all lines, so that threads do not mix theirs.
+        // One lock for the whole output, so that threads do not interleave lines.
         let mut out = std::io::stdout().lock();
         if self.is("noise") {
             let noise =
@@ -120,7 +121,7 @@ impl Fake {
             let wrong = json!({"jsonrpc": "2.0", "id": 987_654, "result": {"content": []}});
             let _ = out.write_all(format!("{wrong}\n").as_bytes());
         }
-        // Nobody may be there any more.
+        // Fails if the client has exited.
         let _ = out.write_all(format!("{message}\n").as_bytes());
         let _ = out.flush();
     }
@@ -150,11 +151,11 @@ impl Fake {
             (None, Some(id)) => {
                 let waiting = self.state().asked.remove(&id.to_string());
                 match waiting {
-                    Some(waiting) => waiting.send(message.clone()).expect("somebody waits"),
-                    None => violation(&format!("an answer to nothing: {message}")),
+                    Some(waiting) => waiting.send(message.clone()).expect("the call waits"),
+                    None => violation(&format!("unexpected response: {message}")),
                 }
             }
-            (None, None) => violation(&format!("no message: {message}")),
+            (None, None) => violation(&format!("neither request nor response: {message}")),
         }
     }
 
@@ -176,7 +177,7 @@ impl Fake {
         {
             let mut state = self.state();
             if !state.ids.insert(id.to_string()) {
-                violation(&format!("the id {id} came twice"));
+                violation(&format!("duplicate id {id}"));
             }
             let early = !matches!(method, "initialize" | "ping" | "server/discover");
             if early && !state.ready && !modern {
@@ -361,7 +362,7 @@ impl Fake {
         }
     }
 
-    /// Tells how far it has got every 20 ms, until it is done or cancelled.
+    /// Reports progress every 20 ms until the steps are done or the call is cancelled.
     fn slow(self: &Arc<Self>, id: &Value, params: &Value) {
         let (fake, id) = (Arc::clone(self), id.clone());
         let steps = params["arguments"]["steps"].as_u64().unwrap_or(u64::MAX);
@@ -393,7 +394,7 @@ impl Fake {
         });
     }
 
-    /// Asks the person, and says what was answered.
+    /// Sends an elicitation and returns the answer as text.
     fn elicit(self: &Arc<Self>, id: &Value, arguments: &Value) {
         let (fake, id) = (Arc::clone(self), id.clone());
         let asks = json!(format!("ask-{id}"));
@@ -409,7 +410,7 @@ impl Fake {
             },
         }));
         std::thread::spawn(move || {
-            // Without an answer the call has none either.
+            // Without an answer, the call gets no response.
             if let Ok(answer) = answer.recv() {
                 let text = answer.get("result").or_else(|| answer.get("error"));
                 let text = text.map(Value::to_string).unwrap_or_default();

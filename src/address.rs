@@ -1,29 +1,29 @@
-//! Where an address leads: to this machine, to a network of the user's own, or through the hands of
-//! others. Pure: no name is looked up.
+//! Network zones: whether an address leads to this machine, to a private network, or across the internet. Pure: no name
+//! resolution.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
-/// Refuses to send a key in clear over a network that is not the user's own.
+/// Rejects sending an API key unencrypted over a network that is not private.
 ///
-/// Private addresses written as numbers pass: a model server in the same house or VPN mostly has no
-/// certificate. Names do not, since whoever answers for the name would get the key.
+/// Numeric private addresses pass: a model server in the same LAN or VPN usually has no certificate. Names do not pass,
+/// since whoever controls the name resolution would get the key.
 ///
 /// # Errors
-/// In words that follow where the address is written.
+/// The reason, phrased to follow the place where the address is written.
 pub fn clear_text(url: &Url) -> Result<(), String> {
     if url.scheme() == "https" || is_loopback(url) || is_private(url) {
         return Ok(());
     }
     Err(
-        "the key would cross the network in clear: use https://, or a numeric private address"
+        "the key would cross the network in cleartext: use https://, or a numeric private address"
             .into(),
     )
 }
 
 fn address(url: &Url) -> Option<IpAddr> {
-    // `Url` has already brought every spelling of an address (octal, hex, short) to this one.
+    // `Url` has already normalised every spelling of an address (octal, hexadecimal, short).
     url.host_str()?
         .trim_start_matches('[')
         .trim_end_matches(']')
@@ -31,7 +31,7 @@ fn address(url: &Url) -> Option<IpAddr> {
         .ok()
 }
 
-/// Does the address lead to this machine and nowhere else?
+/// Whether the URL leads to this machine and nowhere else.
 pub fn is_loopback(url: &Url) -> bool {
     match address(url) {
         Some(ip) => ip.to_canonical().is_loopback(),
@@ -39,27 +39,27 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Does the address, written as a number, lead to a network of the user's own?
+/// Whether the URL has a numeric address in a private network.
 pub fn is_private(url: &Url) -> bool {
     address(url).is_some_and(|ip| Place::of(ip) == Place::Inside)
 }
 
-/// How far in an address leads. The order is from the outside to the inside.
+/// Network zone of an address, ordered from outside to inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The internet.
     Outside,
-    /// A network that is not the internet: a house, a company, a VPN.
+    /// A private network: a LAN, a company network, a VPN.
     Inside,
     /// This machine.
     Here,
-    /// What nobody has a reason to name: link-local addresses, among them those where clouds hand out
-    /// credentials, and those that are no host's.
+    /// Addresses that no service should be at: link-local addresses, which include the metadata services of clouds, and
+    /// addresses that cannot belong to a host.
     Forbidden,
 }
 
 impl Place {
-    /// Where this number leads.
+    /// Returns the zone of an IP address.
     pub fn of(ip: IpAddr) -> Place {
         match ip {
             IpAddr::V4(ip) => Place::of_v4(ip),
@@ -71,7 +71,7 @@ impl Place {
         let [a, b, c, _] = ip.octets();
         match (a, b, c) {
             (127, ..) => Place::Here,
-            // 100.64.0.0/10 is what overlay networks give out.
+            // 100.64.0.0/10 is used by overlay networks.
             (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => Place::Inside,
             (0, ..) | (169, 254, _) | (192, 0, 0) | (198, 18..=19, _) | (224.., ..) => {
                 Place::Forbidden
@@ -87,20 +87,20 @@ impl Place {
         };
         match ip.segments() {
             [0, 0, 0, 0, 0, 0, 0, 1] => Place::Here,
-            // A number of the old kind within one of the new: mapped, compatible, NAT64, 6to4.
+            // An IPv4 address embedded in IPv6: mapped, compatible, NAT64, 6to4.
             [0, 0, 0, 0, 0, 0 | 0xffff, a, b] | [0x64, 0xff9b, 0, 0, 0, 0, a, b] => low(a, b),
             [0x2002, a, b, ..] => low(a, b),
-            // Teredo and local NAT64 hide one as well, each in a way of its own.
+            // Teredo and local NAT64 also embed an IPv4 address, each in its own encoding.
             [0x2001, 0, ..] | [0x64, 0xff9b, 1, ..] => Place::Forbidden,
             [0xfc00..=0xfdff, ..] => Place::Inside,
-            // Link-local, the old site-local, multicast.
+            // Link-local, deprecated site-local, multicast.
             [0xfe80..=0xffff, ..] => Place::Forbidden,
             _ => Place::Outside,
         }
     }
 
-    /// Where a URL leads as far as it says so itself: a name could lead anywhere, and counts as outside
-    /// unless it can only mean this machine.
+    /// Returns the zone of a URL without name resolution: a name could lead anywhere and counts as outside, unless it
+    /// can only mean this machine.
     pub fn named(url: &Url) -> Place {
         if let Some(ip) = address(url) {
             return Place::of(ip);
@@ -113,19 +113,19 @@ impl Place {
         }
     }
 
-    /// In words that follow an address.
-    fn words(self) -> &'static str {
+    /// A phrase that follows an address.
+    fn description(self) -> &'static str {
         match self {
             Place::Outside => "is on the internet",
             Place::Inside => "is in a private network",
             Place::Here => "is this machine",
-            Place::Forbidden => "is no address for a server",
+            Place::Forbidden => "is not an address for a server",
         }
     }
 
-    /// Whether a server at this place may send us to that one: no further in than it is. One at an address
-    /// that is no host's is as good as outside.
-    fn reaches(self, there: Place) -> bool {
+    /// Whether a server in this zone may refer us to an address in zone `there`: no further inside than itself. A
+    /// server in the forbidden zone counts as outside.
+    fn may_refer_to(self, there: Place) -> bool {
         match there {
             Place::Outside => true,
             Place::Inside | Place::Here => there <= self && self != Place::Forbidden,
@@ -133,41 +133,41 @@ impl Place {
         }
     }
 
-    /// Refuses an address further in than this place, so that a server cannot use the user's machine to
-    /// reach what it cannot reach itself.
+    /// Rejects an address further inside than this zone, so that a server cannot use the user's machine to reach what
+    /// it cannot reach itself (SSRF).
     ///
     /// # Errors
-    /// In words that follow what named the address.
+    /// The address and its zone, phrased to follow what named the address.
     pub fn admits(self, ip: IpAddr) -> Result<(), String> {
         let place = Place::of(ip);
-        if self.reaches(place) {
+        if self.may_refer_to(place) {
             return Ok(());
         }
-        Err(format!("{ip}, which {}", place.words()))
+        Err(format!("{ip}, which {}", place.description()))
     }
 }
 
-/// Refuses a URL that a server has named when it leads further in than the server itself is (`from`), or
-/// would cross a network of others in clear. The server may always name itself.
+/// Rejects a URL named by `server` if it leads further inside than the server's own zone (`from`), or would cross the
+/// internet unencrypted. A server may always name its own origin.
 ///
 /// # Errors
-/// In words that follow the URL.
+/// The reason, phrased to follow the URL.
 pub fn named_by(server: &Url, from: Place, url: &Url) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err("it is no web address".into());
+        return Err("it is not a web address".into());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("it holds a user name".into());
+        return Err("it contains a user name".into());
     }
     if url.origin() == server.origin() {
         return Ok(());
     }
     let place = Place::named(url);
     if place == Place::Forbidden {
-        return Err(format!("it {}", place.words()));
+        return Err(format!("it {}", place.description()));
     }
-    if !from.reaches(place) {
-        return Err(format!("it {}, and {server} is not", place.words()));
+    if !from.may_refer_to(place) {
+        return Err(format!("it {}, and {server} is not", place.description()));
     }
     if url.scheme() != "https" && place == Place::Outside {
         return Err("it is not https".into());
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_crosses_only_ones_own_networks_in_clear() {
+    fn keys_are_sent_unencrypted_only_over_private_networks() {
         let of = |text: &str| clear_text(&Url::parse(text).unwrap());
         for fine in [
             "https://example.com",
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_says_how_far_in_it_leads() {
+    fn numeric_addresses_have_the_expected_zone() {
         for (text, place) in [
             ("8.8.8.8", Place::Outside),
             ("100.63.255.255", Place::Outside),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_names_nothing_further_in_than_it_is() {
+    fn a_server_cannot_refer_to_an_address_further_inside() {
         let check = |server: &str, url: &str| {
             let server = Url::parse(server).unwrap();
             named_by(&server, Place::named(&server), &Url::parse(url).unwrap())
@@ -278,7 +278,7 @@ mod tests {
         }
         let this = "it is this machine";
         let network = "it is in a private network";
-        let nowhere = "it is no address for a server";
+        let nowhere = "it is not an address for a server";
         for (server, url, why) in [
             (public, "https://127.0.0.1/", this),
             (public, "https://127.1/", this),
@@ -297,10 +297,10 @@ mod tests {
             (public, "https://0.0.0.0/", nowhere),
             (public, "http://auth.example.com/", "it is not https"),
             (public, "http://mcp.example.com/", "it is not https"),
-            (public, "file:///etc/passwd", "it is no web address"),
-            (public, "javascript:alert(1)", "it is no web address"),
-            (public, "ftp://example.com/", "it is no web address"),
-            (public, "https://a@example.com/", "it holds a user name"),
+            (public, "file:///etc/passwd", "it is not a web address"),
+            (public, "javascript:alert(1)", "it is not a web address"),
+            (public, "ftp://example.com/", "it is not a web address"),
+            (public, "https://a@example.com/", "it contains a user name"),
             (private, "https://127.0.0.1/", this),
             (private, "https://169.254.169.254/", nowhere),
             (private, "http://auth.example.com/", "it is not https"),

@@ -1,28 +1,28 @@
-//! The vocabulary of a conversation. Each serialised border (`protocol`, `history::record`, provider JSON) has
-//! its own types; only enums of words, which are the same at every border, are serialised from here.
+//! Conversation types. Each serialised format (`protocol`, `history::record`, provider JSON) has its own types; only
+//! enums with the same names in every format are serialised from here.
 
 use serde::{Deserialize, Serialize};
 
-/// One message of what the model is sent, in the order of the conversation.
+/// One message of the conversation that is sent to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// The instructions.
+    /// System instructions.
     System(String),
-    /// What the user said, with what the shell knows in front of it.
+    /// The user's prompt, preceded by the shell context.
     User(String),
-    /// What the model answered, and the tools it called. Each call is followed by one [`Message::Tool`].
+    /// The model's answer and the tools it called. Each call is followed by one message with its result.
     Assistant(String, Vec<ToolCall>),
-    /// What became of a call.
+    /// The result of a tool call.
     Tool(ToolResult),
 }
 
 impl Message {
-    /// An answer without calls.
+    /// An answer without tool calls.
     pub fn assistant(text: impl Into<String>) -> Message {
         Message::Assistant(text.into(), Vec::new())
     }
 
-    /// The text of the message.
+    /// Returns the text of the message.
     pub fn text(&self) -> &str {
         match self {
             Message::System(t) | Message::User(t) | Message::Assistant(t, _) => t,
@@ -31,86 +31,86 @@ impl Message {
     }
 }
 
-/// A model's wish to use a tool.
+/// A tool call requested by the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolCall {
-    /// Names the call within its conversation; its result bears the same id.
+    /// Identifies the call within its conversation; its result has the same id.
     pub id: String,
-    /// `alias.tool`; what the model made up where no tool is named so.
+    /// `alias.tool`, or whatever the model wrote if no such tool exists.
     pub name: String,
-    /// The text that should be a JSON object, as it came.
+    /// The arguments as received; should be a JSON object.
     pub arguments: String,
-    /// What the server wants to have back with the call (`extra_content`), as JSON; nobody's business but its own.
+    /// Opaque JSON that the provider wants returned with the call (`extra_content`).
     pub extra: Option<String>,
 }
 
-/// What the model is told about a call.
+/// The result of a tool call as sent to the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolResult {
-    /// The call.
+    /// Id of the call.
     pub id: String,
     /// `alias.tool`, as in the call.
     pub name: String,
-    /// What the tool said, or why there is nothing.
+    /// The tool's output, or why there is none.
     pub text: String,
-    /// Pictures that the tool made.
+    /// Images that the tool returned.
     pub images: Vec<Image>,
 }
 
-/// A picture.
+/// An image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Its type, `image/png`.
+    /// MIME type, such as `image/png`.
     pub mime: String,
-    /// The file, in base64 as it came.
+    /// Base64 data, as received.
     pub data: String,
 }
 
 /// A tool that can be called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tool {
-    /// `alias.tool`: on the screen, in the config and in the history.
+    /// `alias.tool`, as used on the screen, in the configuration and in the history.
     pub name: String,
     /// The server's alias.
     pub server: String,
     /// The tool's name at its server.
     pub tool: String,
-    /// A name for people, where the server gives one.
+    /// Display name, if the server provides one.
     pub title: Option<String>,
-    /// What it does, in the server's words.
+    /// The server's description of the tool.
     pub description: String,
-    /// The JSON Schema of its arguments: the text of a JSON object.
+    /// JSON Schema of the arguments: the text of a JSON object.
     pub schema: String,
-    /// What the server says about it.
+    /// The server's annotations.
     pub annotations: Annotations,
-    /// The user believes the server's annotations (`trust_annotations = true`).
+    /// The user trusts the server's annotations (`trust_annotations = true`).
     pub trusted: bool,
-    /// Stands for all of this but the annotations, and for how its server is reached: another one is another
-    /// tool, whatever its name. Never shown, and never kept.
+    /// Fingerprint of the definition without its annotations and of how the server is reached. A tool with another
+    /// identity is another tool, whatever its name. Never shown and never stored.
     pub identity: String,
 }
 
-/// What a server says about a tool. Hints, which may be lies.
+/// A server's hints about a tool, which may be false.
 /// <https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Annotations {
-    /// `readOnlyHint`: it changes nothing.
+    /// `readOnlyHint`: the tool does not modify its environment.
     pub read_only: Option<bool>,
-    /// `destructiveHint`: it may destroy something.
+    /// `destructiveHint`: the tool may perform destructive updates.
     pub destructive: Option<bool>,
-    /// `idempotentHint`: calling it again changes nothing more.
+    /// `idempotentHint`: repeated calls with the same arguments have no additional effect.
     pub idempotent: Option<bool>,
-    /// `openWorldHint`: it reaches beyond its server.
+    /// `openWorldHint`: the tool interacts with external entities.
     pub open_world: Option<bool>,
 }
 
 impl Annotations {
-    /// Whether it says that it only reads. Both hints at once mean destructive.
+    /// Whether the annotations declare the tool read-only. Both hints at once count as destructive.
     pub fn reads_only(&self) -> bool {
         self.operation() == Operation::Read
     }
 
-    /// What a call does, by the server's word: what it is to be called with. Without a word, it writes.
+    /// Returns the operation class according to the server; without hints, a write.
     pub fn operation(&self) -> Operation {
         if self.destructive == Some(true) {
             Operation::Destructive
@@ -122,23 +122,23 @@ impl Annotations {
     }
 }
 
-/// What a call does. Each is more than the one before.
+/// Operation class of a tool call, ordered by severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// It changes nothing.
+    /// Changes nothing.
     Read,
-    /// It changes something.
+    /// Creates or changes something.
     Write,
-    /// It destroys something.
+    /// May destroy something.
     Destructive,
 }
 
 impl Operation {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Operation; 3] = [Operation::Read, Operation::Write, Operation::Destructive];
 
-    /// The word for it.
+    /// Returns the name in the configuration, in intents and in the history.
     pub fn as_str(self) -> &'static str {
         match self {
             Operation::Read => "read",
@@ -147,12 +147,12 @@ impl Operation {
         }
     }
 
-    /// The one of that word.
+    /// Parses the name.
     pub fn from_word(word: &str) -> Option<Operation> {
         Operation::ALL.into_iter().find(|o| o.as_str() == word)
     }
 
-    /// The tool through which a model calls others for this.
+    /// Returns the `call_tool_*` tool through which a model calls tools of this class.
     pub fn variant(self) -> &'static str {
         match self {
             Operation::Read => "call_tool_read",
@@ -161,28 +161,28 @@ impl Operation {
         }
     }
 
-    /// The operation that a tool of that name is for.
+    /// Returns the class of a `call_tool_*` tool.
     pub fn of_variant(name: &str) -> Option<Operation> {
         Operation::ALL.into_iter().find(|o| o.variant() == name)
     }
 }
 
-/// How sensitive the data of a call is.
+/// Declared sensitivity of the data that a call handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sensitivity {
-    /// Anybody may know it.
+    /// Publicly known.
     Public,
-    /// The people of one house.
+    /// Internal to an organisation.
     Internal,
-    /// One person.
+    /// Personal.
     Private,
-    /// Nobody has said.
+    /// Undeclared.
     Unknown,
 }
 
 impl Sensitivity {
-    /// All of them.
+    /// All values.
     pub const ALL: [Sensitivity; 4] = [
         Sensitivity::Public,
         Sensitivity::Internal,
@@ -190,7 +190,7 @@ impl Sensitivity {
         Sensitivity::Unknown,
     ];
 
-    /// The word for it.
+    /// Returns the name in the configuration and in intents.
     pub fn as_str(self) -> &'static str {
         match self {
             Sensitivity::Public => "public",
@@ -200,29 +200,29 @@ impl Sensitivity {
         }
     }
 
-    /// The one of that word.
+    /// Parses the name.
     pub fn from_word(word: &str) -> Option<Sensitivity> {
         Sensitivity::ALL.into_iter().find(|s| s.as_str() == word)
     }
 }
 
-/// What a caller says that a call is to do.
+/// What a caller declares about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
-    /// What it does.
+    /// Declared operation class.
     pub operation: Operation,
-    /// What data it is about.
+    /// Declared data sensitivity.
     pub sensitivity: Option<Sensitivity>,
-    /// Why; at most 1000 characters.
+    /// Reason for the call; at most 1000 characters.
     pub reason: Option<String>,
 }
 
-/// Tokens that one request took, as the provider counts them.
+/// Token counts of one request, as reported by the provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens of the request.
+    /// Tokens in the request.
     pub prompt_tokens: u64,
-    /// Tokens of the answer.
+    /// Tokens in the answer.
     pub completion_tokens: u64,
 }
 
@@ -230,20 +230,20 @@ pub struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// It was done, or it waits for the results of its calls.
+    /// The answer is complete, or the model waits for tool results.
     Stop,
-    /// It ran into `max_tokens` or the end of its context window.
+    /// `max_tokens` or the context window was reached.
     Length,
     /// The provider filtered the answer.
     ContentFilter,
-    /// The user stopped it.
+    /// The user cancelled the answer.
     Interrupted,
     /// The request failed.
     Error,
 }
 
 impl Finish {
-    /// The word for it on the wire, in the history and in `--json`.
+    /// Returns the name on the wire, in the history and in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Finish::Stop => "stop",
@@ -278,7 +278,7 @@ pub enum CallStatus {
     ToolError,
     /// There is no result: the server or the transport failed.
     CallFailed,
-    /// The person denied the call.
+    /// The user denied the call.
     Denied,
     /// A rule, the declared intent, a missing terminal or a failed record prevented the call.
     Blocked,
@@ -289,7 +289,7 @@ pub enum CallStatus {
 }
 
 impl CallStatus {
-    /// Returns the word for it on the wire and in `--json`.
+    /// Returns the name on the wire and in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
             CallStatus::Success => "success",
@@ -314,20 +314,20 @@ impl CallStatus {
     }
 }
 
-/// A part of an answer, in the order of its arrival.
+/// One item of a streamed answer, in order of arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chunk {
     /// Text of the answer.
     Text(String),
-    /// What the model thinks before it answers; not part of the answer.
+    /// Reasoning before the answer; not part of it.
     Reasoning(String),
-    /// A whole call: its last fragment has come. After all text, in the order of the calls.
+    /// A complete tool call. Comes after all text, in the order of the calls.
     Call(ToolCall),
-    /// What the server says the model is. At most once.
+    /// The model's name as reported by the provider. At most once.
     Model(String),
-    /// The tokens that the request took. At most once, at the end.
+    /// Token counts. At most once, at the end.
     Usage(Usage),
-    /// Something to tell the user while it lasts: a wait before another try.
+    /// A message for the user while the request continues, such as a pending retry.
     Notice(String),
     /// The answer is complete; nothing follows.
     Done(Finish),

@@ -1,27 +1,27 @@
-//! The one error that crosses rooms: what failed, why, and what to do next.
+//! The error type of the crate: what failed, why, and what to do next.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What went wrong, in the coarse terms that decide the exit code.
+/// Error category; decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The model, the transport, the daemon or a file failed.
     Runtime,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage,
-    /// The configuration is wrong or nothing is configured.
+    /// The configuration is invalid or incomplete.
     Config,
-    /// An approval was needed and there was no terminal to ask on.
+    /// An approval was required and there was no terminal to ask on.
     Approval,
     /// The user pressed Ctrl-C.
     Interrupted,
 }
 
 impl Kind {
-    /// The process exit code: 1, 2, 3, 4 or 130.
+    /// Returns the process exit code: 1, 2, 3, 4 or 130.
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::Runtime => 1,
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// The word that stands for the kind on the wire and in `--json`.
+    /// Returns the name of the kind on the wire and in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Runtime => "runtime",
@@ -44,27 +44,26 @@ impl Kind {
     }
 }
 
-/// An error with a kind, one line that says what failed and where, and a hint that says what to do next.
+/// An error: its kind, one line that says what failed and where, and a hint that says what to do next.
 ///
-/// Texts are plain and may hold untrusted parts (an error body, a file name): whoever prints one
-/// passes it through [`crate::safety::text`].
+/// Messages may contain untrusted text (an error body, a file name): print them through [`crate::safety::text`].
 #[derive(Debug, Clone)]
 pub struct Error {
     /// Decides the exit code.
     pub kind: Kind,
-    /// What failed and where, one line, no final full stop.
+    /// What failed and where: one line without a final full stop.
     pub message: String,
-    /// What to do next, one line.
+    /// What to do next: one line.
     pub hint: Option<String>,
-    /// The provider did not take the key.
+    /// The provider rejected the API key.
     pub refused: bool,
 }
 
-/// The result of nearly everything.
+/// Result with the crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of `kind` that says `message`.
+    /// Creates an error of `kind`.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Error {
             kind,
@@ -79,12 +78,12 @@ impl Error {
         Error::new(Kind::Runtime, message)
     }
 
-    /// A command line that makes no sense (exit code 2).
+    /// An invalid command line (exit code 2).
     pub fn usage(message: impl Into<String>) -> Self {
         Error::new(Kind::Usage, message)
     }
 
-    /// A wrong or missing configuration (exit code 3).
+    /// An invalid or missing configuration (exit code 3).
     pub fn config(message: impl Into<String>) -> Self {
         Error::new(Kind::Config, message)
     }
@@ -109,12 +108,12 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Gives an IO error the place it happened at.
+/// Adds what was being done to an underlying error.
 pub trait Context<T> {
-    /// `what` says what was being done to what: `"cannot read /etc/x"`.
+    /// `what` names the action and its object: `"cannot read /etc/x"`.
     ///
     /// # Errors
-    /// The same failure, with `what` in front.
+    /// The same failure, prefixed with `what`.
     fn context(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 

@@ -1,20 +1,17 @@
-//! aish: an AI companion for the ordinary zsh. One binary with three faces:
-//! the per-user [`daemon`], the [`client`] that the zsh function `llm` runs, and
-//! the admin commands in [`cli`].
+//! aish: an AI companion for the ordinary zsh. One binary with three roles: the per-user [`daemon`], the [`client`] that
+//! the zsh function `llm` runs, and the admin commands in [`cli`].
 //!
-//! A prompt goes from `client::ask` over the socket ([`protocol`]) to
-//! `daemon::connection` and on to `daemon::driver`, which finds the session and
-//! the model, lets [`context`] say what the model sees, and performs the effects
-//! of the pure `daemon::turn` with the [`broker`] and the journal ([`history`]).
-//! What comes back is shown by `client::output` through [`safety`]'s text sink.
-//! Commands that the model proposes are asked about by `client::propose`,
-//! recorded by `daemon::approval`, and run by the zsh function.
+//! A prompt travels from the client over a Unix socket ([`protocol`]) to the daemon, which finds the session and the
+//! model and builds the request with [`context`]. A pure state machine decides each step of the turn; the daemon
+//! performs its effects with the [`broker`] (providers), [`tools`] and [`mcp`] (tool calls) and [`history`] (the
+//! journal). The answer is shown by the client through the text sink in [`safety`]. A tool call needs an approval from
+//! the policy in [`safety`]; a command that the model proposes needs one from the user and then runs in the zsh
+//! function.
 //!
-//! Imports point down: `error`, `chat`, `address`, `secret`, `paths`, `safety`;
-//! then `config`, `protocol` and the pure parts; then `broker`, `history`, `mcp` and
-//! `tools`; then `daemon`; then `client` and `cli`, which know `protocol` and never the
-//! daemon's insides. `ARCHITECTURE.md` has the invariants and their reasons, and
-//! `tests/tidy` reads the sources to keep them.
+//! Imports point down. From the bottom: `error`, `chat`, `address`, `secret`, `paths`; then [`safety`], [`config`],
+//! [`protocol`] and [`context`]; then [`broker`], [`history`], [`tools`] and [`mcp`]; then [`daemon`]; then [`client`]
+//! and [`cli`], which use [`protocol`] and nothing inside the daemon. `ARCHITECTURE.md` has the invariants and their
+//! reasons; `tests/tidy` checks the imports.
 
 mod address;
 pub mod broker;
@@ -26,6 +23,7 @@ pub mod context;
 pub mod daemon;
 pub mod error;
 pub mod history;
+pub mod http_client;
 pub mod mcp;
 pub mod paths;
 pub mod protocol;

@@ -1,40 +1,42 @@
-//! Where things are: the directories of config, data and state, and the
-//! private directory of the socket with its checks.
+//! File locations: the directories for configuration, data and state, and the private directory of the socket with its
+//! checks.
 //!
-//! The socket's place depends on the uid alone (or on `AISH_HOME`), so that a
-//! shell under tmux, ssh or `sudo -u` finds the same daemon.
+//! The socket's location depends only on the uid (or on `AISH_HOME`), so that a shell under tmux, ssh or `sudo -u`
+//! finds the same daemon.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::error::{Context, Error, Result};
 
-/// `sun_path` holds 104 bytes on macOS and 108 on Linux, the final NUL included.
+/// `sun_path` holds 104 bytes on macOS and 108 on Linux, including the final NUL.
 const SOCKET_PATH_MAX: usize = 103;
 
-/// Every place aish reads or writes.
+/// All directories that aish reads or writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// `config.toml`, `aish.json`.
+    /// Contains `config.toml` or `aish.json`.
     pub config: PathBuf,
-    /// The journal and installed models.
+    /// Contains the journal and installed models.
     pub data: PathBuf,
-    /// The log.
+    /// Contains logs and persistent state.
     pub state: PathBuf,
-    /// The event channel and the lock, 0700 and ours. The zsh plugin finds it by the same rule.
+    /// Contains the event FIFO and the lock; mode 0700, owned by the user. The zsh plugin computes the same path.
     pub run: PathBuf,
-    /// The directory of the socket: `run`, unless that path is too long for a socket.
+    /// Directory of the socket: `run`, unless that path is too long for a socket.
     pub socket_dir: PathBuf,
 }
 
 impl Paths {
-    /// The places for this user and environment: all under `AISH_HOME` where it is set,
-    /// else where the system wants them.
+    /// Returns the paths for this user and environment: below `AISH_HOME` if set, otherwise the platform's standard
+    /// directories.
     ///
     /// # Errors
     /// `AISH_HOME` is relative, or the user has no home directory.
@@ -46,10 +48,10 @@ impl Paths {
         }
     }
 
-    /// All places under one directory.
+    /// Returns all paths below one directory.
     ///
     /// # Errors
-    /// `home` is relative: a daemon outlives the directory it was started in.
+    /// `home` is relative, which a daemon with another working directory would resolve differently.
     pub fn under(home: &Path, uid: u32) -> Result<Paths> {
         if !home.is_absolute() {
             return Err(
@@ -58,7 +60,7 @@ impl Paths {
             );
         }
         let run = home.join("run");
-        // The name of the socket and its temporary sibling need about 12 bytes.
+        // The file name of the socket and its temporary sibling needs about 12 bytes.
         let socket_dir = if run.as_os_str().len() + 12 > SOCKET_PATH_MAX {
             PathBuf::from(format!(
                 "/tmp/aish-{uid}-{:016x}",
@@ -96,17 +98,17 @@ impl Paths {
         })
     }
 
-    /// The socket on which the daemon listens.
+    /// The daemon's listening socket.
     pub fn socket(&self) -> PathBuf {
         self.socket_dir.join("sock")
     }
 
-    /// The FIFO that the hooks of the plugin write to.
+    /// The FIFO that the plugin's hooks write to.
     pub fn events(&self) -> PathBuf {
         self.run.join("events")
     }
 
-    /// Locked by the daemon while it lives, and by whoever starts one.
+    /// Lock file: held by the daemon while it runs, and by a client that starts one.
     pub fn lock(&self) -> PathBuf {
         self.run.join("lock")
     }
@@ -116,30 +118,30 @@ impl Paths {
         self.state.join("daemon.log")
     }
 
-    /// The directory of the keys that were pasted into the first-run guide, a file each.
+    /// Directory of the API keys entered during onboarding, one file each.
     pub fn keys(&self) -> PathBuf {
         self.config.join("keys")
     }
 
-    /// The directory of the journal, a file a session.
+    /// Directory of the journal, one file per session.
     pub fn journal(&self) -> PathBuf {
         self.data.join("journal")
     }
 
-    /// Makes the run and socket directories (0700) and checks that nobody else could have put them there.
+    /// Creates the run and socket directories (0700) and verifies that no other user could have created them.
     ///
     /// # Errors
-    /// One is a symlink, no directory, another user's, or open to others.
+    /// One of them is a symbolic link, is not a directory, belongs to another user, or is accessible to others.
     pub fn prepare_run(&self) -> Result<()> {
         private_dir(&self.run)?;
         private_dir(&self.socket_dir)
     }
 
-    /// The same check for a client, which must not talk to a socket in a directory that another user
-    /// controls. A directory that is not there is no error: there is no daemon then.
+    /// Same check for a client, which must not use a socket in a directory that another user controls. Returns `false`
+    /// if the directory does not exist: then no daemon is running.
     ///
     /// # Errors
-    /// As for [`Paths::prepare_run`].
+    /// Same as [`Paths::prepare_run`].
     pub fn check_run(&self) -> Result<bool> {
         match fs::symlink_metadata(&self.socket_dir) {
             Ok(meta) => check_private(&self.socket_dir, &meta).map(|()| true),
@@ -152,7 +154,7 @@ impl Paths {
     }
 }
 
-/// `/run/user/UID/aish` where the system made that directory for this user, else `/tmp/aish-UID`.
+/// `/run/user/UID/aish` if the system created that directory for this user, otherwise `/tmp/aish-UID`.
 fn default_run_dir(uid: u32) -> PathBuf {
     let system = PathBuf::from(format!("/run/user/{uid}"));
     match fs::symlink_metadata(&system) {
@@ -161,8 +163,8 @@ fn default_run_dir(uid: u32) -> PathBuf {
     }
 }
 
-/// Takes a lock, waiting for whoever has it; its file is made (0600) if it is not there. The lock is
-/// gone when the file is closed, however the process ends.
+/// Locks a file exclusively, waiting for the current holder; creates it (0600) if missing. The kernel releases the lock
+/// when the file is closed or the process exits.
 ///
 /// # Errors
 /// The file cannot be opened or locked.
@@ -178,33 +180,94 @@ pub fn lock_file(path: &Path) -> Result<Flock<File>> {
         .map_err(|(_, e)| Error::runtime(format!("cannot lock {}: {e}", path.display())))
 }
 
-/// Makes a directory (and its parents) for this user only.
+/// Creates a directory and its parents with mode 0700.
 ///
 /// # Errors
-/// It cannot be made; the message names it.
+/// The directory cannot be created; the message names it.
 pub fn make_dir(dir: &Path) -> Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(dir)
         .map_err(|e| {
-            Error::runtime(format!("cannot make the directory {}: {e}", dir.display()))
-                .hint("make it writable, or set AISH_HOME to a directory that is")
+            Error::runtime(format!(
+                "cannot create the directory {}: {e}",
+                dir.display()
+            ))
+            .hint("make it writable, or set AISH_HOME to a directory that is")
         })
 }
 
-/// Makes a 0700 directory and refuses one that somebody else could have put there.
+/// Replaces the content of a file atomically and durably, and keeps its mode; a new file gets 0600. A symlink is followed,
+/// so that a file that is kept elsewhere stays there.
+///
+/// # Errors
+/// The file cannot be written; the old content is then still there.
+pub fn replace_file(path: &Path, content: &[u8]) -> Result<()> {
+    let target = link_target(path);
+    let mode = fs::metadata(&target).map_or(0o600, |meta| meta.mode() & 0o7777);
+    write_and_rename(&target, content, mode)
+        .context(|| format!("cannot write {}", target.display()))
+}
+
+/// Replaces a file that holds a secret, atomically and durably. The result is always a regular file with mode 0600: a
+/// symlink is replaced, and a mode that others could read through is not kept.
+///
+/// # Errors
+/// As for [`replace_file`].
+pub fn replace_secret_file(path: &Path, content: &[u8]) -> Result<()> {
+    write_and_rename(path, content, 0o600).context(|| format!("cannot write {}", path.display()))
+}
+
+/// Returns the file that a symlink leads to, or the path itself if it is not a symlink or leads nowhere.
+pub fn link_target(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// Numbers the temporary files of this process: two writers of one file must not share one.
+static TEMPORARY_FILES: AtomicU64 = AtomicU64::new(0);
+
+fn write_and_rename(target: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let number = TEMPORARY_FILES.fetch_add(1, Ordering::Relaxed);
+    let mut temporary = target.as_os_str().to_owned();
+    temporary.push(format!(".{}-{number}.aish-new", std::process::id()));
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)?;
+        file.write_all(content)?;
+        // Not by `open`, where the umask would take away from the mode of the old file.
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.sync_all()?;
+        fs::rename(&temporary, target)?;
+        // After a power failure the new name exists only if its directory was synced too.
+        match target.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+            Some(dir) => File::open(dir)?.sync_all(),
+            None => Ok(()),
+        }
+    };
+    let written = write();
+    if written.is_err() {
+        // Best effort: the error of the write is the one to report.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// Creates a 0700 directory and rejects one that another user could have created.
 fn private_dir(dir: &Path) -> Result<()> {
     if let Some(parent) = dir.parent() {
         make_dir(parent)?;
     }
-    // Not recursive: `create` on an existing name fails, so that a symlink is looked at, never followed.
+    // Not recursive: `create` fails on an existing name, so a symbolic link is inspected and never followed.
     match fs::DirBuilder::new().mode(0o700).create(dir) {
         Ok(()) => {}
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(e) => {
             return Err(Error::runtime(format!(
-                "cannot make the directory {}: {e}",
+                "cannot create the directory {}: {e}",
                 dir.display()
             ))
             .hint("make it writable, or set AISH_HOME to a directory that is"));
@@ -220,7 +283,7 @@ fn check_private(dir: &Path, meta: &fs::Metadata) -> Result<()> {
     let fault = if meta.file_type().is_symlink() {
         "is a symbolic link".to_string()
     } else if !meta.is_dir() {
-        "is no directory".to_string()
+        "is not a directory".to_string()
     } else if meta.uid() != uid {
         format!("belongs to uid {}, not to you ({uid})", meta.uid())
     } else if meta.mode() & 0o077 != 0 {
@@ -230,12 +293,13 @@ fn check_private(dir: &Path, meta: &fs::Metadata) -> Result<()> {
     };
     Err(
         Error::runtime(format!("the socket directory {} {fault}", dir.display())).hint(
-            "remove it (aish makes it anew, for you alone), or set AISH_HOME to another place",
+            "remove it (aish creates it again, private to you), or set AISH_HOME to another directory",
         ),
     )
 }
 
-/// Those of the named variables that are set: all that a child of the daemon gets.
+/// Returns those of the named environment variables that are set: the entire environment of a child process of the
+/// daemon.
 pub fn environment(names: &[&str]) -> Vec<(OsString, OsString)> {
     names
         .iter()
@@ -243,25 +307,120 @@ pub fn environment(names: &[&str]) -> Vec<(OsString, OsString)> {
         .collect()
 }
 
-/// A variable of this process's environment; one that is set to nothing counts as unset.
+/// Returns an environment variable of this process; an empty one counts as unset.
 pub fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The programs of that name on `PATH`, in the order in which a shell looks.
+/// Returns the executables called `name` on `PATH`, in lookup order.
 pub fn on_path(name: &str) -> Vec<PathBuf> {
     let path = variable("PATH").unwrap_or_default();
     std::env::split_paths(&path)
-        // A relative entry depends on where one stands.
+        // A relative entry depends on the working directory.
         .filter(|dir| dir.is_absolute())
         .map(|dir| dir.join(name))
         .filter(|file| fs::metadata(file).is_ok_and(|m| m.is_file() && m.mode() & 0o111 != 0))
         .collect()
 }
 
-/// FNV-1a: a short name that is the same every time; not for security, the directory is checked.
+/// FNV-1a: a short, stable name. Not used for security; the directory is checked.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, b| {
         (hash ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn names(dir: &Path) -> Vec<OsString> {
+        let entries = fs::read_dir(dir).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn replaced_file_keeps_its_mode_and_a_new_one_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        replace_file(&file, b"one").unwrap();
+        assert_eq!(
+            (fs::read(&file).unwrap(), mode(&file)),
+            (b"one".to_vec(), 0o600)
+        );
+        set_mode(&file, 0o664);
+        replace_file(&file, b"two").unwrap();
+        assert_eq!(
+            (fs::read(&file).unwrap(), mode(&file)),
+            (b"two".to_vec(), 0o664)
+        );
+        assert_eq!(names(dir.path()), ["f"]);
+    }
+
+    #[test]
+    fn replaced_link_still_leads_to_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        symlink(&real, &link).unwrap();
+        replace_file(&link, b"new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+    }
+
+    #[test]
+    fn secret_file_is_private_even_where_the_old_one_was_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        set_mode(&real, 0o644);
+        symlink(&real, &link).unwrap();
+        replace_secret_file(&link, b"secret").unwrap();
+        assert!(!fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(mode(&link), 0o600);
+        assert_eq!(fs::read(&real).unwrap(), b"old");
+        replace_secret_file(&real, b"secret").unwrap();
+        assert_eq!(mode(&real), 0o600);
+    }
+
+    #[test]
+    fn failed_replacement_leaves_the_old_content_and_no_temporary_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("directory");
+        fs::create_dir(&target).unwrap();
+        let error = replace_file(&target, b"x").unwrap_err();
+        assert!(error.message.starts_with("cannot write "), "{error}");
+        assert!(target.is_dir());
+        assert_eq!(names(dir.path()), ["directory"]);
+    }
+
+    #[test]
+    fn writers_at_the_same_time_never_mix() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        std::thread::scope(|scope| {
+            for letter in b'a'..b'i' {
+                let file = &file;
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        replace_file(file, &[letter; 10_000]).unwrap();
+                    }
+                });
+            }
+        });
+        let content = fs::read(&file).unwrap();
+        assert_eq!(content.len(), 10_000);
+        assert!(content.iter().all(|byte| *byte == content[0]));
+    }
 }

@@ -1,14 +1,14 @@
-//! A value that must not be shown: an API key.
+//! Values that must not be shown, such as API keys.
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// What stands where a secret would.
+/// The replacement for a secret.
 pub const REDACTED: &str = "[REDACTED]";
 
-/// A string that `Debug` does not show and that has no `Display`, so that it
-/// cannot reach a log, an error or the history by accident.
+/// A string without `Display` whose `Debug` is redacted, so that it cannot reach a log, an error or the history by
+/// accident.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -18,12 +18,12 @@ impl Secret {
         Secret(value.into())
     }
 
-    /// The value itself, for the one place that sends it.
+    /// Returns the value, for the code that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// `text` with every occurrence of the secret replaced.
+    /// Returns `text` with every occurrence of the secret replaced.
     pub fn mask(&self, text: &str) -> String {
         if self.0.is_empty() {
             return text.to_owned();
@@ -32,8 +32,8 @@ impl Secret {
     }
 }
 
-/// Stands for these parts, which may be secret, where they are compared: SHA-256 over them and their
-/// lengths, in hexadecimal. A short secret can be guessed from it, so it is kept in memory alone.
+/// Returns a fingerprint for comparing values that may be secret: SHA-256 over the parts and their lengths, in
+/// hexadecimal. A short secret can be guessed from it, so it must stay in memory.
 pub fn fingerprint<'p>(parts: impl IntoIterator<Item = &'p str>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_shows_nothing_of_it() {
+    fn debug_output_is_redacted() {
         assert_eq!(format!("{:?}", Secret::new("sk-1")), REDACTED);
     }
 

@@ -1,4 +1,4 @@
-//! Completions and man page against what `--help` says, command by command.
+//! The completions and the man page cover every command and option of `--help`.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -9,10 +9,9 @@ use crate::support::pty::Zsh;
 
 type Names = BTreeSet<String>;
 
-/// Loads a completion with the functions it calls replaced by ones that print what they are given:
-/// so zsh itself takes the quotes and braces apart. The words are those of the command whose
-/// options are wanted.
-const UNFOLD: &str = r#"
+/// Sources a completion function with the completion builtins replaced by functions that print their arguments,
+/// so that zsh itself parses quotes and braces. The words name the command whose options are printed.
+const PRINT_SPECS: &str = r#"
 file=$1; shift
 typeset -a want=( "$@" ) words line
 typeset state='' CURRENT=1
@@ -37,11 +36,11 @@ source $file
 (( depth )) || _aish-helper
 "#;
 
-/// The options and subcommands that a completion offers for a command.
+/// Returns the options and subcommands that a completion offers for a command.
 fn completed(file: &str, path: &[&str]) -> (Names, Names) {
     let file = format!("{}/completions/{file}", env!("CARGO_MANIFEST_DIR"));
     let output = Command::new("zsh")
-        .args(["-f", "-c", UNFOLD, "zsh", &file])
+        .args(["-f", "-c", PRINT_SPECS, "zsh", &file])
         .args(path)
         .output()
         .unwrap();
@@ -56,7 +55,7 @@ fn completed(file: &str, path: &[&str]) -> (Names, Names) {
             let Some(name) = option_name(spec) else {
                 continue;
             };
-            // The name of a value, and what completes it: zsh runs what stands behind another colon.
+            // A value has a name and an action; zsh would run the text after a third colon.
             let (_, value) = spec.split_once(']').unwrap();
             let parts = value.replace("\\:", "").split(':').count();
             assert!(parts == 1 || parts == 3, "{file}: {spec}");
@@ -66,7 +65,7 @@ fn completed(file: &str, path: &[&str]) -> (Names, Names) {
     (options, subcommands)
 }
 
-/// `--model` of `(-m)*--model=[use this]:model:_models`.
+/// Returns the option of a spec: `--model` for `(-m)*--model=[use this]:model:_models`.
 fn option_name(spec: &str) -> Option<&str> {
     let spec = match spec.strip_prefix('(') {
         Some(rest) => rest.split_once(')')?.1,
@@ -74,7 +73,7 @@ fn option_name(spec: &str) -> Option<&str> {
     };
     let spec = spec.trim_start_matches('*');
     let end = spec.find(['[', '=', '+', ':'])?;
-    // `-C` and the like are for _arguments itself and have no description.
+    // Flags of _arguments itself, such as `-C`, have no description.
     (spec.starts_with('-') && spec.contains('[')).then(|| &spec[..end])
 }
 
@@ -88,8 +87,8 @@ fn run(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The options and subcommands that `--help` lists.
-fn helped(path: &[&str]) -> (Names, Names) {
+/// Returns the options and subcommands that `--help` lists.
+fn listed_in_help(path: &[&str]) -> (Names, Names) {
     let text = run(&[path, &["--help"]].concat());
     let mut options = Names::new();
     let mut subcommands = Names::new();
@@ -106,7 +105,7 @@ fn helped(path: &[&str]) -> (Names, Names) {
             "Options:" => options.extend(
                 names
                     .split(", ")
-                    // `- jsonl: …` tells of a value.
+                    // `- jsonl: …` describes a possible value.
                     .filter(|n| n.starts_with('-') && !n.starts_with("- "))
                     .filter_map(|n| n.split_whitespace().next())
                     .map(str::to_owned),
@@ -119,10 +118,10 @@ fn helped(path: &[&str]) -> (Names, Names) {
     (options, subcommands)
 }
 
-/// Calls `check` for every command that `--help` leads to.
+/// Calls `check` for every visible command and returns their number.
 fn for_every_command(path: &[&str], check: &mut dyn FnMut(&[&str])) -> usize {
     check(path);
-    let (_, subcommands) = helped(path);
+    let (_, subcommands) = listed_in_help(path);
     let below: usize = subcommands
         .iter()
         .map(|sub| for_every_command(&[path, &[sub.as_str()]].concat(), check))
@@ -131,27 +130,44 @@ fn for_every_command(path: &[&str], check: &mut dyn FnMut(&[&str])) -> usize {
 }
 
 #[test]
-fn what_is_checked_in_is_what_is_generated() {
+fn the_committed_completions_are_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/completions/_aish-helper");
-    let kept = std::fs::read_to_string(path).unwrap();
+    let committed = std::fs::read_to_string(path).unwrap();
     assert!(
-        kept == run(&["completions"]),
-        "run: aish-helper completions > completions/_aish-helper"
+        committed == run(&["completions"]),
+        "outdated; run: aish-helper completions > completions/_aish-helper"
     );
 }
 
 #[test]
-fn every_command_completes_what_its_help_lists() {
+fn every_command_completes_the_options_of_its_help() {
     let count = for_every_command(&[], &mut |path| {
-        assert_eq!(completed("_aish-helper", path), helped(path), "{path:?}");
+        assert_eq!(
+            completed("_aish-helper", path),
+            listed_in_help(path),
+            "{path:?}"
+        );
     });
     assert!(count > 15, "{count} commands");
 }
 
 #[test]
-fn llm_completes_what_ask_lists() {
-    let (mut wanted, _) = helped(&["ask"]);
-    // For the key that turns words into a command: the function would only print it.
+fn names_that_the_daemon_knows_complete_from_the_daemon() {
+    let text = run(&["completions"]);
+    let count = |list: &str| {
+        text.matches(&format!(
+            "_call_program names aish-helper mcp {list} --names"
+        ))
+        .count()
+    };
+    // Aliases: tools, resources, prompts, disconnect, login, logout. Tools: mcp tool, three calls, policy explain.
+    assert_eq!((count("list"), count("tools"), count("prompts")), (6, 5, 1));
+}
+
+#[test]
+fn llm_completes_the_options_of_ask() {
+    let (mut wanted, _) = listed_in_help(&["ask"]);
+    // Only for the key binding: the function llm would print the command without offering it.
     assert!(wanted.remove("--command"));
     assert_eq!(completed("_llm", &[]).0, wanted);
 }
@@ -194,7 +210,7 @@ fn tab_completes_in_a_real_zsh() {
     zsh.wait_text("List and show conversations");
     assert!(
         !zsh.screen().contains("exec-done"),
-        "hidden ones are not offered"
+        "hidden commands must not be offered"
     );
     zsh.send("\x15aish-helper doc\t--js\t");
     zsh.wait_text("aish-helper doctor --json");
@@ -206,7 +222,7 @@ fn tab_completes_in_a_real_zsh() {
     zsh.run("true");
 }
 
-/// The man page with its escapes undone.
+/// Returns the man page without roff escapes.
 fn man() -> String {
     run(&["man"])
         .replace("\\-", "-")
@@ -219,7 +235,7 @@ fn man() -> String {
 fn the_man_page_has_every_command_and_option() {
     let page = man();
     for_every_command(&[], &mut |path| {
-        let (options, subcommands) = helped(path);
+        let (options, subcommands) = listed_in_help(path);
         let title = [&["AISH-HELPER"], path].concat().join(" ").to_uppercase();
         let section = if path.is_empty() {
             page.as_str()
@@ -240,13 +256,13 @@ fn the_man_page_has_every_command_and_option() {
 }
 
 #[test]
-fn groff_finds_no_fault_in_the_man_page() {
+fn the_man_page_renders_without_warnings() {
     let mut groff = Command::new("groff")
         .args(["-man", "-ww", "-Tutf8", "-z"])
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("groff is installed, as test.sh sees to");
+        .expect("groff is installed by test.sh");
     groff
         .stdin
         .take()

@@ -1,4 +1,4 @@
-//! `aish-helper doctor`, for the days on which nothing works.
+//! `aish-helper doctor`, with and without a working installation.
 
 use std::process::{Command, Output};
 
@@ -7,21 +7,21 @@ use serde_json::Value;
 use crate::fakes::provider::{MODEL, Provider};
 use crate::support::home::{Home, helper};
 
-/// What the doctor found.
-struct Findings {
+/// Exit code and checks of one run of the doctor.
+struct DoctorReport {
     code: Option<i32>,
     checks: Vec<Value>,
 }
 
-impl Findings {
-    /// The checks of that name.
-    fn of(&self, name: &str) -> Vec<&Value> {
+impl DoctorReport {
+    /// Returns the checks of this name.
+    fn named(&self, name: &str) -> Vec<&Value> {
         self.checks.iter().filter(|c| c["check"] == name).collect()
     }
 
-    /// The state of the one check of that name.
+    /// Returns the state of the only check of this name.
     fn state(&self, name: &str) -> &str {
-        let all = self.of(name);
+        let all = self.named(name);
         assert_eq!(all.len(), 1, "{name}: {:#?}", self.checks);
         all[0]["state"].as_str().unwrap()
     }
@@ -33,7 +33,7 @@ fn command(home: &Home) -> Command {
     command
 }
 
-fn findings(output: &Output) -> Findings {
+fn parse_report(output: &Output) -> DoctorReport {
     let checks: Vec<Value> =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
     assert!(output.stderr.is_empty(), "{output:?}");
@@ -44,21 +44,21 @@ fn findings(output: &Output) -> Findings {
     }
     let failed = checks.iter().any(|c| c["state"] == "fail");
     assert_eq!(output.status.code(), Some(i32::from(failed)), "{checks:#?}");
-    Findings {
+    DoctorReport {
         code: output.status.code(),
         checks,
     }
 }
 
-fn doctor(home: &Home) -> Findings {
-    findings(&command(home).arg("--json").output().unwrap())
+fn doctor(home: &Home) -> DoctorReport {
+    parse_report(&command(home).arg("--json").output().unwrap())
 }
 
 #[test]
-fn a_fresh_home_without_a_daemon_is_fine_and_stays_so() {
+fn a_fresh_home_passes_and_no_daemon_is_started() {
     let home = Home::new();
-    let found = doctor(&home);
-    assert_eq!(found.code, Some(0), "{:#?}", found.checks);
+    let report = doctor(&home);
+    assert_eq!(report.code, Some(0), "{:#?}", report.checks);
     for good in [
         "zsh",
         "plugin",
@@ -68,19 +68,19 @@ fn a_fresh_home_without_a_daemon_is_fine_and_stays_so() {
         "config",
         "keys",
     ] {
-        assert_eq!(found.state(good), "ok", "{good}");
+        assert_eq!(report.state(good), "ok", "{good}");
     }
     for unknown in ["hooks", "endpoint"] {
-        assert_eq!(found.state(unknown), "warn", "{unknown}");
+        assert_eq!(report.state(unknown), "warn", "{unknown}");
     }
     assert!(
         !home.path("aish/run").exists(),
-        "the doctor starts no daemon"
+        "the doctor must not start a daemon"
     );
 }
 
 #[test]
-fn a_line_a_check_and_the_remedy_below() {
+fn each_check_is_one_line_with_its_remedy_below() {
     let home = Home::new();
     std::fs::create_dir(home.path("aish/config")).unwrap();
     std::fs::write(home.path("aish/config/config.toml"), "colour = 1\n").unwrap();
@@ -97,20 +97,20 @@ fn a_line_a_check_and_the_remedy_below() {
         "{text}"
     );
     assert!(
-        lines[at + 1].starts_with("                  → correct it"),
+        lines[at + 1].starts_with("                  → correct the file"),
         "{text}"
     );
     assert!(text.contains("ok    zsh "), "{text}");
 }
 
 #[test]
-fn a_socket_directory_that_is_not_ours_alone_fails() {
+fn a_symbolic_link_as_socket_directory_fails() {
     let home = Home::new();
     std::fs::create_dir(home.path("elsewhere")).unwrap();
     std::os::unix::fs::symlink(home.path("elsewhere"), home.path("aish/run")).unwrap();
-    let found = doctor(&home);
-    assert_eq!(found.state("socket"), "fail");
-    let check = found.of("socket")[0];
+    let report = doctor(&home);
+    assert_eq!(report.state("socket"), "fail");
+    let check = report.named("socket")[0];
     assert!(
         check["message"].as_str().unwrap().contains("symbolic link"),
         "{check}"
@@ -118,35 +118,38 @@ fn a_socket_directory_that_is_not_ours_alone_fails() {
 }
 
 #[test]
-fn without_a_home_or_with_a_bad_one_it_still_speaks() {
+fn the_doctor_runs_without_home_or_with_an_invalid_one() {
     let home = Home::new();
     let mut unset = command(&home);
     unset.arg("--json").env_remove("HOME");
-    assert_eq!(findings(&unset.output().unwrap()).state("plugin"), "ok");
+    assert_eq!(parse_report(&unset.output().unwrap()).state("plugin"), "ok");
 
     let mut relative = command(&home);
     relative.arg("--json").env("AISH_HOME", "here");
-    let found = findings(&relative.output().unwrap());
-    assert_eq!(found.state("directories"), "fail");
-    assert_eq!(found.state("zsh"), "ok");
+    let report = parse_report(&relative.output().unwrap());
+    assert_eq!(report.state("directories"), "fail");
+    assert_eq!(report.state("zsh"), "ok");
 
     let mut nothing = command(&home);
     nothing.arg("--json").env("PATH", "/nowhere");
-    assert_eq!(findings(&nothing.output().unwrap()).state("zsh"), "fail");
+    assert_eq!(
+        parse_report(&nothing.output().unwrap()).state("zsh"),
+        "fail"
+    );
 }
 
 #[test]
-fn another_llm_is_named() {
+fn another_program_named_llm_is_reported() {
     let home = Home::new();
     home.program("llm", "#!/bin/sh\n");
-    let found = doctor(&home);
-    let check = found.of("llm")[0];
+    let report = doctor(&home);
+    let check = report.named("llm")[0];
     assert_eq!(check["state"], "warn");
     assert!(check["remedy"].as_str().unwrap().contains("command llm"));
 }
 
 #[test]
-fn a_daemon_and_its_model_are_asked() {
+fn a_running_daemon_and_its_model_are_checked() {
     let provider = Provider::start([]);
     let home = Home::new();
     let table = format!(
@@ -162,9 +165,13 @@ fn a_daemon_and_its_model_are_asked() {
         .output()
         .unwrap();
     assert!(start.status.success(), "{start:?}");
-    let found = doctor(&home);
-    assert_eq!(found.state("socket"), "ok");
-    assert_eq!(found.state("endpoint"), "ok", "{:#?}", found.checks);
-    assert_eq!(found.state("hooks"), "warn", "heard, but no shell is open");
+    let report = doctor(&home);
+    assert_eq!(report.state("socket"), "ok");
+    assert_eq!(report.state("endpoint"), "ok", "{:#?}", report.checks);
+    assert_eq!(
+        report.state("hooks"),
+        "warn",
+        "the daemon listens, but no shell is open"
+    );
     assert_eq!(provider.requests().len(), 1, "asked once");
 }

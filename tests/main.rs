@@ -1,9 +1,9 @@
-//! Everything that is tested against the outside, in one binary.
+//! Integration tests, in one binary: they drive the real binary, a real zsh and real servers.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that cannot go on has failed"
+    reason = "a failed expectation fails the test"
 )]
 
 mod broker;
@@ -12,13 +12,14 @@ mod completions;
 mod docs;
 mod doctor;
 mod fakes;
-mod guide;
 mod mcp;
+mod onboarding;
 mod real;
 mod record;
+mod settings;
 mod support;
 mod tidy;
 mod tools;
 mod tools_prompt;
-mod unseen;
+mod unseen_failure;
 mod zsh;

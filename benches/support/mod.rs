@@ -1,4 +1,4 @@
-//! What the benches share: a scratch home with its daemon, and tables of medians.
+//! Shared by the benches: a scratch home with its daemon, samples, and a report of figures and bars.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,7 +7,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -161,24 +161,95 @@ pub fn memory(pid: u32, line: &str) -> Option<f64> {
     Some(kib * 1024.0 / 1e6)
 }
 
+/// The tables and measured figures of one bench, with the bars that the figures must hold.
+///
+/// [`FigureReport::finish`] leaves them in `target/figures` for `benches/figures.sh`.
+pub struct FigureReport {
+    bench: &'static str,
+    markdown: String,
+    /// Lines of `name`, `value`, `limit`, `held` or `missed`, separated by tabs.
+    checks: String,
+    missed: usize,
+}
+
+impl FigureReport {
+    /// An empty report of the bench with this name.
+    pub fn new(bench: &'static str) -> FigureReport {
+        FigureReport {
+            bench,
+            markdown: String::new(),
+            checks: String::new(),
+            missed: 0,
+        }
+    }
+
+    /// Prints and records a paragraph.
+    pub fn text(&mut self, text: &str) {
+        println!("{text}\n");
+        self.markdown.push_str(&format!("{text}\n\n"));
+    }
+
+    /// Prints and records a Markdown table.
+    pub fn table(&mut self, rows: &[Vec<String>]) {
+        let table = table_text(rows);
+        println!("{table}");
+        self.markdown.push_str(&format!("{table}\n"));
+    }
+
+    /// Records a figure that must not exceed `limit`.
+    pub fn at_most(&mut self, name: &str, value: f64, limit: f64) {
+        self.check(name, value, &format!("<= {limit}"), value <= limit);
+    }
+
+    /// Records a figure that must reach `limit`.
+    pub fn at_least(&mut self, name: &str, value: f64, limit: f64) {
+        self.check(name, value, &format!(">= {limit}"), value >= limit);
+    }
+
+    fn check(&mut self, name: &str, value: f64, limit: &str, held: bool) {
+        let verdict = if held { "held" } else { "missed" };
+        if !held {
+            self.missed += 1;
+            eprintln!("bar missed: {name} is {value:.2}, the bar is {limit}");
+        }
+        self.checks
+            .push_str(&format!("{name}\t{value:.3}\t{limit}\t{verdict}\n"));
+    }
+
+    /// Writes `target/figures/BENCH.md` and `.tsv`. Fails if a figure has missed its bar.
+    pub fn finish(self) -> ExitCode {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("figures");
+        std::fs::create_dir_all(&dir).unwrap();
+        for (extension, text) in [("md", &self.markdown), ("tsv", &self.checks)] {
+            std::fs::write(dir.join(self.bench).with_extension(extension), text).unwrap();
+        }
+        ExitCode::from(u8::from(self.missed > 0))
+    }
+}
+
 /// Prints a Markdown table.
 pub fn table(rows: &[Vec<String>]) {
+    println!("{}", table_text(rows));
+}
+
+fn table_text(rows: &[Vec<String>]) -> String {
     let columns = rows[0].len();
     let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap();
+    let mut table = String::new();
     for (at, row) in rows.iter().enumerate() {
         let cells: Vec<_> = (0..columns)
             .map(|c| format!("{:w$}", row[c], w = width(c)))
             .collect();
-        println!("| {} |", cells.join(" | "));
+        table.push_str(&format!("| {} |\n", cells.join(" | ")));
         if at == 0 {
             let rule: Vec<_> = (0..columns).map(|c| "-".repeat(width(c))).collect();
-            println!("|-{}-|", rule.join("-|-"));
+            table.push_str(&format!("|-{}-|\n", rule.join("-|-")));
         }
     }
-    println!();
+    table
 }
 
-/// A row of words.
+/// A row of cells.
 pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.iter().map(ToString::to_string).collect()
 }

@@ -1,23 +1,23 @@
-//! A key or a server that a person names: whose the key is, and whether it works.
+//! Checks a key or a server that the user enters: which provider the key belongs to, and whether it works.
 
 use super::detect::{HOSTED, Hosted, endpoint};
-use super::probe::chats;
+use super::model_list::is_chat_model;
 use super::{Broker, Endpoint};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Whose a key is, by its looks.
+/// The provider that a key belongs to, judged by the key's form.
 #[derive(Debug)]
 pub enum Owner {
-    /// This provider's.
+    /// A known provider.
     Known(&'static Hosted),
-    /// One's that has an interface of its own, by its name: sending it elsewhere would give it away.
+    /// A provider with an unsupported API. Sending the key elsewhere would disclose it.
     Foreign(&'static str),
-    /// It could be anybody's.
+    /// Any provider.
     Unknown,
 }
 
-/// Begins of keys that only one provider gives out. A bare `sk-` is given out by many.
+/// Key prefixes that only one provider uses. Many providers use a bare `sk-`.
 const PREFIXES: [(&str, &str); 7] = [
     ("sk-or-", "openrouter"),
     ("sk-proj-", "openai"),
@@ -28,10 +28,10 @@ const PREFIXES: [(&str, &str); 7] = [
     ("tgp_", "together"),
 ];
 
-/// Begins of keys of providers that cannot be asked this way.
+/// Key prefixes of providers with an unsupported API.
 const FOREIGN: [(&str, &str); 2] = [("sk-ant-", "Anthropic"), ("AIza", "Google")];
 
-/// Whose the key is.
+/// Returns the provider that a key belongs to.
 pub fn owner(key: &Secret) -> Owner {
     let key = key.expose();
     if let Some((_, name)) = FOREIGN.iter().find(|(begin, _)| key.starts_with(begin)) {
@@ -41,7 +41,7 @@ pub fn owner(key: &Secret) -> Owner {
         .iter()
         .find(|(begin, _)| key.starts_with(begin))
         .map(|(_, name)| *name)
-        // In the middle of every key that OpenAI gave out before it had prefixes.
+        // Part of every OpenAI key from before OpenAI used prefixes.
         .or_else(|| key.contains("T3BlbkFJ").then_some("openai"));
     match name.and_then(|name| HOSTED.iter().find(|h| h.name == name)) {
         Some(hosted) => Owner::Known(hosted),
@@ -50,25 +50,25 @@ pub fn owner(key: &Secret) -> Owner {
 }
 
 impl Broker {
-    /// Asks a known provider whether it takes this key; its best model, with the key.
+    /// Checks a key with a known provider. Returns the provider's best model with the key.
     ///
     /// # Errors
-    /// It does not, or it cannot be reached.
+    /// The provider refuses the key or cannot be reached.
     pub async fn try_key(&self, hosted: &Hosted, key: Secret) -> Result<Endpoint> {
         let endpoint = Endpoint {
             key: Some(key),
             ..endpoint(hosted.base_url, "")
         };
         if let Some(path) = hosted.private {
-            self.get(&endpoint, &[path]).await?;
+            self.check_access(&endpoint, &[path]).await?;
         }
         self.with_model(endpoint, hosted.models).await
     }
 
-    /// Asks any server, with a key or without; its first model to talk to.
+    /// Checks a server, with or without a key. Returns its first chat model.
     ///
     /// # Errors
-    /// It refuses, cannot be reached, or has no such model.
+    /// The server refuses access, cannot be reached, or has no chat model.
     pub async fn try_server(&self, base_url: &str, key: Option<Secret>) -> Result<Endpoint> {
         let endpoint = Endpoint {
             key,
@@ -82,7 +82,7 @@ impl Broker {
         let best = wanted.iter().find(|m| listed.iter().any(|l| l == *m));
         let model = match best {
             Some(model) => Some((*model).to_owned()),
-            None => listed.into_iter().find(|m| chats(m)),
+            None => listed.into_iter().find(|m| is_chat_model(m)),
         };
         endpoint.model = model.ok_or_else(|| {
             let at = endpoint.scrub(&endpoint.base_url);
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_goes_to_its_owner_and_to_nobody_else() {
+    fn a_key_goes_only_to_its_provider() {
         let name = |key: &str| match owner(&Secret::new(key)) {
             Owner::Known(hosted) => hosted.name,
             Owner::Foreign(name) => name,
@@ -112,12 +112,12 @@ mod tests {
         assert_eq!(name("csk-0123"), "cerebras");
         assert_eq!(name("sk-ant-api03-0123"), "Anthropic");
         assert_eq!(name("AIzaSy0123"), "Google");
-        // OpenAI's, DeepSeek's or another's: asking is cheaper than giving it away.
+        // Keys of OpenAI, DeepSeek and others: the user is asked, since a guess could disclose the key.
         assert_eq!(name("sk-0123456789abcdef0123456789abcdef"), "unknown");
         assert_eq!(name(""), "unknown");
     }
 
-    /// A server that knows one path by heart and refuses the rest; the paths it was asked for.
+    /// A server that sends these answers in order, and the request lines that it received.
     async fn server(
         answers: Vec<(u16, &'static str)>,
     ) -> (String, tokio::task::JoinHandle<Vec<String>>) {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_for_everybody_proves_no_key() {
+    async fn a_public_list_does_not_prove_a_key() {
         let hosted = |base_url: String| Hosted {
             variable: "X",
             name: "x",

@@ -1,43 +1,43 @@
-//! The first run: which model can be used when nothing is configured.
+//! Finds a model without any configuration, for the first run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reqwest::Url;
 
-use super::probe::chats;
+use super::model_list::is_chat_model;
 use super::{Broker, Endpoint};
 use crate::address::clear_text;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// How long all local servers together may take to answer.
-const LOCAL_PATIENCE: Duration = Duration::from_millis(300);
+/// Maximum time for all local servers together to answer.
+const LOCAL_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// How long a provider may take to list its models, before its usual one is taken unseen.
-const HOSTED_PATIENCE: Duration = Duration::from_millis(1500);
+/// Maximum time for a provider to list its models; after that its default model is used.
+const HOSTED_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// How long a found server may be silent while it answers.
+/// Maximum silence of a detected server during an answer.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The variable with the address of another server than OpenAI's, for OpenAI's key.
-const BASE_URL: &str = "OPENAI_BASE_URL";
+/// The variable with the address of a server that takes the place of OpenAI's.
+const BASE_URL_VARIABLE: &str = "OPENAI_BASE_URL";
 
-/// A provider that is known by the variable that its key is kept in.
+/// A hosted provider that is detected by the environment variable of its key.
 #[derive(Debug)]
 pub struct Hosted {
     pub(super) variable: &'static str,
-    /// Its name, which its model gets here as well.
+    /// The name of the provider, and of its model in aish.
     pub name: &'static str,
-    /// Where it is.
+    /// The address of the provider.
     pub base_url: &'static str,
-    /// The models to take, best first. Providers retire models, so they are compared with what it lists.
+    /// Preferred models, best first. The first one in the provider's list is used, since providers retire models.
     pub(super) models: &'static [&'static str],
-    /// What only a good key can see, where the list of models is for everybody.
+    /// A path that needs a valid key, for a provider whose list of models is public.
     pub(super) private: Option<&'static str>,
 }
 
-/// The known providers, in the order in which they are tried.
+/// The known hosted providers, in the order in which they are tried.
 pub static HOSTED: [Hosted; 8] = [
     Hosted {
         variable: "OPENAI_API_KEY",
@@ -97,16 +97,16 @@ pub static HOSTED: [Hosted; 8] = [
     },
 ];
 
-/// A server that people run on their own machine.
+/// A model server that users run on their own machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Local {
-    /// Its name, which its model gets here as well.
+    /// The name of the server, and of its model in aish.
     pub name: &'static str,
-    /// Where it listens unless told otherwise.
+    /// The default port.
     pub port: u16,
 }
 
-/// The local servers that are looked for, best first.
+/// The local servers that are tried, best first.
 pub const LOCALS: [Local; 3] = [
     Local {
         name: "ollama",
@@ -122,26 +122,26 @@ pub const LOCALS: [Local; 3] = [
     },
 ];
 
-/// The variables that [`detect`] looks at.
+/// Returns the environment variables that [`detect`] reads.
 pub fn variables() -> impl Iterator<Item = &'static str> {
-    HOSTED.iter().map(|h| h.variable).chain([BASE_URL])
+    HOSTED.iter().map(|h| h.variable).chain([BASE_URL_VARIABLE])
 }
 
-/// A model that can be used without any configuration.
+/// A model that was found without any configuration.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// How it was found: `OPENAI_API_KEY in the environment`.
+    /// How the model was found: `OPENAI_API_KEY in the environment`.
     pub how: String,
-    /// What to call it.
+    /// The name of the model in aish.
     pub name: String,
-    /// Where it is.
+    /// The model's endpoint.
     pub endpoint: Endpoint,
 }
 
-/// Looks for a key in `environment`, then for one of `locals`.
+/// Looks for a key in `environment`, then for one of the servers `locals`.
 ///
 /// # Errors
-/// The environment sends the key where others could read it on its way.
+/// The address in the environment would send the key in clear over a foreign network.
 pub async fn detect(
     broker: &Broker,
     environment: &BTreeMap<String, String>,
@@ -149,11 +149,11 @@ pub async fn detect(
 ) -> Result<Option<Found>> {
     Ok(match from_environment(environment)? {
         Some((found, models)) => Some(with_listed_model(broker, found, models).await),
-        None => local(broker, locals).await,
+        None => find_local(broker, locals).await,
     })
 }
 
-/// The first provider whose key is there, with its models, best first.
+/// Returns the first provider whose key is set, with the provider's preferred models.
 fn from_environment(
     environment: &BTreeMap<String, String>,
 ) -> Result<Option<(Found, &'static [&'static str])>> {
@@ -167,20 +167,25 @@ fn from_environment(
     let Some((hosted, key)) = first else {
         return Ok(None);
     };
-    // Whoever sets this has a key for that server, which must not go to another.
-    let elsewhere = (hosted.name == "openai").then(|| value(BASE_URL)).flatten();
-    // What is no address fails with the first request, whose words are better.
+    // With this variable the key is for that server and must not go to OpenAI.
+    let elsewhere = (hosted.name == "openai")
+        .then(|| value(BASE_URL_VARIABLE))
+        .flatten();
+    // An invalid address fails with the first request, whose error message is better.
     if let Some(Ok(url)) = elsewhere.map(Url::parse) {
-        clear_text(&url).map_err(|why| {
-            Error::config(format!("the environment variable {BASE_URL}: {why}")).hint(format!(
+        clear_text(&url).map_err(|reason| {
+            Error::config(format!(
+                "the environment variable {BASE_URL_VARIABLE}: {reason}"
+            ))
+            .hint(format!(
                 "correct it, or take {} out of the environment",
                 hosted.variable
             ))
         })?;
     }
-    let also = elsewhere.map_or("", |_| " and OPENAI_BASE_URL");
+    let variable_note = elsewhere.map_or("", |_| " and OPENAI_BASE_URL");
     let found = Found {
-        how: format!("{}{also} in the environment", hosted.variable),
+        how: format!("{}{variable_note} in the environment", hosted.variable),
         name: hosted.name.to_owned(),
         endpoint: Endpoint {
             key: Some(Secret::new(key)),
@@ -194,27 +199,30 @@ fn from_environment(
     Ok(Some((found, hosted.models)))
 }
 
-/// Takes the best model that the provider lists. Where it does not answer, or refuses the key, the
-/// model stays as it is, and the request itself will say what is wrong.
+/// Selects the best model in the provider's list. If the provider does not answer or refuses the key, the model stays the
+/// default one, and the request itself reports the error.
 async fn with_listed_model(broker: &Broker, mut found: Found, models: &[&str]) -> Found {
-    let Ok(report) = broker.probe_within(&found.endpoint, HOSTED_PATIENCE).await else {
+    let Ok(report) = broker.probe_within(&found.endpoint, HOSTED_TIMEOUT).await else {
         return found;
     };
     let wanted = models
         .iter()
         .find(|m| report.models.iter().any(|listed| listed == *m))
         .map(|m| (*m).to_owned());
-    if let Some(model) = wanted.or_else(|| report.models.into_iter().find(|m| chats(m))) {
+    if let Some(model) = wanted.or_else(|| report.models.into_iter().find(|m| is_chat_model(m))) {
         found.endpoint.model = model;
     }
     found
 }
 
-/// The first of `locals` that lists a model to talk to. All are asked at once.
-async fn local(broker: &Broker, locals: &[Local]) -> Option<Found> {
-    let mut asked: Vec<_> = locals.iter().map(|l| Box::pin(ask(broker, *l))).collect();
+/// Returns the first of `locals` that lists a chat model. All are asked at once.
+async fn find_local(broker: &Broker, locals: &[Local]) -> Option<Found> {
+    let mut asked: Vec<_> = locals
+        .iter()
+        .map(|l| Box::pin(ask_local(broker, *l)))
+        .collect();
     let mut answers: Vec<Option<Option<Found>>> = asked.iter().map(|_| None).collect();
-    // Each ends in time by itself. A worse server is not waited for once a better one has answered.
+    // Each request has its own time-out. The loop ends when the best server that answers is known.
     std::future::poll_fn(|cx| {
         for (ask, answer) in asked.iter_mut().zip(&mut answers) {
             if answer.is_none()
@@ -235,10 +243,10 @@ async fn local(broker: &Broker, locals: &[Local]) -> Option<Found> {
     .await
 }
 
-async fn ask(broker: &Broker, local: Local) -> Option<Found> {
+async fn ask_local(broker: &Broker, local: Local) -> Option<Found> {
     let mut endpoint = endpoint(&format!("http://127.0.0.1:{}/v1", local.port), "");
-    let report = broker.probe_within(&endpoint, LOCAL_PATIENCE).await.ok()?;
-    endpoint.model = report.models.into_iter().find(|m| chats(m))?;
+    let report = broker.probe_within(&endpoint, LOCAL_TIMEOUT).await.ok()?;
+    endpoint.model = report.models.into_iter().find(|m| is_chat_model(m))?;
     Some(Found {
         how: format!("{} on 127.0.0.1:{}", local.name, local.port),
         name: local.name.to_owned(),
@@ -316,12 +324,12 @@ mod tests {
     fn a_key_does_not_cross_the_network_in_clear() {
         let map = [
             ("OPENAI_API_KEY", "sk-1"),
-            (BASE_URL, " http://remote:8000 "),
+            (BASE_URL_VARIABLE, " http://remote:8000 "),
         ]
         .map(|(k, v)| (k.to_owned(), v.to_owned()));
         let error = from_environment(&map.into()).unwrap_err();
         assert_eq!(error.kind, crate::error::Kind::Config);
-        assert!(error.message.contains(BASE_URL) && error.message.contains("in clear"));
+        assert!(error.message.contains(BASE_URL_VARIABLE) && error.message.contains("in clear"));
         assert!(!error.to_string().contains("sk-1"));
     }
 }

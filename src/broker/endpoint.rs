@@ -1,4 +1,4 @@
-//! Where a model is asked, and how that place is named in a message.
+//! The address and settings of one model, and how messages name them.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,38 +10,39 @@ use reqwest::header::{
 };
 
 use crate::error::{Error, Result};
+use crate::http_client;
 use crate::secret::{REDACTED, Secret};
 
-/// The most that is quoted of a text that a server sent, in characters.
-const QUOTE: usize = 300;
+/// Maximum number of characters quoted from a server's text.
+const MAX_QUOTE_CHARS: usize = 300;
 
-/// One model at one server, with what a request to it needs.
+/// One model at one server, with everything that a request needs.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// The begin of every URL, usually ending in `/v1`.
+    /// The base of every URL, usually ending in `/v1`.
     pub base_url: String,
     /// The model's name as the server knows it.
     pub model: String,
     /// Sent as a bearer token.
     pub key: Option<Secret>,
-    /// More headers, which replace ours. Their values may be secrets too.
+    /// Additional headers, which replace the default ones. Their values may be secrets.
     pub headers: Vec<(String, String)>,
-    /// Left to the server when `None`.
+    /// The server decides if `None`.
     pub temperature: Option<f64>,
-    /// Left to the server when `None`.
+    /// The server decides if `None`.
     pub max_tokens: Option<u32>,
-    /// How long the server may be silent.
+    /// Maximum silence of the server.
     pub idle_timeout: Duration,
-    /// Results of tools are sent with the role `tool` (`use_tool_role`).
+    /// Whether tool results are sent with the role `tool` (`use_tool_role`).
     pub use_tool_role: bool,
-    /// The model takes pictures (`images`).
+    /// Whether the model accepts images (`images`).
     pub images: bool,
-    /// How the user knows the key (`OPENAI_API_KEY`, `key_cmd of model fast`), for hints.
+    /// The user's name for the key (`OPENAI_API_KEY`, `key_cmd of model fast`), for hints.
     pub key_name: Option<String>,
 }
 
 impl fmt::Debug for Endpoint {
-    /// Without the headers, whose values may be secrets; a URL may hold one as well.
+    /// Omits the headers and the URL, which may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
             .field("model", &self.model)
@@ -52,10 +53,10 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// The URL of `path` under `base_url`; a query (Azure has one) stays at the end.
+    /// Returns the URL of `path` under `base_url`; a query, as Azure needs it, stays at the end.
     ///
     /// # Errors
-    /// `base_url` is no http or https URL.
+    /// `base_url` is not an http or https URL.
     pub fn url(&self, path: &[&str]) -> Result<Url> {
         let wrong = |why: &str| {
             Error::config(format!(
@@ -76,10 +77,10 @@ impl Endpoint {
         Ok(url)
     }
 
-    /// The headers of every request, the key among them.
+    /// Returns the headers of every request, including the key.
     ///
     /// # Errors
-    /// A name or a value that no header can have; the value is not shown.
+    /// A header's name or value is invalid; the error does not show the value.
     pub fn header_map(&self) -> Result<HeaderMap> {
         let mut map = HeaderMap::with_capacity(6 + self.headers.len());
         map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -87,11 +88,11 @@ impl Endpoint {
             ACCEPT,
             HeaderValue::from_static("text/event-stream, application/json"),
         );
-        // Saying nothing would allow any encoding.
+        // Without this header any encoding would be allowed.
         map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         map.insert(
             USER_AGENT,
-            HeaderValue::from_static(concat!("aish/", env!("CARGO_PKG_VERSION"))),
+            HeaderValue::from_static(http_client::USER_AGENT),
         );
         if let Some(key) = &self.key {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose().trim()))
@@ -116,8 +117,8 @@ impl Endpoint {
         Ok(map)
     }
 
-    /// A server's words as one short line without secrets: the key and the values of the
-    /// configured headers are masked before anything is cut, so that no part of them is left.
+    /// Returns a server's text as one short line without secrets. The key and the values of the configured headers are
+    /// masked before the text is cut, so that no part of them remains.
     pub fn scrub(&self, text: &str) -> String {
         let mut text = text.to_owned();
         if let Some(key) = &self.key {
@@ -130,13 +131,13 @@ impl Endpoint {
     }
 }
 
-/// The first [`QUOTE`] characters with every run of white space and controls as one space.
+/// Returns the first [`MAX_QUOTE_CHARS`] characters, with each run of white space and control characters as one space.
 fn one_line(text: &str) -> String {
     let words = text
         .split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|w| !w.is_empty());
     let mut line = String::new();
-    let mut left = QUOTE;
+    let mut left = MAX_QUOTE_CHARS;
     for word in words {
         let space = usize::from(!line.is_empty());
         let length = word.chars().count();
@@ -154,7 +155,7 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// `host:port`, which is where a connection fails.
+/// Returns `host:port`, which error messages about connections name.
 pub fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or("?");
     match url.port_or_known_default() {
@@ -163,7 +164,7 @@ pub fn authority(url: &Url) -> String {
     }
 }
 
-/// The URL without user, password and query, any of which may be secret.
+/// Returns the URL without user, password and query, which may be secrets.
 pub fn place(url: &Url) -> String {
     let port = url.port().map(|p| format!(":{p}")).unwrap_or_default();
     let host = url.host_str().unwrap_or("?");
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_that_is_none_is_a_configuration_error() {
+    fn an_invalid_base_url_is_a_configuration_error() {
         for base in ["", "localhost:8080/v1", "ftp://h/v1", "data:x", "http://"] {
             let error = endpoint(base).url(&["models"]).unwrap_err();
             assert_eq!(error.kind, crate::error::Kind::Config, "{base}");
@@ -218,11 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn words_are_masked_before_they_are_cut() {
-        let text = format!("{} sk-secret", "x".repeat(QUOTE - 4));
+    fn text_is_masked_before_it_is_cut() {
+        let text = format!("{} sk-secret", "x".repeat(MAX_QUOTE_CHARS - 4));
         let line = endpoint("http://h").scrub(&text);
         assert!(!line.contains("sk-"), "{line}");
-        assert_eq!(line.chars().count(), QUOTE + 1);
+        assert_eq!(line.chars().count(), MAX_QUOTE_CHARS + 1);
         assert_eq!(
             endpoint("http://h").scrub("a\r\n\x1b[31m  team-secret\u{85}b"),
             "a [31m [REDACTED] b"

@@ -1,24 +1,23 @@
 //! Asks a model and streams its answer.
 //!
-//! [`Broker::stream`] is one request: it repeats what is worth repeating, as long
-//! as nothing of an answer has been seen, and turns every failure into one line
-//! that says what, where and what next. Dropping the future, or cancelling it,
-//! closes the upstream connection.
+//! [`Broker::stream`] makes one request. It retries temporary failures as long as no part of an answer has arrived, and
+//! turns every error into one line that says what failed, where, and what to do next. Cancelling or dropping the future
+//! closes the connection to the provider.
 
-mod body;
+mod answer_reader;
 pub mod candidate;
 pub mod detect;
 pub mod endpoint;
-mod failure;
-mod http;
-mod names;
-pub mod openai;
-mod plain;
-pub mod probe;
-mod refusal;
+mod error_response;
+mod http1;
+pub mod model_list;
+pub mod provider;
 pub mod retry;
 pub mod serve;
 pub mod sse;
+mod transport;
+mod transport_error;
+mod wire_names;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -31,29 +30,29 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use self::endpoint::Endpoint;
-use self::http::Incoming;
-use self::openai::Quirks;
-use self::refusal::Refusal;
-use self::retry::Plan;
+use self::error_response::ErrorResponse;
+use self::provider::chat::{self, ServerQuirks};
+use self::retry::{GiveUpReason, RetryDecision};
+use self::transport::HttpResponse;
 pub use crate::chat::Chunk;
 use crate::chat::{Finish, Message, Tool};
 use crate::error::{Error, Result};
 
-/// The most that is read of the body of a refusal.
-const MAX_REFUSAL: usize = 64 * 1024;
+/// Maximum number of bytes read from the body of an error response.
+const MAX_ERROR_BODY: usize = 64 * 1024;
 
-/// How long the body of a refusal may take.
-const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time for reading the body of an error response.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks models. One for the whole process, so that connections stay warm.
+/// Asks models. The process has one broker, so that connections are reused.
 #[derive(Debug)]
 pub struct Broker {
-    clients: http::Clients,
+    transport: transport::HttpTransport,
     /// What servers turned out not to understand, by base URL and model.
-    quirks: Mutex<HashMap<(String, String), Quirks>>,
-    /// The first pause before another try.
-    pause: Duration,
-    /// What goes on after an answer.
+    quirks: Mutex<HashMap<(String, String), ServerQuirks>>,
+    /// Pause before the first retry.
+    first_pause: Duration,
+    /// Tasks that outlast an answer by a moment.
     tasks: TaskTracker,
 }
 
@@ -64,33 +63,32 @@ impl Default for Broker {
 }
 
 impl Broker {
-    /// A broker that has built nothing yet.
+    /// Returns a broker without connections.
     pub fn new() -> Self {
         Broker::with_pause(Duration::from_millis(500))
     }
 
-    /// A broker whose first pause before another try is `pause`; it doubles each time.
-    pub fn with_pause(pause: Duration) -> Self {
+    /// Returns a broker that waits `first_pause` before the first retry and doubles the pause each time.
+    pub fn with_pause(first_pause: Duration) -> Self {
         Broker {
-            clients: http::Clients::default(),
+            transport: transport::HttpTransport::default(),
             quirks: Mutex::default(),
-            pause,
+            first_pause,
             tasks: TaskTracker::new(),
         }
     }
 
-    /// The same broker; what it still does after an answer, a moment at most, is one of `tasks`.
+    /// Lets `tasks` track the work that continues for a moment after an answer.
     #[must_use]
     pub fn tracked_by(mut self, tasks: TaskTracker) -> Self {
         self.tasks = tasks;
         self
     }
 
-    /// Sends `messages` to the model at `endpoint`, with the `tools` that it may call, and its answer to `out`.
+    /// Sends `messages` and the `tools` that the model may call to `endpoint`, and the model's answer to `out`.
     ///
-    /// When `cancel` is cancelled, or `out` has no receiver any more, the request is dropped and the
-    /// result is [`Finish::Interrupted`], without a [`Chunk::Done`]. After an error, what has been
-    /// sent to `out` is what has arrived.
+    /// When `cancel` is cancelled or the receiver of `out` is dropped, the request is dropped and the result is
+    /// [`Finish::Interrupted`], without a [`Chunk::Done`]. What arrived before an error has been sent to `out`.
     ///
     /// # Errors
     /// One line that says what failed, where, and what to do next.
@@ -106,11 +104,11 @@ impl Broker {
             biased;
             () = cancel.cancelled() => Ok(Finish::Interrupted),
             () = out.closed() => Ok(Finish::Interrupted),
-            result = self.ask(endpoint, messages, tools, out) => result,
+            result = self.stream_with_retries(endpoint, messages, tools, out) => result,
         }
     }
 
-    async fn ask(
+    async fn stream_with_retries(
         &self,
         endpoint: &Endpoint,
         messages: &[Message],
@@ -120,45 +118,47 @@ impl Broker {
         let url = endpoint.url(&["chat", "completions"])?;
         let headers = endpoint.header_map()?;
         let mut quirks = self.known_quirks(endpoint);
-        let mut done = 0;
+        let mut retries = 0;
         loop {
-            let names = openai::names(&url, messages, tools, quirks);
-            let body = openai::request_body(endpoint, messages, tools, &names, quirks)?;
-            let request = self.clients.send(Method::POST, &url, headers.clone(), body);
+            let names = chat::names(&url, messages, tools, quirks);
+            let body = chat::request_body(endpoint, messages, tools, &names, quirks)?;
+            let request = self
+                .transport
+                .send(Method::POST, &url, headers.clone(), body);
             let response = match tokio::time::timeout(endpoint.idle_timeout, request).await {
                 Ok(response) => response?,
-                Err(_) => return Err(body::silent(&url, endpoint.idle_timeout)),
+                Err(_) => return Err(answer_reader::silence_error(&url, endpoint.idle_timeout)),
             };
             if matches!(response.status(), 200..=299) {
-                let reader = body::Reader::new(endpoint, &url, response)?;
+                let reader = answer_reader::AnswerReader::new(endpoint, &url, response)?;
                 return reader.run(out, &self.tasks, &names, messages).await;
             }
-            let (refusal, after) = refused(endpoint, &url, response).await;
-            let results = messages.iter().any(|m| matches!(m, Message::Tool(_)));
-            let refusal = Refusal {
-                tools: !tools.is_empty(),
-                tool_role: endpoint.use_tool_role && results,
+            let (refusal, after) = read_error(endpoint, &url, response).await;
+            let has_results = messages.iter().any(|m| matches!(m, Message::Tool(_)));
+            let refusal = ErrorResponse {
+                sent_tools: !tools.is_empty(),
+                sent_tool_role: endpoint.use_tool_role && has_results,
                 ..refusal
             };
             if matches!(refusal.status, 400 | 422)
-                && let Some(learnt) = quirks.learn(endpoint, &names, &refusal.body)
+                && let Some(learned) = quirks.learn(endpoint, &names, &refusal.body)
             {
-                quirks = learnt;
-                self.remember(endpoint, learnt);
+                quirks = learned;
+                self.remember_quirks(endpoint, learned);
                 continue;
             }
-            if refusal.for_good() {
-                return Err(refusal.error(None));
+            if refusal.is_permanent() {
+                return Err(refusal.error(GiveUpReason::Permanent));
             }
-            match retry::plan(refusal.status, &after, done, self.pause, jitter()) {
-                Plan::GiveUp(waiting) => return Err(refusal.error(waiting.as_deref())),
-                Plan::Wait(wait) => {
-                    done += 1;
+            match retry::decide(refusal.status, &after, retries, self.first_pause, jitter()) {
+                RetryDecision::GiveUp(reason) => return Err(refusal.error(reason)),
+                RetryDecision::Wait(wait) => {
+                    retries += 1;
                     let notice = format!(
-                        "{}; trying again in {} ({done} of {})",
-                        refusal.short(),
-                        retry::spoken(wait),
-                        retry::RETRIES
+                        "{}; trying again in {} ({retries} of {})",
+                        refusal.summary(),
+                        retry::readable(wait),
+                        retry::MAX_RETRIES
                     );
                     send(out, Chunk::Notice(notice)).await;
                     tokio::time::sleep(wait).await;
@@ -167,35 +167,36 @@ impl Broker {
         }
     }
 
-    fn known_quirks(&self, endpoint: &Endpoint) -> Quirks {
+    fn known_quirks(&self, endpoint: &Endpoint) -> ServerQuirks {
         let key = (endpoint.base_url.clone(), endpoint.model.clone());
         let known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&key).copied().unwrap_or_default()
     }
 
-    fn remember(&self, endpoint: &Endpoint, quirks: Quirks) {
+    fn remember_quirks(&self, endpoint: &Endpoint, quirks: ServerQuirks) {
         let key = (endpoint.base_url.clone(), endpoint.model.clone());
         let mut known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(key, quirks);
     }
 }
 
-/// Reads what a refusal says.
-async fn refused<'a>(
+/// Reads an error response, and the wait that it asks for.
+async fn read_error<'a>(
     endpoint: &'a Endpoint,
     url: &'a Url,
-    mut response: Incoming,
-) -> (Refusal<'a>, retry::RetryAfter) {
+    mut response: HttpResponse,
+) -> (ErrorResponse<'a>, retry::RetryAfter) {
     let header = |name| Some(String::from_utf8_lossy(response.header(name)?).into_owned());
     let after = retry::retry_after(header("retry-after").as_deref(), SystemTime::now());
     let location = header("location");
     let status = response.status();
-    let body = response.read_some(MAX_REFUSAL, REFUSAL_PATIENCE).await;
-    let refusal = Refusal {
+    // A part of the body is enough for a message.
+    let (body, _) = response.read_body(MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
+    let refusal = ErrorResponse {
         endpoint,
         url,
-        tools: false,
-        tool_role: false,
+        sent_tools: false,
+        sent_tool_role: false,
         status,
         location,
         body: String::from_utf8_lossy(&body).into_owned(),
@@ -203,18 +204,18 @@ async fn refused<'a>(
     (refusal, after)
 }
 
-/// Sends a chunk. A receiver that is gone is noticed by [`Broker::stream`].
+/// Sends a chunk. [`Broker::stream`] notices a dropped receiver.
 async fn send(out: &Sender<Chunk>, chunk: Chunk) {
     let _ = out.send(chunk).await;
 }
 
-/// A number from 0 to 1 that differs from call to call, which is all that is asked of it.
+/// Returns a number from 0 to 1 that differs from call to call.
 fn jitter() -> f64 {
     let bits = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or(0);
     f64::from(bits) / f64::from(u32::MAX)
 }
 
-/// The kind of error that ends an answer for which the server is to blame.
+/// Returns an error for an answer that the server broke.
 fn server_error(message: String) -> Error {
     Error::runtime(message).hint("try again; if it stays so, the server's log says more")
 }

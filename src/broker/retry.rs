@@ -1,22 +1,23 @@
-//! Whether a refused request is worth another try, and when. Pure.
+//! Decides whether and when a refused request is repeated. Pure.
 
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// How many times a request is repeated.
-pub const RETRIES: u32 = 3;
+/// Maximum number of repetitions of one request.
+pub const MAX_RETRIES: u32 = 3;
 
-/// The longest wait that a person at a prompt is asked for.
+/// Longest wait before a repetition while a person waits at the prompt.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// What `Retry-After` says.
+/// The value of a `Retry-After` header.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RetryAfter {
-    /// Nothing.
+    /// No such header.
     Absent,
-    /// To wait this long.
+    /// The time to wait.
     Wait(Duration),
-    /// Something that is neither a number of seconds nor a date.
-    Nonsense,
+    /// Neither a number of seconds nor a date.
+    Unreadable,
 }
 
 /// Reads a `Retry-After` value: seconds or an HTTP date; a date in the past means now.
@@ -27,50 +28,80 @@ pub fn retry_after(value: Option<&str>, now: SystemTime) -> RetryAfter {
     if let Ok(seconds) = value.parse::<f64>() {
         return match Duration::try_from_secs_f64(seconds) {
             Ok(wait) => RetryAfter::Wait(wait),
-            // A number too large for any clock is a long wait, not nonsense.
+            // A number too large for any clock is a long wait.
             Err(_) if seconds > 0.0 && seconds.is_finite() => RetryAfter::Wait(Duration::MAX),
-            Err(_) => RetryAfter::Nonsense,
+            Err(_) => RetryAfter::Unreadable,
         };
     }
     match httpdate::parse_http_date(value) {
         Ok(date) => RetryAfter::Wait(date.duration_since(now).unwrap_or_default()),
-        Err(_) => RetryAfter::Nonsense,
+        Err(_) => RetryAfter::Unreadable,
     }
 }
 
 /// What to do about a refused request.
 #[derive(Debug, PartialEq)]
-pub enum Plan {
-    /// Ask again after this long.
+pub enum RetryDecision {
+    /// Repeat the request after this time.
     Wait(Duration),
-    /// Report it, with what the server said about waiting.
-    GiveUp(Option<String>),
+    /// Report the refusal.
+    GiveUp(GiveUpReason),
 }
 
-/// Decides about a refusal with `status` after `done` repetitions. `first` is the first pause;
-/// it doubles each time. `jitter`, from 0 to 1, keeps many clients from returning in step.
-pub fn plan(status: u16, after: &RetryAfter, done: u32, first: Duration, jitter: f64) -> Plan {
-    if !matches!(status, 408 | 429 | 500 | 502 | 503 | 504 | 529) {
-        return Plan::GiveUp(None);
+/// Why a refused request is not repeated. Displayed behind the status, if there is anything to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GiveUpReason {
+    /// The same request would be refused again.
+    Permanent,
+    /// The server sent a `Retry-After` that cannot be read.
+    UnreadableWait,
+    /// The server asks to wait longer than a person would.
+    LongWait(Duration),
+    /// The request was refused this many times in a row.
+    TooManyAttempts(u32),
+}
+
+impl fmt::Display for GiveUpReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GiveUpReason::Permanent => Ok(()),
+            GiveUpReason::UnreadableWait => {
+                f.write_str(" and sent a Retry-After that cannot be read")
+            }
+            GiveUpReason::LongWait(wait) => write!(f, " and asks to wait {}", readable(*wait)),
+            GiveUpReason::TooManyAttempts(attempts) => write!(f, " {attempts} times in a row"),
+        }
     }
-    let pause = first
+}
+
+/// Decides about a refusal with `status` after `done` repetitions. `first_pause` doubles with each repetition;
+/// `jitter`, from 0 to 1, keeps many clients from returning at the same moment.
+pub fn decide(
+    status: u16,
+    after: &RetryAfter,
+    done: u32,
+    first_pause: Duration,
+    jitter: f64,
+) -> RetryDecision {
+    if !matches!(status, 408 | 429 | 500 | 502 | 503 | 504 | 529) {
+        return RetryDecision::GiveUp(GiveUpReason::Permanent);
+    }
+    let pause = first_pause
         .saturating_mul(1 << done.min(8))
         .mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 2.0);
     match after {
-        RetryAfter::Nonsense => Plan::GiveUp(Some(
-            "and what it says about when to try again makes no sense".to_owned(),
-        )),
+        RetryAfter::Unreadable => RetryDecision::GiveUp(GiveUpReason::UnreadableWait),
         RetryAfter::Wait(wait) if *wait > MAX_WAIT => {
-            Plan::GiveUp(Some(format!("and asks to wait {}", spoken(*wait))))
+            RetryDecision::GiveUp(GiveUpReason::LongWait(*wait))
         }
-        _ if done >= RETRIES => Plan::GiveUp(Some(format!("{} times in a row", done + 1))),
-        RetryAfter::Wait(wait) => Plan::Wait((*wait).max(pause)),
-        RetryAfter::Absent => Plan::Wait(pause),
+        _ if done >= MAX_RETRIES => RetryDecision::GiveUp(GiveUpReason::TooManyAttempts(done + 1)),
+        RetryAfter::Wait(wait) => RetryDecision::Wait((*wait).max(pause)),
+        RetryAfter::Absent => RetryDecision::Wait(pause),
     }
 }
 
-/// A duration as one would say it.
-pub fn spoken(duration: Duration) -> String {
+/// Formats a duration in its largest fitting unit.
+pub fn readable(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..=9 if duration.subsec_millis() >= 50 => format!("{:.1} s", duration.as_secs_f64()),
@@ -97,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_dates_and_nonsense() {
+    fn retry_after_reads_seconds_and_dates() {
         let date = |s: i64| {
             let at = 1_800_000_000_i64 + s;
             httpdate::fmt_http_date(
@@ -110,12 +141,12 @@ mod tests {
             ("1.5", RetryAfter::Wait(Duration::from_millis(1500))),
             ("99999999999", wait(99_999_999_999)),
             ("1e300", RetryAfter::Wait(Duration::MAX)),
-            ("-1", RetryAfter::Nonsense),
-            ("NaN", RetryAfter::Nonsense),
-            ("inf", RetryAfter::Nonsense),
-            ("", RetryAfter::Nonsense),
-            ("soon", RetryAfter::Nonsense),
-            ("Fri, 31 Feb 2028 25:61:00 GMT", RetryAfter::Nonsense),
+            ("-1", RetryAfter::Unreadable),
+            ("NaN", RetryAfter::Unreadable),
+            ("inf", RetryAfter::Unreadable),
+            ("", RetryAfter::Unreadable),
+            ("soon", RetryAfter::Unreadable),
+            ("Fri, 31 Feb 2028 25:61:00 GMT", RetryAfter::Unreadable),
         ];
         for (text, expected) in cases {
             assert_eq!(retry_after(Some(text), now()), expected, "{text:?}");
@@ -126,31 +157,37 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_and_end() {
-        let pause = |done| plan(503, &RetryAfter::Absent, done, FIRST, 0.0);
-        assert_eq!(pause(0), Plan::Wait(FIRST));
-        assert_eq!(pause(2), Plan::Wait(FIRST * 4));
-        assert_eq!(pause(3), Plan::GiveUp(Some("4 times in a row".to_owned())));
-        let jittered = plan(503, &RetryAfter::Absent, 0, FIRST, 1.0);
-        assert_eq!(jittered, Plan::Wait(FIRST / 2));
+    fn pauses_double_and_attempts_end() {
+        let pause = |done| decide(503, &RetryAfter::Absent, done, FIRST, 0.0);
+        assert_eq!(pause(0), RetryDecision::Wait(FIRST));
+        assert_eq!(pause(2), RetryDecision::Wait(FIRST * 4));
+        assert_eq!(
+            pause(3),
+            RetryDecision::GiveUp(GiveUpReason::TooManyAttempts(4))
+        );
+        let jittered = decide(503, &RetryAfter::Absent, 0, FIRST, 1.0);
+        assert_eq!(jittered, RetryDecision::Wait(FIRST / 2));
     }
 
     #[test]
-    fn what_the_server_asks_for_is_waited_for_within_reason() {
-        let after = |a| plan(429, &a, 0, FIRST, 0.0);
-        assert_eq!(after(wait(0)), Plan::Wait(FIRST));
-        assert_eq!(after(wait(30)), Plan::Wait(MAX_WAIT));
-        for absurd in [wait(31), wait(u64::MAX), RetryAfter::Nonsense] {
-            assert!(matches!(after(absurd), Plan::GiveUp(Some(_))));
+    fn a_wait_up_to_the_limit_is_respected() {
+        let after = |a| decide(429, &a, 0, FIRST, 0.0);
+        assert_eq!(after(wait(0)), RetryDecision::Wait(FIRST));
+        assert_eq!(after(wait(30)), RetryDecision::Wait(MAX_WAIT));
+        for unusable in [wait(31), wait(u64::MAX), RetryAfter::Unreadable] {
+            assert!(matches!(
+                after(unusable),
+                RetryDecision::GiveUp(GiveUpReason::LongWait(_) | GiveUpReason::UnreadableWait)
+            ));
         }
     }
 
     #[test]
-    fn a_request_that_is_wrong_is_not_repeated() {
+    fn a_wrong_request_is_not_repeated() {
         for status in [400, 401, 403, 404, 422, 301, 501] {
             assert_eq!(
-                plan(status, &wait(1), 0, FIRST, 0.0),
-                Plan::GiveUp(None),
+                decide(status, &wait(1), 0, FIRST, 0.0),
+                RetryDecision::GiveUp(GiveUpReason::Permanent),
                 "{status}"
             );
         }
@@ -165,7 +202,7 @@ mod tests {
             (600_000, "10 minutes"),
             (u64::MAX, "more than a year"),
         ] {
-            assert_eq!(spoken(Duration::from_millis(ms)), text);
+            assert_eq!(readable(Duration::from_millis(ms)), text);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Model servers that the daemon starts when a prompt needs one, and stops when they are idle.
 //!
-//! A server is a child in a process group of its own, with the write end of a pipe as the other end
-//! of its standard input: one that ends at end of file cannot outlive the daemon, however that dies.
-//! One task per server owns the child from its start to its reaping.
+//! A server is a child process in a process group of its own. Its standard input is a pipe from the daemon: a server that
+//! exits at end of file cannot outlive the daemon, however the daemon dies. One task per server owns the child process
+//! until it is reaped.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -18,70 +18,70 @@ use tokio_util::task::TaskTracker;
 use crate::error::{Error, Kind, Result};
 
 mod health;
-mod log;
+mod output_log;
 mod process;
 
-use process::{Process, Spec};
+use process::{LaunchSpec, ServerProcess};
 
-/// The variables that a server gets. No others: the daemon's environment may hold keys.
+/// The only environment variables that a server gets, since the daemon's environment may hold keys.
 pub const ENVIRONMENT: &[&str] = &["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ", "USER"];
 
-/// How long a server may take until it answers `/health`.
-const START: Duration = Duration::from_secs(60);
+/// Maximum time until a server answers `/health`.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often a start is tried again when another program took the port first.
-const PORT_TRIES: u32 = 3;
+/// Maximum number of starts if another program takes the port first.
+const MAX_START_ATTEMPTS: u32 = 3;
 
-/// The servers that run, each found by its name, command and idle time: a changed configuration gets
-/// a server of its own, and the old one ends when it is idle.
+/// The running servers by name, command and idle time. A changed configuration starts another server, and the old one
+/// stops when it is idle.
 #[derive(Debug)]
 pub struct Servers {
-    shared: Arc<Shared>,
+    shared: Arc<ServerRegistry>,
     logs: PathBuf,
     environment: Vec<(OsString, OsString)>,
-    start: Duration,
+    start_timeout: Duration,
 }
 
 #[derive(Debug)]
-struct Shared {
-    running: Mutex<HashMap<Key, Arc<Server>>>,
+struct ServerRegistry {
+    running: Mutex<HashMap<ServerKey, Arc<ManagedServer>>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct ServerKey {
     name: String,
     command: Vec<String>,
     idle: Duration,
 }
 
-/// What the callers and the task of one server share.
+/// State shared by the callers and the task of one server.
 #[derive(Debug)]
-struct Server {
-    status: watch::Sender<Status>,
-    /// A lease is a receiver, so that "nobody holds one" is an event.
+struct ManagedServer {
+    status: watch::Sender<ServerStatus>,
+    /// A lease is a receiver, so that the drop of the last lease is an event.
     holds: watch::Sender<()>,
-    /// Told of each new lease.
+    /// Notified of each new lease.
     leased: Notify,
 }
 
 #[derive(Debug, Clone)]
-enum Status {
+enum ServerStatus {
     Starting,
     Ready(String),
-    Failed(Failure),
+    Failed(StartFailure),
 }
 
-/// An error that many callers get.
+/// An error that is reported to all waiting callers.
 #[derive(Debug, Clone)]
-struct Failure {
+struct StartFailure {
     kind: Kind,
     message: String,
     hint: String,
 }
 
-/// A server that answers. It is not stopped for being idle while one of these is held.
+/// A server that answers. The server is not stopped as idle while a lease exists.
 #[derive(Debug)]
 pub struct Lease {
     base_url: String,
@@ -89,36 +89,35 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The address to which `/chat/completions` is added: `http://127.0.0.1:PORT/v1`.
+    /// Returns the base URL: `http://127.0.0.1:PORT/v1`.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 }
 
 impl Servers {
-    /// No servers yet. Their output goes to `serve-NAME.log` in `logs`; `environment` is all they
-    /// get of it: the variables named in [`ENVIRONMENT`].
+    /// Returns an empty set of servers. Their output goes to `serve-NAME.log` in `logs`; they get no environment but
+    /// `environment`, the variables named in [`ENVIRONMENT`].
     pub fn new(logs: PathBuf, environment: Vec<(OsString, OsString)>) -> Self {
         Servers {
-            shared: Arc::new(Shared {
+            shared: Arc::new(ServerRegistry {
                 running: Mutex::new(HashMap::new()),
                 stop: CancellationToken::new(),
                 tasks: TaskTracker::new(),
             }),
             logs,
             environment,
-            start: START,
+            start_timeout: START_TIMEOUT,
         }
     }
 
-    /// The server of the model `name`, started if it does not run: many callers at once get one.
-    /// `{port}` in `command` stands for a free port on loopback. The server is stopped after `idle`
-    /// without a lease.
+    /// Returns a lease of the server of the model `name`, which is started if needed; concurrent callers share one server.
+    /// `{port}` in `command` stands for a free loopback port. The server is stopped after `idle` without a lease.
     ///
     /// # Errors
-    /// It cannot be started, ends before it answers, or does not answer within a minute.
+    /// The server cannot be started, exits before it answers, or does not answer within a minute.
     pub async fn ensure(&self, name: &str, command: &[String], idle: Duration) -> Result<Lease> {
-        let key = Key {
+        let key = ServerKey {
             name: name.to_string(),
             command: command.to_vec(),
             idle,
@@ -133,51 +132,51 @@ impl Servers {
             let server = match running.get(&key) {
                 Some(server) => Arc::clone(server),
                 None => {
-                    let spec = Spec::new(name, command, &self.logs, &self.environment)?;
-                    let server = Arc::new(Server {
-                        status: watch::Sender::new(Status::Starting),
+                    let spec = LaunchSpec::new(name, command, &self.logs, &self.environment)?;
+                    let server = Arc::new(ManagedServer {
+                        status: watch::Sender::new(ServerStatus::Starting),
                         holds: watch::Sender::new(()),
                         leased: Notify::new(),
                     });
                     running.insert(key.clone(), Arc::clone(&server));
-                    let task = run(
+                    let task = supervise(
                         Arc::clone(&self.shared),
                         Arc::clone(&server),
                         key,
                         spec,
-                        self.start,
+                        self.start_timeout,
                     );
                     self.shared.tasks.spawn(task);
                     server
                 }
             };
-            // Under the lock: the task stops an idle server only after looking here.
+            // Under the lock, because the server's task checks for leases under it before stopping an idle server.
             let hold = server.holds.subscribe();
             server.leased.notify_one();
             (server.status.subscribe(), hold)
         };
         let status = status
-            .wait_for(|status| !matches!(status, Status::Starting))
+            .wait_for(|status| !matches!(status, ServerStatus::Starting))
             .await
             .map(|status| status.clone());
         match status {
-            Ok(Status::Ready(base_url)) => Ok(Lease {
+            Ok(ServerStatus::Ready(base_url)) => Ok(Lease {
                 base_url,
                 _hold: hold,
             }),
-            Ok(Status::Failed(Failure {
+            Ok(ServerStatus::Failed(StartFailure {
                 kind,
                 message,
                 hint,
             })) => Err(Error::new(kind, message).hint(hint)),
-            // The task ended without a word: the runtime is going down.
-            Ok(Status::Starting) | Err(_) => Err(Error::runtime(format!(
+            // The task ended without a result because the runtime is shutting down.
+            Ok(ServerStatus::Starting) | Err(_) => Err(Error::runtime(format!(
                 "the server of model {name} is not started: aish is stopping"
             ))),
         }
     }
 
-    /// The names of the models whose servers run or are being started.
+    /// Returns the names of the models whose servers run or are starting.
     pub fn running(&self) -> Vec<String> {
         let mut names: Vec<String> = self
             .shared
@@ -190,10 +189,10 @@ impl Servers {
         names
     }
 
-    /// Stops every server, waits until all are gone, and starts no more.
+    /// Stops every server, waits for all to exit, and refuses further starts.
     pub async fn shutdown(&self) {
         {
-            // Under the lock, so that no server is added behind it.
+            // Under the lock, so that no server is added afterwards.
             let _running = self.shared.running();
             self.shared.stop.cancel();
             self.shared.tasks.close();
@@ -202,19 +201,19 @@ impl Servers {
     }
 }
 
-impl Shared {
-    /// Nothing panics while it holds the lock, and a map is whole even if it did.
-    fn running(&self) -> MutexGuard<'_, HashMap<Key, Arc<Server>>> {
+impl ServerRegistry {
+    /// Nothing panics while holding this lock, so a poisoned lock is safe to use.
+    fn running(&self) -> MutexGuard<'_, HashMap<ServerKey, Arc<ManagedServer>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the server out, so that the next caller starts a new one.
-    fn forget(&self, key: &Key) {
+    /// Removes the server, so that the next caller starts another.
+    fn remove(&self, key: &ServerKey) {
         self.running().remove(key);
     }
 
-    /// The same, if nobody holds a lease.
-    fn forget_if_unused(&self, key: &Key, server: &Server) -> bool {
+    /// Removes the server if there is no lease. Returns whether it was removed.
+    fn remove_if_unused(&self, key: &ServerKey, server: &ManagedServer) -> bool {
         let mut running = self.running();
         let unused = server.holds.receiver_count() == 0;
         if unused {
@@ -224,38 +223,44 @@ impl Shared {
     }
 }
 
-/// The life of one server: start, serve, stop.
-async fn run(shared: Arc<Shared>, server: Arc<Server>, key: Key, spec: Spec, limit: Duration) {
+/// Starts a server, waits until it is no longer needed, and stops it.
+async fn supervise(
+    shared: Arc<ServerRegistry>,
+    server: Arc<ManagedServer>,
+    key: ServerKey,
+    spec: LaunchSpec,
+    limit: Duration,
+) {
     let mut process = match start(&spec, limit, &shared.stop).await {
         Ok(process) => process,
         Err(failure) => {
-            // First out of the map, so that whoever comes now tries anew.
-            shared.forget(&key);
-            server.status.send_replace(Status::Failed(failure));
+            // Removed before the failure is reported, so that a caller that sees the failure can try again.
+            shared.remove(&key);
+            server.status.send_replace(ServerStatus::Failed(failure));
             return;
         }
     };
     server
         .status
-        .send_replace(Status::Ready(process.base_url()));
+        .send_replace(ServerStatus::Ready(process.base_url()));
     tokio::select! {
         how = process.ended() => {
             tracing::warn!(model = %key.name, %how, "the model server ended by itself");
-            shared.forget(&key);
+            shared.remove(&key);
         }
-        () = unused(&shared, &server, &key) => {}
-        () = shared.stop.cancelled() => shared.forget(&key),
+        () = wait_until_unused(&shared, &server, &key) => {}
+        () = shared.stop.cancelled() => shared.remove(&key),
     }
     process.stop().await;
 }
 
-/// Waits until nobody has held a lease for the idle time, and takes the server out of the map.
-async fn unused(shared: &Shared, server: &Server, key: &Key) {
+/// Waits until there has been no lease for the idle time, and removes the server from the map.
+async fn wait_until_unused(shared: &ServerRegistry, server: &ManagedServer, key: &ServerKey) {
     loop {
         server.holds.closed().await;
         tokio::select! {
             () = sleep(key.idle) => {
-                if shared.forget_if_unused(key, server) {
+                if shared.remove_if_unused(key, server) {
                     return;
                 }
             }
@@ -264,21 +269,21 @@ async fn unused(shared: &Shared, server: &Server, key: &Key) {
     }
 }
 
-/// Starts the child and waits until it answers. A child that does not make it is gone at return.
+/// Starts the child process and waits until it answers. On failure the child has been reaped.
 async fn start(
-    spec: &Spec,
+    spec: &LaunchSpec,
     limit: Duration,
     stop: &CancellationToken,
-) -> std::result::Result<Process, Failure> {
+) -> std::result::Result<ServerProcess, StartFailure> {
     let deadline = Instant::now() + limit;
-    let mut tries = 1;
+    let mut attempts = 1;
     loop {
-        let mut process = Process::spawn(spec)?;
+        let mut process = ServerProcess::spawn(spec)?;
         let port = process.port();
         let failure = tokio::select! {
             how = process.ended() => Err(how),
-            ready = timeout_at(deadline, health::answers(port)) => match ready {
-                // Another program may have taken the port first, and it is that one that answers.
+            ready = timeout_at(deadline, health::wait_until_ready(port)) => match ready {
+                // Another program may have taken the port first and answer in place of the server.
                 Ok(()) => match process.has_ended() {
                     None => return Ok(process),
                     Some(how) => Err(how),
@@ -289,15 +294,15 @@ async fn start(
         };
         let last_line = process.stop().await;
         let what = match failure {
-            Err(_) if tries < PORT_TRIES && process::is_taken(port) => {
-                tries += 1;
+            Err(_) if attempts < MAX_START_ATTEMPTS && process::is_taken(port) => {
+                attempts += 1;
                 continue;
             }
             Err(how) if last_line.is_empty() => format!("ended with {how} before it answered"),
             Err(how) => format!("ended with {how}: {last_line}"),
             Ok(what) => what,
         };
-        return Err(Failure {
+        return Err(StartFailure {
             kind: Kind::Runtime,
             message: format!("the server of model {} {what}", spec.name),
             hint: format!("its log may say more: {}", spec.log.display()),

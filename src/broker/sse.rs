@@ -1,50 +1,49 @@
-//! Server-sent events out of bytes that arrive in any pieces. Pure.
+//! Decodes server-sent events from pieces of any size. Pure.
 //!
-//! Lines end in LF, CR or CRLF. An event whose `data:` is one line and lies in
-//! one piece is handed on without a copy, which is the common case.
+//! Lines end in LF, CR or CRLF. An event whose `data:` is one line within one piece, the common case, is passed on
+//! without a copy.
 
-/// The most that one line, or the `data` of one event, may hold. A server that
-/// sends more is broken or hostile, and memory stays bounded.
-pub const MAX_EVENT: usize = 1 << 20;
+/// Maximum size of one line, and of the `data` of one event. Bounds the memory that a broken or hostile server can take.
+pub const MAX_EVENT_BYTES: usize = 1 << 20;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// One event, as it was sent.
+/// One event.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Event<'a> {
-    /// What `event:` said; empty when it was not there.
+pub struct SseEvent<'a> {
+    /// The `event:` field; empty if absent.
     pub name: &'a [u8],
     /// The `data:` lines, joined with LF.
     pub data: &'a [u8],
 }
 
-/// A line or an event is longer than [`MAX_EVENT`].
+/// A line or an event is longer than [`MAX_EVENT_BYTES`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct TooLong;
+pub struct EventTooLong;
 
-/// The state between two pieces of a stream.
+/// A decoder that keeps its state between two pieces of a stream.
 #[derive(Debug, Default)]
-pub struct Decoder {
-    /// The begin of a line whose end has not arrived.
+pub struct SseDecoder {
+    /// The begin of an incomplete line.
     line: Vec<u8>,
-    /// `event:` of the event under way.
+    /// The `event:` field of the incomplete event.
     name: Vec<u8>,
-    /// `data:` of the event under way, as far as it could not be borrowed.
+    /// The `data:` lines of the incomplete event that could not be borrowed.
     data: Vec<u8>,
-    /// Whether there was a `data:` line; it may have been an empty one.
+    /// Whether a `data:` line has arrived, which may be empty.
     has_data: bool,
-    /// The last piece ended in CR, so an LF in front of the next one belongs to it.
+    /// Whether the last piece ended in CR: an LF at the begin of the next one belongs to the same line end.
     after_cr: bool,
-    /// The first line is behind us, and with it the place for a byte order mark.
+    /// Whether the first line, which may begin with a byte order mark, has been read.
     started: bool,
-    /// A line that server-sent events have has been seen.
+    /// Whether any line was one of server-sent events.
     recognised: bool,
 }
 
-impl Decoder {
-    /// A decoder at the start of a stream.
+impl SseDecoder {
+    /// Returns a decoder at the start of a stream.
     pub fn new() -> Self {
-        Decoder::default()
+        SseDecoder::default()
     }
 
     /// Whether anything so far looked like server-sent events.
@@ -52,14 +51,14 @@ impl Decoder {
         self.recognised || self.line.starts_with(b"data:")
     }
 
-    /// Takes the next piece and hands on every event that it completes.
+    /// Decodes the next piece and passes every completed event to `on_event`.
     ///
     /// # Errors
-    /// What `on_event` returns, or [`TooLong`]; the decoder is of no use then.
-    pub fn feed<E: From<TooLong>>(
+    /// An error of `on_event`, or [`EventTooLong`]; the decoder must not be used afterwards.
+    pub fn feed<E: From<EventTooLong>>(
         &mut self,
         mut input: &[u8],
-        mut on_event: impl FnMut(Event<'_>) -> Result<(), E>,
+        mut on_event: impl FnMut(SseEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.after_cr
             && let Some((first, rest)) = input.split_first()
@@ -69,7 +68,7 @@ impl Decoder {
                 input = rest;
             }
         }
-        // The data of the event under way, as long as it is one line of this piece.
+        // The data of the incomplete event, as long as it is one line of this piece.
         let mut borrowed: Option<&[u8]> = None;
         while let Some(at) = memchr::memchr2(b'\n', b'\r', input) {
             let (head, end) = input.split_at(at);
@@ -88,7 +87,7 @@ impl Decoder {
                 let mut line = std::mem::take(&mut self.line);
                 append(&mut line, head)?;
                 let mut data = None;
-                // `borrowed` is empty here: only the first line of a piece can have begun before it.
+                // `borrowed` is empty here: only the first line of a piece can have begun in an earlier piece.
                 self.take_line(&line, &mut data, &mut on_event)?;
                 if let Some(data) = data {
                     append(&mut self.data, data)?;
@@ -104,35 +103,35 @@ impl Decoder {
         Ok(())
     }
 
-    /// The end of the stream: hands on an event that lacks only its blank line.
+    /// Ends the stream and passes on an event that lacks only its blank line.
     ///
     /// # Errors
-    /// What `on_event` returns, or [`TooLong`].
-    pub fn finish<E: From<TooLong>>(
+    /// An error of `on_event`, or [`EventTooLong`].
+    pub fn finish<E: From<EventTooLong>>(
         &mut self,
-        mut on_event: impl FnMut(Event<'_>) -> Result<(), E>,
+        mut on_event: impl FnMut(SseEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.feed(b"\n", &mut on_event)?;
         self.feed(b"\n", &mut on_event)
     }
 
-    /// One whole line, without its end. `borrowed` may take the data of a first `data:` line.
-    fn take_line<'a, E: From<TooLong>>(
+    /// Reads one complete line without its end. `borrowed` takes the data of the first `data:` line.
+    fn take_line<'a, E: From<EventTooLong>>(
         &mut self,
         mut line: &'a [u8],
         borrowed: &mut Option<&'a [u8]>,
-        on_event: &mut impl FnMut(Event<'_>) -> Result<(), E>,
+        on_event: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if !self.started {
             self.started = true;
             line = line.strip_prefix(BOM).unwrap_or(line);
         }
-        if line.len() > MAX_EVENT {
-            return Err(TooLong.into());
+        if line.len() > MAX_EVENT_BYTES {
+            return Err(EventTooLong.into());
         }
         if line.is_empty() {
             if self.has_data {
-                on_event(Event {
+                on_event(SseEvent {
                     name: &self.name,
                     data: borrowed.take().unwrap_or(&self.data),
                 })?;
@@ -168,7 +167,7 @@ impl Decoder {
     }
 }
 
-/// The value of `line` if it is the field `name`; one space after the colon is not part of it.
+/// Returns the value of `line` if it is the field `name`, without one space after the colon.
 fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     match line.strip_prefix(name)? {
         [] => Some(&[]),
@@ -177,10 +176,10 @@ fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Appends within [`MAX_EVENT`].
-fn append(buffer: &mut Vec<u8>, bytes: &[u8]) -> Result<(), TooLong> {
-    if bytes.len() > MAX_EVENT.saturating_sub(buffer.len()) {
-        return Err(TooLong);
+/// Appends up to [`MAX_EVENT_BYTES`].
+fn append(buffer: &mut Vec<u8>, bytes: &[u8]) -> Result<(), EventTooLong> {
+    if bytes.len() > MAX_EVENT_BYTES.saturating_sub(buffer.len()) {
+        return Err(EventTooLong);
     }
     buffer.extend_from_slice(bytes);
     Ok(())
@@ -190,16 +189,16 @@ fn append(buffer: &mut Vec<u8>, bytes: &[u8]) -> Result<(), TooLong> {
 mod tests {
     use super::*;
 
-    /// What a stream of these pieces decodes to.
+    /// Decodes a stream of these pieces.
     fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<(String, String)> {
-        let mut decoder = Decoder::new();
+        let mut decoder = SseDecoder::new();
         let mut events = Vec::new();
-        let mut note = |e: Event<'_>| {
+        let mut note = |e: SseEvent<'_>| {
             events.push((
                 String::from_utf8_lossy(e.name).into_owned(),
                 String::from_utf8_lossy(e.data).into_owned(),
             ));
-            Ok::<(), TooLong>(())
+            Ok::<(), EventTooLong>(())
         };
         for piece in pieces {
             decoder.feed(piece, &mut note).unwrap();
@@ -262,12 +261,12 @@ mod tests {
         }
     }
 
-    fn fed(pieces: impl Iterator<Item = Vec<u8>>) -> Result<(), TooLong> {
-        let mut decoder = Decoder::new();
+    fn fed(pieces: impl Iterator<Item = Vec<u8>>) -> Result<(), EventTooLong> {
+        let mut decoder = SseDecoder::new();
         for piece in pieces {
-            decoder.feed(&piece, |_| Ok::<(), TooLong>(()))?;
+            decoder.feed(&piece, |_| Ok::<(), EventTooLong>(()))?;
             let held = decoder.line.capacity() + decoder.data.capacity();
-            assert!(held <= 5 * MAX_EVENT, "{held} bytes are held");
+            assert!(held <= 5 * MAX_EVENT_BYTES, "{held} bytes are held");
         }
         Ok(())
     }
@@ -275,33 +274,33 @@ mod tests {
     #[test]
     fn a_line_without_end_is_refused_and_not_kept() {
         let piece = vec![b'x'; 64 * 1024];
-        assert_eq!(fed(std::iter::repeat_n(piece, 1024)), Err(TooLong));
-        assert_eq!(fed([vec![b'x'; 2 << 20]].into_iter()), Err(TooLong));
+        assert_eq!(fed(std::iter::repeat_n(piece, 1024)), Err(EventTooLong));
+        assert_eq!(fed([vec![b'x'; 2 << 20]].into_iter()), Err(EventTooLong));
         let mut whole = vec![b'x'; 2 << 20];
         whole.push(b'\n');
-        assert_eq!(fed([whole].into_iter()), Err(TooLong));
+        assert_eq!(fed([whole].into_iter()), Err(EventTooLong));
     }
 
     #[test]
     fn an_event_of_endless_data_lines_is_refused() {
         let lines = b"data: 0123456789\n".repeat(1000);
-        assert_eq!(fed(std::iter::repeat_n(lines, 1000)), Err(TooLong));
+        assert_eq!(fed(std::iter::repeat_n(lines, 1000)), Err(EventTooLong));
     }
 
     #[test]
     fn the_error_of_the_receiver_ends_the_feed() {
         let mut seen = 0;
-        let result = Decoder::new().feed(b"data: a\n\ndata: b\n\n", |_| {
+        let result = SseDecoder::new().feed(b"data: a\n\ndata: b\n\n", |_| {
             seen += 1;
-            Err(TooLong)
+            Err(EventTooLong)
         });
-        assert_eq!((result, seen), (Err(TooLong), 1));
+        assert_eq!((result, seen), (Err(EventTooLong), 1));
     }
 
     #[test]
     fn html_is_not_recognised() {
-        let mut decoder = Decoder::new();
-        let nothing = |_: Event<'_>| Ok::<(), TooLong>(());
+        let mut decoder = SseDecoder::new();
+        let nothing = |_: SseEvent<'_>| Ok::<(), EventTooLong>(());
         decoder
             .feed(b"<html>\n<p style=\"a: b\">\n", nothing)
             .unwrap();

@@ -1,18 +1,17 @@
-//! `aish-helper activity list|show|export|stats`: what was done, asked of the index over the journal, without the
-//! daemon.
+//! `aish-helper activity list|show|export|stats`: queries the index over the journal, without the daemon.
 
 mod export;
-mod numbers;
 mod progress;
 mod show;
-mod when;
+mod stats;
+mod time_point;
 
 use chrono::{Datelike, Local, TimeZone, Utc};
 use serde_json::{Value, json};
 
 use super::args::{Activity, Acts};
-use super::mcp::table;
 use super::session::short;
+use super::table::table;
 use super::{columns, print, print_json, write};
 use crate::client::terminal::colors;
 use crate::client::tools::{cut, time};
@@ -23,22 +22,22 @@ use crate::paths::Paths;
 use crate::safety::alike;
 use crate::safety::text::one_line;
 
-/// Terminals of fewer columns show less of each act, so that there is room for what it was.
-const WIDE: usize = 100;
-/// The most that is shown of what was said.
-const WHAT: usize = 200;
-/// So many names stand in an error.
-const NAMES: usize = 20;
+/// Minimum terminal width for the columns `took` and `by`.
+const FULL_TABLE_WIDTH: usize = 100;
+/// Maximum number of characters shown of the text of an action.
+const MAX_TEXT: usize = 200;
+/// Maximum number of known names listed in an error.
+const MAX_NAMES: usize = 20;
 
-/// Does what was asked.
+/// Runs an `activity` subcommand.
 ///
 /// # Errors
-/// There is no such act, or the record cannot be read.
+/// The action is unknown, or the journal cannot be read.
 pub fn run(paths: &Paths, command: Activity) -> Result<()> {
     let index = &mut Index::open(&paths.journal(), &paths.state, progress::watch())?;
     match command {
         Activity::List { acts, limit, json } => {
-            let filter = filter(index, acts)?;
+            let filter = build_filter(index, acts)?;
             list(index, &filter, limit as usize, json)
         }
         Activity::Show { id, json } => show::run(index, &id, json),
@@ -47,32 +46,32 @@ pub fn run(paths: &Paths, command: Activity) -> Result<()> {
             limit,
             format,
         } => {
-            let filter = filter(index, acts)?;
+            let filter = build_filter(index, acts)?;
             let limit = limit.map_or(usize::MAX, |n| n as usize);
             export::run(index, &filter, limit, format)
         }
         Activity::Stats { acts, json } => {
-            let filter = filter(index, acts)?;
-            numbers::run(&index.stats(&filter)?, json)
+            let filter = build_filter(index, acts)?;
+            stats::run(&index.stats(&filter)?, json)
         }
     }
 }
 
-/// What the options mean; what the record does not have is a mistake and not an empty list.
-fn filter(index: &mut Index, acts: Acts) -> Result<Filter> {
+/// Converts the options to a filter. A server or tool that the journal does not contain is an error, not an empty
+/// list.
+fn build_filter(index: &mut Index, acts: Acts) -> Result<Filter> {
     let now = Local::now();
     let moment = |text: &Option<String>, end: bool| -> Result<Option<u64>> {
         let text = text.as_deref();
-        text.map(|text| when::parse(text, &now, end)).transpose()
+        text.map(|text| time_point::parse(text, &now, end))
+            .transpose()
     };
     let (since_ms, until_ms) = (moment(&acts.since, false)?, moment(&acts.until, true)?);
     if let (Some(since), Some(until)) = (since_ms, until_ms)
         && since >= until
     {
-        return Err(
-            Error::usage("--since is not before --until, so that nothing lies between")
-                .hint("a span such as 2h is counted back from now"),
-        );
+        return Err(Error::usage("--since is not before --until")
+            .hint("a span such as 2h is counted back from now"));
     }
     let (servers, tools) = match acts.servers.is_empty() && acts.tools.is_empty() {
         true => Default::default(),
@@ -80,16 +79,16 @@ fn filter(index: &mut Index, acts: Acts) -> Result<Filter> {
     };
     for word in &acts.servers {
         if !servers.contains(word) {
-            return Err(unknown("server", word, &servers));
+            return Err(unknown_name("server", word, &servers));
         }
     }
     for word in &acts.tools {
-        let is = |name: &String| {
+        let matches = |name: &String| {
             let (server, tool) = name.split_once('.').unwrap_or(("", name));
             word == name || word == tool || *word == format!("{server}:{tool}")
         };
-        if !tools.iter().any(is) {
-            return Err(unknown("tool", word, &tools));
+        if !tools.iter().any(matches) {
+            return Err(unknown_name("tool", word, &tools));
         }
     }
     let session = acts.session.map(|part| index.session(&part)).transpose()?;
@@ -105,46 +104,48 @@ fn filter(index: &mut Index, acts: Acts) -> Result<Filter> {
     })
 }
 
-fn unknown(what: &str, word: &str, names: &[String]) -> Error {
-    let error = Error::usage(format!("no act in the record is of a {what} '{word}'"));
+fn unknown_name(kind: &str, word: &str, names: &[String]) -> Error {
+    let error = Error::usage(format!("no recorded action has the {kind} '{word}'"));
     if names.is_empty() {
-        return error.hint(format!("none is of any {what} yet; leave out --{what}"));
+        return error.hint(format!(
+            "no action with a {kind} is recorded yet; leave out --{kind}"
+        ));
     }
-    let mut shown = names[..names.len().min(NAMES)].join(", ");
-    if names.len() > NAMES {
-        shown.push_str(&format!(" and {} more", names.len() - NAMES));
+    let mut shown = names[..names.len().min(MAX_NAMES)].join(", ");
+    if names.len() > MAX_NAMES {
+        shown.push_str(&format!(" and {} more", names.len() - MAX_NAMES));
     }
     let tails = names.iter().filter_map(|n| Some(n.split_once('.')?.1));
     let near = nearest(word, names.iter().map(String::as_str).chain(tails));
     let near = near
         .map(|n| format!("did you mean {n}? "))
         .unwrap_or_default();
-    error.hint(format!("{near}it has: {shown}"))
+    error.hint(format!("{near}recorded are: {shown}"))
 }
 
 fn list(index: &mut Index, filter: &Filter, limit: usize, json: bool) -> Result<()> {
-    // One more tells that there are more.
+    // One extra entry shows whether more exist.
     let mut entries = index.list(filter, limit.saturating_add(1))?;
     let more = entries.len() > limit;
     entries.truncate(limit);
     if json {
-        return print_json(&entries.iter().map(value).collect::<Vec<_>>());
+        return print_json(&entries.iter().map(entry_json).collect::<Vec<_>>());
     }
     if entries.is_empty() {
-        return print("nothing of that kind is in the record\n");
+        return print("no recorded action matches\n");
     }
-    let mut out = page(&entries, None);
+    let mut out = action_table(&entries, None);
     if more {
         out.push_str(&format!(
-            "older ones are left out; see more with --limit {}\n",
+            "older actions are not shown; use --limit {} to see more\n",
             limit * 4
         ));
     }
     write(&out)
 }
 
-/// An act as programs read it.
-fn value(entry: &Entry) -> Value {
+/// Formats an action as JSON.
+fn entry_json(entry: &Entry) -> Value {
     json!({
         "id": entry.id,
         "time": rfc3339(entry.at_ms),
@@ -167,8 +168,8 @@ fn rfc3339(at_ms: u64) -> String {
         .unwrap_or_default()
 }
 
-/// A time of this year without the year, in the person's own zone.
-fn local(at_ms: u64) -> String {
+/// Formats a time in the local zone, without the year if it is the current one.
+fn local_time(at_ms: u64) -> String {
     let at = i64::try_from(at_ms).ok();
     let Some(at) = at.and_then(|ms| Local.timestamp_millis_opt(ms).single()) else {
         return "-".into();
@@ -180,7 +181,7 @@ fn local(at_ms: u64) -> String {
     at.format(format).to_string()
 }
 
-fn mark(operation: Option<&str>) -> &'static str {
+fn operation_mark(operation: Option<&str>) -> &'static str {
     match operation {
         Some("read") => "r",
         Some("write") => "w",
@@ -189,29 +190,29 @@ fn mark(operation: Option<&str>) -> &'static str {
     }
 }
 
-/// What was done, in a line.
-fn what(entry: &Entry) -> String {
+/// Describes an action in one line.
+fn describe(entry: &Entry) -> String {
     let kind = &entry.kind;
     let name = [&kind.server, &kind.tool].into_iter().flatten();
     let name: Vec<String> = name.map(|n| alike::name(n)).collect();
     let name = name.join(".");
-    let said = match &*kind.kind {
-        // Only these have a say in what is called.
-        "tool" | "approval" => cut(&alike::text(&entry.what), WHAT),
-        // In a line of a list the lines of what was said are of no account.
+    let text = match &*kind.kind {
+        // Escaped in full, because look-alike characters could hide what was called.
+        "tool" | "approval" => cut(&alike::text(&entry.what), MAX_TEXT),
+        // A list shows the text of several lines as one.
         "prompt" | "answer" => {
             let words: Vec<&str> = entry.what.split_whitespace().collect();
-            one_line(&words.join(" "), WHAT)
+            one_line(&words.join(" "), MAX_TEXT)
         }
-        _ => one_line(&entry.what, WHAT),
+        _ => one_line(&entry.what, MAX_TEXT),
     };
-    [name, said].join(" ").trim().to_string()
+    [name, text].join(" ").trim().to_string()
 }
 
-/// Acts as a table, and what its marks mean; `here` is pointed at.
-fn page(entries: &[Entry], here: Option<&str>) -> String {
+/// Formats actions as a table with a legend of the marks; an arrow points at the action `selected`.
+fn action_table(entries: &[Entry], selected: Option<&str>) -> String {
     let width = columns();
-    let point = |entry: &Entry| match here {
+    let pointer = |entry: &Entry| match selected {
         None => "",
         Some(id) if entry.id == id => "▶ ",
         Some(_) => "  ",
@@ -219,14 +220,14 @@ fn page(entries: &[Entry], here: Option<&str>) -> String {
     let row = |entry: &Entry| {
         let kind = &entry.kind;
         [
-            format!("{}{}", point(entry), local(entry.at_ms)),
-            mark(kind.operation.as_deref()).to_string(),
+            format!("{}{}", pointer(entry), local_time(entry.at_ms)),
+            operation_mark(kind.operation.as_deref()).to_string(),
             one_line(&kind.kind, 20),
             one_line(&kind.status, 20),
             short(&entry.id).to_string(),
             entry.ms.map_or("-".into(), time),
             one_line(entry.by.as_deref().unwrap_or("-"), 20),
-            what(entry),
+            describe(entry),
         ]
     };
     let head = ["time", "", "type", "status", "id", "took", "by", "what"].map(String::from);
@@ -237,32 +238,32 @@ fn page(entries: &[Entry], here: Option<&str>) -> String {
     let (at, kind) = (wide(0).unwrap_or(0) + 2, wide(2).unwrap_or(0) + 2);
     let marked = wide(1) == Some(1);
     let lines = match width {
-        Some(width) if width < WIDE => {
-            let less = rows.iter().cloned();
-            let less: Vec<[String; 6]> = less
+        Some(width) if width < FULL_TABLE_WIDTH => {
+            let narrow = rows.iter().cloned();
+            let narrow: Vec<[String; 6]> = narrow
                 .map(|[at, mark, kind, status, id, _, _, what]| [at, mark, kind, status, id, what])
                 .collect();
-            table(less.iter(), Some(width), cut)
+            table(narrow.iter(), Some(width), cut)
         }
         width => table(rows.iter(), width, cut),
     };
     let status = at + usize::from(marked) + 2 + kind;
     let mut out = String::new();
-    let coloured = colors(&std::io::stdout());
+    let use_color = colors(&std::io::stdout());
     for (line, row) in lines.into_iter().zip(&rows) {
-        match coloured {
-            true => out.push_str(&painted(&line, &[(at, &row[1]), (status, &row[3])])),
+        match use_color {
+            true => out.push_str(&colored(&line, &[(at, &row[1]), (status, &row[3])])),
             false => out.push_str(&line),
         }
     }
     if marked {
-        out.push_str("r reads · w writes · ! destroys\n");
+        out.push_str("r read · w write · ! destructive\n");
     }
     out
 }
 
-/// A line with words at some columns in colour. All before them is a character a column.
-fn painted(line: &str, words: &[(usize, &String)]) -> String {
+/// Colours words at the given columns of a line. Text before them must have one column per character.
+fn colored(line: &str, words: &[(usize, &String)]) -> String {
     let mut out = String::new();
     let mut rest = line;
     let mut column = 0;

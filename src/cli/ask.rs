@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
-use super::{args, guide};
+use super::{args, onboarding};
 use crate::client::ask::{self, Outcome};
 use crate::client::command;
 use crate::client::gather;
@@ -80,7 +80,7 @@ pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
                 && std::io::stdout().is_terminal()
                 && std::io::stderr().is_terminal() =>
         {
-            guide::run(paths, e)?;
+            onboarding::run(paths, e)?;
             once()?
         }
         Err(e) => Err(e),

@@ -1,4 +1,4 @@
-//! `aish-helper call`: a tool called by hand.
+//! `aish-helper call`: calls a tool from the command line.
 
 use std::io::Read;
 
@@ -13,10 +13,10 @@ use crate::paths::Paths;
 use crate::protocol::tools::{self, Called};
 use crate::protocol::{self, Request};
 
-/// Makes the call; the exit code.
+/// Calls the tool and returns the exit code.
 ///
 /// # Errors
-/// It was not made, or has no result.
+/// The call was not made or has no result.
 pub fn run(paths: &Paths, command: Call) -> Result<u8> {
     let (operation, args) = match command {
         Call::ToolRead(args) => (Operation::Read, args),
@@ -24,7 +24,7 @@ pub fn run(paths: &Paths, command: Call) -> Result<u8> {
         Call::ToolDestructive(args) => (Operation::Destructive, args),
     };
     let json = args.json;
-    let request = Request::Call(Box::new(asked(operation, args)?));
+    let request = Request::Call(Box::new(call_request(operation, args)?));
     let mut output = Output::new(Format::Beside);
     let mut serving = Serving::begin(paths, &request, &mut output)?;
     let mut called: Called = match serving.follow()? {
@@ -33,55 +33,55 @@ pub fn run(paths: &Paths, command: Call) -> Result<u8> {
         End::Closed => return Ok(0),
     };
     drop(serving);
-    called.why = called.why.map(by_hand);
+    called.why = called.why.map(in_command_line_terms);
     if json {
         print_json(&called)?;
     } else if called.why.is_none() {
         let text = called.text.trim_end_matches('\n');
         print(&format!("{text}\n"))?;
     }
-    let why = called.why.unwrap_or_default();
+    let reason = called.why.unwrap_or_default();
     let kind = match (called.status, called.kind) {
         (CallStatus::Success, _) => return Ok(0),
-        // It has said why itself.
+        // The tool's own error message was printed.
         (CallStatus::ToolError, _) => return Ok(Kind::Runtime.exit_code()),
         (_, kind) => kind.unwrap_or(Kind::Runtime),
     };
-    let error = Error::new(kind, why);
+    let error = Error::new(kind, reason);
     Err(match kind {
         Kind::Usage => error.hint("see: aish-helper tools search, aish-helper call --help"),
         _ => error,
     })
 }
 
-/// What a model is told to mend, in the words of the command line.
-fn by_hand(mut why: String) -> String {
-    for (theirs, ours) in [
+/// Replaces the names of model-facing tools and fields in an error with the command-line options.
+fn in_command_line_terms(mut message: String) -> String {
+    for (model_term, option) in [
         ("call_tool_", "aish-helper call tool-"),
         ("retrieve_tools", "aish-helper tools search"),
         ("intent.data_sensitivity", "--sensitivity"),
         ("intent.reason", "--reason"),
     ] {
-        why = why.replace(theirs, ours);
+        message = message.replace(model_term, option);
     }
-    why
+    message
 }
 
-fn asked(operation: Operation, args: ByHand) -> Result<tools::ByHand> {
+fn call_request(operation: Operation, args: ByHand) -> Result<tools::ByHand> {
     Ok(tools::ByHand {
         operation,
         name: args.tool_name,
-        arguments: arguments(args.json_args)?,
+        arguments: read_arguments(args.json_args)?,
         reason: args.reason,
         sensitivity: args.sensitivity,
-        cwd: cwd(),
+        cwd: current_directory(),
         overrides: env_overrides()?,
     })
 }
 
-/// What `--json_args` says.
-pub(super) fn arguments(said: String) -> Result<String> {
-    let arguments = match said.as_str() {
+/// Returns the JSON object of `--json_args`; `-` reads stdin.
+pub(super) fn read_arguments(given: String) -> Result<String> {
+    let arguments = match given.as_str() {
         "-" => {
             let mut text = String::new();
             std::io::stdin()
@@ -89,17 +89,19 @@ pub(super) fn arguments(said: String) -> Result<String> {
                 .context(|| "cannot read the arguments from stdin".into())?;
             text
         }
-        _ => said,
+        _ => given,
     };
     if let Err(e) = serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(&arguments) {
-        return Err(Error::usage(format!("--json_args is no JSON object: {e}"))
-            .hint("for example: --json_args '{\"path\": \"notes.txt\"}'"));
+        return Err(
+            Error::usage(format!("--json_args is not a JSON object: {e}"))
+                .hint("for example: --json_args '{\"path\": \"notes.txt\"}'"),
+        );
     }
     Ok(arguments)
 }
 
-/// The working directory.
-pub(super) fn cwd() -> String {
+/// Returns the working directory, or an empty string if it cannot be read.
+pub(super) fn current_directory() -> String {
     std::env::current_dir()
         .map(|d| d.display().to_string())
         .unwrap_or_default()

@@ -1,18 +1,19 @@
-//! `aish-helper config path|check|show`: each gives the text to print.
+//! `aish-helper config path|check|show`. Each function returns the text to print.
 
 use serde_json::{Value, json};
 
 use super::json_line;
 
-use crate::config::source::{Origin, Setting, resolve_noting};
-use crate::config::{self, Overrides, Problem};
+use crate::config::origin::{EffectiveSetting, SettingOrigin};
+use crate::config::resolve::resolve_with_origins;
+use crate::config::{self, ConfigProblem, Overrides};
 use crate::error::{Kind, Result};
 use crate::paths::Paths;
 
-/// The file in use, or where it would be.
+/// Returns the path of the file, which need not exist.
 ///
 /// # Errors
-/// Both `config.toml` and `aish.json` are there.
+/// Both `config.toml` and `aish.json` exist.
 pub fn path(paths: &Paths, json: bool) -> Result<String> {
     let (path, exists) = config::path(paths)?;
     let path = path.display().to_string();
@@ -22,7 +23,7 @@ pub fn path(paths: &Paths, json: bool) -> Result<String> {
     Ok(format!("{path}\n"))
 }
 
-/// Everything that is wrong with the file, a line each, and the exit code: 0 or 3.
+/// Returns the faults of the file, a line each, and the exit code: 0 or 3.
 pub fn check(paths: &Paths, json: bool) -> (String, u8) {
     let problems = config::problems(paths);
     let code = if problems.is_empty() {
@@ -32,7 +33,7 @@ pub fn check(paths: &Paths, json: bool) -> (String, u8) {
     };
     let text = if json {
         let list: Vec<Value> = problems.iter().map(problem_json).collect();
-        // Only a map with odd keys could fail.
+        // Serializing fails only for maps whose keys are not strings.
         json_line(&json!({"ok": list.is_empty(), "problems": list})).unwrap_or_default()
     } else if problems.is_empty() {
         match config::path(paths) {
@@ -45,7 +46,7 @@ pub fn check(paths: &Paths, json: bool) -> (String, u8) {
     (text, code)
 }
 
-fn problem_json(p: &Problem) -> Value {
+fn problem_json(p: &ConfigProblem) -> Value {
     json!({
         "file": p.file.display().to_string(),
         "line": p.line,
@@ -54,13 +55,13 @@ fn problem_json(p: &Problem) -> Value {
     })
 }
 
-/// Every value in force and who set it, secrets taken out.
+/// Returns every value in force with its origin; secrets are replaced.
 ///
 /// # Errors
 /// The configuration cannot be loaded.
 pub fn show(paths: &Paths, over: &Overrides, json: bool) -> Result<String> {
     let file = config::read(paths)?;
-    let (_, settings) = resolve_noting(&file, over)?;
+    let (_, settings) = resolve_with_origins(&file, over)?;
     let path = file.path.as_ref().map(|p| p.display().to_string());
     if json {
         let list: Vec<Value> = settings.iter().map(setting_json).collect();
@@ -70,7 +71,7 @@ pub fn show(paths: &Paths, over: &Overrides, json: bool) -> Result<String> {
         .iter()
         .map(|s| format!("{} = {}", s.key, s.value))
         .collect();
-    // Long values do not push the column of sources off the screen.
+    // Long values must not push the column of origins off the screen.
     let width = lines
         .iter()
         .map(|line| line.chars().count())
@@ -82,20 +83,20 @@ pub fn show(paths: &Paths, over: &Overrides, json: bool) -> Result<String> {
         .iter()
         .zip(&settings)
         .map(|(line, s)| match s.origin {
-            Origin::Default => format!("{line:width$}  # default\n"),
-            Origin::File(n) => format!("{line:width$}  # {file}:{n}\n"),
-            Origin::Env(name) => format!("{line:width$}  # environment {name}\n"),
-            Origin::Flag(name) => format!("{line:width$}  # flag {name}\n"),
+            SettingOrigin::Default => format!("{line:width$}  # default\n"),
+            SettingOrigin::File(n) => format!("{line:width$}  # {file}:{n}\n"),
+            SettingOrigin::Env(name) => format!("{line:width$}  # environment {name}\n"),
+            SettingOrigin::Flag(name) => format!("{line:width$}  # flag {name}\n"),
         })
         .collect())
 }
 
-fn setting_json(s: &Setting) -> Value {
+fn setting_json(s: &EffectiveSetting) -> Value {
     let (source, line, name) = match s.origin {
-        Origin::Default => ("default", None, None),
-        Origin::File(line) => ("file", Some(line), None),
-        Origin::Env(name) => ("environment", None, Some(name)),
-        Origin::Flag(name) => ("flag", None, Some(name)),
+        SettingOrigin::Default => ("default", None, None),
+        SettingOrigin::File(line) => ("file", Some(line), None),
+        SettingOrigin::Env(name) => ("environment", None, Some(name)),
+        SettingOrigin::Flag(name) => ("flag", None, Some(name)),
     };
     json!({"key": s.key, "value": s.value, "source": source, "line": line, "name": name})
 }
@@ -125,7 +126,7 @@ serve.command = ["run", "--api-key", "s3cret", "{port}"]
 "#;
 
     #[test]
-    fn path_says_whether_the_file_is_there() {
+    fn path_reports_whether_the_file_exists() {
         let (_home, paths) = home("");
         let text = path(&paths, true).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
@@ -138,7 +139,7 @@ serve.command = ["run", "--api-key", "s3cret", "{port}"]
     }
 
     #[test]
-    fn check_gives_a_line_a_problem_and_exit_code_3() {
+    fn check_prints_a_line_for_each_problem_and_exits_with_3() {
         let (_home, paths) = home("colour = 1\n[shell]\nconfirm_cmd = 1\n");
         let file = paths.config.join("config.toml");
         let file = file.display();
@@ -158,14 +159,14 @@ serve.command = ["run", "--api-key", "s3cret", "{port}"]
     }
 
     #[test]
-    fn check_of_nothing_is_fine() {
+    fn check_without_a_file_succeeds() {
         let (_home, paths) = home("");
         assert_eq!(check(&paths, false).1, 0);
         assert_eq!(check(&paths, true).0, "{\"ok\":true,\"problems\":[]}\n");
     }
 
     #[test]
-    fn show_names_the_source_of_each_value() {
+    fn show_prints_the_origin_of_each_value() {
         let (_home, paths) = home("[shell]\noutput_bytes = 1000\n");
         let map = BTreeMap::from([("AISH_CONFIRM_CMD".to_string(), "no".to_string())]);
         let over = Overrides::from_map(&map).unwrap();
@@ -190,7 +191,7 @@ serve.command = ["run", "--api-key", "s3cret", "{port}"]
     }
 
     #[test]
-    fn show_takes_secrets_out() {
+    fn show_replaces_secrets() {
         let (_home, paths) = home(&SECRETS.replace("https://a.example", "http://127.0.0.1:1"));
         for json in [false, true] {
             let text = show(&paths, &Overrides::default(), json).unwrap();

@@ -20,50 +20,50 @@ use crate::paths::{Paths, make_dir};
 use crate::protocol::{Failure, Request};
 use crate::safety::redact::ours;
 
-/// A log larger than this is put aside when the daemon starts.
-const LOG_MAX: u64 = 1 << 20;
-/// How long `restart` waits for a daemon that hangs before it kills it.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Size above which the log is rotated when the daemon starts.
+const MAX_LOG_BYTES: u64 = 1 << 20;
+/// How long `restart` waits for an unresponsive daemon after each signal.
+const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Starts the daemon, unless it runs.
+/// Starts the daemon unless it is running.
 ///
 /// # Errors
-/// It cannot be started.
+/// The daemon cannot be started.
 pub fn start(paths: &Paths) -> Result<()> {
     connect::request::<Vec<serde_json::Value>>(paths, &Request::Sessions { limit: 0 }).map(|_| ())
 }
 
-/// Stops the daemon, and waits until it is gone.
+/// Stops the daemon and waits until it has exited.
 ///
 /// # Errors
-/// It hangs.
+/// The daemon does not exit.
 pub fn stop(paths: &Paths, now: bool) -> Result<()> {
     print(if connect::stop(paths, now)? {
         "the daemon has stopped\n"
     } else {
-        "the daemon does not run\n"
+        "the daemon is not running\n"
     })
 }
 
-/// Stops the daemon, by force where it hangs, and starts it again.
+/// Restarts the daemon, killing it if it does not respond.
 ///
 /// # Errors
-/// It cannot be started.
+/// The daemon cannot be killed or started.
 pub fn restart(paths: &Paths, now: bool) -> Result<()> {
     if let Err(e) = connect::stop(paths, now) {
         match connect::listener_pid(paths) {
-            Some(pid) => end_by_force(pid)?,
+            Some(pid) => kill_daemon(pid)?,
             None => return Err(e),
         }
     }
     start(paths)?;
-    print("the daemon runs\n")
+    print("the daemon is running\n")
 }
 
-/// Ends a daemon that hangs. The kernel has said that this process listens on our socket.
-fn end_by_force(pid: i32) -> Result<()> {
+/// Kills an unresponsive daemon. The kernel reported `pid` as the process that listens on the socket.
+fn kill_daemon(pid: i32) -> Result<()> {
     let pid = Pid::from_raw(pid);
-    let gone = |deadline: Instant| {
+    let exited_by = |deadline: Instant| {
         while Instant::now() < deadline {
             if kill(pid, None).is_err() {
                 return true;
@@ -73,47 +73,47 @@ fn end_by_force(pid: i32) -> Result<()> {
         false
     };
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-        // A stopped process takes SIGTERM when it goes on; SIGKILL it takes at once.
+        // A stopped process handles SIGTERM only after SIGCONT; SIGKILL acts at once.
         let _ = kill(pid, signal);
         let _ = kill(pid, Signal::SIGCONT);
-        if gone(Instant::now() + PATIENCE) {
+        if exited_by(Instant::now() + KILL_TIMEOUT) {
             return Ok(());
         }
     }
     Err(Error::runtime(format!(
-        "the daemon (process {pid}) cannot be ended"
+        "cannot kill the daemon (process {pid})"
     )))
 }
 
-/// Is the daemon, until it is told to leave.
+/// Runs the daemon until it is asked to stop.
 ///
 /// # Errors
-/// It cannot listen.
+/// The daemon cannot listen on its socket.
 pub fn run(paths: Paths, detach: bool) -> Result<()> {
     if !detach {
-        log_to(Log::Stderr);
+        init_logging(LogTarget::Stderr);
         return serve(paths, || tracing::info!("ready"));
     }
     connect::close_inherited();
-    // Out of the session of the shell that happened to start us: its end is not ours.
+    // A new session, so that the end of the starting shell does not end the daemon.
     let _ = nix::unistd::setsid();
     let result = open_log(&paths).and_then(|log| {
-        log_to(Log::File(log));
-        serve(paths, || say("ready\n"))
+        init_logging(LogTarget::File(log));
+        serve(paths, || notify_client("ready\n"))
     });
     if let Err(e) = &result {
         tracing::error!("{e}");
-        // Where the client has had its "ready" already, nobody reads this.
-        say(&serde_json::to_string(&Failure::from(e)).unwrap_or_default());
+        // Nobody reads this if the client already received "ready".
+        notify_client(&serde_json::to_string(&Failure::from(e)).unwrap_or_default());
     }
-    // The client prints the failure: a second one on a closed stderr helps nobody.
+    // The client prints the failure; stderr is closed.
     result.or(Ok(()))
 }
 
-/// Tells the client that started us, once, and lets go of its pipe.
-fn say(text: &str) {
+/// Writes one message to the client that started the daemon, then closes its pipe.
+fn notify_client(text: &str) {
     let mut stdout = std::io::stdout();
-    // The client may have been killed; the daemon serves the next one.
+    // The client may have been killed; the daemon keeps running for others.
     let _ = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
@@ -128,17 +128,17 @@ fn serve(paths: Paths, ready: impl FnOnce()) -> Result<()> {
         .build()
         .context(|| "cannot start the runtime".into())?;
     runtime.block_on(async {
-        let right = crate::daemon::claim(&paths)?;
+        let lock = crate::daemon::claim(&paths)?;
         let cancel = CancellationToken::new();
-        let mut terminate = signal(tokio::signal::unix::SignalKind::terminate())?;
-        let mut interrupt = signal(tokio::signal::unix::SignalKind::interrupt())?;
-        // A daemon that outlives its terminal must not die of it.
-        let _hangup = signal(tokio::signal::unix::SignalKind::hangup())?;
-        // `ulimit -f` is to be an error of one write, like a full disk, and not the end.
-        let _too_large = signal(tokio::signal::unix::SignalKind::from_raw(
+        let mut terminate = listen_for(tokio::signal::unix::SignalKind::terminate())?;
+        let mut interrupt = listen_for(tokio::signal::unix::SignalKind::interrupt())?;
+        // The daemon outlives its terminal, so it handles SIGHUP.
+        let _hangup = listen_for(tokio::signal::unix::SignalKind::hangup())?;
+        // Exceeding `ulimit -f` should fail one write, like a full disk, not kill the daemon.
+        let _too_large = listen_for(tokio::signal::unix::SignalKind::from_raw(
             nix::libc::SIGXFSZ,
         ))?;
-        let daemon = crate::daemon::run(paths, right, cancel.clone(), ready);
+        let daemon = crate::daemon::run(paths, lock, cancel.clone(), ready);
         tokio::pin!(daemon);
         loop {
             tokio::select! {
@@ -150,11 +150,11 @@ fn serve(paths: Paths, ready: impl FnOnce()) -> Result<()> {
     })
 }
 
-fn signal(kind: tokio::signal::unix::SignalKind) -> Result<tokio::signal::unix::Signal> {
+fn listen_for(kind: tokio::signal::unix::SignalKind) -> Result<tokio::signal::unix::Signal> {
     tokio::signal::unix::signal(kind).context(|| "cannot listen to signals".into())
 }
 
-enum Log {
+enum LogTarget {
     Stderr,
     File(File),
 }
@@ -162,8 +162,8 @@ enum Log {
 fn open_log(paths: &Paths) -> Result<File> {
     make_dir(&paths.state)?;
     let path = paths.log();
-    if std::fs::metadata(&path).is_ok_and(|m| m.len() > LOG_MAX) {
-        // If it cannot be put aside it grows; that is no reason not to start.
+    if std::fs::metadata(&path).is_ok_and(|m| m.len() > MAX_LOG_BYTES) {
+        // If the rotation fails, the log grows; the daemon still starts.
         let _ = std::fs::rename(&path, path.with_extension("log.old"));
     }
     OpenOptions::new()
@@ -176,14 +176,14 @@ fn open_log(paths: &Paths) -> Result<File> {
                 Kind::Runtime,
                 format!("cannot write the log {}: {e}", path.display()),
             )
-            .hint("make it writable, or set AISH_HOME to a directory that is")
+            .hint("make the file writable, or set AISH_HOME to a writable directory")
         })
 }
 
-/// Writes each line without secrets. A line comes in one piece.
-struct Redacted<W>(W);
+/// Removes secrets from each log line. The subscriber writes a line in one call.
+struct RedactingWriter<W>(W);
 
-impl<W: Write> Write for Redacted<W> {
+impl<W: Write> Write for RedactingWriter<W> {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         self.0.write_all(ours().redact(&text).as_bytes())?;
@@ -195,22 +195,22 @@ impl<W: Write> Write for Redacted<W> {
     }
 }
 
-fn log_to(log: Log) {
-    // Our own lines alone: what crates log of a conversation holds what servers say, and addresses.
-    let ours = Targets::new().with_target("aish", tracing::Level::INFO);
+fn init_logging(target: LogTarget) {
+    // Only lines of this crate: dependencies log server text and addresses.
+    let own_lines = Targets::new().with_target("aish", tracing::Level::INFO);
     let builder = tracing_subscriber::fmt()
         .with_ansi(false)
         .with_target(false);
-    match log {
-        Log::Stderr => builder
-            .with_writer(|| Redacted(std::io::stderr()))
+    match target {
+        LogTarget::Stderr => builder
+            .with_writer(|| RedactingWriter(std::io::stderr()))
             .finish()
-            .with(ours)
+            .with(own_lines)
             .init(),
-        Log::File(file) => builder
-            .with_writer(Mutex::new(Redacted(file)))
+        LogTarget::File(file) => builder
+            .with_writer(Mutex::new(RedactingWriter(file)))
             .finish()
-            .with(ours)
+            .with(own_lines)
             .init(),
     }
 }

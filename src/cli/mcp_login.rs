@@ -1,5 +1,5 @@
-//! `aish-helper mcp login ALIAS` and `mcp logout ALIAS`. The browser's answer comes back to a listener on
-//! this machine that lives as long as the login.
+//! `aish-helper mcp login ALIAS` and `mcp logout ALIAS`. The browser's redirect arrives at a loopback listener
+//! that exists only during the login.
 
 use std::io::IsTerminal;
 use std::net::Ipv4Addr;
@@ -12,8 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::mcp::count;
 use super::print;
+use super::table::count;
 use crate::client::connect::{self, Existing};
 use crate::client::signals::Signals;
 use crate::config::mcp::{Auth, Server, Transport};
@@ -25,24 +25,24 @@ use crate::protocol::Request;
 use crate::protocol::tools::{McpRequest, ServerInfo};
 use crate::safety::text::one_line;
 
-/// How long a person may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Maximum time for the user to finish the login in the browser.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long a browser may take to say what it wants.
-const REQUEST: Duration = Duration::from_secs(10);
+/// Maximum time for one browser connection to send its request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most that a browser may say; an answer is some hundred bytes.
-const MAX_BYTES: usize = 16 << 10;
+/// Maximum size of a request head; a redirect takes a few hundred bytes.
+const MAX_REQUEST_BYTES: usize = 16 << 10;
 
-/// Where on this machine the browser is sent.
-const PATH: &str = "/callback";
+/// Path of the redirect URI.
+const CALLBACK_PATH: &str = "/callback";
 
-/// Logs in to a server: the person does so in a browser, and the tokens are kept.
+/// Logs in to a server in the browser and stores the tokens.
 ///
 /// # Errors
-/// There is no such server, it wants no login, or the login fails; [`Kind::Interrupted`] on Ctrl-C.
-pub fn run(paths: &Paths, alias: &str) -> Result<()> {
-    let url = server(paths, alias)?;
+/// The server is unknown or does not use a login, or the login fails; [`Kind::Interrupted`] on Ctrl-C.
+pub fn log_in(paths: &Paths, alias: &str) -> Result<()> {
+    let url = login_url(paths, alias)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -51,36 +51,36 @@ pub fn run(paths: &Paths, alias: &str) -> Result<()> {
     let result = runtime.block_on(async {
         tokio::select! {
             biased;
-            ended = ended(&signals) => Err(match ended {
+            interrupted = wait_for_interrupt(&signals) => Err(match interrupted {
                 Ok(()) => Error::new(Kind::Interrupted, "interrupted; not logged in"),
                 Err(e) => e,
             }),
-            result = login(paths, alias, &url) => result,
+            result = authorize(paths, alias, &url) => result,
         }
     });
-    // Whatever waits for a name or a lock yet is not waited for.
+    // Do not wait for a name lookup or a lock that is still pending.
     runtime.shutdown_background();
     result?;
-    // What follows ends at once on Ctrl-C.
+    // From here on Ctrl-C ends the process at once.
     drop(signals);
     print(&format!("logged in to {alias}\n"))?;
-    reconnect(paths, alias)
+    reconnect_server(paths, alias)
 }
 
-/// Waits for Ctrl-C and its like.
-async fn ended(signals: &Signals) -> Result<()> {
+/// Waits for Ctrl-C, hang-up or termination.
+async fn wait_for_interrupt(signals: &Signals) -> Result<()> {
     let set_up = || "cannot set up signals".into();
     let end = signals.end.try_clone().context(set_up)?;
     let end = tokio::net::UnixStream::from_std(end).context(set_up)?;
     end.readable().await.context(set_up)
 }
 
-/// Forgets the tokens of a server.
+/// Deletes the stored tokens of a server.
 ///
 /// # Errors
-/// There is no such server, or the file cannot be removed.
-pub fn logout(paths: &Paths, alias: &str) -> Result<()> {
-    let url = server(paths, alias)?;
+/// The server is unknown, or the token file cannot be removed.
+pub fn log_out(paths: &Paths, alias: &str) -> Result<()> {
+    let url = login_url(paths, alias)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .context(|| "cannot start the runtime".into())?;
@@ -89,29 +89,30 @@ pub fn logout(paths: &Paths, alias: &str) -> Result<()> {
         return print(&format!("there was no login to {alias}\n"));
     }
     print(&format!("logged out of {alias}\n"))?;
-    reconnect(paths, alias)
+    reconnect_server(paths, alias)
 }
 
-/// The URL of a server to which one can log in.
-fn server(paths: &Paths, alias: &str) -> Result<Url> {
+/// Returns the URL of a server that supports a login.
+fn login_url(paths: &Paths, alias: &str) -> Result<Url> {
     let config = config::load(paths, &Overrides::from_map(&env_overrides()?)?)?;
     let target = match config.mcp.servers.get(alias) {
-        Some(server) => configured(server)?,
-        None => by_hand(paths, alias)?.ok_or_else(|| {
+        Some(server) => configured_url(server)?,
+        None => unconfigured_url(paths, alias)?.ok_or_else(|| {
             Error::usage(format!("no MCP server is called {alias}"))
-                .hint("see them with: aish-helper mcp list")
+                .hint("list the servers with: aish-helper mcp list")
         })?,
     };
-    Url::parse(&target).map_err(|_| Error::config(format!("{alias}: {target} is no web address")))
+    Url::parse(&target)
+        .map_err(|_| Error::config(format!("{alias}: {target} is not a web address")))
 }
 
-fn configured(server: &Server) -> Result<String> {
+fn configured_url(server: &Server) -> Result<String> {
     let alias = &server.alias;
     let Transport::Http { url, auth, headers } = &server.transport else {
         return Err(Error::usage(format!(
-            "{alias} is a command, and there is no login to one"
+            "{alias} is a program, not an HTTP server, so it has no login"
         ))
-        .hint("give it what it needs in its env"));
+        .hint("pass it credentials through its env table"));
     };
     let set = match auth {
         Auth::Token(_) => "auth_token",
@@ -122,33 +123,33 @@ fn configured(server: &Server) -> Result<String> {
             None => return Ok(url.clone()),
         },
     };
-    Err(
-        Error::config(format!("{alias} has {set}, which goes before a login"))
-            .hint(format!("take {set} out of the configuration, then log in")),
-    )
+    Err(Error::config(format!(
+        "{alias} has {set}, which takes precedence over a login"
+    ))
+    .hint(format!("remove {set} from the configuration, then log in")))
 }
 
-/// A server that the running daemon was told of, which is in no file.
-fn by_hand(paths: &Paths, alias: &str) -> Result<Option<String>> {
+/// Returns the URL of a server that was connected at run time and is not in the configuration.
+fn unconfigured_url(paths: &Paths, alias: &str) -> Result<Option<String>> {
     let servers: Vec<ServerInfo> =
-        connect::glance(paths, &mcp(McpRequest::List)?)?.unwrap_or_default();
+        connect::glance(paths, &mcp_request(McpRequest::List)?)?.unwrap_or_default();
     let server = servers
         .into_iter()
         .find(|s| s.alias == alias && !s.configured);
-    // The daemon tells no values of a query. Nor do tokens know of it: they are the path's.
-    let place = |target: String| target.split('?').next().map(str::to_string);
-    Ok(server.and_then(|s| place(s.target)))
+    // The daemon masks query values, and tokens are stored per path.
+    let without_query = |target: String| target.split('?').next().map(str::to_string);
+    Ok(server.and_then(|s| without_query(s.target)))
 }
 
-fn mcp(request: McpRequest) -> Result<Request> {
+fn mcp_request(request: McpRequest) -> Result<Request> {
     Ok(Request::Mcp {
         request,
-        cwd: super::call::cwd(),
+        cwd: super::call::current_directory(),
         overrides: env_overrides()?,
     })
 }
 
-async fn login(paths: &Paths, alias: &str, url: &Url) -> Result<()> {
+async fn authorize(paths: &Paths, alias: &str, url: &Url) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .context(|| "cannot listen for the browser".into())?;
@@ -156,7 +157,7 @@ async fn login(paths: &Paths, alias: &str, url: &Url) -> Result<()> {
         .local_addr()
         .context(|| "cannot listen for the browser".into())?
         .port();
-    let redirect = format!("http://127.0.0.1:{port}{PATH}");
+    let redirect = format!("http://127.0.0.1:{port}{CALLBACK_PATH}");
     let login = Login {
         tokens: &Tokens::new(paths.state.clone()),
         server: url.clone(),
@@ -169,18 +170,18 @@ async fn login(paths: &Paths, alias: &str, url: &Url) -> Result<()> {
         .run(async |page| {
             print(&format!(
                 "To log in to {alias}, open this page in a browser on this machine:\n\n{page}\n\n\
-                 waiting for it; Ctrl-C ends\n"
+                 waiting for the browser; Ctrl-C cancels\n"
             ))?;
-            open(&page);
+            open_browser(&page);
             let state = page.query_pairs().find(|(name, _)| name == "state");
             let state = state.map(|(_, value)| value.into_owned());
-            answer(&listener, &redirect, &state.unwrap_or_default()).await
+            receive_redirect(&listener, &redirect, &state.unwrap_or_default()).await
         })
         .await
 }
 
-/// Tries to open the page for the person, who has its address on the terminal anyway.
-fn open(page: &Url) {
+/// Tries to open the page in a browser; its address is on the terminal in any case.
+fn open_browser(page: &Url) {
     let display = ["DISPLAY", "WAYLAND_DISPLAY"]
         .iter()
         .any(|name| paths::variable(name).is_some());
@@ -193,7 +194,7 @@ fn open(page: &Url) {
         return;
     }
     if let Some(opener) = paths::on_path(opener).first() {
-        // Where it fails, the person opens the page.
+        // On failure the user opens the printed address.
         let _ = std::process::Command::new(opener)
             .arg(page.as_str())
             .stdin(Stdio::null())
@@ -203,43 +204,43 @@ fn open(page: &Url) {
     }
 }
 
-/// Waits for the browser's answer to the question of this state. Every connection is served by itself:
-/// browsers open some that they do not use.
-async fn answer(listener: &TcpListener, redirect: &str, state: &str) -> Result<Url> {
+/// Waits for the redirect that carries `state`. Connections are served concurrently, because browsers open
+/// some that they never use.
+async fn receive_redirect(listener: &TcpListener, redirect: &str, state: &str) -> Result<Url> {
     let (send, mut answers) = mpsc::channel(1);
-    let late = tokio::time::sleep(PATIENCE);
-    tokio::pin!(late);
-    // Ends with this function, and with it all that is still open.
-    let mut open = JoinSet::new();
+    let expired = tokio::time::sleep(LOGIN_TIMEOUT);
+    tokio::pin!(expired);
+    // Dropped with this function, which closes the remaining connections.
+    let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             Some(answer) = answers.recv() => return Ok(answer),
-            () = &mut late => {
-                return Err(Error::runtime("nobody has logged in within 5 minutes")
-                    .hint("run it again when you are at the browser"));
+            () = &mut expired => {
+                return Err(Error::runtime("the login was not finished within 5 minutes")
+                    .hint("run the command again, then log in on the page that it prints"));
             }
             accepted = listener.accept() => {
                 let (stream, _) = accepted.context(|| "cannot listen for the browser".into())?;
                 let (redirect, state) = (redirect.to_owned(), state.to_owned());
                 let send = send.clone();
-                open.spawn(async move {
-                    let served = serve(stream, &redirect, &state);
-                    if let Ok(Some(answer)) = tokio::time::timeout(REQUEST, served).await {
-                        // Another may have been first.
+                connections.spawn(async move {
+                    let served = serve_request(stream, &redirect, &state);
+                    if let Ok(Some(answer)) = tokio::time::timeout(REQUEST_TIMEOUT, served).await {
+                        // The channel is full when another connection delivered the redirect first.
                         let _ = send.try_send(answer);
                     }
                 });
             }
-            Some(_) = open.join_next() => {}
+            Some(_) = connections.join_next() => {}
         }
     }
 }
 
-/// Serves one request; the URL that was asked for, if it is the answer.
-async fn serve(mut stream: TcpStream, redirect: &str, state: &str) -> Option<Url> {
+/// Serves one request and returns its URL when it is the awaited redirect.
+async fn serve_request(mut stream: TcpStream, redirect: &str, state: &str) -> Option<Url> {
     let mut head = Vec::new();
     let target = loop {
-        if stream.read_buf(&mut head).await.ok()? == 0 || head.len() > MAX_BYTES {
+        if stream.read_buf(&mut head).await.ok()? == 0 || head.len() > MAX_REQUEST_BYTES {
             return None;
         }
         let mut headers = [httparse::EMPTY_HEADER; 100];
@@ -253,22 +254,22 @@ async fn serve(mut stream: TcpStream, redirect: &str, state: &str) -> Option<Url
     };
     let url = Url::parse(redirect).ok()?;
     let url = target.and_then(|t| url.join(&t).ok());
-    let url = url.filter(|url| url.path() == PATH);
-    let ours = url
+    let url = url.filter(|url| url.path() == CALLBACK_PATH);
+    let is_redirect = url
         .as_ref()
         .is_some_and(|url| url.query_pairs().any(|(n, v)| n == "state" && v == state));
-    let (status, page) = if ours {
+    let (status, page) = if is_redirect {
         (
             "200 OK",
-            "aish has its answer. You can close this page and go back to the terminal.\n",
+            "Login received. You can close this page and return to the terminal.\n",
         )
     } else if url.is_some() {
         (
             "400 Bad Request",
-            "This is no answer to the login that aish waits for. Use the page that it shows.\n",
+            "This request does not belong to the current login. Open the address that aish printed.\n",
         )
     } else {
-        ("404 Not Found", "There is nothing here.\n")
+        ("404 Not Found", "Not found.\n")
     };
     let response = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\n\
@@ -276,20 +277,20 @@ async fn serve(mut stream: TcpStream, redirect: &str, state: &str) -> Option<Url
          connection: close\r\n\r\n{page}",
         page.len()
     );
-    // A browser that does not wait for the page has brought its answer all the same.
+    // The redirect counts even if the browser does not read the page.
     let _ = stream.write_all(response.as_bytes()).await;
     let _ = stream.shutdown().await;
-    url.filter(|_| ours)
+    url.filter(|_| is_redirect)
 }
 
-/// Tells a running daemon, and how the server is then. Where none runs there is nothing to tell, and where
-/// it fails the login still stands.
-fn reconnect(paths: &Paths, alias: &str) -> Result<()> {
-    let request = mcp(McpRequest::Reconnect {
+/// Reconnects the server in a running daemon and prints its status. The login stands even if this fails; without
+/// a daemon there is nothing to do.
+fn reconnect_server(paths: &Paths, alias: &str) -> Result<()> {
+    let request = mcp_request(McpRequest::Reconnect {
         alias: alias.to_owned(),
     })?;
-    // A look, which is answered at once, does not wait until the server is up.
-    let replied = match connect::existing(paths, &mcp(McpRequest::List)?) {
+    // The list is answered at once, without waiting for the server to start.
+    let replied = match connect::existing(paths, &mcp_request(McpRequest::List)?) {
         Ok(Existing::Serves(_)) => connect::request::<ServerInfo>(paths, &request),
         Ok(Existing::Leaves(_) | Existing::Absent) => return Ok(()),
         Err(e) => Err(e),

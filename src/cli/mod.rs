@@ -1,25 +1,27 @@
-//! The command line and the admin commands, a file each.
+//! The command line and the admin commands, one file per command.
 
 pub mod activity;
 pub mod args;
 pub mod ask;
 pub mod call;
+pub mod completions;
 pub mod config;
 pub mod daemon;
 pub mod doctor;
-pub mod generate;
-pub mod guide;
-mod last;
+mod last_answer;
+mod man_page;
 pub mod mcp;
 mod mcp_import;
 pub mod mcp_login;
 pub mod model;
 pub mod model_install;
+pub mod onboarding;
 pub mod policy;
-mod records;
+mod record_view;
 pub mod redact;
 pub mod session;
 pub mod status;
+mod table;
 pub mod tools;
 
 use std::ffi::OsString;
@@ -35,13 +37,13 @@ use crate::paths::Paths;
 use crate::protocol::Request;
 use crate::safety::text;
 
-/// Reads the command line; help ends the program here.
+/// Parses the command line; `--help` and `--version` print and exit.
 ///
-/// `ask` is the hot path: its parser is built alone, without those of all the other commands. Where
-/// it has anything to say, the whole parser says it.
+/// `ask` is the hot path: only its own parser is built. If that parser fails, the full parser runs and reports
+/// the error.
 ///
 /// # Errors
-/// A word is not understood.
+/// The command line is invalid.
 pub fn parse() -> Result<Cli> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if words.first().is_some_and(|w| w == "ask") {
@@ -54,39 +56,41 @@ pub fn parse() -> Result<Cli> {
         }
     }
     let first = std::env::args().nth(1).unwrap_or_default();
-    Cli::try_parse().map_err(|e| misunderstood(&e, &first))
+    Cli::try_parse().map_err(|e| usage_error(&e, &first))
 }
 
-/// What clap says, in a line and a hint; its help goes out as it is.
-fn misunderstood(e: &clap::Error, first: &str) -> Error {
+/// Converts an error of clap to one line and a hint. Help texts are printed unchanged.
+fn usage_error(e: &clap::Error, first: &str) -> Error {
     use clap::error::ErrorKind;
     if !e.use_stderr() || e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         e.exit();
     }
-    let said = e.to_string();
-    let what: Vec<&str> = said
+    let rendered = e.to_string();
+    let summary: Vec<&str> = rendered
         .lines()
         .map(str::trim)
         .take_while(|l| !l.is_empty())
         .collect();
-    let what = what.join(" ");
-    let what = what.strip_prefix("error: ").unwrap_or(&what);
-    let tip = said.lines().find_map(|l| l.trim().strip_prefix("tip: "));
+    let summary = summary.join(" ");
+    let summary = summary.strip_prefix("error: ").unwrap_or(&summary);
+    let tip = rendered
+        .lines()
+        .find_map(|l| l.trim().strip_prefix("tip: "));
     let tip = tip.map(|t| format!("{t}; ")).unwrap_or_default();
-    let known = Cli::command()
+    let is_command = Cli::command()
         .get_subcommands()
         .any(|c| c.get_name() == first);
-    Error::usage(what).hint(match first {
+    Error::usage(summary).hint(match first {
         "ask" => format!("{tip}see: llm :help, or aish-helper ask --help"),
-        _ if known => format!("{tip}see: aish-helper {first} --help"),
+        _ if is_command => format!("{tip}see: aish-helper {first} --help"),
         _ => format!("{tip}see: aish-helper --help"),
     })
 }
 
-/// Does what the command line says; the exit code.
+/// Runs the parsed command and returns the exit code.
 ///
 /// # Errors
-/// What failed; its kind has the exit code.
+/// The command failed; the kind of the error determines the exit code.
 pub fn run(cli: Cli) -> Result<u8> {
     let paths = Paths::from_env;
     match cli.command {
@@ -130,7 +134,9 @@ pub fn run(cli: Cli) -> Result<u8> {
                 json,
             )?;
         }
-        Command::Session(Session::Last { shell, json }) => last::last(&paths()?, shell, json)?,
+        Command::Session(Session::Last { shell, json }) => {
+            last_answer::show_last(&paths()?, shell, json)?
+        }
         Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
         Command::Mcp(command) => mcp::run(&paths()?, command)?,
         Command::Activity(command) => activity::run(&paths()?, command)?,
@@ -138,8 +144,8 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Redact(args) => redact::run(&paths()?, &args)?,
         Command::Tools(command) => tools::run(&paths()?, command)?,
         Command::Call(command) => return call::run(&paths()?, command),
-        Command::Completions => print(&generate::completions())?,
-        Command::Man => print(&generate::man()?)?,
+        Command::Completions => print(&completions::zsh_completions())?,
+        Command::Man => print(&man_page::render()?)?,
         Command::Propose(args) => {
             let edited = match args.edited {
                 Some(token) => {
@@ -151,8 +157,9 @@ pub fn run(cli: Cli) -> Result<u8> {
                 }
                 None => None,
             };
-            let verdict = propose::propose(&paths()?, &args.shell, &call::cwd(), edited)?;
-            // Not through the sink: the zsh function must get exactly the bytes that were shown.
+            let verdict =
+                propose::propose(&paths()?, &args.shell, &call::current_directory(), edited)?;
+            // Not through the text sink: the zsh function needs exactly the bytes that were shown.
             write(&format!("{}\n", verdict.lines()))?;
         }
         Command::Capture(args) => match args.pump {
@@ -171,15 +178,15 @@ pub fn run(cli: Cli) -> Result<u8> {
     Ok(0)
 }
 
-/// Prints text that may hold untrusted parts.
+/// Prints text with untrusted parts through the text sink.
 ///
 /// # Errors
-/// stdout is closed; a closed pipe is no error.
+/// Writing to stdout failed; a closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
     write(&text::prose(text))
 }
 
-/// The columns of the terminal that is printed on; `None` where it is none, and nothing is cut.
+/// Width of the terminal on stdout; `None` when stdout is not a terminal, so lines are not cut.
 fn columns() -> Option<usize> {
     let stdout = std::io::stdout();
     stdout
@@ -201,32 +208,32 @@ fn write(text: &str) -> Result<()> {
 /// Prints a value as one line of JSON.
 ///
 /// # Errors
-/// stdout is closed.
+/// Writing to stdout failed.
 pub fn print_json<T: serde::Serialize>(value: &T) -> Result<()> {
     write(&json_line(value)?)
 }
 
-/// A value as one line of JSON that a terminal may show.
+/// Formats a value as one line of JSON that is safe to show on a terminal.
 ///
 /// # Errors
-/// The value cannot be JSON.
+/// The value cannot be represented as JSON.
 pub fn json_line<T: serde::Serialize>(value: &T) -> Result<String> {
     let mut line = Vec::new();
     crate::safety::json::line(value, &mut line).context(|| "cannot print".into())?;
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Prints an error on stderr: what failed, and what to do next.
+/// Prints an error and its hint on stderr.
 pub fn report(e: &Error) {
-    let name = if e.kind == Kind::Interrupted {
+    let prefix = if e.kind == Kind::Interrupted {
         "[aish]"
     } else {
         "aish:"
     };
-    let mut out = format!("{name} {}\n", text::one_line(&e.message, 1000));
+    let mut out = format!("{prefix} {}\n", text::one_line(&e.message, 1000));
     if let Some(hint) = &e.hint {
         out.push_str(&format!("  {}\n", text::one_line(hint, 1000)));
     }
-    // There is nowhere else to say that stderr is closed.
+    // A closed stderr cannot be reported anywhere.
     let _ = std::io::stderr().write_all(out.as_bytes());
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::call::cwd;
+use super::call::current_directory;
 use super::{model_install, print, print_json};
 use crate::client::connect;
 use crate::config::{self, env_overrides};
@@ -11,10 +11,10 @@ use crate::paths::Paths;
 use crate::protocol::{ModelInfo, Request, ShellId};
 use crate::safety::text::one_line;
 
-/// Lists the models of the config.
+/// Lists the configured models.
 ///
 /// # Errors
-/// The config is wrong.
+/// The configuration is invalid.
 pub fn list(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
     let request = Request::Models {
         shell,
@@ -27,7 +27,7 @@ pub fn list(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
     if models.is_empty() {
         let (path, _) = config::path(paths)?;
         return print(&format!(
-            "no models are configured in {}; llm uses what it finds: a key in the environment or a local server\n",
+            "no models are configured in {}; llm uses a key in the environment or a local server\n",
             path.display()
         ));
     }
@@ -44,12 +44,12 @@ pub fn list(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
     print(&out)
 }
 
-/// Chooses the default model, or that of one shell's conversation.
+/// Sets the default model, or the model of one shell's conversation.
 ///
 /// # Errors
-/// There is no such model, or the config cannot be changed.
+/// The model is unknown, or the configuration cannot be changed.
 pub fn choose(paths: &Paths, name: &str, shell: Option<ShellId>, json: bool) -> Result<()> {
-    let place = match shell {
+    let scope = match shell {
         Some(shell) => {
             connect::request::<()>(
                 paths,
@@ -61,7 +61,7 @@ pub fn choose(paths: &Paths, name: &str, shell: Option<ShellId>, json: bool) -> 
             "of this conversation"
         }
         None => {
-            may_write(paths)?;
+            check_may_write(paths)?;
             config::set_default(paths, name)?;
             "by default"
         }
@@ -69,45 +69,45 @@ pub fn choose(paths: &Paths, name: &str, shell: Option<ShellId>, json: bool) -> 
     if json {
         return print_json(&serde_json::json!({"model": name}));
     }
-    print(&format!("{name} is the model {place} now\n"))
+    print(&format!("{name} is now the model {scope}\n"))
 }
 
-/// Whether the projects around let the configuration be written.
+/// Checks that no project file in the current directory or above denies writing the configuration.
 ///
 /// # Errors
-/// They do not, or it cannot be read.
-pub fn may_write(paths: &Paths) -> Result<()> {
+/// A project file denies it, or the configuration cannot be read.
+pub fn check_may_write(paths: &Paths) -> Result<()> {
     let config = config::load(paths, &config::Overrides::default())?;
-    config::may_write(&config, Path::new(&cwd()))
+    config::may_write(&config, Path::new(&current_directory()))
 }
 
-/// Installs the tiny model and its entry in the config.
+/// Installs the tiny model and adds it to the configuration.
 ///
 /// # Errors
-/// Something that it needs is missing; the message says what to install.
+/// A requirement is missing; the message says what to install.
 pub fn install(paths: &Paths) -> Result<()> {
-    let mut said = Ok(());
+    let mut printed = Ok(());
     set_up(paths, &mut |line| {
-        if said.is_ok() {
-            said = print(&format!("{line}\n"));
+        if printed.is_ok() {
+            printed = print(&format!("{line}\n"));
         }
     })?;
-    said?;
+    printed?;
     print(&format!(
         "installed; try: llm -m {} What is the capital of France?\n  {}\n",
-        model_install::NAME,
-        model_install::NOTE
+        model_install::MODEL_NAME,
+        model_install::QUALITY_NOTE
     ))
 }
 
-/// The same, with `say` told what goes on.
+/// Installs the tiny model and reports each step to `say`.
 ///
 /// # Errors
 /// As for [`install`].
 pub fn set_up(paths: &Paths, say: &mut dyn FnMut(&str)) -> Result<()> {
-    let name = model_install::NAME;
-    // Before what takes long.
-    may_write(paths)?;
+    let name = model_install::MODEL_NAME;
+    // Before the download, which takes long.
+    check_may_write(paths)?;
     let installed = model_install::install(paths, name, say)?;
     let config = config::load(paths, &config::Overrides::default())?;
     if config.models.contains_key(name) {

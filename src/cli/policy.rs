@@ -6,8 +6,9 @@ use serde::de::DeserializeOwned;
 
 use super::args::Policy;
 use super::call;
-use super::mcp::{note, table};
+use super::mcp::print_notice;
 use super::session::{short, span};
+use super::table::table;
 use super::{columns, print, print_json};
 use crate::client::connect;
 use crate::client::frame::{Ink, Line, bit, fold};
@@ -21,14 +22,14 @@ use crate::protocol::policy::{
 use crate::protocol::{Request, ShellId};
 use crate::safety::text::one_line;
 
-/// The most that is shown of a name, and of where a rule stands.
-const NAME: usize = 80;
-const SOURCE: usize = 1000;
+/// Maximum number of characters shown of a name and of the source of a rule.
+const MAX_NAME: usize = 80;
+const MAX_SOURCE: usize = 1000;
 
-/// Does what was asked.
+/// Runs a `policy` subcommand.
 ///
 /// # Errors
-/// The configuration is wrong, or there is no such thing.
+/// The configuration is invalid, or the tool, rule or grant is unknown.
 pub fn run(paths: &Paths, command: Policy) -> Result<()> {
     match command {
         Policy::List { json } => list(paths, json),
@@ -37,7 +38,7 @@ pub fn run(paths: &Paths, command: Policy) -> Result<()> {
             if json {
                 return print_json(&revoked);
             }
-            let line = |r: &Revoked| format!("taken back: {}\n", one_line(&r.what, NAME));
+            let line = |r: &Revoked| format!("revoked: {}\n", one_line(&r.what, MAX_NAME));
             print(&revoked.iter().map(line).collect::<String>())
         }
         Policy::Explain {
@@ -50,7 +51,7 @@ pub fn run(paths: &Paths, command: Policy) -> Result<()> {
         } => {
             let request = PolicyRequest::Explain {
                 name,
-                arguments: call::arguments(json_args)?,
+                arguments: call::read_arguments(json_args)?,
                 operation: intent_type,
                 sensitivity,
             };
@@ -58,8 +59,8 @@ pub fn run(paths: &Paths, command: Policy) -> Result<()> {
             match json {
                 true => print_json(&explained),
                 false => {
-                    explained.notices.iter().for_each(|line| note(line));
-                    print(&page(&explained))
+                    explained.notices.iter().for_each(|line| print_notice(line));
+                    print(&explanation_page(&explained))
                 }
             }
         }
@@ -73,7 +74,7 @@ fn ask<T: DeserializeOwned>(
 ) -> Result<T> {
     let request = Request::Policy {
         request,
-        cwd: call::cwd(),
+        cwd: call::current_directory(),
         shell,
         overrides: env_overrides()?,
     };
@@ -81,23 +82,23 @@ fn ask<T: DeserializeOwned>(
 }
 
 fn list(paths: &Paths, json: bool) -> Result<()> {
-    let all: InForce = ask(paths, PolicyRequest::List, None)?;
+    let policy: InForce = ask(paths, PolicyRequest::List, None)?;
     if json {
-        return print_json(&all);
+        return print_json(&policy);
     }
-    all.notices.iter().for_each(|line| note(line));
+    policy.notices.iter().for_each(|line| print_notice(line));
     let row = |rule: &RuleInfo| {
         [
             rule.says.clone(),
-            one_line(&rule.what, NAME),
-            one_line(&rule.source, SOURCE),
+            one_line(&rule.what, MAX_NAME),
+            one_line(&rule.source, MAX_SOURCE),
         ]
     };
-    let rules = all.rules.iter().chain([&all.default]);
+    let rules = policy.rules.iter().chain([&policy.default]);
     let rows: Vec<[String; 3]> = rules.map(row).collect();
     let head = ["says", "about", "where"].map(String::from);
-    let mut out = wrapped(table([&head].into_iter().chain(&rows), None, cut));
-    if !all.grants.is_empty() {
+    let mut out = wrap_lines(table([&head].into_iter().chain(&rows), None, cut));
+    if !policy.grants.is_empty() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
         let row = |grant: &GrantInfo| {
@@ -106,10 +107,10 @@ fn list(paths: &Paths, json: bool) -> Result<()> {
                 short(&grant.session).to_owned(),
                 format!("{} ago", span(now.saturating_sub(grant.at_ms))),
                 format!("in {}", span(grant.until_ms.saturating_sub(now))),
-                one_line(&grant.what, NAME),
+                one_line(&grant.what, MAX_NAME),
             ]
         };
-        let rows: Vec<[String; 5]> = all.grants.iter().map(row).collect();
+        let rows: Vec<[String; 5]> = policy.grants.iter().map(row).collect();
         let head = [
             "id",
             "conversation",
@@ -124,55 +125,57 @@ fn list(paths: &Paths, json: bool) -> Result<()> {
     print(&out)
 }
 
-/// Lines that go on below, indented, where a terminal is too narrow: their ends are what was asked for.
-fn wrapped(lines: Vec<String>) -> String {
+/// Wraps lines to the terminal with indented continuations; nothing is cut, because the source stands at the end.
+fn wrap_lines(lines: Vec<String>) -> String {
     let Some(width) = columns() else {
         return lines.concat();
     };
     let text = |line: Line| line.into_iter().map(|b| b.text).chain(["\n".to_owned()]);
-    let below = lines
+    let wrapped = lines
         .iter()
         .flat_map(|line| fold(&[bit(line.trim_end(), Ink::Plain)], width, 4));
-    below.flat_map(text).collect()
+    wrapped.flat_map(text).collect()
 }
 
-fn page(explained: &Explanation) -> String {
-    let name = one_line(&explained.name, NAME);
-    let is = match explained.says.as_str() {
+fn explanation_page(explained: &Explanation) -> String {
+    let name = one_line(&explained.name, MAX_NAME);
+    let verdict = match explained.says.as_str() {
         "allow" => "is allowed",
         "deny" => "is denied",
         _ => "is asked about",
     };
-    let by = one_line(&explained.by, SOURCE);
+    let by = one_line(&explained.by, MAX_SOURCE);
     let mut out = match &explained.rejected {
-        Some(why) => {
-            let why = one_line(why, SOURCE);
-            format!("{name} is rejected: {why}\nwhat it declares aside, it {is}: {by}\n")
+        Some(reason) => {
+            let reason = one_line(reason, MAX_SOURCE);
+            format!(
+                "{name} is rejected: {reason}\nwithout its declared intent it {verdict}: {by}\n"
+            )
         }
-        None => format!("{name} {is}: {by}\n"),
+        None => format!("{name} {verdict}: {by}\n"),
     };
-    let because = &explained.because;
+    let reason = &explained.because;
     match &explained.operation {
-        Some(operation) => out.push_str(&format!("taken for {operation}: {because}\n\n")),
-        None => out.push_str(&format!("{because}\n\n")),
+        Some(operation) => out.push_str(&format!("treated as {operation}: {reason}\n\n")),
+        None => out.push_str(&format!("{reason}\n\n")),
     }
-    let row = |one: &Considered| {
-        let source = one_line(&one.source, SOURCE);
-        let standing = match one.standing.as_str() {
+    let row = |rule: &Considered| {
+        let source = one_line(&rule.source, MAX_SOURCE);
+        let standing = match rule.standing.as_str() {
             "idle" => "-",
             other => other,
         };
         [
             standing.to_owned(),
-            one.says.clone(),
-            one_line(&one.what, NAME),
-            match &one.why {
-                Some(why) => format!("{source} ({})", one_line(why, SOURCE)),
+            rule.says.clone(),
+            one_line(&rule.what, MAX_NAME),
+            match &rule.why {
+                Some(reason) => format!("{source} ({})", one_line(reason, MAX_SOURCE)),
                 None => source,
             },
         ]
     };
     let rows: Vec<[String; 4]> = explained.considered.iter().map(row).collect();
-    out.push_str(&wrapped(table(rows.iter(), None, cut)));
+    out.push_str(&wrap_lines(table(rows.iter(), None, cut)));
     out
 }

@@ -1,4 +1,4 @@
-//! `aish-helper redact`: shows what would be taken out of a text before it is kept or sent.
+//! `aish-helper redact`: shows which secrets would be removed from a text before it is stored or sent.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IsTerminal, Read, Write};
@@ -14,26 +14,27 @@ use crate::safety::redact::{Redactor, Stream};
 use crate::safety::text;
 use crate::safety::utf8::Utf8Stream;
 
-/// So many places are named; of a dump of keys the count says enough.
-const NAMED: usize = 1000;
+/// Maximum number of secrets listed; the rest are only counted.
+const MAX_LISTED: usize = 1000;
 
-/// A secret, for a program.
+/// Position and kind of a secret, as printed in JSON.
 #[derive(Debug, Serialize)]
-struct Finding<'a> {
+struct SecretFinding<'a> {
     line: usize,
-    /// In bytes, from 1.
+    /// Byte column, from 1.
     column: usize,
     kind: &'a str,
     bytes: usize,
 }
 
-/// Copies stdin to stdout without secrets, and tells on stderr where they were; with `json` prints the places alone.
+/// Copies stdin to stdout without secrets and lists their positions on stderr; with `json`, prints only the
+/// positions.
 ///
 /// # Errors
-/// stdin cannot be read, or stdout not written; the config is wrong, so that its values are unknown.
+/// stdin or stdout failed, or the configuration, which holds known secrets, is invalid.
 pub fn run(paths: &Paths, args: &Redact) -> Result<()> {
     if args.file.is_some() {
-        let error = Error::usage("the text is read from stdin, and from no file");
+        let error = Error::usage("redact reads stdin and takes no file argument");
         return Err(error.hint("run: aish-helper redact < FILE"));
     }
     let json = args.json;
@@ -42,11 +43,11 @@ pub fn run(paths: &Paths, args: &Redact) -> Result<()> {
         redactor.know(kind, &value);
     }
     let mut stdin = std::io::stdin().lock();
-    let mut screen = std::io::stdout().is_terminal().then(Screen::default);
+    let mut screen = std::io::stdout().is_terminal().then(TerminalText::default);
     let mut stream = redactor.stream();
-    let mut places = Places::default();
+    let mut positions = LinePositions::default();
     let mut buffer = vec![0; 64 << 10];
-    let (mut out, mut told, mut count) = (Vec::new(), String::new(), 0);
+    let (mut out, mut listing, mut count) = (Vec::new(), String::new(), 0);
     loop {
         let n = match stdin.read(&mut buffer) {
             Err(e) if e.kind() == ErrorKind::Interrupted => continue,
@@ -56,20 +57,20 @@ pub fn run(paths: &Paths, args: &Redact) -> Result<()> {
             0 => stream.finish(&mut out),
             _ => stream.push(&buffer[..n], &mut out),
         }
-        places.add(&buffer[..n]);
-        for (finding, kind) in found(&mut stream, &mut places) {
-            let finding = Finding {
+        positions.add(&buffer[..n]);
+        for (finding, kind) in take_findings(&mut stream, &mut positions) {
+            let finding = SecretFinding {
                 kind: &kind,
                 ..finding
             };
             count += 1;
             if json {
                 write(&json_line(&finding)?)?;
-            } else if count <= NAMED {
-                let Finding {
+            } else if count <= MAX_LISTED {
+                let SecretFinding {
                     line, column, kind, ..
                 } = finding;
-                told.push_str(&format!("{line}:{column} {kind}\n"));
+                listing.push_str(&format!("{line}:{column} {kind}\n"));
             }
         }
         if !json {
@@ -84,21 +85,24 @@ pub fn run(paths: &Paths, args: &Redact) -> Result<()> {
         }
     }
     if !json {
-        if count > NAMED {
-            told.push_str(&format!("and {} more\n", count - NAMED));
+        if count > MAX_LISTED {
+            listing.push_str(&format!("and {} more\n", count - MAX_LISTED));
         }
-        // There is nowhere else to say that stderr is closed.
-        let _ = std::io::stderr().write_all(told.as_bytes());
+        // A closed stderr cannot be reported anywhere.
+        let _ = std::io::stderr().write_all(listing.as_bytes());
     }
     Ok(())
 }
 
-fn found(stream: &mut Stream, places: &mut Places) -> Vec<(Finding<'static>, std::sync::Arc<str>)> {
+fn take_findings(
+    stream: &mut Stream,
+    positions: &mut LinePositions,
+) -> Vec<(SecretFinding<'static>, std::sync::Arc<str>)> {
     let found = stream.take_found().into_iter().map(|found| {
-        let (line, column) = places.of(found.range.start);
+        let (line, column) = positions.locate(found.range.start);
         let bytes = found.range.len();
         (
-            Finding {
+            SecretFinding {
                 line,
                 column,
                 kind: "",
@@ -108,7 +112,7 @@ fn found(stream: &mut Stream, places: &mut Places) -> Vec<(Finding<'static>, std
         )
     });
     let found = found.collect();
-    places.of(stream.passed());
+    positions.locate(stream.passed());
     found
 }
 
@@ -120,14 +124,14 @@ fn write_bytes(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Text for a terminal, which it may do no harm to, in whole lines.
+/// Assembles output into whole lines that are safe to show on a terminal.
 #[derive(Debug, Default)]
-struct Screen {
+struct TerminalText {
     decoder: Utf8Stream,
     line: String,
 }
 
-impl Screen {
+impl TerminalText {
     fn show(&mut self, bytes: &[u8], last: bool) -> String {
         self.decoder.push(bytes, &mut self.line);
         if last {
@@ -142,27 +146,27 @@ impl Screen {
     }
 }
 
-/// Which line a place is in, of a text that is not kept.
+/// Maps byte offsets to lines without keeping the text.
 #[derive(Debug, Default)]
-struct Places {
-    /// How much has come.
-    came: usize,
-    /// Line ends that may still be asked for.
+struct LinePositions {
+    /// Bytes seen so far.
+    seen: usize,
+    /// Offsets of line ends that a later lookup may need.
     ends: VecDeque<usize>,
-    /// How many lines have ended before, and where the present one begins.
+    /// Number of lines before the current one, and the offset at which it starts.
     line: usize,
     start: usize,
 }
 
-impl Places {
+impl LinePositions {
     fn add(&mut self, bytes: &[u8]) {
-        let ends = memchr::memchr_iter(b'\n', bytes).map(|at| self.came + at);
+        let ends = memchr::memchr_iter(b'\n', bytes).map(|at| self.seen + at);
         self.ends.extend(ends);
-        self.came += bytes.len();
+        self.seen += bytes.len();
     }
 
-    /// Line and column, from 1. Places are asked for in order.
-    fn of(&mut self, at: usize) -> (usize, usize) {
+    /// Returns line and column, from 1. Offsets must be ascending.
+    fn locate(&mut self, at: usize) -> (usize, usize) {
         while let Some(end) = self.ends.front().copied().filter(|end| *end < at) {
             self.ends.pop_front();
             self.line += 1;

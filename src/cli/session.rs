@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::records::{self, Much};
+use super::record_view::{self, DetailLevel};
 use super::{columns, print, print_json};
 use crate::client::connect;
 use crate::client::tools::cut;
@@ -87,17 +87,20 @@ pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
                 if !answer.is_empty() || record["calls"].is_null() {
                     out.push_str(&format!("{answer}\n"));
                 }
-                out.push_str(&records::calls(record, Much::Begin(columns)));
+                out.push_str(&record_view::calls(record, DetailLevel::Excerpt(columns)));
                 match text("finish") {
                     "stop" => {}
                     "error" => out.push_str(&format!("[{}]\n", text("error"))),
                     other => out.push_str(&format!("[{other}]\n")),
                 }
             }
-            "approval" => out.push_str(&records::approval(record, Much::Begin(columns))),
-            "tool" => out.push_str(&records::tool(record, Much::Begin(columns))),
-            "policy" => out.push_str(&records::policy(record)),
-            "server" => out.push_str(&records::server(record)),
+            "approval" => out.push_str(&record_view::approval(
+                record,
+                DetailLevel::Excerpt(columns),
+            )),
+            "tool" => out.push_str(&record_view::tool(record, DetailLevel::Excerpt(columns))),
+            "policy" => out.push_str(&record_view::policy(record)),
+            "server" => out.push_str(&record_view::server(record)),
             "decision" => out.push_str(&format!("[{}] $ {}\n", text("choice"), text("command"))),
             "exec" => {
                 out.push_str(&format!(

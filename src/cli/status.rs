@@ -1,6 +1,6 @@
 //! `aish-helper status`.
 
-use super::mcp::count;
+use super::table::count;
 use super::{print, print_json};
 use crate::client::connect::{self, Existing};
 use crate::config::env_overrides;
@@ -9,10 +9,10 @@ use crate::paths::Paths;
 use crate::protocol::tools::{ServerInfo, ServerStatus};
 use crate::protocol::{Request, Status};
 
-/// Shows how the daemon is; one that does not run is started by nobody for that.
+/// Shows the state of the daemon without starting one.
 ///
 /// # Errors
-/// The daemon hangs, or the socket directory is not safe.
+/// The daemon does not respond, or the socket directory is not safe.
 pub fn run(paths: &Paths, json: bool) -> Result<()> {
     let request = Request::Status {
         shell: None,
@@ -27,7 +27,7 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
                 return print_json(&value);
             }
             return print(&format!(
-                "the daemon (version {version}) is leaving: it ends when its turns have\n"
+                "the daemon (version {version}) is shutting down; it exits when its running turns end\n"
             ));
         }
         Existing::Absent => {
@@ -35,7 +35,7 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
                 return print_json(&serde_json::json!({"running": false}));
             }
             return print(
-                "the daemon does not run; the first llm starts it, or: aish-helper start\n",
+                "the daemon is not running; the next llm starts it, or run: aish-helper start\n",
             );
         }
     };
@@ -46,7 +46,7 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
         return print_json(&value);
     }
     let none = || "none".to_string();
-    let servers = servers(&status.servers);
+    let servers = server_summary(&status.servers);
     let rows = [
         (
             "daemon",
@@ -54,12 +54,12 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
         ),
         ("uptime", uptime(status.uptime_seconds)),
         ("socket", status.socket),
-        ("memory", size(status.memory_bytes)),
+        ("memory", format_bytes(status.memory_bytes)),
         (
             "config",
             status
                 .config
-                .unwrap_or_else(|| "none, defaults are used".to_string()),
+                .unwrap_or_else(|| "none, using the defaults".to_string()),
         ),
         ("model", status.model.unwrap_or_else(none)),
         (
@@ -74,7 +74,7 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
         ("sessions", status.sessions.to_string()),
         ("shells", status.shells.to_string()),
         ("turns", format!("{} running", status.turns)),
-        ("journal", size(status.journal_bytes)),
+        ("journal", format_bytes(status.journal_bytes)),
     ];
     let text: String = rows
         .iter()
@@ -84,16 +84,14 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
     print(&text)
 }
 
-/// The MCP servers in a few words; none where there are none.
-fn servers(servers: &[ServerInfo]) -> String {
-    let on = servers
+/// Summarizes the MCP servers; empty if there are none.
+fn server_summary(servers: &[ServerInfo]) -> String {
+    let enabled = servers
         .iter()
         .filter(|s| s.status != ServerStatus::Disabled);
-    let (all, ready) = on.fold((0, 0), |(all, ready), s| {
-        (
-            all + 1,
-            ready + usize::from(s.status == ServerStatus::Ready),
-        )
+    let (all, ready) = enabled.fold((0, 0), |(all, ready), s| {
+        let is_ready = s.status == ServerStatus::Ready;
+        (all + 1, ready + usize::from(is_ready))
     });
     if servers.is_empty() {
         return String::new();
@@ -117,8 +115,8 @@ fn uptime(seconds: u64) -> String {
     }
 }
 
-/// Bytes as people read them.
-pub fn size(bytes: u64) -> String {
+/// Formats a number of bytes with a unit.
+pub fn format_bytes(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),

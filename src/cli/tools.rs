@@ -1,7 +1,8 @@
-//! `aish-helper tools`.
+//! `aish-helper tools search`.
 
 use super::args::Tools;
-use super::mcp::{self, summary, table};
+use super::mcp::{self, first_line};
+use super::table::table;
 use super::{columns, print, print_json};
 use crate::client::tools::cut;
 use crate::error::Result;
@@ -9,13 +10,13 @@ use crate::paths::Paths;
 use crate::protocol::tools::{FoundTool, McpRequest};
 use crate::safety::text::one_line;
 
-/// The most that is shown of a name.
-const NAME: usize = 80;
+/// Maximum number of characters shown of a name.
+const MAX_NAME: usize = 80;
 
-/// Does what was asked.
+/// Runs a `tools` subcommand.
 ///
 /// # Errors
-/// The configuration is wrong, or a server fails.
+/// The configuration is invalid, or a server fails.
 pub fn run(paths: &Paths, command: Tools) -> Result<()> {
     let Tools::Search { query, limit, json } = command;
     let query = query.join(" ");
@@ -24,7 +25,7 @@ pub fn run(paths: &Paths, command: Tools) -> Result<()> {
         return print_json(&found);
     }
     if found.is_empty() {
-        return print("no tool fits; ask in other words, or see them all with: llm :mcp tools\n");
+        return print("no tool matches; use other words, or list all tools with: llm :mcp tools\n");
     }
     let rows: Vec<[String; 4]> = found
         .iter()
@@ -32,9 +33,9 @@ pub fn run(paths: &Paths, command: Tools) -> Result<()> {
             let name = f.tool.name.replacen('.', ":", 1);
             [
                 format!("{:.1}", f.score),
-                one_line(&name, NAME),
-                mcp::kind(&f.tool).to_string(),
-                summary(&f.tool.description),
+                one_line(&name, MAX_NAME),
+                mcp::declared_effect(&f.tool).to_string(),
+                first_line(&f.tool.description),
             ]
         })
         .collect();

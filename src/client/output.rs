@@ -17,7 +17,7 @@ use crate::chat::{CallStatus, Finish};
 use crate::error::Error;
 use crate::protocol::tools::Reaction;
 use crate::protocol::{AnswerSummary, Event, Failure};
-use crate::safety::text::{Mode, Piece, Shown, Sink, one_line, strict_pieces};
+use crate::safety::text::{Mode, Piece, Shown, TextSink, one_line, strict_pieces};
 
 /// What the person asked the output to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,9 +60,9 @@ pub struct Output {
 }
 
 enum Way {
-    Rendered(Box<Renderer>, Sink, Options),
+    Rendered(Box<Renderer>, TextSink, Options),
     Plain {
-        sink: Sink,
+        sink: TextSink,
         line_start: bool,
         any: bool,
     },
@@ -83,12 +83,12 @@ impl Output {
                 };
                 Way::Rendered(
                     Box::new(Renderer::new(options)),
-                    Sink::new(Mode::Prose),
+                    TextSink::new(Mode::Prose),
                     options,
                 )
             }
             _ => Way::Plain {
-                sink: Sink::new(Mode::Prose),
+                sink: TextSink::new(Mode::Prose),
                 line_start: true,
                 any: false,
             },

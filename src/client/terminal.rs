@@ -31,7 +31,7 @@ pub fn size(fd: &impl AsFd) -> (usize, usize) {
 
 /// Whether colours are wanted on this terminal.
 pub fn colors(fd: &impl IsTerminal) -> bool {
-    fd.is_terminal() && crate::config::source::wants_colors()
+    fd.is_terminal() && crate::config::preferences::wants_colors()
 }
 
 /// Whether our process group has the terminal, so that nobody else is typed to or writes there.

@@ -1,4 +1,4 @@
-//! Finds the one file, checks that nobody else can write to it, and reads it.
+//! Finds the configuration file, checks that no other user can write to it, and reads it.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -7,37 +7,37 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Group, Uid, User};
 
-use super::file::{self, File, Format, Problem};
+use super::file::{self, ConfigFile, ConfigProblem, FileFormat};
 use crate::paths::Paths;
 
-/// Far beyond any real configuration; a bound for whoever put a log there by mistake.
+/// Maximum size of a configuration, to refuse a log file or the like under its name.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The two files that are looked for.
-pub(super) fn candidates(paths: &Paths) -> [(PathBuf, Format); 2] {
+/// The two possible files.
+pub(super) fn candidates(paths: &Paths) -> [(PathBuf, FileFormat); 2] {
     [
-        (paths.config.join("config.toml"), Format::Toml),
-        (paths.config.join("aish.json"), Format::Json),
+        (paths.config.join("config.toml"), FileFormat::Toml),
+        (paths.config.join("aish.json"), FileFormat::Json),
     ]
 }
 
-/// What tells whether the file is still the one that was read: cheap enough for every request.
+/// The state of both files, to find out whether the file must be read again. Cheap enough for every request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stamp([Option<Mark>; 2]);
+pub struct ConfigStamp([Option<FileStamp>; 2]);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Mark {
+struct FileStamp {
     file: (u64, u64, u64),
     changed: (i64, i64, i64, i64),
     mode: u32,
 }
 
-impl Stamp {
-    /// The state of both files now; one that cannot be looked at counts as absent.
-    pub fn of(paths: &Paths) -> Stamp {
-        Stamp(candidates(paths).map(|(path, _)| {
+impl ConfigStamp {
+    /// Returns the state of both files; a file whose metadata cannot be read counts as absent.
+    pub fn of(paths: &Paths) -> ConfigStamp {
+        ConfigStamp(candidates(paths).map(|(path, _)| {
             let m = fs::metadata(path).ok()?;
-            Some(Mark {
+            Some(FileStamp {
                 file: (m.dev(), m.ino(), m.len()),
                 changed: (m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()),
                 mode: m.mode(),
@@ -46,8 +46,8 @@ impl Stamp {
     }
 }
 
-fn whole(file: &Path, message: impl Into<String>) -> Problem {
-    Problem {
+fn file_problem(file: &Path, message: impl Into<String>) -> ConfigProblem {
+    ConfigProblem {
         file: file.to_path_buf(),
         line: None,
         key: String::new(),
@@ -55,11 +55,11 @@ fn whole(file: &Path, message: impl Into<String>) -> Problem {
     }
 }
 
-/// Which file is in use; none is fine, two are not.
-pub(super) fn find(paths: &Paths) -> Result<Option<(PathBuf, Format)>, Problem> {
+/// Returns the file in use, if there is one. Two files are an error.
+pub(super) fn find(paths: &Paths) -> Result<Option<(PathBuf, FileFormat)>, ConfigProblem> {
     let mut found = Vec::new();
     for (path, format) in candidates(paths) {
-        if is_there(&path)? {
+        if exists(&path)? {
             found.push((path, format));
         }
     }
@@ -68,63 +68,66 @@ pub(super) fn find(paths: &Paths) -> Result<Option<(PathBuf, Format)>, Problem> 
             "{} is there as well, and only one may be: remove one of the two",
             json.display()
         );
-        return Err(whole(toml, message));
+        return Err(file_problem(toml, message));
     }
     Ok(found.pop())
 }
 
-/// Whether there is a file of that name. The name itself counts: a dangling link is a fault to report, not an absent file.
-pub(super) fn is_there(path: &Path) -> Result<bool, Problem> {
+/// Returns whether there is a file of that name. A dangling link counts, so that it is reported rather than ignored.
+pub(super) fn exists(path: &Path) -> Result<bool, ConfigProblem> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
-        // A name below something that is no directory is absent as well.
+        // A path below a regular file is absent too.
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        Err(e) => Err(whole(path, format!("cannot be looked at: {e}"))),
+        Err(e) => Err(file_problem(path, format!("cannot be looked at: {e}"))),
     }
 }
 
-/// Reads the file that is in use; on failure every fault of it.
-pub(super) fn read(paths: &Paths) -> Result<File, Vec<Problem>> {
+/// Reads the file in use; on failure returns every fault.
+pub(super) fn read(paths: &Paths) -> Result<ConfigFile, Vec<ConfigProblem>> {
     let Some((path, format)) = find(paths).map_err(|p| vec![p])? else {
-        return Ok(File::default());
+        return Ok(ConfigFile::default());
     };
-    let text = read_text(&path).map_err(|p| vec![p])?;
+    let text = read_trusted(&path).map_err(|p| vec![p])?;
     file::parse(&text, format, &path)
 }
 
-/// The text of a file that is ours alone to write.
-pub(super) fn read_text(path: &Path) -> Result<String, Problem> {
-    read_checked(path, MAX_BYTES, trusted)
+/// Reads a file that only this user can write.
+pub(super) fn read_trusted(path: &Path) -> Result<String, ConfigProblem> {
+    read_checked(path, MAX_BYTES, check_trusted)
 }
 
-/// The text of a file of whomever: for what can do no harm.
-pub(super) fn read_any(path: &Path, most: u64) -> Result<String, Problem> {
-    read_checked(path, most, regular)
+/// Reads a file that other users may write, for content that cannot do harm.
+pub(super) fn read_untrusted(path: &Path, max_bytes: u64) -> Result<String, ConfigProblem> {
+    read_checked(path, max_bytes, check_regular)
 }
 
 fn read_checked(
     path: &Path,
-    most: u64,
-    check: fn(&Path, &Metadata) -> Result<(), Problem>,
-) -> Result<String, Problem> {
-    // Not blocking: a FIFO of that name must not hang the daemon.
+    max_bytes: u64,
+    check: fn(&Path, &Metadata) -> Result<(), ConfigProblem>,
+) -> Result<String, ConfigProblem> {
+    // O_NONBLOCK: opening a FIFO of that name must not block the daemon.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)
         .open(path)
-        .map_err(|e| whole(path, format!("cannot be opened: {e}")))?;
-    // Of the open file: what is checked is what is read.
+        .map_err(|e| file_problem(path, format!("cannot be opened: {e}")))?;
+    // The metadata of the open file, so that the file that is checked is the file that is read.
     let meta = file
         .metadata()
-        .map_err(|e| whole(path, format!("cannot be looked at: {e}")))?;
+        .map_err(|e| file_problem(path, format!("cannot be looked at: {e}")))?;
     check(path, &meta)?;
     let mut bytes = Vec::new();
-    file.take(most + 1)
+    file.take(max_bytes + 1)
         .read_to_end(&mut bytes)
-        .map_err(|e| whole(path, format!("cannot be read: {e}")))?;
-    if bytes.len() as u64 > most {
-        let message = format!("is larger than {} KiB: not a configuration", most / 1024);
-        return Err(whole(path, message));
+        .map_err(|e| file_problem(path, format!("cannot be read: {e}")))?;
+    if bytes.len() as u64 > max_bytes {
+        let message = format!(
+            "is larger than {} KiB: not a configuration",
+            max_bytes / 1024
+        );
+        return Err(file_problem(path, message));
     }
     String::from_utf8(bytes).map_err(|e| {
         let good = e.utf8_error().valid_up_to();
@@ -134,20 +137,20 @@ fn read_checked(
             .take(good)
             .filter(|b| **b == b'\n')
             .count();
-        Problem {
+        ConfigProblem {
             line: Some(lines + 1),
-            ..whole(path, "is not UTF-8 text")
+            ..file_problem(path, "is not UTF-8 text")
         }
     })
 }
 
-/// Refuses a file that another user may write: `key_cmd` and `serve` in it run programs as this user.
-fn trusted(path: &Path, meta: &Metadata) -> Result<(), Problem> {
-    regular(path, meta)?;
+/// Refuses a file that another user can write, because `key_cmd` and `serve` run programs as this user.
+fn check_trusted(path: &Path, meta: &Metadata) -> Result<(), ConfigProblem> {
+    check_regular(path, meta)?;
     let uid = Uid::current();
     if meta.uid() != uid.as_raw() && meta.uid() != 0 {
         let message = format!("belongs to another user (uid {})", meta.uid());
-        return Err(whole(path, message));
+        return Err(file_problem(path, message));
     }
     let by_group = meta.mode() & 0o020 != 0 && !is_private_group(meta.gid(), uid);
     if meta.mode() & 0o002 != 0 || by_group {
@@ -155,20 +158,20 @@ fn trusted(path: &Path, meta: &Metadata) -> Result<(), Problem> {
             "may be written by other users (mode {:04o}), and it can run programs: chmod go-w it",
             meta.mode() & 0o7777
         );
-        return Err(whole(path, message));
+        return Err(file_problem(path, message));
     }
     Ok(())
 }
 
-fn regular(path: &Path, meta: &Metadata) -> Result<(), Problem> {
+fn check_regular(path: &Path, meta: &Metadata) -> Result<(), ConfigProblem> {
     match meta.is_file() {
         true => Ok(()),
-        false => Err(whole(path, "is no regular file")),
+        false => Err(file_problem(path, "is not a regular file")),
     }
 }
 
-/// Is this the group that has the user's own name and nobody else in it? Many systems give each user
-/// one, and make new files writable by it.
+/// Returns whether this is the group of the user's own name, without other members. Many systems create one for each
+/// user and make new files writable by it.
 fn is_private_group(gid: u32, uid: Uid) -> bool {
     let (Ok(Some(user)), Ok(Some(group))) = (User::from_uid(uid), Group::from_gid(gid.into()))
     else {

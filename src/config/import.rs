@@ -1,144 +1,148 @@
-//! The `mcpServers` that other clients keep in JSON, as servers of ours. Pure: a text goes in, lines for
-//! `config.toml` come out, with what could not be taken said beside them.
+//! Imports the `mcpServers` of other MCP clients: from their JSON to lines for `config.toml`, with notes on what could not
+//! be imported.
 //!
-//! A value that names a variable is never filled in here: it stays the name of a variable.
+//! A reference to a variable stays a reference: its value is never written into the file.
 
 use std::collections::BTreeSet;
 
 use super::mcp::alias_like;
-use super::table::shown_key;
-use super::tree::{self, Entry, Value};
-use super::{edit, rules, toml_string};
+use super::syntax_tree::{self, SyntaxValue, TableEntry};
+use super::table_reader::shown_key;
+use super::toml_text::{check_server, toml_string};
+use super::value_checks::{
+    self, check_server_header, check_variable_name, is_public_header, is_secret_name,
+};
 
-/// One server of the other file.
+/// A server of the imported file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
-    /// What it is called there.
+pub struct ImportEntry {
+    /// The name in the imported file.
     pub name: String,
-    /// What it is here, or why it cannot be taken.
-    pub server: Result<Found, String>,
+    /// The server to add, or the reason why it cannot be imported.
+    pub server: Result<ImportedServer, String>,
 }
 
 /// A server that can be added.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Found {
-    /// What it will be called here.
+pub struct ImportedServer {
+    /// The alias that the server gets.
     pub alias: String,
-    /// The lines of its table.
+    /// The lines of the table.
     pub table: String,
-    /// The variables that the shell must have for it.
+    /// The variables of the shell that the server needs.
     pub variables: Vec<String>,
-    /// What was not taken over, a few words each.
+    /// The settings that were not imported, a few words each.
     pub notes: Vec<String>,
-    /// Its table holds a token or another value that may be secret.
+    /// The table holds a token or another value that may be secret.
     pub secret: bool,
 }
 
-impl std::fmt::Debug for Found {
+impl std::fmt::Debug for ImportedServer {
     /// Without the table, which may hold a token.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Found({}, {:?})", self.alias, self.notes)
+        write!(f, "ImportedServer({}, {:?})", self.alias, self.notes)
     }
 }
 
-/// What a text of the other file stands for.
-enum Text {
+/// The meaning of a text in the imported file.
+enum ImportedText {
     Plain(String),
     /// A variable of the shell.
     Variable(String),
-    /// Something that the other client asks its user for.
+    /// An input that the other client asks its user for.
     Asked(String),
-    /// A text with such things in its midst.
+    /// A text that contains references to variables.
     Mixed,
 }
 
-/// Reads the JSON of another client: `mcpServers`, `servers`, or `mcp` with either in it. `known` says of
-/// an alias that there is a server of it already, which stays as it is.
+/// Reads the JSON of another client: `mcpServers`, `servers`, or `mcp` with either in it. A server whose alias
+/// `is_configured` is not imported.
 ///
 /// # Errors
-/// It is no JSON, or there are no servers in it; in words that follow the file's name.
-pub fn read(text: &str, known: impl Fn(&str) -> bool) -> Result<Vec<Imported>, String> {
+/// The text is not JSON or has no servers; a message that follows the name of the file.
+pub fn read(text: &str, is_configured: impl Fn(&str) -> bool) -> Result<Vec<ImportEntry>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let root = tree::parse_json(text).map_err(|e| format!("line {}: {}", e.line, e.message))?;
+    let root =
+        syntax_tree::parse_json(text).map_err(|e| format!("line {}: {}", e.line, e.message))?;
     let servers =
         servers(&root.value).ok_or("has no servers: neither mcpServers nor servers is in it")?;
     let mut taken = BTreeSet::new();
     let mut all = Vec::new();
     for entry in servers {
         let name = entry.key.clone();
-        let own = alias_like(&name, |_| false);
-        if known(&own) {
-            let why = format!("there is a server {own} already");
-            all.push(Imported {
+        let plain_alias = alias_like(&name, |_| false);
+        if is_configured(&plain_alias) {
+            let reason = format!("there is a server {plain_alias} already");
+            all.push(ImportEntry {
                 name,
-                server: Err(why),
+                server: Err(reason),
             });
             continue;
         }
-        let alias = alias_like(&name, |a| known(a) || taken.contains(a));
+        let alias = alias_like(&name, |a| is_configured(a) || taken.contains(a));
         let server = server(&entry.node.value, &alias);
         if server.is_ok() {
             taken.insert(alias);
         }
-        all.push(Imported { name, server });
+        all.push(ImportEntry { name, server });
     }
     Ok(all)
 }
 
-fn get<'t>(entries: &'t [Entry], key: &str) -> Option<&'t Value> {
+fn get<'t>(entries: &'t [TableEntry], key: &str) -> Option<&'t SyntaxValue> {
     let entry = entries.iter().find(|e| e.key == key)?;
     Some(&entry.node.value)
 }
 
-fn servers(root: &Value) -> Option<&[Entry]> {
-    let Value::Table(entries) = root else {
+fn servers(root: &SyntaxValue) -> Option<&[TableEntry]> {
+    let SyntaxValue::Table(entries) = root else {
         return None;
     };
     let found = ["mcpServers", "servers"]
         .iter()
         .find_map(|key| match get(entries, key) {
-            Some(Value::Table(servers)) => Some(servers.as_slice()),
+            Some(SyntaxValue::Table(servers)) => Some(servers.as_slice()),
             _ => None,
         });
-    // The settings of an editor have them one table deeper.
+    // In the settings of an editor they are one table deeper.
     found.or_else(|| servers(get(entries, "mcp")?))
 }
 
-/// The text of a value that is one, or that others write as a number.
-fn text(value: &Value) -> Option<String> {
+/// Returns a scalar value as text.
+fn text(value: &SyntaxValue) -> Option<String> {
     match value {
-        Value::String(s) => Some(s.clone()),
-        Value::Integer(n) => Some(n.to_string()),
-        Value::Float(n) => Some(n.to_string()),
-        Value::Bool(b) => Some(b.to_string()),
+        SyntaxValue::String(s) => Some(s.clone()),
+        SyntaxValue::Integer(n) => Some(n.to_string()),
+        SyntaxValue::Float(n) => Some(n.to_string()),
+        SyntaxValue::Bool(b) => Some(b.to_string()),
         _ => None,
     }
 }
 
-fn meaning(text: &str) -> Text {
+fn meaning(text: &str) -> ImportedText {
     let trimmed = text.trim();
     if let Some(inner) = trimmed.strip_prefix("${").and_then(|t| t.strip_suffix('}')) {
         if let Some(asked) = inner.strip_prefix("input:") {
-            return Text::Asked(variable_like(asked));
+            return ImportedText::Asked(variable_like(asked));
         }
         let name = inner.strip_prefix("env:").unwrap_or(inner);
-        // `${NAME:-default}`: the variable is what is meant.
+        // Of `${NAME:-default}` only the variable is imported.
         let name = name.split_once(":-").map_or(name, |(name, _)| name);
-        return match rules::variable_name(name) {
-            Ok(()) if !name.is_empty() => Text::Variable(name.to_string()),
-            _ => Text::Mixed,
+        return match check_variable_name(name) {
+            Ok(()) if !name.is_empty() => ImportedText::Variable(name.to_string()),
+            _ => ImportedText::Mixed,
         };
     }
-    if let Some(name) = super::mcp::variable(trimmed) {
-        return Text::Variable(name.to_string());
+    if let Some(name) = value_checks::variable(trimmed) {
+        return ImportedText::Variable(name.to_string());
     }
     match text.contains("${") {
-        true => Text::Mixed,
-        false => Text::Plain(text.to_string()),
+        true => ImportedText::Mixed,
+        false => ImportedText::Plain(text.to_string()),
     }
 }
 
-/// `github-token` as a variable is called: `GITHUB_TOKEN`.
+/// Returns a text in the form of a variable name: `GITHUB_TOKEN` for `github-token`.
 fn variable_like(text: &str) -> String {
     let name: String = text
         .chars()
@@ -154,20 +158,20 @@ fn variable_like(text: &str) -> String {
     }
 }
 
-/// A table while it is written.
+/// The table of a server while it is composed.
 #[derive(Default)]
-struct Draft {
+struct TableDraft {
     lines: Vec<String>,
     variables: Vec<String>,
     notes: Vec<String>,
     secret: bool,
 }
 
-fn server(value: &Value, alias: &str) -> Result<Found, String> {
-    let Value::Table(entries) = value else {
-        return Err("is no table".into());
+fn server(value: &SyntaxValue, alias: &str) -> Result<ImportedServer, String> {
+    let SyntaxValue::Table(entries) = value else {
+        return Err("is not a table".into());
     };
-    let mut draft = Draft::default();
+    let mut draft = TableDraft::default();
     let mut taken = vec!["type", "transport", "name", "description"];
     let kind = get(entries, "type").or(get(entries, "transport"));
     let kind = kind.and_then(text).unwrap_or_default().to_ascii_lowercase();
@@ -177,9 +181,9 @@ fn server(value: &Value, alias: &str) -> Result<Found, String> {
     if let Some((key, url)) = url {
         taken.extend([key, "headers"]);
         if kind == "sse" {
-            return Err("speaks SSE alone, the transport of 2024, which aish does not".into());
+            return Err("uses the SSE transport of 2024, which aish does not support".into());
         }
-        if !matches!(meaning(&url), Text::Plain(_)) {
+        if !matches!(meaning(&url), ImportedText::Plain(_)) {
             return Err("has a variable in its url, which aish does not fill in".into());
         }
         draft.lines.push(format!("url = {}", toml_string(&url)));
@@ -191,7 +195,7 @@ fn server(value: &Value, alias: &str) -> Result<Found, String> {
         draft.command(entries)?;
     }
     for (key, off) in [("disabled", true), ("enabled", false)] {
-        if let Some(Value::Bool(set)) = get(entries, key) {
+        if let Some(SyntaxValue::Bool(set)) = get(entries, key) {
             taken.push(key);
             if *set == off {
                 draft.lines.push("disabled = true".into());
@@ -201,11 +205,11 @@ fn server(value: &Value, alias: &str) -> Result<Found, String> {
     let others = entries.iter().filter(|e| !taken.contains(&e.key.as_str()));
     draft.notes.extend(others.map(|e| shown_key(&e.key)));
     let table = draft.lines.join("\n");
-    // What a rule of ours refuses is found before anything is written.
-    edit::check_server(alias, &table)?;
+    // A server that the configuration would refuse is reported before anything is written.
+    check_server(alias, &table)?;
     draft.variables.sort();
     draft.variables.dedup();
-    Ok(Found {
+    Ok(ImportedServer {
         alias: alias.to_string(),
         table,
         variables: draft.variables,
@@ -214,22 +218,28 @@ fn server(value: &Value, alias: &str) -> Result<Found, String> {
     })
 }
 
-impl Draft {
-    fn command(&mut self, entries: &[Entry]) -> Result<(), String> {
+impl TableDraft {
+    fn command(&mut self, entries: &[TableEntry]) -> Result<(), String> {
         let mut words = match get(entries, "command") {
-            Some(Value::String(command)) => vec![command.clone()],
-            Some(Value::Array(words)) => words.iter().filter_map(|w| text(&w.value)).collect(),
+            Some(SyntaxValue::String(command)) => vec![command.clone()],
+            Some(SyntaxValue::Array(words)) => {
+                words.iter().filter_map(|w| text(&w.value)).collect()
+            }
             _ => return Err("has neither a url nor a command".into()),
         };
         match get(entries, "args") {
             None => {}
-            Some(Value::Array(args)) => words.extend(args.iter().filter_map(|a| text(&a.value))),
-            Some(_) => return Err("has args that are no list".into()),
+            Some(SyntaxValue::Array(args)) => {
+                words.extend(args.iter().filter_map(|a| text(&a.value)))
+            }
+            Some(_) => return Err("has args that are not a list".into()),
         }
-        if words
-            .iter()
-            .any(|w| matches!(meaning(w), Text::Mixed | Text::Asked(_) | Text::Variable(_)))
-        {
+        if words.iter().any(|w| {
+            matches!(
+                meaning(w),
+                ImportedText::Mixed | ImportedText::Asked(_) | ImportedText::Variable(_)
+            )
+        }) {
             return Err("has a variable in its command, which aish does not fill in".into());
         }
         let Some((command, args)) = words.split_first() else {
@@ -241,24 +251,24 @@ impl Draft {
             let args: Vec<String> = args.iter().map(|a| toml_string(a)).collect();
             self.lines.push(format!("args = [{}]", args.join(", ")));
         }
-        let Some(Value::Table(env)) = get(entries, "env") else {
+        let Some(SyntaxValue::Table(env)) = get(entries, "env") else {
             return Ok(());
         };
         let mut pairs = Vec::new();
         for entry in env {
             let name = &entry.key;
             let value = match text(&entry.node.value).map(|t| meaning(&t)) {
-                Some(Text::Plain(value)) if value.trim().is_empty() => continue,
-                Some(Text::Plain(value)) => {
-                    self.secret |= rules::is_secret_name(name);
+                Some(ImportedText::Plain(value)) if value.trim().is_empty() => continue,
+                Some(ImportedText::Plain(value)) => {
+                    self.secret |= is_secret_name(name);
                     value
                 }
-                Some(Text::Variable(variable)) => self.variable(variable),
-                // What it would ask for is what the server finds under this name.
-                Some(Text::Asked(_)) if rules::variable_name(name).is_ok() => {
+                Some(ImportedText::Variable(variable)) => self.variable(variable),
+                // The server reads the requested input from the variable of this name.
+                Some(ImportedText::Asked(_)) if check_variable_name(name).is_ok() => {
                     self.variable(name.clone())
                 }
-                Some(Text::Asked(_) | Text::Mixed) | None => {
+                Some(ImportedText::Asked(_) | ImportedText::Mixed) | None => {
                     self.notes.push(format!("env.{}", shown_key(name)));
                     continue;
                 }
@@ -277,8 +287,8 @@ impl Draft {
         value
     }
 
-    fn headers(&mut self, headers: &Value) {
-        let Value::Table(headers) = headers else {
+    fn headers(&mut self, headers: &SyntaxValue) {
+        let SyntaxValue::Table(headers) = headers else {
             self.notes.push("headers".into());
             return;
         };
@@ -294,23 +304,23 @@ impl Draft {
                 && let Some(token) = bearer
             {
                 match meaning(token) {
-                    Text::Plain(token) => {
+                    ImportedText::Plain(token) => {
                         self.secret = true;
                         let token = toml_string(token.trim());
                         self.lines.push(format!("auth_token = {token}"));
                     }
-                    Text::Variable(variable) | Text::Asked(variable) => {
+                    ImportedText::Variable(variable) | ImportedText::Asked(variable) => {
                         self.lines
                             .push(format!("auth_env = {}", toml_string(&variable)));
                         self.variables.push(variable);
                     }
-                    Text::Mixed => self.notes.push("headers.Authorization".into()),
+                    ImportedText::Mixed => self.notes.push("headers.Authorization".into()),
                 }
                 continue;
             }
             match meaning(&value) {
-                Text::Plain(value) if rules::server_header(name, &value).is_ok() => {
-                    self.secret |= !rules::is_public_header(name);
+                ImportedText::Plain(value) if check_server_header(name, &value).is_ok() => {
+                    self.secret |= !is_public_header(name);
                     pairs.push(format!("{} = {}", shown_key(name), toml_string(&value)));
                 }
                 _ => self.notes.push(format!("headers.{}", shown_key(name))),

@@ -1,30 +1,27 @@
-//! Keys: where they are, and what one must look like. The text of a key
-//! passes through and is never put into a message.
+//! Keys of models: reading them from a variable or a command, and storing them. No message contains a key.
 
 use std::collections::BTreeMap;
 
-use super::edit::replace;
 use super::mcp::{Auth, Transport};
-use super::table::shown_key;
-use super::{Config, Key, Model, nearest};
+use super::model::{KeySource, ModelSettings};
+use super::settings::Config;
+use super::table_reader::shown_key;
+pub use super::value_checks::checked_key as checked;
+use super::value_checks::nearest;
 use crate::error::{Error, Result};
-use crate::paths::{Paths, make_dir};
+use crate::paths::{Paths, make_dir, replace_file, replace_secret_file};
 use crate::secret::Secret;
 
-/// Longer than any token; a bound for a `key_cmd` that prints something else.
-const MAX_BYTES: usize = 16 * 1024;
-
-/// The key of a model whose key is in a variable, out of `variables`; `None` for any other model.
+/// Returns the key of a model that has `key_env`, from `variables`; `None` for any other model.
 ///
 /// # Errors
-/// The variable is not set (the message has file, line, key and the nearest variable that is), or what
-/// it holds is no key.
+/// The variable is unset (the message has file, line, key and the most similar variable), or its value is not a key.
 pub fn from_env(
     config: &Config,
-    model: &Model,
+    model: &ModelSettings,
     variables: &BTreeMap<String, String>,
 ) -> Result<Option<String>> {
-    let Key::Env(variable) = &model.key else {
+    let KeySource::Env(variable) = &model.key else {
         return Ok(None);
     };
     let Some(value) = variables.get(variable).filter(|v| !v.trim().is_empty()) else {
@@ -34,44 +31,26 @@ pub fn from_env(
                 .hint(format!("run: export {variable}=…, then ask again")),
         );
     };
-    checked(value.as_bytes()).map(Some).map_err(|why| {
+    checked(value.as_bytes()).map(Some).map_err(|fault| {
         let place = place(config, model, "key_env");
-        Error::config(format!("{place}: the variable {variable} {why}"))
+        Error::config(format!("{place}: the variable {variable} {fault}"))
     })
 }
 
-/// The key out of what a model's `key_cmd` printed.
+/// Returns the key that a model's `key_cmd` printed.
 ///
 /// # Errors
-/// That is no key.
-pub fn from_output(config: &Config, model: &Model, output: &[u8]) -> Result<String> {
-    checked(output).map_err(|why| {
+/// The output is not a key.
+pub fn from_output(config: &Config, model: &ModelSettings, output: &[u8]) -> Result<String> {
+    checked(output).map_err(|fault| {
         let place = place(config, model, "key_cmd");
-        Error::config(format!("{place}: the output of the command {why}"))
+        Error::config(format!("{place}: the output of the command {fault}"))
             .hint("the command must print the key and nothing else")
     })
 }
 
-/// What goes into a header: one word of visible characters.
-///
-/// # Errors
-/// It is something else; in words that follow what it is.
-pub fn checked(bytes: &[u8]) -> std::result::Result<String, &'static str> {
-    if bytes.len() > MAX_BYTES {
-        return Err("is longer than any key");
-    }
-    let key = bytes.trim_ascii();
-    if key.is_empty() {
-        return Err("is empty");
-    }
-    match std::str::from_utf8(key) {
-        Ok(text) if key.iter().all(u8::is_ascii_graphic) => Ok(text.to_string()),
-        _ => Err("is no key: it holds spaces, line breaks or other odd characters"),
-    }
-}
-
-/// Where the file says how to get the key.
-fn place(config: &Config, model: &Model, key: &str) -> String {
+/// Returns the place of `key` in the file, for messages.
+fn place(config: &Config, model: &ModelSettings, key: &str) -> String {
     match &config.file {
         Some(file) if model.key_line > 0 => format!(
             "{}:{}: models.{}.{key}",
@@ -83,6 +62,7 @@ fn place(config: &Config, model: &Model, key: &str) -> String {
     }
 }
 
+/// The message for a variable that is unset, with the most similar variable of `names`.
 pub(super) fn unset<'n>(variable: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     match nearest(variable, names) {
         Some(near) => format!("the variable {variable} is not set; did you mean {near}?"),
@@ -90,10 +70,10 @@ pub(super) fn unset<'n>(variable: &str, names: impl IntoIterator<Item = &'n str>
     }
 }
 
-/// Keeps a key in a file of its own, which the user alone can read; the `key_cmd` that prints it.
+/// Stores a key in a file that only the user can read, and returns the `key_cmd` that prints it.
 ///
 /// # Errors
-/// The file cannot be written, or its path cannot be written down.
+/// The file cannot be written, or its path is not UTF-8.
 pub fn keep(paths: &Paths, name: &str, key: &Secret) -> Result<String> {
     let dir = paths.keys();
     make_dir(&dir)?;
@@ -102,19 +82,19 @@ pub fn keep(paths: &Paths, name: &str, key: &Secret) -> Result<String> {
         let message = format!("cannot keep a key in {}: it is not UTF-8", path.display());
         return Err(Error::config(message).hint("set AISH_HOME to a directory whose path is"));
     };
-    // Many keep their configuration under git, and some publish it.
-    replace(&dir.join(".gitignore"), "*\n")?;
-    replace(&path, key.expose())?;
+    // The configuration is often in a git repository, which may be published.
+    replace_file(&dir.join(".gitignore"), b"*\n")?;
+    replace_secret_file(&path, key.expose().as_bytes())?;
     Ok(format!("cat '{}'", text.replace('\'', r"'\''")))
 }
 
-/// Takes back what [`keep`] kept.
+/// Removes the key that [`keep`] stored.
 pub fn forget(paths: &Paths, name: &str) {
-    // Where it is not there, it is forgotten already.
+    // A file that does not exist needs no removal.
     let _ = std::fs::remove_file(paths.keys().join(name));
 }
 
-/// This process's variables that are text and not empty.
+/// Returns the variables of this process that are UTF-8 and not empty.
 pub fn variables() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -122,16 +102,15 @@ pub fn variables() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The secrets that a configuration has, or whose variable it names and this process has, each with its kind. No
-/// command is run.
+/// Returns the secrets in a configuration and in the variables that it names, each with its kind. No command is run.
 pub fn secrets(config: &Config) -> Vec<(&'static str, String)> {
     let (variables, mut all) = (variables(), Vec::new());
-    let of = |name: &String| variables.get(name).map(|value| value.trim().to_owned());
+    let value = |name: &String| variables.get(name).map(|text| text.trim().to_owned());
     for model in config.models.values() {
         let headers = model.headers.iter();
         all.extend(headers.map(|(_, value)| ("model-header", value.clone())));
-        if let Key::Env(name) = &model.key {
-            all.extend(of(name).map(|key| ("model-key", key)));
+        if let KeySource::Env(name) = &model.key {
+            all.extend(value(name).map(|key| ("model-key", key)));
         }
     }
     for server in config.mcp.servers.values() {
@@ -140,7 +119,7 @@ pub fn secrets(config: &Config) -> Vec<(&'static str, String)> {
         };
         let token = match auth {
             Auth::Token(token) => Some(token.expose().to_owned()),
-            Auth::Env(name) => of(name),
+            Auth::Env(name) => value(name),
             Auth::None | Auth::Cmd(_) => None,
         };
         let headers = headers.iter().map(|(_, value)| value.clone());
@@ -149,17 +128,18 @@ pub fn secrets(config: &Config) -> Vec<(&'static str, String)> {
     all
 }
 
-/// The names alone, for messages.
+/// Returns the names of the variables of this process.
 pub(super) fn variable_names() -> Vec<String> {
     variables().into_keys().collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::value_checks::KEY_MAX;
     use super::*;
 
     #[test]
-    fn a_key_is_one_visible_word() {
+    fn key_is_one_visible_word() {
         assert_eq!(checked(b" sk-1\r\n"), Ok("sk-1".into()));
         for bad in [
             &b""[..],
@@ -172,11 +152,11 @@ mod tests {
         ] {
             assert!(checked(bad).is_err(), "{bad:?}");
         }
-        assert!(checked(&[b'a'; MAX_BYTES + 1]).is_err());
+        assert!(checked(&[b'a'; KEY_MAX + 1]).is_err());
     }
 
     #[test]
-    fn a_kept_key_is_private_and_its_command_prints_it() {
+    fn stored_key_is_private_and_its_command_prints_it() {
         use std::os::unix::fs::PermissionsExt;
         let home = tempfile::tempdir().unwrap();
         let paths = Paths::under(&home.path().join("o'brien $(x)"), 1).unwrap();
@@ -197,12 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_key_is_not_shown() {
-        let mut model = Model {
+    fn invalid_key_is_not_shown() {
+        let mut model = ModelSettings {
             name: "m".into(),
-            key: Key::Env("K".into()),
+            key: KeySource::Env("K".into()),
             key_line: 3,
-            ..Model::default()
+            ..ModelSettings::default()
         };
         let config = Config {
             file: Some("/c".into()),
@@ -217,14 +197,14 @@ mod tests {
         assert!(
             error
                 .message
-                .starts_with("/c:3: models.m.key_env: the variable K is no key"),
+                .starts_with("/c:3: models.m.key_env: the variable K is not a key"),
             "{error}"
         );
         assert!(!error.to_string().contains("sk-1"));
         assert!(from_env(&config, &model, &map(" ")).is_err());
         let error = from_output(&config, &model, b"gpg: sk-1 failed").unwrap_err();
         assert!(!error.to_string().contains("sk-1"));
-        model.key = Key::None;
+        model.key = KeySource::None;
         assert_eq!(from_env(&config, &model, &map("sk-1")).unwrap(), None);
     }
 }

@@ -1,23 +1,27 @@
-//! `[mcp]`: the servers whose tools a model may be offered.
+//! `[mcp.servers.ALIAS]`: the MCP servers, and the aliases they get.
+//!
+//! No setting of this file can be overridden by an environment variable, because a variable must not loosen what the file
+//! says.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::rules;
-use super::source::REDACTED;
+use super::masking::{
+    mask_arguments, mask_command, mask_header, mask_server_variable, mask_url, mask_whole,
+};
+pub use super::masking::{shown_url, shown_words};
+use super::section::section;
+use super::setting_types::word_setting;
+use super::table_reader::{TableReader, shown_key};
+use super::value_checks::{
+    ALIAS_MAX, check_server_header, check_server_variable, check_token, check_variable_name,
+    is_public_header, server_url,
+};
+pub use super::value_checks::{check_url, is_alias, variable};
+use crate::address;
 use crate::secret::{Secret, fingerprint};
 
-/// The most characters of an alias.
-const ALIAS: usize = 20;
-
-/// Whether a server may be called this: `[a-z0-9][a-z0-9-]{0,19}`.
-pub fn is_alias(text: &str) -> bool {
-    let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=ALIAS).contains(&text.len()) && text.chars().all(fine) && !text.starts_with('-')
-}
-
-/// An alias that is like `name` and that is not taken; `server` where nothing of the name can be used.
+/// Returns a free alias that resembles `name`, or `server` if no character of the name is allowed.
 pub fn alias_like(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let mut like = String::new();
     for c in name.chars().map(|c| c.to_ascii_lowercase()) {
@@ -27,7 +31,7 @@ pub fn alias_like(name: &str, taken: impl Fn(&str) -> bool) -> String {
             like.push('-');
         }
     }
-    like.truncate(ALIAS);
+    like.truncate(ALIAS_MAX);
     let like = match like.trim_end_matches('-') {
         "" => "server",
         like => like,
@@ -37,7 +41,7 @@ pub fn alias_like(name: &str, taken: impl Fn(&str) -> bool) -> String {
     }
     let numbered = |n: u32| {
         let end = format!("-{n}");
-        let head: String = like.chars().take(ALIAS - end.len()).collect();
+        let head: String = like.chars().take(ALIAS_MAX - end.len()).collect();
         format!("{}{end}", head.trim_end_matches('-'))
     };
     let mut n = 2;
@@ -47,13 +51,13 @@ pub fn alias_like(name: &str, taken: impl Fn(&str) -> bool) -> String {
     numbered(n)
 }
 
-/// An alias for the server at a URL, out of its host's name: `mcp.github.com` is `github`, `127.0.0.1` is
-/// `local`. It is not one that is taken.
+/// Returns a free alias for the server at a URL, from its host name: `github` for `mcp.github.com`, `local` for
+/// `127.0.0.1`.
 ///
 /// # Errors
-/// The URL is none; in words that follow it.
+/// The URL is not valid; a message that follows it.
 pub fn alias_of_url(url: &str, taken: impl Fn(&str) -> bool) -> Result<String, String> {
-    let url = rules::server_url(url)?;
+    let url = server_url(url)?;
     let host = url.host_str().unwrap_or_default();
     if crate::address::is_loopback(&url) {
         return Ok(alias_like("local", taken));
@@ -61,132 +65,122 @@ pub fn alias_of_url(url: &str, taken: impl Fn(&str) -> bool) -> Result<String, S
     if host.parse::<std::net::IpAddr>().is_ok() || host.starts_with('[') {
         return Ok(alias_like(host.trim_matches(['[', ']']), taken));
     }
-    // What says that it is a server of this kind names none, and what comes last is the registry's.
+    // Generic labels do not identify a server, and neither does the top-level domain.
     let labels: Vec<&str> = host.split('.').filter(|l| !l.is_empty()).collect();
-    let own = &labels[..labels.len().saturating_sub(1)];
-    let plain = |label: &&&str| !matches!(**label, "www" | "mcp" | "api" | "app" | "server");
-    let label = own.iter().find(plain).or(labels.first());
+    let candidates = &labels[..labels.len().saturating_sub(1)];
+    let specific = |label: &&&str| !matches!(**label, "www" | "mcp" | "api" | "app" | "server");
+    let label = candidates.iter().find(specific).or(labels.first());
     Ok(alias_like(label.unwrap_or(&host), taken))
 }
 
-/// Checks the address of a server that a person names.
-///
-/// # Errors
-/// In words that follow what they typed.
-pub fn check_url(url: &str) -> Result<(), String> {
-    rules::server_url(url).map(drop)
-}
-
-/// The variable that a value of `env` stands for, where it is `$NAME`.
-pub fn variable(value: &str) -> Option<&str> {
-    let name = value.strip_prefix('$')?;
-    (!name.is_empty() && rules::variable_name(name).is_ok()).then_some(name)
-}
-
-/// A server's address with the values of its query taken out, which may be secrets: `https://a.example/mcp?k=…`.
-pub fn shown_url(url: &str) -> String {
-    let Some((place, query)) = url.split_once('?') else {
-        return url.to_string();
-    };
-    let hidden = |pair: &str| match pair.split_once('=') {
-        Some((name, _)) => format!("{name}=…"),
-        None => "…".to_string(),
-    };
-    let query: Vec<String> = query.split('&').map(hidden).collect();
-    format!("{place}?{}", query.join("&"))
-}
-
-/// The words of a command with what may be secret taken out: what follows an option that names a secret or
-/// a header, the value behind such a name and `=`, and addresses that hold a password or a key.
-pub fn shown_words(words: &[String]) -> Vec<String> {
-    let mut hide = false;
-    words
-        .iter()
-        .map(|word| {
-            let hidden = std::mem::replace(&mut hide, false);
-            if hidden && !word.starts_with("--") || holds_secret(word) {
-                return REDACTED.to_string();
-            }
-            let (name, value) = match word.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (word.as_str(), None),
-            };
-            let secret = is_header_option(name) || rules::is_secret_name(name);
-            match value {
-                Some(_) if secret => format!("{name}={REDACTED}"),
-                Some(value) if holds_secret(value) => format!("{name}={REDACTED}"),
-                _ => {
-                    hide = secret && value.is_none() && word.starts_with('-');
-                    match word.contains("://") {
-                        true => shown_url(word),
-                        false => word.clone(),
-                    }
-                }
-            }
-        })
-        .collect()
-}
-
-fn is_header_option(name: &str) -> bool {
-    matches!(name, "-H" | "-e" | "--header" | "--headers" | "--env")
-}
-
-/// An address with a password or a key in it, or what is sent as a header.
-fn holds_secret(text: &str) -> bool {
-    if text.to_ascii_lowercase().contains("bearer ") {
-        return true;
+section! {
+    /// An MCP server whose tools the model may call. It has either a `url` or a `command`.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Server in "mcp.servers.ALIAS" {
+        /// How long a call may take, in seconds.
+        timeout: Duration = Duration::from_secs(60), in_seconds(), range(1, 86_400);
+        /// How the protocol begins: `"modern"` is `server/discover` alone, `"legacy"` is `initialize` alone, `"auto"` tries
+        /// the former and then the latter. The default is `"auto"` with a `url` and `"legacy"` with a `command`.
+        lifecycle: Lifecycle = Lifecycle::Auto;
+        /// Believe what the server says about its tools: a tool that is declared read-only counts as read-only for the
+        /// rules, and its calls may run in parallel.
+        trust_annotations: bool = false;
+        /// The tools that are offered to the model. All of them unless set.
+        tools: Option<Vec<String>> = None, example("[\"search\", \"get_issue\"]");
+        /// Do not connect to the server.
+        disabled: bool = false;
     }
-    text.contains("://")
-        && reqwest::Url::parse(text).is_ok_and(|url| {
-            url.password().is_some() || url.query_pairs().any(|(n, _)| rules::is_secret_name(&n))
-        })
+    derived {
+        /// The alias of the server, `[a-z0-9][a-z0-9-]{0,19}`.
+        alias: String = String::new();
+        /// How to reach the server.
+        transport: Transport = Transport::default();
+    }
+    finish finish_server, inputs TransportSettings {
+        /// The endpoint of the server (Streamable HTTP). `https://` is required where a token or a secret header is sent,
+        /// unless the server is on this machine or has a numeric private address.
+        url: Option<String> = None, check(check_url), mask(mask_url), example("\"https://mcp.example.com/mcp\"");
+        /// The name of the environment variable that holds the bearer token.
+        auth_env: Option<String> = None, check(check_variable_name), example("\"TRACKER_TOKEN\"");
+        /// A command that prints the bearer token, run by `/bin/sh -c`. `auth_env` takes precedence.
+        auth_cmd: Option<String> = None, mask(mask_command), alternative("\"pass show tracker\"");
+        /// The bearer token itself. It takes precedence over `auth_env` and `auth_cmd`.
+        auth_token: Option<String> = None, check(check_token), mask(mask_whole), alternative("\"t0ken\"");
+        /// More headers for every request. Values of unusual headers are treated as secrets.
+        headers: Vec<(String, String)> = Vec::new(), check_entry(check_server_header), mask_entry(mask_header),
+            example("X-Team = \"blue\"");
+        /// The program that aish starts as the server (stdio). Excludes `url` and what belongs to it.
+        command: Option<String> = None, alternative("\"npx\"");
+        /// The arguments of the program.
+        args: Option<Vec<String>> = None, mask(mask_arguments),
+            alternative("[\"-y\", \"@modelcontextprotocol/server-filesystem\", \"/home/me/notes\"]");
+        /// The environment of the program, in addition to the few variables that every program needs. A value `$NAME` is
+        /// that variable of the shell that first uses the server.
+        env: Vec<(String, String)> = Vec::new(), check_entry(check_server_variable), mask_entry(mask_server_variable),
+            alternative("LOG_LEVEL = \"warn\"\nAPI_KEY = \"$FILES_KEY\"");
+    };
 }
 
-/// `[mcp]`
-#[derive(Debug, Clone, PartialEq)]
-pub struct Mcp {
-    /// The servers by alias, `[a-z0-9][a-z0-9-]{0,19}`.
-    pub servers: BTreeMap<String, Server>,
-    /// How many rounds of calls one prompt may take.
-    pub max_tool_depth: u32,
-    /// How much of one result the model gets, in bytes.
-    pub max_result_bytes: usize,
-}
-
-impl Default for Mcp {
-    fn default() -> Self {
-        Mcp {
-            servers: BTreeMap::new(),
-            max_tool_depth: 8,
-            max_result_bytes: 65_536,
+/// Combines the settings of the transport, and checks that they fit together.
+fn finish_server(server: &mut Server, reader: &TableReader<'_>, settings: TransportSettings) {
+    server.alias = reader.name().to_owned();
+    let has = |key: &&str| reader.has(key);
+    let (has_url, has_command) = (reader.has("url"), reader.has("command"));
+    const OF_URL: [&str; 4] = ["auth_token", "auth_env", "auth_cmd", "headers"];
+    let has_auth = ["auth_token", "auth_env", "auth_cmd"].iter().any(has);
+    let (needed, misplaced) = match has_url {
+        true => ("command", &["args", "env"][..]),
+        false => ("url", &OF_URL[..]),
+    };
+    if has_url && has_command {
+        reader.fault_at("command", "give url or command, not both");
+    } else if !has_url && !has_command {
+        let message = "missing: a server has a url, or a command that is started here";
+        reader.fault(reader.line(), "url", message);
+    } else {
+        for key in misplaced {
+            reader.fault_at(key, format!("only a server with a {needed} has this"));
         }
     }
-}
-
-/// One server.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Server {
-    /// What it is called here.
-    pub alias: String,
-    /// How to reach it.
-    pub transport: Transport,
-    /// The longest time that a call may take.
-    pub timeout: Duration,
-    /// Which of the protocol's beginnings to try.
-    pub lifecycle: Lifecycle,
-    /// Its annotations are believed: what it says is read-only counts as that for rules, and may run side by side.
-    pub trust_annotations: bool,
-    /// The tools that are offered; `None` is all.
-    pub tools: Option<Vec<String>>,
-    /// It is not connected to.
-    pub disabled: bool,
+    if has_auth && let Some(headers) = reader.table("headers") {
+        for (name, _) in &settings.headers {
+            if name.eq_ignore_ascii_case("authorization") {
+                headers.fault_at(name, "the token is sent in this header already");
+            }
+        }
+    }
+    let has_secret = has_auth || settings.headers.iter().any(|(n, _)| !is_public_header(n));
+    if has_secret
+        && let Some(Ok(url)) = settings.url.as_deref().map(server_url)
+        && let Err(message) = address::clear_text(&url)
+    {
+        reader.fault_at("url", message);
+    }
+    if has_command && !reader.has("lifecycle") {
+        server.lifecycle = Lifecycle::Legacy;
+        reader.replace_default("lifecycle", Lifecycle::Legacy.word());
+    }
+    server.transport = match (settings.url, settings.command) {
+        (None, Some(command)) => Transport::Stdio {
+            command,
+            args: settings.args.unwrap_or_default(),
+            env: settings.env,
+        },
+        (url, _) => Transport::Http {
+            url: url.unwrap_or_default(),
+            auth: match (settings.auth_token, settings.auth_env, settings.auth_cmd) {
+                (Some(token), _, _) => Auth::Token(Secret::new(token.trim())),
+                (None, Some(name), _) => Auth::Env(name),
+                (None, None, Some(command)) => Auth::Cmd(command),
+                (None, None, None) => Auth::None,
+            },
+            headers: settings.headers,
+        },
+    };
 }
 
 impl Server {
-    /// Seconds that a call may take where the file does not say.
-    pub const TIMEOUT: u32 = 60;
-
-    /// A server at a URL, with nothing else said about it.
+    /// A server at a URL, with the defaults for everything else.
     pub fn at(alias: impl Into<String>, url: impl Into<String>) -> Server {
         Server {
             alias: alias.into(),
@@ -195,30 +189,35 @@ impl Server {
                 auth: Auth::None,
                 headers: Vec::new(),
             },
-            timeout: Duration::from_secs(Server::TIMEOUT.into()),
-            lifecycle: Lifecycle::Auto,
-            trust_annotations: false,
-            tools: None,
-            disabled: false,
+            ..Server::default()
         }
     }
 
-    /// The variables of a shell without which it cannot be started.
+    /// The variables of the shell that the server needs to start.
     pub fn variables(&self) -> Vec<String> {
+        let settings = self.variable_settings().into_iter();
+        settings.map(|(_, variable)| variable).collect()
+    }
+
+    /// The settings that name a variable of the shell, each with that variable.
+    pub(super) fn variable_settings(&self) -> Vec<(String, String)> {
         match &self.transport {
             Transport::Http {
                 auth: Auth::Env(name),
                 ..
-            } => vec![name.clone()],
+            } => vec![("auth_env".to_owned(), name.clone())],
             Transport::Http { .. } => Vec::new(),
             Transport::Stdio { env, .. } => env
                 .iter()
-                .filter_map(|(_, value)| variable(value).map(str::to_string))
+                .filter_map(|(name, value)| {
+                    let key = format!("env.{}", shown_key(name));
+                    Some((key, variable(value)?.to_owned()))
+                })
                 .collect(),
         }
     }
 
-    /// Its URL, or its command with its arguments, without values that may be secret.
+    /// The URL, or the command with its arguments, without values that may be secret.
     pub fn target(&self) -> String {
         match &self.transport {
             Transport::Http { url, .. } => shown_url(url),
@@ -230,8 +229,8 @@ impl Server {
         }
     }
 
-    /// Tells how it is reached from every other way, also where [`Server::target`] is the same: a
-    /// [`fingerprint`] of its whole transport.
+    /// Identifies the transport, secrets included, by a [`fingerprint`]. Servers with equal [`Server::target`] can
+    /// differ in it.
     pub fn identity(&self) -> String {
         let parts = |all: &'_ [(String, String)]| -> Vec<String> {
             let both = all.iter().flat_map(|(name, value)| [name, value]);
@@ -257,28 +256,38 @@ impl Server {
     }
 }
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone, PartialEq)]
 pub enum Transport {
     /// Streamable HTTP.
     Http {
-        /// Its endpoint.
+        /// The endpoint.
         url: String,
-        /// Where its bearer token comes from.
+        /// Where the bearer token comes from.
         auth: Auth,
         /// Sent with every request; values may be secrets.
         headers: Vec<(String, String)>,
     },
-    /// A command that is started here.
+    /// A program that aish starts.
     Stdio {
         /// The program.
         command: String,
-        /// Its arguments.
+        /// The arguments.
         args: Vec<String>,
-        /// Its environment beyond the few variables that every program needs. A value that is `$NAME`
-        /// stands for that variable of the shell that first uses the server.
+        /// The environment, in addition to the few variables that every program needs. A value `$NAME` is
+        /// that variable of the shell that first uses the server.
         env: Vec<(String, String)>,
     },
+}
+
+impl Default for Transport {
+    fn default() -> Transport {
+        Transport::Http {
+            url: String::new(),
+            auth: Auth::None,
+            headers: Vec::new(),
+        }
+    }
 }
 
 impl fmt::Debug for Transport {
@@ -294,10 +303,10 @@ impl fmt::Debug for Transport {
 /// Where a bearer token comes from.
 #[derive(Clone, Default, PartialEq)]
 pub enum Auth {
-    /// There is none, or one from `aish-helper mcp login`.
+    /// No token, or the one from `aish-helper mcp login`.
     #[default]
     None,
-    /// The file has it (`auth_token`).
+    /// The token itself (`auth_token`).
     Token(Secret),
     /// This environment variable (`auth_env`).
     Env(String),
@@ -305,14 +314,14 @@ pub enum Auth {
     Cmd(String),
 }
 
-/// Which of the protocol's beginnings to try.
+/// Which handshakes of the protocol to try.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Lifecycle {
     /// `server/discover`, then `initialize`. The default for HTTP.
     #[default]
     Auto,
-    /// `initialize` alone (up to 2025-11-25). The default for stdio, where a server that ignores
-    /// discovery costs seconds.
+    /// `initialize` alone (up to 2025-11-25). The default for stdio, where waiting for a server that ignores
+    /// discovery takes seconds.
     Legacy,
     /// `server/discover` alone (2026-07-28).
     Modern,
@@ -328,3 +337,12 @@ impl Lifecycle {
         }
     }
 }
+
+word_setting!(
+    Lifecycle,
+    [Lifecycle::Auto, Lifecycle::Legacy, Lifecycle::Modern],
+    Lifecycle::word
+);
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,15 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::file::{Format, parse};
-use super::source::{Origin, resolve, resolve_noting};
+use super::file::{FileFormat, parse};
+use super::origin::SettingOrigin;
+use super::reference::starter;
+use super::resolve::{resolve, resolve_with_origins};
+use super::setting::{SectionSpec, SectionType, ValueKind};
 use super::*;
 
 fn home() -> (tempfile::TempDir, Paths) {
@@ -30,14 +35,14 @@ fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(own).collect()
 }
 
-fn faults(text: &str, format: Format) -> Vec<String> {
+fn faults(text: &str, format: FileFormat) -> Vec<String> {
     match parse(text, format, std::path::Path::new("/c")) {
         Ok(_) => Vec::new(),
         Err(problems) => problems.iter().map(ToString::to_string).collect(),
     }
 }
 
-/// A model that is right, to which one line is added (line 4).
+/// A valid model with one more line (line 4).
 fn model_with(line: &str) -> String {
     format!("[models.gpt]\nbase_url = \"https://a.example/v1\"\nmodel = \"m\"\n{line}\n")
 }
@@ -66,67 +71,179 @@ fn no_file_is_a_valid_configuration() {
 }
 
 #[test]
-fn the_starter_is_valid_with_and_without_its_commented_parts() {
-    let (_home, paths) = home_with(starter());
-    let config = load(&paths, &Overrides::default()).unwrap();
-    assert_eq!(config.current().unwrap().unwrap().name, "local");
-
-    let whole = uncommented();
-    let file = parse(&whole, Format::Toml, std::path::Path::new("/c")).unwrap();
-    let config = resolve(&file, &Overrides::default()).unwrap();
-    assert!(config.system_prompt.is_some());
-    assert_eq!(
-        config.models["own"].serve.as_ref().unwrap().idle,
-        Duration::from_secs(600)
-    );
-    assert_eq!(config.mcp.servers.len(), 2);
-    assert_eq!(config.policy.list.len(), 8);
+fn starter_is_valid_as_it_is_and_sets_nothing() {
+    let (_home, paths) = home_with(&starter());
+    let mut config = load(&paths, &Overrides::default()).unwrap();
+    config.file = None;
+    assert_eq!(config, Config::default());
 }
 
-/// The starter with every `# key = …` and `# [table]` line made live.
-fn uncommented() -> String {
-    let live = |line: &&str| {
-        let rest = line.strip_prefix("# ").unwrap_or_default();
-        rest.starts_with('[')
-            || rest
-                .split_once(" = ")
-                .is_some_and(|(k, _)| !k.contains(' '))
+/// The starter with its settings uncommented, and with those that exclude others if `alternatives`.
+fn uncommented(alternatives: bool) -> String {
+    let live = |line: &str| match line.strip_prefix("##") {
+        Some(rest) if alternatives => rest.to_owned(),
+        Some(_) => String::new(),
+        None => match line.strip_prefix('#') {
+            Some(rest) if !rest.starts_with(' ') => rest.to_owned(),
+            _ => line.to_owned(),
+        },
     };
-    // system_prompt moves to the place where it belongs: it stands before the first table already.
-    starter()
-        .lines()
-        .map(|line| if live(&line) { &line[2..] } else { line })
-        .map(|line| format!("{line}\n"))
-        .collect()
+    starter().lines().map(|line| live(line) + "\n").collect()
 }
 
 #[test]
-fn the_starter_mentions_every_key() {
-    // A key that is near to none makes the reader list all that it knows, in every table there is.
-    let probe = "qqqq = 1\n[models.a]\nqqqq = 1\nprice = { qqqq = 1 }\nserve = { qqqq = 1 }\n\
-                 [shell]\nqqqq = 1\n[context]\nqqqq = 1\n[history]\nqqqq = 1\n\
-                 [tools]\nqqqq = 1\n[intent_declaration]\nqqqq = 1\n[policy]\nqqqq = 1\n\
-                 [mcp]\nqqqq = 1\n[mcp.servers.a]\nqqqq = 1\n";
-    let known: Vec<String> = faults(probe, Format::Toml)
+fn starter_is_valid_with_every_setting_uncommented() {
+    let whole = uncommented(false);
+    let file = parse(&whole, FileFormat::Toml, std::path::Path::new("/c")).unwrap();
+    let (config, settings) = resolve_with_origins(&file, &Overrides::default()).unwrap();
+    assert_eq!(
+        config.system_prompt.as_deref(),
+        Some("Answer in one sentence.")
+    );
+    assert_eq!(
+        config.models["local"].key,
+        KeySource::Env("OPENAI_API_KEY".into())
+    );
+    assert_eq!(
+        config.models["local"].serve.as_ref().unwrap().idle,
+        Duration::from_secs(600)
+    );
+    assert_eq!(config.mcp.servers.len(), 1);
+    assert_eq!(config.policy.list.len(), 6);
+    let unset: Vec<_> = settings
         .iter()
-        .filter_map(|fault| fault.split_once("the keys here are "))
-        .flat_map(|(_, keys)| keys.split(", ").map(String::from).collect::<Vec<_>>())
+        .filter(|s| s.origin == SettingOrigin::Default)
         .collect();
-    assert!(known.len() > 40, "{known:?}");
-    let whole = uncommented();
-    for key in known {
-        let written = [
-            format!("{key} = "),
-            format!("[{key}"),
-            format!("[{key}."),
-            format!("[mcp.{key}"),
-            format!("[policy.{key}"),
-        ];
+    assert!(
+        unset.is_empty(),
+        "every default is in the starter: {unset:?}"
+    );
+    // Except for the examples, it sets the defaults.
+    assert_eq!(
+        (config.shell, config.context),
+        (ShellSettings::default(), ContextSettings::default())
+    );
+    assert_eq!(
+        (config.history, config.tools),
+        (HistorySettings::default(), ToolSettings::default())
+    );
+}
+
+/// Every section of the settings table.
+fn sections(section: &'static SectionSpec, all: &mut Vec<&'static SectionSpec>) {
+    all.push(section);
+    for spec in section.settings {
+        if let ValueKind::Section(inner) | ValueKind::NamedSections(inner) = spec.kind {
+            sections(inner, all);
+        }
+    }
+}
+
+fn all_sections() -> Vec<&'static SectionSpec> {
+    let mut all = Vec::new();
+    sections(const { &Config::SECTION }, &mut all);
+    all
+}
+
+#[test]
+fn every_declaration_is_complete() {
+    let starter = uncommented(true);
+    for section in all_sections() {
+        for spec in section.settings {
+            let name = format!("{}.{}", section.path, spec.key);
+            assert!(!spec.doc.is_empty(), "{name} has no description");
+            assert!(
+                spec.doc.concat().ends_with('.'),
+                "{name}: the description is sentences"
+            );
+            let is_number = matches!(
+                spec.kind,
+                ValueKind::Integer | ValueKind::Number | ValueKind::Seconds | ValueKind::Duration
+            );
+            assert_eq!(spec.bounds.is_some(), is_number, "{name}: bounds");
+            let is_table = matches!(spec.kind, ValueKind::Section(_));
+            let default = (spec.default)(spec);
+            assert!(
+                is_table || default.is_some() || spec.example.is_some(),
+                "{name} has neither a default nor an example"
+            );
+            let mentions = [
+                format!("\n{} = ", spec.key),
+                format!("{}]\n", spec.key),
+                format!(".{}.", spec.key),
+                format!("[{}.", spec.key),
+            ];
+            assert!(
+                mentions.iter().any(|m| starter.contains(m)),
+                "the starter lacks {name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn unknown_keys_are_rejected_in_every_section() {
+    for section in all_sections() {
+        let path = section.path.replace("NAME", "a").replace("ALIAS", "a");
+        let header = match &*path {
+            "" => String::new(),
+            path => format!("[{path}]\n"),
+        };
+        let found = faults(&format!("{header}qqqq = 1\n"), FileFormat::Toml);
+        let keys: Vec<_> = section.settings.iter().map(|spec| spec.key).collect();
+        let unknown = format!("unknown key; the keys here are {}", keys.join(", "));
         assert!(
-            written.iter().any(|w| whole.contains(w.as_str())),
-            "the starter does not mention {key}"
+            found.iter().any(|fault| fault.ends_with(&unknown)),
+            "{path}: {found:?}"
         );
     }
+}
+
+/// `[policy] wait` is the setting that the how-to adds: nothing but its declaration in `settings` makes these hold.
+#[test]
+fn one_declaration_makes_a_setting() {
+    let read = |text: &str| {
+        let file = parse(text, FileFormat::Toml, std::path::Path::new("/c")).unwrap();
+        let (config, settings) = resolve_with_origins(&file, &Overrides::default()).unwrap();
+        let setting = settings
+            .into_iter()
+            .find(|s| s.key == "policy.wait")
+            .unwrap();
+        (config.approvals.wait, setting.value, setting.origin)
+    };
+    let minutes = |n: u64| Duration::from_secs(60 * n);
+    assert_eq!(
+        read(""),
+        (minutes(10), "10m".into(), SettingOrigin::Default)
+    );
+    assert_eq!(
+        read("[policy]\nwait = '90m'"),
+        (minutes(90), "90m".into(), SettingOrigin::File(2))
+    );
+    assert_eq!(read("[policy]\nwait = '120s'").1, "2m");
+    let expected = "must be a duration from \"1s\" to \"7d\", such as \"90s\", \"10m\" or \"2h\"";
+    for bad in [
+        "'10 m'",
+        "'8d'",
+        "'0s'",
+        "'m'",
+        "'10'",
+        "'-1m'",
+        "'99999999999999999999d'",
+        "'é'",
+    ] {
+        let found = faults(&format!("[policy]\nwait = {bad}"), FileFormat::Toml);
+        assert_eq!(found, [format!("/c:2: policy.wait: {expected}")], "{bad}");
+    }
+    assert_eq!(
+        faults("[policy]\nwait = 10", FileFormat::Toml),
+        [format!("/c:2: policy.wait: {expected}, not a number")]
+    );
+    assert!(starter().contains("\n#wait = \"10m\"\n"));
+    assert!(
+        reference::markdown().contains("| `wait` | duration, `\"1s\"` to `\"7d\"` | `\"10m\"` |")
+    );
+    assert!(reference::json_schema().contains("\"default\": \"10m\""));
 }
 
 #[test]
@@ -142,7 +259,7 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "\"a\\u001b b\" = 1",
-            "/c:4: models.gpt.\"a\\u{1b} b\": unknown key; the keys here are provider, base_url, model, key_env, key_cmd, headers, temperature, max_tokens, context_window, price, use_tool_role, images, serve, timeout",
+            "/c:4: models.gpt.\"a\\u{1b} b\": unknown key; the keys here are key_env, key_cmd, provider, base_url, model, headers, temperature, max_tokens, context_window, price, use_tool_role, images, serve, timeout",
         ),
         (
             "api_key = 'sk-secret'",
@@ -242,7 +359,7 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "[models.b]\nbase_url = 'http://[::1]'\nmodel = 'm'\nserve = { command = ['x', '80'] }",
-            "/c:7: models.b.serve.command: must have {port} in it, where the port goes that aish chooses",
+            "/c:7: models.b.serve.command: must contain {port}, which stands for the port that aish chooses",
         ),
         (
             "timeout = 0",
@@ -284,7 +401,7 @@ fn each_fault_has_its_line_and_key() {
         ("model = 'again'", "/c:4: not valid TOML: duplicate key"),
     ];
     for (line, expected) in table {
-        let found = faults(&model_with(line), Format::Toml);
+        let found = faults(&model_with(line), FileFormat::Toml);
         assert_eq!(found.first().map(String::as_str), Some(*expected), "{line}");
         assert!(!found.concat().contains("sk-secret"), "{found:?}");
     }
@@ -315,17 +432,17 @@ fn addresses_are_checked() {
     for (url, expected) in table {
         let text = format!("[models.a]\nmodel = 'm'\nbase_url = \"{url}\"");
         assert_eq!(
-            faults(&text, Format::Toml),
+            faults(&text, FileFormat::Toml),
             [format!("/c:3: models.a.base_url: {expected}")]
         );
     }
 }
 
 #[test]
-fn a_key_never_crosses_a_network_in_clear() {
+fn key_is_never_sent_unencrypted_over_a_network() {
     let faults_of = |url: &str, extra: &str| {
         let text = format!("[models.a]\nmodel = 'm'\nbase_url = '{url}'\n{extra}");
-        faults(&text, Format::Toml)
+        faults(&text, FileFormat::Toml)
     };
     let refused = [
         "http://a.example/v1",
@@ -374,9 +491,9 @@ fn a_key_never_crosses_a_network_in_clear() {
 }
 
 #[test]
-fn a_served_model_is_on_this_machine() {
+fn served_model_must_be_on_this_machine() {
     let text = "[models.a]\nmodel = 'm'\nbase_url = 'http://192.168.1.2/v1'\nserve = { command = ['x{port}'] }";
-    let found = faults(text, Format::Toml);
+    let found = faults(text, FileFormat::Toml);
     assert!(
         found[0].starts_with("/c:3: models.a.base_url: must be on this machine"),
         "{found:?}"
@@ -384,7 +501,7 @@ fn a_served_model_is_on_this_machine() {
 }
 
 #[test]
-fn json_has_the_same_faults() {
+fn json_reports_the_same_faults_as_toml() {
     let text = r#"{
   // comments and a final comma are fine
   "default_model": "gtp",
@@ -398,7 +515,7 @@ fn json_has_the_same_faults() {
   "shell": []
 }"#;
     assert_eq!(
-        faults(text, Format::Json),
+        faults(text, FileFormat::Json),
         [
             "/c:3: default_model: no model is named gtp; did you mean gpt?",
             "/c:5: models.gpt.base_url: missing",
@@ -409,25 +526,25 @@ fn json_has_the_same_faults() {
         ]
     );
     assert_eq!(
-        faults("{\n\"a\": 1,\n\"a\": 2}", Format::Json),
-        ["/c:3: not valid here: this key stands twice in one object"]
+        faults("{\n\"a\": 1,\n\"a\": 2}", FileFormat::Json),
+        ["/c:3: not valid here: this key appears twice in one object"]
     );
     assert_eq!(
-        faults("{\n'a': 1}", Format::Json),
+        faults("{\n'a': 1}", FileFormat::Json),
         ["/c:2: not valid JSON: Single-quoted strings are not allowed"]
     );
     assert_eq!(
-        faults("[]", Format::Json),
+        faults("[]", FileFormat::Json),
         ["/c:1: must be a table, not a list"]
     );
-    assert_eq!(faults("", Format::Json), Vec::<String>::new());
+    assert_eq!(faults("", FileFormat::Json), Vec::<String>::new());
     let deep = "[".repeat(100_000);
-    assert_eq!(faults(&deep, Format::Json).len(), 1);
-    assert_eq!(faults(&format!("a = {deep}"), Format::Toml).len(), 1);
+    assert_eq!(faults(&deep, FileFormat::Json).len(), 1);
+    assert_eq!(faults(&format!("a = {deep}"), FileFormat::Toml).len(), 1);
 }
 
 #[test]
-fn both_formats_mean_the_same() {
+fn json_and_toml_give_equal_configurations() {
     let json = r#"{"default_model": "gpt", "models": {
         "gpt": {"base_url": "https://a.example/v1", "model": "m"},
         "llama": {"base_url": "http://127.0.0.1:8080/v1", "model": "l"}},
@@ -438,7 +555,7 @@ fn both_formats_mean_the_same() {
         config.models.values_mut().for_each(|m| m.line = 0);
         config
     };
-    assert_eq!(read(GOOD, Format::Toml), read(json, Format::Json));
+    assert_eq!(read(GOOD, FileFormat::Toml), read(json, FileFormat::Json));
 }
 
 #[test]
@@ -446,7 +563,7 @@ fn flags_beat_environment_beats_file_beats_default() {
     let (_home, paths) = home_with(GOOD);
     let file = read(&paths).unwrap();
     let origin = |over: &Overrides, key: &str| {
-        let (config, settings) = resolve_noting(&file, over).unwrap();
+        let (config, settings) = resolve_with_origins(&file, over).unwrap();
         let setting = settings.into_iter().find(|s| s.key == key).unwrap();
         (config, setting.origin)
     };
@@ -454,7 +571,7 @@ fn flags_beat_environment_beats_file_beats_default() {
     let (config, from) = origin(&default, "default_model");
     assert_eq!(
         (config.default_model.as_deref(), from),
-        (Some("gpt"), Origin::File(1))
+        (Some("gpt"), SettingOrigin::File(1))
     );
     let env = overrides(&[
         ("AISH_MODEL", "llama"),
@@ -465,36 +582,47 @@ fn flags_beat_environment_beats_file_beats_default() {
     let (config, from) = origin(&env, "default_model");
     assert_eq!(
         (config.default_model.as_deref(), from),
-        (Some("llama"), Origin::Env("AISH_MODEL"))
+        (Some("llama"), SettingOrigin::Env("AISH_MODEL"))
     );
     assert_eq!(config.context.commands, 0);
     let flag = env.with_model(Some("gpt".into()));
     let (config, from) = origin(&flag, "default_model");
     assert_eq!(
         (config.default_model.as_deref(), from),
-        (Some("gpt"), Origin::Flag("--model"))
+        (Some("gpt"), SettingOrigin::Flag("--model"))
     );
     assert!(
-        Origin::Default < Origin::File(9)
-            && Origin::File(9) < Origin::Env("")
-            && Origin::Env("") < Origin::Flag("")
+        SettingOrigin::Default < SettingOrigin::File(9)
+            && SettingOrigin::File(9) < SettingOrigin::Env("")
+            && SettingOrigin::Env("") < SettingOrigin::Flag("")
     );
     let (config, from) = origin(&default, "shell.confirm_cmd");
-    assert_eq!((config.shell.confirm_cmd, from), (false, Origin::File(9)));
+    assert_eq!(
+        (config.shell.confirm_cmd, from),
+        (false, SettingOrigin::File(9))
+    );
     let env = overrides(&[("AISH_CONFIRM_CMD", "YES"), ("AISH_SYSTEM_PROMPT", "x")]).unwrap();
     let (config, from) = origin(&env, "shell.confirm_cmd");
     assert_eq!(
         (config.shell.confirm_cmd, from),
-        (true, Origin::Env("AISH_CONFIRM_CMD"))
+        (true, SettingOrigin::Env("AISH_CONFIRM_CMD"))
     );
     assert_eq!(config.system_prompt.as_deref(), Some("x"));
-    assert_eq!(origin(&default, "shell.output_bytes").1, Origin::Default);
+    assert_eq!(
+        origin(&default, "shell.output_bytes").1,
+        SettingOrigin::Default
+    );
 }
 
 #[test]
-fn a_model_says_how_it_takes_results_and_pictures() {
+fn tool_role_and_images_of_a_model_are_read() {
     let of = |line: &str| {
-        let file = parse(&model_with(line), Format::Toml, std::path::Path::new("/c")).unwrap();
+        let file = parse(
+            &model_with(line),
+            FileFormat::Toml,
+            std::path::Path::new("/c"),
+        )
+        .unwrap();
         let config = resolve(&file, &Overrides::default()).unwrap();
         let model = &config.models["gpt"];
         (model.use_tool_role, model.images)
@@ -504,20 +632,20 @@ fn a_model_says_how_it_takes_results_and_pictures() {
 }
 
 #[test]
-fn a_model_can_come_from_the_environment_alone() {
+fn environment_alone_can_define_a_model() {
     let over = overrides(&[
         ("AISH_BASE_URL", "https://a.example/v1"),
         ("AISH_MODEL", "some/model"),
         ("AISH_KEY_ENV", "MY_KEY"),
     ])
     .unwrap();
-    let config = resolve(&File::default(), &over).unwrap();
+    let config = resolve(&ConfigFile::default(), &over).unwrap();
     let model = config.current().unwrap().unwrap();
     assert_eq!(
         (model.name.as_str(), model.model.as_str()),
         ("env", "some/model")
     );
-    assert_eq!(model.key, Key::Env("MY_KEY".into()));
+    assert_eq!(model.key, KeySource::Env("MY_KEY".into()));
     let error = key::from_env(&config, model, &variables(&[("MY_KEYS", "x")])).unwrap_err();
     assert_eq!(
         error.message,
@@ -526,7 +654,7 @@ fn a_model_can_come_from_the_environment_alone() {
 }
 
 #[test]
-fn a_bad_variable_is_named() {
+fn invalid_variable_is_named_in_the_error() {
     let table: &[(&[(&str, &str)], &str)] = &[
         (
             &[("AISH_CONFIRM_CMD", "maybe")],
@@ -550,7 +678,7 @@ fn a_bad_variable_is_named() {
                 ("AISH_MODEL", "m"),
                 ("AISH_KEY_ENV", "K"),
             ],
-            "AISH_BASE_URL: the key would cross the network in clear: use https://, or a numeric private address",
+            "AISH_BASE_URL: the key would cross the network in cleartext: use https://, or a numeric private address",
         ),
         (
             &[("AISH_KEY_ENV", "K")],
@@ -587,13 +715,13 @@ fn a_bad_variable_is_named() {
 }
 
 #[test]
-fn without_a_default_one_model_is_it_and_several_are_a_question() {
+fn single_model_is_the_default_and_several_are_an_error() {
     let one = model_with("");
-    let file = parse(&one, Format::Toml, std::path::Path::new("/c")).unwrap();
+    let file = parse(&one, FileFormat::Toml, std::path::Path::new("/c")).unwrap();
     let config = resolve(&file, &Overrides::default()).unwrap();
     assert_eq!(config.current().unwrap().unwrap().name, "gpt");
     let two = GOOD.replace("default_model = \"gpt\"", "");
-    let file = parse(&two, Format::Toml, std::path::Path::new("/c")).unwrap();
+    let file = parse(&two, FileFormat::Toml, std::path::Path::new("/c")).unwrap();
     let error = resolve(&file, &Overrides::default())
         .unwrap()
         .current()
@@ -602,7 +730,7 @@ fn without_a_default_one_model_is_it_and_several_are_a_question() {
 }
 
 #[test]
-fn load_says_the_first_fault_and_how_many_more() {
+fn load_reports_the_first_fault_and_the_number_of_others() {
     let (_home, paths) = home_with("[shell]\nconfirm = 1\n[context]\ncommand = 1\nenvs = 1\n");
     let error = load(&paths, &Overrides::default()).unwrap_err();
     let file = paths.config.join("config.toml");
@@ -616,7 +744,7 @@ fn load_says_the_first_fault_and_how_many_more() {
 }
 
 #[test]
-fn an_unset_key_variable_is_a_problem_with_its_line() {
+fn unset_key_variable_is_reported_with_its_line() {
     let (_home, paths) = home_with(&model_with("key_env = 'CARGO_MANIFEST_DIRR'"));
     let found = problems(&paths);
     assert_eq!(
@@ -637,7 +765,7 @@ fn an_unset_key_variable_is_a_problem_with_its_line() {
 }
 
 #[test]
-fn unset_variables_of_servers_are_problems_with_their_lines() {
+fn unset_variables_of_servers_are_reported_with_their_lines() {
     let (_home, paths) = home_with(
         "[mcp.servers.a]\nurl = 'https://a.example'\nauth_env = 'AISH_NO_SUCH_A'\n\
          [mcp.servers.b]\ncommand = 'b'\n\
@@ -657,7 +785,7 @@ fn unset_variables_of_servers_are_problems_with_their_lines() {
 }
 
 #[test]
-fn two_files_are_one_too_many() {
+fn toml_and_json_together_are_an_error() {
     let (_home, paths) = home_with("");
     fs::write(paths.config.join("aish.json"), "{}").unwrap();
     let error = load(&paths, &Overrides::default()).unwrap_err();
@@ -673,7 +801,7 @@ fn two_files_are_one_too_many() {
 }
 
 #[test]
-fn a_file_that_others_may_write_is_refused() {
+fn file_that_others_can_write_is_refused() {
     let (_home, paths) = home_with("");
     let file = paths.config.join("config.toml");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o646)).unwrap();
@@ -690,7 +818,7 @@ fn a_file_that_others_may_write_is_refused() {
 }
 
 #[test]
-fn a_link_is_followed_and_what_is_no_file_is_refused() {
+fn link_is_followed_and_a_fifo_is_refused() {
     let (home, paths) = home();
     let file = paths.config.join("config.toml");
     let real = home.path().join("dotfiles.toml");
@@ -707,11 +835,11 @@ fn a_link_is_followed_and_what_is_no_file_is_refused() {
     fs::remove_file(&file).unwrap();
     nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let error = load(&paths, &Overrides::default()).unwrap_err();
-    assert!(error.message.ends_with("is no regular file"), "{error}");
+    assert!(error.message.ends_with("is not a regular file"), "{error}");
 }
 
 #[test]
-fn bytes_that_are_no_text_have_a_line() {
+fn invalid_utf8_is_reported_with_its_line() {
     let (_home, paths) = home();
     fs::write(paths.config.join("config.toml"), b"# a\n# \xff\n").unwrap();
     let error = load(&paths, &Overrides::default()).unwrap_err();
@@ -722,16 +850,16 @@ fn bytes_that_are_no_text_have_a_line() {
 }
 
 #[test]
-fn a_stamp_changes_with_the_file() {
+fn stamp_changes_with_the_file() {
     let (_home, paths) = home();
-    let none = Stamp::of(&paths);
-    assert_eq!(none, Stamp::of(&paths));
+    let none = ConfigStamp::of(&paths);
+    assert_eq!(none, ConfigStamp::of(&paths));
     let file = paths.config.join("config.toml");
     fs::write(&file, "").unwrap();
-    let empty = Stamp::of(&paths);
+    let empty = ConfigStamp::of(&paths);
     assert_ne!(none, empty);
     fs::write(&file, "#").unwrap();
-    assert_ne!(empty, Stamp::of(&paths));
+    assert_ne!(empty, ConfigStamp::of(&paths));
 }
 
 #[test]
@@ -757,12 +885,14 @@ fn add_model_keeps_every_other_byte() {
     ];
     for (old, expected) in cases {
         let (_home, paths) = home_with(old);
-        add_model(&paths, "new", entry, true).unwrap();
         let file = paths.config.join("config.toml");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        add_model(&paths, "new", entry, true).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), expected);
         assert_eq!(
             fs::metadata(&file).unwrap().permissions().mode() & 0o777,
-            0o600
+            0o600,
+            "others cannot read what was added"
         );
         assert_eq!(
             fs::read_dir(&paths.config).unwrap().count(),
@@ -771,7 +901,7 @@ fn add_model_keeps_every_other_byte() {
         );
         let config = load(&paths, &Overrides::default()).unwrap();
         assert_eq!(config.current().unwrap().unwrap().name, "new");
-        // A second one, of a name that needs quotes, without touching the default.
+        // A second model whose name needs quotes; the default stays.
         add_model(&paths, "a/b:1.5", entry, false).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         assert_eq!(text, format!("{expected}\n[models.\"a/b:1.5\"]\n{entry}\n"));
@@ -825,7 +955,7 @@ fn set_default_changes_one_value() {
 }
 
 #[test]
-fn models_added_at_once_all_stay() {
+fn concurrent_additions_are_all_kept() {
     let (_home, paths) = home();
     let entry = "base_url = 'http://127.0.0.1:1/v1'\nmodel = 'm'";
     std::thread::scope(|s| {
@@ -846,7 +976,7 @@ fn add_model_makes_the_directory() {
     assert_eq!(load(&paths, &Overrides::default()).unwrap().models.len(), 1);
 }
 
-/// Lines that look like a configuration, in any order, with odd pieces between them.
+/// Fragments of configurations in any order, with arbitrary text between them.
 fn soup() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         proptest::sample::select(vec![
@@ -891,12 +1021,12 @@ fn soup() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_loader_panic(text in soup()) {
-        for format in [Format::Toml, Format::Json] {
+    fn parser_never_panics(text in soup()) {
+        for format in [FileFormat::Toml, FileFormat::Json] {
             let lines = text.split('\n').count();
             match parse(&text, format, std::path::Path::new("/c")) {
                 Ok(file) => {
-                    let (config, _) = resolve_noting(&file, &Overrides::default()).unwrap();
+                    let (config, _) = resolve_with_origins(&file, &Overrides::default()).unwrap();
                     prop_assert!(config.current().is_ok() || config.models.len() > 1);
                 }
                 Err(problems) => {
@@ -911,16 +1041,16 @@ proptest! {
     }
 
     #[test]
-    fn a_string_reads_back_as_it_was(text in any::<String>()) {
+    fn toml_string_round_trips(text in any::<String>()) {
         let doc = format!("a = {}", toml_string(&text));
         let root = toml::de::DeTable::parse(&doc).unwrap();
         prop_assert_eq!(root.get_ref().get("a").unwrap().get_ref().as_str(), Some(text.as_str()));
     }
 
     #[test]
-    fn no_value_of_a_variable_makes_it_panic(name in proptest::sample::select(&source::VARIABLES[..]), value in any::<String>()) {
+    fn overrides_never_panic(name in proptest::sample::select(override_variables().collect::<Vec<_>>()), value in any::<String>()) {
         if let Ok(over) = overrides(&[(name, &value)]) {
-            let _ = resolve(&File::default(), &over);
+            let _ = resolve(&ConfigFile::default(), &over);
         }
     }
 }

@@ -1,25 +1,25 @@
-//! The conversation that a session's records make. Pure.
+//! Rebuilds the conversation from the records of a session. Pure.
 
 use std::collections::HashSet;
 
 use crate::chat::{Image, Message, ToolCall, ToolResult};
 use crate::history::record::{Body, Record};
 
-/// What the model is told in place of a result that there is none of.
+/// Sent to the model in place of a missing result.
 pub const NO_RESULT: &str = "[no result: the call failed]";
 
-/// The same where the person stopped it.
+/// Same, for a call that the user cancelled.
 pub const INTERRUPTED: &str = "[no result: interrupted]";
 
-/// The messages of these records, as they were sent: the user, the assistant, the results of its calls,
-/// the assistant again, and so on.
+/// Returns the messages of these records as they were sent: the user, the assistant, the results of its calls, the
+/// assistant again, and so on.
 ///
-/// Whatever happened (a crash, a denial, records that are missing or there twice), every call has exactly one
-/// result, in the order of the calls and before anything else; no result is without a call; no two calls
-/// have one id. A prompt whose answer never came stands with a note in the answer's place if another
-/// prompt follows, so that roles alternate as strict chat templates demand.
+/// Whatever happened (a crash, a denial, missing or duplicate records), every call has exactly one result, in the order
+/// of the calls and before anything else; no result is without a call; no two calls share an id. A prompt without an
+/// answer gets a note in place of the answer if another prompt follows, since strict chat templates require alternating
+/// roles.
 pub fn conversation(records: &[Record]) -> Vec<Message> {
-    let mut talk = Talk::default();
+    let mut talk = ConversationBuilder::default();
     for record in records {
         match &record.body {
             Body::User { content, .. } => {
@@ -36,7 +36,7 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
                 ..
             } => {
                 talk.end_round();
-                // An answer to nothing, or a second one, is none.
+                // Ignore an answer without a prompt, and a second answer.
                 if matches!(
                     talk.messages.last(),
                     Some(Message::User(_) | Message::Tool(_))
@@ -49,9 +49,9 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
                     talk.stopped = finish == "interrupted";
                     talk.open = calls
                         .iter()
-                        .map(|call| Open {
+                        .map(|call| OpenCall {
                             recorded: call.id.clone(),
-                            id: talk.ids.make(&call.id),
+                            id: talk.ids.unique_id(&call.id),
                             name: call.name.clone(),
                             result: None,
                         })
@@ -78,9 +78,9 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
                 ..
             } => {
                 talk.stopped |= status == "interrupted";
-                let unanswered = |o: &&mut Open| o.recorded == *call && o.result.is_none();
+                let unanswered = |o: &&mut OpenCall| o.recorded == *call && o.result.is_none();
                 if let Some(open) = talk.open.iter_mut().find(unanswered) {
-                    open.result = Some((told(status, text), pictures(images)));
+                    open.result = Some((result_text(status, text), decode_images(images)));
                 }
             }
             _ => {}
@@ -90,27 +90,27 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
     talk.messages
 }
 
-/// The conversation while it is read.
+/// The conversation while it is being rebuilt.
 #[derive(Default)]
-struct Talk {
+struct ConversationBuilder {
     messages: Vec<Message>,
     /// The calls of the last answer.
-    open: Vec<Open>,
-    /// The person stopped those.
+    open: Vec<OpenCall>,
+    /// The user cancelled those calls.
     stopped: bool,
-    ids: Ids,
+    ids: CallIds,
 }
 
-/// A call whose round is not over.
-struct Open {
-    /// Its id in the records, which may be that of another call long ago.
+/// A call that has no result yet.
+struct OpenCall {
+    /// Its id in the records, which may be the same as that of an earlier call.
     recorded: String,
     id: String,
     name: String,
     result: Option<(String, Vec<Image>)>,
 }
 
-impl Talk {
+impl ConversationBuilder {
     /// Gives each open call its result.
     fn end_round(&mut self) {
         let missing = if self.stopped { INTERRUPTED } else { NO_RESULT };
@@ -129,13 +129,14 @@ impl Talk {
     }
 }
 
-/// The ids that are taken.
+/// The ids in use.
 #[derive(Default)]
-struct Ids(HashSet<String>);
+struct CallIds(HashSet<String>);
 
-impl Ids {
-    /// This id, or another if it is taken. Servers that number the calls of each answer begin anew every time.
-    fn make(&mut self, id: &str) -> String {
+impl CallIds {
+    /// Returns this id, or another one if it is in use. Providers that number the calls of each answer start again with
+    /// every answer.
+    fn unique_id(&mut self, id: &str) -> String {
         let mut made = id.to_string();
         let mut n = self.0.len();
         while made.is_empty() || !self.0.insert(made.clone()) {
@@ -146,8 +147,8 @@ impl Ids {
     }
 }
 
-/// What the model is told of a call that ended so: never nothing, which some servers reject.
-fn told(status: &str, text: &str) -> String {
+/// Returns the text for a call with this status. Never empty, which some providers reject.
+fn result_text(status: &str, text: &str) -> String {
     match status {
         _ if !text.is_empty() => text.to_string(),
         "success" | "error" => "[no output]".to_string(),
@@ -157,7 +158,7 @@ fn told(status: &str, text: &str) -> String {
     }
 }
 
-fn pictures(images: &[(String, String)]) -> Vec<Image> {
+fn decode_images(images: &[(String, String)]) -> Vec<Image> {
     images
         .iter()
         .map(|(mime, data)| Image {

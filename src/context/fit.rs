@@ -1,24 +1,24 @@
-//! What of a conversation goes into the model's window. Pure.
+//! Selects the part of a conversation that fits into the model's context window. Pure.
 
 use crate::chat::{Message, Tool};
 
-/// Stands where a result was cut.
-const CUT: &str = "\n[… left out to fit the model's window]";
+/// Marks where a result was truncated.
+const TRUNCATED: &str = "\n[… left out to fit the model's window]";
 
-/// No result is cut shorter than this, in bytes.
-const SHORTEST: usize = 512;
+/// Minimum length of a truncated result, in bytes.
+const MIN_RESULT_BYTES: usize = 512;
 
-/// What a message or a tool takes beside its words, in tokens.
-const FRAME: usize = 8;
+/// Overhead of a message or a tool definition, in tokens.
+const FRAME_TOKENS: usize = 8;
 
-/// What is sent: the instructions, and as much of the conversation's end as fits.
+/// Returns the messages to send: the instructions, and as many of the latest messages as fit.
 ///
-/// The conversation ends with what the model is to answer: the new prompt, or the results of its calls.
-/// `window` is the model's context in tokens, of which `reserve` are kept for the answer, and the `tools`
-/// take their part. A token is taken as three bytes, which is on the safe side for prose and code alike.
-/// Each prompt with all that followed it is kept or left out as a whole, oldest first; the number of
-/// prompts left out is returned. The last one always stays; where it is too long by itself, its longest
-/// results of tools are cut, down to 512 bytes each. A picture counts as 1,500 tokens.
+/// The conversation ends with what the model is to answer: the new prompt or the results of its calls. `window` is the
+/// context size in tokens, of which `reserve` are kept for the answer; the `tools` take their share. A token is
+/// estimated as three bytes, which is conservative for prose and code alike. Each prompt is kept or dropped together
+/// with everything that follows it, oldest first; the number of dropped prompts is returned. The last prompt always
+/// stays; if it is too long by itself, its longest tool results are truncated, down to 512 bytes each. An image
+/// counts as 1,500 tokens.
 pub fn fit(
     system: String,
     conversation: &[Message],
@@ -35,13 +35,18 @@ pub fn fit(
     let mut left_out = 0;
     let mut room = usize::MAX;
     if let Some(window) = window {
-        let taken = reserve as usize + tokens(&system) + tools.iter().map(declared).sum::<usize>();
+        let taken = reserve as usize
+            + message_tokens(&system)
+            + tools.iter().map(tool_tokens).sum::<usize>();
         room = (window as usize).saturating_sub(taken);
-        let mut used: usize = conversation[last..].iter().map(tokens).sum();
+        let mut used: usize = conversation[last..].iter().map(message_tokens).sum();
         first = last;
         left_out = starts.len();
         for start in starts.into_iter().rev() {
-            used += conversation[start..first].iter().map(tokens).sum::<usize>();
+            used += conversation[start..first]
+                .iter()
+                .map(message_tokens)
+                .sum::<usize>();
             if used > room {
                 break;
             }
@@ -51,19 +56,19 @@ pub fn fit(
     let mut messages = vec![system];
     messages.extend_from_slice(&conversation[first..]);
     if first == last {
-        cut_results(&mut messages[1..], room);
+        truncate_results(&mut messages[1..], room);
     }
     (messages, left_out)
 }
 
-/// Cuts the longest results until all fits into `room` tokens, or none is longer than [`SHORTEST`].
-fn cut_results(messages: &mut [Message], room: usize) {
-    let used: usize = messages.iter().map(tokens).sum();
+/// Truncates the longest results until everything fits into `room` tokens, or none is longer than [`MIN_RESULT_BYTES`].
+fn truncate_results(messages: &mut [Message], room: usize) {
+    let used: usize = messages.iter().map(message_tokens).sum();
     if used <= room {
         return;
     }
-    // All that are longer than this are cut to it: the largest number with which all fits.
-    let (mut low, mut high) = (SHORTEST, SHORTEST);
+    // Finds the largest limit for a single result with which everything fits.
+    let (mut low, mut high) = (MIN_RESULT_BYTES, MIN_RESULT_BYTES);
     for message in messages.iter() {
         if let Message::Tool(result) = message {
             high = high.max(result.text.len());
@@ -90,42 +95,42 @@ fn cut_results(messages: &mut [Message], room: usize) {
         if let Message::Tool(result) = message
             && result.text.len() > low
         {
-            let mut end = low - CUT.len();
+            let mut end = low - TRUNCATED.len();
             while !result.text.is_char_boundary(end) {
                 end -= 1;
             }
             result.text.truncate(end);
-            result.text.push_str(CUT);
+            result.text.push_str(TRUNCATED);
         }
     }
 }
 
-/// What a picture takes in tokens: about the most that providers count for one.
-const PICTURE: usize = 1500;
+/// Estimated tokens of an image: about the most that providers count for one.
+const IMAGE_TOKENS: usize = 1500;
 
-/// Bytes that are taken as one token.
+/// Bytes that count as one token.
 const BYTES: usize = 3;
 
-fn tokens(message: &Message) -> usize {
+fn message_tokens(message: &Message) -> usize {
     let calls = match message {
         Message::Assistant(_, calls) => calls
             .iter()
             .map(|c| {
                 let extra = c.extra.as_ref().map_or(0, String::len);
-                (c.id.len() + c.name.len() + c.arguments.len() + extra) / BYTES + FRAME
+                (c.id.len() + c.name.len() + c.arguments.len() + extra) / BYTES + FRAME_TOKENS
             })
             .sum(),
         _ => 0,
     };
-    let pictures = match message {
-        Message::Tool(result) => result.images.len() * PICTURE,
+    let images = match message {
+        Message::Tool(result) => result.images.len() * IMAGE_TOKENS,
         _ => 0,
     };
-    message.text().len() / BYTES + FRAME + calls + pictures
+    message.text().len() / BYTES + FRAME_TOKENS + calls + images
 }
 
-fn declared(tool: &Tool) -> usize {
-    (tool.name.len() + tool.description.len() + tool.schema.len()) / BYTES + FRAME
+fn tool_tokens(tool: &Tool) -> usize {
+    (tool.name.len() + tool.description.len() + tool.schema.len()) / BYTES + FRAME_TOKENS
 }
 
 #[cfg(test)]
@@ -158,11 +163,11 @@ mod tests {
     }
 
     fn all(messages: &[Message]) -> usize {
-        messages.iter().map(tokens).sum()
+        messages.iter().map(message_tokens).sum()
     }
 
     #[test]
-    fn the_oldest_prompts_are_left_out_with_all_that_followed() {
+    fn the_oldest_prompts_are_dropped_with_their_answers() {
         let mut talk = vec![user(900), Message::assistant("A"), user(30)];
         talk.extend(round("a", 60));
         talk.extend([Message::assistant("B"), user(3)]);
@@ -185,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_take_room() {
+    fn tool_definitions_count_against_the_window() {
         let talk = [user(30), Message::assistant("A"), user(3)];
         let tool = Tool {
             schema: "x".repeat(3000),
@@ -196,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_results_of_the_last_prompt_are_cut() {
+    fn the_longest_results_of_the_last_prompt_are_truncated() {
         let mut talk = vec![user(30)];
         for (id, bytes) in [("a", 100_000), ("b", 2_000), ("c", 30_000)] {
             talk.extend(round(id, bytes));
@@ -211,7 +216,7 @@ mod tests {
             });
             let results: Vec<usize> = results.collect();
             assert!(
-                fits || results.iter().all(|n| *n <= SHORTEST),
+                fits || results.iter().all(|n| *n <= MIN_RESULT_BYTES),
                 "{results:?}"
             );
             results
@@ -234,11 +239,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_result_says_so_and_keeps_its_head() {
+    fn a_truncated_result_keeps_its_beginning_and_a_note() {
         let mut talk = vec![user(3)];
         talk.extend(round("a", 9000));
         let (messages, _) = fit(String::new(), &talk, &[], Some(1000), 0);
         let text = messages[3].text();
-        assert!(text.starts_with("éé") && text.ends_with(CUT), "{text}");
+        assert!(
+            text.starts_with("éé") && text.ends_with(TRUNCATED),
+            "{text}"
+        );
     }
 }

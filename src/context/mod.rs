@@ -1,5 +1,5 @@
-//! What the model sees: the instructions, the conversation so far, and with
-//! each prompt what the shell knows. Pure: the caller reads files and clocks.
+//! Model context: the instructions, the conversation so far, and the shell context of each prompt. Pure: the caller
+//! reads files and clocks.
 
 mod conversation;
 mod fit;
@@ -11,46 +11,46 @@ pub use self::fit::fit;
 use crate::history::record::Output;
 use crate::safety::text::one_line;
 
-/// What goes along with one prompt.
+/// Shell context of one prompt.
 #[derive(Debug, Default)]
 pub struct Facts<'a> {
     /// The working directory.
     pub cwd: &'a str,
     /// Commands since the last prompt, oldest first.
     pub commands: Vec<CommandFact<'a>>,
-    /// Environment, `NAME=value`.
+    /// Environment variables, as `NAME=value`.
     pub env: &'a [String],
-    /// Approved commands that have ended since the last prompt.
-    pub execs: Vec<ExecFact<'a>>,
-    /// stdin and files: name and text.
+    /// Approved commands that have finished since the last prompt.
+    pub finished: Vec<ExecFact<'a>>,
+    /// Standard input and files, as name and text.
     pub attachments: Vec<(&'a str, &'a str)>,
 }
 
-/// A command the person ran. Its output was not seen.
+/// A command that the user ran. Its output is unknown.
 #[derive(Debug)]
 pub struct CommandFact<'a> {
-    /// The text.
+    /// The command line.
     pub command: &'a str,
-    /// Where.
+    /// Its working directory.
     pub cwd: &'a str,
     /// Its exit code.
     pub exit: i32,
-    /// How long it took.
+    /// Its duration.
     pub duration_ms: u64,
 }
 
 /// A command that was proposed, approved and run.
 #[derive(Debug)]
 pub struct ExecFact<'a> {
-    /// The text.
+    /// The command line.
     pub command: &'a str,
     /// Its exit code.
     pub exit: i32,
-    /// Its output, where it was captured.
+    /// Its output, if captured.
     pub output: Option<&'a Output>,
 }
 
-/// The instructions that every conversation begins with, unless `system_prompt` replaces them.
+/// Instructions at the start of every conversation, unless `system_prompt` replaces them.
 pub const SYSTEM_PROMPT: &str = "\
 You are aish, an assistant in the user's zsh. Answer briefly, in Markdown.
 To propose a command, write it on a line of its own that begins with `CMD: `, outside of code blocks, one line a command:
@@ -59,29 +59,30 @@ The user is asked before a command runs, in their own shell; its output comes wi
 What the shell knows stands in front of a message: recent commands with exit codes (<commands>), output of commands you proposed (<output>), files (<file>). \
 You do not see the output of <commands>. When you would need output that you do not have, say so plainly and propose how to get it.";
 
-/// What the instructions gain when there are tools, and only then. The list itself is in the request alone.
+/// Added to the instructions if there are tools. The list of tools itself is only in the request.
 pub const TOOLS_PROMPT: &str = "\
 Tools may be there, in the `tools` of the request.
 A tool_call is how to use one; its result comes in the next turn, so do not guess it.
 Use tools for structured operations, and `CMD:` lines for local shell commands.
 Prefer a tool; fall back to `CMD:` for what no tool offers.";
 
-/// The same where the model finds and calls them through a few.
+/// Same, for a model that finds and calls tools through the `retrieve_tools` and `call_tool_*` tools.
 pub const SPLIT_PROMPT: &str = "\
 Many tools are there; find them with retrieve_tools, then call one with the tool that its call_with names, and declare the same operation_type in intent.
 A tool_call is how to use one; its result comes in the next turn, so do not guess it.
 Use tools for structured operations, and `CMD:` lines for local shell commands.
 Prefer a tool; fall back to `CMD:` for what no tool offers.";
 
-/// The most that a notice shows of a command.
+/// Maximum number of characters of a command in a notice.
 const COMMAND_CHARS: usize = 60;
 
-/// The instructions for words to one command.
+/// Instructions for turning words into one command.
 pub const COMMAND_PROMPT: &str = "\
 Turn the user's words into one zsh command line for the system named below. \
 Reply with the command alone: one line, no explanation, no Markdown, no prompt sign.";
 
-/// What is sent for a prompt: facts first, the person's words last. Without facts it is the words alone.
+/// Returns the user message for a prompt: the shell context, then the user's words. Without context it is the words
+/// alone.
 pub fn content(text: &str, facts: &Facts<'_>) -> String {
     let mut out = String::new();
     if !facts.commands.is_empty() || !facts.env.is_empty() {
@@ -104,7 +105,7 @@ pub fn content(text: &str, facts: &Facts<'_>) -> String {
         }
         out.push_str("</commands>\n");
     }
-    for e in &facts.execs {
+    for e in &facts.finished {
         let _ = writeln!(out, "<output command={:?} exit=\"{}\">", e.command, e.exit);
         match e.output {
             None => out.push_str("[ran on the terminal; output not captured]"),
@@ -133,24 +134,24 @@ pub fn content(text: &str, facts: &Facts<'_>) -> String {
     out
 }
 
-/// What to tell the person who asks after a failure whose output nobody has: neither was it captured,
-/// nor did anything else come along to look at.
+/// Returns a notice for a user who asks after a failed command whose output was not captured, if nothing else was sent
+/// along that could explain it.
 pub fn unseen(facts: &Facts<'_>) -> Option<String> {
-    let captured = facts.execs.iter().any(|e| e.output.is_some());
+    let captured = facts.finished.iter().any(|e| e.output.is_some());
     if captured || !facts.attachments.is_empty() {
         return None;
     }
-    let (command, exit) = match (facts.commands.last(), facts.execs.last()) {
+    let (command, exit) = match (facts.commands.last(), facts.finished.last()) {
         (Some(c), _) => (c.command, c.exit),
         (None, Some(e)) => (e.command, e.exit),
         (None, None) => return None,
     };
-    // Ended by Ctrl-C, or put aside by Ctrl-Z (whose number differs between systems): no failures.
+    // Not failures: interrupted by Ctrl-C, or suspended by Ctrl-Z, whose number differs between systems.
     if matches!(exit, 0 | 130 | 146 | 148) {
         return None;
     }
     let shown = one_line(command, COMMAND_CHARS);
-    // In a compound command the redirection would catch the last part alone.
+    // In a compound command the redirection would apply to the last part only.
     let simple = shown == command && !command.contains(|c: char| ";|&<>(){}#".contains(c));
     let again = if simple { &shown } else { "COMMAND" };
     Some(format!(
@@ -167,12 +168,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_alone_go_out_as_they_are() {
+    fn a_prompt_without_context_is_unchanged() {
         assert_eq!(content("why?", &Facts::default()), "why?");
     }
 
     #[test]
-    fn facts_stand_in_front_and_say_what_was_not_seen() {
+    fn the_context_precedes_the_prompt_and_names_missing_output() {
         let output = Output {
             head: "a\n".into(),
             tail: "z\n".into(),
@@ -187,7 +188,7 @@ mod tests {
                 duration_ms: 3140,
             }],
             env: &["VIRTUAL_ENV=/v".to_string()],
-            execs: vec![ExecFact {
+            finished: vec![ExecFact {
                 command: "ls",
                 exit: 0,
                 output: Some(&output),
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_was_not_seen_is_said() {
+    fn a_failure_without_captured_output_gives_a_notice() {
         assert_eq!(
             unseen_after("make -j2", 2).unwrap(),
             "make -j2 exited with 2; its output was not seen (show it: make -j2 2>&1 | llm …)"
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_looked_at_is_not_complained_about() {
+    fn attached_output_gives_no_notice() {
         let output = Output {
             head: "boom".into(),
             tail: String::new(),
@@ -251,21 +252,21 @@ mod tests {
         let facts = |attachments, execs| Facts {
             commands: vec![command("make", 2)],
             attachments,
-            execs,
+            finished: execs,
             ..Facts::default()
         };
         assert_eq!(unseen(&facts(vec![("stdin", "boom")], vec![])), None);
         assert_eq!(unseen(&facts(vec![], vec![exec(Some(&output))])), None);
         assert!(unseen(&facts(vec![], vec![exec(None)])).is_some());
         let alone = Facts {
-            execs: vec![exec(None)],
+            finished: vec![exec(None)],
             ..Facts::default()
         };
         assert!(unseen(&alone).unwrap().starts_with("vim x exited with 1"));
     }
 
     #[test]
-    fn the_instructions_gain_four_lines() {
+    fn tools_add_four_lines_to_the_instructions() {
         for prompt in [TOOLS_PROMPT, SPLIT_PROMPT] {
             assert_eq!(prompt.lines().count(), 4);
             for word in ["tools", "tool_call", "`CMD:`", "Prefer a tool"] {

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::history::journal::{Journal, Log, fresh};
 use crate::history::record::{Body, Links};
 use crate::mcp::{State, Status};
@@ -128,17 +126,10 @@ impl Acts {
 
     fn remember(&self, rules: &BTreeSet<String>) -> Result<()> {
         let text: String = rules.iter().map(|line| format!("{line}\n")).collect();
-        let temporary = self.rules.with_extension("new");
         if let Some(state) = self.rules.parent() {
             paths::make_dir(state)?;
         }
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        options
-            .open(&temporary)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .and_then(|()| fs::rename(&temporary, &self.rules))
-            .context(|| format!("cannot write {}", self.rules.display()))
+        paths::replace_file(&self.rules, text.as_bytes())
     }
 
     fn links(&self) -> Links {

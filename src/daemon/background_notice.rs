@@ -18,8 +18,8 @@ use crate::session::feed::{HangUpPolicy, TurnEnd, TurnFeed};
 const LENGTH: usize = 200;
 
 /// Returns how long a question of a background turn waits for a client.
-pub fn question_patience(_config: &Config) -> Duration {
-    Duration::from_secs(600)
+pub fn question_patience(config: &Config) -> Duration {
+    config.approvals.wait
 }
 
 /// Returns a duration in words: `10m`, `90s`.

@@ -12,15 +12,10 @@ use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::protocol::tools::{Begin, End};
 use crate::session::feed::TurnEvent;
-use crate::tools::results::Reading;
-use crate::tools::search::Wanted;
-use crate::tools::split;
+use crate::tools::builtin::RETRIEVE_TOOLS;
+use crate::tools::results::ReadRequest;
+use crate::tools::search::RetrieveRequest;
 use crate::turn::outcome::{Account, Outcome, Used};
-
-/// Whether a tool is one of them.
-pub fn is_builtin(name: &str) -> bool {
-    matches!(name, split::RETRIEVE | split::READ_RESULT)
-}
 
 /// Makes a call of one of them.
 pub async fn call(context: &CallContext<'_>, call: &ToolCall) -> Used {
@@ -66,11 +61,11 @@ pub async fn call(context: &CallContext<'_>, call: &ToolCall) -> Used {
 async fn answer(context: &CallContext<'_>, call: &ToolCall) -> Outcome {
     let arguments: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
     let said = match call.name.as_str() {
-        split::RETRIEVE => match Wanted::read(&arguments) {
+        RETRIEVE_TOOLS => match RetrieveRequest::parse(&arguments) {
             Ok(wanted) => retrieve(context, wanted).await.map(Ok),
             Err(why) => Ok(Err(why)),
         },
-        _ => match Reading::read(&arguments, context.config.mcp.max_result_bytes) {
+        _ => match ReadRequest::parse(&arguments, context.config.mcp.max_result_bytes) {
             Ok(reading) => read_on(context, reading).await,
             Err(why) => Ok(Err(why)),
         },
@@ -91,7 +86,7 @@ async fn answer(context: &CallContext<'_>, call: &ToolCall) -> Outcome {
 }
 
 /// The tools that fit; cut like any result, since each brings its schema.
-async fn retrieve(context: &CallContext<'_>, wanted: Wanted) -> Result<String> {
+async fn retrieve(context: &CallContext<'_>, wanted: RetrieveRequest) -> Result<String> {
     let finder = &context.daemon.finder;
     let found = finder.retrieve(&context.catalog.tools, wanted).await?;
     Ok(tool_execution::fit(context, found.to_string()).await?.0)
@@ -99,7 +94,7 @@ async fn retrieve(context: &CallContext<'_>, wanted: Wanted) -> Result<String> {
 
 async fn read_on(
     context: &CallContext<'_>,
-    reading: Reading,
+    reading: ReadRequest,
 ) -> Result<std::result::Result<String, String>> {
     let (results, session) = (context.daemon.results.clone(), context.session.id.clone());
     let read = move || results.read(&session, &reading, now_ms());

@@ -3,8 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Daemon;
 use crate::chat::{Annotations, Tool};
 use crate::config::mcp::Server;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::history::record;
 use crate::mcp::Catalog;
 use crate::paths;
@@ -226,14 +224,7 @@ impl Known {
         let text = serde_json::to_vec(&file).map_err(|e| Error::runtime(e.to_string()))?;
         paths::make_dir(&self.dir)?;
         let path = self.dir.join(format!("{key}.json"));
-        let temporary = path.with_extension("new");
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        options
-            .open(&temporary)
-            .and_then(|mut file| file.write_all(&text))
-            .and_then(|()| fs::rename(&temporary, &path))
-            .context(|| format!("cannot write {}", path.display()))
+        paths::replace_file(&path, &text)
     }
 
     /// The catalog with the annotations that are in force: what a server says no more, it has not taken back.

@@ -396,7 +396,7 @@ mod tests {
         let error = bearer(env(), &[("T", "s3cret s3cret")]).await.unwrap_err();
         assert_eq!(
             error.message,
-            "the variable T is no key: it holds spaces, line breaks or other odd characters"
+            "the variable T is not a key: it has spaces, line breaks or other unusual characters"
         );
         let cmd = |text: &str| Auth::Cmd(text.into());
         assert_eq!(bearer(cmd("printf c"), &[]).await.unwrap().unwrap(), "c");

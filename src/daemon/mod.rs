@@ -52,13 +52,13 @@ use tokio_util::task::TaskTracker;
 use crate::broker::Broker;
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Journal, now_ms};
-use crate::mcp::{Pool, Witness};
+use crate::mcp::{Pool, StateListener};
 use crate::paths::{Paths, lock_file};
 use crate::safety::redact::Redactor;
 use crate::session::lock;
 use crate::session::store::Sessions;
-use crate::tools::finder::Finder;
-use crate::tools::results::Results;
+use crate::tools::finder::ToolFinder;
+use crate::tools::results::ResultStore;
 use acts::Acts;
 use shells::Shells;
 
@@ -91,9 +91,9 @@ pub struct Daemon {
     /// Those of them that may wait for a shell with their variables.
     pub lacking: mcp_startup::Lacking,
     /// Which of their tools fit a question.
-    pub finder: Arc<Finder>,
+    pub finder: Arc<ToolFinder>,
     /// What was too long of their results.
-    pub results: Arc<Results>,
+    pub results: Arc<ResultStore>,
     /// Config, keys and what was found.
     pub models: model::Models,
     /// Approved commands that run now.
@@ -222,9 +222,9 @@ pub async fn run(
     };
     let user = user();
     let acts = Arc::new(Acts::new(journal.clone(), &paths.state, user.clone()));
-    let witness = {
+    let on_state_change = {
         let acts = acts.clone();
-        Witness::new(move |state| acts.server(state))
+        StateListener::new(move |state| acts.server(state))
     };
     let tasks = TaskTracker::new();
     let daemon = Arc::new(Daemon {
@@ -237,11 +237,11 @@ pub async fn run(
             TaskTracker::new(),
             cancel.child_token(),
         )
-        .witnessed_by(witness),
+        .with_state_listener(on_state_change),
         known: known::Known::new(&paths.state),
         lacking: Mutex::default(),
         finder: Arc::default(),
-        results: Arc::new(Results::new(paths.state.join("results"))),
+        results: Arc::new(ResultStore::new(paths.state.join("results"))),
         models: model::Models::new(&paths, acts.clone()),
         acts,
         running: Mutex::new(HashMap::new()),

@@ -12,7 +12,9 @@ use super::keys::Keys;
 use crate::broker::Endpoint;
 use crate::broker::detect::{self, Found};
 use crate::broker::serve::{ENVIRONMENT, Lease, Servers};
-use crate::config::{self, Config, File, Key, Model, Overrides, Serve, Stamp};
+use crate::config::{
+    self, Config, ConfigFile, ConfigStamp, KeySource, LocalServer, ModelSettings, Overrides,
+};
 use crate::error::{Error, Result};
 use crate::paths::Paths;
 use crate::safety::redact::ours;
@@ -31,7 +33,7 @@ pub struct Models {
     paths: Paths,
     /// Where it is recorded that the rules have changed.
     acts: Arc<Acts>,
-    file: Mutex<Option<(Stamp, Arc<File>)>>,
+    file: Mutex<Option<(ConfigStamp, Arc<ConfigFile>)>>,
     /// The configuration resolved last: a turn asks for the same one with each tool call.
     resolved: Mutex<Option<ResolvedConfig>>,
     keys: Keys,
@@ -43,7 +45,7 @@ pub struct Models {
 }
 
 /// A resolved configuration, and what it was resolved from.
-type ResolvedConfig = (Arc<File>, Overrides, Arc<Config>);
+type ResolvedConfig = (Arc<ConfigFile>, Overrides, Arc<Config>);
 
 /// What was found, when, and with which variables.
 type Remembered = (Instant, BTreeMap<String, String>, Found);
@@ -68,7 +70,7 @@ pub struct Chosen {
     /// The command that prints its key.
     key_cmd: Option<String>,
     /// Its server, which is started by us when it is needed.
-    pub serve: Option<Serve>,
+    pub serve: Option<LocalServer>,
     /// Holds its server while the prompt is answered.
     lease: Option<Lease>,
 }
@@ -100,14 +102,14 @@ impl Models {
     /// # Errors
     /// The file or an override is wrong.
     pub fn config(&self, overrides: &Overrides) -> Result<Arc<Config>> {
-        let stamp = Stamp::of(&self.paths);
+        let stamp = ConfigStamp::of(&self.paths);
         let mut cached = lock(&self.file);
         let file = match &*cached {
             Some((seen, file)) if *seen == stamp => file.clone(),
             _ => {
                 let file = Arc::new(config::read(&self.paths)?);
                 // The rules of the file alone: what else an asking shell brings is no change of them.
-                if let Ok(plain) = config::source::resolve(&file, &Overrides::default()) {
+                if let Ok(plain) = config::resolve::resolve(&file, &Overrides::default()) {
                     self.acts.rules(&plain.policy);
                 }
                 *cached = Some((stamp, file.clone()));
@@ -122,7 +124,7 @@ impl Models {
         {
             return Ok(config.clone());
         }
-        let config = Arc::new(config::source::resolve(&file, overrides)?);
+        let config = Arc::new(config::resolve::resolve(&file, overrides)?);
         *resolved = Some((file, overrides.clone(), config.clone()));
         Ok(config)
     }
@@ -194,7 +196,7 @@ pub async fn prepare(
     // Asked of the client, whose shell has its present value: the daemon's own environment is that of
     // whichever shell started it.
     let key = match current.map(|model| &model.key) {
-        Some(Key::Env(name)) => client.variables(vec![name.clone()]).await?,
+        Some(KeySource::Env(name)) => client.variables(vec![name.clone()]).await?,
         _ => Variables::new(),
     };
     Ok(ModelPlan {
@@ -206,7 +208,7 @@ pub async fn prepare(
 
 /// Returns whether the only model is one with a server of ours: the tiny one, which answers when nothing better is
 /// there.
-fn is_last_resort(config: &Config, current: Option<&Model>) -> bool {
+fn is_last_resort(config: &Config, current: Option<&ModelSettings>) -> bool {
     current.is_some_and(|m| m.serve.is_some()) && config.default_model.is_none()
 }
 
@@ -287,12 +289,12 @@ pub async fn look(daemon: &Daemon, plan: &ModelPlan, feed: &TurnFeed) -> Result<
         return Ok(None);
     };
     let (key, key_cmd) = match &model.key {
-        Key::None => (None, None),
-        Key::Env(_) => {
+        KeySource::None => (None, None),
+        KeySource::Env(_) => {
             let key = config::key::from_env(&config, model, &plan.key)?;
             (key.map(Secret::new), None)
         }
-        Key::Cmd(command) => (daemon.models.keys.known(command), Some(command.clone())),
+        KeySource::Cmd(command) => (daemon.models.keys.known(command), Some(command.clone())),
     };
     let last_resort = is_last_resort(&config, current);
     Ok(Some(Chosen {
@@ -325,7 +327,7 @@ async fn find(daemon: &Daemon, variables: &Variables, feed: &TurnFeed) -> Result
     Ok(found)
 }
 
-fn endpoint(model: &Model, key: Option<Secret>) -> Endpoint {
+fn endpoint(model: &ModelSettings, key: Option<Secret>) -> Endpoint {
     Endpoint {
         base_url: model.base_url.clone(),
         model: model.model.clone(),
@@ -337,9 +339,9 @@ fn endpoint(model: &Model, key: Option<Secret>) -> Endpoint {
         use_tool_role: model.use_tool_role,
         images: model.images,
         key_name: match &model.key {
-            Key::None => None,
-            Key::Env(name) => Some(name.clone()),
-            Key::Cmd(_) => Some(format!("the key_cmd of model {}", model.name)),
+            KeySource::None => None,
+            KeySource::Env(name) => Some(name.clone()),
+            KeySource::Cmd(_) => Some(format!("the key_cmd of model {}", model.name)),
         },
     }
 }

@@ -9,7 +9,8 @@ use super::gate::Gate;
 use super::rules_in_force::{self, RequestContext};
 use super::{Daemon, known, mcp, mcp_startup};
 use crate::chat::{Operation, ToolCall};
-use crate::config::source::{Origin, resolve_noting};
+use crate::config::origin::{EffectiveSetting, SettingOrigin};
+use crate::config::resolve::resolve_with_origins;
 use crate::config::{self, Config, Overrides};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
@@ -78,9 +79,9 @@ pub async fn serve(
 fn places(daemon: &Daemon) -> Result<BTreeMap<String, String>> {
     let file = config::read(&daemon.paths)?;
     let path = file.path.as_deref().map(|p| p.display().to_string());
-    let (_, settings) = resolve_noting(&file, &Overrides::default())?;
-    let place = |s: config::source::Setting| match (s.origin, &path) {
-        (Origin::File(line), Some(path)) => {
+    let (_, settings) = resolve_with_origins(&file, &Overrides::default())?;
+    let place = |s: EffectiveSetting| match (s.origin, &path) {
+        (SettingOrigin::File(line), Some(path)) => {
             Some((s.key.clone(), format!("{path}:{line}: {}", s.key)))
         }
         _ => None,

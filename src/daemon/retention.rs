@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 use super::Daemon;
-use crate::config::{History, Overrides};
+use crate::config::{HistorySettings, Overrides};
 use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::history::retention::{Dropped, Limits, Retention};
@@ -57,7 +57,7 @@ pub async fn keep(daemon: Arc<Daemon>) {
     }
 }
 
-fn apply(daemon: &Daemon, retention: &mut Retention, history: &History) -> Result<Dropped> {
+fn apply(daemon: &Daemon, retention: &mut Retention, history: &HistorySettings) -> Result<Dropped> {
     let limits = Limits {
         since_ms: now_ms().saturating_sub(u64::from(history.max_days) * DAY),
         records: history.max_records,

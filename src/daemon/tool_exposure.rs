@@ -14,7 +14,7 @@ use crate::history::journal::now_ms;
 use crate::mcp::Catalog;
 use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
-use crate::tools::split;
+use crate::tools::{builtin, split};
 
 /// How long a prompt waits for MCP servers that are starting, since the start of each.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ pub fn tools(catalog: &Catalog, exposure: Exposure) -> Cow<'_, [Tool]> {
         Exposure::Direct { reads_on: false } => return Cow::Borrowed(&catalog.tools),
         Exposure::Direct { reads_on: true } => {
             let mut tools = catalog.tools.to_vec();
-            tools.extend(split::read_result());
+            tools.push(builtin::read_result_tool());
             return Cow::Owned(tools);
         }
         Exposure::Split { .. } => {}

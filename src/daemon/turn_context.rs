@@ -60,7 +60,7 @@ pub fn content(
                 })
                 .collect(),
             env: &env,
-            execs: since_last_prompt(records)
+            finished: since_last_prompt(records)
                 .iter()
                 .filter_map(|r| exec_fact(&r.body))
                 .collect(),

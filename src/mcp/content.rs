@@ -1,84 +1,87 @@
-//! From the protocol's content to what the rest of the house keeps: text, pictures, and a line for all else.
+//! Conversion of MCP content blocks to text, images and placeholder lines.
 //!
-//! Everything here comes from a server. Text for the model stays as it is, since a terminal gets it through
-//! the text sink; types, names and URIs become part of lines of our own, and are made fit for that here.
+//! All input comes from a server. Text for the model is kept as it is: the terminal sink removes control characters
+//! when it is shown. Types, names and URIs become part of aish's own lines and are cleaned here.
+//! <https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result>
 
 use rmcp::model::{
     CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult, ResourceContents, Role,
 };
 use serde_json::json;
 
-use super::types::CallResult;
 use crate::chat::{Annotations, Image, Tool};
 use crate::config::mcp::Server;
 use crate::error::{Error, Result};
 use crate::safety::text::{self, one_line};
 use crate::secret::fingerprint;
+use crate::tools::source::CallResult;
 
-/// The pictures of one result that are kept, and the most bytes of each in base64.
+/// Maximum number of images of one result, and maximum base64 size of each in bytes.
 const MAX_IMAGES: usize = 8;
-const MAX_IMAGE: usize = 5 << 20;
+const MAX_IMAGE_BYTES: usize = 5 << 20;
 
-/// What models take. A request with another is refused as a whole, and so is each one after it.
-const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Image types that models accept. One unsupported image makes the provider reject this and every later request.
+const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// How much is shown of a type, a name, a URI.
-const MAX_NAME: usize = 200;
+/// Maximum length in characters of a type, name or URI in a placeholder.
+const MAX_NAME_CHARS: usize = 200;
 
-/// The notes of one result that a person is shown; a server could make a line of each link in 16 MiB.
+/// Maximum number of notes of one result; a server could send 16 MiB of links.
 const MAX_NOTES: usize = 8;
 
-/// The longest name of a tool, as the specification has it.
-const MAX_TOOL: usize = 128;
+/// Maximum length of a tool name in the MCP specification.
+const MAX_TOOL_NAME_BYTES: usize = 128;
 
-/// What a tool may say of itself: it is part of every request.
-const MAX_DESCRIPTION: usize = 8 << 10;
-const MAX_SCHEMA: usize = 64 << 10;
+/// Maximum size in bytes of a tool's description and schema, which are part of every request.
+const MAX_DESCRIPTION_BYTES: usize = 8 << 10;
+const MAX_SCHEMA_BYTES: usize = 64 << 10;
 
-/// The schema of a tool that has none worth the name.
-const ANY_OBJECT: &str = r#"{"type":"object"}"#;
+/// Schema of a tool whose own schema is unusable.
+const ANY_OBJECT_SCHEMA: &str = r#"{"type":"object"}"#;
 
-/// What a tool of the server `alias` said, with at most `max_bytes` of its text.
-pub(super) fn result(alias: &str, result: CallToolResult, max_bytes: usize) -> CallResult {
-    let mut told = Told::default();
+/// Converts the result of a tool of server `alias`, with at most `max_bytes` of text.
+pub(super) fn call_result(alias: &str, result: CallToolResult, max_bytes: usize) -> CallResult {
+    let mut converted = ConvertedContent::default();
     for block in result.content {
-        told.block(block);
+        converted.block(block);
     }
-    // Servers that have both repeat the one in the other.
+    // Servers that send both repeat the structured content as text.
     if let Some(value) = result.structured_content.filter(|v| !v.is_null())
-        && !told.says
+        && !converted.has_text
     {
         let value = value.to_string();
-        told.note(format!("structured content, {}", size(value.len())));
-        told.lines.push(value);
+        converted.note(format!("structured content, {}", format_size(value.len())));
+        converted.lines.push(value);
     }
-    if told.links {
-        told.notes.push(format!("llm -r {alias}:URI reads a link"));
+    if converted.has_links {
+        converted
+            .notes
+            .push(format!("llm -r {alias}:URI reads a link"));
     }
-    let text = told.lines.join("\n");
+    let text = converted.lines.join("\n");
     let bytes = text.len() as u64;
     CallResult {
         text: if text.trim().is_empty() {
             "[no output]".to_owned()
         } else {
-            cut(text, max_bytes)
+            truncate(text, max_bytes)
         },
         is_error: result.is_error == Some(true),
-        notes: told.notes(),
-        images: told.images,
+        notes: converted.notes(),
+        images: converted.images,
         bytes,
     }
 }
 
-/// A tool as the catalog has it. None for one that cannot be named.
-pub(super) fn tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
+/// Converts a listed tool; `None` if its name cannot be used.
+pub(super) fn convert_tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
     let (alias, name) = (&server.alias, &*tool.name);
-    // What is shown is what is meant: nothing invisible, nothing that needs a stand-in.
-    let fit = !name.is_empty()
-        && name.len() <= MAX_TOOL
+    // The name a person approves must be the name that is called: no invisible or replaced characters.
+    let usable = !name.is_empty()
+        && name.len() <= MAX_TOOL_NAME_BYTES
         && !name.contains(char::is_whitespace)
         && text::strict(name) == name;
-    if !fit {
+    if !usable {
         return None;
     }
     let hints = tool.annotations.as_ref();
@@ -93,9 +96,9 @@ pub(super) fn tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
         tool: name.to_owned(),
         title: title
             .filter(|t| !t.trim().is_empty())
-            .map(|t| t.chars().take(MAX_NAME).collect()),
-        description: cut(description.to_owned(), MAX_DESCRIPTION),
-        schema: schema(tool),
+            .map(|t| t.chars().take(MAX_NAME_CHARS).collect()),
+        description: truncate(description.to_owned(), MAX_DESCRIPTION_BYTES),
+        schema: schema_text(tool),
         annotations: Annotations {
             read_only: hints.and_then(|h| h.read_only_hint),
             destructive: hints.and_then(|h| h.destructive_hint),
@@ -105,8 +108,8 @@ pub(super) fn tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
         trusted: server.trust_annotations,
         identity: String::new(),
     };
-    // Annotations may go missing when a server is connected to again, the title with them: whoever holds this
-    // against what was allowed looks at them by themselves.
+    // Annotations and title are left out: some servers stop sending them after a reconnect. Changes of annotations
+    // are compared separately, with `in_force`.
     tool.identity = fingerprint([
         &*server.identity(),
         &tool.name,
@@ -116,14 +119,14 @@ pub(super) fn tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
     Some(tool)
 }
 
-/// What a tool takes in JSON, nearly.
-pub(super) fn size_of(tool: &Tool) -> usize {
+/// Approximate size of a tool as JSON.
+pub(super) fn tool_size(tool: &Tool) -> usize {
     let words = json!([tool.name, tool.title, tool.description]);
     words.to_string().len() + tool.schema.len()
 }
 
-/// The text of a tool's schema, which providers refuse if it is not one of an object.
-fn schema(tool: &rmcp::model::Tool) -> String {
+/// JSON text of a tool's schema, with `"type": "object"`, which providers require.
+fn schema_text(tool: &rmcp::model::Tool) -> String {
     let schema = &tool.input_schema;
     let text = match schema.get("type") {
         Some(kind) if kind == "object" => serde_json::to_string(&**schema).ok(),
@@ -134,65 +137,69 @@ fn schema(tool: &rmcp::model::Tool) -> String {
             serde_json::to_string(&schema).ok()
         }
     };
-    // No line for each in the log, which the server could fill.
-    text.filter(|t| t.len() <= MAX_SCHEMA)
-        .unwrap_or_else(|| ANY_OBJECT.to_owned())
+    // Not logged: a server could fill the log with it.
+    text.filter(|t| t.len() <= MAX_SCHEMA_BYTES)
+        .unwrap_or_else(|| ANY_OBJECT_SCHEMA.to_owned())
 }
 
-/// The text of a resource.
+/// Returns the text of a resource, at most `max_bytes` of it.
 ///
 /// # Errors
-/// It has no text.
-pub(super) fn resource(result: &ReadResourceResult, max_bytes: usize) -> Result<String> {
-    let mut told = Told::default();
+/// The resource has no text.
+pub(super) fn resource_text(result: &ReadResourceResult, max_bytes: usize) -> Result<String> {
+    let mut converted = ConvertedContent::default();
     for contents in &result.contents {
-        told.contents(contents, false);
+        converted.contents(contents, false);
     }
-    if !told.says && !told.notes.is_empty() {
+    if !converted.has_text && !converted.notes.is_empty() {
         return Err(Error::runtime(format!(
-            "there is no text: {}",
-            told.notes().join("; ")
+            "not text: {}",
+            converted.notes().join("; ")
         )));
     }
-    Ok(cut(told.lines.join("\n"), max_bytes))
+    Ok(truncate(converted.lines.join("\n"), max_bytes))
 }
 
-/// The text of a prompt; with who says what where it is a conversation.
-pub(super) fn prompt(result: &GetPromptResult) -> String {
-    let talks = result.messages.iter().any(|m| m.role != Role::User);
+/// Returns the text of a prompt, with the role before each message if there is more than one role.
+pub(super) fn prompt_text(result: &GetPromptResult) -> String {
+    let has_roles = result.messages.iter().any(|m| m.role != Role::User);
     let mut parts = Vec::new();
     for message in &result.messages {
-        let mut told = Told::default();
-        told.block(message.content.clone());
+        let mut converted = ConvertedContent::default();
+        converted.block(message.content.clone());
         let who = match message.role {
             Role::Assistant => "Assistant:\n",
             _ => "User:\n",
         };
-        let text = told.lines.join("\n");
-        parts.push(if talks { format!("{who}{text}") } else { text });
+        let text = converted.lines.join("\n");
+        parts.push(if has_roles {
+            format!("{who}{text}")
+        } else {
+            text
+        });
     }
     parts.join("\n\n")
 }
 
-/// What was said, as it becomes lines.
+/// Content blocks converted so far.
 #[derive(Default)]
-struct Told {
+struct ConvertedContent {
     lines: Vec<String>,
     notes: Vec<String>,
-    /// Notes that are only counted.
-    more: usize,
+    /// Number of notes left out.
+    omitted_notes: usize,
     images: Vec<Image>,
-    /// There is text among it.
-    says: bool,
-    /// There are links to resources among it.
-    links: bool,
+    /// There is a text block that is not blank.
+    has_text: bool,
+    /// There is a resource link.
+    has_links: bool,
 }
 
-impl Told {
-    /// Names something that is no text: in its place, and for the person.
-    fn name(&mut self, what: String) {
-        self.lines.push(format!("[{what}]"));
-        self.note(what);
+impl ConvertedContent {
+    /// Adds a placeholder for content that is not text, in the text and as a note.
+    fn placeholder(&mut self, description: String) {
+        self.lines.push(format!("[{description}]"));
+        self.note(description);
     }
 
     fn block(&mut self, block: ContentBlock) {
@@ -200,34 +207,38 @@ impl Told {
             ContentBlock::Text(t) => self.text(t.text),
             ContentBlock::Image(i) => self.image(&i.mime_type, &i.data),
             ContentBlock::Audio(a) => {
-                let what = format!("{}, {}", mime(Some(&a.mime_type)), size(decoded(&a.data)));
-                self.name(format!("audio: {what}"));
+                let description = format!(
+                    "{}, {}",
+                    mime(Some(&a.mime_type)),
+                    format_size(decoded_size(&a.data))
+                );
+                self.placeholder(format!("audio: {description}"));
             }
             ContentBlock::Resource(r) => self.contents(&r.resource, true),
             ContentBlock::ResourceLink(link) => {
-                let uri = one_line(&link.uri, MAX_NAME);
-                self.name(format!("resource link: {uri}"));
-                self.links = true;
+                let uri = one_line(&link.uri, MAX_NAME_CHARS);
+                self.placeholder(format!("resource link: {uri}"));
+                self.has_links = true;
             }
-            // The protocol's crate may learn more.
+            // Newer content types of `rmcp`.
             _ => self.lines.push("[content of an unknown type]".to_owned()),
         }
     }
 
     fn text(&mut self, text: String) {
-        self.says |= !text.trim().is_empty();
+        self.has_text |= !text.trim().is_empty();
         if !text.is_empty() {
             self.lines.push(text);
         }
     }
 
-    /// A resource that came with the answer, or is the answer: then its text needs no header.
+    /// Adds an embedded resource, or one that was read; the text of the latter needs no header.
     fn contents(&mut self, contents: &ResourceContents, embedded: bool) {
         match contents {
             ResourceContents::TextResourceContents { uri, text, .. } => {
                 if embedded {
-                    let uri = one_line(uri, MAX_NAME);
-                    self.name(format!("resource: {uri}"));
+                    let uri = one_line(uri, MAX_NAME_CHARS);
+                    self.placeholder(format!("resource: {uri}"));
                 }
                 self.text(text.clone());
             }
@@ -237,13 +248,13 @@ impl Told {
                 blob,
                 ..
             } => {
-                let uri = one_line(uri, MAX_NAME);
-                let what = format!(
+                let uri = one_line(uri, MAX_NAME_CHARS);
+                let description = format!(
                     "{uri}, {}, {}",
                     mime(mime_type.as_deref()),
-                    size(decoded(blob))
+                    format_size(decoded_size(blob))
                 );
-                self.name(format!("resource: {what}"));
+                self.placeholder(format!("resource: {description}"));
             }
             _ => self
                 .lines
@@ -252,16 +263,16 @@ impl Told {
     }
 
     fn image(&mut self, kind: &str, data: &str) {
-        let mut what = format!("{}, {}", mime(Some(kind)), size(decoded(data)));
+        let mut description = format!("{}, {}", mime(Some(kind)), format_size(decoded_size(data)));
         let kind = kind.trim().to_ascii_lowercase();
-        let fault = if !IMAGES.contains(&kind.as_str()) {
-            Some("not of a kind that models take")
-        } else if data.len() > MAX_IMAGE {
-            Some("too large to pass on")
+        let problem = if !IMAGE_TYPES.contains(&kind.as_str()) {
+            Some("not a type that models accept")
+        } else if data.len() > MAX_IMAGE_BYTES {
+            Some("too large")
         } else if self.images.len() == MAX_IMAGES {
-            Some("one too many to pass on")
+            Some("too many images")
         } else {
-            match base64(data) {
+            match clean_base64(data) {
                 Some(data) => {
                     self.images.push(Image { mime: kind, data });
                     None
@@ -269,56 +280,56 @@ impl Told {
                 None => Some("damaged"),
             }
         };
-        if let Some(fault) = fault {
-            what = format!("{what}, {fault}");
+        if let Some(problem) = problem {
+            description = format!("{description}, {problem}");
         }
-        self.name(format!("image: {what}"));
+        self.placeholder(format!("image: {description}"));
     }
 
     fn note(&mut self, note: String) {
         match self.notes.len() < MAX_NOTES {
             true => self.notes.push(note),
-            false => self.more += 1,
+            false => self.omitted_notes += 1,
         }
     }
 
-    /// The notes, with a word for those that were only counted.
+    /// The notes, with the number of those left out.
     fn notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
-        if self.more > 0 {
-            notes.push(format!("… {} more", self.more));
+        if self.omitted_notes > 0 {
+            notes.push(format!("… {} more", self.omitted_notes));
         }
         notes
     }
 }
 
-/// Base64 without the line breaks that some put in; None if it is none.
-fn base64(data: &str) -> Option<String> {
+/// Removes line breaks from base64; `None` if the data is invalid.
+fn clean_base64(data: &str) -> Option<String> {
     let data: String = data.split_ascii_whitespace().collect();
     let digits = data.trim_end_matches('=');
-    let fit = !digits.is_empty()
+    let usable = !digits.is_empty()
         && data.len().is_multiple_of(4)
         && data.len() - digits.len() <= 2
         && digits
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/');
-    fit.then_some(data)
+    usable.then_some(data)
 }
 
-/// How many bytes base64 stands for, near enough.
-fn decoded(data: &str) -> usize {
+/// Approximate decoded size of base64 data.
+fn decoded_size(data: &str) -> usize {
     data.trim_end_matches('=').len() * 3 / 4
 }
 
 fn mime(kind: Option<&str>) -> String {
     match kind.map(str::trim) {
-        None | Some("") => "of no type".to_owned(),
+        None | Some("") => "no type".to_owned(),
         Some(kind) => one_line(kind, 64),
     }
 }
 
-/// A size in a few characters: `12 KB`.
-fn size(bytes: usize) -> String {
+/// Formats a size: `12 KB`.
+fn format_size(bytes: usize) -> String {
     match bytes {
         1 => "1 byte".to_owned(),
         0..1000 => format!("{bytes} bytes"),
@@ -327,26 +338,25 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// At most `max` bytes of a text: its head, up to the end of a line if one is near, and a line that says what
-/// was left out.
-pub(super) fn cut(mut text: String, max: usize) -> String {
+/// Truncates `text` to `max` bytes including a note of how much is missing. Cuts at a line end if one is near.
+pub(super) fn truncate(mut text: String, max: usize) -> String {
     let total = text.len();
     if total <= max {
         return text;
     }
     let note = |left: usize| format!("\n[… {left} of {total} bytes left out]");
-    // The number in it can only become shorter.
-    let room = max.checked_sub(note(total).len());
-    let mut end = room.unwrap_or(max);
+    // The number in the final note has at most as many digits as `total`.
+    let limit = max.checked_sub(note(total).len());
+    let mut end = limit.unwrap_or(max);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    let Some(room) = room else {
+    let Some(limit) = limit else {
         text.truncate(end);
         return text;
     };
     if let Some(line) = text[..end].rfind('\n')
-        && line >= room - room / 8
+        && line >= limit - limit / 8
     {
         end = line;
     }

@@ -1,292 +1,235 @@
-//! What went wrong with a server, in one line for a person.
+//! Server failures, described in one line for a person.
 
 use std::error::Error as _;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::ErrorData;
 use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
-use super::http::MAX_MESSAGE;
-use super::stdio::EndNote;
+use super::excerpt::excerpt;
+use super::stdio::ExitReason;
 use crate::config::mcp::{Auth, Server, Transport};
 use crate::error::Error;
-use crate::safety::redact::ours;
-use crate::secret::Secret;
 
-/// The longest line, in characters.
-const LINE: usize = 300;
+/// Maximum size in bytes of a response, as one JSON body or one SSE event. `rmcp` uses the same limit for JSON.
+pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// What became of a session or a request.
+/// Class of a fault; decides about reconnect and login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// The server wants a person to log in.
-    Login,
-    /// Nobody is there.
-    Away,
-    /// There is no connection any more.
-    Lost,
-    /// It answered, but not as it should.
-    Answer,
+pub(super) enum FaultKind {
+    /// The server requires a login (HTTP 401).
+    LoginRequired,
+    /// The server cannot be reached.
+    Unreachable,
+    /// The connection has ended.
+    Disconnected,
+    /// The server responded with an error or with something invalid.
+    BadResponse,
 }
 
-/// Why something failed.
+/// Failure of a session or a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) kind: Kind,
-    pub(super) line: String,
-    /// Of a JSON-RPC error.
+pub(super) struct ServerFault {
+    pub(super) kind: FaultKind,
+    pub(super) message: String,
+    /// JSON-RPC error code.
     pub(super) code: Option<i32>,
 }
 
-impl Fault {
-    pub(super) fn new(kind: Kind, line: impl Into<String>) -> Fault {
-        Fault {
+impl ServerFault {
+    pub(super) fn new(kind: FaultKind, message: impl Into<String>) -> ServerFault {
+        ServerFault {
             kind,
-            line: brief(&line.into()),
+            message: excerpt(&message.into()),
             code: None,
         }
     }
 
-    pub(super) fn lost(line: impl Into<String>) -> Fault {
-        Fault::new(Kind::Lost, line)
+    pub(super) fn disconnected(message: impl Into<String>) -> ServerFault {
+        ServerFault::new(FaultKind::Disconnected, message)
     }
 
-    pub(super) fn answer(line: impl Into<String>) -> Fault {
-        Fault::new(Kind::Answer, line)
+    pub(super) fn bad_response(message: impl Into<String>) -> ServerFault {
+        ServerFault::new(FaultKind::BadResponse, message)
     }
 
-    /// The connection is no more: why, where it was one to a child that has ended.
-    pub(super) fn ended(note: Option<&EndNote>) -> Fault {
-        match note.and_then(EndNote::text) {
-            Some(why) => Fault::lost(format!("it {why}")),
-            None => Fault::lost("the connection has ended"),
+    /// The connection has ended, with the exit reason if it was a child process.
+    pub(super) fn connection_ended(note: Option<&ExitReason>) -> ServerFault {
+        match note.and_then(ExitReason::text) {
+            Some(reason) => ServerFault::disconnected(format!("it {reason}")),
+            None => ServerFault::disconnected("the connection has ended"),
         }
     }
 
-    fn login() -> Fault {
-        Fault::new(Kind::Login, "it wants a login (HTTP 401)")
+    fn login_required() -> ServerFault {
+        ServerFault::new(FaultKind::LoginRequired, "it requires a login (HTTP 401)")
     }
 
-    /// The line, with what to do next where there is something.
-    pub(super) fn hinted(&self, server: &Server) -> String {
+    /// Message with a hint what to do, where there is one.
+    pub(super) fn message_with_hint(&self, server: &Server) -> String {
         let alias = &server.alias;
         match (&self.kind, &server.transport) {
             (
-                Kind::Login,
+                FaultKind::LoginRequired,
                 Transport::Http {
                     auth: Auth::None, ..
                 },
             ) => {
-                format!("{}: aish-helper mcp login {alias}", self.line)
+                format!("{}: aish-helper mcp login {alias}", self.message)
             }
-            (Kind::Login, _) => {
-                format!("it does not take its token (HTTP 401): see [mcp.servers.{alias}]")
+            (FaultKind::LoginRequired, _) => {
+                format!("it rejects its token (HTTP 401): see [mcp.servers.{alias}]")
             }
-            _ => self.line.clone(),
+            _ => self.message.clone(),
         }
     }
 }
 
-impl From<Error> for Fault {
-    fn from(error: Error) -> Fault {
-        Fault::answer(error.message)
+impl From<Error> for ServerFault {
+    fn from(error: Error) -> ServerFault {
+        ServerFault::bad_response(error.message)
     }
 }
 
-impl From<ErrorData> for Fault {
-    fn from(error: ErrorData) -> Fault {
+impl From<ErrorData> for ServerFault {
+    fn from(error: ErrorData) -> ServerFault {
         let code = error.code.0;
-        // Some have it in their words.
+        // Some servers repeat the code in the message.
         let line = match error.message.contains(&code.to_string()) {
             true => error.message.into_owned(),
-            false => format!("{} ({code})", brief(&error.message)),
+            false => format!("{} ({code})", excerpt(&error.message)),
         };
-        Fault {
+        ServerFault {
             code: Some(code),
-            ..Fault::answer(line)
+            ..ServerFault::bad_response(line)
         }
     }
 }
 
-impl From<ServiceError> for Fault {
-    fn from(error: ServiceError) -> Fault {
+impl From<ServiceError> for ServerFault {
+    fn from(error: ServiceError) -> ServerFault {
         match error {
             ServiceError::McpError(e) => e.into(),
             ServiceError::TransportSend(e) => (&e).into(),
-            ServiceError::TransportClosed => Fault::ended(None),
+            ServiceError::TransportClosed => ServerFault::connection_ended(None),
             ServiceError::UnexpectedResponse => {
-                Fault::answer("it answered something that was not asked for")
+                ServerFault::bad_response("it sent an unexpected answer")
             }
-            other => Fault::answer(other.to_string()),
+            other => ServerFault::bad_response(other.to_string()),
         }
     }
 }
 
-impl From<ClientInitializeError> for Fault {
-    fn from(error: ClientInitializeError) -> Fault {
+impl From<ClientInitializeError> for ServerFault {
+    fn from(error: ClientInitializeError) -> ServerFault {
         match error {
             ClientInitializeError::TransportError { error, .. } => (&error).into(),
             ClientInitializeError::JsonRpcError(e) => e.into(),
             ClientInitializeError::LegacyFallbackFailed { fallback, .. } => (*fallback).into(),
             ClientInitializeError::ConnectionClosed(_) => {
-                Fault::lost("the connection ended before the server was ready")
+                ServerFault::disconnected("the connection ended before the server was ready")
             }
             ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
-                Fault::answer("it speaks no version of the protocol that is known here")
+                ServerFault::bad_response("it supports no protocol version that aish supports")
             }
-            // The others show what came, which may be anything.
-            _ => Fault::answer("it does not begin as an MCP server does"),
+            // The other variants contain the server's raw answer.
+            _ => ServerFault::bad_response("its first answer is not MCP"),
         }
     }
 }
 
-impl From<&DynamicTransportError> for Fault {
-    fn from(error: &DynamicTransportError) -> Fault {
+impl From<&DynamicTransportError> for ServerFault {
+    fn from(error: &DynamicTransportError) -> ServerFault {
         match error
             .error
             .downcast_ref::<StreamableHttpError<reqwest::Error>>()
         {
-            Some(e) => http(e),
-            None => Fault::lost(error.error.to_string()),
+            Some(e) => http_fault(e),
+            None => ServerFault::disconnected(error.error.to_string()),
         }
     }
 }
 
-fn http(error: &StreamableHttpError<reqwest::Error>) -> Fault {
+fn http_fault(error: &StreamableHttpError<reqwest::Error>) -> ServerFault {
     use StreamableHttpError as E;
     match error {
-        E::Client(e) => client(e),
-        E::AuthRequired(_) => Fault::login(),
-        E::InsufficientScope(_) => Fault::answer(
-            "the login does not reach so far (HTTP 403); to allow more: aish-helper mcp login",
+        E::Client(e) => client_fault(e),
+        E::AuthRequired(_) => ServerFault::login_required(),
+        E::InsufficientScope(_) => ServerFault::bad_response(
+            "the login lacks permissions (HTTP 403); to add them: aish-helper mcp login",
         ),
-        E::HttpStatus(e) => Fault::answer(format!("it answered HTTP {}", e.status)),
-        E::UnexpectedServerResponse(what) => unexpected(what),
-        E::UnexpectedContentType(Some(what)) => {
-            let what: String = what.chars().take(40).collect();
-            Fault::answer(format!("it answered with {what}, so it is no MCP server"))
+        E::HttpStatus(e) => ServerFault::bad_response(format!("it answered HTTP {}", e.status)),
+        E::UnexpectedServerResponse(message) => unexpected_response_fault(message),
+        E::UnexpectedContentType(Some(message)) => {
+            let message: String = message.chars().take(40).collect();
+            ServerFault::bad_response(format!(
+                "it answered with {message}, so it is not an MCP server"
+            ))
         }
-        E::UnexpectedContentType(None) => {
-            Fault::answer("it answered without a type, so it is no MCP server")
-        }
-        E::ResponseBodyTooLarge { .. } => Fault::answer(format!(
+        E::UnexpectedContentType(None) => ServerFault::bad_response(
+            "it answered without a content type, so it is not an MCP server",
+        ),
+        E::ResponseBodyTooLarge { .. } => ServerFault::bad_response(format!(
             "its answer is larger than {} MiB",
-            MAX_MESSAGE / 1024 / 1024
+            MAX_MESSAGE_BYTES / 1024 / 1024
         )),
-        E::SessionExpired => Fault::lost("its session has ended"),
+        E::SessionExpired => ServerFault::disconnected("its session has ended"),
         E::ReinitializationFailed(e) => {
-            Fault::lost(format!("it gave no new session: {}", e.message))
+            ServerFault::disconnected(format!("it did not start a new session: {}", e.message))
         }
-        E::SessionRecoveryTimeout => Fault::lost("it gave no new session in time"),
-        E::Sse(_) | E::Io(_) | E::UnexpectedEndOfStream => Fault::answer("its answer broke off"),
-        E::TransportChannelClosed => Fault::lost("the connection has ended"),
+        E::SessionRecoveryTimeout => {
+            ServerFault::disconnected("it did not start a new session in time")
+        }
+        E::Sse(_) | E::Io(_) | E::UnexpectedEndOfStream => {
+            ServerFault::bad_response("its answer was cut off")
+        }
+        E::TransportChannelClosed => ServerFault::disconnected("the connection has ended"),
         E::ReservedHeaderConflict(name) => {
-            Fault::answer(format!("the header {name} cannot be set"))
+            ServerFault::bad_response(format!("the header {name} cannot be set"))
         }
-        _ => Fault::answer("it answered something that is no MCP"),
+        _ => ServerFault::bad_response("its answer is not MCP"),
     }
 }
 
-/// `HTTP 404 Not Found: …`, where the rest is a body, or words of our own.
-fn unexpected(what: &str) -> Fault {
-    let Some(rest) = what.strip_prefix("HTTP ") else {
-        let ours = what.starts_with("it ");
-        let line = if ours {
-            what
+/// Converts `HTTP 404 Not Found: BODY`, whose body is not shown, or one of our own messages, which start with `it `.
+fn unexpected_response_fault(message: &str) -> ServerFault {
+    let Some(rest) = message.strip_prefix("HTTP ") else {
+        let is_own = message.starts_with("it ");
+        let line = if is_own {
+            message
         } else {
-            "it answered something that is no MCP"
+            "its answer is not MCP"
         };
-        return Fault::answer(line);
+        return ServerFault::bad_response(line);
     };
     let status = rest.split(':').next().unwrap_or_default();
     if status.starts_with("401") {
-        return Fault::login();
+        return ServerFault::login_required();
     }
-    Fault::answer(format!("it answered HTTP {status}"))
+    ServerFault::bad_response(format!("it answered HTTP {status}"))
 }
 
-fn client(error: &reqwest::Error) -> Fault {
+fn client_fault(error: &reqwest::Error) -> ServerFault {
     let mut root: &dyn std::error::Error = error;
     while let Some(source) = root.source() {
         root = source;
     }
-    let why = match root.downcast_ref::<std::io::Error>() {
+    let reason = match root.downcast_ref::<std::io::Error>() {
         Some(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => "connection refused".into(),
-        // The outermost names the address, which may hold a secret.
+        // The outer errors contain the URL, which may hold a secret.
         _ if error.source().is_some() => root.to_string(),
         _ => String::new(),
     };
     if error.is_connect() && error.is_timeout() {
-        Fault::new(Kind::Away, "cannot connect: no answer in time")
+        ServerFault::new(FaultKind::Unreachable, "cannot connect: no answer in time")
     } else if error.is_connect() {
-        Fault::new(Kind::Away, format!("cannot connect: {why}"))
+        ServerFault::new(FaultKind::Unreachable, format!("cannot connect: {reason}"))
     } else if error.is_timeout() {
-        Fault::answer("no answer in time")
+        ServerFault::bad_response("no answer in time")
     } else {
-        // The server may well be there: other calls go on.
-        Fault::answer(format!("the connection broke off: {why}"))
-    }
-}
-
-/// On one line, and not too long of it. Other characters are the business of whoever prints it.
-pub(super) fn brief(text: &str) -> String {
-    let mut line = String::new();
-    let mut left = LINE;
-    for word in text.split_whitespace() {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        for c in word.chars() {
-            if left == 0 {
-                line.push('…');
-                return line;
-            }
-            left -= 1;
-            line.push(c);
-        }
-    }
-    line
-}
-
-/// What must not be shown of a server's words. Clones share it.
-#[derive(Debug, Clone)]
-pub(super) struct Secrets {
-    fixed: Arc<[Secret]>,
-    /// The token of a login, which is renewed in the middle of a session, and the one before it.
-    tokens: Arc<Mutex<[Option<Secret>; 2]>>,
-}
-
-impl Secrets {
-    pub(super) fn new(fixed: Vec<Secret>) -> Secrets {
-        Secrets {
-            fixed: fixed.into(),
-            tokens: Arc::default(),
-        }
-    }
-
-    /// This is the token of the login from now on.
-    pub(super) fn now(&self, token: &Secret) {
-        ours().know("mcp-token", token.expose());
-        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        if tokens[0].as_ref() != Some(token) {
-            let before = tokens[0].replace(token.clone());
-            tokens[1] = before;
-        }
-    }
-
-    /// `text` without them.
-    pub(super) fn mask(&self, text: &str) -> String {
-        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = self.fixed.iter().chain(tokens.iter().flatten());
-        all.fold(text.to_owned(), |text, secret| secret.mask(&text))
-    }
-
-    /// The same, without them.
-    pub(super) fn masked(&self, mut fault: Fault) -> Fault {
-        fault.line = self.mask(&fault.line);
-        fault
+        // The server may still be reachable: other calls continue.
+        ServerFault::bad_response(format!("the connection broke off: {reason}"))
     }
 }
 
@@ -297,9 +240,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_code_of_an_error_is_said_once() {
+    fn error_code_is_shown_once() {
         let line = |message: &'static str| {
-            Fault::from(ErrorData::new(ErrorCode(-32602), message, None)).line
+            ServerFault::from(ErrorData::new(ErrorCode(-32602), message, None)).message
         };
         assert_eq!(line("no\nname"), "no name (-32602)");
         assert_eq!(

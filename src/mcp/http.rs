@@ -1,4 +1,4 @@
-//! Streamable HTTP: one client for all servers, and what `rmcp` leaves open about it.
+//! Streamable HTTP transport: shared HTTP clients, and the token, redirect and retry rules that `rmcp` leaves open.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,63 +19,61 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{Tokens, signs};
-use super::failure::Secrets;
+use super::failure::MAX_MESSAGE_BYTES;
+use super::mask::SecretMask;
 use super::types::Credentials;
 use crate::address::{clear_text, is_loopback};
 use crate::config::mcp::{Server, Transport};
 use crate::error::{Context, Error, Result};
 use crate::secret::Secret;
 
-/// A connection that is not there by then will not be.
+/// Time limit for establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an idle connection is kept warm; a call then needs no new handshake.
-const POOL_IDLE: Duration = Duration::from_secs(300);
+/// How long an idle connection is kept open, so that the next call needs no TLS handshake.
+const IDLE_CONNECTION_LIFETIME: Duration = Duration::from_secs(300);
 
-/// The largest answer, as JSON or as one event; `rmcp` has the same for JSON.
-pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
+/// Maximum number of concurrent calls to one server from all shells; further calls wait.
+const MAX_CONCURRENT_CALLS: usize = 128;
 
-/// The most calls to one server at a time, of all shells together; the others wait for their turn.
-const CALLS: usize = 128;
+/// A notification stream that ends sooner is not opened again in the same session.
+const SHORT_STREAM: Duration = Duration::from_secs(30);
 
-/// A server that ends its stream of notifications sooner has none to send, and is not asked again.
-const SHORT: Duration = Duration::from_secs(30);
+/// Maximum number of consecutive resumptions of a response stream, each within [`SHORT_STREAM`] of the one before.
+const MAX_RESUMPTIONS: u32 = 10;
 
-/// How often an answer that breaks off is taken up again in a row, each sooner than [`SHORT`] after the last.
-const RESUMES: u32 = 10;
+/// Delay before the single retry when a server is unreachable while a response stream is resumed.
+const RESUME_RETRY_DELAY: Duration = Duration::from_millis(300);
 
-/// A server that is not there to go on with an answer is looked for once more, so much later; then the call has failed.
-const RESUME_PAUSE: Duration = Duration::from_millis(300);
+/// Time limit for the `DELETE` that ends a session.
+const DELETE_TIME_LIMIT: Duration = Duration::from_millis(500);
 
-/// A server is told that its session is over, but not waited for.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// Maximum number of redirects within one server (`/mcp` to `/mcp/`).
+const MAX_REDIRECTS: usize = 3;
 
-/// The most redirects within one server (`/mcp` to `/mcp/`).
-const REDIRECTS: usize = 3;
-
-/// The shared clients. Each is built when it is first needed: certificates cost time and memory to load.
+/// HTTP clients shared by all servers. Created on first use: loading the root certificates costs time and memory.
 #[derive(Debug)]
-pub(super) struct Clients {
+pub(super) struct HttpClients {
     tokens: Tokens,
-    /// To this machine: no proxy.
+    /// For loopback addresses; never uses a proxy.
     local: Mutex<Option<Client>>,
     network: Mutex<Option<Client>>,
 }
 
-impl Clients {
-    /// With the tokens of logins below this state directory.
-    pub(super) fn new(state: PathBuf) -> Clients {
-        Clients {
+impl HttpClients {
+    /// Creates the clients. OAuth tokens are read from `state`.
+    pub(super) fn new(state: PathBuf) -> HttpClients {
+        HttpClients {
             tokens: Tokens::new(state),
             local: Mutex::default(),
             network: Mutex::default(),
         }
     }
 
-    /// The token that a login has brought for a server, where no setting gives one.
+    /// Returns the OAuth token of a server whose configuration has no credentials of its own.
     ///
     /// # Errors
-    /// It has expired and cannot be renewed, or cannot be read.
+    /// The token has expired and cannot be renewed, or its file cannot be read.
     pub(super) async fn token(
         &self,
         server: &Server,
@@ -91,22 +89,22 @@ impl Clients {
         }
     }
 
-    /// The client for an address.
-    fn of(&self, url: &Url) -> Result<Client> {
+    /// Returns the client for `url`, creating it if needed.
+    fn client_for(&self, url: &Url) -> Result<Client> {
         let local = is_loopback(url);
         let slot = if local { &self.local } else { &self.network };
         let mut slot = lock(slot);
         if let Some(client) = &*slot {
             return Ok(client.clone());
         }
-        // Fails only when a provider is installed already, which is as good.
+        // Fails only when a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
-            .redirect(Policy::custom(within_server))
+            .redirect(Policy::custom(redirect_within_server))
             .user_agent(concat!("aish/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true)
-            .pool_idle_timeout(POOL_IDLE)
+            .pool_idle_timeout(IDLE_CONNECTION_LIFETIME)
             .http2_keep_alive_interval(Duration::from_secs(30))
             .http2_keep_alive_timeout(Duration::from_secs(10));
         if local {
@@ -117,20 +115,20 @@ impl Clients {
         Ok(client)
     }
 
-    /// A transport to a server. It ends with `end`, whatever it waits for; `secrets` gets the tokens of a login that it
-    /// sends.
+    /// Creates a transport to a server. Cancelling `end` aborts whatever the transport waits for. OAuth tokens are added to
+    /// `secrets` before they are sent.
     ///
     /// # Errors
-    /// The address or a header makes no sense, or a token would cross a foreign network in clear.
+    /// The URL or a header is invalid, or a secret would be sent unencrypted over a public network.
     pub(super) fn transport(
         &self,
         url: &str,
         headers: &[(String, String)],
         bearer: Option<&Secret>,
-        secrets: Secrets,
+        secrets: SecretMask,
         end: CancellationToken,
-    ) -> Result<StreamableHttpClientTransport<Http>> {
-        let parsed = Url::parse(url).map_err(|_| Error::config("its url is no URL"))?;
+    ) -> Result<StreamableHttpClientTransport<McpHttpClient>> {
+        let parsed = Url::parse(url).map_err(|_| Error::config("its url is not a valid URL"))?;
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(Error::config("its url is neither http:// nor https://"));
         }
@@ -150,17 +148,17 @@ impl Clients {
         retry.max_delay = Some(Duration::from_secs(60));
         let mut config = StreamableHttpClientTransportConfig::with_uri(parsed.as_str())
             .custom_headers(custom)
-            .max_sse_event_size(MAX_MESSAGE);
+            .max_sse_event_size(MAX_MESSAGE_BYTES);
         config.retry_config = Arc::new(retry);
-        config.max_concurrent_requests = CALLS;
+        config.max_concurrent_requests = MAX_CONCURRENT_CALLS;
         config.auth_header = bearer.map(|b| b.expose().to_owned());
-        let own = bearer.is_some() || headers.iter().any(|(n, _)| signs(n));
-        let http = Http {
-            client: self.of(&parsed)?,
-            login: (!own).then(|| self.tokens.clone()),
+        let configured_auth = bearer.is_some() || headers.iter().any(|(n, _)| signs(n));
+        let http = McpHttpClient {
+            client: self.client_for(&parsed)?,
+            login: (!configured_auth).then(|| self.tokens.clone()),
             secrets,
             end,
-            opened: Arc::default(),
+            streams: Arc::default(),
         };
         Ok(StreamableHttpClientTransport::with_client(http, config))
     }
@@ -170,9 +168,9 @@ fn lock<T>(slot: &Mutex<T>) -> MutexGuard<'_, T> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Follows a redirect only where nothing but the path changes and the body is sent again: elsewhere it would
-/// carry the token to wherever it points.
-fn within_server(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+/// Follows a redirect only if scheme, host and port stay the same and the body is sent again. Other redirects would
+/// send the token to another server.
+fn redirect_within_server(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let keeps_body = matches!(
         attempt.status(),
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
@@ -180,7 +178,7 @@ fn within_server(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let first = attempt.previous().first().map(Url::origin);
     if keeps_body
         && first.is_some_and(|o| o == attempt.url().origin())
-        && attempt.previous().len() <= REDIRECTS
+        && attempt.previous().len() <= MAX_REDIRECTS
     {
         attempt.follow()
     } else {
@@ -190,43 +188,44 @@ fn within_server(attempt: Attempt<'_>) -> reqwest::redirect::Action {
 
 type HttpError = StreamableHttpError<reqwest::Error>;
 
-/// When streams were opened.
+/// Recently opened streams.
 #[derive(Debug, Default)]
-struct Opened {
-    /// The stream of notifications, and in which session.
-    bare: Option<(Option<Arc<str>>, Instant)>,
-    /// An answer that was taken up again, and how often in a row.
-    resumed: Option<(Instant, u32)>,
+struct StreamHistory {
+    /// Notification stream: session id and time of opening.
+    notification_stream: Option<(Option<Arc<str>>, Instant)>,
+    /// Resumed response stream: time of the last resumption, and number of consecutive ones.
+    resumption: Option<(Instant, u32)>,
 }
 
-/// The client of one session.
+/// HTTP client of one session.
 #[derive(Debug, Clone)]
-pub(super) struct Http {
+pub(super) struct McpHttpClient {
     client: Client,
-    /// Where no setting gives a token, that of a login is sent.
+    /// OAuth tokens; `None` when the configuration has credentials.
     login: Option<Tokens>,
-    /// Knows the token that was sent last.
-    secrets: Secrets,
+    /// Masks the token that was sent last.
+    secrets: SecretMask,
     end: CancellationToken,
-    opened: Arc<Mutex<Opened>>,
+    streams: Arc<Mutex<StreamHistory>>,
 }
 
-impl Http {
-    /// Whether a stream may be opened now. A server that ends it at once is else asked every second for ever.
-    fn may_open(&self, session: Option<&Arc<str>>, resumes: bool) -> bool {
-        let mut opened = lock(&self.opened);
+impl McpHttpClient {
+    /// Whether a stream may be opened now. Without this limit `rmcp` reopens a stream that the server closes at once every
+    /// second.
+    fn may_open_stream(&self, session: Option<&Arc<str>>, resumes: bool) -> bool {
+        let mut streams = lock(&self.streams);
         if !resumes {
-            return !matches!(&opened.bare, Some((of, at)) if of.as_ref() == session && at.elapsed() < SHORT);
+            return !matches!(&streams.notification_stream, Some((of, at)) if of.as_ref() == session && at.elapsed() < SHORT_STREAM);
         }
-        let times = match opened.resumed {
-            Some((at, times)) if at.elapsed() < SHORT => times + 1,
+        let times = match streams.resumption {
+            Some((at, times)) if at.elapsed() < SHORT_STREAM => times + 1,
             _ => 1,
         };
-        opened.resumed = Some((Instant::now(), times));
-        times <= RESUMES
+        streams.resumption = Some((Instant::now(), times));
+        times <= MAX_RESUMPTIONS
     }
 
-    /// The token for the next request: the setting's, or one that is good now.
+    /// Returns the token for the next request: the configured one, or a valid OAuth token.
     async fn token(
         &self,
         uri: &str,
@@ -235,13 +234,13 @@ impl Http {
         let Some(tokens) = &self.login else {
             return Ok(bearer);
         };
-        let token = tokens.bearer(uri).await.map_err(no_token)?;
-        Ok(token.map(|t| self.sent(&t)))
+        let token = tokens.bearer(uri).await.map_err(token_error)?;
+        Ok(token.map(|t| self.mask_token(&t)))
     }
 
-    /// Another token, where the server has refused this one. What it wants beyond it is noted, and is a wish
-    /// for a login where that can help.
-    async fn another(
+    /// Returns a new token after the server has refused `token`. After a 403 with `insufficient_scope`, records the missing
+    /// scopes and asks for a new login if that can help.
+    async fn replacement_token(
         &self,
         uri: &str,
         token: Option<&String>,
@@ -253,30 +252,30 @@ impl Http {
         match refusal {
             StreamableHttpError::InsufficientScope(e) => {
                 let challenge = &e.www_authenticate_header;
-                if tokens.wants(uri, challenge).await.map_err(no_token)? {
+                if tokens.wants(uri, challenge).await.map_err(token_error)? {
                     let wanted = AuthRequiredError::new(challenge.clone());
                     return Err(StreamableHttpError::AuthRequired(wanted));
                 }
-                let why = "it forbids this to you, and another login would not help (HTTP 403)";
-                Err(StreamableHttpError::UnexpectedServerResponse(why.into()))
+                let reason = "it denies access (HTTP 403), and a new login would not help";
+                Err(StreamableHttpError::UnexpectedServerResponse(reason.into()))
             }
             e if is_unauthorized(e) => {
                 let token = Secret::new(token);
-                let other = tokens.refused(uri, &token).await.map_err(no_token)?;
-                Ok(other.map(|t| self.sent(&t)))
+                let other = tokens.refused(uri, &token).await.map_err(token_error)?;
+                Ok(other.map(|t| self.mask_token(&t)))
             }
             _ => Ok(None),
         }
     }
 
-    /// A token that is about to be sent; the server may say it back.
-    fn sent(&self, token: &Secret) -> String {
-        self.secrets.now(token);
+    /// Masks `token` in error messages from now on: the server may echo it.
+    fn mask_token(&self, token: &Secret) -> String {
+        self.secrets.set_token(token);
         token.expose().to_owned()
     }
 
-    /// Does `work`, unless the session ends.
-    async fn unless_ended<T>(
+    /// Runs `work` until the session ends.
+    async fn run_until_ended<T>(
         &self,
         work: impl Future<Output = std::result::Result<T, HttpError>>,
     ) -> std::result::Result<T, HttpError> {
@@ -288,7 +287,7 @@ impl Http {
     }
 }
 
-impl StreamableHttpClient for Http {
+impl StreamableHttpClient for McpHttpClient {
     type Error = reqwest::Error;
 
     async fn post_message(
@@ -305,7 +304,7 @@ impl StreamableHttpClient for Http {
             session,
             bearer,
             headers,
-            MAX_MESSAGE,
+            MAX_MESSAGE_BYTES,
         )
         .await
     }
@@ -319,12 +318,12 @@ impl StreamableHttpClient for Http {
         headers: HashMap<HeaderName, HeaderValue>,
         max_event: usize,
     ) -> std::result::Result<StreamableHttpPostResponse, HttpError> {
-        let asked = match &message {
+        let request_id = match &message {
             JsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
         };
         let in_session = session.is_some();
-        let bearer = self.unless_ended(self.token(&uri, bearer)).await?;
+        let bearer = self.run_until_ended(self.token(&uri, bearer)).await?;
         let post = |bearer, message| {
             let (uri, session, headers) = (uri.clone(), session.clone(), headers.clone());
             self.client.post_message_with_max_sse_event_size(
@@ -332,20 +331,20 @@ impl StreamableHttpClient for Http {
             )
         };
         let again = self.login.is_some().then(|| message.clone());
-        let answer = match self.unless_ended(post(bearer.clone(), message)).await {
+        let answer = match self.run_until_ended(post(bearer.clone(), message)).await {
             Ok(answer) => answer,
             Err(refusal) => {
-                let another = self.another(&uri, bearer.as_ref(), &refusal);
-                match (self.unless_ended(another).await?, again) {
+                let another = self.replacement_token(&uri, bearer.as_ref(), &refusal);
+                match (self.run_until_ended(another).await?, again) {
                     (Some(other), Some(message)) => {
-                        self.unless_ended(post(Some(other), message)).await?
+                        self.run_until_ended(post(Some(other), message)).await?
                     }
                     _ => return Err(refusal),
                 }
             }
         };
-        match asked {
-            Some(id) => answer_to(&id, in_session, answer),
+        match request_id {
+            Some(id) => match_response_id(&id, in_session, answer),
             None => Ok(answer),
         }
     }
@@ -357,13 +356,13 @@ impl StreamableHttpClient for Http {
         bearer: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> std::result::Result<(), HttpError> {
-        let farewell = async {
+        let delete = async {
             let bearer = self.token(&uri, bearer).await?;
             let delete = self.client.delete_session(uri, session, bearer, headers);
             delete.await
         };
-        // Best effort: the server forgets it some day.
-        let _ = tokio::time::timeout(FAREWELL, farewell).await;
+        // Best effort: the server expires abandoned sessions.
+        let _ = tokio::time::timeout(DELETE_TIME_LIMIT, delete).await;
         Ok(())
     }
 
@@ -381,7 +380,7 @@ impl StreamableHttpClient for Http {
             last_event,
             bearer,
             headers,
-            MAX_MESSAGE,
+            MAX_MESSAGE_BYTES,
         )
         .await
     }
@@ -396,10 +395,10 @@ impl StreamableHttpClient for Http {
         max_event: usize,
     ) -> std::result::Result<BoxedSseResponse, HttpError> {
         let resumes = last_event.is_some();
-        if !self.may_open(session.as_ref(), resumes) {
+        if !self.may_open_stream(session.as_ref(), resumes) {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        let Ok(bearer) = self.unless_ended(self.token(&uri, bearer)).await else {
+        let Ok(bearer) = self.run_until_ended(self.token(&uri, bearer)).await else {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         };
         let get = || {
@@ -413,39 +412,41 @@ impl StreamableHttpClient for Http {
                 max_event,
             )
         };
-        let mut got = self.unless_ended(get()).await;
-        if resumes && matches!(&got, Err(e) if is_away(e)) {
-            tokio::time::sleep(RESUME_PAUSE).await;
-            got = self.unless_ended(get()).await;
+        let mut got = self.run_until_ended(get()).await;
+        if resumes && matches!(&got, Err(e) if is_unreachable(e)) {
+            tokio::time::sleep(RESUME_RETRY_DELAY).await;
+            got = self.run_until_ended(get()).await;
         }
         match got {
             Ok(stream) => {
                 if !resumes {
-                    lock(&self.opened).bare = Some((session, Instant::now()));
+                    lock(&self.streams).notification_stream = Some((session, Instant::now()));
                 }
                 Ok(stream)
             }
-            // Only a connection that fails may be better next time; `rmcp` tries it for minutes, for which no call waits.
-            Err(e) if is_away(&e) && !resumes => Err(e),
+            // Only a failed connection is worth a retry. `rmcp` retries it for minutes, but no call waits for this stream.
+            Err(e) if is_unreachable(&e) && !resumes => Err(e),
             Err(e) => {
-                tracing::debug!("no stream of notifications: {e}");
+                tracing::debug!("no notification stream: {e}");
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
         }
     }
 }
 
-/// In words that [`super::failure`] takes for our own.
-fn no_token(e: Error) -> HttpError {
-    StreamableHttpError::UnexpectedServerResponse(format!("it gets no token: {}", e.message).into())
+/// Wraps a token error. The `it ` prefix marks the message as ours for [`super::failure`].
+fn token_error(e: Error) -> HttpError {
+    StreamableHttpError::UnexpectedServerResponse(
+        format!("it cannot get a token: {}", e.message).into(),
+    )
 }
 
-/// Whether there was no answer at all.
-fn is_away(e: &HttpError) -> bool {
+/// Whether there was no HTTP response at all.
+fn is_unreachable(e: &HttpError) -> bool {
     matches!(e, StreamableHttpError::Client(e) if e.status().is_none())
 }
 
-/// Whether a token was refused; servers may leave out the header that goes with it.
+/// Whether a token was refused (401); some servers leave out the `WWW-Authenticate` header.
 fn is_unauthorized(e: &HttpError) -> bool {
     match e {
         StreamableHttpError::AuthRequired(_) => true,
@@ -454,10 +455,10 @@ fn is_unauthorized(e: &HttpError) -> bool {
     }
 }
 
-/// Makes an answer one to the request that was sent. What bears no id, or another, would be thrown away, and
-/// the request would wait for ever.
-fn answer_to(
-    asked: &RequestId,
+/// Ensures that a response has the id of the request. `rmcp` ignores a response without an id or with another id, and
+/// the request would wait until its time limit.
+fn match_response_id(
+    request_id: &RequestId,
     in_session: bool,
     answer: StreamableHttpPostResponse,
 ) -> std::result::Result<StreamableHttpPostResponse, HttpError> {
@@ -465,28 +466,28 @@ fn answer_to(
         return Ok(answer);
     };
     match &mut message {
-        JsonRpcMessage::Error(e) if e.id.as_ref() != Some(asked) => {
+        JsonRpcMessage::Error(e) if e.id.as_ref() != Some(request_id) => {
             if e.id.is_none() && in_session && is_about_session(&e.error) {
                 return Err(StreamableHttpError::SessionExpired);
             }
-            e.id = Some(asked.clone());
+            e.id = Some(request_id.clone());
         }
-        // Some servers make a string of a number.
-        JsonRpcMessage::Response(r) if r.id.to_string() == asked.to_string() => {
-            r.id = asked.clone();
+        // Some servers return a numeric id as a string.
+        JsonRpcMessage::Response(r) if r.id.to_string() == request_id.to_string() => {
+            r.id = request_id.clone();
         }
         JsonRpcMessage::Error(_) => {}
         _ => {
             return Err(StreamableHttpError::UnexpectedServerResponse(
-                "it answered another request than was sent".into(),
+                "it answered a different request".into(),
             ));
         }
     }
     Ok(StreamableHttpPostResponse::Json(message, session))
 }
 
-/// Whether an error without an id says that the server does not know the session: it has been restarted, and
-/// has not looked at the request.
+/// Whether an error without an id means that the server does not know the session. The server has then restarted and
+/// not processed the request.
 fn is_about_session(error: &ErrorData) -> bool {
     let message = error.message.to_ascii_lowercase();
     message.contains("session") || message.contains("not initialized")

@@ -1,17 +1,22 @@
-//! The MCP servers of a user: connected all at once, kept warm, called only with an approval.
+//! Pool of the user's MCP servers: connects to all of them at once, keeps the connections open, and calls a tool only
+//! with an approval.
 //!
-//! The protocol is `rmcp`'s; what it leaves open is decided here: limits, time,
-//! reconnects, children, who may ask the person.
+//! `rmcp` implements the protocol. This module decides what `rmcp` leaves open: size and time limits, reconnects,
+//! child processes, and which person a server's question goes to.
+//! <https://modelcontextprotocol.io/specification/2025-11-25>
 
 pub mod auth;
+mod connection;
 mod content;
+mod excerpt;
 mod failure;
-mod handler;
 mod http;
-mod live;
-mod reads;
+mod mask;
+mod message_handler;
+mod resources_prompts;
 mod server;
 mod session;
+mod source;
 mod stdio;
 mod types;
 
@@ -20,62 +25,63 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::CallToolRequestParams;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::live::Broken;
-use self::server::{Connected, Shared};
+use self::server::PooledServer;
+use self::session::PoolContext;
 pub use self::types::{
-    CallError, CallEvent, CallResult, Catalog, Credentials, Elicit, Elicited, Limits, Prompt,
-    Resource, State, Status, Witness,
+    Catalog, Credentials, Limits, Prompt, Resource, State, StateListener, Status,
 };
 use crate::chat::Tool;
 use crate::config::mcp::Server;
 use crate::error::{Error, Result};
-use crate::safety::change::in_force;
 use crate::safety::policy::{Approved, Call};
+pub use crate::tools::source::{CallError, CallEvent, CallResult, Elicit, Elicited};
+use crate::tools::source::{SourceCall, ToolSource};
 
-/// How long everything may take to end.
-const SHUTDOWN: Duration = Duration::from_secs(3);
+/// Maximum time [`Pool::shutdown`] waits for all servers to end.
+const SHUTDOWN_TIME_LIMIT: Duration = Duration::from_secs(3);
 
-/// All servers.
+/// The connected MCP servers, by alias.
 #[derive(Debug)]
 pub struct Pool {
-    servers: Mutex<BTreeMap<String, Arc<Connected>>>,
-    shared: Arc<Shared>,
-    /// The tasks of the caller, who may wait for them too.
+    servers: Mutex<BTreeMap<String, Arc<PooledServer>>>,
+    shared: Arc<PoolContext>,
+    /// Tracker of the caller, which waits for these tasks at its own shutdown.
     tasks: TaskTracker,
     cancel: CancellationToken,
-    merged: Mutex<Merged>,
-    witness: Witness,
+    merged: Mutex<MergedCatalog>,
+    listener: StateListener,
 }
 
-/// The lists of the servers as they were last put together, and what came of it.
+/// The tool lists last merged into a catalog, and that catalog.
 #[derive(Debug, Default)]
-struct Merged {
+struct MergedCatalog {
     lists: Vec<Arc<[Tool]>>,
     catalog: Catalog,
 }
 
 impl Pool {
-    /// No server yet. `state` is the directory for logs and tokens; what runs is one of `tasks`, and ends with
-    /// `cancel` (a child process with its group).
+    /// Creates a pool without servers.
+    ///
+    /// `state` is the directory for server logs and OAuth tokens. The servers' tasks are spawned on `tasks` and stop when
+    /// `cancel` is cancelled; child processes are then killed with their process group.
     pub fn new(state: PathBuf, tasks: TaskTracker, cancel: CancellationToken) -> Pool {
         Pool::with_limits(state, tasks, cancel, Limits::default())
     }
 
-    /// The same, with other limits.
+    /// Same as [`Self::new`], with other startup time limits.
     pub fn with_limits(
         state: PathBuf,
         tasks: TaskTracker,
         cancel: CancellationToken,
         limits: Limits,
     ) -> Pool {
-        let shared = Shared {
-            clients: http::Clients::new(state.clone()),
+        let shared = PoolContext {
+            clients: http::HttpClients::new(state.clone()),
             state,
             limits,
             tasks: TaskTracker::new(),
@@ -86,52 +92,55 @@ impl Pool {
             tasks,
             cancel,
             merged: Mutex::default(),
-            witness: Witness::default(),
+            listener: StateListener::default(),
         }
     }
 
-    /// The same, with somebody who is told what becomes of its servers.
-    pub fn witnessed_by(self, witness: Witness) -> Pool {
-        Pool { witness, ..self }
+    /// Adds a listener that is called at each change of a server's state.
+    pub fn with_state_listener(self, listener: StateListener) -> Pool {
+        Pool { listener, ..self }
     }
 
-    /// The configured servers that are to be started: they are new, or their lines have changed, or what
-    /// they take from the shell has to be found again. The caller finds their credentials and calls
-    /// [`Pool::start`]. Servers that the configuration has no more are let go, and so is one that was connected
-    /// by hand where the configuration now has its alias. Others stay as a person has left them.
+    /// Returns the configured servers that have to be started: new ones, ones whose configuration has changed, and ones
+    /// whose credentials have to be collected again. The caller collects the credentials and calls [`Self::start`].
+    ///
+    /// Stops servers that are no longer in `configured`, and a manually connected server whose alias is now configured.
+    /// Servers that a person has disconnected stay disconnected.
     pub fn wanting(&self, configured: &BTreeMap<String, Server>) -> Vec<Server> {
         let mut servers = self.lock();
         servers.retain(|alias, connected| {
             let stays = connected.configured == configured.contains_key(alias);
             if !stays {
-                connected.end();
+                connected.stop();
             }
             stays
         });
-        let mut wanted = Vec::new();
+        let mut pending = Vec::new();
         for server in configured.values() {
             match servers.get(&server.alias) {
                 Some(same) if same.server == *server => {
-                    if same.is_wanted() {
-                        wanted.push(server.clone());
+                    if same.needs_credentials() {
+                        pending.push(server.clone());
                     }
                     continue;
                 }
-                Some(changed) if server.disabled => changed.end(),
+                Some(changed) if server.disabled => changed.stop(),
                 _ => {}
             }
             if server.disabled {
-                let off = Connected::off(server.clone(), true);
+                let off = PooledServer::turned_off(server.clone(), true);
                 servers.insert(server.alias.clone(), Arc::new(off));
             } else {
-                wanted.push(server.clone());
+                pending.push(server.clone());
             }
         }
-        wanted
+        pending
     }
 
-    /// Connects to a server in the background; one of that alias is let go. `credentials` may take its time
-    /// (a command that prints a token); an error in it is the server's error.
+    /// Connects to `server` in the background, replacing a server of the same alias.
+    ///
+    /// `configured` says that the server comes from the configuration rather than from `mcp connect`. `credentials` may
+    /// take long (a command that prints a token); its error becomes the server's error.
     pub fn start(
         &self,
         server: Server,
@@ -143,12 +152,15 @@ impl Pool {
         let mut servers = self.lock();
         let before = servers.remove(&alias);
         if let Some(before) = &before {
-            before.end();
+            before.stop();
         }
-        // It may fail as the one before it did, which is no news.
-        let told = before.filter(|b| b.server == server).map(|b| b.told());
-        let witness = self.witness.clone();
-        let connected = Connected::new(server, configured, cancel).witnessed_by(witness, told);
+        // The replacement may fail in the same way, and the listener has already been told about that.
+        let last_reported = before
+            .filter(|b| b.server == server)
+            .map(|b| b.last_reported());
+        let listener = self.listener.clone();
+        let connected = PooledServer::new(server, configured, cancel)
+            .with_state_listener(listener, last_reported);
         let connected = Arc::new(connected);
         servers.insert(alias, connected.clone());
         drop(servers);
@@ -156,40 +168,130 @@ impl Pool {
         self.tasks.spawn(self.shared.tasks.track_future(supervise));
     }
 
-    /// Lets go of a server; one of the configuration stays away until it is started by hand or its lines
-    /// change.
+    /// Disconnects a server. A configured server stays disconnected until it is started by hand or its configuration
+    /// changes.
     ///
     /// # Errors
-    /// There is none of that alias.
+    /// Usage error: no server has this alias.
     pub fn disconnect(&self, alias: &str) -> Result<()> {
         let mut servers = self.lock();
         let connected = servers.remove(alias).ok_or_else(|| no_such_server(alias))?;
-        connected.end();
+        connected.stop();
         if connected.configured {
-            let off = Connected::off(connected.server.clone(), true);
+            let off = PooledServer::turned_off(connected.server.clone(), true);
             servers.insert(alias.to_owned(), Arc::new(off));
         }
         Ok(())
     }
 
-    /// Waits for the servers that are starting, but no longer than `patience` after the start of each, and says
-    /// what there is.
+    /// Waits up to `patience` after each server's start for starting servers, then returns the tools of the ready ones.
     pub async fn catalog(&self, patience: Duration) -> Catalog {
         for server in self.all() {
-            server.settle(server.started + patience).await;
+            server.wait_until_settled(server.started + patience).await;
         }
         let (mut lists, mut without) = (Vec::new(), Vec::new());
         for server in self.all() {
-            match server.live() {
-                Ok(live) => lists.push(live.tools.clone()),
+            match server.ready_server() {
+                Ok(ready) => lists.push(ready.tools.clone()),
                 Err(_) => without.extend(
                     server
-                        .excuse()
-                        .map(|why| (server.server.alias.clone(), why)),
+                        .unavailable_reason()
+                        .map(|reason| (server.server.alias.clone(), reason)),
                 ),
             }
         }
-        // Thousands of tools are put together once, and not for each prompt.
+        Catalog {
+            without,
+            ..self.merge(lists)
+        }
+    }
+
+    /// Tools of all servers that are ready now. Shares the merged list: calling this per server is cheap.
+    pub fn tools(&self) -> Arc<[Tool]> {
+        let servers = self.all();
+        let ready = servers.iter().filter_map(|s| s.ready_server().ok());
+        self.merge(ready.map(|ready| ready.tools.clone()).collect())
+            .tools
+    }
+
+    /// Waits up to `patience` until the server `alias`, or every server if `None`, is ready or has failed.
+    pub async fn settled(&self, alias: Option<&str>, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        // A server that was stopped meanwhile may have been replaced, so the list is read again.
+        while Instant::now() < deadline && !self.cancel.is_cancelled() {
+            let matches = |s: &Arc<PooledServer>| alias.is_none_or(|a| s.server.alias == a);
+            let mut starting = self.all().into_iter().filter(|s| s.is_starting());
+            let Some(server) = starting.find(matches) else {
+                return;
+            };
+            server.wait_until_settled(deadline).await;
+        }
+    }
+
+    /// Configuration of the server `alias`, including the URL parts and arguments that its state hides.
+    pub fn server(&self, alias: &str) -> Option<Server> {
+        self.lock().get(alias).map(|c| c.server.clone())
+    }
+
+    /// Whether the pool has exactly this server from the configuration.
+    pub fn holds(&self, server: &Server) -> bool {
+        let held = |c: &Arc<PooledServer>| c.configured && c.server == *server;
+        self.lock().get(&server.alias).is_some_and(held)
+    }
+
+    /// State of each server, ordered by alias.
+    pub fn states(&self) -> Vec<State> {
+        self.all().iter().map(|server| server.state()).collect()
+    }
+
+    /// Calls a tool with exactly the approved arguments (`tools/call`).
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/server/tools#calling-tools>
+    ///
+    /// `now_ms` is the time in milliseconds since 1970, against which the approval may have expired. `max_bytes` limits
+    /// the text of the result. `events` receives progress and questions to the person. Cancelling sends
+    /// `notifications/cancelled` to the server.
+    ///
+    /// # Errors
+    /// The call was not approved in this form, was interrupted, or failed at the server or on the way.
+    pub async fn call(
+        &self,
+        approved: Approved,
+        call: &Call<'_>,
+        now_ms: u64,
+        max_bytes: usize,
+        events: &mpsc::Sender<CallEvent>,
+        cancel: &CancellationToken,
+    ) -> std::result::Result<CallResult, CallError> {
+        let server = match self.find(call.server) {
+            Ok(server) => server,
+            Err(_) if !approved.covers(call, now_ms) => return Err(CallError::NotApproved),
+            Err(e) => return Err(CallError::Failed(e.message)),
+        };
+        let request = SourceCall {
+            approved,
+            call: *call,
+            now_ms,
+            max_bytes,
+            events,
+            cancel,
+        };
+        server.call(request).await
+    }
+
+    /// Stops all servers; child processes are ended with their process group.
+    pub async fn shutdown(&self) {
+        for server in std::mem::take(&mut *self.lock()).values() {
+            server.stop();
+        }
+        self.cancel.cancel();
+        self.shared.tasks.close();
+        // Tasks that have not finished by now end with the process.
+        let _ = tokio::time::timeout(SHUTDOWN_TIME_LIMIT, self.shared.tasks.wait()).await;
+    }
+
+    /// Returns the catalog of `lists`, merging them again only if one has changed.
+    fn merge(&self, lists: Vec<Arc<[Tool]>>) -> Catalog {
+        // With thousands of tools the merge is too slow to be repeated for each prompt.
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         let same = merged.lists.len() == lists.len()
             && merged
@@ -202,116 +304,23 @@ impl Pool {
             merged.catalog = Catalog::new(tools, Vec::new());
             merged.lists = lists;
         }
-        Catalog {
-            without,
-            ..merged.catalog.clone()
-        }
+        merged.catalog.clone()
     }
 
-    /// The tools that there are now.
-    pub fn tools(&self) -> Arc<[Tool]> {
-        let servers = self.all();
-        let live = servers.iter().filter_map(|server| server.live().ok());
-        live.flat_map(|live| live.tools.to_vec()).collect()
-    }
-
-    /// Waits until the server of that alias, or every one, is ready or has failed, but no longer than `patience`.
-    pub async fn settled(&self, alias: Option<&str>, patience: Duration) {
-        let deadline = Instant::now() + patience;
-        // One that is let go of meanwhile may have a successor.
-        while Instant::now() < deadline && !self.cancel.is_cancelled() {
-            let meant = |s: &Arc<Connected>| alias.is_none_or(|a| s.server.alias == a);
-            let mut starting = self.all().into_iter().filter(|s| s.starts());
-            let Some(server) = starting.find(meant) else {
-                return;
-            };
-            server.settle(deadline).await;
-        }
-    }
-
-    /// The server of that alias, with what [`State::target`] does not show.
-    pub fn server(&self, alias: &str) -> Option<Server> {
-        self.lock().get(alias).map(|c| c.server.clone())
-    }
-
-    /// Whether this server of the configuration is there, exactly as that has it.
-    pub fn holds(&self, server: &Server) -> bool {
-        let held = |c: &Arc<Connected>| c.configured && c.server == *server;
-        self.lock().get(&server.alias).is_some_and(held)
-    }
-
-    /// How each server is.
-    pub fn states(&self) -> Vec<State> {
-        self.all().iter().map(|server| server.state()).collect()
-    }
-
-    /// Calls a tool with exactly the approved arguments. `events` gets what happens meanwhile; cancelling tells
-    /// the server. `max_bytes` is the most text that the result holds.
-    ///
-    /// # Errors
-    /// There is no result; the error says why.
-    pub async fn call(
-        &self,
-        approved: Approved,
-        call: &Call<'_>,
-        now_ms: u64,
-        max_bytes: usize,
-        events: &mpsc::Sender<CallEvent>,
-        cancel: &CancellationToken,
-    ) -> std::result::Result<CallResult, CallError> {
-        let decided_on = approved.annotations();
-        if !approved.covers(call, now_ms) {
-            return Err(CallError::NotApproved);
-        }
-        let failed = |why: String| CallError::Failed(why);
-        let server = self.find(call.server).map_err(|e| failed(e.message))?;
-        let live = server.live().map_err(failed)?;
-        // The list that the configuration allows is kept here too, and not only in what a model is told.
-        let Some(tool) = live.tools.iter().find(|t| t.tool == call.tool) else {
-            return Err(failed("the server has no such tool".into()));
-        };
-        // A person may take long: meanwhile another server may have got the alias, or the tool another meaning.
-        // What its server says no more is as it was.
-        let another = in_force(decided_on, tool.annotations) != decided_on;
-        if another || tool.identity != call.identity {
-            return Err(CallError::NotApproved);
-        }
-        let arguments = serde_json::from_str(call.arguments)
-            .map_err(|e| failed(format!("the arguments are no JSON object: {e}")))?;
-        let params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(arguments);
-        let result = live.call(params, server.server.timeout, events, cancel);
-        match result.await {
-            Ok(result) => Ok(content::result(call.server, result, max_bytes)),
-            Err(Broken::Interrupted) => Err(CallError::Interrupted),
-            Err(Broken::Fault(fault)) => Err(failed(fault.hinted(&server.server))),
-        }
-    }
-
-    /// Ends every server, children with their groups.
-    pub async fn shutdown(&self) {
-        for server in std::mem::take(&mut *self.lock()).values() {
-            server.end();
-        }
-        self.cancel.cancel();
-        self.shared.tasks.close();
-        // What has not ended by then ends with the program.
-        let _ = tokio::time::timeout(SHUTDOWN, self.shared.tasks.wait()).await;
-    }
-
-    fn all(&self) -> Vec<Arc<Connected>> {
+    fn all(&self) -> Vec<Arc<PooledServer>> {
         self.lock().values().cloned().collect()
     }
 
-    fn find(&self, alias: &str) -> Result<Arc<Connected>> {
+    fn find(&self, alias: &str) -> Result<Arc<PooledServer>> {
         let found = self.lock().get(alias).cloned();
         found.ok_or_else(|| no_such_server(alias))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Connected>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<PooledServer>>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn no_such_server(alias: &str) -> Error {
-    Error::usage(format!("no MCP server is called {alias}")).hint("see them with: llm :mcp list")
+    Error::usage(format!("no MCP server is called {alias}")).hint("list them with: llm :mcp list")
 }

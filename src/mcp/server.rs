@@ -1,6 +1,5 @@
-//! One server of the pool, and the task that keeps it connected.
+//! One server of the pool, and the supervisor task that keeps it connected.
 
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,154 +9,155 @@ use rmcp::service::ServiceError;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use super::failure::{Fault, Kind};
-use super::http::Clients;
-use super::live::Live;
-use super::session::{Session, open};
-use super::types::{Credentials, Limits, State, Status, Witness};
+use super::connection::ReadyServer;
+use super::failure::{FaultKind, ServerFault};
+use super::session::{McpSession, PoolContext, open_session};
+use super::types::{Credentials, State, StateListener, Status};
 use crate::config::mcp::{Auth, Server, Transport};
 use crate::error::Result;
 use crate::safety::text::one_line;
 
-/// The first pause before a server is tried again; each is twice as long as the one before.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Delay before the first reconnect; doubles with each further attempt.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// The longest pause.
-const MAX_PAUSE: Duration = Duration::from_secs(120);
+/// Maximum delay between reconnects.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(120);
 
-/// A server that was ready for so long begins again with the first pause.
-const HEALTHY: Duration = Duration::from_secs(60);
+/// A session that lasted this long resets the reconnect delay.
+const HEALTHY_SESSION: Duration = Duration::from_secs(60);
 
-/// When credentials that could not be had are asked for again, at the earliest.
-const CREDENTIALS: Duration = Duration::from_secs(10);
+/// Minimum time before credentials that could not be collected are requested again.
+const CREDENTIALS_RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// A server that changes its list all the time is asked for it once in so long.
-const LIST_PAUSE: Duration = Duration::from_secs(1);
+/// Minimum time between two fetches of a tool list that keeps changing.
+const LIST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How a server is.
+/// Connection phase of a server.
 #[derive(Debug, Clone)]
-pub(super) enum Phase {
-    /// The first try is under way.
+pub(super) enum ServerPhase {
+    /// The first attempt is in progress.
     Starting,
-    Ready(Arc<Live>),
-    /// It is tried again, unless its credentials have to be found again: then after `again`, by
-    /// whoever has them.
+    Ready(Arc<ReadyServer>),
+    /// The last attempt failed. Without `retry_at`, the supervisor retries by itself; otherwise the caller has to collect the
+    /// credentials again, not before `retry_at`.
     Failed {
-        fault: Fault,
-        again: Option<Instant>,
+        fault: ServerFault,
+        retry_at: Option<Instant>,
     },
-    /// By the configuration or by hand.
-    Off,
+    /// Turned off by the configuration or by a person.
+    TurnedOff,
 }
 
-/// A server of the pool.
+/// A server in the pool.
 #[derive(Debug)]
-pub(super) struct Connected {
+pub(super) struct PooledServer {
     pub(super) server: Server,
     pub(super) configured: bool,
     pub(super) started: Instant,
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<ServerPhase>,
     cancel: CancellationToken,
-    witness: Witness,
-    /// What the witness was told last.
-    told: Mutex<Status>,
+    listener: StateListener,
+    /// Status last reported to the listener.
+    last_reported: Mutex<Status>,
 }
 
-/// What all servers share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    /// Where logs are kept.
-    pub(super) state: PathBuf,
-    pub(super) limits: Limits,
-    pub(super) clients: Clients,
-    pub(super) tasks: TaskTracker,
-}
-
-impl Connected {
-    pub(super) fn new(server: Server, configured: bool, cancel: CancellationToken) -> Connected {
-        Connected {
+impl PooledServer {
+    pub(super) fn new(server: Server, configured: bool, cancel: CancellationToken) -> PooledServer {
+        PooledServer {
             server,
             configured,
             started: Instant::now(),
-            phase: watch::Sender::new(Phase::Starting),
+            phase: watch::Sender::new(ServerPhase::Starting),
             cancel,
-            witness: Witness::default(),
-            told: Mutex::new(Status::Starting),
+            listener: StateListener::default(),
+            last_reported: Mutex::new(Status::Starting),
         }
     }
 
-    /// The same, with somebody who is told of its changes, and what they were told of it before.
-    pub(super) fn witnessed_by(self, witness: Witness, told: Option<Status>) -> Connected {
-        Connected {
-            witness,
-            told: Mutex::new(told.unwrap_or(Status::Starting)),
+    /// Sets the listener, and the status it was last told for this alias.
+    pub(super) fn with_state_listener(
+        self,
+        listener: StateListener,
+        last_reported: Option<Status>,
+    ) -> PooledServer {
+        PooledServer {
+            listener,
+            last_reported: Mutex::new(last_reported.unwrap_or(Status::Starting)),
             ..self
         }
     }
 
-    /// One that is not connected to.
-    pub(super) fn off(server: Server, configured: bool) -> Connected {
-        let off = Connected::new(server, configured, CancellationToken::new());
-        off.phase.send_replace(Phase::Off);
+    /// A server that is not connected to.
+    pub(super) fn turned_off(server: Server, configured: bool) -> PooledServer {
+        let off = PooledServer::new(server, configured, CancellationToken::new());
+        off.phase.send_replace(ServerPhase::TurnedOff);
         off
     }
 
-    /// Lets go of it.
-    pub(super) fn end(&self) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: its task, which may see the connection end now, has no say from here on.
+    /// Stops the supervisor.
+    pub(super) fn stop(&self) {
+        let mut last_reported = self
+            .last_reported
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // Cancelled under the lock, so that the supervisor cannot report the closing connection as a failure.
         self.cancel.cancel();
-        if *told == Status::Ready {
-            *told = Status::Disabled;
-            drop(told);
-            self.witness.tell(State {
+        if *last_reported == Status::Ready {
+            *last_reported = Status::Disabled;
+            drop(last_reported);
+            self.listener.notify(State {
                 status: Status::Disabled,
                 ..self.state()
             });
         }
     }
 
-    /// What the witness was told last.
-    pub(super) fn told(&self) -> Status {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Status last reported to the listener.
+    pub(super) fn last_reported(&self) -> Status {
+        *self
+            .last_reported
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of a change.
-    fn tell(&self) {
+    /// Reports a changed status to the listener.
+    fn report(&self) {
         let state = self.state();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if *told != state.status && !self.cancel.is_cancelled() {
-            *told = state.status;
-            drop(told);
-            self.witness.tell(state);
+        let mut last_reported = self
+            .last_reported
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *last_reported != state.status && !self.cancel.is_cancelled() {
+            *last_reported = state.status;
+            drop(last_reported);
+            self.listener.notify(state);
         }
     }
 
-    /// Whether somebody has to find its credentials again.
-    pub(super) fn is_wanted(&self) -> bool {
-        matches!(&*self.phase.borrow(), Phase::Failed { again: Some(at), .. } if *at <= Instant::now())
+    /// Whether the caller has to collect this server's credentials again.
+    pub(super) fn needs_credentials(&self) -> bool {
+        matches!(&*self.phase.borrow(), ServerPhase::Failed { retry_at: Some(at), .. } if *at <= Instant::now())
     }
 
-    pub(super) fn live(&self) -> std::result::Result<Arc<Live>, String> {
+    pub(super) fn ready_server(&self) -> std::result::Result<Arc<ReadyServer>, String> {
         match &*self.phase.borrow() {
-            Phase::Ready(live) => Ok(live.clone()),
-            Phase::Starting => Err("it is still starting".into()),
-            Phase::Failed { fault, .. } => Err(fault.hinted(&self.server)),
-            Phase::Off => Err("it is disconnected".into()),
+            ServerPhase::Ready(ready) => Ok(ready.clone()),
+            ServerPhase::Starting => Err("it is still starting".into()),
+            ServerPhase::Failed { fault, .. } => Err(fault.message_with_hint(&self.server)),
+            ServerPhase::TurnedOff => Err("it is disconnected".into()),
         }
     }
 
-    /// Whether a try is under way that nobody knows the end of.
-    pub(super) fn starts(&self) -> bool {
-        matches!(&*self.phase.borrow(), Phase::Starting)
+    /// Whether the first connection attempt is in progress.
+    pub(super) fn is_starting(&self) -> bool {
+        matches!(&*self.phase.borrow(), ServerPhase::Starting)
     }
 
-    /// Waits until that try has ended or it is let go of, but no longer than until then.
-    pub(super) async fn settle(&self, deadline: Instant) {
+    /// Waits until the first attempt has ended, the server was stopped, or `deadline` has passed.
+    pub(super) async fn wait_until_settled(&self, deadline: Instant) {
         let mut phase = self.phase.subscribe();
-        let settled = phase.wait_for(|p| !matches!(p, Phase::Starting));
+        let settled = phase.wait_for(|p| !matches!(p, ServerPhase::Starting));
         tokio::select! {
             biased;
             _ = settled => {}
@@ -166,12 +166,12 @@ impl Connected {
         }
     }
 
-    /// Why a prompt has to go without it; not a word of one that was turned off.
-    pub(super) fn excuse(&self) -> Option<String> {
+    /// Reason why the server is unavailable for a prompt; `None` when it is ready or was turned off.
+    pub(super) fn unavailable_reason(&self) -> Option<String> {
         match &*self.phase.borrow() {
-            Phase::Starting => Some("still starting".to_owned()),
-            Phase::Failed { fault, .. } => Some(fault.hinted(&self.server)),
-            Phase::Ready(_) | Phase::Off => None,
+            ServerPhase::Starting => Some("still starting".to_owned()),
+            ServerPhase::Failed { fault, .. } => Some(fault.message_with_hint(&self.server)),
+            ServerPhase::Ready(_) | ServerPhase::TurnedOff => None,
         }
     }
 
@@ -187,41 +187,42 @@ impl Connected {
             configured: self.configured,
         };
         match &*self.phase.borrow() {
-            Phase::Starting => {}
-            Phase::Ready(live) => {
+            ServerPhase::Starting => {}
+            ServerPhase::Ready(ready) => {
                 state.status = Status::Ready;
-                state.version.clone_from(&live.version);
-                state.protocol = Some(live.protocol.clone());
-                state.tools = live.tools.len();
+                state.version.clone_from(&ready.version);
+                state.protocol = Some(ready.protocol.clone());
+                state.tools = ready.tools.len();
             }
-            Phase::Failed { fault, .. } => {
+            ServerPhase::Failed { fault, .. } => {
                 state.status = match fault.kind {
-                    Kind::Login => Status::Login,
+                    FaultKind::LoginRequired => Status::Login,
                     _ => Status::Failed,
                 };
-                state.error = Some(fault.hinted(&self.server));
+                state.error = Some(fault.message_with_hint(&self.server));
             }
-            Phase::Off => state.status = Status::Disabled,
+            ServerPhase::TurnedOff => state.status = Status::Disabled,
         }
         state
     }
 
-    fn ready(&self, live: Live) {
-        self.phase.send_replace(Phase::Ready(Arc::new(live)));
-        self.tell();
+    fn set_ready(&self, ready: ReadyServer) {
+        self.phase.send_replace(ServerPhase::Ready(Arc::new(ready)));
+        self.report();
     }
 
-    fn failed(&self, fault: Fault, again: Option<Instant>) {
+    fn set_failed(&self, fault: ServerFault, retry_at: Option<Instant>) {
         let alias = &self.server.alias;
-        tracing::info!("mcp {alias}: {}", one_line(&fault.line, 300));
-        self.phase.send_replace(Phase::Failed { fault, again });
-        self.tell();
+        tracing::info!("mcp {alias}: {}", one_line(&fault.message, 300));
+        self.phase
+            .send_replace(ServerPhase::Failed { fault, retry_at });
+        self.report();
     }
 
-    /// Keeps it connected until it is let go.
+    /// Connects, and reconnects after failures, until the server is stopped.
     pub(super) async fn supervise(
         self: Arc<Self>,
-        shared: Arc<Shared>,
+        shared: Arc<PoolContext>,
         credentials: impl Future<Output = Result<Credentials>> + Send,
     ) {
         let cancelled = self.cancel.clone();
@@ -231,88 +232,95 @@ impl Connected {
         };
         let credentials = match credentials {
             Ok(credentials) => credentials,
-            Err(e) => return self.failed(e.into(), Some(Instant::now() + CREDENTIALS)),
+            Err(e) => {
+                return self.set_failed(e.into(), Some(Instant::now() + CREDENTIALS_RETRY_DELAY));
+            }
         };
-        let mut pause = PAUSE;
+        let mut delay = FIRST_RETRY_DELAY;
         loop {
-            let opening = open(&self.server, &credentials, &shared);
+            let opening = open_session(&self.server, &credentials, &shared);
             let opened = tokio::select! {
                 () = cancelled.cancelled() => return,
                 opened = opening => opened,
             };
             match opened {
-                Err(fault) if fault.kind == Kind::Login => {
-                    return self
-                        .failed(fault, self.printed().then(|| Instant::now() + CREDENTIALS));
+                Err(fault) if fault.kind == FaultKind::LoginRequired => {
+                    return self.set_failed(
+                        fault,
+                        self.has_token_command()
+                            .then(|| Instant::now() + CREDENTIALS_RETRY_DELAY),
+                    );
                 }
-                Err(fault) => self.failed(fault, None),
+                Err(fault) => self.set_failed(fault, None),
                 Ok(mut session) => {
                     let since = Instant::now();
-                    self.ready(session.live.clone());
+                    self.set_ready(session.ready.clone());
                     let fault = tokio::select! {
                         () = cancelled.cancelled() => None,
-                        fault = self.watch(&mut session) => Some(fault),
+                        fault = self.watch_session(&mut session) => Some(fault),
                     };
-                    // What it took before may have grown old: somebody has to find it again.
-                    let over = fault.as_ref().is_none_or(|f| f.kind == Kind::Login);
-                    // First of all, so that nobody is given a session that ends.
+                    // The token may have expired, so the caller has to collect the credentials again.
+                    let needs_caller = fault
+                        .as_ref()
+                        .is_none_or(|f| f.kind == FaultKind::LoginRequired);
+                    // The phase changes before the session closes, so that no call starts on a closing session.
                     if let Some(fault) = fault {
-                        self.failed(fault, over.then(Instant::now));
+                        self.set_failed(fault, needs_caller.then(Instant::now));
                     }
                     session.close().await;
-                    if over {
+                    if needs_caller {
                         return;
                     }
-                    if since.elapsed() >= HEALTHY {
-                        pause = PAUSE;
+                    if since.elapsed() >= HEALTHY_SESSION {
+                        delay = FIRST_RETRY_DELAY;
                     }
                 }
             }
             tokio::select! {
                 () = cancelled.cancelled() => return,
-                () = sleep(pause) => pause = (pause * 2).min(MAX_PAUSE),
+                () = sleep(delay) => delay = (delay * 2).min(MAX_RETRY_DELAY),
             }
         }
     }
 
-    /// Whether its token is what a command prints: the next may be better.
-    fn printed(&self) -> bool {
+    /// Whether the bearer token is printed by a command, which may print a newer one next time.
+    fn has_token_command(&self) -> bool {
         let Transport::Http { auth, .. } = &self.server.transport else {
             return false;
         };
         matches!(auth, Auth::Cmd(_))
     }
 
-    /// Follows a session until it is of no use any more.
-    async fn watch(&self, session: &mut Session) -> Fault {
-        let mut live = session.live.clone();
-        let mut listen = pin!(listen(live.clone()));
+    /// Follows a session until it is unusable, and returns the reason.
+    async fn watch_session(&self, session: &mut McpSession) -> ServerFault {
+        let mut ready = session.ready.clone();
+        let mut tool_changes = pin!(follow_tool_changes(ready.clone()));
         let mut next = Instant::now();
         loop {
             let changed = async {
                 sleep_until(next).await;
-                live.handler.tools_changed().await;
+                ready.handler.wait_for_tools_changed().await;
             };
             tokio::select! {
-                fault = session.trouble.recv() => {
-                    return fault.unwrap_or_else(|| Fault::lost("the connection has ended"));
+                fault = session.faults.recv() => {
+                    return fault.unwrap_or_else(|| ServerFault::disconnected("the connection has ended"));
                 }
-                fault = session.ended.fault() => {
-                    return live.handler.secrets().masked(fault);
+                fault = session.ended.wait() => {
+                    return ready.handler.secrets().mask_fault(fault);
                 }
-                () = &mut listen => {}
+                () = &mut tool_changes => {}
                 () = changed => {
-                    next = Instant::now() + LIST_PAUSE;
-                    match live.list(&self.server).await {
+                    next = Instant::now() + LIST_INTERVAL;
+                    match ready.list_tools(&self.server).await {
                         Ok(tools) => {
-                            live.tools = tools;
-                            self.ready(live.clone());
+                            ready.tools = tools;
+                            self.set_ready(ready.clone());
                         }
-                        // The list of before is better than none.
+                        // The previous list stays in use.
                         Err(fault) => {
                             let alias = &self.server.alias;
-                            let line = one_line(&fault.line, 300);
-                            tracing::info!("mcp {alias}: no new list of tools: {line}");
+                            let line = one_line(&fault.message, 300);
+                            tracing::info!("mcp {alias}: cannot refresh the tool list: {line}");
                         }
                     }
                 }
@@ -321,9 +329,9 @@ impl Connected {
     }
 }
 
-/// Listens for changes of the list where they have to be asked for (2026-07-28). It never ends.
-async fn listen(live: Live) {
-    let info = live.peer.peer_info();
+/// Subscribes to tool list changes on servers of 2026-07-28, which send them only on request. Never returns.
+async fn follow_tool_changes(ready: ReadyServer) {
+    let info = ready.peer.peer_info();
     let asks = info.as_ref().is_some_and(|i| {
         let tools = i.capabilities.tools.as_ref();
         !i.protocol_version.has_initialize() && tools.is_some_and(|t| t.list_changed == Some(true))
@@ -331,25 +339,25 @@ async fn listen(live: Live) {
     if !asks {
         return std::future::pending().await;
     }
-    let mut pause = LIST_PAUSE;
+    let mut delay = LIST_INTERVAL;
     loop {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        match live.peer.listen(filter).await {
+        match ready.peer.listen(filter).await {
             Ok(mut changes) => {
                 while let Ok(Some(change)) = changes.next().await {
                     if matches!(change, ServerNotification::ToolListChangedNotification(_)) {
-                        live.handler.note_tools_changed();
-                        pause = LIST_PAUSE;
+                        ready.handler.note_tools_changed();
+                        delay = LIST_INTERVAL;
                     }
                 }
             }
-            // It will not have it.
+            // The server does not support subscriptions.
             Err(ServiceError::McpError(_)) => return std::future::pending().await,
             Err(_) => {}
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(MAX_PAUSE);
-        // What has changed meanwhile was not told.
-        live.handler.note_tools_changed();
+        sleep(delay).await;
+        delay = (delay * 2).min(MAX_RETRY_DELAY);
+        // Changes during the pause were missed.
+        ready.handler.note_tools_changed();
     }
 }

@@ -1,5 +1,6 @@
-//! One session with a server: how it begins, and how it ends.
+//! One session with a server: opening, handshake, close.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,142 +12,156 @@ use rmcp::transport::IntoTransport;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use super::failure::{Fault, Kind, Secrets, brief};
-use super::handler::Handler;
-use super::live::Live;
-use super::server::Shared;
-use super::stdio::{self, EndNote};
-use super::types::Credentials;
+use super::connection::ReadyServer;
+use super::excerpt::excerpt;
+use super::failure::{FaultKind, ServerFault};
+use super::http::HttpClients;
+use super::mask::SecretMask;
+use super::message_handler::ServerMessageHandler;
+use super::stdio::{self, ExitReason};
+use super::types::{Credentials, Limits};
 use crate::config::mcp::{Lifecycle, Server, Transport};
 use crate::safety::redact::ours;
 use crate::secret::Secret;
 
-/// How long a session may take to end.
-const CLOSE: Duration = Duration::from_secs(2);
+/// Time limit for closing a session.
+const CLOSE_TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// Less than this is no secret that could be masked without damage.
-const SECRET: usize = 6;
+/// Minimum length in bytes of a value that is masked: masking shorter ones would damage ordinary text.
+const MIN_SECRET_BYTES: usize = 6;
 
-/// A session, and what ends it.
-pub(super) struct Session {
-    pub(super) live: Live,
-    pub(super) trouble: mpsc::Receiver<Fault>,
-    /// Tells it to end.
+/// Resources that all servers of a pool share.
+#[derive(Debug)]
+pub(super) struct PoolContext {
+    /// Directory for log files.
+    pub(super) state: PathBuf,
+    pub(super) limits: Limits,
+    pub(super) clients: HttpClients,
+    pub(super) tasks: TaskTracker,
+}
+
+/// An open session, and the means to close it.
+pub(super) struct McpSession {
+    pub(super) ready: ReadyServer,
+    pub(super) faults: mpsc::Receiver<ServerFault>,
+    /// Tells `rmcp` to close the session.
     stop: CancellationToken,
-    /// Ends what it would still wait for.
+    /// Aborts requests of the session that are still waiting.
     end: CancellationToken,
-    pub(super) ended: End,
+    pub(super) ended: SessionEnd,
 }
 
-/// Whether a session has ended by itself, and why.
-pub(super) struct End {
-    gone: CancellationToken,
-    /// Of a child.
-    note: Option<EndNote>,
+/// Signals that a session has ended by itself, and why.
+pub(super) struct SessionEnd {
+    token: CancellationToken,
+    /// Exit reason of a child process.
+    exit_reason: Option<ExitReason>,
 }
 
-impl End {
-    /// Waits until it has.
-    pub(super) async fn fault(&self) -> Fault {
-        self.gone.cancelled().await;
-        Fault::ended(self.note.as_ref())
+impl SessionEnd {
+    /// Waits for the end of the session.
+    pub(super) async fn wait(&self) -> ServerFault {
+        self.token.cancelled().await;
+        ServerFault::connection_ended(self.exit_reason.as_ref())
     }
 }
 
-/// Connects to a server and asks what tools it has.
-pub(super) async fn open(
+/// Connects to a server and fetches its tool list.
+pub(super) async fn open_session(
     server: &Server,
     credentials: &Credentials,
-    shared: &Shared,
-) -> Result<Session, Fault> {
+    shared: &PoolContext,
+) -> Result<McpSession, ServerFault> {
     let tasks = &shared.tasks;
-    let secrets = Secrets::new(secrets(server, credentials));
+    let secrets = SecretMask::new(session_secrets(server, credentials));
     if let Some(token) = shared.clients.token(server, credentials).await? {
-        secrets.now(&token);
+        secrets.set_token(&token);
     }
     let modes: &[Lifecycle] = match server.lifecycle {
-        // A server may break at a question that it does not know.
+        // Some legacy servers close the connection at an unknown `server/discover`.
         Lifecycle::Auto => &[Lifecycle::Auto, Lifecycle::Legacy],
         Lifecycle::Legacy => &[Lifecycle::Legacy],
         Lifecycle::Modern => &[Lifecycle::Modern],
     };
     let log = shared.state.join(format!("mcp-{}.log", server.alias));
-    let mut last = Fault::answer("it was not tried");
+    let mut last = ServerFault::bad_response("it was not tried");
     for &mode in modes {
         let end = CancellationToken::new();
-        let handler = Handler::new(&server.alias, secrets.clone(), log.clone(), end.clone());
+        let handler =
+            ServerMessageHandler::new(&server.alias, secrets.clone(), log.clone(), end.clone());
         let stop = CancellationToken::new();
         let tokens = (&stop, &end);
-        let begun = begin(server, credentials, shared, mode, &handler, tokens);
-        let (service, note) = match begun.await {
-            Ok(begun) => begun,
+        let connected = connect(server, credentials, shared, mode, &handler, tokens);
+        let (service, exit_reason) = match connected.await {
+            Ok(connected) => connected,
             Err(fault) => {
                 end.cancel();
-                last = secrets.masked(fault);
-                if matches!(last.kind, Kind::Login | Kind::Away) {
+                last = secrets.mask_fault(fault);
+                if matches!(last.kind, FaultKind::LoginRequired | FaultKind::Unreachable) {
                     break;
                 }
                 continue;
             }
         };
-        let (trouble, troubles) = mpsc::channel(1);
+        let (fault_sender, faults) = mpsc::channel(1);
         let info = service.peer().peer_info();
         let version = info.as_ref().and_then(|i| i.server_info.as_ref());
         let protocol = info.as_ref().map(|i| i.protocol_version.to_string());
-        let mut live = Live {
+        let mut ready = ReadyServer {
             peer: service.peer().clone(),
             handler,
             tools: Arc::default(),
-            version: version.map(|v| brief(&format!("{} {}", v.name, v.version))),
+            version: version.map(|v| excerpt(&format!("{} {}", v.name, v.version))),
             protocol: protocol.unwrap_or_default(),
-            trouble,
-            note: note.clone(),
+            fault_sender,
+            exit_reason: exit_reason.clone(),
             tasks: tasks.clone(),
         };
-        let gone = CancellationToken::new();
-        let mut session = Session {
-            live: live.clone(),
-            trouble: troubles,
+        let ended = CancellationToken::new();
+        let mut session = McpSession {
+            ready: ready.clone(),
+            faults,
             stop,
             end,
-            ended: End {
-                gone: gone.clone(),
-                note,
+            ended: SessionEnd {
+                token: ended.clone(),
+                exit_reason,
             },
         };
         tasks.spawn(async move {
-            // How it ended is known elsewhere.
+            // The reason is in `SessionEnd::exit_reason` or was sent as a fault.
             let _ = service.waiting().await;
-            gone.cancel();
+            ended.cancel();
         });
-        match live.list(server).await {
-            Ok(tools) => live.tools = tools,
+        match ready.list_tools(server).await {
+            Ok(tools) => ready.tools = tools,
             Err(fault) => {
                 session.close().await;
-                return Err(secrets.masked(fault));
+                return Err(secrets.mask_fault(fault));
             }
         }
-        session.live = live;
+        session.ready = ready;
         return Ok(session);
     }
     Err(last)
 }
 
-impl Session {
-    /// Ends it, in two seconds at most.
+impl McpSession {
+    /// Closes the session within two seconds.
     pub(super) async fn close(&self) {
         self.end.cancel();
         self.stop.cancel();
-        // What has not ended by then is on its way.
-        let _ = timeout(CLOSE, self.ended.gone.cancelled()).await;
+        // A close that takes longer continues in its own task.
+        let _ = timeout(CLOSE_TIME_LIMIT, self.ended.token.cancelled()).await;
     }
 }
 
-/// What must not be shown of a server's errors.
-fn secrets(server: &Server, credentials: &Credentials) -> Vec<Secret> {
+/// Values that must not appear in a server's error messages: token, headers, query values, environment.
+fn session_secrets(server: &Server, credentials: &Credentials) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = credentials.bearer.iter().cloned().collect();
-    secrets.extend(stdio::secrets(&credentials.env));
+    secrets.extend(stdio::environment_secrets(&credentials.env));
     match &server.transport {
         Transport::Http { url, headers, .. } => {
             secrets.extend(headers.iter().map(|(_, value)| Secret::new(value)));
@@ -156,11 +171,11 @@ fn secrets(server: &Server, credentials: &Credentials) -> Vec<Secret> {
         }
         Transport::Stdio { .. } => {}
     }
-    secrets.retain(|s| s.expose().len() >= SECRET);
+    secrets.retain(|s| s.expose().len() >= MIN_SECRET_BYTES);
     for (name, value) in &credentials.env {
         ours().know_variable("mcp-variable", name, value.expose());
     }
-    // The values of the environment are among them, and most of those are no secrets.
+    // `secrets` also holds the values of the environment, most of which are not secret.
     let variable = |s: &&Secret| credentials.env.iter().any(|(_, value)| value == *s);
     for secret in secrets.iter().filter(|s| !variable(s)) {
         ours().know("mcp-secret", secret.expose());
@@ -168,14 +183,20 @@ fn secrets(server: &Server, credentials: &Credentials) -> Vec<Secret> {
     secrets
 }
 
-async fn begin(
+async fn connect(
     server: &Server,
     credentials: &Credentials,
-    shared: &Shared,
+    shared: &PoolContext,
     mode: Lifecycle,
-    handler: &Handler,
+    handler: &ServerMessageHandler,
     (stop, end): (&CancellationToken, &CancellationToken),
-) -> Result<(RunningService<RoleClient, Handler>, Option<EndNote>), Fault> {
+) -> Result<
+    (
+        RunningService<RoleClient, ServerMessageHandler>,
+        Option<ExitReason>,
+    ),
+    ServerFault,
+> {
     let limits = &shared.limits;
     match &server.transport {
         Transport::Http { url, headers, .. } => {
@@ -188,22 +209,24 @@ async fn begin(
                 Lifecycle::Auto => limits.begin.saturating_sub(limits.discover),
                 _ => limits.begin,
             };
-            let service = serve(handler, transport, mode, limit, stop).await?;
+            let service = handshake(handler, transport, mode, limit, stop).await?;
             Ok((service, None))
         }
         Transport::Stdio { .. } => {
             let transport = stdio::spawn(server, &credentials.env, handler.log_file())
-                .map_err(|e| Fault::new(Kind::Away, e.message))?;
-            let note = transport.end_note();
-            // Not less for one that is only asked whether it is modern: to kill a program that is still being
-            // fetched could leave half of it. One that ignores the question costs the ten seconds of `rmcp`.
-            match serve(handler, transport, mode, limits.begin_stdio, stop).await {
-                Ok(service) => Ok((service, Some(note))),
-                Err(_) if note.text().is_some() => Err(Fault::ended(Some(&note))),
-                Err(fault) => Err(match note.last_words() {
-                    Some(words) => Fault::new(
+                .map_err(|e| ServerFault::new(FaultKind::Unreachable, e.message))?;
+            let exit_reason = transport.exit_reason();
+            // The discovery attempt gets the full time limit: killing a launcher that is downloading its program could leave
+            // half a download. A server that ignores `server/discover` costs the ten seconds that `rmcp` waits for it.
+            match handshake(handler, transport, mode, limits.begin_stdio, stop).await {
+                Ok(service) => Ok((service, Some(exit_reason))),
+                Err(_) if exit_reason.text().is_some() => {
+                    Err(ServerFault::connection_ended(Some(&exit_reason)))
+                }
+                Err(fault) => Err(match exit_reason.last_error_line() {
+                    Some(words) => ServerFault::new(
                         fault.kind,
-                        format!("{}; its last words: {words}", fault.line),
+                        format!("{}; its last words: {words}", fault.message),
                     ),
                     None => fault,
                 }),
@@ -212,13 +235,13 @@ async fn begin(
     }
 }
 
-async fn serve<T, E, A>(
-    handler: &Handler,
+async fn handshake<T, E, A>(
+    handler: &ServerMessageHandler,
     transport: T,
     mode: Lifecycle,
     limit: Duration,
     stop: &CancellationToken,
-) -> Result<RunningService<RoleClient, Handler>, Fault>
+) -> Result<RunningService<RoleClient, ServerMessageHandler>, ServerFault>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
@@ -236,7 +259,7 @@ where
     };
     let serve = serve_client_with_lifecycle_and_ct(handler.clone(), transport, mode, stop.clone());
     match timeout(limit, serve).await {
-        Ok(served) => served.map_err(Fault::from),
-        Err(_) => Err(Fault::answer("it does not answer")),
+        Ok(served) => served.map_err(ServerFault::from),
+        Err(_) => Err(ServerFault::bad_response("it does not answer")),
     }
 }

@@ -1,12 +1,12 @@
-//! A server that is a command of the user's: a child in a group of its own, spoken to in lines of JSON.
+//! Stdio transport: a child process in its own process group that exchanges JSON lines.
 //!
-//! `rmcp` has such a transport, and it does not hold up against a bad child: a line that is too long
-//! vanishes, and the call it answers waits for its time limit; JSON that is no message is answered with
-//! an error, which such a child may answer again; a child that does not read its input makes the close
-//! wait for ever; and only the leader of the group is signalled. So the messages are its own, and the
-//! way they travel is ours.
+//! Replaces the child process transport of `rmcp`, which fails with misbehaving children: a line that is too long is
+//! dropped and its call waits for the time limit; JSON that is not a message is answered with an error, which the
+//! child may answer in turn; a child that does not read its input blocks the close; and only the group leader is
+//! signalled. The message types are those of `rmcp`.
+//! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio>
 
-mod line;
+mod json_lines;
 mod log;
 
 use std::collections::VecDeque;
@@ -28,109 +28,113 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use self::line::{Lines, Next};
-pub(super) use self::log::{Log, secrets};
-use crate::config::mcp::{Server, Transport as Target};
+use self::json_lines::{LineReader, ReadOutcome};
+pub(super) use self::log::{ServerLog, environment_secrets};
+use crate::config::mcp::{Server, Transport as TransportConfig};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// How long a server may take to end when its input is closed.
-const LEAVE: Duration = Duration::from_millis(500);
+/// Time for a server to exit after its stdin is closed.
+const STDIN_CLOSE_GRACE: Duration = Duration::from_millis(500);
 
-/// How long it may take after SIGTERM.
-const TERM: Duration = Duration::from_millis(350);
+/// Time for a server to exit after SIGTERM.
+const SIGTERM_GRACE: Duration = Duration::from_millis(350);
 
-/// How long to read on after its end, or to wait for its end after it has closed its output.
-const DRAIN: Duration = Duration::from_millis(200);
+/// Time to read remaining output after the exit, and to wait for the exit after output was closed.
+const DRAIN_TIME: Duration = Duration::from_millis(200);
 
-/// So much in a row that is no message is the output of something that is no server.
-const NOISE_LINES: u64 = 10_000;
-const NOISE_BYTES: u64 = 16 << 20;
+/// Consecutive output without a message, in lines and bytes, after which the program is not considered an MCP server.
+const MAX_NON_MESSAGE_LINES: u64 = 10_000;
+const MAX_NON_MESSAGE_BYTES: u64 = 16 << 20;
 
-/// A child process, as a way for the protocol's messages.
-pub(super) struct Transport {
+/// Transport to a child process.
+pub(super) struct StdioTransport {
     child: Child,
-    /// None when nothing of the group is left for us to signal: its number may be another's by then.
+    /// Process group; `None` once the leader is reaped, because the kernel may then reuse its id.
     group: Option<Pid>,
     stdin: Arc<AsyncMutex<Option<ChildStdin>>>,
-    /// Lets go of a write that waits for a child which does not read.
+    /// Aborts a write that is blocked by a child that does not read.
     closing: CancellationToken,
-    /// A write has failed.
-    deaf: CancellationToken,
-    lines: Lines<ChildStdout>,
-    /// What came together with what was received last.
+    /// Set after a failed write.
+    write_failed: CancellationToken,
+    lines: LineReader<ChildStdout>,
+    /// Messages parsed from the last line and not yet returned.
     received: VecDeque<RxJsonRpcMessage<RoleClient>>,
-    noise: Noise,
-    stage: Stage,
+    non_messages: NonMessageCount,
+    stage: TransportStage,
     stderr: JoinHandle<()>,
-    log: Arc<Log>,
-    note: EndNote,
+    log: Arc<ServerLog>,
+    exit: ExitReason,
 }
 
-/// How far the end has come.
-enum Stage {
-    /// It has not.
-    Talks,
-    /// The child has ended; what it said before is read until then.
-    Ended(String, Instant),
-    /// The child has closed its input or output, and may still end until then.
-    Closed(&'static str, Instant),
-    /// All is known of the end but the last words, which may come until then.
-    Known(String, Instant),
-    /// All is said.
-    Over,
+/// Progress of the shutdown of a child.
+enum TransportStage {
+    /// The child runs.
+    Open,
+    /// The child has exited with this reason; remaining output is read until the deadline.
+    Exited(String, Instant),
+    /// The child has closed stdin or stdout; its exit is awaited until the deadline.
+    PipeClosed(&'static str, Instant),
+    /// The reason is known; the rest of stderr is read until the deadline.
+    CollectingStderr(String, Instant),
+    /// The end was reported.
+    Finished,
 }
 
 #[derive(Default)]
-struct Noise {
+struct NonMessageCount {
     lines: u64,
     /// Since the last message.
-    row_lines: u64,
-    row_bytes: u64,
+    consecutive_lines: u64,
+    consecutive_bytes: u64,
 }
 
-/// Says why a server has ended, after [`Transport`] has gone its way.
+/// Exit reason of a child; stays readable after the transport is dropped.
 #[derive(Clone)]
-pub(super) struct EndNote {
-    why: Arc<Mutex<Option<String>>>,
-    log: Arc<Log>,
+pub(super) struct ExitReason {
+    reason: Arc<Mutex<Option<String>>>,
+    log: Arc<ServerLog>,
 }
 
-impl EndNote {
-    /// Why it ended by itself, in a line: `exited with 3; its last words: …`. None while it runs, and when we
-    /// have ended it.
+impl ExitReason {
+    /// Exit reason in one line: `exited with 3; its last words: …`. `None` while the child runs, and after aish has ended
+    /// it.
     pub(super) fn text(&self) -> Option<String> {
-        self.why
+        self.reason
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    /// The last line of its complaints, not yet fit to be shown.
-    pub(super) fn last_words(&self) -> Option<String> {
-        self.log.last_words()
+    /// Last relevant line of stderr, not cleaned for display.
+    pub(super) fn last_error_line(&self) -> Option<String> {
+        self.log.last_error_line()
     }
 }
 
-impl fmt::Debug for EndNote {
+impl fmt::Debug for ExitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("EndNote").field(&self.text()).finish()
+        f.debug_tuple("ExitReason").field(&self.text()).finish()
     }
 }
 
-/// Starts the command of a server with exactly this environment, in its HOME. What it says on stderr, and what it says on
-/// stdout that is no message, is added to the file `log`.
+/// Starts the command of `server` in its `HOME`, with exactly the environment `env`. Stderr and stdout lines that are not
+/// messages are appended to the file `log`.
 ///
 /// # Errors
-/// It cannot be started, or the server is none of this kind.
-pub(super) fn spawn(server: &Server, env: &[(String, Secret)], log: &Path) -> Result<Transport> {
-    let Target::Stdio { command, args, .. } = &server.transport else {
+/// The command cannot be started, or `server` is not a stdio server.
+pub(super) fn spawn(
+    server: &Server,
+    env: &[(String, Secret)],
+    log: &Path,
+) -> Result<StdioTransport> {
+    let TransportConfig::Stdio { command, args, .. } = &server.transport else {
         return Err(Error::config(format!(
             "the MCP server {} has no command",
             server.alias
         )));
     };
-    start(command, args, env, log).map_err(|e| {
+    start_child(command, args, env, log).map_err(|e| {
         Error::runtime(format!("cannot start {command}: {e}")).hint(format!(
             "check command of [mcp.servers.{}], and that PATH leads to it",
             server.alias
@@ -138,14 +142,14 @@ pub(super) fn spawn(server: &Server, env: &[(String, Secret)], log: &Path) -> Re
     })
 }
 
-fn start(
+fn start_child(
     command: &str,
     args: &[String],
     env: &[(String, Secret)],
     log: &Path,
-) -> io::Result<Transport> {
+) -> io::Result<StdioTransport> {
     let mut builder = Command::new(command);
-    // We are in `/`; a person's programs begin at home.
+    // The daemon's working directory is `/`.
     let home = env.iter().find(|(name, _)| name == "HOME");
     if let Some((_, home)) = home.filter(|(_, home)| Path::new(home.expose()).is_dir()) {
         builder.current_dir(home.expose());
@@ -153,7 +157,7 @@ fn start(
     let mut child = builder
         .args(args)
         .env_clear()
-        // With PATH among them, it is also the one that the command is looked up in.
+        // With PATH in `env`, the command is looked up there.
         .envs(env.iter().map(|(name, value)| (name, value.expose())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -165,156 +169,165 @@ fn start(
     let (Some(stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
-        return Err(io::Error::other("it has no pipes"));
+        return Err(io::Error::other("no pipes to the child"));
     };
-    let log = Arc::new(Log::open(log, env));
-    Ok(Transport {
+    let log = Arc::new(ServerLog::open(log, env));
+    Ok(StdioTransport {
         group: pid.map(Pid::from_raw),
         child,
         stdin: Arc::new(AsyncMutex::new(Some(stdin))),
         closing: CancellationToken::new(),
-        deaf: CancellationToken::new(),
-        lines: Lines::new(stdout),
+        write_failed: CancellationToken::new(),
+        lines: LineReader::new(stdout),
         received: VecDeque::new(),
-        noise: Noise::default(),
-        stage: Stage::Talks,
+        non_messages: NonMessageCount::default(),
+        stage: TransportStage::Open,
         stderr: tokio::spawn({
             let log = Arc::clone(&log);
-            async move { log::copy(stderr, &log).await }
+            async move { log::copy_lines(stderr, &log).await }
         }),
-        note: EndNote {
-            why: Arc::default(),
+        exit: ExitReason {
+            reason: Arc::default(),
             log: Arc::clone(&log),
         },
         log,
     })
 }
 
-impl Transport {
-    /// What will know why it ended.
-    pub(super) fn end_note(&self) -> EndNote {
-        self.note.clone()
+impl StdioTransport {
+    /// Handle to the exit reason.
+    pub(super) fn exit_reason(&self) -> ExitReason {
+        self.exit.clone()
     }
 
-    /// Takes one step towards the next message or the end. May be dropped and called again.
+    /// Advances to the next message or towards the end. Cancel safe.
     async fn step(&mut self) {
         match &mut self.stage {
-            Stage::Talks => tokio::select! {
-                // What it said before its end comes before the end.
+            TransportStage::Open => tokio::select! {
+                // Output before the exit is read before the exit is reported.
                 biased;
-                next = self.lines.next() => self.take(next),
-                status = self.child.wait() => self.ended(status),
-                () = self.deaf.cancelled() => self.closed("closed its input"),
+                next = self.lines.next() => self.handle_line(next),
+                status = self.child.wait() => self.child_exited(status),
+                () = self.write_failed.cancelled() => self.pipe_closed("closed its input"),
             },
-            Stage::Ended(why, until) => {
-                let (why, until) = (why.clone(), *until);
+            TransportStage::Exited(reason, until) => {
+                let (reason, until) = (reason.clone(), *until);
                 tokio::select! {
                     biased;
                     next = self.lines.next() => match next {
-                        Next::Line => self.take(next),
-                        _ => self.known(why),
+                        ReadOutcome::Line => self.handle_line(next),
+                        _ => self.collect_stderr(reason),
                     },
-                    () = sleep_until(until) => self.known(why),
+                    () = sleep_until(until) => self.collect_stderr(reason),
                 }
             }
-            Stage::Closed(what, until) => {
+            TransportStage::PipeClosed(what, until) => {
                 let (what, until) = (*what, *until);
                 tokio::select! {
-                    status = self.child.wait() => self.ended(status),
-                    () = sleep_until(until) => self.known(what.to_owned()),
+                    status = self.child.wait() => self.child_exited(status),
+                    () = sleep_until(until) => self.collect_stderr(what.to_owned()),
                 }
             }
-            Stage::Known(why, until) => {
-                let mut why = why.clone();
-                // One that is done must not be asked again.
+            TransportStage::CollectingStderr(reason, until) => {
+                let mut reason = reason.clone();
+                // A completed `JoinHandle` must not be polled again.
                 if !self.stderr.is_finished() {
                     tokio::select! {
                         _ = &mut self.stderr => {}
                         () = sleep_until(*until) => {}
                     }
                 }
-                if let Some(words) = self.log.last_words() {
-                    why = format!("{why}; its last words: {words}");
+                if let Some(words) = self.log.last_error_line() {
+                    reason = format!("{reason}; its last words: {words}");
                 }
-                self.over(why);
+                self.finish(reason);
             }
-            Stage::Over => {}
+            TransportStage::Finished => {}
         }
     }
 
-    fn take(&mut self, next: Next) {
+    fn handle_line(&mut self, next: ReadOutcome) {
         match next {
-            Next::Line => {
+            ReadOutcome::Line => {
                 let bytes = self.lines.line().len() as u64;
-                self.received = line::messages(self.lines.line());
+                self.received = json_lines::parse_messages(self.lines.line());
                 if self.received.is_empty() {
-                    self.noise(bytes);
+                    self.non_messages(bytes);
                 } else {
-                    (self.noise.row_lines, self.noise.row_bytes) = (0, 0);
+                    (
+                        self.non_messages.consecutive_lines,
+                        self.non_messages.consecutive_bytes,
+                    ) = (0, 0);
                 }
             }
-            Next::TooLong => {
-                let most = line::MAX_LINE >> 20;
-                self.over(format!("sent a line of more than {most} MB"));
+            ReadOutcome::TooLong => {
+                let most = json_lines::MAX_LINE_BYTES >> 20;
+                self.finish(format!("sent a line of more than {most} MB"));
             }
-            Next::End => self.closed("closed its output"),
+            ReadOutcome::End => self.pipe_closed("closed its output"),
         }
     }
 
-    /// A line that is no message: many programs greet on stdout.
-    fn noise(&mut self, bytes: u64) {
+    /// Counts a line that is not a message. Many programs print a greeting on stdout.
+    fn non_messages(&mut self, bytes: u64) {
         let line = self.lines.line();
         if line.trim_ascii().is_empty() {
             return;
         }
-        self.log.line(line);
-        let noise = &mut self.noise;
-        noise.lines += 1;
-        noise.row_lines += 1;
-        noise.row_bytes += bytes;
-        if noise.row_lines > NOISE_LINES || noise.row_bytes > NOISE_BYTES {
-            self.over("prints on its output what is no message, and nothing else".to_owned());
+        self.log.append_line(line);
+        let non_messages = &mut self.non_messages;
+        non_messages.lines += 1;
+        non_messages.consecutive_lines += 1;
+        non_messages.consecutive_bytes += bytes;
+        if non_messages.consecutive_lines > MAX_NON_MESSAGE_LINES
+            || non_messages.consecutive_bytes > MAX_NON_MESSAGE_BYTES
+        {
+            self.finish("prints only lines that are not messages".to_owned());
         }
     }
 
-    fn ended(&mut self, status: io::Result<ExitStatus>) {
-        // What it leaves behind in its group would hold our pipes, and nobody would end it.
+    fn child_exited(&mut self, status: io::Result<ExitStatus>) {
+        // Processes left in the group would keep the pipes open and never be ended.
         self.kill();
-        let why = match status {
-            Ok(status) => how(status),
-            Err(e) => format!("ended, and cannot be waited for ({e})"),
+        let reason = match status {
+            Ok(status) => describe_exit(status),
+            Err(e) => format!("ended, and its exit status is unavailable ({e})"),
         };
-        self.stage = Stage::Ended(why, Instant::now() + DRAIN);
+        self.stage = TransportStage::Exited(reason, Instant::now() + DRAIN_TIME);
     }
 
-    fn closed(&mut self, what: &'static str) {
-        self.stage = Stage::Closed(what, Instant::now() + DRAIN);
+    fn pipe_closed(&mut self, what: &'static str) {
+        self.stage = TransportStage::PipeClosed(what, Instant::now() + DRAIN_TIME);
     }
 
-    fn known(&mut self, why: String) {
-        self.stage = Stage::Known(why, Instant::now() + DRAIN);
+    fn collect_stderr(&mut self, reason: String) {
+        self.stage = TransportStage::CollectingStderr(reason, Instant::now() + DRAIN_TIME);
     }
 
-    fn over(&mut self, why: String) {
-        *self.note.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-        self.stage = Stage::Over;
+    fn finish(&mut self, reason: String) {
+        *self
+            .exit
+            .reason
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(reason);
+        self.stage = TransportStage::Finished;
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // It fails when the whole group has ended, which is the aim.
+            // Fails with ESRCH when the whole group has exited.
             let _ = killpg(group, signal);
         }
     }
 
-    /// Ends the whole group, whatever it thinks of it.
+    /// Kills the whole process group.
     fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
         self.group = None;
     }
 }
 
-impl rmcp::transport::Transport<RoleClient> for Transport {
+impl rmcp::transport::Transport<RoleClient> for StdioTransport {
     type Error = io::Error;
 
     fn send(
@@ -322,7 +335,7 @@ impl rmcp::transport::Transport<RoleClient> for Transport {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let (stdin, closing) = (Arc::clone(&self.stdin), self.closing.clone());
-        let deaf = self.deaf.clone();
+        let write_failed = self.write_failed.clone();
         async move {
             let mut bytes = serde_json::to_vec(&item)?;
             bytes.push(b'\n');
@@ -337,9 +350,9 @@ impl rmcp::transport::Transport<RoleClient> for Transport {
                 written = write => written,
             };
             if written.is_err() {
-                // A child that does not read any more has ended or is of no use. What it says before, and why
-                // it ended, is for `receive` to find out; as an error of this message it would be lost.
-                deaf.cancel();
+                // The child has exited or is unusable. `receive` still returns its last output and finds the exit reason; an
+                // error returned here would hide both.
+                write_failed.cancel();
             }
             Ok(())
         }
@@ -350,32 +363,32 @@ impl rmcp::transport::Transport<RoleClient> for Transport {
             if let Some(message) = self.received.pop_front() {
                 return Some(message);
             }
-            if matches!(self.stage, Stage::Over) {
+            if matches!(self.stage, TransportStage::Finished) {
                 return None;
             }
             self.step().await;
         }
     }
 
-    /// As the specification wants it: its input is closed, then it gets SIGTERM, then SIGKILL.
+    /// Closes stdin, then sends SIGTERM, then SIGKILL, as the specification requires.
     async fn close(&mut self) -> io::Result<()> {
         self.closing.cancel();
         drop(self.stdin.lock().await.take());
-        if timeout(LEAVE, self.child.wait()).await.is_err() {
+        if timeout(STDIN_CLOSE_GRACE, self.child.wait()).await.is_err() {
             self.signal(Signal::SIGTERM);
-            let _ = timeout(TERM, self.child.wait()).await;
+            let _ = timeout(SIGTERM_GRACE, self.child.wait()).await;
         }
-        // Whether or not it ended in time, what is left of its group goes now.
+        // Other processes of the group are killed even if the leader exited in time.
         self.kill();
-        // One that even SIGKILL does not move (it waits for a dead disk) is left to the system.
-        let reaped = timeout(DRAIN, self.child.wait()).await;
-        if !self.stderr.is_finished() && timeout(DRAIN, &mut self.stderr).await.is_err() {
+        // A process in uninterruptible sleep survives SIGKILL for now; the kernel ends it later.
+        let reaped = timeout(DRAIN_TIME, self.child.wait()).await;
+        if !self.stderr.is_finished() && timeout(DRAIN_TIME, &mut self.stderr).await.is_err() {
             self.stderr.abort();
         }
-        if self.noise.lines > 0 {
+        if self.non_messages.lines > 0 {
             tracing::info!(
-                lines = self.noise.lines,
-                "an MCP server printed what is no message"
+                lines = self.non_messages.lines,
+                "an MCP server printed lines that are not messages"
             );
         }
         match reaped {
@@ -385,19 +398,19 @@ impl rmcp::transport::Transport<RoleClient> for Transport {
     }
 }
 
-impl Drop for Transport {
-    /// A connection that is let go of in the middle leaves no process: the child is reaped by the runtime.
+impl Drop for StdioTransport {
+    /// Kills the group of an abandoned connection; the runtime reaps the child.
     fn drop(&mut self) {
         self.kill();
         self.stderr.abort();
     }
 }
 
-fn how(status: ExitStatus) -> String {
+fn describe_exit(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".to_owned(),
     }
 }

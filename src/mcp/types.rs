@@ -1,32 +1,30 @@
-//! What the rest of the house knows of MCP: no type of the protocol's crate goes past this border.
+//! Public types of the MCP client. No `rmcp` type crosses this boundary.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
-use crate::chat::{Image, Tool};
+use crate::chat::Tool;
 use crate::secret::Secret;
 
-/// What a server needs beyond its configuration, from the shell that first uses it.
+/// Secrets and environment that a server needs beyond its configuration, taken from the shell that first uses it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Credentials {
-    /// Sent as `Authorization: Bearer`.
+    /// Token sent as `Authorization: Bearer`.
     pub bearer: Option<Secret>,
-    /// The whole environment of a stdio server.
+    /// Complete environment of a stdio server, as name and value.
     pub env: Vec<(String, Secret)>,
 }
 
-/// How long servers may take to begin.
+/// Time limits for the start of a server, up to its `initialize` or `server/discover` answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// One at a URL.
+    /// For an HTTP server.
     pub begin: Duration,
-    /// One at a URL, of that time, to say whether it is a modern one.
+    /// Part of `begin` spent on `server/discover`, which only servers of 2026-07-28 or later answer.
     pub discover: Duration,
-    /// A command, which may have to fetch its program first.
+    /// For a stdio server, whose command may first have to download its program.
     pub begin_stdio: Duration,
 }
 
@@ -40,23 +38,23 @@ impl Default for Limits {
     }
 }
 
-/// Whether a server can be used.
+/// Connection status of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It is being connected to.
+    /// The first connection attempt is in progress.
     Starting,
-    /// Its tools can be called.
+    /// Connected; its tools can be called.
     Ready,
-    /// It cannot be reached, or has gone; it is tried again with growing pauses.
+    /// Unreachable or disconnected; reconnects are attempted with increasing delays.
     Failed,
-    /// It wants a person to log in: `aish-helper mcp login`.
+    /// The server requires an OAuth login: `aish-helper mcp login`.
     Login,
-    /// The configuration or a person has turned it off.
+    /// Turned off by the configuration or disconnected by a person.
     Disabled,
 }
 
 impl Status {
-    /// The word for it in lists.
+    /// Word shown in lists.
     pub fn as_str(self) -> &'static str {
         match self {
             Status::Starting => "starting",
@@ -68,68 +66,70 @@ impl Status {
     }
 }
 
-/// How a server is.
+/// State of a server, as shown to a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
-    /// What it is called here.
+    /// Name from the configuration, which prefixes the server's tool names.
     pub alias: String,
-    /// Its URL, or its command, without what may be secret.
+    /// URL or command, with secret parts left out.
     pub target: String,
-    /// Its name and version, in its own words.
+    /// Name and version that the server reports (`serverInfo`).
     pub version: Option<String>,
-    /// The protocol's version that is spoken with it.
+    /// Negotiated protocol version.
     pub protocol: Option<String>,
-    /// How many tools it offers.
+    /// Number of tools offered.
     pub tools: usize,
-    /// Whether it can be used.
+    /// Connection status.
     pub status: Status,
-    /// What went wrong last.
+    /// Last error, with a hint where one is known.
     pub error: Option<String>,
-    /// It is in the config, and not only connected by hand.
+    /// Whether the server is in the configuration, and not only connected by hand.
     pub configured: bool,
 }
 
-/// Is told how a server is, once with each change of its [`Status`] but for the start: a try that fails like the one
-/// before it is none. [`Status::Disabled`] is one that was connected, and was let go.
+/// Callback for changes of a server's status.
+///
+/// Called once for each change, except for the initial `Starting`; a failure that repeats the one before is not
+/// reported. `Disabled` reports a server that was ready and has been disconnected.
 #[derive(Clone)]
-pub struct Witness(Arc<dyn Fn(State) + Send + Sync>);
+pub struct StateListener(Arc<dyn Fn(State) + Send + Sync>);
 
-impl Witness {
-    /// One that does this. It must not wait, nor ask the pool for anything.
-    pub fn new(tell: impl Fn(State) + Send + Sync + 'static) -> Witness {
-        Witness(Arc::new(tell))
+impl StateListener {
+    /// Wraps a callback. The callback must not block and must not call back into the pool.
+    pub fn new(callback: impl Fn(State) + Send + Sync + 'static) -> StateListener {
+        StateListener(Arc::new(callback))
     }
 
-    pub(super) fn tell(&self, state: State) {
+    pub(super) fn notify(&self, state: State) {
         (self.0)(state);
     }
 }
 
-impl Default for Witness {
-    fn default() -> Witness {
-        Witness::new(drop)
+impl Default for StateListener {
+    fn default() -> StateListener {
+        StateListener::new(drop)
     }
 }
 
-impl fmt::Debug for Witness {
+impl fmt::Debug for StateListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Witness")
+        f.write_str("StateListener")
     }
 }
 
-/// The tools of all servers that are ready, at one time.
+/// Tools of all servers that were ready at one time.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
-    /// By alias, then in the server's order. No two have the same name.
+    /// Ordered by alias, then as the server listed the tools. Names are unique.
     pub tools: Arc<[Tool]>,
-    /// The servers that a prompt goes without: alias, and why in a few words.
+    /// Servers that are unavailable for a prompt, as `(alias, reason)`.
     pub without: Vec<(String, String)>,
-    /// Where each name is in `tools`.
+    /// Index in `tools` of each tool name.
     pub names: Arc<HashMap<String, usize>>,
 }
 
 impl Catalog {
-    /// The catalog of these tools.
+    /// Builds a catalog of `tools`; `without` are the unavailable servers, as `(alias, reason)`.
     pub fn new(tools: Arc<[Tool]>, without: Vec<(String, String)>) -> Catalog {
         let names = tools.iter().enumerate().map(|(i, t)| (t.name.clone(), i));
         let names = Arc::new(names.collect());
@@ -140,108 +140,38 @@ impl Catalog {
         }
     }
 
-    /// The tool of that name, `alias.tool`.
+    /// Returns the tool named `alias.tool`.
     pub fn find(&self, name: &str) -> Option<&Tool> {
         self.tools.get(*self.names.get(name)?)
     }
 }
 
-/// What a tool said.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CallResult {
-    /// Its text blocks joined, with a placeholder line for each thing that is no text; the structured
-    /// content where there is no text. Cut at the size asked for, with a note of what was left out.
-    pub text: String,
-    /// The tool says that it failed (`isError`); the text says why.
-    pub is_error: bool,
-    /// Its pictures.
-    pub images: Vec<Image>,
-    /// What it holds beside text, a line each: `image: image/png, 12 KB`; in brackets, most stand in the text too.
-    pub notes: Vec<String>,
-    /// The size of what it said, before anything was cut.
-    pub bytes: u64,
-}
-
-/// Why a call has no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallError {
-    /// The person stopped it.
-    Interrupted,
-    /// It was not the call that was approved, or what it calls has changed since; nothing was sent.
-    NotApproved,
-    /// Everything else, in one line for the person: a JSON-RPC error, the transport's, the time limit.
-    Failed(String),
-}
-
-impl fmt::Display for CallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CallError::Interrupted => f.write_str("interrupted"),
-            CallError::NotApproved => {
-                f.write_str("not called: the tool or its server is not as it was when it was allowed, or that was too long ago")
-            }
-            CallError::Failed(why) => f.write_str(why),
-        }
-    }
-}
-
-/// What happens while a call runs.
-#[derive(Debug)]
-pub enum CallEvent {
-    /// How far it has got, in a line.
-    Progress(String),
-    /// The server asks the person; no answer is `cancel`.
-    Elicit(Elicit, oneshot::Sender<Elicited>),
-}
-
-/// What a server wants to know.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Elicit {
-    /// The server's alias.
-    pub server: String,
-    /// What it says.
-    pub message: String,
-    /// Form mode: the JSON Schema of the answer.
-    pub schema: Option<serde_json::Value>,
-    /// URL mode: the page.
-    pub url: Option<String>,
-}
-
-/// The person's answer.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Elicited {
-    /// With the object that was asked for; none in URL mode.
-    Accept(Option<serde_json::Value>),
-    /// No.
-    Decline,
-    /// Neither: the question was put away.
-    Cancel,
-}
-
-/// A resource or a template of such.
+/// Resource or resource template of a server.
+/// <https://modelcontextprotocol.io/specification/2025-11-25/server/resources>
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
-    /// The server's alias.
+    /// Alias of the server.
     pub server: String,
-    /// Its URI, or the template's.
+    /// URI, or URI template (RFC 6570).
     pub uri: String,
-    /// Its name.
+    /// Name given by the server.
     pub name: String,
-    /// What it is.
+    /// Description given by the server.
     pub description: Option<String>,
-    /// Its type.
+    /// MIME type.
     pub mime: Option<String>,
-    /// The URI is a template (RFC 6570).
+    /// Whether `uri` is a template.
     pub template: bool,
 }
 
-/// A prompt.
+/// Prompt that a server offers.
+/// <https://modelcontextprotocol.io/specification/2025-11-25/server/prompts>
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// `alias.prompt`.
+    /// Name as `alias.prompt`.
     pub name: String,
-    /// What it is for.
+    /// Description given by the server.
     pub description: Option<String>,
-    /// The names of its arguments, and whether each must be given.
+    /// Arguments, as `(name, required)`.
     pub arguments: Vec<(String, bool)>,
 }

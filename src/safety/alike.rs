@@ -1,57 +1,56 @@
-//! Letters that look like others: what the strict sink lets pass since it can be seen, and what is
-//! not what it seems.
+//! Confusables: visible characters that look like other characters.
 //!
-//! A word of an alphabet that shares shapes with Latin is shown as it is, as long as a reader can tell
-//! which alphabet it is. Marked as `‹U+0430›` are letters of another alphabet inside a Latin word, all
-//! letters of a word that consists of nothing but look-alikes and does not stand beside a plain word of
-//! its alphabet, and signs that are drawn like one of ASCII: other slashes, dots, colons, hyphens, and
-//! the letters made for formulas. Scripts that mix with Latin by custom and do not look like it
-//! (Han, kana, Hangul and most others) are no matter here.
+//! The strict sink passes every visible character; this module additionally marks those that can deceive. A word of an
+//! alphabet that shares letter shapes with Latin is shown unchanged as long as a reader can tell which alphabet it is.
+//! Marked as `‹U+0430›` are: letters of another alphabet inside a Latin word; all letters of a word that consists only
+//! of look-alikes and does not stand next to an unambiguous word of its alphabet; and symbols drawn like an ASCII
+//! character (other slashes, dots, colons, hyphens, mathematical letters). Scripts that are commonly mixed with Latin
+//! and do not resemble it (Han, kana, Hangul and most others) are never marked.
 
-use super::glyph::is_mark;
+use super::char_class::is_mark;
 use super::text::{Shown, strict_pieces};
 use unicode_script::{Script, UnicodeScript};
 
-/// As [`strict_pieces`], with look-alikes as stand-ins too.
+/// Same as [`strict_pieces`], with confusables also replaced by stand-ins.
 pub fn pieces(s: &str) -> Vec<Shown> {
     if s.is_ascii() {
         return strict_pieces(s);
     }
     let mut shown = Vec::new();
     let mut from = 0;
-    for (at, c) in odd(s) {
+    for (at, c) in confusable_chars(s) {
         shown.extend(strict_pieces(&s[from..at]));
-        shown.push(Shown::Mark(stand_in(c)));
+        shown.push(Shown::Mark(code_point_mark(c)));
         from = at + c.len_utf8();
     }
     shown.extend(strict_pieces(&s[from..]));
     shown
 }
 
-/// All of `s` on one line, look-alikes marked.
+/// Returns `s` on one line, with confusables marked.
 pub fn text(s: &str) -> String {
-    flat(pieces(s))
+    concatenate(pieces(s))
 }
 
-/// A name that is to be ASCII: whatever is not is marked.
+/// Returns a name that is expected to be ASCII, with every other character marked.
 pub fn name(s: &str) -> String {
     let mut shown = String::new();
     for c in s.chars() {
         if c.is_ascii() {
             let mut buffer = [0; 4];
-            shown.push_str(&flat(strict_pieces(c.encode_utf8(&mut buffer))));
+            shown.push_str(&concatenate(strict_pieces(c.encode_utf8(&mut buffer))));
         } else {
-            shown.push_str(&stand_in(c));
+            shown.push_str(&code_point_mark(c));
         }
     }
     shown
 }
 
-fn stand_in(c: char) -> String {
+fn code_point_mark(c: char) -> String {
     format!("‹U+{:04X}›", u32::from(c))
 }
 
-fn flat(pieces: Vec<Shown>) -> String {
+fn concatenate(pieces: Vec<Shown>) -> String {
     pieces
         .into_iter()
         .map(|p| match p {
@@ -60,38 +59,38 @@ fn flat(pieces: Vec<Shown>) -> String {
         .collect()
 }
 
-/// Which shapes a letter has.
+/// Which letter shapes a character resembles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shapes {
-    /// ASCII, and what no one takes for it.
-    Own,
-    /// Of Latin.
+enum LetterShape {
+    /// ASCII, or not confusable with Latin.
+    Distinct,
+    /// A Latin letter.
     Latin,
-    /// A letter for phonetics or of double width, which beside ASCII is taken for it.
-    Costume,
-    /// Of another alphabet; whether a Latin letter looks the same.
+    /// A phonetic or full-width letter, which next to ASCII is read as its ASCII counterpart.
+    AsciiVariant,
+    /// A letter of another alphabet, and whether a Latin letter looks the same.
     Other(Script, bool),
 }
 
-fn shapes(c: char) -> Shapes {
+fn letter_shape(c: char) -> LetterShape {
     match c {
-        'a'..='z' | 'A'..='Z' => return Shapes::Latin,
+        'a'..='z' | 'A'..='Z' => return LetterShape::Latin,
         '\u{251}'
         | '\u{261}'
         | '\u{269}'
         | '\u{1d00}'..='\u{1d25}'
         | '\u{ff10}'..='\u{ff19}'
         | '\u{ff21}'..='\u{ff3a}'
-        | '\u{ff41}'..='\u{ff5a}' => return Shapes::Costume,
+        | '\u{ff41}'..='\u{ff5a}' => return LetterShape::AsciiVariant,
         _ => {}
     }
     match c.script() {
-        Script::Latin => Shapes::Latin,
-        script @ (Script::Cyrillic | Script::Greek | Script::Armenian) => Shapes::Other(
+        Script::Latin => LetterShape::Latin,
+        script @ (Script::Cyrillic | Script::Greek | Script::Armenian) => LetterShape::Other(
             script,
             "аеорсухіјѕԁһӏԛԝґүҮАВЕКМНОРСТУХІЈЅԌҺӀԚԜΑΒΕΖΗΙΚΜΝΟΡΤΥΧαινορυχϲϳͿՕՍԼՏօսհոցզյ".contains(c),
         ),
-        // Nearly all of these could be Latin.
+        // Nearly all letters of these scripts look Latin.
         script @ (Script::Cherokee
         | Script::Coptic
         | Script::Deseret
@@ -100,13 +99,13 @@ fn shapes(c: char) -> Shapes {
         | Script::Carian
         | Script::Lycian
         | Script::Lydian
-        | Script::Old_Italic) => Shapes::Other(script, true),
-        _ => Shapes::Own,
+        | Script::Old_Italic) => LetterShape::Other(script, true),
+        _ => LetterShape::Distinct,
     }
 }
 
-/// Drawn like a sign, a digit or a letter of ASCII, wherever it stands.
-fn costume(c: char) -> bool {
+/// Whether `c` is drawn like an ASCII symbol, digit or letter regardless of its neighbours.
+fn resembles_ascii(c: char) -> bool {
     matches!(c,
         '\u{1c0}' | '\u{1c3}' | '\u{37e}' | '\u{2010}' | '\u{2011}' | '\u{2024}' | '\u{2044}'
         | '\u{2160}'..='\u{217f}' | '\u{212a}' | '\u{212f}' | '\u{2212}' | '\u{2215}' | '\u{2216}'
@@ -114,33 +113,38 @@ fn costume(c: char) -> bool {
         | '\u{1d400}'..='\u{1d7ff}')
 }
 
-struct Word<'a> {
+struct TextWord<'a> {
     at: usize,
     text: &'a str,
-    /// The alphabet of a word that holds a letter which only that alphabet has.
-    clear: Option<Script>,
+    /// The alphabet of a word that contains a letter found only in that alphabet.
+    alphabet: Option<Script>,
 }
 
-/// What is to be marked, in order.
-fn odd(s: &str) -> Vec<(usize, char)> {
-    let words = words(s);
-    let mut odd: Vec<(usize, char)> = s.char_indices().filter(|(_, c)| costume(*c)).collect();
+/// Returns the characters to mark, in order.
+fn confusable_chars(s: &str) -> Vec<(usize, char)> {
+    let words = split_words(s);
+    let mut odd: Vec<(usize, char)> = s
+        .char_indices()
+        .filter(|(_, c)| resembles_ascii(*c))
+        .collect();
     for (n, word) in words.iter().enumerate() {
         let all = || word.text.char_indices().map(|(at, c)| (word.at + at, c));
         let ascii = word.text.bytes().any(|b| b.is_ascii_alphanumeric());
-        let latin = ascii || all().any(|(_, c)| shapes(c) == Shapes::Latin);
-        let first = all().find_map(|(_, c)| match shapes(c) {
-            Shapes::Other(script, _) => Some(script),
+        let latin = ascii || all().any(|(_, c)| letter_shape(c) == LetterShape::Latin);
+        let first = all().find_map(|(_, c)| match letter_shape(c) {
+            LetterShape::Other(script, _) => Some(script),
             _ => None,
         });
         let beside = |n: Option<usize>| {
             let other = n.and_then(|n| words.get(n));
-            other.is_some_and(|w| w.clear.is_some() && w.clear == first && one_text(s, w, word))
+            other.is_some_and(|w| {
+                w.alphabet.is_some() && w.alphabet == first && in_same_sentence(s, w, word)
+            })
         };
-        let known = word.clear.is_some() || beside(n.checked_sub(1)) || beside(Some(n + 1));
-        odd.extend(all().filter(|(_, c)| match shapes(*c) {
-            Shapes::Costume => ascii,
-            Shapes::Other(script, _) => latin || Some(script) != first || !known,
+        let known = word.alphabet.is_some() || beside(n.checked_sub(1)) || beside(Some(n + 1));
+        odd.extend(all().filter(|(_, c)| match letter_shape(*c) {
+            LetterShape::AsciiVariant => ascii,
+            LetterShape::Other(script, _) => latin || Some(script) != first || !known,
             _ => false,
         }));
     }
@@ -148,7 +152,7 @@ fn odd(s: &str) -> Vec<(usize, char)> {
     odd
 }
 
-fn words(s: &str) -> Vec<Word<'_>> {
+fn split_words(s: &str) -> Vec<TextWord<'_>> {
     let mut words = Vec::new();
     let mut start = None;
     let inside = |c: char| c.is_alphanumeric() || !c.is_ascii() && is_mark(c);
@@ -157,14 +161,14 @@ fn words(s: &str) -> Vec<Word<'_>> {
             (true, None) => start = Some(at),
             (false, Some(from)) => {
                 let text = &s[from..at];
-                let clear = text.chars().find_map(|c| match shapes(c) {
-                    Shapes::Other(script, false) => Some(script),
+                let clear = text.chars().find_map(|c| match letter_shape(c) {
+                    LetterShape::Other(script, false) => Some(script),
                     _ => None,
                 });
-                words.push(Word {
+                words.push(TextWord {
                     at: from,
                     text,
-                    clear,
+                    alphabet: clear,
                 });
                 start = None;
             }
@@ -174,9 +178,9 @@ fn words(s: &str) -> Vec<Word<'_>> {
     words
 }
 
-/// Whether what stands between two words is what stands between the words of a sentence, and not a
-/// sign that makes names and paths of them.
-fn one_text(s: &str, one: &Word<'_>, other: &Word<'_>) -> bool {
+/// Whether the text between two words is what separates words in a sentence, rather than a symbol that joins them into
+/// a name or a path.
+fn in_same_sentence(s: &str, one: &TextWord<'_>, other: &TextWord<'_>) -> bool {
     let (a, b) = if one.at < other.at {
         (one, other)
     } else {
@@ -196,7 +200,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn letters_of_another_alphabet_in_a_word_are_marked() {
+    fn letters_of_another_alphabet_within_a_word_are_marked() {
         for (said, shown) in [
             ("p\u{430}ypal.com", "p‹U+0430›ypal.com"),
             ("rm -rf /h\u{43e}me", "rm -rf /h‹U+043E›me"),
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_look_alikes_alone_are_marked_outside_of_a_sentence() {
+    fn words_of_look_alikes_are_marked_outside_a_sentence() {
         assert_eq!(text("/\u{435}\u{445}\u{435}"), "/‹U+0435›‹U+0445›‹U+0435›");
         assert_eq!(text("a.\u{441}\u{43e}"), "a.‹U+0441›‹U+043E›");
         assert_eq!(text("он а она"), "он а она");
@@ -219,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn signs_in_costume_are_marked() {
+    fn symbols_that_resemble_ascii_are_marked() {
         assert_eq!(text("a\u{2215}b"), "a‹U+2215›b");
         assert_eq!(text("\u{2212}rf"), "‹U+2212›rf");
         assert_eq!(text("\u{1d42b}m"), "‹U+1D42B›m");
     }
 
     #[test]
-    fn what_people_write_stays() {
+    fn ordinary_text_is_unchanged() {
         for said in [
             "Grüße aus Köln, naïve façade",
             "Привет, как дела? Всё хорошо.",
@@ -242,22 +246,22 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_ascii() {
+    fn a_name_is_reduced_to_ascii() {
         assert_eq!(name("fs.read\u{430}\x1b[2J"), "fs.read‹U+0430›‹\\x1b›[2J");
         assert_eq!(name("日"), "‹U+65E5›");
     }
 
     proptest! {
         #[test]
-        fn nothing_passes_that_the_strict_sink_holds_back(s in any::<String>()) {
-            // What is shown is fit to be shown: it passes once more, but for the brackets of its marks.
+        fn the_output_passes_the_strict_sink(s in any::<String>()) {
+            // The output is safe to show again: apart from the brackets of its marks, it passes the sink once more.
             let bare: String = text(&s).chars().filter(|c| !"‹›".contains(*c)).collect();
             let again = strict(&bare);
             prop_assert!(again.len() <= bare.len() || again.contains("spaces"), "{again:?}");
         }
 
         #[test]
-        fn ascii_is_as_before(s in "[ -~]*") {
+        fn ascii_equals_strict_output(s in "[ -~]*") {
             prop_assert_eq!(text(&s), strict(&s));
         }
     }

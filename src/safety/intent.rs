@@ -1,50 +1,50 @@
-//! What a caller declares before a call, and whether that agrees with what the server says of the tool. Pure.
+//! Intent check: whether what a caller declares about a call agrees with the server's annotations. Pure.
 //!
-//! It never lowers the gate: the policy decides by the tool, and a declaration can only raise what that asks for.
+//! The declaration never weakens the policy: the policy decides by the tool, and a declaration can only add
+//! restrictions.
 
 use serde_json::{Map, Value};
 
 use crate::chat::{Annotations, Intent, Operation, Sensitivity};
 
-/// The most characters of a reason.
-pub const REASON: usize = 1000;
+/// Maximum number of characters in a reason.
+pub const MAX_REASON_CHARS: usize = 1000;
 
-/// Whether a declared call may go on to the policy.
+/// Whether a declared call may proceed to the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Checked {
-    /// Yes.
-    Fine,
-    /// Yes, but the person and the record are told this.
+pub enum IntentCheck {
+    /// It may.
+    Consistent,
+    /// It may, with a warning for the user and the record.
     Warned(String),
-    /// No; the caller is told why, in words by which it can mend the call.
+    /// It may not. The text tells the caller how to correct the call.
     Rejected(String),
 }
 
-/// The keys of the nested form, in `intent`, and those of the flat one.
-const NESTED: [&str; 3] = ["operation_type", "data_sensitivity", "reason"];
-const FLAT: [&str; 3] = [
+/// The keys of the nested form, `intent`; FLAT has those of the flat form.
+const NESTED_KEYS: [&str; 3] = ["operation_type", "data_sensitivity", "reason"];
+const FLAT_KEYS: [&str; 3] = [
     "intent_operation_type",
     "intent_data_sensitivity",
     "intent_reason",
 ];
 
-/// The most characters of a caller's words that are said back to it.
-const ECHO: usize = 60;
+/// Maximum number of characters of the caller's input that an error repeats.
+const MAX_ECHO_CHARS: usize = 60;
 
-/// Reads the intent out of the arguments of `call_tool_read` and its like: `intent`, or the flat form, or both where
-/// they agree.
+/// Parses the intent from the arguments of a `call_tool_*` tool: `intent`, the flat form, or both if they agree.
 ///
 /// # Errors
-/// There is none, or it is wrong: what the caller is told.
-pub fn read(variant: Operation, arguments: &Map<String, Value>) -> Result<Intent, String> {
+/// The intent is missing or invalid; the text is for the caller.
+pub fn parse_intent(variant: Operation, arguments: &Map<String, Value>) -> Result<Intent, String> {
     let variant = variant.variant();
-    let flat = FLAT.map(|key| given(arguments, key));
-    let nested = match given(arguments, "intent") {
+    let flat = FLAT_KEYS.map(|key| value_of(arguments, key));
+    let nested = match value_of(arguments, "intent") {
         None if flat == [None; 3] => {
             return Err(format!("intent parameter is required for {variant}"));
         }
         None => [None; 3],
-        Some(Value::Object(intent)) => NESTED.map(|key| given(intent, key)),
+        Some(Value::Object(intent)) => NESTED_KEYS.map(|key| value_of(intent, key)),
         Some(_) => {
             return Err(format!(
                 "Invalid intent for {variant}: must be an object with operation_type"
@@ -55,7 +55,7 @@ pub fn read(variant: Operation, arguments: &Map<String, Value>) -> Result<Intent
         if let (Some(one), Some(other)) = both
             && one != other
         {
-            let (one, other) = (NESTED[at], FLAT[at]);
+            let (one, other) = (NESTED_KEYS[at], FLAT_KEYS[at]);
             return Err(format!(
                 "intent.{one} and {other} disagree: give one of them"
             ));
@@ -80,41 +80,41 @@ pub fn read(variant: Operation, arguments: &Map<String, Value>) -> Result<Intent
     Ok(Intent {
         operation,
         sensitivity: sensitivity.map(known).transpose()?,
-        reason: reason.map(short_enough).transpose()?,
+        reason: reason.map(parse_reason).transpose()?,
     })
 }
 
-/// What is said under a key. Models fill what they leave out with null or nothing.
-fn given<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+/// Returns the value of a key. Models fill absent values with null or an empty string.
+fn value_of<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     map.get(key).filter(|v| !v.is_null() && *v != "")
 }
 
-fn short_enough(reason: &Value) -> Result<String, String> {
+fn parse_reason(reason: &Value) -> Result<String, String> {
     let reason = reason
         .as_str()
         .ok_or("Invalid intent.reason: must be a string")?;
     match reason.chars().count() {
-        ..=REASON => Ok(reason.to_owned()),
+        ..=MAX_REASON_CHARS => Ok(reason.to_owned()),
         length => Err(format!(
-            "Invalid intent.reason: {length} characters, must be at most {REASON}"
+            "Invalid intent.reason: {length} characters, must be at most {MAX_REASON_CHARS}"
         )),
     }
 }
 
-/// A caller's words in an error: the start of them, since they go to the model and into the record.
+/// Returns the start of the caller's input for an error message, which goes to the model and into the record.
 fn echo(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    match text.char_indices().nth(ECHO) {
+    match text.char_indices().nth(MAX_ECHO_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
 }
 
-/// What a caller is told that calls a tool of this name, as if there were one for all calls.
-pub fn no_such_variant(name: &str) -> String {
+/// Returns the error for a call of an unknown tool, for models that assume a single `call_tool`.
+pub fn unknown_tool_error(name: &str) -> String {
     let [read, write, destructive] = Operation::ALL.map(Operation::variant);
     let name = echo(&Value::from(name));
     format!(
@@ -122,17 +122,17 @@ pub fn no_such_variant(name: &str) -> String {
     )
 }
 
-/// Checks a declared call of `tool` (`server:tool`) through a variant. `strict` rejects what the server's word
-/// speaks against; else it is warned of.
-pub fn check(
+/// Checks a declared call of `tool` (`server:tool`) through a `call_tool_*` tool. `strict` rejects a declaration that
+/// contradicts the server's annotations; otherwise the result is a warning.
+pub fn check_intent(
     variant: Operation,
     intent: &Intent,
     tool: &str,
     annotations: Annotations,
     strict: bool,
-) -> Checked {
+) -> IntentCheck {
     if intent.operation != variant {
-        return Checked::Rejected(format!(
+        return IntentCheck::Rejected(format!(
             "Intent mismatch: tool is {} but intent declares {}",
             variant.variant(),
             intent.operation.as_str()
@@ -145,16 +145,16 @@ pub fn check(
             Operation::Destructive.variant()
         );
         return match strict {
-            true => Checked::Rejected(text),
-            false => Checked::Warned(text),
+            true => IntentCheck::Rejected(text),
+            false => IntentCheck::Warned(text),
         };
     }
     if says == Operation::Read && variant == Operation::Write {
-        return Checked::Warned(format!(
+        return IntentCheck::Warned(format!(
             "Tool '{tool}' is marked read-only by server, but intent declares write"
         ));
     }
-    Checked::Fine
+    IntentCheck::Consistent
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! JSON that a terminal may show: what the text sink would not let through is written as `\uXXXX`,
-//! which means the same to every reader of JSON.
+//! JSON that is safe to show on a terminal: characters that the text sink would not pass are written as `\uXXXX`, which
+//! every JSON parser reads as the same text.
 
 use std::io::{self, Write};
 
@@ -8,20 +8,20 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
 use super::text;
 
-/// Appends `value` and a LF to `out`.
+/// Appends `value` as one line of JSON, LF included, to `out`.
 ///
 /// # Errors
-/// The value cannot be JSON (a map with keys that are no text).
+/// The value cannot be represented in JSON, such as a map whose keys are not strings.
 pub fn line<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> serde_json::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(&mut *out, Visible))?;
+    value.serialize(&mut Serializer::with_formatter(&mut *out, VisibleFormatter))?;
     out.push(b'\n');
     Ok(())
 }
 
-/// Writes strings visibly; all else as usual.
-struct Visible;
+/// Formatter that escapes invisible characters in strings; everything else as usual.
+struct VisibleFormatter;
 
-impl Formatter for Visible {
+impl Formatter for VisibleFormatter {
     fn write_string_fragment<W: ?Sized + Write>(
         &mut self,
         to: &mut W,
@@ -42,8 +42,8 @@ impl Formatter for Visible {
     }
 }
 
-/// Whether a character alone is nothing but itself on a screen. Those that need others beside them
-/// (joiners, marks) are not: JSON is for programs first.
+/// Whether a character is visible and independent of its neighbours. Joiners and marks are not: JSON is primarily for
+/// programs.
 fn is_plain(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_invisible_is_left() {
+    fn invisible_characters_are_escaped() {
         assert_eq!(shown("a\u{9b}2J\u{7f}"), "\"a\\u009b2J\\u007f\"\n");
         assert_eq!(
             shown("\u{202e}\u{2028}\u{200b}"),
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_means_the_same(value in any::<String>()) {
+        fn escaped_json_parses_to_the_same_value(value in any::<String>()) {
             let line = shown(&value);
             prop_assert_eq!(serde_json::from_str::<String>(&line).unwrap(), value);
             prop_assert_eq!(text::prose(&line), line);

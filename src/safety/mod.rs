@@ -1,8 +1,8 @@
-//! What stands between untrusted bytes and the person at the terminal.
+//! Pure safety checks: the text sink, the policy, redaction, tool diffs. No IO, no clock.
 
 pub mod alike;
 pub mod change;
-mod glyph;
+mod char_class;
 pub mod intent;
 pub mod json;
 pub mod policy;

@@ -1,8 +1,9 @@
-//! Who may do what: the only room that makes an [`Approved`], without which no call compiles.
+//! Tool policy: decides whether a call is allowed, needs a question, or is denied. Only this module creates an
+//! [`Approved`], which every call requires at compile time.
 //!
-//! Deny is more than ask, and ask is more than allow, whatever the order of the rules and wherever they come from.
-//! What a call needs is decided by what it calls; what its caller declares can only raise that. Pure: the caller
-//! brings the time, and writes the record before the act.
+//! Deny overrides ask and ask overrides allow, regardless of the order and origin of the rules. The requirements of a
+//! call follow from its tool; what the caller declares can only add to them. Pure: the caller supplies the time, and
+//! records the approval before the call.
 
 mod explain;
 mod grants;
@@ -16,24 +17,26 @@ use sha2::{Digest, Sha256};
 
 use crate::chat::{Annotations, Intent, Operation};
 
-/// How long an approval holds: the call must begin before, so that a yes from before a nap does nothing after it.
-pub const LIFE_MS: u64 = 60_000;
+/// How long an approval is valid. The call must start before that, so that an approval given before the machine was
+/// suspended has no effect afterwards.
+pub const APPROVAL_TTL_MS: u64 = 60_000;
 
-/// A call as it would be made.
+/// One call of a tool, exactly as it is shown and sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call<'a> {
     /// The server's alias.
     pub server: &'a str,
     /// The tool's name at its server.
     pub tool: &'a str,
-    /// Which tool that is: another server or another description is another identity.
+    /// Identity of the tool; a different server or a changed definition has another identity.
     pub identity: &'a str,
-    /// The exact arguments: the text of a JSON object, as it is shown and sent.
+    /// The exact arguments: the text of a JSON object.
     pub arguments: &'a str,
 }
 
 impl Call<'_> {
-    /// SHA-256 over server, tool and arguments, with their lengths so that no two calls share one.
+    /// SHA-256 over server, tool and arguments, each prefixed with its length so that different calls cannot share a
+    /// digest.
     fn digest(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         for part in [self.server, self.tool, self.arguments] {
@@ -44,23 +47,23 @@ impl Call<'_> {
     }
 }
 
-/// The one text of a call's arguments, which is shown, approved and sent.
+/// Normalises the arguments of a call to the one text that is shown, approved and sent.
 ///
 /// # Errors
-/// They are no JSON object.
+/// The arguments are not a JSON object.
 pub fn canonical(arguments: &str) -> serde_json::Result<String> {
     let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(arguments)?;
     serde_json::to_string(&map)
 }
 
-/// The right to make one call, once and soon. It is used up by [`Approved::covers`].
+/// Permission for one call, valid once and for a short time. [`Approved::covers`] consumes it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Approved {
     digest: [u8; 32],
-    /// Beside the digest, which is kept: an identity is made of secrets too.
+    /// Kept separate from the digest, which is recorded: an identity may be derived from secrets.
     identity: String,
     annotations: Annotations,
-    until_ms: u64,
+    expires_ms: u64,
 }
 
 impl Approved {
@@ -69,46 +72,46 @@ impl Approved {
             digest: wish.call.digest(),
             identity: wish.call.identity.to_owned(),
             annotations: wish.annotations,
-            until_ms: now_ms.saturating_add(LIFE_MS),
+            expires_ms: now_ms.saturating_add(APPROVAL_TTL_MS),
         }
     }
 
-    /// Whether exactly this call was approved, and not too long ago.
+    /// Whether the approval is for exactly this call and has not expired.
     pub fn covers(self, call: &Call<'_>, now_ms: u64) -> bool {
-        self.digest == call.digest() && self.identity == call.identity && now_ms < self.until_ms
+        self.digest == call.digest() && self.identity == call.identity && now_ms < self.expires_ms
     }
 
-    /// What its server said of the tool when it was approved, as it was in force.
+    /// The effective annotations of the tool at the time of the approval.
     pub fn annotations(&self) -> Annotations {
         self.annotations
     }
 
-    /// The digest in hexadecimal, for the record.
+    /// Returns the digest in hexadecimal, for the record.
     pub fn digest(&self) -> String {
         self.digest.iter().map(|b| format!("{b:02x}")).collect()
     }
 }
 
-/// A call that somebody wishes to make, and what is known of it.
+/// A call to be decided on, with everything that the decision depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish<'a> {
     /// The call.
     pub call: Call<'a>,
-    /// What its server says of the tool, as it is in force.
+    /// The effective annotations of the tool.
     pub annotations: Annotations,
-    /// The user believes that.
+    /// The user trusts these annotations.
     pub trusted: bool,
-    /// The server is the one that the configuration has under that alias. Nothing is allowed by rule to another:
-    /// a rule must not follow an alias elsewhere.
+    /// The server is the one configured under this alias. Rules allow nothing to any other server, so that they do not
+    /// follow an alias that leads elsewhere.
     pub configured: bool,
-    /// The tool is not what it was when it was last shown to the person: all that was allowed is void.
+    /// The tool has changed since it was last shown to the user, which voids everything that allowed it.
     pub changed: bool,
     /// What the caller declares.
     pub intent: Option<&'a Intent>,
 }
 
 impl<'a> Wish<'a> {
-    /// A call of a tool of the configuration's of which nothing is said, and that declares nothing.
+    /// A call of a configured server's tool without annotations and without a declared intent.
     pub fn new(call: Call<'a>) -> Wish<'a> {
         Wish {
             call,
@@ -120,20 +123,20 @@ impl<'a> Wish<'a> {
         }
     }
 
-    /// What the call is taken for: what its tool is, or what the caller declares where that is more.
+    /// Returns the operation class that counts: that of the tool, or the declared one if more severe.
     pub fn operation(&self) -> Operation {
-        let tool = self.of_tool();
+        let tool = self.tool_operation();
         self.intent
             .map_or(tool, |intent| tool.max(intent.operation))
     }
 
-    fn of_tool(&self) -> Operation {
+    fn tool_operation(&self) -> Operation {
         tool_operation(self.annotations, self.trusted)
     }
 }
 
-/// Returns what a call of a tool is treated as where its caller declares nothing more: the server's annotations if
-/// the user trusts them or if they make it worse, else a write.
+/// Returns the operation class of a tool: the server's annotations if the user trusts them or if they make it more
+/// severe, otherwise a write.
 pub fn tool_operation(annotations: Annotations, trusted: bool) -> Operation {
     let annotated = annotations.operation();
     match trusted {
@@ -142,19 +145,19 @@ pub fn tool_operation(annotations: Annotations, trusted: bool) -> Operation {
     }
 }
 
-/// What the rules say to a call.
+/// Decision of the policy on a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may be made; by which rule.
+    /// Allowed; by which rule.
     Allow(Approved, String),
-    /// A person must be asked; by which rule.
+    /// The user must be asked; by which rule.
     Ask(String),
-    /// It may not be made; by which rule.
+    /// Denied; by which rule.
     Deny(String),
 }
 
 impl Decision {
-    /// The same in a word.
+    /// The effect without the details.
     pub fn word(&self) -> Word {
         match self {
             Decision::Allow(..) => Word::Allow,
@@ -164,16 +167,26 @@ impl Decision {
     }
 }
 
-/// Why a tool that has changed is asked about.
+/// Reason for asking about a changed tool.
 pub const CHANGED: &str = "the tool has changed since you allowed it";
 
-/// Why a call of a server that the configuration does not have is asked about.
+/// Reason for asking about a call of a server that is not in the configuration.
 pub const UNCONFIGURED: &str = "rules allow nothing to a server that was connected by hand";
 
-/// Decides by rule: deny, then ask, then allow, then what the person has allowed, then the default. A default that denies
-/// does so wherever no rule of the user's own asks or allows.
+/// Identity of the tools that aish implements itself. The identity of an MCP tool is a SHA-256 digest in hexadecimal,
+/// so no server can have this one.
+pub const BUILTIN_IDENTITY: &str = "builtin";
+
+/// What the record names as the rule for a built-in call.
+pub const BUILTIN_RULE: &str = "built-in";
+
+/// Decides on a call: deny rules, then ask rules, then allow rules, then grants, then the default. A default of deny
+/// applies unless one of the user's own rules asks or allows.
 pub fn decide(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> Decision {
-    let (word, by) = weigh(wish, rules, grants, now_ms);
+    if is_builtin_read(wish) {
+        return Decision::Allow(Approved::new(wish, now_ms), BUILTIN_RULE.to_owned());
+    }
+    let (word, by) = effect_on(wish, rules, grants, now_ms);
     match word {
         Word::Allow => Decision::Allow(Approved::new(wish, now_ms), by),
         Word::Ask => Decision::Ask(by),
@@ -181,26 +194,32 @@ pub fn decide(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> D
     }
 }
 
-/// What is said to a call, and by what.
-fn weigh(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> (Word, String) {
-    let speaks = |rule: &&Rule| rule.speaks(wish);
+/// Whether a call is of a built-in tool and only reads what the session already has. Rules do not apply to these: rules
+/// are about servers, and without its tool search and its own results a model cannot work.
+fn is_builtin_read(wish: &Wish<'_>) -> bool {
+    wish.call.identity == BUILTIN_IDENTITY && wish.trusted && wish.operation() == Operation::Read
+}
+
+/// Returns the effect on a call and the rule or grant it comes from.
+fn effect_on(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> (Word, String) {
+    let speaks = |rule: &&Rule| rule.applies(wish);
     let said = |rule: &Rule| (rule.word, rule.source.clone());
-    if let Some(rule) = rules.of(Word::Deny).find(speaks) {
+    if let Some(rule) = rules.with_effect(Word::Deny).find(speaks) {
         return said(rule);
     }
     let allows = rules
-        .of(Word::Allow)
+        .with_effect(Word::Allow)
         .find(speaks)
         .filter(|_| wish.configured);
     let default = &rules.default;
     if default.word == Word::Deny && allows.is_none() {
-        // A rule that asks is one that loosens here.
-        let asks = |rule: &Rule| rule.word == Word::Ask && rule.subject.loosens(wish);
+        // With a default of deny, a rule that asks makes the policy less strict.
+        let asks = |rule: &Rule| rule.word == Word::Ask && rule.subject.applies_as_allow(wish);
         if !wish.configured || !rules.list.iter().any(asks) {
             return (Word::Deny, default.source.clone());
         }
     }
-    if let Some(rule) = rules.of(Word::Ask).find(speaks) {
+    if let Some(rule) = rules.with_effect(Word::Ask).find(speaks) {
         return said(rule);
     }
     if wish.changed {
@@ -209,7 +228,7 @@ fn weigh(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> (Word,
     if let Some(rule) = allows {
         return said(rule);
     }
-    if let Some(grant) = grants.covering(wish, now_ms) {
+    if let Some(grant) = grants.find_covering(wish, now_ms) {
         return (Word::Allow, grant.says());
     }
     match default.word {
@@ -218,8 +237,8 @@ fn weigh(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> (Word,
     }
 }
 
-/// A person has said yes to the call that was shown. `of_server` are all tools that its server had then: identity and
-/// annotations; `id` is that of the grant, if it comes to one.
+/// Creates the approval for a call that the user has allowed. `of_server` are the tools its server had at that time, as
+/// identity and annotations; `id` becomes the id of the grant, if the scope creates one.
 pub fn consent<'t>(
     wish: &Wish<'_>,
     said: Consent,

@@ -1,11 +1,13 @@
-//! Secrets taken out of text: what is written, shown to a model or exported goes through here, and `[REDACTED:kind]`
-//! stands where a secret stood.
+//! Redaction: everything that is stored, sent to a model or exported passes through here; `[REDACTED:kind]` replaces
+//! each secret.
 //!
-//! Two stages. The first knows values: the keys and tokens that the helper holds, in the spellings in which they travel.
-//! The second knows formats (`rules`): what keys of the known vendors look like, and what stands behind `password=`.
+//! Two stages. The first finds known values: the keys and tokens that this process holds, in the encodings in which
+//! they occur. The second finds known formats (`rules`): what keys of common vendors look like, and what follows
+//! `password=`.
 //!
-//! Both decide on a place by what stands close to it (`BACK` before, `AHEAD` after), and never by how the text came
-//! in pieces. So a [`Stream`] needs a buffer of that size at most, and what it gives is what the whole text would give.
+//! Both decide on a position by its surroundings (`BACK` bytes before, `AHEAD` bytes after), independent of how the
+//! text was split. A stream therefore needs a buffer of at most that size, and its output equals that for the whole
+//! text.
 
 mod filter;
 mod known;
@@ -16,52 +18,51 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use filter::{Filter, Piece};
+use filter::{RedactStage, StagePiece};
 use known::Known;
-use rules::Rules;
+use rules::FormatRules;
 
-/// How far before a place a stage looks. A secret begins no further before the word by which it was noticed.
+/// How far before a position a stage looks. A secret begins at most this far before the keyword that identifies it.
 const BACK: usize = 64;
 
-/// How far behind a place a stage looks. A longer secret is swallowed to its end, without being held.
+/// How far after a position a stage looks. A longer secret is skipped to its end without being buffered.
 const AHEAD: usize = 16 << 10;
 
-/// The rules, built at first use.
-static RULES: LazyLock<Rules> = LazyLock::new(Rules::new);
+/// The rules, built on first use.
+static RULES: LazyLock<FormatRules> = LazyLock::new(FormatRules::new);
 
-/// What this process knows.
+/// The redactor of this process.
 static OURS: LazyLock<Redactor> = LazyLock::new(Redactor::default);
 
-/// The redactor of this process. There is one: whatever is written from anywhere goes through the same, and nobody can have
-/// been handed one that knows less.
+/// Returns the redactor of this process. There is only one, so that every output path knows the same values.
 pub fn ours() -> &'static Redactor {
     &OURS
 }
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// Where it stands, in bytes.
+pub struct FoundSecret {
+    /// Its position, in bytes.
     pub range: Range<usize>,
-    /// What it is: `github-token`, `password`, the name under which a value is known.
+    /// What it is: `github-token`, `password`, or the name of a known value.
     pub kind: Arc<str>,
 }
 
-/// What takes secrets out. Clones know the same values.
+/// Finds and replaces secrets. Clones share their known values.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
     known: Arc<RwLock<Arc<Known>>>,
 }
 
 impl Redactor {
-    /// Builds the rules, so that whoever is first to need them does not wait for it.
+    /// Builds the rules in advance, so that the first use is not delayed.
     pub fn warm() {
         LazyLock::force(&RULES);
     }
 
-    /// From now on `value` is taken out wherever it stands. Values that would shred ordinary text are not learned:
-    /// those of fewer than eight characters, ordinary words, paths and plain numbers. `kind` is what the mark says,
-    /// in letters, digits, `-`, `_` and `.`.
+    /// Adds a value that is redacted from now on. Ignores values that would destroy ordinary text: those shorter than
+    /// eight characters, common words, paths and plain numbers. `kind` appears in the mark; it may contain letters,
+    /// digits, `-`, `_` and `.`.
     pub fn know(&self, kind: &str, value: &str) {
         if !known::worth(value) {
             return;
@@ -72,20 +73,20 @@ impl Redactor {
         }
     }
 
-    /// As [`Redactor::know`], for a variable of an environment, most of which are no secrets: its name must speak of
-    /// one, or its value look like one.
+    /// Adds the value of an environment variable, most of which are not secret: its name must indicate a
+    /// secret, or its value must look like one.
     pub fn know_variable(&self, kind: &str, name: &str, value: &str) {
-        if known::speaks_of_secret(name) || shape::random(value.as_bytes()) {
+        if known::speaks_of_secret(name) || shape::is_random(value.as_bytes()) {
             self.know(kind, value);
         }
     }
 
-    /// How many values have been learned. While this stays, what was found to have no secret has none.
+    /// Number of values added so far. While it is unchanged, a text without secrets stays one.
     pub fn learned(&self) -> u64 {
         self.now().learned
     }
 
-    /// `text` with a mark in the place of each secret.
+    /// Returns `text` with a mark in place of each secret.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let found = self.find(text);
         if found.is_empty() {
@@ -93,7 +94,7 @@ impl Redactor {
         }
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
-        for Found { range, kind } in found {
+        for FoundSecret { range, kind } in found {
             out.push_str(text.get(at..range.start).unwrap_or_default());
             out.push_str(&mark(&kind));
             at = range.end;
@@ -102,12 +103,12 @@ impl Redactor {
         Cow::Owned(out)
     }
 
-    /// As [`Redactor::redact`]; what was JSON stays JSON, and a secret is found however its string is escaped.
+    /// Same as [`Redactor::redact`]; JSON stays valid JSON, and a secret is found however its string is escaped.
     pub fn redact_json<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Ok(mut value) = serde_json::from_str(text) else {
             return self.redact(text);
         };
-        // With the names in front of the values first; then each string by itself.
+        // First with the names in front of the values, then each string by itself.
         let redacted = self.redact(text);
         if let Cow::Owned(redacted) = &redacted
             && let Ok(still) = serde_json::from_str(redacted)
@@ -120,7 +121,8 @@ impl Redactor {
         }
     }
 
-    /// Redacts every string in `value`, also what is given to a name that speaks of a secret. Whether there was anything.
+    /// Redacts every string in `value`, and everything under a key that names a secret. Returns whether anything was
+    /// redacted.
     pub fn redact_value(&self, value: &mut serde_json::Value) -> bool {
         use serde_json::Value;
         match value {
@@ -141,14 +143,14 @@ impl Redactor {
         }
     }
 
-    /// The secrets in `text`, in order; none touches another.
-    pub fn find(&self, text: &str) -> Vec<Found> {
+    /// Returns the secrets in `text` in order, without overlaps.
+    pub fn find(&self, text: &str) -> Vec<FoundSecret> {
         if self.now().is_empty() && !RULES.may_match(text.as_bytes()) {
             return Vec::new();
         }
         let mut stream = self.stream();
         let mut out = Vec::new();
-        // In pieces that stay in the cache.
+        // In chunks that stay in the CPU cache.
         for piece in text.as_bytes().chunks(64 << 10) {
             out.clear();
             stream.push(piece, &mut out);
@@ -157,7 +159,7 @@ impl Redactor {
         stream.take_found()
     }
 
-    /// The two ends of a text whose middle was left out. Where a secret was cut in two, neither half stays.
+    /// Redacts the two ends of a text whose middle was dropped. Removes both halves of a secret that was cut.
     pub fn redact_ends(&self, head: &str, tail: &str) -> (String, String) {
         let known = self.now();
         let end = rules::cut_end(head, &known);
@@ -171,14 +173,14 @@ impl Redactor {
         )
     }
 
-    /// For a text that comes in pieces. It knows what is known now.
+    /// Returns a streaming redactor for text that arrives in chunks. Uses the values known at this time.
     pub fn stream(&self) -> Stream {
         Stream {
             known: self.now(),
-            values: Filter::default(),
-            formats: Filter::default(),
+            values: RedactStage::default(),
+            formats: RedactStage::default(),
             between: Vec::new(),
-            shifts: Shifts::default(),
+            shifts: OffsetMap::default(),
             found: Vec::new(),
         }
     }
@@ -195,37 +197,37 @@ fn mark(kind: &str) -> String {
     format!("[REDACTED:{kind}]")
 }
 
-/// A text that comes in pieces, in bytes: what is no UTF-8 passes through.
+/// Streaming redactor. Works on bytes; invalid UTF-8 passes unchanged.
 #[derive(Debug)]
 pub struct Stream {
     known: Arc<Known>,
-    values: Filter,
-    formats: Filter,
-    /// What the first stage has given: the second one's input.
+    values: RedactStage,
+    formats: RedactStage,
+    /// Output of the first stage and input of the second.
     between: Vec<u8>,
-    shifts: Shifts,
-    found: Vec<Found>,
+    shifts: OffsetMap,
+    found: Vec<FoundSecret>,
 }
 
 impl Stream {
-    /// Takes a piece, and adds to `out` what is certain by now.
+    /// Processes a chunk and appends what is decided so far to `out`.
     pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         self.step(piece, false, out);
     }
 
-    /// The text has ended: adds the rest to `out`. Nothing may be pushed after it.
+    /// Ends the text and appends the rest to `out`. Nothing may be pushed afterwards.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.step(&[], true, out);
     }
 
-    /// What was found since the last time, in order, by its place in the text that came.
-    pub fn take_found(&mut self) -> Vec<Found> {
+    /// Returns what was found since the last call, in order, with positions in the input.
+    pub fn take_found(&mut self) -> Vec<FoundSecret> {
         std::mem::take(&mut self.found)
     }
 
-    /// All that begins before this place in the text that came has been found.
+    /// Everything that begins before this position in the input has been found.
     pub fn passed(&self) -> usize {
-        self.shifts.came_before(self.formats.given())
+        self.shifts.input_offset(self.formats.processed())
     }
 
     fn step(&mut self, piece: &[u8], last: bool, out: &mut Vec<u8>) {
@@ -242,39 +244,39 @@ impl Stream {
         } else {
             between.clear();
             values.push(&**known, piece, last, &mut |piece| match piece {
-                Piece::Text(text) => between.extend_from_slice(text),
-                Piece::Mark(range, kind) => {
+                StagePiece::Text(text) => between.extend_from_slice(text),
+                StagePiece::Mark(range, kind) => {
                     let mark = mark(&kind);
                     between.extend_from_slice(mark.as_bytes());
-                    shifts.add(Found { range, kind }, mark.len());
+                    shifts.add(FoundSecret { range, kind }, mark.len());
                 }
             });
             between
         };
         formats.push(&*RULES, input, last, &mut |piece| match piece {
-            Piece::Text(text) => out.extend_from_slice(text),
-            Piece::Mark(range, kind) => {
+            StagePiece::Text(text) => out.extend_from_slice(text),
+            StagePiece::Mark(range, kind) => {
                 out.extend_from_slice(mark(&kind).as_bytes());
-                let range = shifts.before(range, found);
-                found.push(Found { range, kind });
+                let range = shifts.input_range(range, found);
+                found.push(FoundSecret { range, kind });
             }
         });
-        shifts.until(formats.given(), found);
+        shifts.advance_to(formats.processed(), found);
     }
 }
 
-/// A text that comes line by line, where each must go out at once: a log. Only a private key spans lines there.
+/// Redacts text line by line without delay, for logs. Only private keys span lines there.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// Lines of a private key may follow, so many at most.
+    /// Maximum number of further lines that may belong to a private key; 0 outside of one.
     key: usize,
 }
 
 impl Lines {
-    /// A line without its end; `None` where nothing of it may stay.
+    /// Redacts one line without its line end; `None` if the whole line is part of a secret.
     pub fn line<'t>(&mut self, redactor: &Redactor, line: &'t str) -> Option<Cow<'t, str>> {
-        /// The longest key has fewer lines.
-        const MOST: usize = 400;
+        /// More than the number of lines of the longest key.
+        const MAX_KEY_LINES: usize = 400;
         if self.key > 0 {
             self.key -= 1;
             let end = line.find("-----END ")?;
@@ -291,41 +293,43 @@ impl Lines {
         let Some(at) = begun else {
             return Some(redactor.redact(line));
         };
-        self.key = MOST;
+        self.key = MAX_KEY_LINES;
         let before = redactor.redact(line.get(..at).unwrap_or_default());
         Some(Cow::Owned(before.into_owned() + &mark("private-key")))
     }
 }
 
-/// Where the marks of the first stage stand, so that what the second one finds can be told by its place in the text that came.
+/// Positions of the marks of the first stage, to map the findings of the second stage to positions in the input.
 #[derive(Debug, Default)]
-struct Shifts {
-    /// Values with the start and the end of their mark in what the first stage gave; the second stage has not passed them.
-    ahead: std::collections::VecDeque<(Found, usize, usize)>,
-    /// The last one's end: in the text that came, and in what the first stage gave.
+struct OffsetMap {
+    /// Values with the start and end of their mark in the output of the first stage, as far as the second stage has not
+    /// passed them.
+    ahead: std::collections::VecDeque<(FoundSecret, usize, usize)>,
+    /// End of the last value: in the input and in the output of the first stage.
     came: (usize, usize),
-    /// The same of the last one that the second stage has passed.
+    /// Same, for the last value that the second stage has passed.
     past: (usize, usize),
 }
 
-impl Shifts {
-    fn add(&mut self, value: Found, mark: usize) {
+impl OffsetMap {
+    fn add(&mut self, value: FoundSecret, mark: usize) {
         let start = self.came.1 + (value.range.start - self.came.0);
         let end = start + mark;
         self.came = (value.range.end, end);
         self.ahead.push_back((value, start, end));
     }
 
-    /// Where a place in what the first stage gave is in the text that came; of one in a mark, the value's start.
-    fn came_before(&self, given: usize) -> usize {
+    /// Maps a position in the output of the first stage to the input; a position within a mark to the start of its
+    /// value.
+    fn input_offset(&self, given: usize) -> usize {
         let came = self.past.0 + (given - self.past.1);
         self.ahead
             .front()
             .map_or(came, |(value, ..)| came.min(value.range.start))
     }
 
-    /// The second stage has given all before `at`.
-    fn until(&mut self, at: usize, found: &mut Vec<Found>) {
+    /// The second stage has processed everything before `at`.
+    fn advance_to(&mut self, at: usize, found: &mut Vec<FoundSecret>) {
         while self.ahead.front().is_some_and(|(_, _, end)| *end <= at) {
             if let Some((value, _, end)) = self.ahead.pop_front() {
                 self.past = (value.range.end, end);
@@ -334,13 +338,13 @@ impl Shifts {
         }
     }
 
-    /// What the second stage's `range` is in the text that came. Values in it are part of it.
-    fn before(&mut self, range: Range<usize>, found: &mut Vec<Found>) -> Range<usize> {
-        self.until(range.start, found);
+    /// Maps a range of the second stage to the input. Known values within it become part of it.
+    fn input_range(&mut self, range: Range<usize>, found: &mut Vec<FoundSecret>) -> Range<usize> {
+        self.advance_to(range.start, found);
         let (came, given) = self.past;
         let start = came + (range.start - given);
         let mut inside = Vec::new();
-        self.until(range.end, &mut inside);
+        self.advance_to(range.end, &mut inside);
         let (came, given) = self.past;
         start..came + (range.end - given)
     }

@@ -1,93 +1,91 @@
-//! The one way for untrusted text to a terminal.
+//! Text sink: the only path for untrusted text to a terminal.
 //!
-//! What a model, a tool, a server or a file name says may hold escape sequences that retitle the
-//! window, write the clipboard or repaint what was approved, and characters that hide or reorder
-//! what stands beside them. [`Sink`] passes what can be seen and shows a stand-in for the rest,
-//! wherever the text was cut into chunks. It holds back one character at most, or the length of
-//! one run of spaces.
+//! Text from a model, a tool, a server or a file name may contain escape sequences that retitle the window, write the
+//! clipboard or repaint what was approved, and characters that hide or reorder their neighbours. [`TextSink`] passes
+//! visible characters and shows a stand-in for everything else, independent of how the text was split into chunks. It
+//! holds back at most one character, or the length of one run of spaces.
 //!
-//! In [`Mode::Prose`], LF and TAB pass, CRLF becomes LF, and the invisible characters that emoji and
-//! scripts are written with pass in their places: ZWJ and ZWNJ, variation selectors. Private-use
-//! characters pass, since they are icons in many fonts. Stand-ins are `\x1b`, `\u{202e}`, `\r`.
+//! In prose mode, LF and TAB pass, CRLF becomes LF, and invisible characters that emoji and scripts require (ZWJ,
+//! ZWNJ, variation selectors) pass where they have an effect. Private-use characters pass, because many fonts use them
+//! for icons. Stand-ins are `\x1b`, `\u{202e}`, `\r`.
 //!
-//! In [`Mode::Strict`], for what is decided upon, nothing invisible passes, and neither do LF, CR,
-//! TAB, runs of three spaces and more, other spaces than the ASCII one, and private-use characters.
-//! Stand-ins are `‹\x1b›`, `‹\n›`, `‹12 spaces›`, and a `‹` or `›` of the text has a stand-in itself:
-//! so without any colour a stand-in cannot be mistaken for text, and every other visible character
-//! stands as it is, the backslash too.
+//! In strict mode, for text that the user decides on, no invisible character passes, and neither do LF, CR, TAB,
+//! runs of three or more spaces, spaces other than the ASCII one, and private-use characters. Stand-ins are `‹\x1b›`,
+//! `‹\n›`, `‹12 spaces›`; a `‹` or `›` in the text gets a stand-in itself. A stand-in can therefore not be mistaken for
+//! text even without colour, and every other visible character, including the backslash, is unchanged.
 //!
-//! In both, a combining mark needs a base that it belongs to, and a base has eight at most. The tags
-//! in the flags of England, Scotland and Wales are shown like all tags. Not covered is what visible
-//! characters do: letters of another script that look alike, and terminals that order a line by its
-//! right-to-left letters.
+//! In both modes a combining mark needs a base that it belongs to, and a base has at most eight. The tag characters in
+//! the flags of England, Scotland and Wales get stand-ins like all tags. Not covered are visible characters: letters of
+//! another script that look alike (see `confusables`), and terminals that reorder a line because of its right-to-left
+//! letters.
 
-use super::glyph::{Before, Kind, kind};
+use super::char_class::{CharClass, PrecedingText, char_class};
 use std::fmt::Write;
 
-/// One piece of what may be shown.
+/// A piece of output that is safe to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Printable as it is.
+    /// Printable text, unchanged.
     Text(&'a str),
-    /// A visible stand-in such as `\x1b` or `\u{202e}`, to which the caller may add its own colour.
+    /// A visible stand-in such as `\x1b` or `\u{202e}`, which the caller may colour.
     Mark(&'a str),
 }
 
-/// A [`Piece`] that owns its text.
+/// An owned piece of output that is safe to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// Printable as it is.
+    /// Printable text, unchanged.
     Text(String),
     /// A visible stand-in.
     Mark(String),
 }
 
-/// What the text is for, and so what may pass.
+/// The use of a text, which decides what may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Text to read: answers, output, reasons.
     Prose,
-    /// Text to decide upon, on one line: proposals, questions, names.
+    /// Text to decide on, in one line: proposals, questions, names.
     Strict,
 }
 
-/// From how many ASCII spaces on a run could push something out of sight.
+/// Minimum length of a run of ASCII spaces that could push text out of view.
 const LONG_RUN: u64 = 3;
 
-/// Makes a stream of untrusted text fit to be shown.
+/// Makes a stream of untrusted text safe to show.
 #[derive(Debug)]
-pub struct Sink {
+pub struct TextSink {
     mode: Mode,
-    before: Before,
-    /// The last character, whose fate depends on the next one.
+    preceding: PrecedingText,
+    /// The last character, if the decision on it depends on the next one.
     held: Option<char>,
-    /// A run of spaces at the end of what came so far; in strict mode only.
+    /// Length of the run of spaces at the end of the text so far; strict mode only.
     spaces: u64,
-    /// Where stand-ins are written.
+    /// Buffer for stand-ins.
     mark: String,
 }
 
-/// What becomes of a character.
-enum Fate {
+/// The decision on a character.
+enum CharDecision {
     Pass,
     Drop,
     Hide,
     Wait,
 }
 
-impl Sink {
+impl TextSink {
     /// A sink at the start of a text.
     pub fn new(mode: Mode) -> Self {
         Self {
             mode,
-            before: Before::new(None),
+            preceding: PrecedingText::new(None),
             held: None,
             spaces: 0,
             mark: String::new(),
         }
     }
 
-    /// Takes the next chunk and hands what may be shown of it to `emit`.
+    /// Processes the next chunk and hands its safe form to `emit`.
     pub fn push_with(&mut self, chunk: &str, emit: &mut dyn FnMut(Piece<'_>)) {
         let Some(first) = chunk.chars().next() else {
             return;
@@ -96,8 +94,8 @@ impl Sink {
             self.end_spaces(emit);
         }
         self.settle(first, emit);
-        // `at` ends what has been judged and `from` what has been emitted; `before` speaks of
-        // `known`, and between `known` and `at` all is plain. All four are character boundaries.
+        // `at` is the end of what has been judged and `from` the end of what has been emitted; `before` is the state at
+        // `known`, and between `known` and `at` every character is plain. All four are character boundaries.
         let (mut at, mut from, mut known) = (0, 0, 0);
         while at < chunk.len() {
             at += match self.mode {
@@ -113,7 +111,7 @@ impl Sink {
                 break;
             };
             if c == ' ' {
-                // Only strict mode comes here.
+                // Reached in strict mode only.
                 let run = chunk[at..].bytes().take_while(|&b| b == b' ').count();
                 let end = at + run;
                 let total = self.spaces + run as u64;
@@ -121,7 +119,7 @@ impl Sink {
                     at = end;
                     continue;
                 }
-                text(&chunk[from..at], emit);
+                emit_text(&chunk[from..at], emit);
                 self.spaces = total;
                 if end < chunk.len() {
                     self.end_spaces(emit);
@@ -130,39 +128,39 @@ impl Sink {
                 continue;
             }
             let end = at + c.len_utf8();
-            let kind = kind(c, self.mode);
-            if kind == Kind::Plain {
+            let kind = char_class(c, self.mode);
+            if kind == CharClass::Plain {
                 at = end;
                 continue;
             }
             if known < at {
-                self.before = Before::new(chunk[..at].chars().next_back());
+                self.preceding = PrecedingText::new(chunk[..at].chars().next_back());
             }
-            let fate = self.judge(c, kind, rest.next());
-            if !matches!(fate, Fate::Pass) {
-                text(&chunk[from..at], emit);
+            let fate = self.decide(c, kind, rest.next());
+            if !matches!(fate, CharDecision::Pass) {
+                emit_text(&chunk[from..at], emit);
                 from = end;
             }
             self.execute(c, fate, emit);
             (at, known) = (end, end);
         }
-        text(&chunk[from..], emit);
+        emit_text(&chunk[from..], emit);
         if known < chunk.len() {
-            self.before = Before::new(chunk.chars().next_back());
+            self.preceding = PrecedingText::new(chunk.chars().next_back());
         }
     }
 
-    /// Takes the next chunk and appends what may be shown of it to `out`.
+    /// Processes the next chunk and appends its safe form to `out`.
     pub fn push(&mut self, chunk: &str, out: &mut String) {
         self.push_with(chunk, &mut |piece| append(piece, out));
     }
 
-    /// Ends the text: what was held back is shown, and the sink is as new.
+    /// Ends the text: emits what was held back and resets the sink.
     pub fn finish_with(&mut self, emit: &mut dyn FnMut(Piece<'_>)) {
         self.end_spaces(emit);
-        // For what a character needs after it, the end is as good as a space.
+        // For a character that depends on its successor, the end of the text counts as a space.
         self.settle(' ', emit);
-        self.before = Before::new(None);
+        self.preceding = PrecedingText::new(None);
     }
 
     /// Ends the text and appends what was held back to `out`.
@@ -170,24 +168,29 @@ impl Sink {
         self.finish_with(&mut |piece| append(piece, out));
     }
 
-    /// What becomes of `c`, which is not plain.
-    fn judge(&mut self, c: char, kind: Kind, next: Option<char>) -> Fate {
-        let waits = c == '\r' && self.mode == Mode::Prose || self.before.must_wait(c, kind);
+    /// Decides on `c`, which is not plain.
+    fn decide(&mut self, c: char, kind: CharClass, next: Option<char>) -> CharDecision {
+        let waits = c == '\r' && self.mode == Mode::Prose || self.preceding.must_wait(c, kind);
         match next {
-            None if waits => Fate::Wait,
-            Some('\n') if c == '\r' && waits => Fate::Drop,
-            // The verdict on the others does not depend on what this space stands in for.
-            next if self.before.admits(c, kind, next.unwrap_or(' '), self.mode) => Fate::Pass,
-            _ => Fate::Hide,
+            None if waits => CharDecision::Wait,
+            Some('\n') if c == '\r' && waits => CharDecision::Drop,
+            // The decision on the other classes does not depend on the character that this space replaces.
+            next if self
+                .preceding
+                .admits(c, kind, next.unwrap_or(' '), self.mode) =>
+            {
+                CharDecision::Pass
+            }
+            _ => CharDecision::Hide,
         }
     }
 
-    /// Does what was decided about `c`, but for passing it on.
-    fn execute(&mut self, c: char, fate: Fate, emit: &mut dyn FnMut(Piece<'_>)) {
+    /// Carries out the decision on `c`, except for passing it on.
+    fn execute(&mut self, c: char, fate: CharDecision, emit: &mut dyn FnMut(Piece<'_>)) {
         match fate {
-            Fate::Pass | Fate::Drop => {}
-            Fate::Wait => self.held = Some(c),
-            Fate::Hide => {
+            CharDecision::Pass | CharDecision::Drop => {}
+            CharDecision::Wait => self.held = Some(c),
+            CharDecision::Hide => {
                 self.mark_with(emit, |mark| match c {
                     '\r' => mark.write_str("\\r"),
                     '\n' => mark.write_str("\\n"),
@@ -199,19 +202,19 @@ impl Sink {
         }
     }
 
-    /// Decides about the held character, now that the next one is known.
+    /// Decides on the held character, now that the next one is known.
     fn settle(&mut self, next: char, emit: &mut dyn FnMut(Piece<'_>)) {
         let Some(c) = self.held.take() else {
             return;
         };
-        let fate = self.judge(c, kind(c, self.mode), Some(next));
-        if matches!(fate, Fate::Pass) {
+        let fate = self.decide(c, char_class(c, self.mode), Some(next));
+        if matches!(fate, CharDecision::Pass) {
             emit(Piece::Text(c.encode_utf8(&mut [0; 4])));
         }
         self.execute(c, fate, emit);
     }
 
-    /// Shows the run of spaces that has ended.
+    /// Emits the run of spaces that has ended.
     fn end_spaces(&mut self, emit: &mut dyn FnMut(Piece<'_>)) {
         match std::mem::take(&mut self.spaces) {
             0 => {}
@@ -219,7 +222,7 @@ impl Sink {
             run => {
                 // One space or two.
                 emit(Piece::Text(if run == 1 { " " } else { "  " }));
-                self.before = Before::new(Some(' '));
+                self.preceding = PrecedingText::new(Some(' '));
             }
         }
     }
@@ -230,7 +233,7 @@ impl Sink {
         emit: &mut dyn FnMut(Piece<'_>),
         name: impl FnOnce(&mut String) -> std::fmt::Result,
     ) {
-        self.before = Before::new(None);
+        self.preceding = PrecedingText::new(None);
         self.mark.clear();
         let (open, close) = if self.mode == Mode::Strict {
             ("‹", "›")
@@ -238,15 +241,14 @@ impl Sink {
             ("", "")
         };
         self.mark.push_str(open);
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = name(&mut self.mark);
         self.mark.push_str(close);
         emit(Piece::Mark(&self.mark));
     }
 }
 
-/// How many bytes at the start of `bytes` are `plain`, judged a block at a time, so that the
-/// compiler can judge a block with a few wide instructions.
+/// Length of the prefix of `bytes` that is `plain`. Tests whole blocks, so that the compiler can use SIMD instructions.
 #[inline]
 fn plain_prefix(bytes: &[u8], plain: impl Fn(u8) -> bool) -> usize {
     let blocks = bytes.as_chunks::<32>().0;
@@ -257,7 +259,7 @@ fn plain_prefix(bytes: &[u8], plain: impl Fn(u8) -> bool) -> usize {
     len + bytes[len..].iter().take_while(|&&b| plain(b)).count()
 }
 
-fn text(text: &str, emit: &mut dyn FnMut(Piece<'_>)) {
+fn emit_text(text: &str, emit: &mut dyn FnMut(Piece<'_>)) {
     if !text.is_empty() {
         emit(Piece::Text(text));
     }
@@ -268,24 +270,24 @@ fn append(piece: Piece<'_>, out: &mut String) {
     out.push_str(text);
 }
 
-/// All of `s` as it may be shown in prose.
+/// Returns `s` in prose mode.
 pub fn prose(s: &str) -> String {
-    whole(s, Mode::Prose)
+    sink_all(s, Mode::Prose)
 }
 
-/// All of `s` as it may be shown where it is decided upon: one line, nothing invisible.
+/// Returns `s` in strict mode: one line, nothing invisible.
 pub fn strict(s: &str) -> String {
-    whole(s, Mode::Strict)
+    sink_all(s, Mode::Strict)
 }
 
-fn whole(s: &str, mode: Mode) -> String {
-    let (mut sink, mut out) = (Sink::new(mode), String::with_capacity(s.len()));
+fn sink_all(s: &str, mode: Mode) -> String {
+    let (mut sink, mut out) = (TextSink::new(mode), String::with_capacity(s.len()));
     sink.push(s, &mut out);
     sink.finish(&mut out);
     out
 }
 
-/// As [`strict`], with the stand-ins apart.
+/// Same as [`strict`], with stand-ins separate from text.
 pub fn strict_pieces(s: &str) -> Vec<Shown> {
     let mut pieces = Vec::new();
     let mut add = |piece: Piece<'_>| match (piece, pieces.last_mut()) {
@@ -293,26 +295,26 @@ pub fn strict_pieces(s: &str) -> Vec<Shown> {
         (Piece::Text(text), _) => pieces.push(Shown::Text(text.to_owned())),
         (Piece::Mark(mark), _) => pieces.push(Shown::Mark(mark.to_owned())),
     };
-    let mut sink = Sink::new(Mode::Strict);
+    let mut sink = TextSink::new(Mode::Strict);
     sink.push_with(s, &mut add);
     sink.finish_with(&mut add);
     pieces
 }
 
-/// As [`strict`], in at most `max` characters; `…` stands for what is left out.
+/// Same as [`strict`], with at most `max` characters; `…` replaces the rest.
 ///
 /// For names, titles and error bodies. A stand-in is shown whole or not at all.
 pub fn one_line(s: &str, max: usize) -> String {
-    let mut line = Line {
+    let mut line = LineBuilder {
         out: String::new(),
         len: 0,
         cut: 0,
         max,
     };
-    let mut sink = Sink::new(Mode::Strict);
+    let mut sink = TextSink::new(Mode::Strict);
     let mut rest = s;
     while !rest.is_empty() && line.len <= max {
-        // A little at a time, so that a long text costs no more than what is shown of it.
+        // In small chunks, so that a long text costs no more than the part that is shown.
         let end = rest.char_indices().nth(64).map_or(rest.len(), |(at, _)| at);
         let (chunk, after) = rest.split_at(end);
         sink.push_with(chunk, &mut |piece| line.add(piece));
@@ -322,17 +324,17 @@ pub fn one_line(s: &str, max: usize) -> String {
     line.finish()
 }
 
-/// The beginning of a text, up to one character more than is wanted.
-struct Line {
+/// The beginning of a text, up to one character more than the maximum.
+struct LineBuilder {
     out: String,
-    /// How many characters `out` has.
+    /// Number of characters in `out`.
     len: usize,
-    /// Where `out` is cut if more than `max` characters are to come.
+    /// Where to truncate `out` if the text has more than `max` characters.
     cut: usize,
     max: usize,
 }
 
-impl Line {
+impl LineBuilder {
     fn add(&mut self, piece: Piece<'_>) {
         let (Piece::Text(text) | Piece::Mark(text)) = piece;
         for c in text.chars() {

@@ -1,9 +1,9 @@
-//! UTF-8 that arrives in pieces, decoded without ever failing.
+//! Incremental UTF-8 decoding that never fails.
 
-/// Turns a stream of bytes into text; what is no UTF-8 becomes U+FFFD.
+/// Decodes a byte stream to text; invalid bytes become U+FFFD.
 ///
-/// The result for a whole stream is that of [`String::from_utf8_lossy`] on all its bytes at once,
-/// wherever the stream was cut. At most three bytes wait for the rest of their character.
+/// The result for a whole stream equals [`String::from_utf8_lossy`] on all its bytes, independent of how the stream was
+/// split. At most three bytes are held back until their character is complete.
 #[derive(Debug, Default)]
 pub struct Utf8Stream {
     held: [u8; 4],
@@ -23,7 +23,7 @@ impl Utf8Stream {
             let Some((&byte, after)) = rest.split_first() else {
                 return;
             };
-            // `held` has begun a character and is not whole, so at most three of its four are in use.
+            // `held` is an incomplete character, so at most three of its four bytes are in use.
             self.held[self.len] = byte;
             match std::str::from_utf8(&self.held[..=self.len]) {
                 Ok(text) => {
@@ -35,7 +35,7 @@ impl Utf8Stream {
                     self.len += 1;
                     rest = after;
                 }
-                // The new byte does not belong to the held ones; it may begin a character itself.
+                // The new byte does not continue the held ones; it may begin a character itself.
                 Err(_) => self.finish(out),
             }
         }
@@ -44,10 +44,10 @@ impl Utf8Stream {
                 Ok(text) => return out.push_str(text),
                 Err(error) => {
                     let (valid, bad) = rest.split_at(error.valid_up_to());
-                    // Checked just now; this cannot lose anything.
+                    // Validated above, so nothing is lost here.
                     out.push_str(std::str::from_utf8(valid).unwrap_or_default());
                     let Some(len) = error.error_len() else {
-                        // An incomplete character is three bytes at most.
+                        // An incomplete character has at most three bytes.
                         self.len = bad.len();
                         return self.held[..bad.len()].copy_from_slice(bad);
                     };
@@ -58,7 +58,7 @@ impl Utf8Stream {
         }
     }
 
-    /// Ends the stream: a character that never became whole is one U+FFFD.
+    /// Ends the stream: an incomplete character becomes one U+FFFD.
     pub fn finish(&mut self, out: &mut String) {
         if std::mem::take(&mut self.len) > 0 {
             out.push(char::REPLACEMENT_CHARACTER);

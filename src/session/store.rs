@@ -2,15 +2,13 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::conversation::{Session, Shared};
 use super::{is_alive, lock};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::history::journal::{Journal, now_ms};
 use crate::history::record::{Body, Links};
 use crate::paths;
@@ -200,16 +198,8 @@ impl Sessions {
     fn attach(&self, shell: &ShellId, id: &str) {
         lock(&self.attached).insert(shell.clone(), (id.to_string(), Instant::now()));
         let path = self.shells.join(shell.as_str());
-        let temporary = self.shells.join(format!("{shell}.new"));
-        let written = paths::make_dir(&self.shells).and_then(|()| {
-            let mut options = fs::OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600);
-            options
-                .open(&temporary)
-                .and_then(|mut file| file.write_all(id.as_bytes()))
-                .and_then(|()| fs::rename(&temporary, &path))
-                .context(|| format!("cannot write {}", path.display()))
-        });
+        let written =
+            paths::make_dir(&self.shells).and_then(|()| paths::replace_file(&path, id.as_bytes()));
         if let Err(e) = written {
             tracing::warn!(
                 "a restart will part a shell from its session: {}",

@@ -1,39 +1,39 @@
-//! The index of the tools that there are now, made when somebody first asks and anew when they have changed.
+//! Caches the search index of the current tool list: built on first use, rebuilt when the list has changed.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::search::{Index, Wanted, retrieve};
+use super::search::{RetrieveRequest, ToolIndex, retrieve};
 use crate::chat::Tool;
 use crate::error::{Error, Result};
 
-/// Finds tools.
+/// Searches tools with a cached index.
 #[derive(Debug, Default)]
-pub struct Finder {
-    /// Who comes while one is made waits for it.
-    made: Mutex<Option<Made>>,
+pub struct ToolFinder {
+    /// Held while the index is built, so that concurrent searches wait for it instead of building another.
+    cached: Mutex<Option<CachedIndex>>,
 }
 
-/// The list that was read last, and its index.
-type Made = (Arc<[Tool]>, Arc<Index>);
+/// The indexed list and its index.
+type CachedIndex = (Arc<[Tool]>, Arc<ToolIndex>);
 
-impl Finder {
-    /// The answer of `retrieve_tools` for these tools. Read and searched elsewhere: no thread that serves others waits.
+impl ToolFinder {
+    /// Returns the answer of `retrieve_tools` for these tools. Indexing and search run on the blocking thread pool.
     ///
     /// # Errors
-    /// The index could not be made.
-    pub async fn retrieve(&self, tools: &Arc<[Tool]>, wanted: Wanted) -> Result<Value> {
+    /// The index could not be built.
+    pub async fn retrieve(&self, tools: &Arc<[Tool]>, wanted: RetrieveRequest) -> Result<Value> {
         let index = self.index(tools).await?;
         let tools = tools.clone();
-        elsewhere(move || retrieve(&tools, &index, &wanted)).await
+        run_blocking(move || retrieve(&tools, &index, &wanted)).await
     }
 
-    /// The tools that fit a question, best first, each with its score.
+    /// Returns the tools that match a query, best first, as position and score.
     ///
     /// # Errors
-    /// The index could not be made.
+    /// The index could not be built.
     pub async fn search(
         &self,
         tools: &Arc<[Tool]>,
@@ -41,29 +41,29 @@ impl Finder {
         limit: usize,
     ) -> Result<Vec<(usize, f32)>> {
         let index = self.index(tools).await?;
-        elsewhere(move || index.search(&query, limit)).await
+        run_blocking(move || index.search(&query, limit)).await
     }
 
-    /// Makes the index of these tools. Where that fails, whoever asks is told.
+    /// Builds the index of these tools in advance. A failure is reported by the next search.
     pub async fn prepare(&self, tools: &Arc<[Tool]>) {
         let _ = self.index(tools).await;
     }
 
-    async fn index(&self, tools: &Arc<[Tool]>) -> Result<Arc<Index>> {
-        let mut made = self.made.lock().await;
-        if let Some((of, index)) = &*made
+    async fn index(&self, tools: &Arc<[Tool]>) -> Result<Arc<ToolIndex>> {
+        let mut cached = self.cached.lock().await;
+        if let Some((of, index)) = &*cached
             && Arc::ptr_eq(of, tools)
         {
             return Ok(index.clone());
         }
         let read = tools.clone();
-        let index = Arc::new(elsewhere(move || Index::new(&read)).await?);
-        *made = Some((tools.clone(), index.clone()));
+        let index = Arc::new(run_blocking(move || ToolIndex::new(&read)).await?);
+        *cached = Some((tools.clone(), index.clone()));
         Ok(index)
     }
 }
 
-async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|e| Error::runtime(format!("cannot search the tools: {e}")))
@@ -82,11 +82,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_index_is_made_once_for_a_list_and_anew_for_the_next() {
-        let finder = Finder::default();
+    async fn the_index_is_built_once_per_tool_list() {
+        let finder = ToolFinder::default();
         let tools = named("one");
         finder.prepare(&tools).await;
-        assert!(finder.made.lock().await.is_some());
+        assert!(finder.cached.lock().await.is_some());
         let (a, b) = tokio::join!(finder.index(&tools), finder.index(&tools));
         assert!(Arc::ptr_eq(&a.unwrap(), &b.unwrap()));
         let found = |tools, query: &str| {

@@ -1,7 +1,9 @@
-//! The tools that a model is offered in place of hundreds: how it finds the one it needs, how it calls that, and how it
-//! reads on in what one has said.
+//! Tools as the model sees them: sources of tools, the search that replaces long tool lists, the tools to call what it
+//! finds, and the store of long results.
 
+pub mod builtin;
 pub mod finder;
 pub mod results;
 pub mod search;
+pub mod source;
 pub mod split;

@@ -1,10 +1,10 @@
-//! Results that are longer than a model is to have at once: what it gets is cut where a record ends, and the rest is
-//! kept for two hours, for the conversation whose call it was and for no other.
+//! Store of long tool results. The model gets the beginning, cut at a record boundary; the whole text is kept for two
+//! hours, readable only by the conversation whose call it was.
 //!
-//! Offsets are in bytes of the whole text and stand where a character begins; the parts, one after the other, are
-//! that text again. Whoever keeps a text has taken secrets out of it before.
+//! Offsets are bytes of the whole text on character boundaries; the parts concatenate to that text. The caller redacts
+//! a text before storing it.
 
-mod border;
+mod split_points;
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, OpenOptions};
@@ -15,67 +15,67 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value};
 
-use self::border::Shape;
+use self::split_points::RecordLayout;
 use crate::error::{Context, Result};
 use crate::paths::make_dir;
 
 /// How long a result is kept, in milliseconds.
-const KEPT_MS: u64 = 2 * 60 * 60 * 1000;
+const RESULT_TTL_MS: u64 = 2 * 60 * 60 * 1000;
 
-/// The most bytes of all that are kept.
-const MAX_KEPT: usize = 64 << 20;
+/// Maximum number of bytes of all stored results.
+const MAX_STORED_BYTES: usize = 64 << 20;
 
-/// The most bytes of one result that anybody looks at.
+/// Maximum number of bytes of one result; the rest is discarded on arrival.
 pub const MAX_RESULT: usize = 16 << 20;
 
-/// Room for the line that says what was left out, and for the one in front of a part.
-const NOTE: usize = 240;
+/// Bytes reserved for the line that says what was left out, and for the line before a part.
+const NOTE_BYTES: usize = 240;
 
-/// The results that are kept.
+/// Stored results: the texts in files, their index in memory.
 #[derive(Debug)]
-pub struct Results {
+pub struct ResultStore {
     dir: PathBuf,
-    kept: Mutex<Kept>,
+    index: Mutex<StoreIndex>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    by_key: HashMap<String, Entry>,
+struct StoreIndex {
+    by_key: HashMap<String, StoredResult>,
     /// Oldest first.
     keys: VecDeque<String>,
     bytes: usize,
-    /// Names the next file. A key is no name: who may list the directory learns none.
+    /// Number of the next file. Keys are not used as file names, so that listing the directory does not reveal them.
     next: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct StoredResult {
     session: String,
     file: PathBuf,
     bytes: usize,
-    until_ms: u64,
+    expires_ms: u64,
 }
 
-/// What a model asks of `read_result`.
+/// The arguments of `read_result`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
-    /// The key that it was told.
+pub struct ReadRequest {
+    /// Key of the result.
     pub key: String,
-    /// From which byte on.
+    /// First byte to read.
     pub offset: usize,
-    /// The most bytes of the answer's text.
+    /// Maximum number of text bytes in the answer.
     pub limit: usize,
 }
 
-impl Reading {
-    /// Reads the arguments of `read_result`; an answer has at most `max` bytes.
+impl ReadRequest {
+    /// Parses the arguments of `read_result`; an answer has at most `max` bytes.
     ///
     /// # Errors
-    /// One is wrong: what the caller is told.
-    pub fn read(
+    /// An argument is invalid; the text is for the caller.
+    pub fn parse(
         arguments: &Map<String, Value>,
         max: usize,
-    ) -> std::result::Result<Reading, String> {
+    ) -> std::result::Result<ReadRequest, String> {
         let number = |key: &str| match arguments.get(key).filter(|value| !value.is_null()) {
             None => Ok(None),
             Some(value) => value
@@ -85,9 +85,9 @@ impl Reading {
                 .ok_or_else(|| format!("{key} must be a whole number of bytes, 0 or more")),
         };
         let key = arguments.get("key").and_then(Value::as_str);
-        let key = key.ok_or("key is required: the one that stands at the end of the cut result")?;
-        let room = max.saturating_sub(NOTE).max(1);
-        Ok(Reading {
+        let key = key.ok_or("key is required: it is at the end of the truncated result")?;
+        let room = max.saturating_sub(NOTE_BYTES).max(1);
+        Ok(ReadRequest {
             key: key.trim().to_owned(),
             offset: number("offset")?.unwrap_or(0),
             limit: number("limit")?.unwrap_or(room).clamp(1, room),
@@ -95,25 +95,25 @@ impl Reading {
     }
 }
 
-impl Results {
-    /// Nothing is kept yet. What another daemon has left in `dir` is removed: nobody has its keys.
-    pub fn new(dir: PathBuf) -> Results {
-        let results = Results {
+impl ResultStore {
+    /// Creates an empty store. Removes the files that an earlier daemon left in `dir`, since nobody has their keys.
+    pub fn new(dir: PathBuf) -> ResultStore {
+        let results = ResultStore {
             dir,
-            kept: Mutex::default(),
+            index: Mutex::default(),
         };
         results.clear();
         results
     }
 
-    /// Forgets all, on the disk too.
+    /// Removes all results, including their files.
     pub fn clear(&self) {
-        // One that is just being written still has its room.
-        let _ = self.lock().forget(|_| true);
+        // A result that is being written keeps its reservation.
+        let _ = self.lock().remove_matching(|_| true);
         match fs::remove_dir_all(&self.dir) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 tracing::warn!(
-                    "cannot remove the results kept in {}: {e}",
+                    "cannot remove the results stored in {}: {e}",
                     self.dir.display()
                 );
             }
@@ -121,37 +121,37 @@ impl Results {
         }
     }
 
-    /// What the model of `session` gets of a result: all of it, or as much as `max` bytes hold, with a line that says
-    /// what was left out and how to read on. What cannot be kept is cut all the same, and the line says so.
+    /// Returns what the model of `session` gets of a result: all of it, or at most `max` bytes with a line that says
+    /// what was left out and how to continue. A text that cannot be stored is cut as well, and the line says so.
     pub fn fit(&self, session: &str, text: String, max: usize, now_ms: u64) -> String {
         if text.len() <= max {
             return text;
         }
-        let key = self.keep(session, &text, now_ms);
+        let key = self.store(session, &text, now_ms);
         if let Err(e) = &key {
-            tracing::warn!("a result was not kept: {}", e.message);
+            tracing::warn!("a result was not stored: {}", e.message);
         }
         cut(&text, max, key.ok().as_deref())
     }
 
-    /// Keeps a text for a session, and says with which key it is read. The oldest go where room is wanted.
+    /// Stores a text for a session and returns its key. Removes the oldest results if space is needed.
     ///
     /// # Errors
-    /// It cannot be written.
-    pub fn keep(&self, session: &str, text: &str, now_ms: u64) -> Result<String> {
+    /// The file cannot be written.
+    pub fn store(&self, session: &str, text: &str, now_ms: u64) -> Result<String> {
         let (file, gone) = {
             let mut kept = self.lock();
-            let mut gone = kept.forget(|entry| entry.until_ms <= now_ms);
-            while kept.bytes + text.len() > MAX_KEPT && !kept.keys.is_empty() {
+            let mut gone = kept.remove_matching(|entry| entry.expires_ms <= now_ms);
+            while kept.bytes + text.len() > MAX_STORED_BYTES && !kept.keys.is_empty() {
                 let mut oldest = true;
-                gone.extend(kept.forget(|_| std::mem::take(&mut oldest)));
+                gone.extend(kept.remove_matching(|_| std::mem::take(&mut oldest)));
             }
-            // Counted before it is written: several at once must not take the same room.
+            // Reserved before writing, so that concurrent writers cannot exceed the limit together.
             kept.bytes += text.len();
             kept.next += 1;
             (self.dir.join(kept.next.to_string()), gone)
         };
-        // A disk may be slow, and those who ask what there is do not wait for it.
+        // Outside the lock: a slow disk must not delay readers of the index.
         remove(&gone);
         let written = make_dir(&self.dir).and_then(|()| write(&file, text));
         let mut kept = self.lock();
@@ -161,52 +161,54 @@ impl Results {
         }
         let key = uuid::Uuid::new_v4().simple().to_string();
         kept.keys.push_back(key.clone());
-        let entry = Entry {
+        let entry = StoredResult {
             session: session.to_owned(),
             file,
             bytes: text.len(),
-            until_ms: now_ms + KEPT_MS,
+            expires_ms: now_ms + RESULT_TTL_MS,
         };
         kept.by_key.insert(key.clone(), entry);
         Ok(key)
     }
 
-    /// Forgets what has been kept for its time, though nobody keeps or reads anything any more.
+    /// Removes expired results; called by a timer, so that they go even without new requests.
     pub fn expire(&self, now_ms: u64) {
-        let gone = self.lock().forget(|entry| entry.until_ms <= now_ms);
+        let gone = self
+            .lock()
+            .remove_matching(|entry| entry.expires_ms <= now_ms);
         remove(&gone);
     }
 
-    /// Whether something is kept for a session, which it can read on in.
+    /// Whether there is a stored result that the session can read.
     pub fn has(&self, session: &str, now_ms: u64) -> bool {
         let kept = self.lock();
         let mut of_it = kept.by_key.values().filter(|e| e.session == session);
-        of_it.any(|e| now_ms < e.until_ms)
+        of_it.any(|e| now_ms < e.expires_ms)
     }
 
-    /// The answer of `read_result`: a line that says where the part is and what comes next, and the part.
+    /// Returns the answer of `read_result`: a line with the position of the part and the next offset, then the part.
     ///
     /// # Errors
-    /// There is no such result, or nothing of it at that offset: what the model is told.
+    /// No such result, or the offset is past its end; the text is for the model.
     pub fn read(
         &self,
         session: &str,
-        reading: &Reading,
+        reading: &ReadRequest,
         now_ms: u64,
     ) -> std::result::Result<String, String> {
         self.expire(now_ms);
         let file = {
             let kept = self.lock();
             let entry = kept.by_key.get(&reading.key);
-            // Another conversation's key is no key: nobody learns that it exists.
+            // A key of another conversation is treated as unknown, so that its existence is not revealed.
             let own = entry.filter(|entry| entry.session == session);
             own.map(|entry| entry.file.clone())
         };
         let file = file.ok_or(
-            "There is no result with this key: results are kept for two hours, as long as there is room. Call the tool again.",
+            "There is no result with this key: results are kept for two hours, within a size limit. Call the tool again.",
         )?;
         let text = fs::read_to_string(file)
-            .map_err(|_| "The result can be read no more. Call the tool again.")?;
+            .map_err(|_| "The result can no longer be read. Call the tool again.")?;
         let total = text.len();
         if reading.offset >= total {
             return Err(format!("The result ends at byte {total}."));
@@ -215,9 +217,9 @@ impl Results {
         while !text.is_char_boundary(start) {
             start -= 1;
         }
-        let end = Shape::of(&text).end(&text, start, reading.limit);
+        let end = RecordLayout::of(&text).end(&text, start, reading.limit);
         let next = match end {
-            _ if end == total => "this is its end".to_owned(),
+            _ if end == total => "end of the result".to_owned(),
             end => format!("next offset: {end}"),
         };
         let part = text.get(start..end).unwrap_or_default();
@@ -226,16 +228,16 @@ impl Results {
         ))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, StoreIndex> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
-    /// Forgets those that `which` says, asked oldest first; their files, to be removed.
+impl StoreIndex {
+    /// Forgets the entries that match `which`, asked oldest first, and returns their files for removal.
     #[must_use]
-    fn forget(&mut self, mut which: impl FnMut(&Entry) -> bool) -> Vec<PathBuf> {
-        let Kept {
+    fn remove_matching(&mut self, mut which: impl FnMut(&StoredResult) -> bool) -> Vec<PathBuf> {
+        let StoreIndex {
             by_key,
             keys,
             bytes,
@@ -269,7 +271,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
     written.context(|| format!("cannot write {}", file.display()))
 }
 
-/// A file that stays is one too many on the disk until the daemon ends, and is no more counted.
+/// A file that cannot be removed stays until the daemon restarts and is no longer counted.
 fn remove(files: &[PathBuf]) {
     for file in files {
         if let Err(e) = fs::remove_file(file) {
@@ -278,19 +280,19 @@ fn remove(files: &[PathBuf]) {
     }
 }
 
-/// As much of a text as `max` bytes hold, with a line that says what was left out, and by which key it is read.
+/// Returns at most `max` bytes of a text, with a line that says what was left out and with which key to read on.
 pub fn cut(text: &str, max: usize, key: Option<&str>) -> String {
     let total = text.len();
     if total <= max {
         return text.to_owned();
     }
-    let shape = Shape::of(text);
-    let end = shape.end(text, 0, max.saturating_sub(NOTE).max(1));
+    let shape = RecordLayout::of(text);
+    let end = shape.end(text, 0, max.saturating_sub(NOTE_BYTES).max(1));
     let (head, rest) = text.split_at(end);
-    let left = shape.left(text, end);
+    let left = shape.remaining(text, end);
     let read = match key {
         Some(key) => format!("read_result with key {key} and offset {end} reads on"),
-        None => "it is kept nowhere: ask for less".to_owned(),
+        None => "not stored: request less".to_owned(),
     };
     format!(
         "{head}\n[… {} of {total} bytes left out{left}; {read}]",

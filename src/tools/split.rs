@@ -1,41 +1,35 @@
-//! The five tools that a model sees where there are too many to show each: what they are called, what they take, and
-//! what it means. Pure.
+//! The five tools that replace a long tool list: `retrieve_tools`, three `call_tool_*` tools for the operation classes,
+//! and `read_result`. Pure.
 //!
-//! They go out with every request, so they are short. What is wrong with a call is said in words by which the model can
-//! mend it.
+//! They are sent with every request, so they are short. An error about a call tells the model how to correct it.
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use super::search::LIMIT;
+use super::builtin::{RETRIEVE_TOOLS, read_result_tool, retrieve_tools_tool};
 use crate::chat::{Operation, Tool};
 
-/// The tool that finds others.
-pub const RETRIEVE: &str = "retrieve_tools";
-/// The tool that reads on in a long result.
-pub const READ_RESULT: &str = "read_result";
+/// Maximum number of bytes of server names in a tool description.
+const MAX_SERVER_NAMES_BYTES: usize = 400;
 
-/// The most letters of the servers' names that the model is told.
-const SERVERS: usize = 400;
-
-/// A call through one of the three variants.
+/// The tool and arguments that a `call_tool_*` call refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct CallTarget {
     /// The server's alias.
     pub server: String,
-    /// The tool's name there.
+    /// The tool's name at its server.
     pub tool: String,
-    /// The one text of its arguments.
+    /// The arguments, as the text of a JSON object.
     pub arguments: String,
 }
 
-/// The tools for a model whose servers are these.
+/// Returns the five tools for a model with access to these servers.
 pub fn tools<'a>(servers: impl IntoIterator<Item = &'a str>) -> Vec<Tool> {
-    let mut tools = FIXED.clone();
+    let mut tools = DEFINITIONS.clone();
     let mut names = String::new();
     for server in servers {
-        if names.len() > SERVERS {
+        if names.len() > MAX_SERVER_NAMES_BYTES {
             names.push_str(", …");
             break;
         }
@@ -44,36 +38,14 @@ pub fn tools<'a>(servers: impl IntoIterator<Item = &'a str>) -> Vec<Tool> {
         }
         names.push_str(server);
     }
-    if let Some(retrieve) = tools.iter_mut().find(|tool| tool.name == RETRIEVE) {
+    if let Some(retrieve) = tools.iter_mut().find(|tool| tool.name == RETRIEVE_TOOLS) {
         retrieve.description += &format!(" Servers: {names}.");
     }
     tools
 }
 
-/// The tool that reads on in a long result, where the others are offered each by itself.
-pub fn read_result() -> Option<Tool> {
-    FIXED.iter().find(|tool| tool.name == READ_RESULT).cloned()
-}
-
-static FIXED: LazyLock<Vec<Tool>> = LazyLock::new(|| {
-    let retrieve = json!({
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "description": "What the tool should do, in a few words"},
-            "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT.1, "default": LIMIT.0},
-            "detail": {
-                "type": "string",
-                "enum": ["full", "brief"],
-                "description": "brief leaves out inputSchema",
-            },
-        },
-        "required": ["query"],
-    });
-    let mut tools = vec![tool(
-        RETRIEVE,
-        "Finds tools of the connected servers. Each comes with its inputSchema and with call_with, the tool to call it with.",
-        &retrieve,
-    )];
+static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+    let mut tools = vec![retrieve_tools_tool()];
     tools.extend(Operation::ALL.map(|variant| {
         let (what, meant) = match variant {
             Operation::Read => ("a tool that changes nothing", "look up, list, search"),
@@ -85,26 +57,14 @@ static FIXED: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         };
         let word = variant.as_str();
         let description =
-            format!("Calls {what} ({meant}), with intent.operation_type \"{word}\". First find it with {RETRIEVE}.");
-        tool(variant.variant(), &description, &call(variant))
+            format!("Calls {what} ({meant}), with intent.operation_type \"{word}\". First find it with {RETRIEVE_TOOLS}.");
+        proxy_tool(variant.variant(), &description, &call_schema(variant))
     }));
-    tools.push(tool(
-        READ_RESULT,
-        "Reads on in a result that was cut; the result names the key and the next offset.",
-        &json!({
-            "type": "object",
-            "properties": {
-                "key": {"type": "string"},
-                "offset": {"type": "integer", "minimum": 0, "description": "In bytes"},
-                "limit": {"type": "integer", "minimum": 1},
-            },
-            "required": ["key"],
-        }),
-    ));
+    tools.push(read_result_tool());
     tools
 });
 
-fn tool(name: &str, description: &str, schema: &Value) -> Tool {
+fn proxy_tool(name: &str, description: &str, schema: &Value) -> Tool {
     Tool {
         name: name.to_owned(),
         tool: name.to_owned(),
@@ -114,16 +74,17 @@ fn tool(name: &str, description: &str, schema: &Value) -> Tool {
     }
 }
 
-/// What a variant takes. The flat form of the intent is told of and no part of the schema: each key would go out three
-/// times with every request. `intent` is not required there, since some servers check calls against it.
-fn call(variant: Operation) -> Value {
+/// Returns the schema of a `call_tool_*` tool. The flat form of the intent is described and not part of the schema,
+/// because each key would be sent three times with every request. `intent` is not listed as required there, since some
+/// providers validate calls against the schema.
+fn call_schema(variant: Operation) -> Value {
     let words = Operation::ALL.map(Operation::as_str);
     json!({
         "type": "object",
         "properties": {
             "name": {"type": "string", "description": "server:tool"},
             "args": {"type": "object", "description": "The tool's arguments, by its inputSchema"},
-            "args_json": {"type": "string", "description": "The same as JSON text, in place of args"},
+            "args_json": {"type": "string", "description": "Same as args, as JSON text"},
             "intent": {
                 "type": "object",
                 "description": format!(
@@ -136,7 +97,7 @@ fn call(variant: Operation) -> Value {
                         "type": "string",
                         "enum": ["public", "internal", "private", "unknown"],
                     },
-                    "reason": {"type": "string", "description": "Why, for the user who is asked"},
+                    "reason": {"type": "string", "description": "Reason, shown to the user"},
                 },
                 "required": ["operation_type"],
             },
@@ -145,8 +106,9 @@ fn call(variant: Operation) -> Value {
     })
 }
 
-/// All that a variant takes. What is not among it was meant for the tool: without it the call would be another one.
-const KEYS: [&str; 7] = [
+/// All parameters of a `call_tool_*` tool. Any other key was meant for the tool itself; dropping it would change the
+/// call.
+const PARAMETERS: [&str; 7] = [
     "name",
     "args",
     "args_json",
@@ -156,39 +118,45 @@ const KEYS: [&str; 7] = [
     "intent_reason",
 ];
 
-/// What a call through `variant` is to call.
+/// Returns what a call through `variant` refers to.
 ///
 /// # Errors
-/// That cannot be told: what the model is told.
-pub fn target(variant: Operation, arguments: &Map<String, Value>) -> Result<Target, String> {
+/// The arguments are invalid; the text is for the model.
+pub fn parse_call_target(
+    variant: Operation,
+    arguments: &Map<String, Value>,
+) -> Result<CallTarget, String> {
     let variant = variant.variant();
-    let name = match given(arguments, "name") {
+    let name = match value_of(arguments, "name") {
         Some(Value::String(name)) => name.as_str(),
         Some(_) => return Err("Invalid name: must be a string, 'server:tool'".into()),
         None => return Err(format!("name is required for {variant}: 'server:tool'")),
     };
-    // No alias has either sign in it, and a tool's name may have both.
+    // An alias contains neither separator; a tool's name may contain both.
     let parts = name.split_once([':', '.']);
     let Some((server, tool)) =
         parts.filter(|(server, tool)| !server.is_empty() && !tool.is_empty())
     else {
         return Err(format!(
-            "Invalid name '{name}': must be 'server:tool', as {RETRIEVE} tells it"
+            "Invalid name '{name}': must be 'server:tool', as listed by {RETRIEVE_TOOLS}"
         ));
     };
-    if let Some(other) = arguments.keys().find(|key| !KEYS.contains(&key.as_str())) {
+    if let Some(other) = arguments
+        .keys()
+        .find(|key| !PARAMETERS.contains(&key.as_str()))
+    {
         return Err(format!(
             "Unknown parameter '{other}' of {variant}: arguments of the tool itself go into args"
         ));
     }
-    let args = match given(arguments, "args") {
+    let args = match value_of(arguments, "args") {
         None => None,
         Some(Value::Object(map)) => Some(map.clone()),
         Some(_) => {
             return Err("Invalid args: must be an object; JSON text goes into args_json".into());
         }
     };
-    let text = match given(arguments, "args_json") {
+    let text = match value_of(arguments, "args_json") {
         None => None,
         Some(Value::String(text)) if text.trim().is_empty() => None,
         Some(Value::String(text)) => Some(
@@ -206,15 +174,15 @@ pub fn target(variant: Operation, arguments: &Map<String, Value>) -> Result<Targ
         }
         (args, text) => args.or(text).unwrap_or_default(),
     };
-    Ok(Target {
+    Ok(CallTarget {
         server: server.to_owned(),
         tool: tool.to_owned(),
         arguments: Value::Object(args).to_string(),
     })
 }
 
-/// What a call says of a key; nothing where it says `null`.
-fn given<'v>(arguments: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
+/// Returns the value of a key; `null` counts as absent.
+fn value_of<'v>(arguments: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
     arguments.get(key).filter(|value| !value.is_null())
 }
 

@@ -74,11 +74,14 @@ async fn settings_and_key_are_sent() {
 async fn many_tokens_cost_few_chunks() {
     for client in CLIENTS {
         let tokens: Vec<String> = (0..20_000).map(|i| format!("t{i} ")).collect();
-        let provider = Provider::start([Script::tokens(&tokens)]).key(KEY);
-        let outcome = ask(&broker(), &client(&provider)).await;
-        assert_eq!(outcome.text(), tokens.concat());
-        let sent = outcome.chunks.len();
-        assert!(sent < 2_000, "{sent} chunks for 20,000 tokens");
+        let script = Script::tokens(&tokens);
+        for script in [script.clone(), script.buffered()] {
+            let provider = Provider::start([script]).key(KEY);
+            let outcome = ask(&broker(), &client(&provider)).await;
+            assert_eq!(outcome.text(), tokens.concat());
+            let sent = outcome.chunks.len();
+            assert!(sent < 2_000, "{sent} chunks for 20,000 tokens");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tools: what is sent of them, and the calls that come back.
 
-use aish::broker::openai::{self, Answer, Fault, Quirks};
-use aish::broker::sse::Decoder;
+use aish::broker::provider::chat::{self, ChatAnswer, ServerQuirks, StreamError};
+use aish::broker::sse::SseDecoder;
 use aish::chat::{Image, ToolCall, ToolResult};
 use serde_json::json;
 
@@ -156,15 +156,15 @@ async fn calls_cut_into_pieces_at_every_byte() {
 
 /// What a stream in these pieces comes to, without a network between.
 fn decoded(pieces: &[&[u8]]) -> Vec<ToolCall> {
-    let (mut decoder, mut answer) = (Decoder::new(), Answer::default());
+    let (mut decoder, mut answer) = (SseDecoder::new(), ChatAnswer::default());
     let mut chunks = Vec::new();
     for piece in pieces {
-        let result: std::result::Result<(), Fault> =
+        let result: std::result::Result<(), StreamError> =
             decoder.feed(piece, |event| answer.event(&event, &mut chunks));
         result.unwrap();
     }
     let url = "http://127.0.0.1/".parse().unwrap();
-    let names = openai::names(&url, &[], &[], Quirks::default());
+    let names = chat::names(&url, &[], &[], ServerQuirks::default());
     answer.calls.take(&names, &[])
 }
 

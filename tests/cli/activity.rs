@@ -112,7 +112,7 @@ fn what_was_done_is_listed_filtered_and_counted() {
     let text = activity(helper, &["list", "--limit", "3"]).ok();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("time") && lines.len() >= 5, "{text}");
-    assert!(text.contains("older ones are left out"), "{text}");
+    assert!(text.contains("older actions are not shown"), "{text}");
     let text = activity(helper, &["stats"]).ok();
     let row = text.lines().find(|l| l.starts_with("fs.read"));
     let cells: Vec<&str> = row.expect("the tool").split_whitespace().collect();
@@ -132,14 +132,14 @@ fn a_value_that_is_none_is_a_mistake_that_names_those_there_are() {
             ["--type", "tol"],
             &["prompt, answer, approval, tool", "'tool'"],
         ),
-        (["--server", "gs"], &["'gs'", "it has: fs"]),
+        (["--server", "gs"], &["'gs'", "recorded are: fs"]),
         (
             ["--tool", "fs.raed"],
             &["did you mean fs.read?", "fs.read, fs.write"],
         ),
         (["--session", "zzz"], &["no session with 'zzz'"]),
         (["--since", "yesterday"], &["2026-11-01", "7d"]),
-        (["--until", "2026-99-01"], &["is no point in time"]),
+        (["--until", "2026-99-01"], &["is not a point in time"]),
         (["--limit", "0"], &["0 is not in 1.."]),
     ] {
         let args = [&["list"], &args[..]].concat();
@@ -201,10 +201,7 @@ fn the_index_may_be_deleted_and_follows_the_journal() {
     )
     .unwrap();
     let run = activity(helper, &["list"]);
-    assert!(
-        run.stderr.contains("is damaged; it is made anew"),
-        "{run:?}"
-    );
+    assert!(run.stderr.contains("is damaged; rebuilding it"), "{run:?}");
     assert_eq!(list(helper, &[]), before);
     // A torn line waits until it is whole, or cut off.
     let file = helper.sessions().remove(0);
@@ -221,7 +218,7 @@ fn the_index_may_be_deleted_and_follows_the_journal() {
     std::fs::remove_dir_all(helper.path("data/journal")).unwrap();
     assert_eq!(list(helper, &[]), [] as [Value; 0]);
     let text = activity(helper, &["list"]).ok();
-    assert_eq!(text, "nothing of that kind is in the record\n");
+    assert_eq!(text, "no recorded action matches\n");
     assert_eq!(activity(helper, &["export"]).ok(), "");
 }
 
@@ -472,11 +469,14 @@ fn a_bar_shows_how_far_it_is_and_ctrl_c_leaves_what_can_be_used() {
     }
     let mut zsh = Zsh::start(&helper.home);
     zsh.send("aish-helper activity stats\r");
-    zsh.wait_text("reading the record");
+    zsh.wait_text("reading the journal");
     zsh.send("\x03");
     zsh.prompt();
     let screen = zsh.screen();
-    assert!(!screen.contains("80,000 acts"), "it was too fast: {screen}");
+    assert!(
+        !screen.contains("80,000 actions"),
+        "it was too fast: {screen}"
+    );
     // What was begun is gone on with, and shown on a terminal alone.
     let run = activity(&helper, &["stats", "--json"]);
     assert_eq!(run.stderr, "");
@@ -484,8 +484,11 @@ fn a_bar_shows_how_far_it_is_and_ctrl_c_leaves_what_can_be_used() {
     std::fs::remove_file(helper.path("state/activity.sqlite")).unwrap();
     zsh.run("clear; aish-helper activity stats");
     let screen = zsh.screen();
-    assert!(screen.contains("80,000 acts: 80,000 success"), "{screen}");
-    assert!(!screen.contains("reading the record"), "{screen}");
+    assert!(
+        screen.contains("80,000 actions: 80,000 success"),
+        "{screen}"
+    );
+    assert!(!screen.contains("reading the journal"), "{screen}");
     assert!(String::from_utf8_lossy(&zsh.raw()).contains('━'));
     zsh.exit();
 }

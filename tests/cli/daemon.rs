@@ -85,8 +85,8 @@ fn it_is_started_and_stopped_and_says_how_it_is() {
     let helper = Helper::saying("ok");
     let run = |args: &[&str]| helper.call(args).run();
     assert_eq!(run(&["status", "--json"]).json(), json!({"running": false}));
-    assert!(run(&["status"]).ok().contains("does not run"));
-    assert_eq!(run(&["stop"]).ok(), "the daemon does not run\n");
+    assert!(run(&["status"]).ok().contains("is not running"));
+    assert_eq!(run(&["stop"]).ok(), "the daemon is not running\n");
     assert!(helper.listener().is_none());
     run(&["start"]).ok();
     let pid = helper.daemon();
@@ -485,7 +485,7 @@ fn a_newer_client_ends_the_daemon_when_it_is_idle() {
     assert!(ours.leaving);
     assert_eq!(ours.version, env!("CARGO_PKG_VERSION"));
     let status = helper.call(["status"]).run().ok();
-    assert!(status.contains("is leaving"), "{status}");
+    assert!(status.contains("is shutting down"), "{status}");
     // It ends, but not before its turn has.
     assert_eq!(helper.daemon(), daemon);
     helper.provider.open("on");

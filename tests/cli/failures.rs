@@ -246,7 +246,7 @@ fn a_socket_directory_that_others_control_is_refused() {
     std::fs::remove_file(&run_dir).unwrap();
 
     std::fs::write(&run_dir, "").unwrap();
-    refused("is no directory");
+    refused("is not a directory");
     std::fs::remove_file(&run_dir).unwrap();
 
     std::fs::create_dir(&run_dir).unwrap();

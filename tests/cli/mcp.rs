@@ -1,4 +1,4 @@
-//! `aish-helper mcp`, through the real daemon, with real servers.
+//! `aish-helper mcp` with a real daemon and real MCP servers.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -26,8 +26,8 @@ fn list(helper: &Helper) -> Vec<Value> {
     list.as_array().unwrap().clone()
 }
 
-/// The only server there is.
-fn only(helper: &Helper) -> Value {
+/// Returns the only server of the list.
+fn only_server(helper: &Helper) -> Value {
     let list = list(helper);
     assert_eq!(list.len(), 1, "{list:?}");
     list[0].clone()
@@ -41,7 +41,7 @@ fn server_table(alias: &str, server: &McpHttp, more: &str) -> String {
 }
 
 #[test]
-fn a_server_is_connected_by_hand_looked_at_and_let_go() {
+fn a_server_can_be_connected_inspected_and_disconnected() {
     let server = McpHttp::start();
     let helper = Helper::new([]);
     let text = mcp(&helper, &["list"]).run().ok();
@@ -49,10 +49,10 @@ fn a_server_is_connected_by_hand_looked_at_and_let_go() {
 
     let text = mcp(&helper, &["connect", &server.url()]).run().ok();
     assert_eq!(text, "local is connected: fake 1.2.3, 1 tool\n");
-    // Once more is the same server.
+    // Connecting to the same address again returns the same server.
     let again = mcp(&helper, &["connect", &server.url(), "--json"]).run();
     assert_eq!(again.json()["alias"], "local");
-    let info = only(&helper);
+    let info = only_server(&helper);
     assert_eq!(info["status"], "ready");
     assert_eq!(info["target"], server.url());
     assert_eq!(info["version"], "fake 1.2.3");
@@ -75,7 +75,7 @@ fn a_server_is_connected_by_hand_looked_at_and_let_go() {
     let text = mcp(&helper, &["tool", "local.echo"]).run().ok();
     assert!(text.contains("\"type\": \"object\""), "{text}");
 
-    // The same name for another server would be taken for this one by every rule that names it.
+    // Rules name servers by alias, so an alias in use must not move to another server.
     let other = McpHttp::start();
     let said = mcp(&helper, &["connect", &other.url(), "local"])
         .run()
@@ -99,7 +99,7 @@ fn a_server_is_connected_by_hand_looked_at_and_let_go() {
 }
 
 #[test]
-fn what_is_turned_off_is_not_turned_off_again() {
+fn disconnecting_twice_says_that_the_server_was_not_connected() {
     let server = McpHttp::start();
     let helper = Helper::new([]);
     helper.config(&server_table("a", &server, ""));
@@ -109,7 +109,7 @@ fn what_is_turned_off_is_not_turned_off_again() {
 }
 
 #[test]
-fn a_rule_keeps_servers_out_that_are_not_configured() {
+fn a_network_rule_denies_servers_that_are_not_configured() {
     let server = McpHttp::start();
     let helper = Helper::new([]);
     let rule = "[policy.rules]\nnetwork = \"deny\"\n";
@@ -119,10 +119,10 @@ fn a_rule_keeps_servers_out_that_are_not_configured() {
         .fails(2);
     let why = "cannot connect: policy.rules.network says deny";
     assert!(said.contains(why), "{said}");
-    assert_eq!(only(&helper)["alias"], "a");
-    // What the person has written down is no other server.
-    assert_eq!(only(&helper)["status"], "ready");
-    // Nor where the project that they are in says so.
+    assert_eq!(only_server(&helper)["alias"], "a");
+    // The rule does not apply to a configured server.
+    assert_eq!(only_server(&helper)["status"], "ready");
+    // The rule of a project directory denies too.
     helper.config(&server_table("a", &server, ""));
     let project = helper.home.path("project");
     std::fs::create_dir(&project).unwrap();
@@ -133,10 +133,10 @@ fn a_rule_keeps_servers_out_that_are_not_configured() {
     let said = call.args([&project]).args([server.url()]).run().fails(2);
     let why = format!("{}:2: policy.rules.network says deny", rules.display());
     assert!(said.contains(&why), "{said}");
-    assert_eq!(only(&helper)["alias"], "a");
-    // Nor one once more that was connected elsewhere.
+    assert_eq!(only_server(&helper)["alias"], "a");
+    // The rule also denies reconnecting a server that was connected in another directory.
     mcp(&helper, &["connect", &server.url(), "b"]).run().ok();
-    // That is what a login comes to.
+    // A login ends with this request.
     let paths = Paths::under(&helper.path(""), nix::unistd::getuid().as_raw()).unwrap();
     let request = protocol::Request::Mcp {
         request: McpRequest::Reconnect { alias: "b".into() },
@@ -148,7 +148,7 @@ fn a_rule_keeps_servers_out_that_are_not_configured() {
 }
 
 #[test]
-fn where_a_project_denies_it_no_command_writes_the_configuration() {
+fn no_command_writes_the_configuration_if_a_project_denies_it() {
     let helper = Helper::new([]);
     let config = || std::fs::read_to_string(helper.path("config/config.toml")).unwrap();
     let before = config();
@@ -178,7 +178,7 @@ fn where_a_project_denies_it_no_command_writes_the_configuration() {
 }
 
 #[test]
-fn names_of_tools_that_a_server_does_not_have_are_pointed_out() {
+fn unknown_tool_names_in_rules_are_reported() {
     let server = McpHttp::start();
     let helper = Helper::new([]);
     let rules = "[mcp.auto_approve]\n\"a.ecko\" = true\n\"a.echo\" = true\n\"a.*\" = true\n\
@@ -190,7 +190,7 @@ fn names_of_tools_that_a_server_does_not_have_are_pointed_out() {
         "mcp.auto_approve.\"a.ecko\" names ecko, which the server does not offer",
         "policy.rules.\"a.eko\" names eko, which the server does not offer",
     ];
-    assert_eq!(only(&helper)["hints"], json!(hints));
+    assert_eq!(only_server(&helper)["hints"], json!(hints));
     let text = mcp(&helper, &["list"]).run().ok();
     assert!(
         text.contains(&format!("\n  {}\n", hints.join("\n  "))),
@@ -205,7 +205,7 @@ fn names_of_tools_that_a_server_does_not_have_are_pointed_out() {
 }
 
 #[test]
-fn tools_of_one_server_wait_for_no_other() {
+fn listing_the_tools_of_one_server_does_not_wait_for_others() {
     let there = McpHttp::start();
     let hangs = McpHttp::start().behaving(|_| Some(Answer::Hang));
     let helper = Helper::new([]);
@@ -224,7 +224,7 @@ fn tools_of_one_server_wait_for_no_other() {
 }
 
 #[test]
-fn what_cannot_be_connected_says_why_and_is_not_kept() {
+fn a_failed_connection_gives_the_reason_and_is_not_kept() {
     let helper = Helper::new([]);
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -268,18 +268,18 @@ fn what_cannot_be_connected_says_why_and_is_not_kept() {
     assert!(said.contains("SERVER.PROMPT"), "{said}");
 }
 
-/// A program that is fetched first may take a minute; a person waits ten seconds, and it goes on.
+/// A server that must be downloaded first may take a minute; the command waits ten seconds while the start continues.
 #[test]
-fn a_server_that_takes_its_time_is_not_called_dead() {
+fn a_slow_server_is_reported_as_starting() {
     let helper = Helper::new([]);
     helper.config("[mcp.servers.slow]\ncommand = \"sleep\"\nargs = [\"60\"]\n");
     let said = mcp(&helper, &["connect", "slow"]).run().fails(1);
     assert!(said.contains("slow is still starting"), "{said}");
-    assert_eq!(only(&helper)["status"], "starting");
+    assert_eq!(only_server(&helper)["status"], "starting");
 }
 
 #[test]
-fn a_login_that_is_wanted_is_named() {
+fn a_required_login_is_reported_with_its_command() {
     let server =
         McpHttp::start().behaving(|_| Some(Answer::status(401, json!({"error": "unauthorized"}))));
     let helper = Helper::new([]);
@@ -288,7 +288,7 @@ fn a_login_that_is_wanted_is_named() {
         .fails(1);
     assert!(said.contains("aish-helper mcp login shut"), "{said}");
     let log = std::fs::read_to_string(helper.path("state/daemon.log")).unwrap();
-    assert!(log.contains("mcp shut: it wants a login"), "{log}");
+    assert!(log.contains("mcp shut: it requires a login"), "{log}");
 }
 
 #[test]
@@ -296,19 +296,19 @@ fn a_token_comes_from_the_shell_that_has_it() {
     let server = lmcp::start(TOKEN);
     let helper = Helper::new([]);
     helper.config(&server_table("lmcp", &server, "auth_env = \"LMCP_TOKEN\""));
-    let info = only(&helper);
+    let info = only_server(&helper);
     assert_eq!(info["status"], "failed");
     assert_eq!(
         info["error"],
         "needs $LMCP_TOKEN, which is not set in this shell"
     );
     assert_eq!(server.count("initialize"), 0);
-    // Another shell has it.
+    // Another shell provides the variable.
     let with = mcp(&helper, &["list", "--json"])
         .env("LMCP_TOKEN", TOKEN)
         .run();
     assert_eq!(with.json()[0]["status"], "ready");
-    // And this one uses what is connected.
+    // The first shell uses that connection.
     let tools = mcp(&helper, &["tools", "--json"]).run().json();
     assert_eq!(tools[0]["name"], "lmcp.greet");
     assert_eq!(server.count("initialize"), 1);
@@ -325,7 +325,7 @@ fn a_token_comes_from_the_file_or_from_a_command() {
         let server = lmcp::start(TOKEN);
         let helper = Helper::new([]);
         helper.config(&server_table("lmcp", &server, &auth));
-        assert_eq!(only(&helper)["status"], "ready", "{auth}");
+        assert_eq!(only_server(&helper)["status"], "ready", "{auth}");
         let shown = helper.call(["config", "show"]).run().ok();
         assert!(shown.contains("mcp.servers.lmcp.url"), "{shown}");
         assert!(!shown.contains(TOKEN), "{shown}");
@@ -333,20 +333,20 @@ fn a_token_comes_from_the_file_or_from_a_command() {
 }
 
 #[test]
-fn a_token_that_is_refused_is_no_login() {
+fn a_refused_token_is_not_reported_as_a_login() {
     let server = McpHttp::start()
         .bearer("wrong")
         .behaving(|_| Some(Answer::status(401, json!({"error": "unauthorized"}))));
     let helper = Helper::new([]);
     helper.config(&server_table("a", &server, "auth_token = \"wrong\""));
-    let info = only(&helper);
+    let info = only_server(&helper);
     assert_eq!(info["status"], "failed");
     let error = info["error"].as_str().unwrap();
-    assert!(error.starts_with("it does not take its token"), "{error}");
+    assert!(error.contains("rejects its token (HTTP 401)"), "{error}");
 }
 
-/// A server that takes this token, which changes.
-fn taking(token: &Arc<Mutex<&'static str>>) -> McpHttp {
+/// Starts a server that accepts the current value of `token`.
+fn server_accepting(token: &Arc<Mutex<&'static str>>) -> McpHttp {
     let token = Arc::clone(token);
     McpHttp::start().behaving(move |request| {
         let expected = format!("Bearer {}", token.lock().unwrap());
@@ -356,33 +356,33 @@ fn taking(token: &Arc<Mutex<&'static str>>) -> McpHttp {
 }
 
 #[test]
-fn a_command_is_run_again_when_its_token_has_expired() {
+fn the_token_command_runs_again_after_a_refused_token() {
     let token = Arc::new(Mutex::new("first-token"));
-    let server = taking(&token);
+    let server = server_accepting(&token);
     let helper = Helper::new([]);
     let file = helper.path("token");
     std::fs::write(&file, "first-token").unwrap();
     let auth = format!("auth_cmd = \"cat {}\"", file.display());
     helper.config(&server_table("a", &server, &auth));
-    assert_eq!(only(&helper)["status"], "ready");
+    assert_eq!(only_server(&helper)["status"], "ready");
     *token.lock().unwrap() = "second-token";
     std::fs::write(&file, "second-token").unwrap();
     let said = mcp(&helper, &["prompt", "a.x"]).run().fails(1);
-    assert!(said.contains("does not take its token"), "{said}");
-    // Whoever comes next has it fetched, as soon as the end of the session is known.
+    assert!(said.contains("rejects its token"), "{said}");
+    // The next request fetches a new token once the daemon knows that the session ended.
     let begun = Instant::now();
     while server.count("initialize") < 2 {
         assert!(begun.elapsed() < PATIENCE);
-        only(&helper);
+        only_server(&helper);
     }
-    assert_eq!(only(&helper)["status"], "ready");
+    assert_eq!(only_server(&helper)["status"], "ready");
     server.take_violations();
 }
 
 #[test]
-fn a_refused_variable_is_tried_again_when_it_has_another_value() {
+fn a_refused_variable_is_retried_with_a_different_value() {
     let token = Arc::new(Mutex::new("new-token"));
-    let server = taking(&token);
+    let server = server_accepting(&token);
     let helper = Helper::new([]);
     helper.config(&server_table("a", &server, "auth_env = \"A_TOKEN\""));
     let list = |value: &str| {
@@ -391,7 +391,7 @@ fn a_refused_variable_is_tried_again_when_it_has_another_value() {
             .run();
         list.json()[0]["status"].clone()
     };
-    // Each value once, however often a shell comes with it.
+    // Each value is tried once, even if the shell sends it repeatedly.
     for value in ["old-token", "old-token", "odd-token", "old-token", ""] {
         assert_eq!(list(value), "failed", "{value}");
     }
@@ -402,7 +402,7 @@ fn a_refused_variable_is_tried_again_when_it_has_another_value() {
 }
 
 #[test]
-fn what_stands_in_the_query_of_an_address_is_not_shown() {
+fn query_values_of_an_address_are_masked() {
     let server = McpHttp::start();
     let helper = Helper::new([]);
     let url = format!("{}?k=hidden-value&v=2", server.url());
@@ -414,13 +414,13 @@ fn what_stands_in_the_query_of_an_address_is_not_shown() {
             (&json!("local"), &json!(shown))
         );
     }
-    // By its alias it is found again, whole.
+    // The alias still refers to the full address.
     let again = mcp(&helper, &["connect", "local", "--json"]).run().json();
     assert_eq!(again["status"], "ready");
     assert_eq!(list(&helper).len(), 1);
     let whole = |r: &Request| r.path.ends_with("?k=hidden-value&v=2");
     assert!(server.requests().iter().all(whole));
-    // Another value is another place.
+    // A different query value is a different server.
     let other = format!("{}?k=other-value&v=2", server.url());
     let said = mcp(&helper, &["connect", &other, "local"]).run().fails(2);
     assert!(said.contains(&shown) && !said.contains("-value"), "{said}");
@@ -439,11 +439,11 @@ fn what_stands_in_the_query_of_an_address_is_not_shown() {
 }
 
 #[test]
-fn the_file_is_followed_and_a_server_can_be_turned_off() {
+fn configuration_changes_apply_and_servers_can_be_disabled() {
     let (one, two) = (McpHttp::start(), McpHttp::start());
     let helper = Helper::new([]);
     helper.config(&server_table("a", &one, ""));
-    assert_eq!(only(&helper)["status"], "ready");
+    assert_eq!(only_server(&helper)["status"], "ready");
     helper.config(&format!(
         "{}{}",
         server_table("a", &one, "disabled = true"),
@@ -466,7 +466,7 @@ fn the_file_is_followed_and_a_server_can_be_turned_off() {
 }
 
 #[test]
-fn what_a_server_says_of_itself_cannot_reach_the_terminal() {
+fn control_characters_of_a_server_do_not_reach_the_terminal() {
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}";
     let tool = json!({
         "name": "echo",
@@ -499,7 +499,7 @@ fn what_a_server_says_of_itself_cannot_reach_the_terminal() {
 }
 
 #[test]
-fn resources_and_prompts_are_read() {
+fn resources_and_prompts_are_listed_and_read() {
     let server = McpHttp::start().behaving(|request| match request.method() {
         "initialize" => Some(request.result(json!({
             "protocolVersion": "2025-11-25",
@@ -548,7 +548,7 @@ fn resources_and_prompts_are_read() {
 }
 
 #[test]
-fn names_for_completion_start_nothing_and_wait_for_nothing() {
+fn names_for_completion_start_no_daemon_and_do_not_wait() {
     let server = McpHttp::start();
     let helper = Helper::new([]);
     helper.config(&server_table("a", &server, ""));
@@ -568,7 +568,7 @@ fn names_for_completion_start_nothing_and_wait_for_nothing() {
         "{status}"
     );
 
-    // One that is stopped does not hold up whoever types.
+    // A stopped daemon does not block completion.
     let pid = helper.daemon();
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
     let before = std::time::Instant::now();
@@ -601,9 +601,9 @@ fn servers_of_another_client_are_imported_once() {
              added   time-server (Time Server)\n        left out: cwd\n\
              added   notes\n\
              added   asks\n        needs $ASKS in the shell\n\
-             skipped old: speaks SSE alone, the transport of 2024, which aish does not\n\
-             written to {}; see them with: llm :mcp list\n\
-             it holds secrets now, and only you can read it\n",
+             skipped old: uses the SSE transport of 2024, which aish does not support\n\
+             written to {}; list the servers with: llm :mcp list\n\
+             the file now contains secrets; only you can read it\n",
             config.display()
         )
     );

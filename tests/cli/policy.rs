@@ -1,4 +1,4 @@
-//! `aish-helper policy`, through the real daemon: what it says is what then happens.
+//! `aish-helper policy` with a real daemon: explanations match the decisions about real calls.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::{Call, Helper, Run};
 use crate::tools::Tools;
 
-/// A server `fs` whose tool `act` has these annotations, and a model that calls it with every prompt.
+/// Starts a server `fs` whose tool `act` has these annotations, and a model that calls it for every prompt.
 fn tools(annotations: Value, more: &str) -> Tools {
     let helper = Helper::with(Provider::answering(|request| {
         let messages = request.json["messages"].as_array().expect("messages");
@@ -27,8 +27,8 @@ fn tools(annotations: Value, more: &str) -> Tools {
     tools
 }
 
-/// In a directory, and without a terminal, wherever the tests run.
-fn within(helper: &Helper, dir: &Path, args: &[&str]) -> Run {
+/// Runs a command in a directory, without a controlling terminal.
+fn run_in(helper: &Helper, dir: &Path, args: &[&str]) -> Run {
     let script = "cd \"$1\" && shift && exec setsid -w aish-helper \"$@\"";
     let call = helper.program("sh").args(["-c", script, "sh"]);
     call.args([dir.to_str().expect("a path")]).args(args).run()
@@ -46,9 +46,8 @@ fn config(helper: &Helper) -> String {
     std::fs::read_to_string(helper.path("config/config.toml")).expect("the config")
 }
 
-/// Annotations, the server's lines and the rules, the project's rules, how it is called; what is said, by what, and what
-/// comes of it.
-type Case<'a> = (
+/// Annotations, configuration lines, project rules, arguments of the call; expected verdict, deciding rule and status.
+type PolicyCase<'a> = (
     &'a Value,
     &'a str,
     &'a str,
@@ -59,10 +58,10 @@ type Case<'a> = (
 );
 
 #[test]
-fn what_is_explained_is_what_then_happens() {
+fn explanations_match_real_decisions() {
     let (none, reads) = (json!({}), json!({"readOnlyHint": true}));
     let destroys = json!({"destructiveHint": true});
-    let cases: [Case<'_>; 9] = [
+    let cases: [PolicyCase<'_>; 9] = [
         (
             &none,
             "[policy.rules]\n\"fs.act\" = \"allow\"\n",
@@ -156,7 +155,7 @@ fn what_is_explained_is_what_then_happens() {
         }
         let mut words = vec!["policy", "explain", "fs:act", "--json", "--intent-type"];
         words.extend(how);
-        let told = within(helper, &dir, &words).json();
+        let told = run_in(helper, &dir, &words).json();
         assert_eq!(told["says"], says, "{case}");
         let told_by = told["by"].as_str().unwrap();
         assert!(told_by.ends_with(by), "{case}: {told}");
@@ -172,7 +171,7 @@ fn what_is_explained_is_what_then_happens() {
         let variant = format!("tool-{}", how[0]);
         let mut words = vec!["call", &variant, "--tool-name", "fs:act", "--json"];
         words.extend(&how[1..]);
-        let run = within(helper, &dir, &words);
+        let run = run_in(helper, &dir, &words);
         let called: Value = serde_json::from_str(&run.stdout).expect(&case);
         assert_eq!(called["status"], comes, "{case}: {called}");
         assert_eq!(run.code, if says == "allow" { 0 } else { 4 }, "{case}");
@@ -199,7 +198,7 @@ fn what_is_explained_is_what_then_happens() {
 }
 
 #[test]
-fn a_grant_is_listed_explained_and_taken_back() {
+fn a_grant_is_listed_explained_and_revoked() {
     let tools = tools(json!({}), "");
     let helper = &tools.helper;
     let explain = |shell: &[&str]| {
@@ -227,12 +226,12 @@ fn a_grant_is_listed_explained_and_taken_back() {
     let page = policy(helper, &["list"]).run().ok();
     let end = &id[id.len() - 8..];
     assert!(page.contains(end) && page.contains(" in 11 h"), "{page}");
-    // As it says, so it is: no question.
+    // The grant applies: no question is asked.
     tools.ask("again").end();
     assert_eq!(tools.called().len(), 2);
 
     let said = policy(helper, &["revoke", end]).run().ok();
-    assert_eq!(said, "taken back: you, for this session: fs.act\n");
+    assert_eq!(said, "revoked: you, for this session: fs.act\n");
     assert_eq!(listed(helper)["grants"], json!([]));
     assert_eq!(explain(&of_shell)["says"], "ask");
     let revoked: Vec<Value> = helper
@@ -256,7 +255,7 @@ fn a_grant_is_listed_explained_and_taken_back() {
 }
 
 #[test]
-fn a_rule_that_is_taken_back_leaves_the_file_as_it_was() {
+fn revoking_a_rule_restores_the_file() {
     let tools = tools(
         json!({}),
         "# mine\n\n[policy.rules]\n\"fs.other\" = \"ask\" # so it is\n",
@@ -294,11 +293,11 @@ fn a_rule_that_is_taken_back_leaves_the_file_as_it_was() {
     let said = policy(helper, &["revoke", "fs.act"]).run().ok();
     assert_eq!(
         said,
-        "taken back: you, for this session: fs.act\ntaken back: fs.act\n"
+        "revoked: you, for this session: fs.act\nrevoked: fs.act\n"
     );
     assert_eq!(config(helper), before);
     assert_eq!(explain()["says"], "ask");
-    // What was said at the prompt held for its session too, and has gone with the rule.
+    // The grant for the session was revoked together with the rule.
     let mut client = tools.ask("z");
     let question = client.question();
     client.say(&question, Verdict::No { words: None });
@@ -322,7 +321,7 @@ fn a_rule_that_is_taken_back_leaves_the_file_as_it_was() {
 }
 
 #[test]
-fn acts_of_our_own_and_wrong_names_are_explained_too() {
+fn builtin_actions_and_unknown_names_are_explained() {
     let tools = tools(
         json!({"destructiveHint": true}),
         "[policy.rules]\nshell = \"ask\"\n[shell]\nconfirm_cmd = false\n",
@@ -354,7 +353,7 @@ fn acts_of_our_own_and_wrong_names_are_explained_too() {
         "{told}"
     );
     assert!(
-        told.contains("taken for destructive: its server says that it may destroy"),
+        told.contains("treated as destructive: the server declares the tool destructive"),
         "{told}"
     );
 
@@ -362,7 +361,7 @@ fn acts_of_our_own_and_wrong_names_are_explained_too() {
         (&["fs:atc"][..], "did you mean fs.act?"),
         (&["fx:act"], "no MCP server is called fx"),
         (&["act"], "SERVER:TOOL"),
-        (&["fs:act", "--json_args", "[]"], "no JSON object"),
+        (&["fs:act", "--json_args", "[]"], "not a JSON object"),
         (
             &["fs:act", "--intent-type", "delete"],
             "read, write, destructive",
@@ -375,11 +374,11 @@ fn acts_of_our_own_and_wrong_names_are_explained_too() {
 }
 
 #[test]
-fn what_a_call_by_hand_gets_wrong_is_said_in_the_words_of_the_command_line() {
+fn errors_of_manual_calls_name_command_line_options() {
     let tools = tools(json!({"destructiveHint": true}), "");
     let helper = &tools.helper;
     let dir = helper.home.path("");
-    let call = |words: &[&str]| within(helper, &dir, &[&["call"], words].concat());
+    let call = |words: &[&str]| run_in(helper, &dir, &[&["call"], words].concat());
     let long = "x".repeat(1001);
     for (words, said) in [
         (
@@ -388,7 +387,7 @@ fn what_a_call_by_hand_gets_wrong_is_said_in_the_words_of_the_command_line() {
         ),
         (
             &["tool-read", "--tool-name=nope"],
-            "as aish-helper tools search tells it",
+            "as listed by aish-helper tools search",
         ),
         (
             &["tool-destructive", "--tool-name=fs:act", "--sensitivity=x"],
@@ -414,7 +413,7 @@ fn what_a_call_by_hand_gets_wrong_is_said_in_the_words_of_the_command_line() {
 }
 
 #[test]
-fn what_was_allowed_at_a_prompt_ends_with_the_daemon_and_the_record_says_so() {
+fn grants_end_with_the_daemon_and_their_end_is_recorded() {
     let tools = tools(json!({}), "");
     let helper = &tools.helper;
     let mut client = tools.ask("x");

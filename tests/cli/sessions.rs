@@ -144,7 +144,7 @@ fn a_restart_rebuilds_what_the_model_sees_exactly() {
     conversation_across(|helper| {
         let old = helper.daemon();
         let said = helper.call(["restart"]).run().ok();
-        assert_eq!(said, "the daemon runs\n");
+        assert_eq!(said, "the daemon is running\n");
         assert_ne!(helper.daemon(), old);
     });
 }

@@ -1,11 +1,11 @@
-//! A stand-in for `lmcp`, the plain server of 2025-03-26: every POST is answered with one JSON document and
-//! `Connection: close`, and a GET with one `event: endpoint`, after which it closes.
+//! Imitation of `lmcp`, a minimal server of 2025-03-26: answers every POST with one JSON document and
+//! `Connection: close`, and a GET with one `event: endpoint` before it closes the connection.
 
 use serde_json::{Value, json};
 
 use super::mcp_http::{Answer, McpHttp, Part, Request, text};
 
-/// Starts one that wants this token, and has the tools `greet` and `fail`.
+/// Starts a server that requires this token and offers the tools `greet` and `fail`.
 pub fn start(token: &str) -> McpHttp {
     let expected = format!("Bearer {token}");
     McpHttp::start()

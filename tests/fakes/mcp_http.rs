@@ -1,7 +1,7 @@
-//! An MCP server over HTTP that behaves as it is told: polite where the test says nothing.
+//! Scripted MCP server over HTTP. It follows the protocol except where the test scripts a different response.
 //!
-//! A real HTTP/1.1 server on loopback, in threads. It checks every request against what the protocol asks
-//! of a client, and what it finds wrong fails the test when it is dropped.
+//! A real HTTP/1.1 server on loopback, with threads. It checks every request against the client requirements of the
+//! specification; violations fail the test when the server is dropped.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Write};
@@ -14,29 +14,29 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// How long anything is waited for before a test fails.
+/// Time limit of a wait; only a failing test reaches it.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Which connection it came on, from 0.
+    /// Index of the connection, from 0.
     pub connection: usize,
     pub verb: String,
     pub path: String,
     pub headers: Vec<(String, String)>,
-    /// `Null` when there is none.
+    /// Body; `Null` if it is not JSON.
     pub json: Value,
 }
 
 impl Request {
-    /// The value of a header, by its lower-case name.
+    /// Value of a header; `name` is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(n, _)| n == name)?;
         Some(value)
     }
 
-    /// The JSON-RPC method of a POST, else the verb.
+    /// JSON-RPC method of the body, or the HTTP method if there is none.
     pub fn method(&self) -> &str {
         self.json["method"].as_str().unwrap_or(&self.verb)
     }
@@ -45,41 +45,41 @@ impl Request {
         self.json["id"].clone()
     }
 
-    /// The answer with this result.
+    /// JSON-RPC response with this result.
     pub fn result(&self, result: Value) -> Answer {
         Answer::json(json!({ "jsonrpc": "2.0", "id": self.id(), "result": result }))
     }
 
-    /// The answer with this error.
+    /// JSON-RPC response with this error.
     pub fn error(&self, code: i64, message: &str) -> Answer {
         let error = json!({ "code": code, "message": message });
         Answer::json(json!({ "jsonrpc": "2.0", "id": self.id(), "error": error }))
     }
 }
 
-/// A piece of a streamed body.
+/// Part of a streamed body.
 #[derive(Debug, Clone)]
 pub enum Part {
     Event(Value),
     Bytes(Vec<u8>),
-    /// These bytes many times over.
+    /// The bytes, repeated.
     Repeat(Vec<u8>, usize),
-    /// Nothing until the test opens the gate of this name, or the client leaves.
+    /// Waits until the test opens the gate of this name or the client disconnects.
     Gate(&'static str),
-    /// The connection is closed here, in the middle of it all.
+    /// Closes the connection in the middle of the response.
     Cut,
 }
 
-/// What a request is answered with.
+/// Response to a request.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// A status with headers and a whole body.
+    /// Status, headers and complete body.
     Whole(u16, Vec<(String, String)>, Vec<u8>),
     /// Status 200, a content type, and one chunk per part.
     Stream(&'static str, Vec<Part>),
-    /// No answer for as long as the client stays.
+    /// No response while the client is connected.
     Hang,
-    /// The connection is closed without one.
+    /// Closes the connection without a response.
     Close,
 }
 
@@ -101,7 +101,7 @@ impl Answer {
         Answer::Stream("text/event-stream", parts.into_iter().collect())
     }
 
-    /// The same with a header more.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Answer {
         if let Answer::Whole(_, headers, _) = &mut self {
@@ -130,8 +130,8 @@ struct State {
 }
 
 impl State {
-    /// What a server does that keeps to the protocol.
-    fn polite(&self, request: &Request) -> Answer {
+    /// Response of a server that follows the protocol.
+    fn protocol_response(&self, request: &Request) -> Answer {
         match request.method() {
             "initialize" => {
                 let answer = request.result(json!({
@@ -166,12 +166,12 @@ impl State {
         }
     }
 
-    /// What is wrong with a request.
+    /// Violations of the protocol in a request.
     fn violations(&self, request: &Request) -> Vec<String> {
         let mut wrong = Vec::new();
         let bearer = self.bearer.as_ref().map(|b| format!("Bearer {b}"));
         if request.header("authorization") != bearer.as_deref() {
-            wrong.push("authorization is not what it should be".to_owned());
+            wrong.push("wrong authorization header".to_owned());
         }
         let agent = request.header("user-agent").unwrap_or_default();
         if !agent.starts_with("aish/") {
@@ -189,7 +189,7 @@ impl State {
                 wrong.push("content-type is not application/json".to_owned());
             }
             if request.json["jsonrpc"] != "2.0" {
-                wrong.push("no JSON-RPC".to_owned());
+                wrong.push("not JSON-RPC 2.0".to_owned());
             }
         }
         let version = request.header("mcp-protocol-version");
@@ -215,7 +215,7 @@ impl State {
     }
 }
 
-/// A result of one text block.
+/// Tool result with one text block.
 pub fn text(text: &str) -> Value {
     json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] })
 }
@@ -225,14 +225,14 @@ pub fn tool(name: &str) -> Value {
     json!({ "name": name, "description": "does", "inputSchema": { "type": "object" } })
 }
 
-struct Shared {
+struct SharedState {
     state: Mutex<State>,
     changed: Condvar,
-    /// The same for those who must not block.
+    /// Notified together with `changed`, for async waits.
     seen: watch::Sender<()>,
 }
 
-impl Shared {
+impl SharedState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -245,19 +245,19 @@ impl Shared {
     }
 }
 
-/// The server, for as long as this value lives.
+/// The server; stops when dropped.
 pub struct McpHttp {
     addr: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 impl McpHttp {
-    /// A polite server of 2025-11-25 with one tool, `echo`, and without sessions.
+    /// Starts a server of 2025-11-25 with one tool, `echo`, and without sessions.
     pub fn start() -> McpHttp {
         McpHttp::on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
     }
 
-    /// The same at an address that was another's before.
+    /// Starts a server at a given address, to replace one that was stopped.
     pub fn at(addr: SocketAddr) -> McpHttp {
         McpHttp::on(TcpListener::bind(addr).unwrap())
     }
@@ -279,7 +279,7 @@ impl McpHttp {
             closed: 0,
             stopped: false,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedState {
             state: Mutex::new(state),
             changed: Condvar::new(),
             seen: watch::Sender::new(()),
@@ -304,7 +304,7 @@ impl McpHttp {
         McpHttp { addr, shared }
     }
 
-    /// Asks `behaviour` first; where it says nothing, the server is polite.
+    /// Scripts responses; where `behaviour` returns `None`, the server follows the protocol.
     #[must_use]
     pub fn behaving(
         self,
@@ -314,40 +314,40 @@ impl McpHttp {
         self
     }
 
-    /// The same from now on.
+    /// Scripts the responses from now on.
     pub fn behave(&self, behaviour: impl FnMut(&Request) -> Option<Answer> + Send + 'static) {
         self.shared.lock().behaviour = Box::new(behaviour);
     }
 
-    /// The protocol's version that it speaks.
+    /// Sets the protocol version.
     #[must_use]
     pub fn version(self, version: &'static str) -> McpHttp {
         self.shared.lock().version = version;
         self
     }
 
-    /// It keeps sessions, and gives this id.
+    /// Enables sessions, with this id.
     #[must_use]
     pub fn session(self, id: &str) -> McpHttp {
         self.shared.lock().session = Some(id.to_owned());
         self
     }
 
-    /// It says that its list of tools may change.
+    /// Announces `listChanged` for tools.
     #[must_use]
     pub fn list_changes(self) -> McpHttp {
         self.shared.lock().list_changed = true;
         self
     }
 
-    /// It wants this token.
+    /// Requires this bearer token.
     #[must_use]
     pub fn bearer(self, token: &str) -> McpHttp {
         self.shared.lock().bearer = Some(token.to_owned());
         self
     }
 
-    /// Its tools, from now on.
+    /// Sets the tools.
     pub fn set_tools(&self, tools: Value) {
         self.shared.update(|s| s.tools = tools);
     }
@@ -360,12 +360,12 @@ impl McpHttp {
         format!("http://{}/mcp", self.addr)
     }
 
-    /// Everything that was asked so far, in order.
+    /// All requests so far, in order.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.lock().requests.clone()
     }
 
-    /// How often this was asked: a JSON-RPC method, or GET or DELETE.
+    /// Number of requests with this JSON-RPC method, or HTTP method.
     pub fn count(&self, method: &str) -> usize {
         let state = self.shared.lock();
         state
@@ -375,22 +375,22 @@ impl McpHttp {
             .count()
     }
 
-    /// How many connections were made so far.
+    /// Number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.shared.lock().connections.len()
     }
 
-    /// Lets answers pass the gate of this name, now and later.
+    /// Opens the gate of this name for all responses.
     pub fn open(&self, gate: &'static str) {
         self.shared.update(|s| s.open.insert(gate));
     }
 
-    /// Waits until an answer stands at the gate of this name.
+    /// Waits until a response has reached the gate of this name.
     pub async fn reached(&self, gate: &'static str) {
         self.wait(gate, |s| s.reached.contains(gate)).await;
     }
 
-    /// Waits until this was asked so often.
+    /// Waits until there were `times` requests with this method.
     pub async fn asked(&self, method: &str, times: usize) {
         let count = |s: &State| s.requests.iter().filter(|r| r.method() == method).count();
         self.wait(method, |s| count(s) >= times).await;
@@ -411,19 +411,19 @@ impl McpHttp {
         let waited = tokio::time::timeout(DEADLINE, wait).await;
         assert!(
             waited.is_ok(),
-            "waited in vain for {what}: {:#?}",
+            "time limit reached while waiting for {what}: {:#?}",
             self.requests()
         );
     }
 
-    /// Closes every connection, as a server does that is restarted.
+    /// Closes all connections, like a restart of the server.
     pub fn cut(&self) {
         for connection in &self.shared.lock().connections {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
 
-    /// What was wrong with the requests so far, after which it is forgotten.
+    /// Takes the violations found so far.
     pub fn take_violations(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.lock().violations)
     }
@@ -436,7 +436,7 @@ impl Drop for McpHttp {
             std::mem::take(&mut s.violations)
         });
         self.cut();
-        // Wakes the accepting thread, which then ends.
+        // Wakes the accepting thread so that it ends.
         let _ = TcpStream::connect(self.addr);
         if !thread::panicking() {
             assert!(violations.is_empty(), "wrong requests: {violations:#?}");
@@ -444,8 +444,8 @@ impl Drop for McpHttp {
     }
 }
 
-/// One connection: a thread reads, so that a client that leaves is noticed while this one writes.
-fn serve(shared: &Arc<Shared>, mut stream: TcpStream, id: usize) {
+/// Serves one connection. A second thread reads, so that a disconnect is noticed during a response.
+fn serve(shared: &Arc<SharedState>, mut stream: TcpStream, id: usize) {
     let (sender, requests) = mpsc::channel();
     let gone = Arc::new(AtomicBool::new(false));
     let mut reader = BufReader::new(stream.try_clone().unwrap());
@@ -468,9 +468,9 @@ fn serve(shared: &Arc<Shared>, mut stream: TcpStream, id: usize) {
                 .map(|w| format!("request {n} ({}): {w}", request.method()));
             s.violations.extend(named);
             s.requests.push(request.clone());
-            (s.behaviour)(&request).unwrap_or_else(|| s.polite(&request))
+            (s.behaviour)(&request).unwrap_or_else(|| s.protocol_response(&request))
         });
-        let mut writer = Writer {
+        let mut writer = ResponseWriter {
             shared,
             gone: &gone,
             stream: &mut stream,
@@ -512,14 +512,14 @@ fn read_request(reader: &mut impl BufRead, connection: usize) -> io::Result<Opti
     Ok(Some(request))
 }
 
-struct Writer<'a> {
-    shared: &'a Shared,
+struct ResponseWriter<'a> {
+    shared: &'a SharedState,
     gone: &'a AtomicBool,
     stream: &'a mut TcpStream,
 }
 
-impl Writer<'_> {
-    /// An error means that the connection is to be closed.
+impl ResponseWriter<'_> {
+    /// Writes a response. An error means that the connection has to be closed.
     fn answer(&mut self, answer: &Answer) -> io::Result<()> {
         match answer {
             Answer::Whole(code, headers, body) => {

@@ -1,4 +1,4 @@
-//! Servers that behave as they are told.
+//! Scripted servers.
 
 pub mod daemon;
 pub mod lmcp;

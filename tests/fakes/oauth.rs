@@ -1,7 +1,7 @@
-//! An authorization server and an MCP server that wants its tokens: real HTTP/1.1 on loopback, in threads.
+//! OAuth authorization server, and an MCP server that requires its tokens: real HTTP/1.1 on loopback, with threads.
 //!
-//! The authorization server is a strict one: it checks PKCE, redirect, resource, client and the single use of
-//! codes and refresh tokens, and what it finds wrong fails the test when it is dropped.
+//! The authorization server checks PKCE, redirect URI, resource, client authentication and the single use of codes and
+//! refresh tokens; violations fail the test when the server is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -13,9 +13,9 @@ use reqwest::Url;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct WebRequest {
     pub method: String,
     pub path: String,
     pub query: BTreeMap<String, String>,
@@ -23,8 +23,8 @@ pub struct Request {
     body: Vec<u8>,
 }
 
-impl Request {
-    /// The value of a header, by its lower-case name.
+impl WebRequest {
+    /// Value of a header; `name` is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(n, _)| n == name)?;
         Some(value)
@@ -40,47 +40,47 @@ impl Request {
     }
 }
 
-/// The parameters of a URL.
+/// Query parameters of a URL.
 pub fn pairs(url: &str) -> BTreeMap<String, String> {
     let url = Url::parse(url).expect("a URL");
     url.query_pairs().into_owned().collect()
 }
 
-/// What is answered.
+/// Response to a request.
 #[derive(Debug, Clone)]
-pub struct Response {
+pub struct WebResponse {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     pub body: String,
 }
 
-impl Response {
-    pub fn json(status: u16, body: &Value) -> Response {
-        Response {
+impl WebResponse {
+    pub fn json(status: u16, body: &Value) -> WebResponse {
+        WebResponse {
             status,
             headers: vec![("content-type", "application/json".into())],
             body: body.to_string(),
         }
     }
 
-    fn empty(status: u16) -> Response {
-        Response {
+    fn empty(status: u16) -> WebResponse {
+        WebResponse {
             status,
             headers: Vec::new(),
             body: String::new(),
         }
     }
 
-    fn with(mut self, name: &'static str, value: impl Into<String>) -> Response {
+    fn with(mut self, name: &'static str, value: impl Into<String>) -> WebResponse {
         self.headers.push((name, value.into()));
         self
     }
 }
 
-type Handler = Arc<dyn Fn(&Request) -> Response + Send + Sync>;
+type Handler = Arc<dyn Fn(&WebRequest) -> WebResponse + Send + Sync>;
 
-/// A web server, for as long as this value lives.
-pub struct Web {
+/// Web server; stops when dropped.
+pub struct WebServer {
     addr: SocketAddr,
     shared: Arc<Mutex<Shared>>,
 }
@@ -88,7 +88,7 @@ pub struct Web {
 #[derive(Default)]
 struct Shared {
     handler: Option<Handler>,
-    requests: Vec<Request>,
+    requests: Vec<WebRequest>,
     connections: Vec<TcpStream>,
     stopped: bool,
 }
@@ -97,9 +97,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Web {
-    /// One that answers 404 until it is told more.
-    pub fn start() -> Web {
+impl WebServer {
+    /// Starts a server that answers 404 until a handler is set.
+    pub fn start() -> WebServer {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let addr = listener.local_addr().expect("its address");
         let shared = Arc::new(Mutex::new(Shared::default()));
@@ -115,10 +115,10 @@ impl Web {
                 thread::spawn(move || serve(&shared, &stream));
             }
         });
-        Web { addr, shared }
+        WebServer { addr, shared }
     }
 
-    pub fn handle(&self, handler: impl Fn(&Request) -> Response + Send + Sync + 'static) {
+    pub fn handle(&self, handler: impl Fn(&WebRequest) -> WebResponse + Send + Sync + 'static) {
         lock(&self.shared).handler = Some(Arc::new(handler));
     }
 
@@ -126,28 +126,28 @@ impl Web {
         format!("http://{}{path}", self.addr)
     }
 
-    /// The same by a name.
+    /// URL of `path` with a host name instead of an address.
     pub fn by_name(&self, path: &str) -> String {
         format!("http://localhost:{}{path}", self.addr.port())
     }
 
-    /// Everything that was asked so far, in order.
-    pub fn requests(&self) -> Vec<Request> {
+    /// All requests so far, in order.
+    pub fn requests(&self) -> Vec<WebRequest> {
         lock(&self.shared).requests.clone()
     }
 }
 
-impl Drop for Web {
+impl Drop for WebServer {
     fn drop(&mut self) {
         let mut state = lock(&self.shared);
         state.stopped = true;
         for connection in &state.connections {
-            // Closed already is as good.
+            // Fails if the connection is closed already.
             let _ = connection.shutdown(Shutdown::Both);
         }
         state.handler = None;
         drop(state);
-        // Wakes the accepting thread, which then ends.
+        // Wakes the accepting thread so that it ends.
         let _ = TcpStream::connect(self.addr);
     }
 }
@@ -155,7 +155,7 @@ impl Drop for Web {
 fn serve(shared: &Mutex<Shared>, stream: &TcpStream) {
     let mut reader = BufReader::new(stream);
     while let Some((method, target, headers, body)) = read_head(&mut reader) {
-        let request = Request {
+        let request = WebRequest {
             method,
             path: target.split('?').next().unwrap_or_default().to_owned(),
             query: pairs(&format!("http://query{target}")),
@@ -167,7 +167,7 @@ fn serve(shared: &Mutex<Shared>, stream: &TcpStream) {
             state.requests.push(request.clone());
             state.handler.clone()
         };
-        let response = handler.map_or(Response::empty(404), |h| h(&request));
+        let response = handler.map_or(WebResponse::empty(404), |h| h(&request));
         let mut text = format!(
             "HTTP/1.1 {} Fake\r\ncontent-length: {}\r\n",
             response.status,
@@ -186,7 +186,7 @@ fn serve(shared: &Mutex<Shared>, stream: &TcpStream) {
 
 type Head = (String, String, Vec<(String, String)>, Vec<u8>);
 
-/// The first two words of a head, its headers, and the body.
+/// Reads a message: the first two words of its first line, headers, body.
 fn read_head(reader: &mut impl BufRead) -> Option<Head> {
     let mut line = String::new();
     if reader.read_line(&mut line).ok()? == 0 {
@@ -209,7 +209,7 @@ fn read_head(reader: &mut impl BufRead) -> Option<Head> {
     Some((first, second, headers, body))
 }
 
-/// What a browser does with one address: asks for it. Status, where it is sent on to, page.
+/// Requests a page like a browser, without following redirects. Returns status, `Location` and body.
 pub fn get(url: &str) -> (u16, Option<String>, String) {
     let url = Url::parse(url).expect("a URL");
     let host = url.host_str().expect("a host");
@@ -230,21 +230,21 @@ pub fn get(url: &str) -> (u16, Option<String>, String) {
     )
 }
 
-/// How the person, or the authorization server, answers.
+/// Outcome of the login page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consent {
+pub enum LoginOutcome {
     Yes,
-    /// The person says no.
+    /// The person denies access.
     No,
-    /// With the state of another question.
+    /// The response has the `state` of another request.
     OtherState,
-    /// In the name of another authorization server.
+    /// The response names another issuer.
     OtherIssuer,
 }
 
-/// What is known of a code or a refresh token.
+/// Data bound to a code or a refresh token.
 #[derive(Debug, Clone, Default)]
-struct Grant {
+struct TokenGrant {
     client: String,
     redirect: String,
     challenge: String,
@@ -253,11 +253,11 @@ struct Grant {
 }
 
 #[derive(Default)]
-struct Issued {
+struct IssuedTokens {
     clients: BTreeMap<String, Vec<String>>,
-    codes: BTreeMap<String, Grant>,
-    /// Taken out when used: the second use of one is a violation.
-    refresh: BTreeMap<String, Grant>,
+    codes: BTreeMap<String, TokenGrant>,
+    /// Removed when used; a second use is a violation.
+    refresh: BTreeMap<String, TokenGrant>,
     spent: BTreeSet<String>,
     access: BTreeSet<String>,
     count: usize,
@@ -265,28 +265,28 @@ struct Issued {
     refreshes: usize,
 }
 
-/// What a test may want otherwise.
+/// Settings of the authorization server.
 #[derive(Clone)]
-pub struct Manner {
-    pub consent: Consent,
-    /// Seconds that an access token lasts, as the answer says it.
+pub struct AuthoritySettings {
+    pub consent: LoginOutcome,
+    /// `expires_in` of access tokens, in seconds.
     pub expires_in: Option<u64>,
-    /// Whether there are refresh tokens.
+    /// Whether refresh tokens are issued.
     pub refresh: bool,
-    /// What clients get when they register.
+    /// Client secret issued at registration.
     pub secret: Option<String>,
-    /// How they prove who they are: `token_endpoint_auth_methods_supported`.
+    /// `token_endpoint_auth_methods_supported`.
     pub methods: Vec<&'static str>,
-    /// What refreshing is answered with, where it is not granted.
+    /// Error response for refresh requests.
     pub refuses: Option<(u16, Value)>,
     /// Replaces parts of the metadata.
     pub metadata: Value,
 }
 
-impl Default for Manner {
-    fn default() -> Manner {
-        Manner {
-            consent: Consent::Yes,
+impl Default for AuthoritySettings {
+    fn default() -> AuthoritySettings {
+        AuthoritySettings {
+            consent: LoginOutcome::Yes,
             expires_in: Some(3600),
             refresh: true,
             secret: None,
@@ -297,23 +297,23 @@ impl Default for Manner {
     }
 }
 
-struct Inner {
-    manner: Mutex<Manner>,
-    issued: Mutex<Issued>,
+struct AuthorityState {
+    manner: Mutex<AuthoritySettings>,
+    issued: Mutex<IssuedTokens>,
     issuer: String,
     resources: Mutex<BTreeSet<String>>,
 }
 
-/// The authorization server.
-pub struct Authority {
-    pub web: Web,
-    inner: Arc<Inner>,
+/// Authorization server.
+pub struct AuthorizationServer {
+    pub web: WebServer,
+    inner: Arc<AuthorityState>,
 }
 
-impl Authority {
-    pub fn start() -> Authority {
-        let web = Web::start();
-        let inner = Arc::new(Inner {
+impl AuthorizationServer {
+    pub fn start() -> AuthorizationServer {
+        let web = WebServer::start();
+        let inner = Arc::new(AuthorityState {
             manner: Mutex::default(),
             issued: Mutex::default(),
             issuer: web.url(""),
@@ -321,47 +321,47 @@ impl Authority {
         });
         let handler = Arc::clone(&inner);
         web.handle(move |request| handler.answer(request));
-        Authority { web, inner }
+        AuthorizationServer { web, inner }
     }
 
-    /// Changes how it answers from now on.
-    pub fn manner(&self, change: impl FnOnce(&mut Manner)) {
+    /// Changes the settings.
+    pub fn manner(&self, change: impl FnOnce(&mut AuthoritySettings)) {
         change(&mut lock(&self.inner.manner));
     }
 
-    /// Whether it has given this access token and takes it yet.
+    /// Whether this access token is valid.
     pub fn takes(&self, token: &str) -> bool {
         lock(&self.inner.issued).access.contains(token)
     }
 
-    /// Takes back every access token.
+    /// Revokes all access tokens.
     pub fn revoke(&self) {
         lock(&self.inner.issued).access.clear();
     }
 
-    /// How often a refresh token was traded in.
+    /// Number of refresh requests granted.
     pub fn refreshes(&self) -> usize {
         lock(&self.inner.issued).refreshes
     }
 
-    /// Makes a client known, as its owner would.
+    /// Registers a client with a fixed id.
     pub fn knows(&self, client: &str, redirect: &str) {
         let mut issued = lock(&self.inner.issued);
         issued.clients.insert(client.into(), vec![redirect.into()]);
     }
 
-    /// How many clients have registered.
+    /// Number of registered clients.
     pub fn clients(&self) -> usize {
         lock(&self.inner.issued).clients.len()
     }
 
-    /// The paths that were asked for, each once.
+    /// Distinct paths requested so far.
     pub fn paths(&self) -> BTreeSet<String> {
         self.web.requests().into_iter().map(|r| r.path).collect()
     }
 }
 
-impl Drop for Authority {
+impl Drop for AuthorizationServer {
     fn drop(&mut self) {
         let violations = std::mem::take(&mut lock(&self.inner.issued).violations);
         if !thread::panicking() {
@@ -370,22 +370,22 @@ impl Drop for Authority {
     }
 }
 
-impl Inner {
-    fn answer(&self, request: &Request) -> Response {
+impl AuthorityState {
+    fn answer(&self, request: &WebRequest) -> WebResponse {
         let manner = lock(&self.manner).clone();
         let mut issued = lock(&self.issued);
         match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/.well-known/oauth-authorization-server") => {
-                Response::json(200, &self.metadata(&manner))
+                WebResponse::json(200, &self.metadata(&manner))
             }
             ("POST", "/register") => register(&mut issued, &manner, &request.json()),
             ("GET", "/authorize") => self.authorize(&mut issued, &manner, &request.query),
             ("POST", "/token") => self.token(&mut issued, &manner, request),
-            _ => Response::empty(404),
+            _ => WebResponse::empty(404),
         }
     }
 
-    fn metadata(&self, manner: &Manner) -> Value {
+    fn metadata(&self, manner: &AuthoritySettings) -> Value {
         let at = |path: &str| format!("{}{path}", self.issuer);
         let mut metadata = json!({
             "issuer": self.issuer,
@@ -405,10 +405,10 @@ impl Inner {
 
     fn authorize(
         &self,
-        issued: &mut Issued,
-        manner: &Manner,
+        issued: &mut IssuedTokens,
+        manner: &AuthoritySettings,
         query: &BTreeMap<String, String>,
-    ) -> Response {
+    ) -> WebResponse {
         let of = |name: &str| query.get(name).cloned().unwrap_or_default();
         let (client, redirect, state) = (of("client_id"), of("redirect_uri"), of("state"));
         let resource = of("resource");
@@ -438,16 +438,16 @@ impl Inner {
         let mut to = Url::parse(&redirect).expect("a redirect");
         let mut answer = vec![("state", state.as_str()), ("code", &code)];
         match manner.consent {
-            Consent::Yes => answer.push(("iss", &self.issuer)),
-            Consent::No => {
+            LoginOutcome::Yes => answer.push(("iss", &self.issuer)),
+            LoginOutcome::No => {
                 answer[1] = ("error", "access_denied");
                 answer.push(("error_description", "the \u{1b}[31mperson said no"));
             }
-            Consent::OtherState => answer[0].1 = "another-questions-state",
-            Consent::OtherIssuer => answer.push(("iss", "https://evil.example.com")),
+            LoginOutcome::OtherState => answer[0].1 = "another-questions-state",
+            LoginOutcome::OtherIssuer => answer.push(("iss", "https://evil.example.com")),
         }
         to.query_pairs_mut().extend_pairs(answer);
-        let grant = Grant {
+        let grant = TokenGrant {
             client,
             redirect,
             challenge: of("code_challenge"),
@@ -455,10 +455,15 @@ impl Inner {
             resource,
         };
         issued.codes.insert(code, grant);
-        Response::empty(302).with("location", to)
+        WebResponse::empty(302).with("location", to)
     }
 
-    fn token(&self, issued: &mut Issued, manner: &Manner, request: &Request) -> Response {
+    fn token(
+        &self,
+        issued: &mut IssuedTokens,
+        manner: &AuthoritySettings,
+        request: &WebRequest,
+    ) -> WebResponse {
         let form = request.form();
         let of = |name: &str| form.get(name).cloned().unwrap_or_default();
         let client = self.client(issued, manner, request, &form);
@@ -483,7 +488,7 @@ impl Inner {
             "refresh_token" => {
                 let token = of("refresh_token");
                 if let Some((status, body)) = &manner.refuses {
-                    return Response::json(*status, body);
+                    return WebResponse::json(*status, body);
                 }
                 let Some(grant) = issued.refresh.remove(&token) else {
                     if issued.spent.contains(&token) {
@@ -523,15 +528,15 @@ impl Inner {
             answer["refresh_token"] = json!(refresh);
             issued.refresh.insert(refresh, grant);
         }
-        Response::json(200, &answer)
+        WebResponse::json(200, &answer)
     }
 
-    /// Who asks at the token endpoint, by the proof that its metadata demand.
+    /// Authenticates the client at the token endpoint.
     fn client(
         &self,
-        issued: &mut Issued,
-        manner: &Manner,
-        request: &Request,
+        issued: &mut IssuedTokens,
+        manner: &AuthoritySettings,
+        request: &WebRequest,
         form: &BTreeMap<String, String>,
     ) -> String {
         let basic = request.header("authorization").map(str::to_owned);
@@ -565,7 +570,7 @@ impl Inner {
     }
 }
 
-fn register(issued: &mut Issued, manner: &Manner, client: &Value) -> Response {
+fn register(issued: &mut IssuedTokens, manner: &AuthoritySettings, client: &Value) -> WebResponse {
     let redirects: Vec<String> = client["redirect_uris"]
         .as_array()
         .into_iter()
@@ -601,14 +606,14 @@ fn register(issued: &mut Issued, manner: &Manner, client: &Value) -> Response {
     if let Some(secret) = &manner.secret {
         answer["client_secret"] = json!(secret);
     }
-    Response::json(201, &answer)
+    WebResponse::json(201, &answer)
 }
 
-fn refusal(error: &str) -> Response {
-    Response::json(400, &json!({ "error": error }))
+fn refusal(error: &str) -> WebResponse {
+    WebResponse::json(400, &json!({ "error": error }))
 }
 
-/// Without padding; `last` has the two letters in which the alphabets differ.
+/// Base64 without padding; `last` contains the two letters in which the alphabets differ.
 fn base64(bytes: &[u8], last: &[u8; 2]) -> String {
     let mut letters: Vec<u8> = (b'A'..=b'Z')
         .chain(b'a'..=b'z')
@@ -627,39 +632,39 @@ fn base64(bytes: &[u8], last: &[u8; 2]) -> String {
     text
 }
 
-/// An MCP server behind an [`Authority`]: legacy Streamable HTTP with plain JSON, and one tool.
-pub struct Protected {
-    pub web: Web,
+/// MCP server that requires tokens of an [`AuthorizationServer`]: Streamable HTTP with JSON responses, and one tool.
+pub struct ProtectedServer {
+    pub web: WebServer,
     rules: Arc<Mutex<Rules>>,
 }
 
-/// How a protected server answers.
+/// Settings of a protected server.
 #[derive(Default)]
 struct Rules {
-    /// Where its metadata is, as its 401 says.
+    /// `resource_metadata` of the 401.
     at: String,
-    /// What its 401 says beside that.
+    /// Further parameters of the 401's challenge.
     challenge: String,
     refuses: bool,
     forbids: Option<&'static str>,
 }
 
-impl Protected {
-    /// One that takes the tokens of this authority.
-    pub fn start(authority: &Authority) -> Protected {
+impl ProtectedServer {
+    /// Starts a server that accepts the tokens of this authority.
+    pub fn start(authority: &AuthorizationServer) -> ProtectedServer {
         let issuer = authority.inner.issuer.clone();
-        Protected::naming(
+        ProtectedServer::naming(
             authority,
             move |resource| json!({ "resource": resource, "authorization_servers": [issuer] }),
         )
     }
 
-    /// One with metadata of the test's own, made of its URL.
+    /// Starts a server whose metadata is computed from its URL by `metadata`.
     pub fn naming(
-        authority: &Authority,
+        authority: &AuthorizationServer,
         metadata: impl Fn(&str) -> Value + Send + Sync + 'static,
-    ) -> Protected {
-        let web = Web::start();
+    ) -> ProtectedServer {
+        let web = WebServer::start();
         let url = web.url("/mcp");
         lock(&authority.inner.resources).insert(url.clone());
         let inner = Arc::clone(&authority.inner);
@@ -670,10 +675,10 @@ impl Protected {
         let ruled = Arc::clone(&rules);
         web.handle(move |request| {
             if request.path == "/.well-known/oauth-protected-resource/mcp" {
-                return Response::json(200, &metadata(&url));
+                return WebResponse::json(200, &metadata(&url));
             }
             if request.path != "/mcp" {
-                return Response::empty(404);
+                return WebResponse::empty(404);
             }
             let rules = lock(&ruled);
             let token = request
@@ -683,46 +688,46 @@ impl Protected {
             if rules.refuses || !known {
                 let (at, more) = (&rules.at, &rules.challenge);
                 let challenge = format!("Bearer resource_metadata=\"{at}\"{more}");
-                return Response::empty(401).with("www-authenticate", challenge);
+                return WebResponse::empty(401).with("www-authenticate", challenge);
             }
             match rules.forbids {
                 Some(scope) if request.json()["method"] == "tools/call" => {
                     let challenge =
                         format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
-                    Response::empty(403).with("www-authenticate", challenge)
+                    WebResponse::empty(403).with("www-authenticate", challenge)
                 }
                 _ => mcp(request),
             }
         });
-        Protected { web, rules }
+        ProtectedServer { web, rules }
     }
 
-    /// Adds this to what the 401 says.
+    /// Adds parameters to the 401's challenge.
     pub fn challenge(&self, more: &str) {
         lock(&self.rules).challenge = more.to_owned();
     }
 
-    /// Takes no token any more.
+    /// Refuses all tokens from now on.
     pub fn refuse(&self) {
         lock(&self.rules).refuses = true;
     }
 
-    /// Wants this scope beyond what any token has, for every call of a tool.
+    /// Requires a scope that no token has, for all tool calls.
     pub fn forbid(&self, scope: &'static str) {
         lock(&self.rules).forbids = Some(scope);
     }
 
-    /// Lets the 401 say that the metadata is there.
+    /// Sets `resource_metadata` of the 401.
     pub fn moved(&self, to: &str) {
         lock(&self.rules).at = to.to_owned();
     }
 
-    /// Its URL.
+    /// URL of the MCP endpoint.
     pub fn url(&self) -> String {
         self.web.url("/mcp")
     }
 
-    /// The tokens that were sent to it, in order, without those that came again.
+    /// Tokens received, in order, without consecutive repetitions.
     pub fn tokens(&self) -> Vec<String> {
         let mut tokens: Vec<String> = self
             .web
@@ -739,25 +744,25 @@ impl Protected {
     }
 }
 
-/// What a server answers that is its own authority, up to the metadata.
-pub fn both(request: &Request, base: &str, metadata: &Value) -> Response {
+/// Handler of a server that is its own authority: metadata and 401.
+pub fn both(request: &WebRequest, base: &str, metadata: &Value) -> WebResponse {
     match request.path.as_str() {
         "/.well-known/oauth-protected-resource/mcp" => {
             let resource = format!("{base}/mcp");
-            Response::json(
+            WebResponse::json(
                 200,
                 &json!({ "resource": resource, "authorization_servers": [base] }),
             )
         }
-        "/.well-known/oauth-authorization-server" => Response::json(200, metadata),
-        "/mcp" => Response::empty(401).with("www-authenticate", "Bearer"),
-        _ => Response::empty(404),
+        "/.well-known/oauth-authorization-server" => WebResponse::json(200, metadata),
+        "/mcp" => WebResponse::empty(401).with("www-authenticate", "Bearer"),
+        _ => WebResponse::empty(404),
     }
 }
 
-fn mcp(request: &Request) -> Response {
+fn mcp(request: &WebRequest) -> WebResponse {
     if request.method != "POST" {
-        return Response::empty(405);
+        return WebResponse::empty(405);
     }
     let call = request.json();
     let id = &call["id"];
@@ -775,16 +780,16 @@ fn mcp(request: &Request) -> Response {
         "tools/call" if call["params"]["arguments"]["leak"] == true => {
             let token = request.header("authorization").unwrap_or_default();
             let error = json!({ "code": -32000, "message": format!("I do not like {token}") });
-            return Response::json(200, &json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+            return WebResponse::json(200, &json!({ "jsonrpc": "2.0", "id": id, "error": error }));
         }
         "tools/call" => json!({ "content": [{ "type": "text", "text": "you" }] }),
-        method if method.starts_with("notifications/") => return Response::empty(202),
+        method if method.starts_with("notifications/") => return WebResponse::empty(202),
         method => {
             let error = json!({ "code": -32601, "message": format!("no method {method}") });
-            return Response::json(200, &json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+            return WebResponse::json(200, &json!({ "jsonrpc": "2.0", "id": id, "error": error }));
         }
     };
-    Response::json(
+    WebResponse::json(
         200,
         &json!({ "jsonrpc": "2.0", "id": id, "result": result }),
     )

@@ -10,7 +10,7 @@ use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -42,12 +42,14 @@ impl From<&str> for Part {
 /// What one request is answered with.
 #[derive(Debug, Clone)]
 pub enum Script {
-    /// A whole answer, one event and one HTTP chunk per token, sent as fast as the socket takes it.
-    /// Made by [`Script::tokens`], which writes it all beforehand, so that no time is lost then.
+    /// A whole answer with one event, one HTTP chunk and one write per token, as fast as the socket takes it.
+    /// [`Script::tokens`] encodes it in advance, so that encoding costs no time while the answer is sent.
     Tokens {
-        /// Up to the event that says why the model stopped.
+        /// The response up to the event with the finish reason.
         stream: Arc<[u8]>,
-        /// For a request that asks for it.
+        /// Where each HTTP chunk of `stream` ends; empty if the server sends `stream` in one write.
+        chunk_ends: Arc<[usize]>,
+        /// The usage event, for a request that asks for one.
         usage: String,
     },
     /// Status 200 with this content type; one HTTP chunk per part.
@@ -92,7 +94,11 @@ impl Script {
 
     fn answer(events: impl Iterator<Item = String>, reason: &str) -> Script {
         let mut stream = head_of(200, "text/event-stream").into_bytes();
-        let mut add = |event: &str| stream.extend_from_slice(&chunk(event.as_bytes()));
+        let mut chunk_ends = Vec::new();
+        let mut add = |event: &str| {
+            stream.extend_from_slice(&chunk(event.as_bytes()));
+            chunk_ends.push(stream.len());
+        };
         let role = json!({ "role": "assistant", "content": "" });
         add(&event(&role, &Value::Null));
         let mut n = 0;
@@ -104,8 +110,17 @@ impl Script {
         let count = json!({ "prompt_tokens": 7, "completion_tokens": n });
         Script::Tokens {
             stream: stream.into(),
+            chunk_ends: chunk_ends.into(),
             usage: format!("data: {}\n\n", json!({ "choices": [], "usage": count })),
         }
+    }
+
+    /// The same answer from a server that writes many HTTP chunks at once.
+    pub fn buffered(mut self) -> Script {
+        if let Script::Tokens { chunk_ends, .. } = &mut self {
+            *chunk_ends = Arc::new([]);
+        }
+        self
     }
 
     /// An event stream of these parts.
@@ -263,15 +278,26 @@ pub fn finish_event(reason: &str) -> String {
     event(&json!({}), &json!(reason))
 }
 
+/// Number of events made so far; decides the form and the padding of the next one.
+static EVENTS: AtomicUsize = AtomicUsize::new(0);
+
+/// One event, padded in turn as OpenAI, Mistral, Anthropic and llama.cpp do: the bytes around the text differ
+/// from event to event.
 fn event(delta: &Value, finish: &Value) -> String {
-    let chunk = json!({
-        "id": "chatcmpl-1",
-        "object": "chat.completion.chunk",
-        "created": 1,
-        "model": MODEL,
-        "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }],
-    });
-    format!("data: {chunk}\n\n")
+    const LETTERS: &str = "aZ3kQ9xW1mB7pL5vT2rY8cN4";
+    let count = EVENTS.fetch_add(1, Ordering::Relaxed);
+    let pad = &LETTERS[count.wrapping_mul(7) % LETTERS.len()..];
+    let choice = json!({ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish });
+    let chunk = format!(
+        r#"{{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"{MODEL}","choices":[{choice}]"#
+    );
+    let tail = match count % 4 {
+        0 => format!(r#","usage":null,"obfuscation":"{pad}""#),
+        1 => format!(r#","p":"{pad}""#),
+        2 => " ".repeat(pad.len()),
+        _ => format!(r#","timings":{{"predicted_n":{count},"predicted_ms":{count}.5}}"#),
+    };
+    format!("data: {chunk}{tail}}}\n\n")
 }
 
 /// What the server calls its model in an answer, whatever it was asked for.
@@ -795,6 +821,7 @@ impl Writer<'_> {
         match script {
             Script::Tokens {
                 stream,
+                chunk_ends,
                 usage: count,
             } => {
                 let mut end = chunk(b"data: [DONE]\n\n");
@@ -806,7 +833,11 @@ impl Writer<'_> {
                 if stream.len() < 64 * 1024 {
                     return self.stream.write_all(&[&stream[..], &end].concat());
                 }
-                self.stream.write_all(stream)?;
+                let mut start = 0;
+                for chunk_end in chunk_ends.iter().copied().chain([stream.len()]) {
+                    self.stream.write_all(&stream[start..chunk_end])?;
+                    start = chunk_end;
+                }
                 self.stream.write_all(&end)
             }
             Script::Body(content_type, parts) => {

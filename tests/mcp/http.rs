@@ -1,4 +1,4 @@
-//! Streamable HTTP as it should be, and the traps of the crate that speaks it.
+//! Streamable HTTP with well-behaved servers, and workarounds for limits of `rmcp`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,80 +11,85 @@ use crate::fakes::lmcp;
 use crate::fakes::mcp_http::{Answer, McpHttp, Part, Request, text, tool};
 
 #[tokio::test]
-async fn lmcp_is_listed_called_and_left_alone() {
+async fn lmcp_server_is_listed_called_and_ended() {
     let server = lmcp::start(TOKEN);
-    let bench = Bench::with(Server::at("lmcp", server.url())).await;
-    let catalog = bench.pool.catalog(PATIENCE).await;
+    let test = TestPool::with(Server::at("lmcp", server.url())).await;
+    let catalog = test.pool.catalog(PATIENCE).await;
     assert_eq!(names(&catalog), ["lmcp.greet", "lmcp.fail"]);
-    let state = bench.state("lmcp");
+    let state = test.state("lmcp");
     assert_eq!(state.version.as_deref(), Some("lmcp 0.9"));
     assert_eq!(state.protocol.as_deref(), Some("2025-03-26"));
     assert_eq!((state.tools, state.status), (2, Status::Ready));
 
-    let greeted = bench.call("lmcp", "greet", r#"{"name":"you"}"#).await;
+    let greeted = test.call("lmcp", "greet", r#"{"name":"you"}"#).await;
     assert_eq!(greeted.unwrap().text, "hello, you");
-    let failed = bench.call("lmcp", "fail", "{}").await.unwrap();
+    let failed = test.call("lmcp", "fail", "{}").await.unwrap();
     assert!(failed.is_error);
     assert_eq!(failed.text, "the handler failed");
-    bench.end().await;
+    test.end().await;
     assert_eq!(server.count("DELETE"), 1);
 }
 
-/// The crate opens a stream that ends cleanly again every second, for ever.
+/// `rmcp` reopens a stream that ends cleanly every second, forever.
 #[tokio::test]
-async fn a_stream_that_ends_at_once_is_not_opened_again() {
+async fn stream_that_ends_at_once_is_not_reopened() {
     let server = lmcp::start(TOKEN);
-    let bench = Bench::with(Server::at("lmcp", server.url())).await;
+    let test = TestPool::with(Server::at("lmcp", server.url())).await;
     server.asked("GET", 1).await;
-    // The first would come after a second.
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    // Each round gives the client time to notice the end, and then fires the timer of a possible retry.
+    for _ in 0..10 {
+        test.call("lmcp", "greet", r#"{"name":"you"}"#)
+            .await
+            .unwrap();
+        advance(Duration::from_millis(500)).await;
+    }
     assert_eq!(server.count("GET"), 1);
-    bench.end().await;
+    test.end().await;
 }
 
-/// The same, where the server names the pause itself: hundreds would come during these calls.
+/// With `retry: 0`, the client would reopen the stream hundreds of times during these calls.
 #[tokio::test]
-async fn nor_when_the_server_asks_for_it() {
+async fn stream_is_not_reopened_at_the_servers_retry_interval() {
     let server = McpHttp::start().bearer(TOKEN).session("s-1");
     server.behave(|r| {
         let ends = Part::Bytes(b"retry: 0\ndata:\n\n".to_vec());
         (r.verb == "GET").then(|| Answer::events([ends]))
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
+    let test = TestPool::with(legacy("a", server.url())).await;
     server.asked("GET", 1).await;
     for _ in 0..100 {
-        bench.call("a", "echo", "{}").await.unwrap();
+        test.call("a", "echo", "{}").await.unwrap();
     }
     assert_eq!(server.count("GET"), 1);
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn connections_are_kept_warm() {
+async fn connections_are_reused() {
     let server = McpHttp::start().bearer(TOKEN);
-    let bench = Bench::with(legacy("a", server.url())).await;
+    let test = TestPool::with(legacy("a", server.url())).await;
     for _ in 0..20 {
-        let called = bench.call("a", "echo", r#"{"x":1}"#).await.unwrap();
+        let called = test.call("a", "echo", r#"{"x":1}"#).await.unwrap();
         assert_eq!(called.text, r#"{"x":1}"#);
     }
     assert_eq!(server.connections(), 1);
     let requests = server.requests();
     assert!(requests.iter().all(|r| r.connection == 0));
-    bench.end().await;
+    test.end().await;
 }
 
-/// A legacy `initialize` must not name a version that has none; the fake checks it on each.
+/// `initialize` must not name a version without `initialize`; the fake checks it on each request.
 #[tokio::test]
-async fn an_initialize_names_the_last_version_that_has_one() {
+async fn initialize_names_the_last_version_with_initialize() {
     let server = McpHttp::start().bearer(TOKEN);
     for lifecycle in [Lifecycle::Auto, Lifecycle::Legacy] {
-        let bench = Bench::with(Server {
+        let test = TestPool::with(Server {
             lifecycle,
             ..Server::at("a", server.url())
         });
-        let bench = bench.await;
-        assert_eq!(bench.state("a").protocol.as_deref(), Some("2025-11-25"));
-        bench.end().await;
+        let test = test.await;
+        assert_eq!(test.state("a").protocol.as_deref(), Some("2025-11-25"));
+        test.end().await;
     }
     let of = |r: &Request| r.json["params"]["protocolVersion"].clone();
     let requests = server.requests();
@@ -97,17 +102,17 @@ async fn an_initialize_names_the_last_version_that_has_one() {
 }
 
 #[tokio::test]
-async fn a_modern_server_needs_no_initialize() {
+async fn modern_server_gets_no_initialize() {
     let server = McpHttp::start().bearer(TOKEN).version("2026-07-28");
     for lifecycle in [Lifecycle::Auto, Lifecycle::Modern] {
-        let bench = Bench::with(Server {
+        let test = TestPool::with(Server {
             lifecycle,
             ..Server::at("a", server.url())
         });
-        let bench = bench.await;
-        assert_eq!(bench.state("a").protocol.as_deref(), Some("2026-07-28"));
-        bench.call("a", "echo", "{}").await.unwrap();
-        bench.end().await;
+        let test = test.await;
+        assert_eq!(test.state("a").protocol.as_deref(), Some("2026-07-28"));
+        test.call("a", "echo", "{}").await.unwrap();
+        test.end().await;
     }
     assert_eq!(server.count("initialize"), 0);
     let requests = server.requests();
@@ -119,24 +124,24 @@ async fn a_modern_server_needs_no_initialize() {
     assert_eq!(call.header("mcp-name"), Some("echo"));
 }
 
-/// Calls have no time limit of their own.
+/// `rmcp` sets no time limit for calls.
 #[tokio::test]
-async fn a_call_that_never_returns_is_given_up_and_cancelled() {
+async fn call_is_cancelled_at_its_time_limit() {
     let server = McpHttp::start().bearer(TOKEN);
     server.behave(|r| (r.method() == "tools/call").then_some(Answer::Hang));
-    let bench = Bench::with(Server {
+    let test = TestPool::with(Server {
         timeout: Duration::from_millis(300),
         ..legacy("a", server.url())
     });
-    let bench = bench.await;
+    let test = test.await;
     let begun = Instant::now();
-    let why = failure(bench.call("a", "echo", "{}").await);
+    let why = failure(test.call("a", "echo", "{}").await);
     assert_eq!(why, "no answer within 0.3 s");
     assert!(begun.elapsed() < Duration::from_secs(2));
     assert_cancelled(&server).await;
-    // The server is not lost for it.
-    assert_eq!(bench.state("a").status, Status::Ready);
-    bench.end().await;
+    // The server stays connected.
+    assert_eq!(test.state("a").status, Status::Ready);
+    test.end().await;
 }
 
 async fn assert_cancelled(server: &McpHttp) {
@@ -148,17 +153,17 @@ async fn assert_cancelled(server: &McpHttp) {
 }
 
 #[tokio::test]
-async fn ctrl_c_ends_a_call_at_once_and_the_server_is_told() {
+async fn cancelling_ends_a_call_at_once_and_notifies_the_server() {
     let server = McpHttp::start().bearer(TOKEN).session("s-1");
     let open = Part::Bytes(b": working\n\n".to_vec());
     for answer in [Answer::Hang, Answer::events([open, Part::Gate("hang")])] {
         let given = answer.clone();
         server.behave(move |r| (r.method() == "tools/call").then(|| given.clone()));
-        let bench = Bench::with(legacy("a", server.url())).await;
+        let test = TestPool::with(legacy("a", server.url())).await;
         let cancel = CancellationToken::new();
         let (events, _kept) = mpsc::channel(8);
         let calls = server.count("tools/call");
-        let call = bench.call_with("a", "echo", "{}", &events, &cancel);
+        let call = test.call_with("a", "echo", "{}", &events, &cancel);
         let stop = async {
             server.asked("tools/call", calls + 1).await;
             cancel.cancel();
@@ -168,12 +173,13 @@ async fn ctrl_c_ends_a_call_at_once_and_the_server_is_told() {
         assert_eq!(called, Err(CallError::Interrupted));
         assert!(stopped.elapsed() < Duration::from_millis(100));
         assert_cancelled(&server).await;
-        bench.end().await;
+        test.end().await;
     }
 }
 
-/// A server that answers so after `initialize`, once it has been restarted.
-fn restarted(server: &McpHttp, refusal: Answer) -> Arc<AtomicUsize> {
+/// Makes the server forget its session: calls in `s-1` get `refusal` until `initialize` opens `s-2`. Returns the number
+/// of processed calls.
+fn forget_session(server: &McpHttp, refusal: Answer) -> Arc<AtomicUsize> {
     let processed = Arc::new(AtomicUsize::new(0));
     let (count, mut session) = (processed.clone(), 1);
     server.behave(move |r| {
@@ -199,9 +205,9 @@ fn restarted(server: &McpHttp, refusal: Answer) -> Arc<AtomicUsize> {
     processed
 }
 
-/// A server that was restarted answers 400 without an id, and the crate lets the call hang for ever.
+/// A restarted server answers 400 without an id, and `rmcp` would wait for the call's response forever.
 #[tokio::test]
-async fn a_session_lost_by_a_restart_is_begun_anew_once() {
+async fn lost_session_is_reopened_once() {
     let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
     let body = json!({ "jsonrpc": "2.0", "id": null, "error": error });
     for refusal in [
@@ -210,44 +216,44 @@ async fn a_session_lost_by_a_restart_is_begun_anew_once() {
         Answer::Whole(404, Vec::new(), b"gone".to_vec()),
     ] {
         let server = McpHttp::start().bearer(TOKEN).session("s-1");
-        let bench = Bench::with(legacy("a", server.url())).await;
-        let processed = restarted(&server, refusal);
-        let called = bench.call("a", "echo", r#"{"x":2}"#).await.unwrap();
+        let test = TestPool::with(legacy("a", server.url())).await;
+        let processed = forget_session(&server, refusal);
+        let called = test.call("a", "echo", r#"{"x":2}"#).await.unwrap();
         assert_eq!(called.text, r#"{"x":2}"#);
         assert_eq!(processed.load(Ordering::SeqCst), 1);
         assert_eq!(server.count("initialize"), 2);
-        bench.end().await;
+        test.end().await;
     }
 }
 
 #[tokio::test]
-async fn a_server_that_loses_every_session_is_not_asked_for_ever() {
+async fn session_lost_repeatedly_fails_the_call() {
     let server = McpHttp::start().bearer(TOKEN).session("s-1");
-    let bench = Bench::with(legacy("a", server.url())).await;
+    let test = TestPool::with(legacy("a", server.url())).await;
     server.behave(|r| {
         (r.method() == "tools/call").then(|| Answer::Whole(404, Vec::new(), Vec::new()))
     });
-    let why = failure(bench.call("a", "echo", "{}").await);
+    let why = failure(test.call("a", "echo", "{}").await);
     assert_eq!(why, "its session has ended");
     assert_eq!(server.count("tools/call"), 2);
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn an_error_without_an_id_is_the_answer_to_what_was_asked() {
+async fn error_without_an_id_answers_the_request() {
     let server = McpHttp::start().bearer(TOKEN).session("s-1");
     let error = json!({ "code": -32603, "message": "out of\norder" });
     let body = json!({ "jsonrpc": "2.0", "id": null, "error": error });
     server.behave(move |r| (r.method() == "tools/call").then(|| Answer::status(400, body.clone())));
-    let bench = Bench::with(legacy("a", server.url())).await;
-    let why = failure(bench.call("a", "echo", "{}").await);
+    let test = TestPool::with(legacy("a", server.url())).await;
+    let why = failure(test.call("a", "echo", "{}").await);
     assert_eq!(why, "out of order (-32603)");
     assert_eq!(server.count("initialize"), 1);
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn progress_is_told_in_a_line() {
+async fn progress_is_one_line() {
     let server = McpHttp::start().bearer(TOKEN);
     server.behave(|r| {
         (r.method() == "tools/call").then(|| {
@@ -265,38 +271,39 @@ async fn progress_is_told_in_a_line() {
                 step(json!({ "progress": 1, "total": 4 })),
                 step(json!({ "progress": 2, "message": "half\n way" })),
                 step(json!({ "progressToken": "another's", "progress": 3 })),
-                Part::Gate("told"),
+                Part::Gate("progress"),
                 Part::Event(json!({ "jsonrpc": "2.0", "id": r.id(), "result": text("done") })),
             ])
         })
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
-    let (events, mut told) = mpsc::channel(8);
+    let test = TestPool::with(legacy("a", server.url())).await;
+    let (events, mut received) = mpsc::channel(8);
     let cancel = CancellationToken::new();
-    let call = bench.call_with("a", "echo", "{}", &events, &cancel);
+    let call = test.call_with("a", "echo", "{}", &events, &cancel);
     let listen = async {
         let mut lines = Vec::new();
         while lines.len() < 2 {
-            match told.recv().await {
+            match received.recv().await {
                 Some(CallEvent::Progress(line)) => lines.push(line),
                 other => panic!("{other:?}"),
             }
         }
-        server.open("told");
+        server.open("progress");
         lines
     };
     let (called, mut lines) = tokio::join!(call, listen);
     assert_eq!(called.unwrap().text, "done");
-    // Notifications are handled side by side, so that their order is not kept.
+    // Notifications are handled concurrently, so their order is not kept.
     lines.sort();
     assert_eq!(lines, ["1/4", "half way"]);
     drop(events);
-    assert!(told.recv().await.is_none());
-    bench.end().await;
+    assert!(received.recv().await.is_none());
+    test.end().await;
 }
 
-/// What the server asks in the course of a call, and what it got for it.
-async fn asks_back(
+/// Sends a request from the server during a call. Returns the question that reached the person, and the response that the
+/// server got.
+async fn server_request(
     method: &'static str,
     params: Value,
     answer: Option<Elicited>,
@@ -319,22 +326,23 @@ async fn asks_back(
             ])
         })
     });
-    let bench = Bench::with(Server {
-        timeout: Duration::from_millis(400),
+    let test = TestPool::with(Server {
+        timeout: Duration::from_secs(20),
         ..legacy("a", server.url())
     });
-    let bench = bench.await;
-    let (events, mut told) = mpsc::channel(8);
+    let test = test.await;
+    let (events, mut received) = mpsc::channel(8);
     let cancel = CancellationToken::new();
-    let call = bench.call_with("a", "echo", "{}", &events, &cancel);
+    let call = test.call_with("a", "echo", "{}", &events, &cancel);
     let person = async {
         let mut asked = None;
         if let Some(answer) = answer {
-            let Some(CallEvent::Elicit(elicit, reply)) = told.recv().await else {
-                panic!("nobody was asked");
+            let Some(CallEvent::Elicit(elicit, reply)) = received.recv().await else {
+                panic!("no question reached the person");
             };
-            // A person may take longer than the server may.
-            tokio::time::sleep(Duration::from_millis(600)).await;
+            // The time that a person takes does not count as the server's. The call is polled first, to see the question.
+            tokio::task::yield_now().await;
+            advance(Duration::from_secs(60)).await;
             reply.send(answer).unwrap();
             asked = Some(elicit);
         }
@@ -344,13 +352,13 @@ async fn asks_back(
     };
     let (called, asked) = tokio::join!(call, person);
     assert_eq!(called.unwrap().text, "done");
-    bench.end().await;
+    test.end().await;
     let got = got.lock().unwrap().clone();
     (asked, got)
 }
 
 #[tokio::test]
-async fn a_server_asks_the_person_in_whose_call_it_asks() {
+async fn elicitation_reaches_the_person_of_the_call() {
     let schema = json!({
         "type": "object",
         "properties": { "name": { "type": "string" } },
@@ -358,7 +366,7 @@ async fn a_server_asks_the_person_in_whose_call_it_asks() {
     });
     let params = json!({ "message": "Who are you?", "requestedSchema": schema });
     let said = Elicited::Accept(Some(json!({ "name": "me" })));
-    let (asked, got) = asks_back("elicitation/create", params.clone(), Some(said)).await;
+    let (asked, got) = server_request("elicitation/create", params.clone(), Some(said)).await;
     let asked = asked.unwrap();
     assert_eq!(
         (asked.server.as_str(), asked.message.as_str()),
@@ -370,32 +378,32 @@ async fn a_server_asks_the_person_in_whose_call_it_asks() {
         json!({ "action": "accept", "content": { "name": "me" } })
     );
 
-    let (_, got) = asks_back("elicitation/create", params, Some(Elicited::Decline)).await;
+    let (_, got) = server_request("elicitation/create", params, Some(Elicited::Decline)).await;
     assert_eq!(got["result"]["action"], "decline");
 
     let params = json!({
         "mode": "url", "message": "Log in", "url": "https://x.example/", "elicitationId": "e-1",
     });
-    let (asked, got) = asks_back("elicitation/create", params, Some(Elicited::Cancel)).await;
+    let (asked, got) = server_request("elicitation/create", params, Some(Elicited::Cancel)).await;
     assert_eq!(asked.unwrap().url.as_deref(), Some("https://x.example/"));
     assert_eq!(got["result"]["action"], "cancel");
 }
 
-/// The form has shown the defaults; what is not in its answer, the person has left out.
+/// The form shows the defaults; a field missing in the answer was left out by the person.
 #[tokio::test]
-async fn a_server_gets_what_the_person_saw_and_no_default_of_its_own() {
+async fn defaults_are_not_added_to_an_answer() {
     let schema = json!({ "type": "object", "properties": {
         "name": { "type": "string", "default": "root" },
         "all": { "type": "boolean", "default": true },
     }});
     let params = json!({ "message": "Who?", "requestedSchema": schema });
     let said = Elicited::Accept(Some(json!({ "name": "me" })));
-    let (_, got) = asks_back("elicitation/create", params, Some(said)).await;
+    let (_, got) = server_request("elicitation/create", params, Some(said)).await;
     assert_eq!(got["result"]["content"], json!({ "name": "me" }));
 }
 
 #[tokio::test]
-async fn what_no_person_could_read_is_declined() {
+async fn oversized_questions_are_declined() {
     let large = "x".repeat(70 << 10);
     let form = json!({ "type": "object", "properties": {
         "a": { "type": "string", "description": large },
@@ -405,14 +413,14 @@ async fn what_no_person_could_read_is_declined() {
         json!({ "message": "Who?", "requestedSchema": form }),
         json!({ "mode": "url", "message": "Log in", "url": url, "elicitationId": "e-1" }),
     ] {
-        let (_, got) = asks_back("elicitation/create", params, None).await;
+        let (_, got) = server_request("elicitation/create", params, None).await;
         assert_eq!(got["result"]["action"], "decline");
     }
 }
 
-/// On the stream of a request that is no call, or is one no more: whoever calls now is somebody else.
+/// A question on the stream of another request must not reach the person of the running call.
 #[tokio::test]
-async fn a_question_on_another_requests_stream_is_nobodys() {
+async fn question_outside_a_call_is_declined() {
     let server = McpHttp::start().bearer(TOKEN).session("s-1").list_changes();
     let got = Arc::new(Mutex::new(Value::Null));
     let keep = got.clone();
@@ -445,27 +453,27 @@ async fn a_question_on_another_requests_stream_is_nobodys() {
             _ => None,
         }
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
-    let (events, mut told) = mpsc::channel(8);
+    let test = TestPool::with(legacy("a", server.url())).await;
+    let (events, mut received) = mpsc::channel(8);
     let cancel = CancellationToken::new();
-    let call = bench.call_with("a", "echo", "{}", &events, &cancel);
+    let call = test.call_with("a", "echo", "{}", &events, &cancel);
     let answered = async {
-        let begun = Instant::now();
-        while got.lock().unwrap().is_null() && told.is_empty() {
-            assert!(begun.elapsed() < PATIENCE, "no answer");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        // POST requests without a method are the client's responses.
+        server.asked("POST", 1).await;
         server.open("answered");
     };
     let (called, ()) = tokio::join!(call, answered);
     assert_eq!(called.unwrap().text, "done");
-    assert!(told.try_recv().is_err(), "the person of the call was asked");
+    assert!(
+        received.try_recv().is_err(),
+        "the person of the call was asked"
+    );
     assert_eq!(got.lock().unwrap()["result"]["action"], "decline");
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn what_is_not_done_here_is_declined() {
+async fn unsupported_requests_are_refused() {
     let params = json!({
         "messages": [{ "role": "user", "content": { "type": "text", "text": "hi" } }],
         "maxTokens": 5,
@@ -475,14 +483,14 @@ async fn what_is_not_done_here_is_declined() {
         ("roots/list", json!({})),
         ("some/thing", json!({})),
     ] {
-        let (_, got) = asks_back(method, params, None).await;
+        let (_, got) = server_request(method, params, None).await;
         assert_eq!(got["error"]["code"], -32601, "{method}: {got}");
     }
 }
 
-/// In 2026-07-28 a question is a result, and the answer a second call.
+/// In 2026-07-28 a question is a result, and its answer is sent with a second call.
 #[tokio::test]
-async fn a_modern_server_asks_back_with_a_result() {
+async fn modern_server_asks_with_an_input_required_result() {
     let server = McpHttp::start().bearer(TOKEN).version("2026-07-28");
     server.behave(|r| {
         let params = &r.json["params"];
@@ -501,13 +509,13 @@ async fn a_modern_server_asks_back_with_a_result() {
             "inputRequests": { "who": { "method": "elicitation/create", "params": params } },
         })))
     });
-    let bench = Bench::with(Server::at("a", server.url())).await;
-    let (events, mut told) = mpsc::channel(8);
+    let test = TestPool::with(Server::at("a", server.url())).await;
+    let (events, mut received) = mpsc::channel(8);
     let cancel = CancellationToken::new();
-    let call = bench.call_with("a", "echo", r#"{"x":1}"#, &events, &cancel);
+    let call = test.call_with("a", "echo", r#"{"x":1}"#, &events, &cancel);
     let person = async {
-        let Some(CallEvent::Elicit(elicit, reply)) = told.recv().await else {
-            panic!("nobody was asked");
+        let Some(CallEvent::Elicit(elicit, reply)) = received.recv().await else {
+            panic!("no question reached the person");
         };
         let said = Elicited::Accept(Some(json!({ "n": "me" })));
         reply.send(said).unwrap();
@@ -520,11 +528,11 @@ async fn a_modern_server_asks_back_with_a_result() {
         result,
         json!({ "action": "accept", "content": { "n": "me" } })
     );
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn a_changed_list_is_read_again() {
+async fn changed_tool_list_is_fetched_again() {
     let server = McpHttp::start().bearer(TOKEN).session("s-1").list_changes();
     let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
     server.behave(move |r| {
@@ -537,23 +545,23 @@ async fn a_changed_list_is_read_again() {
             ])
         })
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
-    assert_eq!(names(&bench.pool.catalog(PATIENCE).await), ["a.echo"]);
+    let test = TestPool::with(legacy("a", server.url())).await;
+    assert_eq!(names(&test.pool.catalog(PATIENCE).await), ["a.echo"]);
     server.reached("change").await;
     server.set_tools(json!([tool("echo"), tool("new")]));
     server.open("change");
     server.asked("tools/list", 2).await;
-    bench.until_tools("a", 2).await;
+    test.until_tools("a", 2).await;
     assert_eq!(
-        names(&bench.pool.catalog(PATIENCE).await),
+        names(&test.pool.catalog(PATIENCE).await),
         ["a.echo", "a.new"]
     );
-    bench.end().await;
+    test.end().await;
 }
 
-/// In 2026-07-28 changes are told to those who asked to be told.
+/// In 2026-07-28 a client has to subscribe to changes.
 #[tokio::test]
-async fn a_modern_server_is_asked_to_tell_of_changes() {
+async fn tool_changes_are_subscribed_to_at_a_modern_server() {
     let server = McpHttp::start()
         .bearer(TOKEN)
         .version("2026-07-28")
@@ -578,58 +586,58 @@ async fn a_modern_server_is_asked_to_tell_of_changes() {
             ])
         })
     });
-    let bench = Bench::with(Server::at("a", server.url())).await;
+    let test = TestPool::with(Server::at("a", server.url())).await;
     server.reached("change").await;
     server.set_tools(json!([tool("echo"), tool("new")]));
     server.open("change");
-    bench.until_tools("a", 2).await;
+    test.until_tools("a", 2).await;
     assert_eq!(server.count("subscriptions/listen"), 1);
-    bench.end().await;
+    test.end().await;
 }
 
-/// Frameworks redirect `/mcp` to `/mcp/`; another server must not see the token.
+/// Frameworks redirect `/mcp` to `/mcp/`; another server must not receive the token.
 #[tokio::test]
-async fn a_redirect_is_followed_within_the_server_alone() {
+async fn redirect_is_followed_only_within_the_server() {
     let server = McpHttp::start().bearer(TOKEN);
     server.behave(|r| {
         let slash = r.path.ends_with('/');
         (!slash && r.verb == "POST")
             .then(|| Answer::Whole(307, Vec::new(), Vec::new()).with("location", "/mcp/"))
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
-    bench.call("a", "echo", "{}").await.unwrap();
-    bench.end().await;
+    let test = TestPool::with(legacy("a", server.url())).await;
+    test.call("a", "echo", "{}").await.unwrap();
+    test.end().await;
 
     let other = McpHttp::start();
     let location = other.url();
     server.behave(move |_| {
         Some(Answer::Whole(307, Vec::new(), Vec::new()).with("location", &location))
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
-    let error = bench.state("a").error.unwrap();
+    let test = TestPool::with(legacy("a", server.url())).await;
+    let error = test.state("a").error.unwrap();
     assert_eq!(error, "it answered HTTP 307 Temporary Redirect");
     assert_eq!(other.requests().len(), 0);
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_hear_the_farewell_holds_nothing_up() {
+async fn shutdown_does_not_wait_for_a_hanging_delete() {
     let server = McpHttp::start().bearer(TOKEN).session("s-1");
     server.behave(|r| (r.verb == "DELETE").then_some(Answer::Hang));
-    let bench = Bench::with(legacy("a", server.url())).await;
+    let test = TestPool::with(legacy("a", server.url())).await;
     let begun = Instant::now();
-    bench.pool.shutdown().await;
+    test.pool.shutdown().await;
     assert!(
         begun.elapsed() < Duration::from_millis(900),
         "{:?}",
         begun.elapsed()
     );
     assert_eq!(server.count("DELETE"), 1);
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn resources_and_prompts_are_read() {
+async fn resources_and_prompts_are_listed_and_read() {
     let server = McpHttp::start().bearer(TOKEN);
     server.behave(|r| {
         let params = &r.json["params"];
@@ -654,23 +662,23 @@ async fn resources_and_prompts_are_read() {
             _ => return None,
         })
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
+    let test = TestPool::with(legacy("a", server.url())).await;
     let cancel = CancellationToken::new();
-    let resources = bench.pool.resources(None, &cancel).await.unwrap();
+    let resources = test.pool.resources(None, &cancel).await.unwrap();
     let uris: Vec<&str> = resources.iter().map(|r| r.uri.as_str()).collect();
     assert_eq!(uris, ["a:1", "a:2"]);
-    let read = bench.pool.resource("a", "a:1", 1000, &cancel).await;
+    let read = test.pool.resource("a", "a:1", 1000, &cancel).await;
     assert_eq!(read.unwrap(), "it says so");
-    let prompts = bench.pool.prompts(Some("a"), &cancel).await.unwrap();
+    let prompts = test.pool.prompts(Some("a"), &cancel).await.unwrap();
     assert_eq!(prompts[0].name, "a.ask");
     assert_eq!(prompts[0].arguments, [("what".to_owned(), true)]);
     let arguments = [("what".to_owned(), "cheese".to_owned())];
-    let prompt = bench.pool.prompt("a", "ask", &arguments, &cancel).await;
+    let prompt = test.pool.prompt("a", "ask", &arguments, &cancel).await;
     assert_eq!(prompt.unwrap(), "Say cheese.");
-    let none = bench.pool.prompts(Some("b"), &cancel).await.unwrap_err();
+    let none = test.pool.prompts(Some("b"), &cancel).await.unwrap_err();
     assert_eq!(none.message, "no MCP server is called b");
     cancel.cancel();
-    let stopped = bench.pool.prompts(Some("a"), &cancel).await.unwrap_err();
+    let stopped = test.pool.prompts(Some("a"), &cancel).await.unwrap_err();
     assert_eq!(stopped.kind, aish::error::Kind::Interrupted);
-    bench.end().await;
+    test.end().await;
 }

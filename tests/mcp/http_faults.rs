@@ -1,4 +1,4 @@
-//! What goes wrong with a server over HTTP: one clear line each, and nobody waits.
+//! Faults of HTTP servers: each gives a one-line error and delays nothing else.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
@@ -8,58 +8,66 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fakes::mcp_http::{Answer, McpHttp, Part, text};
 
-/// The state of a server after its first try, and how long that took.
-async fn tried(server: Server) -> (State, Duration) {
-    tried_in(Bench::new(), server).await
+/// State of the server `a` after the first connection attempt, and the duration of the attempt.
+async fn first_attempt(server: Server) -> (State, Duration) {
+    first_attempt_in(TestPool::new(), server).await
 }
 
-async fn tried_in(bench: Bench, server: Server) -> (State, Duration) {
+async fn first_attempt_in(test: TestPool, server: Server) -> (State, Duration) {
     let begun = Instant::now();
-    bench.start(server);
-    bench.pool.settled(Some("a"), PATIENCE).await;
+    test.start(server);
+    test.pool.settled(Some("a"), PATIENCE).await;
     let took = begun.elapsed();
-    let state = bench.state("a");
-    bench.end().await;
+    let state = test.state("a");
+    test.end().await;
     (state, took)
 }
 
 async fn error_of(server: Server) -> String {
-    let (state, _) = tried(server).await;
+    let (state, _) = first_attempt(server).await;
     assert_eq!(state.status, Status::Failed, "{state:?}");
     state.error.unwrap()
 }
 
-/// An address that nobody listens at.
-fn nobody() -> String {
+/// URL of an unused port.
+fn unused_url() -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     format!("http://{}/mcp", listener.local_addr().unwrap())
 }
 
 #[tokio::test]
-async fn one_that_refuses() {
-    let why = error_of(Server::at("a", nobody())).await;
+async fn connection_refused() {
+    let why = error_of(Server::at("a", unused_url())).await;
     assert_eq!(why, "cannot connect: connection refused");
 }
 
-/// The crate's own client waits for a connection for as long as the system does.
+/// Without a time limit, the client of `rmcp` waits for a connection as long as the system does.
 #[tokio::test]
-async fn one_that_does_not_accept() {
+async fn connection_not_accepted() {
     let full = tokio::net::TcpSocket::new_v4().unwrap();
     full.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let full = full.listen(1).unwrap();
     let addr = full.local_addr().unwrap();
-    // The queue is filled, so that whoever comes next is not even refused.
+    // With a full accept queue, further connections get no answer at all.
     let mut waiting = Vec::new();
     while let Ok(stream) = TcpStream::connect_timeout(&addr, Duration::from_millis(200)) {
         waiting.push(stream);
     }
-    let (state, took) = tried(legacy("a", format!("http://{addr}/mcp"))).await;
-    assert_eq!(state.error.unwrap(), "cannot connect: no answer in time");
-    assert!(took < Duration::from_secs(7), "{took:?}");
+    let test = TestPool::new();
+    let begun = tokio::time::Instant::now();
+    test.start(legacy("a", format!("http://{addr}/mcp")));
+    while test.state("a").status == Status::Starting {
+        test.pool.settled(Some("a"), Duration::from_millis(5)).await;
+        advance(Duration::from_millis(500)).await;
+    }
+    let error = test.state("a").error.unwrap();
+    assert_eq!(error, "cannot connect: no answer in time");
+    assert!(begun.elapsed() < Duration::from_secs(7));
+    test.end().await;
 }
 
 #[tokio::test]
-async fn one_that_hangs_at_initialize() {
+async fn hang_at_initialize() {
     let server = McpHttp::start()
         .bearer(TOKEN)
         .behaving(|_| Some(Answer::Hang));
@@ -68,20 +76,21 @@ async fn one_that_hangs_at_initialize() {
         begin,
         ..Limits::default()
     };
-    let (state, took) = tried_in(Bench::limited(limits), legacy("a", server.url())).await;
+    let (state, took) =
+        first_attempt_in(TestPool::limited(limits), legacy("a", server.url())).await;
     assert_eq!(state.error.unwrap(), "it does not answer");
     assert!(took >= begin && took < Duration::from_secs(2), "{took:?}");
-    // Its connection is not left behind.
+    // The connection is closed.
     server.closed(1).await;
 }
 
 #[tokio::test]
-async fn one_that_is_a_web_site() {
+async fn web_site_instead_of_a_server() {
     let page = b"<html>\x1b]0;x\x07 welcome</html>".to_vec();
     for (code, line) in [
         (
             200,
-            "it answered with text/html; charset=utf-8, so it is no MCP server",
+            "it answered with text/html; charset=utf-8, so it is not an MCP server",
         ),
         (404, "it answered HTTP 404 Not Found"),
         (502, "it answered HTTP 502"),
@@ -97,7 +106,7 @@ async fn one_that_is_a_web_site() {
 }
 
 #[tokio::test]
-async fn one_that_wants_a_login() {
+async fn login_required() {
     for challenge in [Some("Bearer realm=\"x\", secret=\"do-not-show\""), None] {
         let server = McpHttp::start().bearer(TOKEN).behaving(move |_| {
             let refusal = Answer::status(401, json!({ "error": TOKEN }));
@@ -106,14 +115,14 @@ async fn one_that_wants_a_login() {
                 None => refusal,
             })
         });
-        let (state, _) = tried(Server::at("a", server.url())).await;
+        let (state, _) = first_attempt(Server::at("a", server.url())).await;
         assert_eq!(state.status, Status::Login);
         let error = state.error.unwrap();
         assert_eq!(
             error,
-            "it wants a login (HTTP 401): aish-helper mcp login a"
+            "it requires a login (HTTP 401): aish-helper mcp login a"
         );
-        // It is not asked again and again: the answer would be the same.
+        // Not retried: the answer would be the same.
         assert_eq!(server.requests().len(), 1);
     }
     let server = McpHttp::start()
@@ -123,8 +132,8 @@ async fn one_that_wants_a_login() {
     if let aish::config::mcp::Transport::Http { auth, .. } = &mut a.transport {
         *auth = aish::config::mcp::Auth::Env("A_TOKEN".into());
     }
-    let (state, _) = tried(a).await;
-    let line = "it does not take its token (HTTP 401): see [mcp.servers.a]";
+    let (state, _) = first_attempt(a).await;
+    let line = "it rejects its token (HTTP 401): see [mcp.servers.a]";
     assert_eq!(state.error.unwrap(), line);
     let server = McpHttp::start()
         .bearer(TOKEN)
@@ -133,33 +142,36 @@ async fn one_that_wants_a_login() {
     assert_eq!(why, "it answered HTTP 403 Forbidden");
 }
 
-/// The shell may have a newer token: whoever has it is asked for it.
+/// A shell may have a newer token, so the caller collects the credentials again.
 #[tokio::test]
-async fn a_token_that_grows_old_is_looked_for_again() {
+async fn expired_token_is_collected_again() {
     let server = McpHttp::start().bearer(TOKEN);
-    let bench = Bench::new();
+    let test = TestPool::new();
     let configured = BTreeMap::from([("a".to_owned(), legacy("a", server.url()))]);
-    bench.start_configured(configured["a"].clone());
-    bench.pool.catalog(PATIENCE).await;
-    assert_eq!(bench.pool.wanting(&configured), []);
+    test.start_configured(configured["a"].clone());
+    test.pool.catalog(PATIENCE).await;
+    assert_eq!(test.pool.wanting(&configured), []);
     server.behave(|_| Some(Answer::Whole(401, Vec::new(), Vec::new())));
-    let why = failure(bench.call("a", "echo", "{}").await);
-    assert_eq!(why, "it wants a login (HTTP 401): aish-helper mcp login a");
-    bench.until("a", Status::Login).await;
-    assert_eq!(bench.pool.wanting(&configured).len(), 1);
-    // One that was never let in is not asked for again.
-    bench.start_configured(configured["a"].clone());
-    bench.pool.catalog(PATIENCE).await;
-    assert_eq!(bench.state("a").status, Status::Login);
-    assert_eq!(bench.pool.wanting(&configured), []);
-    bench.end().await;
+    let why = failure(test.call("a", "echo", "{}").await);
+    assert_eq!(
+        why,
+        "it requires a login (HTTP 401): aish-helper mcp login a"
+    );
+    test.until("a", Status::Login).await;
+    assert_eq!(test.pool.wanting(&configured).len(), 1);
+    // A token that was refused from the start is not collected again.
+    test.start_configured(configured["a"].clone());
+    test.pool.catalog(PATIENCE).await;
+    assert_eq!(test.state("a").status, Status::Login);
+    assert_eq!(test.pool.wanting(&configured), []);
+    test.end().await;
 }
 
-/// A server that was restarted, and takes the token no more that was printed for the session before.
+/// After a restart, a server may refuse the token that a command printed before.
 #[tokio::test]
-async fn a_token_that_was_printed_is_printed_again_after_a_restart() {
+async fn token_command_runs_again_after_a_refusal() {
     let server = McpHttp::start().bearer(TOKEN);
-    let bench = Bench::new();
+    let test = TestPool::new();
     let mut a = legacy("a", server.url());
     let Transport::Http { auth, .. } = &mut a.transport else {
         panic!("no URL");
@@ -167,69 +179,68 @@ async fn a_token_that_was_printed_is_printed_again_after_a_restart() {
     *auth = Auth::Cmd("print-token".into());
     let configured = BTreeMap::from([("a".to_owned(), a)]);
     server.behave(|_| Some(Answer::Whole(401, Vec::new(), Vec::new())));
-    bench.start_configured(configured["a"].clone());
-    bench.pool.catalog(PATIENCE).await;
-    assert_eq!(bench.state("a").status, Status::Login);
-    // Not at once: the command may print the same for a while.
-    assert_eq!(bench.pool.wanting(&configured), []);
-    let begun = Instant::now();
-    while bench.pool.wanting(&configured).is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "nobody asks for another token");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    bench.end().await;
+    test.start_configured(configured["a"].clone());
+    test.pool.catalog(PATIENCE).await;
+    assert_eq!(test.state("a").status, Status::Login);
+    // Not at once: the command may print the same token for a while.
+    assert_eq!(test.pool.wanting(&configured), []);
+    advance(Duration::from_secs(9)).await;
+    assert_eq!(test.pool.wanting(&configured), []);
+    advance(Duration::from_secs(2)).await;
+    assert_eq!(test.pool.wanting(&configured).len(), 1);
+    test.end().await;
 }
 
-/// What is said of a call that is answered so.
-async fn call_answered(answer: Answer) -> String {
+/// Error of a call that gets this response.
+async fn error_of_response(answer: Answer) -> String {
     let server = McpHttp::start().bearer(TOKEN);
-    let bench = Bench::with(legacy("a", server.url())).await;
+    let test = TestPool::with(legacy("a", server.url())).await;
     server.behave(move |r| (r.method() == "tools/call").then(|| answer.clone()));
     let begun = Instant::now();
-    let why = failure(bench.call("a", "echo", "{}").await);
+    let why = failure(test.call("a", "echo", "{}").await);
     assert!(begun.elapsed() < Duration::from_secs(10));
-    // One bad answer costs one call.
+    // Only this call fails.
     server.behave(|_| None);
-    bench.call("a", "echo", "{}").await.unwrap();
-    bench.end().await;
+    test.call("a", "echo", "{}").await.unwrap();
+    test.end().await;
     why
 }
 
 #[tokio::test]
-async fn answers_that_are_none() {
+async fn invalid_responses() {
     let html = Answer::Whole(200, Vec::new(), b"<html>".to_vec()).with("content-type", "text/html");
-    let line = "it answered with text/html, so it is no MCP server";
-    assert_eq!(call_answered(html).await, line);
+    let line = "it answered with text/html, so it is not an MCP server";
+    assert_eq!(error_of_response(html).await, line);
     let no_json =
         Answer::Whole(200, Vec::new(), b"{".to_vec()).with("content-type", "application/json");
-    let line = "it answered something that is no MCP";
-    assert_eq!(call_answered(no_json).await, line);
+    let line = "its answer is not MCP";
+    assert_eq!(error_of_response(no_json).await, line);
     let secret = json!({ "code": -32000, "message": format!("bad token {TOKEN}") });
     let secret = json!({ "jsonrpc": "2.0", "id": null, "error": secret });
     let line = "bad token [REDACTED] (-32000)";
-    assert_eq!(call_answered(Answer::json(secret)).await, line);
+    assert_eq!(error_of_response(Answer::json(secret)).await, line);
     let limited = Answer::Whole(429, Vec::new(), Vec::new());
-    assert_eq!(call_answered(limited).await, "it answered HTTP 429");
+    assert_eq!(error_of_response(limited).await, "it answered HTTP 429");
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off() {
+async fn stream_cut_off() {
     let half = Part::Bytes(b"data: {\"jsonrpc\":".to_vec());
     for parts in [vec![half.clone(), Part::Cut], vec![half], Vec::new()] {
         assert_eq!(
-            call_answered(Answer::events(parts)).await,
-            "its answer broke off"
+            error_of_response(Answer::events(parts)).await,
+            "its answer was cut off"
         );
     }
-    let why = call_answered(Answer::Close).await;
+    let why = error_of_response(Answer::Close).await;
     assert!(why.starts_with("the connection broke off"), "{why}");
 }
 
-/// The crate takes up an answer again that has ids, and would try for minutes.
+/// `rmcp` resumes a stream with event ids and would retry for minutes.
 #[tokio::test]
-async fn one_that_is_killed_in_the_middle_of_an_answer() {
+async fn server_killed_during_a_response() {
     let server = McpHttp::start().bearer(TOKEN);
-    let bench = Bench::with(legacy("a", server.url())).await;
+    let test = TestPool::with(legacy("a", server.url())).await;
     server.behave(|r| {
         let begun = Part::Bytes(b"id: 7\ndata: \n\n".to_vec());
         (r.method() == "tools/call").then(|| Answer::events([begun, Part::Gate("half")]))
@@ -239,97 +250,97 @@ async fn one_that_is_killed_in_the_middle_of_an_answer() {
         drop(server);
         Instant::now()
     };
-    let (called, killed) = tokio::join!(bench.call("a", "echo", "{}"), kill);
-    assert_eq!(failure(called), "its answer broke off");
+    let (called, killed) = tokio::join!(test.call("a", "echo", "{}"), kill);
+    assert_eq!(failure(called), "its answer was cut off");
     assert!(killed.elapsed() < Duration::from_secs(1));
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn an_answer_to_something_that_nobody_asked() {
+async fn response_to_another_request() {
     let other = json!({ "jsonrpc": "2.0", "id": 9999, "result": text("x") });
-    let line = "it answered another request than was sent";
-    assert_eq!(call_answered(Answer::json(other.clone())).await, line);
+    let line = "it answered a different request";
+    assert_eq!(error_of_response(Answer::json(other.clone())).await, line);
     let streamed = Answer::events([Part::Event(other)]);
-    assert_eq!(call_answered(streamed).await, "its answer broke off");
+    assert_eq!(error_of_response(streamed).await, "its answer was cut off");
     let unasked = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {
         "level": "emergency", "data": "\u{1b}[2Jhello",
     } });
-    assert_eq!(call_answered(Answer::json(unasked)).await, line);
+    assert_eq!(error_of_response(Answer::json(unasked)).await, line);
 }
 
-/// 100 MB and more of it: nothing of that size is kept.
+/// Responses of 64 MB and more are not buffered.
 #[tokio::test]
-async fn answers_that_are_too_large() {
+async fn response_too_large() {
     let mib = || vec![b'x'; 1 << 20];
     let line = "its answer is larger than 16 MiB";
     let head = br#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":""#;
     let parts = vec![Part::Bytes(head.to_vec()), Part::Repeat(mib(), 100)];
     let json = Answer::Stream("application/json", parts);
-    assert_eq!(call_answered(json).await, line);
+    assert_eq!(error_of_response(json).await, line);
     let parts = [Part::Bytes(b"data: ".to_vec()), Part::Repeat(mib(), 64)];
     assert_eq!(
-        call_answered(Answer::events(parts)).await,
-        "its answer broke off"
+        error_of_response(Answer::events(parts)).await,
+        "its answer was cut off"
     );
 }
 
 #[tokio::test]
-async fn a_result_that_is_large_is_cut() {
+async fn large_result_is_truncated() {
     let server = McpHttp::start().bearer(TOKEN);
     server.behave(|r| {
         (r.method() == "tools/call").then(|| r.result(text(&"word ".repeat(2_000_000))))
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
-    let called = bench.call("a", "echo", "{}").await.unwrap();
+    let test = TestPool::with(legacy("a", server.url())).await;
+    let called = test.call("a", "echo", "{}").await.unwrap();
     assert!(called.text.len() <= 1 << 20);
     assert_eq!(called.bytes, 10_000_000);
-    bench.end().await;
+    test.end().await;
 }
 
-/// A server that goes and comes back is found again, with nobody's help.
+/// A restarted server is reconnected automatically.
 #[tokio::test]
-async fn one_that_is_restarted() {
+async fn server_restarted() {
     let server = McpHttp::start().bearer(TOKEN);
     let addr = server.addr();
-    let bench = Bench::with(legacy("a", server.url())).await;
+    let test = TestPool::with(legacy("a", server.url())).await;
     drop(server);
-    // The first may still go out on the connection that was.
+    // The first call may still use the old connection.
     let mut why = String::new();
     while !why.starts_with("cannot connect") {
-        why = failure(bench.call("a", "echo", "{}").await);
+        why = failure(test.call("a", "echo", "{}").await);
     }
-    bench.until("a", Status::Failed).await;
-    let catalog = bench.pool.catalog(PATIENCE).await;
+    test.until("a", Status::Failed).await;
+    let catalog = test.pool.catalog(PATIENCE).await;
     assert_eq!(catalog.tools.len(), 0);
     assert_eq!(catalog.without.len(), 1);
     let server = McpHttp::at(addr).bearer(TOKEN);
-    bench.until("a", Status::Ready).await;
-    bench.call("a", "echo", "{}").await.unwrap();
-    bench.end().await;
+    test.until("a", Status::Ready).await;
+    test.call("a", "echo", "{}").await.unwrap();
+    test.end().await;
     drop(server);
 }
 
 #[tokio::test]
-async fn configurations_that_cannot_work() {
+async fn invalid_configurations() {
     for (url, line) in [
-        ("nonsense", "its url is no URL"),
+        ("nonsense", "its url is not a valid URL"),
         (
             "ftp://x.example/",
             "its url is neither http:// nor https://",
         ),
         (
             "http://mcp.example/",
-            "the key would cross the network in clear: use https://, or a numeric private address",
+            "the key would cross the network in cleartext: use https://, or a numeric private address",
         ),
     ] {
         assert_eq!(error_of(Server::at("a", url)).await, line);
     }
 }
 
-/// What a server says unasked, and where: on the stream of a call, with any id.
+/// Unrelated messages on the stream of a call are ignored; log messages go to the server's log file.
 #[tokio::test]
-async fn a_server_that_chatters() {
+async fn unrelated_messages_on_a_stream() {
     let server = McpHttp::start().bearer(TOKEN);
     server.behave(|r| {
         (r.method() == "tools/call").then(|| {
@@ -348,19 +359,19 @@ async fn a_server_that_chatters() {
             ])
         })
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
-    assert_eq!(bench.call("a", "echo", "{}").await.unwrap().text, "done");
-    // In a log of its own, which is cut when it has grown too large.
-    let log = bench.state.path().join("mcp-a.log");
+    let test = TestPool::with(legacy("a", server.url())).await;
+    assert_eq!(test.call("a", "echo", "{}").await.unwrap().text, "done");
+    // The log file is written by a notification task, for which there is no event.
+    let log = test.state.path().join("mcp-a.log");
     let begun = Instant::now();
     let said = loop {
         match std::fs::read_to_string(&log) {
             Ok(said) if !said.is_empty() => break said,
-            _ => assert!(begun.elapsed() < PATIENCE, "nothing in its log"),
+            _ => assert!(begun.elapsed() < PATIENCE, "the log is empty"),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
     assert!(said.starts_with("[alert] "), "{said}");
     assert!(!said.contains(TOKEN), "{said}");
-    bench.end().await;
+    test.end().await;
 }

@@ -1,4 +1,4 @@
-//! The pool of MCP servers, against servers that behave and servers that do not.
+//! Tests of the MCP server pool against well-behaved and faulty servers.
 
 mod http;
 mod http_faults;
@@ -12,53 +12,64 @@ use std::time::{Duration, Instant};
 use aish::config::mcp::{Lifecycle, Server};
 use aish::error::Result;
 use aish::mcp::{
-    CallError, CallEvent, CallResult, Catalog, Credentials, Limits, Pool, State, Status,
+    CallError, CallEvent, CallResult, Catalog, Credentials, Limits, Pool, State, StateListener,
+    Status,
 };
 use aish::safety::policy::{Approved, Call, Consent, Grants, Wish, consent};
 use aish::secret::Secret;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The token that servers want.
+/// Bearer token of the fake servers.
 const TOKEN: &str = "tok-31337-secret";
 
-/// Long enough that only a failing test waits for it.
+/// Time limit of a wait; only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A pool of its own, in a directory of its own.
-struct Bench {
+/// A pool with its own state directory.
+struct TestPool {
     pool: Pool,
     tasks: TaskTracker,
     state: tempfile::TempDir,
+    /// Notified at each change of a server's status.
+    changed: watch::Sender<()>,
 }
 
-impl Bench {
-    fn new() -> Bench {
-        Bench::limited(Limits::default())
+impl TestPool {
+    fn new() -> TestPool {
+        TestPool::limited(Limits::default())
     }
 
-    fn limited(limits: Limits) -> Bench {
+    fn limited(limits: Limits) -> TestPool {
         let state = tempfile::tempdir().unwrap();
         let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
         let pool = Pool::with_limits(state.path().into(), tasks.clone(), cancel, limits);
-        Bench { pool, tasks, state }
+        let changed = watch::Sender::new(());
+        let notify = changed.clone();
+        let pool = pool.with_state_listener(StateListener::new(move |_| notify.send_replace(())));
+        TestPool {
+            pool,
+            tasks,
+            state,
+            changed,
+        }
     }
 
-    /// A pool with one server, whose first try has ended.
-    async fn with(server: Server) -> Bench {
-        let bench = Bench::new();
-        bench.start(server);
-        bench.pool.catalog(PATIENCE).await;
-        bench
+    /// A pool with one server that is ready or has failed.
+    async fn with(server: Server) -> TestPool {
+        let test = TestPool::new();
+        test.start(server);
+        test.pool.catalog(PATIENCE).await;
+        test
     }
 
-    /// Starts a server by hand, with the token.
+    /// Starts a server as `mcp connect` does, with the token.
     fn start(&self, server: Server) {
         self.pool.start(server, false, token());
     }
 
-    /// The same as one of the configuration.
+    /// Starts a server of the configuration, with the token.
     fn start_configured(&self, server: Server) {
         self.pool.start(server, true, token());
     }
@@ -68,21 +79,23 @@ impl Bench {
         states.into_iter().find(|s| s.alias == alias).unwrap()
     }
 
-    /// Waits until a server is so.
+    /// Waits until a server has this status.
     async fn until(&self, alias: &str, status: Status) -> State {
-        let begun = Instant::now();
-        loop {
-            let state = self.state(alias);
-            if state.status == status {
-                return state;
+        let mut changed = self.changed.subscribe();
+        let reached = async {
+            loop {
+                let state = self.state(alias);
+                if state.status == status {
+                    return state;
+                }
+                changed.changed().await.unwrap();
             }
-            assert!(begun.elapsed() < PATIENCE, "not {status:?} but {state:?}");
-            // The pool tells nobody of a change, so that it is looked at again.
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        };
+        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        reached.unwrap_or_else(|_| panic!("not {status:?} but {:?}", self.state(alias)))
     }
 
-    /// Waits until a server has so many tools.
+    /// Waits until a server offers this number of tools. The pool reports no event for a changed tool list.
     async fn until_tools(&self, alias: &str, tools: usize) {
         let begun = Instant::now();
         while self.state(alias).tools != tools {
@@ -119,15 +132,22 @@ impl Bench {
         call.await
     }
 
-    /// Ends everything, and sees that nothing is left.
+    /// Shuts the pool down and checks that all tasks have ended.
     async fn end(self) {
         let begun = Instant::now();
         self.pool.shutdown().await;
         self.tasks.close();
         let left = tokio::time::timeout(PATIENCE, self.tasks.wait()).await;
-        assert!(left.is_ok(), "tasks are left");
+        assert!(left.is_ok(), "tasks are still running");
         assert!(begun.elapsed() < Duration::from_secs(3));
     }
+}
+
+/// Moves the clock of this runtime forward, so that timers fire without waiting for them.
+async fn advance(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
 }
 
 type Called = std::result::Result<CallResult, CallError>;
@@ -144,7 +164,7 @@ fn approve(call: &Call<'_>) -> Approved {
     consent(&Wish::new(*call), Consent::Once, [], grants, 0, "")
 }
 
-/// A server that is asked to `initialize` at once.
+/// A server connected with `initialize`, without trying `server/discover` first.
 fn legacy(alias: &str, url: String) -> Server {
     Server {
         lifecycle: Lifecycle::Legacy,
@@ -156,10 +176,10 @@ fn names(catalog: &Catalog) -> Vec<&str> {
     catalog.tools.iter().map(|t| t.name.as_str()).collect()
 }
 
-/// What a failed call says.
+/// Returns the message of a failed call.
 fn failure(called: Called) -> String {
     match called {
         Err(CallError::Failed(why)) => why,
-        other => panic!("no failure: {other:?}"),
+        other => panic!("the call did not fail: {other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Logins to MCP servers, against a strict authorization server.
+//! OAuth logins at a strict authorization server.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -18,31 +18,33 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Called, PATIENCE, approve};
-use crate::fakes::oauth::{Authority, Consent, Protected, Web, both, get, pairs};
+use crate::fakes::oauth::{
+    AuthorizationServer, LoginOutcome, ProtectedServer, WebServer, both, get, pairs,
+};
 use crate::support::helper::{Helper, Running};
 
-/// A redirect where nobody listens: the test is the browser, and takes the answer itself.
+/// Redirect URI without a listener: the test acts as the browser and reads the answer from the redirect.
 const REDIRECT: &str = "http://127.0.0.1:9/callback";
 
-/// A place for tokens.
-struct Store {
+/// A token store in its own directory.
+struct TestTokenStore {
     dir: TempDir,
     tokens: Tokens,
 }
 
-impl Store {
-    fn new() -> Store {
+impl TestTokenStore {
+    fn new() -> TestTokenStore {
         let dir = TempDir::new().unwrap();
         let tokens = Tokens::new(dir.path().join("state"));
-        Store { dir, tokens }
+        TestTokenStore { dir, tokens }
     }
 
-    /// Every file of it.
+    /// All its files.
     fn files(&self) -> Vec<PathBuf> {
         files(&self.dir.path().join("state"))
     }
 
-    /// The files with tokens.
+    /// Its token files.
     fn kept(&self) -> Vec<PathBuf> {
         let mut files = self.files();
         files.retain(|f| f.extension().is_some_and(|e| e == "json"));
@@ -97,7 +99,7 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// The error's one line, which must be one.
+/// Returns the message, which must be one short line.
 fn line(e: &Error) -> &str {
     assert!(!e.message.contains('\n'), "{e}");
     assert!(e.message.len() < 500, "{e}");
@@ -105,10 +107,10 @@ fn line(e: &Error) -> &str {
 }
 
 #[tokio::test]
-async fn a_login_keeps_tokens_for_that_server_and_for_no_other() {
-    let authority = Authority::start();
-    let server = Protected::start(&authority);
-    let store = Store::new();
+async fn tokens_belong_to_one_server() {
+    let authority = AuthorizationServer::start();
+    let server = ProtectedServer::start(&authority);
+    let store = TestTokenStore::new();
     store.login(&server.url()).await.unwrap();
 
     let kept = store.kept();
@@ -119,8 +121,8 @@ async fn a_login_keeps_tokens_for_that_server_and_for_no_other() {
     assert!(authority.takes(&token));
     assert_eq!(authority.clients(), 1);
 
-    // Another server of the same authority, another path of this one, the same by another name.
-    let other = Protected::start(&authority);
+    // Another server of the same authority, another path of the server, the server by another name.
+    let other = ProtectedServer::start(&authority);
     for url in [
         other.url(),
         server.web.url("/other"),
@@ -132,7 +134,7 @@ async fn a_login_keeps_tokens_for_that_server_and_for_no_other() {
         let new = store.tokens.refused(&url, &old).await.unwrap();
         assert_eq!(new, None, "{url}");
     }
-    // Nobody but the authority has seen a token, and nobody at all the one of the login.
+    // No token was sent to any server, and no refresh token was used.
     assert!(server.tokens().is_empty() && other.tokens().is_empty());
     assert_eq!(authority.refreshes(), 0);
 
@@ -142,16 +144,16 @@ async fn a_login_keeps_tokens_for_that_server_and_for_no_other() {
 }
 
 #[tokio::test]
-async fn a_token_that_has_expired_is_renewed_once_however_many_ask() {
-    let authority = Authority::start();
+async fn expired_token_is_renewed_once_for_concurrent_requests() {
+    let authority = AuthorizationServer::start();
     authority.manner(|m| m.expires_in = Some(5));
-    let server = Protected::start(&authority);
-    let store = Store::new();
+    let server = ProtectedServer::start(&authority);
+    let store = TestTokenStore::new();
     store.login(&server.url()).await.unwrap();
     authority.manner(|m| m.expires_in = Some(3600));
 
     let url = server.url();
-    // As many processes would: a lock of its own each, and one refresh token.
+    // Like separate processes: each has its own lock handle, and there is one refresh token.
     let asked: Vec<_> = (0..8)
         .map(|_| {
             let (tokens, url) = (Tokens::new(store.dir.path().join("state")), url.clone());
@@ -170,10 +172,10 @@ async fn a_token_that_has_expired_is_renewed_once_however_many_ask() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_renewed_once() {
-    let authority = Authority::start();
-    let server = Protected::start(&authority);
-    let store = Store::new();
+async fn refused_token_is_renewed_once() {
+    let authority = AuthorizationServer::start();
+    let server = ProtectedServer::start(&authority);
+    let store = TestTokenStore::new();
     store.login(&server.url()).await.unwrap();
     let url = server.url();
     let first = Secret::new(store.bearer(&url).await.unwrap());
@@ -181,30 +183,30 @@ async fn a_token_that_is_refused_is_renewed_once() {
 
     let second = store.tokens.refused(&url, &first).await.unwrap().unwrap();
     assert!(authority.takes(second.expose()));
-    // Who comes late with the old one gets the new one, and no refresh token is spent on it.
+    // A late request with the old token gets the new one, without using a refresh token.
     let late = store.tokens.refused(&url, &first).await.unwrap();
     assert_eq!(late.as_ref(), Some(&second));
     assert_eq!(authority.refreshes(), 1);
 }
 
 #[tokio::test]
-async fn where_nothing_can_be_renewed_a_person_has_to_log_in() {
-    let authority = Authority::start();
+async fn login_is_required_when_renewal_is_impossible() {
+    let authority = AuthorizationServer::start();
     authority.manner(|m| m.expires_in = Some(0));
-    let server = Protected::start(&authority);
-    let store = Store::new();
+    let server = ProtectedServer::start(&authority);
+    let store = TestTokenStore::new();
     let url = server.url();
 
-    // The authority knows the refresh token no more.
+    // The refresh token has expired.
     store.login(&url).await.unwrap();
     authority.manner(|m| m.refuses = Some((400, json!({ "error": "invalid_grant" }))));
     assert_eq!(store.bearer(&url).await, None);
-    // It is not tried again.
+    // The renewal is not retried.
     let asked = authority.web.requests().len();
     assert_eq!(store.bearer(&url).await, None);
     assert_eq!(authority.web.requests().len(), asked);
 
-    // It has given none.
+    // There is no refresh token.
     authority.manner(|m| {
         m.refuses = None;
         m.refresh = false;
@@ -215,11 +217,11 @@ async fn where_nothing_can_be_renewed_a_person_has_to_log_in() {
 }
 
 #[tokio::test]
-async fn an_authority_that_fails_costs_no_login() {
-    let authority = Authority::start();
+async fn failed_renewal_keeps_the_login() {
+    let authority = AuthorizationServer::start();
     authority.manner(|m| m.expires_in = Some(0));
-    let server = Protected::start(&authority);
-    let store = Store::new();
+    let server = ProtectedServer::start(&authority);
+    let store = TestTokenStore::new();
     let url = server.url();
     store.login(&url).await.unwrap();
     for (status, body, why) in [
@@ -244,20 +246,20 @@ async fn an_authority_that_fails_costs_no_login() {
 }
 
 #[tokio::test]
-async fn a_client_proves_who_it_is_as_the_authority_wants() {
+async fn client_authenticates_with_the_supported_method() {
     for methods in [
         vec!["client_secret_basic"],
         vec!["client_secret_post"],
         vec!["client_secret_post", "client_secret_basic"],
     ] {
-        let authority = Authority::start();
+        let authority = AuthorizationServer::start();
         authority.manner(|m| {
             m.methods = methods.clone();
             m.secret = Some("s3cret".into());
             m.expires_in = Some(0);
         });
-        let server = Protected::start(&authority);
-        let store = Store::new();
+        let server = ProtectedServer::start(&authority);
+        let store = TestTokenStore::new();
         store.login(&server.url()).await.unwrap();
         authority.manner(|m| m.expires_in = None);
         assert!(store.bearer(&server.url()).await.is_some(), "{methods:?}");
@@ -266,16 +268,19 @@ async fn a_client_proves_who_it_is_as_the_authority_wants() {
 }
 
 #[tokio::test]
-async fn an_answer_to_another_question_is_refused() {
+async fn wrong_or_denied_authorization_responses_are_refused() {
     for (consent, why) in [
-        (Consent::OtherState, "is to another question than ours"),
-        (Consent::OtherIssuer, "https://evil.example.com"),
-        (Consent::No, "the login was denied (access_denied: "),
+        (
+            LoginOutcome::OtherState,
+            "answered a different login request",
+        ),
+        (LoginOutcome::OtherIssuer, "https://evil.example.com"),
+        (LoginOutcome::No, "the login was denied (access_denied: "),
     ] {
-        let authority = Authority::start();
+        let authority = AuthorizationServer::start();
         authority.manner(|m| m.consent = consent);
-        let server = Protected::start(&authority);
-        let store = Store::new();
+        let server = ProtectedServer::start(&authority);
+        let store = TestTokenStore::new();
         let e = store.login(&server.url()).await.unwrap_err();
         assert!(line(&e).contains(why), "{e}");
         assert!(!authority.paths().contains("/token"), "{consent:?}");
@@ -284,7 +289,7 @@ async fn an_answer_to_another_question_is_refused() {
 }
 
 #[tokio::test]
-async fn endpoints_that_point_inward_are_refused_before_they_are_asked() {
+async fn private_endpoints_of_a_public_server_are_refused() {
     for (endpoint, what) in [
         ("authorization_endpoint", "login page"),
         ("token_endpoint", "token endpoint"),
@@ -303,8 +308,8 @@ async fn endpoints_that_point_inward_are_refused_before_they_are_asked() {
             "file:///etc/passwd",
             "javascript:alert(1)",
         ] {
-            // Its own authority: what they have in common is the origin, which it may always name.
-            let server = Web::start();
+            // The server is its own authority: it may always name its own origin.
+            let server = WebServer::start();
             let base = server.url("");
             server.handle(move |request| {
                 let mut metadata = json!({
@@ -318,8 +323,8 @@ async fn endpoints_that_point_inward_are_refused_before_they_are_asked() {
                 metadata[endpoint] = json!(inward);
                 both(request, &base, &metadata)
             });
-            let store = Store::new();
-            // As if the server were on the internet.
+            let store = TestTokenStore::new();
+            // Treated like a server on the internet.
             let e = store
                 .login_from(&server.url("/mcp"), Place::Outside)
                 .await
@@ -335,15 +340,15 @@ async fn endpoints_that_point_inward_are_refused_before_they_are_asked() {
 }
 
 #[tokio::test]
-async fn an_authority_inside_is_never_asked_for_a_server_outside() {
-    let authority = Authority::start();
-    // By a name, which only the resolver can tell of.
+async fn private_authority_of_a_public_server_gets_no_request() {
+    let authority = AuthorizationServer::start();
+    // By a host name, which only the resolver can check.
     let named = authority.web.by_name("");
-    let server = Protected::naming(
+    let server = ProtectedServer::naming(
         &authority,
         move |resource| json!({ "resource": resource, "authorization_servers": [named] }),
     );
-    let store = Store::new();
+    let store = TestTokenStore::new();
     let e = store
         .login_from(&server.url(), Place::Outside)
         .await
@@ -355,9 +360,9 @@ async fn an_authority_inside_is_never_asked_for_a_server_outside() {
     );
     assert!(authority.web.requests().is_empty());
 
-    // Metadata that the challenge places elsewhere.
-    let server = Protected::start(&authority);
-    let web = Web::start();
+    // Metadata URL named by the challenge.
+    let server = ProtectedServer::start(&authority);
+    let web = WebServer::start();
     server.moved(&web.by_name("/metadata"));
     let e = store
         .login_from(&server.url(), Place::Outside)
@@ -373,28 +378,28 @@ async fn an_authority_inside_is_never_asked_for_a_server_outside() {
 }
 
 #[tokio::test]
-async fn metadata_of_another_resource_is_refused() {
-    let authority = Authority::start();
+async fn metadata_of_another_server_is_refused() {
+    let authority = AuthorizationServer::start();
     let issuer = authority.web.url("");
-    let server = Protected::naming(
+    let server = ProtectedServer::naming(
         &authority,
         move |_| json!({ "resource": "https://evil.example.com/mcp", "authorization_servers": [issuer] }),
     );
-    let store = Store::new();
+    let store = TestTokenStore::new();
     let e = store.login(&server.url()).await.unwrap_err();
     assert!(
-        line(&e).contains("is of another server, https://evil.example.com/mcp"),
+        line(&e).contains("belongs to another server, https://evil.example.com/mcp"),
         "{e}"
     );
     assert!(authority.web.requests().is_empty());
 }
 
 #[tokio::test]
-async fn what_a_server_wants_since_is_asked_for_at_the_next_login() {
-    let authority = Authority::start();
-    let server = Protected::start(&authority);
+async fn missing_scopes_are_requested_at_the_next_login() {
+    let authority = AuthorizationServer::start();
+    let server = ProtectedServer::start(&authority);
     server.challenge(", scope=\"read\"");
-    let store = Store::new();
+    let store = TestTokenStore::new();
     let url = server.url();
     store.login(&url).await.unwrap();
 
@@ -413,23 +418,23 @@ async fn what_a_server_wants_since_is_asked_for_at_the_next_login() {
         .map(|r| r.query["scope"].clone())
         .collect();
     assert_eq!(asked, ["read", "read write"]);
-    // It has all that now: another login would change nothing.
+    // All scopes are granted now: another login would not help.
     assert!(!wants("Bearer error=\"insufficient_scope\", scope=\"write\"").await);
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_no_login_gets_none() {
-    let web = Web::start();
-    let store = Store::new();
+async fn server_without_a_login() {
+    let web = WebServer::start();
+    let store = TestTokenStore::new();
     let e = store.login(&web.url("/mcp")).await.unwrap_err();
-    assert!(line(&e).ends_with("asks for no login"), "{e}");
+    assert!(line(&e).ends_with("does not require a login"), "{e}");
     let e = store.login("http://example.com/mcp").await.unwrap_err();
     assert!(line(&e).contains("in clear"), "{e}");
     assert_eq!(store.files(), Vec::<PathBuf>::new());
 }
 
 #[tokio::test]
-async fn an_id_that_was_given_out_or_is_a_document_is_used() {
+async fn configured_client_id_or_metadata_document_is_used() {
     let document = "https://aish.example.com/client.json";
     for (identity, supported) in [
         (
@@ -454,14 +459,14 @@ async fn an_id_that_was_given_out_or_is_a_document_is_used() {
             false,
         ),
     ] {
-        let authority = Authority::start();
+        let authority = AuthorizationServer::start();
         authority.manner(|m| {
             m.metadata = json!({ "client_id_metadata_document_supported": supported });
         });
         authority.knows("given", REDIRECT);
         authority.knows(document, REDIRECT);
-        let server = Protected::start(&authority);
-        let store = Store::new();
+        let server = ProtectedServer::start(&authority);
+        let store = TestTokenStore::new();
         store
             .login_as(&server.url(), Place::Here, identity.clone())
             .await
@@ -477,8 +482,8 @@ async fn an_id_that_was_given_out_or_is_a_document_is_used() {
     }
 }
 
-/// A pool that finds the tokens of this store, with the server `guarded`.
-async fn pool(store: &Store, url: String) -> (Pool, TaskTracker) {
+/// A pool that uses the tokens of this store, with the server `guarded`.
+async fn pool(store: &TestTokenStore, url: String) -> (Pool, TaskTracker) {
     let tasks = TaskTracker::new();
     let state = store.dir.path().join("state");
     let pool = Pool::new(state, tasks.clone(), CancellationToken::new());
@@ -514,10 +519,10 @@ async fn end((pool, tasks): (Pool, TaskTracker)) {
 }
 
 #[tokio::test]
-async fn a_pool_sends_the_token_of_a_login_and_renews_it_in_the_middle_of_a_session() {
-    let authority = Authority::start();
-    let server = Protected::start(&authority);
-    let store = Store::new();
+async fn pool_sends_the_token_and_renews_it_during_a_session() {
+    let authority = AuthorizationServer::start();
+    let server = ProtectedServer::start(&authority);
+    let store = TestTokenStore::new();
 
     let before = pool(&store, server.url()).await;
     assert_eq!(before.0.states()[0].status, Status::Login);
@@ -531,20 +536,20 @@ async fn a_pool_sends_the_token_of_a_login_and_renews_it_in_the_middle_of_a_sess
     assert_eq!(call(&pool.0).await.unwrap().text, "you");
     assert_eq!(server.tokens(), [&*first]);
 
-    // The server takes the token no more: one refresh, and the call is made.
+    // The server refuses the token: one renewal, then the call succeeds.
     authority.revoke();
     assert_eq!(call(&pool.0).await.unwrap().text, "you");
     let second = store.bearer(&server.url()).await.unwrap();
     assert_eq!(server.tokens(), [&*first, &*second]);
     assert_eq!(authority.refreshes(), 1);
-    // The new one is no less a secret.
+    // The new token is masked as well.
     let e = call_with(&pool.0, "{\"leak\":true}")
         .await
         .unwrap_err()
         .to_string();
     assert!(e.starts_with("I do not like Bearer [REDACTED]"), "{e}");
 
-    // It takes no new one either: one more refresh, one more request, and a person has to log in.
+    // The server refuses the new token as well: one more renewal and request, then a login is required.
     server.refuse();
     let e = call(&pool.0).await.unwrap_err().to_string();
     assert!(e.contains("login"), "{e}");
@@ -554,16 +559,16 @@ async fn a_pool_sends_the_token_of_a_login_and_renews_it_in_the_middle_of_a_sess
 }
 
 #[tokio::test]
-async fn a_token_that_reaches_not_so_far_is_noted_for_the_next_login() {
-    let authority = Authority::start();
-    let server = Protected::start(&authority);
+async fn insufficient_scope_is_recorded_for_the_next_login() {
+    let authority = AuthorizationServer::start();
+    let server = ProtectedServer::start(&authority);
     server.challenge(", scope=\"read\"");
-    let store = Store::new();
+    let store = TestTokenStore::new();
     store.login(&server.url()).await.unwrap();
     let pool = pool(&store, server.url()).await;
     server.forbid("write");
     let e = call(&pool.0).await.unwrap_err().to_string();
-    assert!(e.contains("wants a login"), "{e}");
+    assert!(e.contains("requires a login"), "{e}");
     end(pool).await;
     assert_eq!(authority.refreshes(), 0);
 
@@ -572,43 +577,43 @@ async fn a_token_that_reaches_not_so_far_is_noted_for_the_next_login() {
     let page = requests.iter().rfind(|r| r.path == "/authorize").unwrap();
     assert_eq!(page.query["scope"], "read write");
 
-    // All of it was granted: nobody is sent to log in once more.
+    // All scopes are granted: no further login is suggested.
     let pool = self::pool(&store, server.url()).await;
     let e = call(&pool.0).await.unwrap_err().to_string();
-    assert!(e.contains("another login would not help"), "{e}");
+    assert!(e.contains("a new login would not help"), "{e}");
     assert_eq!(pool.0.states()[0].status, Status::Ready);
     end(pool).await;
 }
 
-/// A home whose one MCP server is there.
+/// A home with the MCP server `guarded` at `url`.
 fn home(url: &str, more: &str) -> Helper {
     let helper = Helper::new([]);
     point(&helper, url, more);
     helper
 }
 
-/// Lets the alias lead there.
+/// Configures the alias `guarded` for `url`.
 fn point(helper: &Helper, url: &str, more: &str) {
     helper.config(&format!("[mcp.servers.guarded]\nurl = \"{url}\"\n{more}"));
 }
 
-/// The page that a login shows, once it waits for the browser.
+/// Waits until a login waits for the browser, and returns the URL of the login page.
 fn page(login: &Running) -> String {
-    login.stdout.wait_text("waiting for it");
+    login.stdout.wait_text("waiting for the browser");
     let said = login.stdout.so_far();
     let page = said.lines().find(|l| l.starts_with("http://"));
     page.expect("a page").to_owned()
 }
 
-/// The files with tokens and their locks.
+/// Token files and their locks.
 fn kept(helper: &Helper) -> Vec<PathBuf> {
     files(&helper.path("state/mcp-tokens"))
 }
 
 #[test]
-fn a_person_logs_in_and_the_running_daemon_has_the_tools() {
-    let authority = Authority::start();
-    let server = Protected::start(&authority);
+fn running_daemon_connects_after_a_login() {
+    let authority = AuthorizationServer::start();
+    let server = ProtectedServer::start(&authority);
     let helper = home(&server.url(), "");
     let list = || helper.call(["mcp", "list", "--json"]).run().json();
     assert_eq!(list()[0]["status"], "login");
@@ -618,18 +623,18 @@ fn a_person_logs_in_and_the_running_daemon_has_the_tools() {
     let (status, to, _) = get(&page);
     assert_eq!(status, 302);
     let to = to.unwrap();
-    // A browser opens connections that it does not use, and asks for other things too.
+    // Browsers open unused connections and request other paths as well.
     let address = Url::parse(&to).unwrap();
     let idle = std::net::TcpStream::connect(("127.0.0.1", address.port().unwrap())).unwrap();
     assert_eq!(get(address.join("/favicon.ico").unwrap().as_str()).0, 404);
-    // Somebody else's answer is not taken, and does not end the login.
+    // A forged answer is refused and does not end the login.
     let state = &pairs(&page)["state"];
     let forged = to.replace(state, "another-questions-state");
     let (status, _, text) = get(&forged);
     assert_eq!(status, 400, "{text}");
     let (status, _, text) = get(&to);
     assert_eq!(status, 200);
-    assert!(text.contains("go back to the terminal"), "{text}");
+    assert!(text.contains("return to the terminal"), "{text}");
     drop(idle);
 
     let said = login.finish().ok();
@@ -654,8 +659,8 @@ fn a_person_logs_in_and_the_running_daemon_has_the_tools() {
         assert!(!said.contains(secret), "{said}");
     }
 
-    // The alias leads elsewhere, to a server of the same authority: it gets nothing.
-    let other = Protected::start(&authority);
+    // The alias now leads to another server of the same authority, which must not receive the token.
+    let other = ProtectedServer::start(&authority);
     point(&helper, &other.url(), "");
     assert_eq!(list()[0]["status"], "login");
     assert!(!other.web.requests().is_empty());
@@ -671,12 +676,12 @@ fn a_person_logs_in_and_the_running_daemon_has_the_tools() {
 }
 
 #[test]
-fn a_login_that_does_not_come_about_leaves_nothing() {
-    let authority = Authority::start();
-    let server = Protected::start(&authority);
+fn aborted_login_leaves_no_files() {
+    let authority = AuthorizationServer::start();
+    let server = ProtectedServer::start(&authority);
     let helper = home(&server.url(), "");
 
-    // The person leaves.
+    // The person presses Ctrl-C.
     let login = helper.call(["mcp", "login", "guarded"]).start();
     page(&login);
     login.signal(Signal::SIGINT);
@@ -685,8 +690,8 @@ fn a_login_that_does_not_come_about_leaves_nothing() {
     assert_eq!(run.stderr, "[aish] interrupted; not logged in\n");
     assert_eq!(kept(&helper), Vec::<PathBuf>::new());
 
-    // The person says no.
-    authority.manner(|m| m.consent = Consent::No);
+    // The person denies access.
+    authority.manner(|m| m.consent = LoginOutcome::No);
     let login = helper.call(["mcp", "login", "guarded"]).start();
     let (_, to, _) = get(&page(&login));
     assert_eq!(get(&to.unwrap()).0, 200);
@@ -694,33 +699,33 @@ fn a_login_that_does_not_come_about_leaves_nothing() {
     assert!(said.contains("the login was denied"), "{said}");
     assert!(!said.contains('\u{1b}'), "{said}");
     assert_eq!(kept(&helper), Vec::<PathBuf>::new());
-    // No daemon was started for it.
+    // No daemon was started.
     assert_eq!(helper.listener(), None);
 }
 
 #[test]
-fn there_is_no_login_to_what_has_none() {
-    let authority = Authority::start();
-    let server = Protected::start(&authority);
+fn login_is_refused_where_it_is_not_used() {
+    let authority = AuthorizationServer::start();
+    let server = ProtectedServer::start(&authority);
     let helper = home(&server.url(), "auth_env = \"TOKEN\"\n");
     let login = |alias: &str, code: i32| helper.call(["mcp", "login", alias]).run().fails(code);
-    assert!(login("guarded", 3).contains("auth_env, which goes before a login"));
+    assert!(login("guarded", 3).contains("auth_env, which takes precedence over a login"));
     assert!(login("nobody", 2).contains("no MCP server is called nobody"));
     point(
         &helper,
         &server.url(),
         "headers = { authorization = \"x\" }\n",
     );
-    assert!(login("guarded", 3).contains("authorization, which goes before a login"));
+    assert!(login("guarded", 3).contains("authorization, which takes precedence over a login"));
     helper.config("[mcp.servers.files]\ncommand = \"cat\"\n");
-    assert!(login("files", 2).contains("files is a command"));
+    assert!(login("files", 2).contains("files is a program"));
     assert!(server.web.requests().is_empty());
 }
 
 #[test]
-fn a_server_that_was_connected_by_hand_has_a_login_too() {
-    let authority = Authority::start();
-    let server = Protected::start(&authority);
+fn login_at_a_manually_connected_server() {
+    let authority = AuthorizationServer::start();
+    let server = ProtectedServer::start(&authority);
     let helper = Helper::new([]);
     let run = helper
         .call(["mcp", "connect", &server.url(), "guarded"])

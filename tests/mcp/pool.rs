@@ -1,9 +1,9 @@
-//! Many servers: what is connected, what is offered, and what a prompt waits for.
+//! Pool behaviour: tool catalog, waiting for servers, configuration changes, shutdown.
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fakes::mcp_http::{Answer, McpHttp, text, tool};
+use crate::fakes::mcp_http::{Answer, McpHttp, Part, text, tool};
 
 fn offering(tools: Value) -> McpHttp {
     let server = McpHttp::start().bearer(TOKEN);
@@ -13,9 +13,9 @@ fn offering(tools: Value) -> McpHttp {
 
 async fn catalog_of(tools: Value) -> Vec<aish::chat::Tool> {
     let server = offering(tools);
-    let bench = Bench::with(legacy("a", server.url())).await;
-    let catalog = bench.pool.catalog(PATIENCE).await;
-    bench.end().await;
+    let test = TestPool::with(legacy("a", server.url())).await;
+    let catalog = test.pool.catalog(PATIENCE).await;
+    test.end().await;
     catalog.tools.to_vec()
 }
 
@@ -24,7 +24,7 @@ fn tool_names(tools: &[aish::chat::Tool]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn names_that_cannot_be_are_left_out() {
+async fn invalid_and_duplicate_tool_names_are_left_out() {
     let long = "x".repeat(129);
     let tools = catalog_of(json!([
         { "name": "one", "description": "first", "inputSchema": { "type": "object" } },
@@ -39,9 +39,9 @@ async fn names_that_cannot_be_are_left_out() {
     assert_eq!(tools[0].description, "first");
 }
 
-/// One tool that is none costs no other.
+/// One malformed tool does not hide the others.
 #[tokio::test]
-async fn a_schema_that_is_no_schema_takes_any_object() {
+async fn invalid_schema_becomes_any_object() {
     let tools = catalog_of(json!([
         tool("good"),
         { "name": "string", "description": "d", "inputSchema": "what" },
@@ -58,31 +58,32 @@ async fn a_schema_that_is_no_schema_takes_any_object() {
 }
 
 #[tokio::test]
-async fn ten_thousand_tools_are_offered_and_no_more() {
+async fn at_most_ten_thousand_tools_are_offered() {
     let many: Vec<Value> = (0..10_050).map(|n| tool(&format!("t{n}"))).collect();
     let server = offering(Value::Array(many));
-    let bench = Bench::with(legacy("a", server.url())).await;
-    let catalog = bench.pool.catalog(PATIENCE).await;
+    let test = TestPool::with(legacy("a", server.url())).await;
+    let catalog = test.pool.catalog(PATIENCE).await;
     assert_eq!(catalog.tools.len(), 10_000);
     let begun = Instant::now();
     for n in 0..10_000 {
         assert!(catalog.find(&format!("a.t{n}")).is_some());
     }
     assert!(catalog.find("a.t10001").is_none());
-    // The next prompt gets the same list, and not another copy.
-    let again = bench.pool.catalog(PATIENCE).await;
+    // The next prompt and other readers share the same list.
+    let again = test.pool.catalog(PATIENCE).await;
     assert!(std::sync::Arc::ptr_eq(&catalog.tools, &again.tools));
+    assert!(std::sync::Arc::ptr_eq(&catalog.tools, &test.pool.tools()));
     assert!(
         begun.elapsed() < Duration::from_secs(2),
         "{:?}",
         begun.elapsed()
     );
-    bench.call("a", "t9999", "{}").await.unwrap();
-    bench.end().await;
+    test.call("a", "t9999", "{}").await.unwrap();
+    test.end().await;
 }
 
 #[tokio::test]
-async fn tools_that_take_too_much_room_are_left_out() {
+async fn total_size_of_the_tools_is_limited() {
     let server = McpHttp::start().bearer(TOKEN);
     let mut page = 0;
     server.behave(move |r| {
@@ -99,31 +100,31 @@ async fn tools_that_take_too_much_room_are_left_out() {
             r.result(json!({ "tools": tools, "nextCursor": page.to_string() }))
         })
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
-    let tools = bench.pool.catalog(PATIENCE).await.tools;
+    let test = TestPool::with(legacy("a", server.url())).await;
+    let tools = test.pool.catalog(PATIENCE).await.tools;
     let bytes: usize = tools.iter().map(|t| t.schema.len()).sum();
     assert!((7 << 20..8 << 20).contains(&bytes), "{bytes} bytes");
     assert!(tools.iter().all(|t| t.title.as_ref().unwrap().len() == 200));
     assert_eq!(server.count("tools/list"), 2);
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn pages_are_turned_but_not_for_ever() {
+async fn number_of_pages_is_limited() {
     let server = McpHttp::start().bearer(TOKEN);
     server.behave(|r| {
         let cursor = &r.json["params"]["cursor"];
         (r.method() == "tools/list").then(|| match cursor.as_str() {
             None => r.result(json!({ "tools": [tool("one")], "nextCursor": "2" })),
             Some("2") => r.result(json!({ "tools": [tool("two")], "nextCursor": "3" })),
-            // The same place again.
+            // A repeated cursor.
             _ => r.result(json!({ "tools": [tool("three")], "nextCursor": "3" })),
         })
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
-    let catalog = bench.pool.catalog(PATIENCE).await;
+    let test = TestPool::with(legacy("a", server.url())).await;
+    let catalog = test.pool.catalog(PATIENCE).await;
     assert_eq!(names(&catalog), ["a.one", "a.two", "a.three"]);
-    bench.end().await;
+    test.end().await;
 
     let mut page = 0;
     server.behave(move |r| {
@@ -133,35 +134,35 @@ async fn pages_are_turned_but_not_for_ever() {
         })
     });
     let before = server.count("tools/list");
-    let bench = Bench::with(legacy("a", server.url())).await;
-    assert_eq!(bench.state("a").status, Status::Ready);
+    let test = TestPool::with(legacy("a", server.url())).await;
+    assert_eq!(test.state("a").status, Status::Ready);
     assert_eq!(server.count("tools/list") - before, 1000);
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn only_the_allowed_tools_are_offered_and_called() {
+async fn tools_excluded_by_the_configuration_are_not_offered_or_called() {
     let server = offering(json!([tool("read"), tool("write")]));
-    let bench = Bench::with(Server {
+    let test = TestPool::with(Server {
         tools: Some(vec!["read".into(), "none".into()]),
         ..legacy("a", server.url())
     });
-    let bench = bench.await;
-    assert_eq!(names(&bench.pool.catalog(PATIENCE).await), ["a.read"]);
-    let why = failure(bench.call("a", "write", "{}").await);
-    assert_eq!(why, "the server has no such tool");
+    let test = test.await;
+    assert_eq!(names(&test.pool.catalog(PATIENCE).await), ["a.read"]);
+    let why = failure(test.call("a", "write", "{}").await);
+    assert_eq!(why, "the server has no tool of this name");
     assert_eq!(server.count("tools/call"), 0);
-    bench.end().await;
+    test.end().await;
 }
 
-/// An alias has no dot, but a tool's name may have one.
+/// Aliases contain no dot; tool names may.
 #[tokio::test]
-async fn an_approval_is_for_one_server_and_one_tool() {
+async fn approval_covers_one_server_tool_and_arguments() {
     let (fs, other) = (offering(json!([tool("x.y")])), offering(json!([tool("y")])));
-    let bench = Bench::new();
-    bench.start(legacy("fs", fs.url()));
-    bench.start(legacy("fs-x", other.url()));
-    let catalog = bench.pool.catalog(PATIENCE).await;
+    let test = TestPool::new();
+    test.start(legacy("fs", fs.url()));
+    test.start(legacy("fs-x", other.url()));
+    let catalog = test.pool.catalog(PATIENCE).await;
     assert_eq!(names(&catalog), ["fs.x.y", "fs-x.y"]);
     let found = catalog.find("fs.x.y").unwrap();
     assert_eq!((found.server.as_str(), found.tool.as_str()), ("fs", "x.y"));
@@ -180,112 +181,118 @@ async fn an_approval_is_for_one_server_and_one_tool() {
         (call("fs", "x.y", "{ }"), 0),
         (asked, 60_000),
     ] {
-        let made = bench
+        let made = test
             .pool
             .call(approve(&asked), &other, now, 1000, &events, &cancel);
         assert_eq!(made.await, Err(CallError::NotApproved));
     }
     assert_eq!(fs.count("tools/call") + other.count("tools/call"), 0);
-    bench.call("fs", "x.y", "{}").await.unwrap();
+    test.call("fs", "x.y", "{}").await.unwrap();
     assert_eq!(fs.count("tools/call"), 1);
-    bench.end().await;
+    test.end().await;
 }
 
-/// 13 servers, of which one hangs: a prompt waits its second once, and has the tools of the others.
+/// One of 13 servers hangs: the first prompt waits its second and gets the tools of the others.
 #[tokio::test]
-async fn a_server_that_hangs_delays_one_prompt_by_a_second() {
+async fn hanging_server_delays_one_prompt_by_a_second() {
     let good: Vec<McpHttp> = (0..12).map(|_| McpHttp::start().bearer(TOKEN)).collect();
     let bad = McpHttp::start()
         .bearer(TOKEN)
         .behaving(|_| Some(Answer::Hang));
-    let bench = Bench::new();
-    let begun = Instant::now();
+    let test = TestPool::new();
+    test.start(Server::at("slow", bad.url()));
     for (n, server) in good.iter().enumerate() {
-        bench.start(Server::at(format!("s{n:02}"), server.url()));
+        test.start(Server::at(format!("s{n:02}"), server.url()));
     }
-    bench.start(Server::at("slow", bad.url()));
-    let catalog = bench.pool.catalog(Duration::from_secs(1)).await;
-    let took = begun.elapsed();
+    let others_ready = async {
+        for n in 0..12 {
+            test.until(&format!("s{n:02}"), Status::Ready).await;
+        }
+        advance(Duration::from_secs(1)).await;
+        Instant::now()
+    };
+    let patience = Duration::from_secs(1);
+    let (catalog, ready) = tokio::join!(test.pool.catalog(patience), others_ready);
     assert_eq!(catalog.tools.len(), 12);
     assert_eq!(
         catalog.without,
         [("slow".to_owned(), "still starting".to_owned())]
     );
-    assert!(took >= Duration::from_millis(950), "{took:?}");
-    assert!(took < Duration::from_millis(1500), "{took:?}");
+    assert!(ready.elapsed() < Duration::from_millis(500));
     // The second prompt does not wait.
     let begun = Instant::now();
-    let catalog = bench.pool.catalog(Duration::from_secs(1)).await;
+    let catalog = test.pool.catalog(Duration::from_secs(1)).await;
     assert_eq!((catalog.tools.len(), catalog.without.len()), (12, 1));
     assert!(begun.elapsed() < Duration::from_millis(100));
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn who_waits_for_a_server_does_not_wait_for_one_that_is_let_go_of() {
+async fn waiting_for_a_server_follows_its_replacement() {
     let (slow, good) = (McpHttp::start(), McpHttp::start());
     slow.behave(|_| Some(Answer::Hang));
     let good = good.bearer(TOKEN);
-    let bench = Bench::new();
-    bench.start(Server::at("a", slow.url()));
+    let test = TestPool::new();
+    test.start(Server::at("a", slow.url()));
     let begun = Instant::now();
-    bench.pool.settled(Some("other"), PATIENCE).await;
-    bench.pool.settled(None, Duration::from_millis(50)).await;
-    assert_eq!(bench.state("a").status, Status::Starting);
-    let instead = async { bench.start(Server::at("a", good.url())) };
-    tokio::join!(biased; bench.pool.settled(Some("a"), PATIENCE), instead);
-    assert_eq!(bench.state("a").status, Status::Ready);
+    test.pool.settled(Some("other"), PATIENCE).await;
+    test.pool.settled(None, Duration::from_millis(50)).await;
+    assert_eq!(test.state("a").status, Status::Starting);
+    let instead = async { test.start(Server::at("a", good.url())) };
+    tokio::join!(biased; test.pool.settled(Some("a"), PATIENCE), instead);
+    assert_eq!(test.state("a").status, Status::Ready);
     assert!(begun.elapsed() < Duration::from_secs(4));
-    bench.end().await;
+    test.end().await;
     slow.take_violations();
 }
 
-/// Each takes a while; all together take as long as one.
+/// Every server answers `initialize` only after all of them were asked.
 #[tokio::test]
-async fn all_servers_are_connected_at_once() {
+async fn servers_are_connected_concurrently() {
     let servers: Vec<McpHttp> = (0..13)
         .map(|_| {
-            let mut left = 1;
-            McpHttp::start().bearer(TOKEN).behaving(move |r| {
-                if r.method() == "initialize" && left > 0 {
-                    left -= 1;
-                    // In a thread of the server's own.
-                    std::thread::sleep(Duration::from_millis(300));
-                }
-                None
+            McpHttp::start().bearer(TOKEN).behaving(|r| {
+                let result = json!({
+                    "protocolVersion": "2025-11-25",
+                    "capabilities": { "tools": {} },
+                    "serverInfo": { "name": "fake", "version": "1" },
+                });
+                let response = json!({ "jsonrpc": "2.0", "id": r.id(), "result": result });
+                (r.method() == "initialize")
+                    .then(|| Answer::events([Part::Gate("all asked"), Part::Event(response)]))
             })
         })
         .collect();
-    let bench = Bench::new();
-    let begun = Instant::now();
+    let test = TestPool::new();
     for (n, server) in servers.iter().enumerate() {
-        bench.start(legacy(&format!("s{n}"), server.url()));
+        test.start(legacy(&format!("s{n}"), server.url()));
     }
-    let catalog = bench.pool.catalog(PATIENCE).await;
+    for server in &servers {
+        server.reached("all asked").await;
+    }
+    for server in &servers {
+        server.open("all asked");
+    }
+    let catalog = test.pool.catalog(PATIENCE).await;
     assert_eq!(catalog.tools.len(), 13);
-    assert!(
-        begun.elapsed() < Duration::from_millis(1500),
-        "{:?}",
-        begun.elapsed()
-    );
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn calls_of_many_shells_do_not_mix() {
+async fn concurrent_calls_get_their_own_results() {
     let server = McpHttp::start().bearer(TOKEN);
     server.behave(|r| {
         let arguments = &r.json["params"]["arguments"];
         (r.method() == "tools/call").then(|| r.result(text(&arguments["n"].to_string())))
     });
-    let bench = Bench::with(legacy("a", server.url())).await;
-    let bench = std::sync::Arc::new(bench);
+    let test = TestPool::with(legacy("a", server.url())).await;
+    let test = std::sync::Arc::new(test);
     let calls: Vec<_> = (0..64)
         .map(|n| {
-            let bench = bench.clone();
+            let test = test.clone();
             tokio::spawn(async move {
                 let arguments = format!(r#"{{"n":{n}}}"#);
-                let called = bench.call("a", "echo", &arguments).await;
+                let called = test.call("a", "echo", &arguments).await;
                 assert_eq!(called.unwrap().text, n.to_string());
             })
         })
@@ -293,38 +300,38 @@ async fn calls_of_many_shells_do_not_mix() {
     for call in calls {
         call.await.unwrap();
     }
-    std::sync::Arc::into_inner(bench).unwrap().end().await;
+    std::sync::Arc::into_inner(test).unwrap().end().await;
 }
 
-/// The crate lets sixteen calls run, and the others wait.
+/// By default `rmcp` runs 16 calls at a time and queues the others.
 #[tokio::test]
-async fn long_calls_of_many_shells_hold_up_no_other() {
+async fn many_long_calls_do_not_delay_another() {
     let server = McpHttp::start().bearer(TOKEN);
     server.behave(|r| {
         let waits = r.json["params"]["arguments"]["wait"] == true;
         (r.method() == "tools/call" && waits).then_some(Answer::Hang)
     });
-    let bench = std::sync::Arc::new(Bench::with(legacy("a", server.url())).await);
+    let test = std::sync::Arc::new(TestPool::with(legacy("a", server.url())).await);
     let cancel = CancellationToken::new();
     let (events, _kept) = mpsc::channel(1);
     let calls: Vec<_> = (0..64)
         .map(|_| {
-            let (bench, cancel, events) = (bench.clone(), cancel.clone(), events.clone());
+            let (test, cancel, events) = (test.clone(), cancel.clone(), events.clone());
             tokio::spawn(async move {
-                let call = bench.call_with("a", "echo", r#"{"wait":true}"#, &events, &cancel);
+                let call = test.call_with("a", "echo", r#"{"wait":true}"#, &events, &cancel);
                 call.await
             })
         })
         .collect();
     server.asked("tools/call", 64).await;
     let begun = Instant::now();
-    bench.call("a", "echo", "{}").await.unwrap();
+    test.call("a", "echo", "{}").await.unwrap();
     assert!(begun.elapsed() < Duration::from_secs(1));
     cancel.cancel();
     for call in calls {
         assert_eq!(call.await.unwrap(), Err(CallError::Interrupted));
     }
-    std::sync::Arc::into_inner(bench).unwrap().end().await;
+    std::sync::Arc::into_inner(test).unwrap().end().await;
 }
 
 fn configured(servers: &[&Server]) -> BTreeMap<String, Server> {
@@ -333,110 +340,110 @@ fn configured(servers: &[&Server]) -> BTreeMap<String, Server> {
 }
 
 #[tokio::test]
-async fn what_is_wanted_follows_the_configuration_and_the_hand() {
+async fn pending_start_follows_configuration_and_manual_changes() {
     let server = McpHttp::start().bearer(TOKEN);
     let (a, b) = (legacy("a", server.url()), legacy("b", server.url()));
-    let bench = Bench::new();
+    let test = TestPool::new();
     let both = configured(&[&a, &b]);
-    assert_eq!(bench.pool.wanting(&both), [a.clone(), b.clone()]);
-    bench.start_configured(a.clone());
-    bench.start_configured(b.clone());
-    assert_eq!(bench.pool.wanting(&both), []);
+    assert_eq!(test.pool.wanting(&both), [a.clone(), b.clone()]);
+    test.start_configured(a.clone());
+    test.start_configured(b.clone());
+    assert_eq!(test.pool.wanting(&both), []);
 
-    // Disconnected by hand: not wanted until its lines change.
-    bench.pool.disconnect("a").unwrap();
-    assert_eq!(bench.state("a").status, Status::Disabled);
-    assert_eq!(bench.pool.wanting(&both), []);
+    // Disconnected manually: not started again until its configuration changes.
+    test.pool.disconnect("a").unwrap();
+    assert_eq!(test.state("a").status, Status::Disabled);
+    assert_eq!(test.pool.wanting(&both), []);
     let changed = Server {
         trust_annotations: true,
         ..a.clone()
     };
     let both = configured(&[&changed, &b]);
-    assert_eq!(bench.pool.wanting(&both), std::slice::from_ref(&changed));
-    bench.start_configured(changed.clone());
+    assert_eq!(test.pool.wanting(&both), std::slice::from_ref(&changed));
+    test.start_configured(changed.clone());
 
-    // Connected by hand: it stays while the configuration has none of its alias.
-    let by_hand = legacy("c", server.url());
-    bench.start(by_hand);
+    // Connected manually: stays while its alias is not configured.
+    let manual = legacy("c", server.url());
+    test.start(manual);
     let off = Server {
         disabled: true,
         ..b.clone()
     };
-    assert_eq!(bench.pool.wanting(&configured(&[&off])), []);
-    let states = bench.pool.states();
+    assert_eq!(test.pool.wanting(&configured(&[&off])), []);
+    let states = test.pool.states();
     let seen: Vec<_> = states
         .iter()
         .map(|s| (s.alias.as_str(), s.configured))
         .collect();
     assert_eq!(seen, [("b", true), ("c", false)]);
-    assert_eq!(bench.state("b").status, Status::Disabled);
-    bench.until("c", Status::Ready).await;
-    // What the configuration then says of that alias is meant by its rules: the other goes, also where it is
-    // the same.
+    assert_eq!(test.state("b").status, Status::Disabled);
+    test.until("c", Status::Ready).await;
+    // Once its alias is configured, the rules refer to the configured server: the manual one is stopped, even if both
+    // are equal.
     let c = legacy("c", server.url());
     assert_eq!(
-        bench.pool.wanting(&configured(&[&off, &c])),
+        test.pool.wanting(&configured(&[&off, &c])),
         std::slice::from_ref(&c)
     );
-    assert_eq!(bench.pool.states().len(), 1);
-    assert!(!bench.pool.holds(&c));
-    bench.start_configured(c.clone());
-    assert!(bench.pool.holds(&c));
-    assert!(!bench.pool.holds(&Server {
+    assert_eq!(test.pool.states().len(), 1);
+    assert!(!test.pool.holds(&c));
+    test.start_configured(c.clone());
+    assert!(test.pool.holds(&c));
+    assert!(!test.pool.holds(&Server {
         trust_annotations: true,
         ..c
     }));
-    assert_eq!(bench.pool.wanting(&configured(&[&off])), []);
-    bench.start(legacy("c", server.url()));
-    bench.pool.disconnect("c").unwrap();
-    assert_eq!(bench.pool.states().len(), 1);
-    let none = bench.pool.disconnect("c").unwrap_err();
+    assert_eq!(test.pool.wanting(&configured(&[&off])), []);
+    test.start(legacy("c", server.url()));
+    test.pool.disconnect("c").unwrap();
+    assert_eq!(test.pool.states().len(), 1);
+    let none = test.pool.disconnect("c").unwrap_err();
     assert_eq!(none.message, "no MCP server is called c");
-    bench.end().await;
+    test.end().await;
 }
 
 #[tokio::test]
-async fn credentials_that_fail_are_the_servers_error() {
+async fn credential_errors_become_server_errors() {
     let server = McpHttp::start();
-    let bench = Bench::new();
+    let test = TestPool::new();
     let a = legacy("a", server.url());
     let fails = async { Err(aish::error::Error::runtime("the command printed nothing")) };
-    bench.pool.start(a.clone(), true, fails);
-    bench.pool.catalog(PATIENCE).await;
-    let state = bench.state("a");
+    test.pool.start(a.clone(), true, fails);
+    test.pool.catalog(PATIENCE).await;
+    let state = test.state("a");
     assert_eq!(state.error.as_deref(), Some("the command printed nothing"));
-    // Not at every prompt, but soon.
-    assert_eq!(bench.pool.wanting(&configured(&[&a])), []);
+    // Not retried at every prompt.
+    assert_eq!(test.pool.wanting(&configured(&[&a])), []);
     assert_eq!(server.requests().len(), 0);
-    bench.end().await;
+    test.end().await;
 }
 
-/// Whatever a server is at, everything ends at once.
+/// Shutdown is quick in every phase of a server.
 #[tokio::test]
-async fn the_end_waits_for_nobody() {
+async fn shutdown_does_not_wait_for_servers() {
     let hangs = McpHttp::start()
         .bearer(TOKEN)
         .behaving(|_| Some(Answer::Hang));
     let works = McpHttp::start().bearer(TOKEN).session("s-1");
     works.behave(|r| (r.method() == "tools/call").then_some(Answer::Hang));
-    let bench = Bench::new();
-    bench.start(legacy("hangs", hangs.url()));
-    bench.start(legacy("works", works.url()));
-    bench.pool.start(
+    let test = TestPool::new();
+    test.start(legacy("hangs", hangs.url()));
+    test.start(legacy("works", works.url()));
+    test.pool.start(
         Server::at("waits", works.url()),
         false,
         std::future::pending(),
     );
-    bench.until("works", Status::Ready).await;
+    test.until("works", Status::Ready).await;
     hangs.asked("initialize", 1).await;
-    let bench = std::sync::Arc::new(bench);
+    let test = std::sync::Arc::new(test);
     let calling = tokio::spawn({
-        let bench = bench.clone();
-        async move { bench.call("works", "echo", "{}").await }
+        let test = test.clone();
+        async move { test.call("works", "echo", "{}").await }
     });
     works.asked("tools/call", 1).await;
     let begun = Instant::now();
-    bench.pool.shutdown().await;
+    test.pool.shutdown().await;
     let called = calling.await.unwrap();
     assert!(
         begun.elapsed() < Duration::from_secs(1),
@@ -444,5 +451,5 @@ async fn the_end_waits_for_nobody() {
         begun.elapsed()
     );
     assert_eq!(failure(called), "the connection has ended");
-    std::sync::Arc::into_inner(bench).unwrap().end().await;
+    std::sync::Arc::into_inner(test).unwrap().end().await;
 }

@@ -1,4 +1,4 @@
-//! Servers that are children: what they get, how they end, and what stays of them. Nothing may.
+//! Stdio servers: their environment, messages, and how they end. No process may be left behind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,30 +11,30 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Bench, PATIENCE, failure, names};
+use super::{PATIENCE, TestPool, failure, names};
 use crate::support::example;
 use crate::support::helper::Helper;
 
-/// A pool with one such server, whose first try has ended.
-struct Child {
-    bench: Bench,
+/// A pool with one stdio server.
+struct StdioTest {
+    test: TestPool,
     server: Server,
 }
 
-impl Child {
-    async fn new(behaviour: &str) -> Child {
-        Child::with(behaviour, Lifecycle::Legacy).await
+impl StdioTest {
+    async fn new(behaviour: &str) -> StdioTest {
+        StdioTest::with(behaviour, Lifecycle::Legacy).await
     }
 
-    async fn with(behaviour: &str, lifecycle: Lifecycle) -> Child {
-        let child = Child::unsettled(behaviour, lifecycle);
-        child.bench.pool.catalog(PATIENCE).await;
+    async fn with(behaviour: &str, lifecycle: Lifecycle) -> StdioTest {
+        let child = StdioTest::unsettled(behaviour, lifecycle);
+        child.test.pool.catalog(PATIENCE).await;
         child
     }
 
-    fn unsettled(behaviour: &str, lifecycle: Lifecycle) -> Child {
-        let bench = Bench::new();
-        let starts = bench.state.path().join("starts");
+    fn unsettled(behaviour: &str, lifecycle: Lifecycle) -> StdioTest {
+        let test = TestPool::new();
+        let starts = test.state.path().join("starts");
         let mut server = Server::at("fs", "");
         server.transport = Transport::Stdio {
             command: example("mcp-fake-stdio").to_str().unwrap().to_owned(),
@@ -42,7 +42,7 @@ impl Child {
             env: Vec::new(),
         };
         server.lifecycle = lifecycle;
-        let child = Child { bench, server };
+        let child = StdioTest { test, server };
         child.start(&[]);
         child
     }
@@ -54,23 +54,23 @@ impl Child {
             env: env.chain([path()]).collect(),
         };
         let start = async { Ok(credentials) };
-        self.bench.pool.start(self.server.clone(), true, start);
+        self.test.pool.start(self.server.clone(), true, start);
     }
 
-    async fn says(&self, tool: &str, arguments: Value) -> String {
-        let called = self.bench.call("fs", tool, &arguments.to_string()).await;
+    async fn call_text(&self, tool: &str, arguments: Value) -> String {
+        let called = self.test.call("fs", tool, &arguments.to_string()).await;
         called.unwrap().text
     }
 
     fn file(&self, name: &str) -> String {
-        std::fs::read_to_string(self.bench.state.path().join(name)).unwrap_or_default()
+        std::fs::read_to_string(self.test.state.path().join(name)).unwrap_or_default()
     }
 
     fn log(&self) -> String {
         self.file("mcp-fs.log")
     }
 
-    /// The processes that were started so far, with those that they have started.
+    /// Ids of all processes started so far, including those started by the server.
     fn pids(&self) -> Vec<i32> {
         let starts = self.file("starts");
         let whole = starts.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -78,18 +78,21 @@ impl Child {
     }
 
     async fn started(&self, count: usize) -> Vec<i32> {
-        until("so many have started", || self.pids().len() >= count).await;
+        until("the processes have started", || self.pids().len() >= count).await;
         self.pids()
     }
 
-    /// Ends everything; nothing is left, and the server has found nothing to complain of.
+    /// Shuts down; checks that no process is left and that the server has seen no violation of the protocol.
     async fn end(self) -> Duration {
         let (pids, log) = (self.pids(), self.log());
         assert!(!log.contains("violation:"), "{log}");
         let begun = Instant::now();
-        self.bench.end().await;
+        self.test.end().await;
         let took = begun.elapsed();
-        until("all are gone", || !pids.iter().any(|pid| lives(*pid))).await;
+        until("all processes are gone", || {
+            !pids.iter().any(|pid| lives(*pid))
+        })
+        .await;
         took
     }
 }
@@ -101,12 +104,15 @@ fn path() -> (String, Secret) {
 async fn until(what: &str, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(
+            Instant::now() < deadline,
+            "time limit reached while waiting until {what}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// A zombie that nobody has reaped still lives, unless it is a grandchild: those are init's.
+/// Whether a process exists. An unreaped zombie counts, except for grandchildren, which init reaps.
 fn lives(pid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name: &str| {
@@ -122,27 +128,27 @@ fn lives(pid: i32) -> bool {
 }
 
 #[tokio::test]
-async fn a_server_is_started_listed_called_and_ended() {
-    let child = Child::new("plain").await;
-    let state = child.bench.state("fs");
+async fn stdio_server_is_started_listed_called_and_ended() {
+    let child = StdioTest::new("plain").await;
+    let state = child.test.state("fs");
     assert_eq!(state.status, Status::Ready, "{state:?}");
     assert_eq!(state.version.as_deref(), Some("fake 1.2.3"));
     assert_eq!(state.protocol.as_deref(), Some("2025-11-25"));
-    let catalog = child.bench.pool.catalog(PATIENCE).await;
+    let catalog = child.test.pool.catalog(PATIENCE).await;
     assert_eq!(names(&catalog)[..2], ["fs.echo", "fs.add"]);
-    assert_eq!(child.says("add", json!({"a": 2, "b": 40})).await, "42");
-    let calls = (0..50).map(|i| child.says("echo", json!({"text": i.to_string()})));
-    let said = futures_of(calls).await;
+    assert_eq!(child.call_text("add", json!({"a": 2, "b": 40})).await, "42");
+    let calls = (0..50).map(|i| child.call_text("echo", json!({"text": i.to_string()})));
+    let said = join_all(calls).await;
     assert_eq!(said, (0..50).map(|i| i.to_string()).collect::<Vec<_>>());
     assert_eq!(child.pids().len(), 1, "one process for all calls");
     assert!(
         child.end().await < Duration::from_millis(500),
-        "it is told to leave, and does"
+        "the server exits when stdin is closed"
     );
 }
 
-/// All at once.
-async fn futures_of<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+/// Polls all futures concurrently.
+async fn join_all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
     let mut done: BTreeMap<usize, T> = BTreeMap::new();
     std::future::poll_fn(|context| {
@@ -163,12 +169,12 @@ async fn futures_of<T>(futures: impl IntoIterator<Item = impl Future<Output = T>
 }
 
 #[tokio::test]
-async fn its_environment_is_what_was_listed_and_nothing_else() {
-    let child = Child::new("plain").await;
+async fn environment_contains_only_the_listed_variables() {
+    let child = StdioTest::new("plain").await;
     child.start(&[("API_KEY", "sk-12345678"), ("EMPTY", "")]);
     let pids = child.started(2).await;
-    child.bench.pool.catalog(PATIENCE).await;
-    let said: Value = serde_json::from_str(&child.says("env", json!({})).await).unwrap();
+    child.test.pool.catalog(PATIENCE).await;
+    let said: Value = serde_json::from_str(&child.call_text("env", json!({})).await).unwrap();
     assert_eq!(
         said["env"],
         json!({"API_KEY": "sk-12345678", "EMPTY": "", "PATH": "/usr/bin:/bin"})
@@ -178,18 +184,18 @@ async fn its_environment_is_what_was_listed_and_nothing_else() {
     assert_eq!(
         said["cwd"],
         here.to_str().unwrap(),
-        "ours, where there is no HOME"
+        "without HOME, the directory of the parent"
     );
     assert_eq!(
         said["group"], said["pid"],
-        "signals of a terminal go to other groups"
+        "the server has its own process group"
     );
     child.end().await;
 }
 
 #[tokio::test]
-async fn it_begins_at_home() {
-    let child = Child::new("plain").await;
+async fn working_directory_is_home() {
+    let child = StdioTest::new("plain").await;
     let home = tempfile::tempdir().unwrap();
     let home = home.path().canonicalize().unwrap();
     let (there, gone) = (home.to_str().unwrap(), home.join("gone"));
@@ -199,8 +205,8 @@ async fn it_begins_at_home() {
         (gone.to_str().unwrap(), here.to_str().unwrap()),
     ] {
         child.start(&[("HOME", home)]);
-        child.bench.pool.catalog(PATIENCE).await;
-        let said: Value = serde_json::from_str(&child.says("env", json!({})).await).unwrap();
+        child.test.pool.catalog(PATIENCE).await;
+        let said: Value = serde_json::from_str(&child.call_text("env", json!({})).await).unwrap();
         assert_eq!(said["cwd"], cwd);
     }
     child.end().await;
@@ -208,11 +214,11 @@ async fn it_begins_at_home() {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn what_it_complains_of_goes_to_its_log_and_no_terminal() {
+async fn stderr_goes_to_the_log_file() {
     use std::os::unix::fs::PermissionsExt as _;
-    let child = Child::new("plain").await;
+    let child = StdioTest::new("plain").await;
     assert_eq!(child.log(), "fake: plain begins\n");
-    let log = child.bench.state.path().join("mcp-fs.log");
+    let log = child.test.state.path().join("mcp-fs.log");
     let mode = std::fs::metadata(&log).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let pid = child.pids()[0];
@@ -226,10 +232,10 @@ async fn what_it_complains_of_goes_to_its_log_and_no_terminal() {
 }
 
 #[tokio::test]
-async fn noise_on_its_output_is_skipped_and_kept_in_its_log() {
-    let child = Child::new("noise").await;
+async fn output_that_is_not_a_message_goes_to_the_log_file() {
+    let child = StdioTest::new("noise").await;
     assert_eq!(
-        child.says("echo", json!({"text": "through"})).await,
+        child.call_text("echo", json!({"text": "through"})).await,
         "through"
     );
     let log = child.log();
@@ -238,32 +244,32 @@ async fn noise_on_its_output_is_skipped_and_kept_in_its_log() {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_asked_for_do_no_harm() {
-    let child = Child::new("wrong-id").await;
-    assert_eq!(child.says("echo", json!({"text": "b"})).await, "b");
+async fn unexpected_responses_are_ignored() {
+    let child = StdioTest::new("wrong-id").await;
+    assert_eq!(child.call_text("echo", json!({"text": "b"})).await, "b");
     child.end().await;
 }
 
 #[tokio::test]
-async fn one_that_exits_at_once_is_told_of_in_a_line_and_tried_again() {
-    let child = Child::new("exit-at-once").await;
+async fn server_that_exits_at_once_is_reported_and_restarted() {
+    let child = StdioTest::new("exit-at-once").await;
     let why = "it exited with 3; its last words: cannot find my config";
-    let state = child.bench.until("fs", Status::Failed).await;
+    let state = child.test.until("fs", Status::Failed).await;
     assert_eq!(state.error.as_deref(), Some(why));
     child.started(3).await;
     child.end().await;
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_there_is_named() {
-    let mut child = Child::new("plain").await;
+async fn missing_command_is_named_in_the_error() {
+    let mut child = StdioTest::new("plain").await;
     let Transport::Stdio { command, .. } = &mut child.server.transport else {
         unreachable!()
     };
     *command = "no-such-server".into();
     child.start(&[]);
-    child.bench.pool.catalog(PATIENCE).await;
-    let error = child.bench.until("fs", Status::Failed).await.error.unwrap();
+    child.test.pool.catalog(PATIENCE).await;
+    let error = child.test.until("fs", Status::Failed).await.error.unwrap();
     assert_eq!(
         error,
         "cannot start no-such-server: No such file or directory (os error 2)"
@@ -272,22 +278,22 @@ async fn a_command_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn one_that_ignores_all_signals_is_gone_within_a_second_or_so() {
-    let child = Child::new("ignore-term").await;
-    assert_eq!(child.says("echo", json!({"text": "a"})).await, "a");
+async fn server_that_ignores_signals_is_killed() {
+    let child = StdioTest::new("ignore-term").await;
+    assert_eq!(child.call_text("echo", json!({"text": "a"})).await, "a");
     let took = child.end().await;
     assert!(took < Duration::from_millis(1500), "{took:?}");
 }
 
 #[tokio::test]
-async fn what_it_has_started_goes_with_it() {
-    let child = Child::new("grandchild").await;
+async fn processes_of_a_server_end_with_it() {
+    let child = StdioTest::new("grandchild").await;
     assert_eq!(child.pids().len(), 2);
     child.end().await;
-    // And when it ends by itself.
-    let child = Child::new("grandchild").await;
+    // Also when the server exits by itself.
+    let child = StdioTest::new("grandchild").await;
     let pids = child.pids();
-    let why = failure(child.bench.call("fs", "die", r#"{"code":4}"#).await);
+    let why = failure(child.test.call("fs", "die", r#"{"code":4}"#).await);
     assert_eq!(why, "it exited with 4; its last words: fake: as you wish");
     until("the grandchild is gone", || {
         !pids.iter().any(|pid| lives(*pid))
@@ -297,41 +303,44 @@ async fn what_it_has_started_goes_with_it() {
 }
 
 #[tokio::test]
-async fn one_that_dies_is_started_again() {
-    let child = Child::new("crash-after-2").await;
+async fn crashed_server_is_restarted() {
+    let child = StdioTest::new("crash-after-2").await;
     for _ in 0..2 {
-        assert_eq!(child.says("echo", json!({"text": "a"})).await, "a");
+        assert_eq!(child.call_text("echo", json!({"text": "a"})).await, "a");
     }
-    let why = failure(child.bench.call("fs", "echo", "{}").await);
+    let why = failure(child.test.call("fs", "echo", "{}").await);
     assert_eq!(
         why,
         "it exited with 9; its last words: fake: that was one call too many"
     );
     child.started(2).await;
-    child.bench.until("fs", Status::Ready).await;
-    assert_eq!(child.says("echo", json!({"text": "again"})).await, "again");
+    child.test.until("fs", Status::Ready).await;
+    assert_eq!(
+        child.call_text("echo", json!({"text": "again"})).await,
+        "again"
+    );
     child.end().await;
 }
 
 #[tokio::test]
-async fn a_line_of_64_mb_ends_the_connection_and_the_next_call_works() {
-    let child = Child::new("plain").await;
-    let call = child
-        .bench
-        .call("fs", "line", r#"{"bytes":67108864}"#)
-        .await;
+async fn line_of_64_mb_ends_the_connection_and_the_server_is_restarted() {
+    let child = StdioTest::new("plain").await;
+    let call = child.test.call("fs", "line", r#"{"bytes":67108864}"#).await;
     assert_eq!(failure(call), "it sent a line of more than 16 MB");
     child.started(2).await;
-    child.bench.until("fs", Status::Ready).await;
-    assert_eq!(child.says("echo", json!({"text": "again"})).await, "again");
+    child.test.until("fs", Status::Ready).await;
+    assert_eq!(
+        child.call_text("echo", json!({"text": "again"})).await,
+        "again"
+    );
     child.end().await;
 }
 
 #[tokio::test]
-async fn large_results_come_through_and_are_cut() {
-    let child = Child::new("plain").await;
+async fn large_results_are_received_and_truncated() {
+    let child = StdioTest::new("plain").await;
     let called = child
-        .bench
+        .test
         .call("fs", "big", r#"{"bytes":15000000}"#)
         .await
         .unwrap();
@@ -341,65 +350,64 @@ async fn large_results_come_through_and_are_cut() {
     child.end().await;
 }
 
-/// What comes from a server is passed on as it is, for a model; what is said of it goes through the sink.
+/// Text for the model is unchanged; aish's own messages contain no escape sequences of a server.
 #[tokio::test]
-async fn escape_sequences_stay_in_the_text_and_out_of_lines_of_our_own() {
+async fn escape_sequences_are_kept_in_results_and_removed_from_errors() {
     let evil = "\x1b]0;owned\x07\x1b[2J\u{202e}evil\u{200b}";
-    let child = Child::new("plain").await;
-    let catalog = child.bench.pool.catalog(PATIENCE).await;
+    let child = StdioTest::new("plain").await;
+    let catalog = child.test.pool.catalog(PATIENCE).await;
     let tool = catalog.find("fs.escapes").unwrap();
     assert_eq!(tool.description, evil);
-    assert_eq!(child.says("escapes", json!({})).await, evil);
-    let why = failure(child.bench.call("fs", "echo\u{1b}[2J", "{}").await);
+    assert_eq!(child.call_text("escapes", json!({})).await, evil);
+    let why = failure(child.test.call("fs", "echo\u{1b}[2J", "{}").await);
     assert_eq!(why.lines().count(), 1, "{why}");
     child.end().await;
 }
 
-/// A value of its environment that it prints is in no error and no log.
+/// Environment values that a server prints appear in no error and no log.
 #[tokio::test]
-async fn its_secrets_stay_secret() {
-    let mut child = Child::new("plain").await;
+async fn secrets_of_the_environment_are_masked() {
+    let mut child = StdioTest::new("plain").await;
     let Transport::Stdio { command, args, .. } = &mut child.server.transport else {
         unreachable!()
     };
     *command = "sh".into();
     *args = vec!["-c".into(), "echo bad key: $KEY >&2; exit 1".into()];
     child.start(&[("KEY", "sk-12345678")]);
-    child.bench.pool.catalog(PATIENCE).await;
-    let error = child.bench.until("fs", Status::Failed).await.error.unwrap();
+    child.test.pool.catalog(PATIENCE).await;
+    let error = child.test.until("fs", Status::Failed).await.error.unwrap();
     assert_eq!(
         error,
         "it exited with 1; its last words: bad key: [REDACTED]"
     );
     assert!(!child.log().contains("sk-12345678"));
-    // One that complains where messages should be.
+    // Printed on stdout.
     let Transport::Stdio { args, .. } = &mut child.server.transport else {
         unreachable!()
     };
     *args = vec!["-c".into(), "echo usage: $KEY; exit 2".into()];
     child.start(&[("KEY", "sk-12345678")]);
-    child.bench.pool.catalog(PATIENCE).await;
-    let error = child.bench.until("fs", Status::Failed).await.error.unwrap();
+    child.test.pool.catalog(PATIENCE).await;
+    let error = child.test.until("fs", Status::Failed).await.error.unwrap();
     assert_eq!(error, "it exited with 2; its last words: usage: [REDACTED]");
     child.end().await;
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_json_fails_its_call_at_once() {
-    let child = Child::new("plain").await;
-    let why = failure(child.bench.call("fs", "torn", "{}").await);
+async fn malformed_response_fails_its_call_at_once() {
+    let child = StdioTest::new("plain").await;
+    let why = failure(child.test.call("fs", "torn", "{}").await);
     assert!(why.starts_with("its answer cannot be read: "), "{why}");
-    assert_eq!(child.says("echo", json!({"text": "a"})).await, "a");
+    assert_eq!(child.call_text("echo", json!({"text": "a"})).await, "a");
     assert_eq!(child.pids().len(), 1);
     child.end().await;
 }
 
 #[tokio::test]
-async fn one_that_hangs_at_the_start_holds_up_nobody_for_long() {
-    let child = Child::unsettled("hang", Lifecycle::Legacy);
-    let begun = Instant::now();
-    let catalog = child.bench.pool.catalog(Duration::from_secs(1)).await;
-    assert!(begun.elapsed() < Duration::from_millis(1500));
+async fn server_that_hangs_at_the_start_delays_a_prompt_by_its_patience() {
+    let child = StdioTest::unsettled("hang", Lifecycle::Legacy);
+    let patience = Duration::from_millis(50);
+    let catalog = child.test.pool.catalog(patience).await;
     assert_eq!(
         catalog.without,
         [("fs".to_owned(), "still starting".to_owned())]
@@ -410,27 +418,27 @@ async fn one_that_hangs_at_the_start_holds_up_nobody_for_long() {
 }
 
 #[tokio::test]
-async fn the_ways_to_begin() {
+async fn lifecycles() {
     for (behaviour, lifecycle, protocol, starts) in [
         ("plain", Lifecycle::Auto, "2025-11-25", 1),
         ("modern", Lifecycle::Auto, "2026-07-28", 1),
         ("modern", Lifecycle::Modern, "2026-07-28", 1),
-        // Started again, and asked in the old way.
+        // Restarted, then connected with `initialize`.
         ("exit-at-discover", Lifecycle::Auto, "2025-11-25", 2),
         ("exit-at-discover", Lifecycle::Legacy, "2025-11-25", 1),
         ("ignore-discover", Lifecycle::Legacy, "2025-11-25", 1),
     ] {
         let case = format!("{behaviour} {lifecycle:?}");
         let begun = Instant::now();
-        let child = Child::with(behaviour, lifecycle).await;
-        let state = child.bench.state("fs");
+        let child = StdioTest::with(behaviour, lifecycle).await;
+        let state = child.test.state("fs");
         assert_eq!(
             state.protocol.as_deref(),
             Some(protocol),
             "{case} {state:?}"
         );
         assert_eq!(
-            child.says("echo", json!({"text": "a"})).await,
+            child.call_text("echo", json!({"text": "a"})).await,
             "a",
             "{case}"
         );
@@ -438,36 +446,42 @@ async fn the_ways_to_begin() {
         assert!(begun.elapsed() < Duration::from_secs(3), "{case}");
         child.end().await;
     }
-    let child = Child::with("plain", Lifecycle::Modern).await;
-    child.bench.until("fs", Status::Failed).await;
+    let child = StdioTest::with("plain", Lifecycle::Modern).await;
+    child.test.until("fs", Status::Failed).await;
     child.end().await;
 }
 
 #[tokio::test]
-async fn one_that_ignores_discovery_costs_ten_seconds_and_is_not_started_again() {
+async fn ignored_discovery_costs_ten_seconds_and_no_restart() {
+    let child = StdioTest::unsettled("ignore-discover", Lifecycle::Auto);
+    until("discovery has been ignored", || {
+        child.log().contains("fake: ignored server/discover")
+    })
+    .await;
     let begun = Instant::now();
-    let child = Child::with("ignore-discover", Lifecycle::Auto).await;
+    super::advance(Duration::from_secs(10)).await;
+    child.test.until("fs", Status::Ready).await;
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(12), "{took:?}");
-    assert_eq!(child.says("echo", json!({"text": "a"})).await, "a");
+    assert_eq!(child.call_text("echo", json!({"text": "a"})).await, "a");
     assert_eq!(child.pids().len(), 1);
     child.end().await;
 }
 
 #[tokio::test]
-async fn how_far_a_call_has_got_is_told_and_it_can_be_stopped() {
-    let child = Child::new("plain").await;
+async fn progress_is_reported_and_a_call_can_be_cancelled() {
+    let child = StdioTest::new("plain").await;
     let (events, mut seen) = mpsc::channel(64);
     let cancel = CancellationToken::new();
     let call = child
-        .bench
+        .test
         .call_with("fs", "slow", r#"{"steps":3}"#, &events, &cancel);
     assert_eq!(call.await.unwrap().text, "3 steps");
     let Some(CallEvent::Progress(line)) = seen.recv().await else {
         panic!("no progress");
     };
     assert!(line.contains("step 1"), "{line}");
-    let forever = child.bench.call_with("fs", "slow", "{}", &events, &cancel);
+    let forever = child.test.call_with("fs", "slow", "{}", &events, &cancel);
     let stop = async {
         while let Some(event) = seen.recv().await {
             if matches!(event, CallEvent::Progress(line) if line.contains("step 2")) {
@@ -478,7 +492,7 @@ async fn how_far_a_call_has_got_is_told_and_it_can_be_stopped() {
     };
     let (called, ()) = tokio::join!(forever, stop);
     assert_eq!(called, Err(aish::mcp::CallError::Interrupted));
-    until("the server knows", || {
+    until("the server got the cancellation", || {
         child.log().contains("fake: cancelled")
     })
     .await;
@@ -486,17 +500,17 @@ async fn how_far_a_call_has_got_is_told_and_it_can_be_stopped() {
 }
 
 #[tokio::test]
-async fn what_it_asks_reaches_the_person_and_the_answer_it() {
-    let child = Child::new("plain").await;
+async fn elicitation_reaches_the_person_and_the_answer_the_server() {
+    let child = StdioTest::new("plain").await;
     let (events, mut seen) = mpsc::channel(64);
     let cancel = CancellationToken::new();
     let arguments = json!({"message": "Who are you?"}).to_string();
     let call = child
-        .bench
+        .test
         .call_with("fs", "elicit", &arguments, &events, &cancel);
     let person = async {
         let Some(CallEvent::Elicit(asked, answer)) = seen.recv().await else {
-            panic!("nobody asks");
+            panic!("no question reached the person");
         };
         assert_eq!(
             (asked.server.as_str(), asked.message.as_str()),
@@ -512,25 +526,20 @@ async fn what_it_asks_reaches_the_person_and_the_answer_it() {
 }
 
 #[tokio::test]
-async fn a_list_that_changes_is_asked_for_again() {
-    let child = Child::new("plain").await;
-    assert_eq!(child.says("grow", json!({})).await, "grown");
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let catalog = child.bench.pool.catalog(PATIENCE).await;
-        if names(&catalog).contains(&"fs.more") {
-            break;
-        }
-        assert!(Instant::now() < deadline, "no new list");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+async fn changed_tool_list_of_a_stdio_server_is_fetched_again() {
+    let child = StdioTest::new("plain").await;
+    assert_eq!(child.call_text("grow", json!({})).await, "grown");
+    let before = child.test.state("fs").tools;
+    child.test.until_tools("fs", before + 1).await;
+    let catalog = child.test.pool.catalog(PATIENCE).await;
+    assert!(names(&catalog).contains(&"fs.more"));
     child.end().await;
 }
 
 #[tokio::test]
-async fn resources_and_prompts_can_be_read() {
-    let child = Child::new("plain").await;
-    let (pool, cancel) = (&child.bench.pool, CancellationToken::new());
+async fn resources_and_prompts_of_a_stdio_server() {
+    let child = StdioTest::new("plain").await;
+    let (pool, cancel) = (&child.test.pool, CancellationToken::new());
     let resources = pool.resources(Some("fs"), &cancel).await.unwrap();
     assert_eq!(resources[0].uri, "fake://one");
     let text = pool
@@ -547,8 +556,8 @@ async fn resources_and_prompts_can_be_read() {
 }
 
 #[tokio::test]
-async fn many_start_at_once_and_end_at_once() {
-    let child = Child::new("plain").await;
+async fn many_servers_start_and_end_at_once() {
+    let child = StdioTest::new("plain").await;
     let begun = Instant::now();
     for i in 0..12 {
         let mut server = child.server.clone();
@@ -558,11 +567,11 @@ async fn many_start_at_once_and_end_at_once() {
             env: vec![path()],
         };
         child
-            .bench
+            .test
             .pool
             .start(server, true, async { Ok(credentials) });
     }
-    let catalog = child.bench.pool.catalog(PATIENCE).await;
+    let catalog = child.test.pool.catalog(PATIENCE).await;
     assert_eq!(catalog.tools.len(), 13 * 11);
     assert!(
         begun.elapsed() < Duration::from_secs(5),
@@ -573,7 +582,7 @@ async fn many_start_at_once_and_end_at_once() {
     child.end().await;
 }
 
-/// A whole daemon, whose config has such a server.
+/// A daemon with a stdio server, and the ids of the server's processes.
 fn daemon(behaviour: &str) -> (Helper, Vec<i32>) {
     let helper = Helper::saying("fine");
     let starts = helper.path("starts");
@@ -595,7 +604,7 @@ fn daemon(behaviour: &str) -> (Helper, Vec<i32>) {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn the_daemon_gives_it_what_the_config_lists_and_takes_it_along() {
+async fn daemon_passes_the_configured_environment_and_ends_the_server() {
     let (helper, pids) = daemon("ignore-term");
     let environ = std::fs::read_to_string(format!("/proc/{}/environ", pids[0])).unwrap();
     let mut given: Vec<&str> = environ.split_terminator('\0').collect();
@@ -615,13 +624,13 @@ async fn the_daemon_gives_it_what_the_config_lists_and_takes_it_along() {
     assert_eq!(fds, ["0", "1", "2"]);
     let begun = Instant::now();
     helper.call(["stop"]).run().ok();
-    until("it is gone", || !pids.iter().any(|pid| lives(*pid))).await;
+    until("the server is gone", || !pids.iter().any(|pid| lives(*pid))).await;
     assert!(begun.elapsed() < Duration::from_secs(3));
 }
 
 #[tokio::test]
-async fn a_daemon_that_is_killed_closes_its_input() {
+async fn server_ends_after_the_daemon_is_killed() {
     let (helper, pids) = daemon("plain");
     helper.kill_daemon();
-    until("it is gone", || !pids.iter().any(|pid| lives(*pid))).await;
+    until("the server is gone", || !pids.iter().any(|pid| lives(*pid))).await;
 }

@@ -1,6 +1,6 @@
-//! The protocol's conformance suite, client side, once for each era. The client is the example
-//! `mcp-conformance`. What a revision requires is the suite's to say; that all of it ran, and how our client
-//! ended, is looked at here, because the suite does neither.
+//! MCP conformance suite, client side, for a revision with and one without `initialize`. The client is the example
+//! `mcp-conformance`. The suite defines the required scenarios; this test checks that all of them ran and the client's
+//! exit codes, which the suite does not check.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::{node, package};
 use crate::support::home::helper;
 
-/// The server does wrong, or asks for ever, and the client must give up.
+/// Scenarios with a faulty server, at which the client must fail.
 const REFUSED: [&str; 7] = [
     "auth/iss-normalized",
     "auth/iss-supported-missing",
@@ -25,10 +25,10 @@ const REFUSED: [&str; 7] = [
     "auth/scope-retry-limit",
 ];
 
-/// What the suite does not count yet, and passes.
+/// Scenarios that pass but are not on the suite's list of requirements yet.
 const MORE: [&str; 1] = ["json-schema-2020-12-preservation"];
 
-/// What the suite says that a revision requires of a client.
+/// Scenarios that a revision requires of a client.
 fn required(revision: &str) -> BTreeSet<String> {
     let file = package("conformance").with_file_name(format!("../requirements/{revision}.yaml"));
     let text = fs::read_to_string(file).expect("the requirements");
@@ -37,24 +37,24 @@ fn required(revision: &str) -> BTreeSet<String> {
     names.chain(MORE).map(str::to_owned).collect()
 }
 
-/// The example, beside the binary.
+/// Path of the example client.
 fn client() -> PathBuf {
     let client = Path::new(helper()).with_file_name("examples/mcp-conformance");
     assert!(client.exists(), "build it: cargo build --examples");
     client
 }
 
-/// The suite's results, and where they lie.
+/// Results of a run of the suite.
 struct Suite {
     dir: TempDir,
     said: String,
 }
 
 impl Suite {
-    /// Runs what `args` name.
+    /// Runs the suite with these arguments.
     fn run(args: &[&str]) -> Suite {
         let dir = TempDir::new().expect("a directory");
-        // Keeps the exit codes, which the suite only prints.
+        // Saves the exit codes, which the suite only prints.
         let wrapper = dir.path().join("client");
         let script = format!(
             "#!/bin/sh\n'{}' \"$@\"\ncode=$?\n\
@@ -77,8 +77,8 @@ impl Suite {
         Suite { dir, said }
     }
 
-    /// What was wrong with a scenario.
-    fn wrong(&self, name: &str) -> Option<String> {
+    /// Failure of a scenario; `None` if it passed.
+    fn failure_of(&self, name: &str) -> Option<String> {
         let codes = fs::read_to_string(self.dir.path().join("codes")).unwrap_or_default();
         let code = codes
             .lines()
@@ -97,7 +97,7 @@ impl Suite {
         None
     }
 
-    /// What the suite wrote about a scenario: `out/NAME-TIME/checks.json`.
+    /// Checks of a scenario, from `out/NAME-TIME/checks.json`.
     fn checks(&self, name: &str) -> Vec<Value> {
         let out = self.dir.path().join("out");
         let start = out.join(format!("{name}-20"));
@@ -111,17 +111,17 @@ impl Suite {
     }
 }
 
-/// All that a revision requires, asserted.
+/// Asserts that all required scenarios of a revision pass.
 fn conforms(revision: &str) {
     let suite = Suite::run(&["--requirements", revision]);
     let required = required(revision);
     assert!(required.len() > 15, "{required:?}");
     for name in &required {
-        // The suite starts all clients at once, and some scenarios take the time: what a busy machine has
-        // spoilt gets the suite for itself.
-        if let Some(first) = suite.wrong(name) {
+        // The suite starts all clients at once, and some scenarios measure time. A scenario that failed on a busy
+        // machine is repeated alone.
+        if let Some(first) = suite.failure_of(name) {
             let alone = Suite::run(&["--spec-version", revision, "--scenario", name]);
-            let again = alone.wrong(name);
+            let again = alone.failure_of(name);
             assert_eq!(again, None, "{first}\n{}\n{}", suite.said, alone.said);
         }
     }
@@ -129,7 +129,7 @@ fn conforms(revision: &str) {
 
 #[test]
 #[ignore = "needs the conformance suite; ./test.sh runs it with AISH_TEST_TOOLS"]
-fn the_protocol_is_spoken_as_required_in_both_eras() {
+fn required_scenarios_pass_for_both_revisions() {
     conforms("2026-07-28");
     conforms("2025-11-25");
 }

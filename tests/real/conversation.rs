@@ -1,48 +1,33 @@
-//! A conversation with tools in a real zsh: a server of the configuration and one that is connected while it
-//! lasts, calls that are confirmed, allowed by a rule and denied, and what is known of them later.
+//! Conversations with real tools in a real zsh: a configured server and a manually connected one; calls that are approved,
+//! allowed by a rule, or denied; and the context of later prompts.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use super::node::{everything_http, files};
 use crate::fakes::provider::{Provider, Script};
-use crate::support::PATIENCE;
 use crate::support::helper::Helper;
 use crate::support::home::helper as program;
 use crate::support::pty::Zsh;
 
-/// The end of a question.
+/// End of a question.
 const KEYS: &str = "[?]";
 
-/// Asks, and answers the question that comes with a key; `sure` is then on the screen.
-fn asked(zsh: &mut Zsh<'_>, words: &str, key: &str, sure: &str) {
+/// Sends a prompt and answers its question with a key, after which `shown` is on the screen.
+fn prompt_and_answer(zsh: &mut Zsh<'_>, words: &str, key: &str, shown: &str) {
     zsh.send(format!("clear; llm {words}\r"));
     zsh.wait_text(KEYS);
-    // Keys are thrown away for a moment after the question has come.
-    let deadline = Instant::now() + PATIENCE;
-    while !zsh.screen().contains(sure) {
-        assert!(
-            Instant::now() < deadline,
-            "{key} is never taken: {}",
-            zsh.screen()
-        );
-        std::thread::sleep(Duration::from_millis(300));
-        if !zsh.screen().contains(&format!("{KEYS} [?] {sure}")) {
-            zsh.send(key);
-        }
-        std::thread::sleep(Duration::from_millis(300));
-    }
+    zsh.answer(key, |screen| screen.contents().contains(shown));
     zsh.prompt();
 }
 
-/// Waits until no server is starting, and says how they are.
+/// Waits until no server is starting and returns the list of servers.
 fn settled(helper: &Helper) -> String {
     let list = || helper.call(["mcp", "list"]).run().ok();
     helper.until("the servers have started", || !list().contains("starting"));
     list()
 }
 
-/// A config with the files of `dir`, and one tool of it that needs no question.
+/// Writes a config with a filesystem server for `dir`, one tool of which is allowed by a rule.
 fn configure(helper: &Helper, dir: &Path, more: &str) {
     let server = files(dir);
     let words = server.target();
@@ -56,7 +41,7 @@ fn configure(helper: &Helper, dir: &Path, more: &str) {
     ));
 }
 
-/// The text of every message of a request, a line each, and what its calls were.
+/// Messages of a request, one line each, with their tool calls.
 fn context(helper: &Helper, request: usize) -> String {
     let requests = helper.provider.requests();
     let messages = requests[request].json["messages"].as_array();
@@ -70,7 +55,7 @@ fn context(helper: &Helper, request: usize) -> String {
 
 #[test]
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
-fn tools_are_used_from_the_first_question_to_another_day() {
+fn tools_are_used_in_a_conversation_and_remembered_after_a_restart() {
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path().canonicalize().expect("its real path");
     let at = |name: &str| dir.join(name).to_str().expect("text").to_owned();
@@ -114,16 +99,16 @@ fn tools_are_used_from_the_first_question_to_another_day() {
     let said = zsh.eval("llm :mcp tool fs.write_file");
     assert!(said.contains("content") && said.contains("path"), "{said}");
 
-    asked(&mut zsh, "write down: milk, two pints", "y", "Noted: milk.");
+    prompt_and_answer(&mut zsh, "write down: milk, two pints", "y", "Noted: milk.");
     assert_eq!(
         std::fs::read_to_string(at("milk.txt")).expect("written"),
         "two pints"
     );
-    // The tools of the server, shown whole before the call, have moved it off the screen.
+    // The list of the server's tools, shown before the call, has scrolled it off the screen.
     let raw = String::from_utf8_lossy(&zsh.raw()).into_owned();
     assert!(raw.contains("I write it down."), "{raw}");
 
-    asked(&mut zsh, "what is two and forty", "y", "It is forty-two.");
+    prompt_and_answer(&mut zsh, "what is two and forty", "y", "It is forty-two.");
     assert!(context(&helper, 3).contains("The sum of 2 and 40 is 42."));
 
     zsh.run("clear; llm what is there");
@@ -133,7 +118,7 @@ fn tools_are_used_from_the_first_question_to_another_day() {
     assert!(!screen.contains(KEYS), "{screen}");
     assert!(context(&helper, 5).contains("milk.txt"));
 
-    asked(&mut zsh, "and bread", "n", "Then no bread.");
+    prompt_and_answer(&mut zsh, "and bread", "n", "Then no bread.");
     assert!(!Path::new(&at("bread.txt")).exists());
     let told = context(&helper, 7);
     let last = told.lines().last().expect("a message").to_owned();
@@ -154,7 +139,7 @@ fn tools_are_used_from_the_first_question_to_another_day() {
         "{before}"
     );
 
-    // Another day: another daemon, another shell.
+    // A new daemon and a new shell.
     zsh.exit();
     helper.call(["stop"]).run().ok();
     let mut zsh = Zsh::start(&helper.home);
@@ -162,15 +147,14 @@ fn tools_are_used_from_the_first_question_to_another_day() {
     zsh.run("clear; llm -c do you remember the milk");
     assert!(zsh.screen().contains("Yes, I remember"), "{}", zsh.screen());
     let after = context(&helper, 9);
-    // Up to the last answer it is what was sent then.
+    // Identical to the earlier request up to its last answer.
     assert!(after.starts_with(&before), "{before}\n---\n{after}");
 }
 
-/// The tiny model calls no tools: it was never taught to. What it can do is talk on in a conversation that
-/// has used some, with tools on offer.
+/// The tiny model was not trained to call tools. It must still be able to continue a conversation with tool calls.
 #[test]
 #[ignore = "needs the model; ./test.sh runs it with AISH_TEST_MODELS and AISH_TEST_TOOLS"]
-fn the_tiny_model_goes_on_where_tools_were_used() {
+fn tiny_model_continues_a_conversation_with_tool_calls() {
     let models = std::env::var("AISH_TEST_MODELS").expect("AISH_TEST_MODELS names a directory");
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path().canonicalize().expect("its real path");
@@ -195,7 +179,7 @@ fn the_tiny_model_goes_on_where_tools_were_used() {
 
     let mut zsh = Zsh::start(&helper.home);
     settled(&helper);
-    asked(
+    prompt_and_answer(
         &mut zsh,
         "what is the note about",
         "y",

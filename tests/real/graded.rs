@@ -1,5 +1,5 @@
-//! How well tools are found: questions with the right answers over the tools of real servers, and what comes of them.
-//! The test that asserts it and the bench that prints it share this.
+//! Quality of the tool search: graded questions over the tools of real servers. Shared by the test that asserts the scores and
+//! the bench that prints them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use aish::chat::Tool;
 use aish::config::mcp::{Lifecycle, Server, Transport};
 use aish::mcp::{Credentials, Pool};
 use aish::secret::Secret;
-use aish::tools::search::Index;
+use aish::tools::search::ToolIndex;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The questions: every other one was looked at while the words and weights were chosen, the rest was not.
+/// Questions. Every other one was used to tune the search; the rest is held out.
 const QUESTIONS: &str = include_str!("../../benches/retrieval.jsonl");
 
-/// So long all servers together may take to start.
+/// Time limit for the start of all servers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The tools of six real servers, from the place where `./test.sh` has installed them.
+/// Tools of six real servers, from the directory where `./test.sh` has installed them.
 pub async fn catalog(installed: &Path) -> Arc<[Tool]> {
     let place = TempDir::new().expect("a directory");
     let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
@@ -74,7 +74,7 @@ pub async fn catalog(installed: &Path) -> Arc<[Tool]> {
     catalog.tools
 }
 
-/// A node that is new enough: the one that came as a package, or that of the system.
+/// A recent `node`: the one installed as a package, or the system's.
 pub fn node(installed: &Path) -> PathBuf {
     let packages = std::fs::read_dir(installed.join("node_modules")).expect("node_modules");
     packages
@@ -85,16 +85,16 @@ pub fn node(installed: &Path) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("node"))
 }
 
-/// What came of some questions.
+/// Scores of a set of questions.
 #[derive(Debug, Default)]
 pub struct Grades {
-    /// How many there were.
+    /// Number of questions.
     pub questions: usize,
-    /// Of the right tools, how many are among the first five.
+    /// Recall at 5: share of the right tools among the first five results.
     pub recall: f64,
-    /// One over the place of the first right tool.
+    /// Mean reciprocal rank of the first right tool.
     pub mrr: f64,
-    /// The questions whose right tools are not all among the first five.
+    /// Questions whose right tools are not all among the first five results.
     pub missed: Vec<String>,
 }
 
@@ -106,9 +106,9 @@ pub fn questions() -> impl Iterator<Item = String> {
     })
 }
 
-/// Asks the questions of one half, those of the other where `held_out`.
+/// Scores the tuning half of the questions, or the held-out half.
 pub fn grade(tools: &[Tool], held_out: bool) -> Grades {
-    let index = Index::new(tools);
+    let index = ToolIndex::new(tools);
     let mut grades = Grades::default();
     let half = QUESTIONS.lines().skip(usize::from(held_out)).step_by(2);
     for line in half {
@@ -122,7 +122,7 @@ pub fn grade(tools: &[Tool], held_out: bool) -> Grades {
             .collect();
         for name in &right {
             let there = tools.iter().any(|tool| tool.name == *name);
-            assert!(there, "{name} is no tool any more");
+            assert!(there, "{name} is not a tool any more");
         }
         let found = index.search(question, tools.len());
         let is_right = |(at, _): &(usize, f32)| right.contains(&tools[*at].name);

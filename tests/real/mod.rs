@@ -1,5 +1,5 @@
-//! Other people's MCP servers, and the protocol's own test suite. `./test.sh` installs them, pinned, and
-//! names the place in `AISH_TEST_TOOLS`; without it these tests are left out.
+//! Third-party MCP servers and the MCP conformance suite. `./test.sh` installs pinned versions and sets
+//! `AISH_TEST_TOOLS`; without it these tests are ignored.
 
 mod conformance;
 mod conversation;
@@ -31,7 +31,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::support::PATIENCE;
 
-/// Where `./test.sh` has put them.
+/// Directory of the installed servers.
 fn tools() -> PathBuf {
     let dir = std::env::var_os("AISH_TEST_TOOLS").expect("AISH_TEST_TOOLS names a directory");
     PathBuf::from(dir)
@@ -41,7 +41,7 @@ fn node() -> PathBuf {
     graded::node(&tools())
 }
 
-/// The program of an npm package of the protocol's people.
+/// Program of an npm package of `@modelcontextprotocol`.
 fn package(name: &str) -> PathBuf {
     let file = format!("node_modules/@modelcontextprotocol/{name}/dist/index.js");
     tools().join(file)
@@ -51,7 +51,7 @@ fn python() -> PathBuf {
     tools().join("python/bin/python")
 }
 
-/// A server that is a child of the pool.
+/// A stdio server.
 fn stdio(alias: &str, program: &Path, args: &[&Path]) -> Server {
     let text = |p: &Path| p.to_str().expect("a path of text").to_owned();
     Server {
@@ -66,16 +66,16 @@ fn stdio(alias: &str, program: &Path, args: &[&Path]) -> Server {
     }
 }
 
-/// A server in a process of its own that ends with the test.
+/// An HTTP server process; killed when dropped.
 struct Process {
     child: Child,
     url: String,
 }
 
 impl Process {
-    /// One that is told its port in `PORT`, and says something on stderr once it listens.
-    fn told(mut command: Command) -> Process {
-        // Another may take the port between these two lines; then the server ends, and is asked again.
+    /// Starts a server that gets its port in `PORT` and prints a line to stderr once it listens.
+    fn with_given_port(mut command: Command) -> Process {
+        // Another process may take the port before the server does; then the start is repeated.
         for _ in 0..5 {
             let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
             let port = free.local_addr().expect("its address").port();
@@ -91,7 +91,7 @@ impl Process {
             let mut line = String::new();
             said.read_line(&mut line).expect("a line");
             if line.contains("listening") {
-                // Read on, so that it never waits for a reader.
+                // The pipe is drained so that the server never blocks on it.
                 std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
                 let url = format!("http://127.0.0.1:{port}/mcp");
                 return Process { child, url };
@@ -102,8 +102,8 @@ impl Process {
         panic!("the server does not listen");
     }
 
-    /// One that finds a port, prints it, and ends with its standard input.
-    fn telling(mut command: Command) -> Process {
+    /// Starts a server that chooses a port, prints it, and exits at the end of stdin.
+    fn with_own_port(mut command: Command) -> Process {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -126,10 +126,10 @@ impl Drop for Process {
     }
 }
 
-/// A call that came back, with what happened meanwhile.
-type Came = (Result<CallResult, CallError>, Vec<String>);
+/// Result of a call, and its progress lines.
+type CallOutcome = (Result<CallResult, CallError>, Vec<String>);
 
-/// A pool with a place of its own.
+/// A pool with its own state directory.
 struct Servers {
     pool: Pool,
     state: TempDir,
@@ -150,7 +150,7 @@ impl Servers {
         }
     }
 
-    /// One server, which is ready.
+    /// A pool with one server, which is ready.
     async fn with(server: Server, bearer: Option<&str>) -> Servers {
         let servers = Servers::new();
         let alias = server.alias.clone();
@@ -191,7 +191,7 @@ impl Servers {
         found.unwrap_or_else(|| panic!("{names:?}")).clone()
     }
 
-    /// Waits for a tool that the server tells of later.
+    /// Waits for a tool that the server adds later. The pool reports no event for a changed tool list.
     async fn until_tool(&self, name: &str) {
         let there = async {
             while self.pool.catalog(Duration::ZERO).await.find(name).is_none() {
@@ -199,33 +199,33 @@ impl Servers {
             }
         };
         let waited = tokio::time::timeout(PATIENCE, there).await;
-        assert!(waited.is_ok(), "{name} never came");
+        assert!(waited.is_ok(), "{name} was never listed");
     }
 
-    /// What a tool says to arguments that a rule allows.
+    /// Calls a tool, which must succeed; elicitations are cancelled.
     async fn call(&self, name: &str, arguments: Value) -> CallResult {
         let (result, _) = self.call_with(name, arguments, |_| Elicited::Cancel).await;
         result.unwrap_or_else(|e| panic!("{name}: {e}"))
     }
 
-    /// The same, with answers to what the server asks, and the lines of its progress.
+    /// Calls a tool with these answers to elicitations; returns its result and progress lines.
     async fn call_with(
         &self,
         name: &str,
         arguments: Value,
         answer: impl Fn(&Elicit) -> Elicited,
-    ) -> Came {
+    ) -> CallOutcome {
         self.call_until(name, arguments, answer, usize::MAX).await
     }
 
-    /// The same, stopped by the person once there are so many lines of progress.
+    /// Same as [`Self::call_with`], but cancels the call after `enough` progress lines.
     async fn call_until(
         &self,
         name: &str,
         arguments: Value,
         answer: impl Fn(&Elicit) -> Elicited,
         enough: usize,
-    ) -> Came {
+    ) -> CallOutcome {
         let cancel = &CancellationToken::new();
         let tool = self.tool(name).await;
         let arguments = arguments.to_string();
@@ -280,7 +280,7 @@ impl Servers {
             .unwrap_or_else(|_| panic!("{name} hangs"))
     }
 
-    /// Ends all, and what it has started.
+    /// Shuts the pool down and checks that all tasks have ended.
     async fn end(self) {
         let Servers {
             pool,
@@ -292,17 +292,17 @@ impl Servers {
         cancel.cancel();
         tasks.close();
         let ended = tokio::time::timeout(PATIENCE, tasks.wait()).await;
-        assert!(ended.is_ok(), "something runs on");
+        assert!(ended.is_ok(), "tasks are still running");
         drop(state);
     }
 }
 
-/// The text, which is a JSON value.
+/// Parses JSON text.
 fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| panic!("{text}"))
 }
 
-/// No arguments.
+/// Empty arguments.
 fn nothing() -> Value {
     json!({})
 }

@@ -1,4 +1,4 @@
-//! The servers of the protocol's people, which run under node.
+//! Reference servers of the protocol, which run under node.
 
 use aish::config::mcp::Server;
 use aish::mcp::{CallError, Elicited};
@@ -19,24 +19,24 @@ pub fn everything_http() -> (Process, Server) {
     command
         .arg(package("server-everything"))
         .arg("streamableHttp");
-    let process = Process::told(command);
+    let process = Process::with_given_port(command);
     let server = Server::at("all", &process.url);
     (process, server)
 }
 
-/// The files of a directory.
+/// Filesystem server for a directory.
 pub fn files(dir: &Path) -> Server {
     stdio("fs", &node(), &[&package("server-filesystem"), dir])
 }
 
-/// What both transports must do alike.
+/// Checks that hold for both transports.
 async fn everything(servers: &Servers) {
     let state = servers.state_of("all");
     let version = state.version.clone().expect("a version");
     assert!(version.contains("mcp-servers/everything"), "{state:?}");
     assert_eq!(state.protocol.as_deref(), Some("2025-11-25"));
     assert!(state.tools > 8, "{state:?}");
-    // Offered to clients that let a server ask; registered after the handshake, and told of by `list_changed`.
+    // Offered only to clients with elicitation; registered after the handshake and announced by `list_changed`.
     servers.until_tool("all.trigger-elicitation-request").await;
     let tools = servers.tools().await;
     assert!(
@@ -78,7 +78,7 @@ async fn everything(servers: &Servers) {
         .await;
     assert!(links.text.contains("Here are 2"), "{links:?}");
     assert!(links.text.contains("demo://resource/"), "{links:?}");
-    // One for each, and how to read them.
+    // One note per link, and a hint how to read them.
     assert_eq!(links.notes.len(), 3, "{links:?}");
     let weather = servers
         .call("all.get-structured-content", json!({"location": "Chicago"}))
@@ -197,7 +197,7 @@ async fn everything_over_stdio() {
 
 #[tokio::test]
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
-async fn a_call_is_stopped_and_the_next_one_answered() {
+async fn cancelled_call_does_not_affect_the_next_one() {
     let (_process, server) = everything_http();
     for server in [server, everything_stdio()] {
         let servers = Servers::with(server, None).await;
@@ -215,7 +215,7 @@ async fn a_call_is_stopped_and_the_next_one_answered() {
 
 #[tokio::test]
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
-async fn files_are_read_and_written_inside_of_the_directory_alone() {
+async fn files_are_accessible_only_inside_the_directory() {
     let dir = tempfile::tempdir().expect("a directory");
     let root = dir.path().canonicalize().expect("its real path");
     let inside = root.join("inside");

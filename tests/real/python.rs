@@ -20,14 +20,14 @@ fn board(token: Option<&str>) -> (Process, Server) {
     let mut command = Command::new(python());
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/board.py"));
     command.args(token);
-    let process = Process::telling(command);
+    let process = Process::with_own_port(command);
     let server = Server::at("board", &process.url);
     (process, server)
 }
 
 #[tokio::test]
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
-async fn the_time_is_converted() {
+async fn time_server_converts_time() {
     let args = [Path::new("--local-timezone"), Path::new("UTC")];
     let servers = Servers::with(module("time", "mcp_server_time", &args), None).await;
     let asked =
@@ -44,7 +44,7 @@ async fn the_time_is_converted() {
 
 #[tokio::test]
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
-async fn a_repository_is_looked_at_and_added_to() {
+async fn git_server_reads_and_commits() {
     let dir = tempfile::tempdir().expect("a directory");
     let git = |args: &[&str]| {
         let mut command = Command::new("git");
@@ -88,7 +88,7 @@ async fn a_repository_is_looked_at_and_added_to() {
 
 #[tokio::test]
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
-async fn a_server_of_fastmcp_wants_its_token() {
+async fn fastmcp_server_requires_its_token() {
     let (_process, server) = board(Some("hunter2"));
     let servers = Servers::new();
     servers.start(server.clone(), Some("wrong")).await;
@@ -111,13 +111,13 @@ async fn a_server_of_fastmcp_wants_its_token() {
 
 #[tokio::test]
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
-async fn a_server_of_fastmcp_without_sessions() {
+async fn fastmcp_server_without_sessions() {
     let (_process, server) = board(None);
     let servers = Servers::with(server, None).await;
     let protocol = servers.state_of("board").protocol;
     assert_eq!(protocol.as_deref(), Some("2026-07-28"));
     use_board(&servers).await;
-    // Here a server asks by its result; this one only knows how to ask in a session, and says so.
+    // Without a session this server cannot send elicitations, and reports that.
     let said = servers.call("board.name", nothing()).await;
     assert!(
         said.is_error && said.text.contains("elicitation"),
@@ -128,7 +128,7 @@ async fn a_server_of_fastmcp_without_sessions() {
 
 #[tokio::test]
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
-async fn a_server_of_fastmcp_in_a_session() {
+async fn fastmcp_server_with_a_session() {
     let (_process, mut server) = board(None);
     server.lifecycle = Lifecycle::Legacy;
     let servers = Servers::with(server, None).await;
@@ -152,7 +152,7 @@ async fn a_server_of_fastmcp_in_a_session() {
     servers.end().await;
 }
 
-/// What a server of FastMCP can do in both eras.
+/// Checks that hold with and without sessions.
 async fn use_board(servers: &Servers) {
     for (note, said) in [("milk", "1 on the board"), ("bread", "2 on the board")] {
         let pinned = servers.call("board.pin", json!({"note": note})).await;

@@ -1,8 +1,8 @@
-//! Tools are found.
+//! Quality of the tool search over real servers.
 
 use super::{graded, tools};
 
-/// A bit below what the bench prints: an update of a server may cost a question or two.
+/// The floors are slightly below the scores that the bench prints: an update of a server may change a few questions.
 #[tokio::test]
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
 async fn questions_find_the_tools_of_six_servers() {

@@ -1,4 +1,4 @@
-//! The split with other people's servers: what they say of their tools is what corrects the model.
+//! Split tool calls (read, write, ...) with real servers, whose annotations correct the model's choice.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::support::helper::Helper;
 use crate::support::shell_id;
 use crate::tools::Client;
 
-/// What a model is to do with one tool, and the variant with which it tries first.
+/// A tool call of the model, and the call variant it tries first.
 struct Task {
     query: &'static str,
     tool: &'static str,
@@ -23,7 +23,8 @@ struct Task {
     first: &'static str,
 }
 
-/// A model that looks for the tool, calls it as it likes, and then as it is told to. It says what it was told last.
+/// A model that retrieves a tool, calls it with the first variant, then as the correction says, and repeats the last
+/// tool result.
 fn model(tasks: Vec<Task>) -> Provider {
     Provider::answering(move |request| {
         let messages = request.json["messages"].as_array().expect("messages");
@@ -62,7 +63,7 @@ fn call(request: &Request, variant: &str, task: &Task) -> Script {
     Script::calls("", &[("c", variant, &arguments.to_string())])
 }
 
-/// The lines of the configuration for a server that is believed.
+/// Configuration of a server whose annotations are trusted.
 fn lines(server: &Server) -> String {
     let Transport::Stdio { command, args, env } = &server.transport else {
         panic!("{server:?}")
@@ -92,7 +93,7 @@ fn git(dir: &Path, args: &[&str]) -> String {
 
 #[test]
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
-fn a_model_retrieves_calls_wrongly_is_corrected_and_calls_rightly() {
+fn model_is_corrected_after_a_call_with_the_wrong_variant() {
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path().canonicalize().expect("its real path");
     git(&dir, &["init", "--quiet"]);
@@ -158,7 +159,7 @@ fn a_model_retrieves_calls_wrongly_is_corrected_and_calls_rightly() {
         list().matches("ready").count() == 3
     });
 
-    // Asks, and answers the question that comes, if one is to come.
+    // Sends a prompt and answers the question, if one is expected.
     let ask = |words: &str, answer: Option<(Verdict, &str)>| {
         let ask = Ask {
             shell: Some(shell_id("s1")),
@@ -179,7 +180,7 @@ fn a_model_retrieves_calls_wrongly_is_corrected_and_calls_rightly() {
     let wrote = ask("write it down", yes("destructive"));
     assert!(wrote.contains("Successfully wrote"), "{wrote}");
     assert_eq!(std::fs::read_to_string(text("b")).expect("written"), "new");
-    // What its server says only reads is allowed by rule, since it is believed.
+    // Read-only tools of a trusted server are allowed by a rule.
     assert_eq!(ask("what is in it", None), "new");
     assert_eq!(git(&dir, &["diff", "--cached", "--name-only"]), "a\n");
     let no = Some((Verdict::No { words: None }, "destructive"));
@@ -232,7 +233,7 @@ fn a_model_retrieves_calls_wrongly_is_corrected_and_calls_rightly() {
             [exact.clone(), exact]
         );
     }
-    // Nothing that was not asked about or allowed was made.
+    // Only calls that were approved or allowed by a rule were made.
     let records = helper.records();
     let approvals = records.iter().filter(|r| r["type"] == "approval");
     assert_eq!(approvals.count(), 5);

@@ -1,5 +1,5 @@
-//! The reading end of the event channel, written from the description of the format alone: the check
-//! on the plugin's writer that shares no line with the daemon's reader.
+//! Reader of the shell event FIFO, implemented independently of the daemon's reader from the description of the format, to
+//! check the plugin's writer.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -14,7 +14,7 @@ use nix::unistd::mkfifo;
 use super::PATIENCE;
 use super::home::Home;
 
-/// One event as it came: whose, which, and its fields.
+/// A received event: shell, sequence number, fields.
 #[derive(Debug, Clone)]
 pub struct Event {
     pub shell: String,
@@ -23,20 +23,20 @@ pub struct Event {
 }
 
 impl Event {
-    /// A field as text.
+    /// Returns a field as text.
     pub fn text(&self, n: usize) -> String {
         String::from_utf8_lossy(&self.fields[n]).into_owned()
     }
 }
 
-/// Listens where the daemon would.
+/// Listens at the daemon's FIFO.
 pub struct Events {
     path: PathBuf,
     received: Receiver<Event>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Makes the FIFO and its directory, as the daemon does.
+/// Creates the FIFO and its directory, as the daemon does.
 pub fn make_fifo(home: &Home) -> PathBuf {
     let dir = home.path("aish/run");
     std::fs::create_dir_all(&dir).expect("run");
@@ -45,7 +45,7 @@ pub fn make_fifo(home: &Home) -> PathBuf {
     path
 }
 
-/// Opens it for reading and writing: the open never waits and the reading never ends.
+/// Opens the FIFO for reading and writing, so that opening never blocks and reading never ends.
 pub fn open_fifo(path: &PathBuf) -> File {
     OpenOptions::new()
         .read(true)
@@ -55,7 +55,7 @@ pub fn open_fifo(path: &PathBuf) -> File {
 }
 
 impl Events {
-    /// Starts listening; must come before the shell.
+    /// Starts listening. Call this before the shell starts.
     pub fn listen(home: &Home) -> Events {
         let path = make_fifo(home);
         let file = open_fifo(&path);
@@ -97,7 +97,7 @@ impl Events {
                         seq,
                         fields: fields.split(|b| *b == 0).map(<[u8]>::to_vec).collect(),
                     };
-                    // The test may have ended with events still to come.
+                    // Fails if the test has ended already.
                     let _ = send.send(event);
                 }
             }
@@ -109,27 +109,27 @@ impl Events {
         }
     }
 
-    /// The next event; fails when none comes.
+    /// Waits for the next event.
     pub fn next(&self) -> Event {
         self.received.recv_timeout(PATIENCE).expect("an event")
     }
 
-    /// Writes an event of the shell `mark`: what was sent before it has been received before it.
-    /// Unlike a shell, it waits for room.
+    /// Writes an event of the shell `mark`, which arrives after all events sent before. Unlike a shell, blocks while the FIFO
+    /// is full.
     pub fn mark(&self) {
         open_fifo(&self.path)
             .write_all(b"aish1 mark 1 1 1 4\nmark")
             .expect("a mark");
     }
 
-    /// The next event, which is a `hello`.
+    /// Waits for the next event, which must be `hello`.
     pub fn hello(&self) -> Event {
         let event = self.next();
         assert_eq!(event.text(0), "hello", "{event:?}");
         event
     }
 
-    /// The next event, which is a `cmd`.
+    /// Waits for the next event, which must be `cmd`.
     pub fn cmd(&self) -> Event {
         let event = self.next();
         assert_eq!(event.text(0), "cmd", "{event:?}");

@@ -1,5 +1,4 @@
-//! The helper as a script meets it: the real binary in a home of its own, before a provider that
-//! follows a script. What a test leaves running ends with it.
+//! The real binary in an isolated home, with a scripted provider. Processes still running at the end of a test are killed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,7 +20,7 @@ use super::PATIENCE;
 use super::home::{Home, helper};
 use crate::fakes::provider::{Provider, Script};
 
-/// A home with one model, and the provider that answers for it.
+/// An isolated home with one model, and its provider.
 pub struct Helper {
     pub provider: Provider,
     pub home: Home,
@@ -29,17 +28,17 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// A provider that answers with these scripts, in order.
+    /// Creates a home whose provider answers with these scripts, in order.
     pub fn new(queue: impl IntoIterator<Item = Script>) -> Helper {
         Helper::with(Provider::start(queue))
     }
 
-    /// A provider that answers everything with `text`.
+    /// Creates a home whose provider answers every request with `text`.
     pub fn saying(text: &'static str) -> Helper {
         Helper::with(Provider::answering(move |_| Script::tokens([text])))
     }
 
-    /// The home for a provider.
+    /// Creates a home for this provider.
     pub fn with(provider: Provider) -> Helper {
         let helper = Helper {
             provider,
@@ -50,7 +49,7 @@ impl Helper {
         helper
     }
 
-    /// Writes a config with the model `fake` and `more` of it behind.
+    /// Writes a config with the model `fake`, followed by `more`.
     pub fn config(&self, more: &str) {
         self.config_file(&format!(
             "default_model = \"fake\"\n[models.fake]\nbase_url = \"{}\"\nmodel = \"fake-1\"\n{more}",
@@ -58,24 +57,24 @@ impl Helper {
         ));
     }
 
-    /// Writes this config.
+    /// Writes this text as the config.
     pub fn config_file(&self, text: &str) {
         let path = self.path("config");
         std::fs::create_dir_all(&path).expect("the config directory");
         std::fs::write(path.join("config.toml"), text).expect("the config");
     }
 
-    /// A place under `AISH_HOME`.
+    /// Path below `AISH_HOME`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.home.path("aish").join(name)
     }
 
-    /// A call of the helper, with nothing on stdin.
+    /// Prepares a call of the helper, with empty stdin.
     pub fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call {
         self.program(helper()).args(args)
     }
 
-    /// A call of another program in the same environment.
+    /// Prepares a call of another program in the same environment.
     pub fn program(&self, program: impl AsRef<OsStr>) -> Call {
         let mut command = Command::new(program);
         command
@@ -91,24 +90,24 @@ impl Helper {
         }
     }
 
-    /// One prompt in the shell `s1`, which is answered.
+    /// Sends a prompt from the shell `s1` and returns the answer.
     pub fn ask(&self, words: &str) -> String {
         self.call(["ask", "--shell", "s1", "--", words]).run().ok()
     }
 
-    /// The process that listens on the socket.
+    /// Process id of the daemon.
     pub fn daemon(&self) -> Pid {
         self.listener().expect("a daemon")
     }
 
-    /// The same, if there is one.
+    /// Process id of the daemon, if one runs.
     pub fn listener(&self) -> Option<Pid> {
         let uid = nix::unistd::getuid().as_raw();
         let paths = Paths::under(&self.path(""), uid).expect("paths");
         listener_pid(&paths).map(Pid::from_raw)
     }
 
-    /// Kills the daemon as nothing in it can notice, and waits until it is dead.
+    /// Kills the daemon with SIGKILL and waits until it is dead.
     pub fn kill_daemon(&self) {
         let pid = self.daemon();
         kill(pid, Signal::SIGKILL).expect("the daemon lives");
@@ -117,7 +116,7 @@ impl Helper {
         });
     }
 
-    /// Lets the daemon's files grow to so many bytes and no further, as a full disk would.
+    /// Limits the size of the daemon's files, to simulate a full disk. `None` removes the limit.
     #[cfg(target_os = "linux")]
     pub fn limit_files(&self, bytes: Option<u64>) {
         let limit = bytes.map_or("unlimited".to_owned(), |b| b.to_string());
@@ -128,7 +127,7 @@ impl Helper {
         call.run().ok();
     }
 
-    /// The files of the sessions, oldest first.
+    /// Journal files of the sessions, oldest first.
     pub fn sessions(&self) -> Vec<PathBuf> {
         let dir = std::fs::read_dir(self.path("data/journal"));
         let mut files: Vec<_> = dir
@@ -141,12 +140,12 @@ impl Helper {
         files
     }
 
-    /// The records of all sessions. Every line must be whole.
+    /// Records of all sessions; every line must be complete.
     pub fn records(&self) -> Vec<Value> {
         self.sessions().iter().flat_map(records).collect()
     }
 
-    /// What was done outside of conversations.
+    /// Records of actions outside of conversations.
     pub fn acts(&self) -> Vec<Value> {
         let file = self.path("data/journal/acts.jsonl");
         match file.exists() {
@@ -155,14 +154,14 @@ impl Helper {
         }
     }
 
-    /// The records of one type.
+    /// Records of one type.
     pub fn records_of(&self, kind: &str) -> Vec<Value> {
         let mut records = self.records();
         records.retain(|r| r["type"] == kind);
         records
     }
 
-    /// The messages of a chat request: role and content.
+    /// Messages of a chat request, as role and content.
     pub fn messages(&self, request: usize) -> Vec<(String, String)> {
         let text = |v: &Value| v.as_str().expect("text").to_owned();
         let requests = self.provider.requests();
@@ -174,25 +173,28 @@ impl Helper {
             .collect()
     }
 
-    /// The last message of the last chat request.
+    /// Content of the last message of the last chat request.
     pub fn content(&self) -> String {
         let last = self.provider.requests().len() - 1;
         self.messages(last).pop().expect("a message").1
     }
 
-    /// Waits for what has no event to wait for.
+    /// Polls until `holds` returns true, for conditions without an event.
     pub fn until(&self, what: &str, holds: impl Fn() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !holds() {
-            assert!(Instant::now() < deadline, "waited in vain until {what}");
+            assert!(
+                Instant::now() < deadline,
+                "time limit reached while waiting until {what}"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Waits until the last answer was recorded with this end.
+    /// Waits until the last answer is recorded with this `finish`.
     pub fn until_finish(&self, finish: &str) {
         self.until(&format!("the answer is recorded as {finish}"), || {
-            // The record may be half written at this moment: then there is no whole last line yet.
+            // An incomplete last line is still being written.
             self.sessions().iter().any(|file| {
                 let text = std::fs::read_to_string(file).unwrap_or_default();
                 text.ends_with('\n')
@@ -224,7 +226,7 @@ impl Drop for Helper {
             self.dump();
         }
         let log = std::fs::read_to_string(self.path("state/daemon.log")).unwrap_or_default();
-        // However it is: stopped, busy or wedged.
+        // SIGKILL also ends a stopped or hanging daemon.
         if let Some(pid) = self.listener() {
             let _ = kill(pid, Signal::SIGKILL);
         }
@@ -236,18 +238,18 @@ impl Drop for Helper {
     }
 }
 
-/// The records of a file, which must be whole lines of JSON.
+/// Records of a file, whose lines must be complete JSON.
 pub fn records(file: &PathBuf) -> Vec<Value> {
     let text = std::fs::read_to_string(file).expect("a journal file");
     assert!(
         text.is_empty() || text.ends_with('\n'),
-        "a torn line: {text:?}"
+        "an incomplete line: {text:?}"
     );
     let parse = |line| serde_json::from_str(line).expect("a whole record");
     text.lines().map(parse).collect()
 }
 
-/// A call that is being put together.
+/// A prepared call of a program.
 pub struct Call {
     command: Command,
     input: Option<Vec<u8>>,
@@ -271,32 +273,32 @@ impl Call {
         self
     }
 
-    /// Gives it this on a pipe.
+    /// Sets the input, sent through a pipe.
     pub fn stdin(mut self, input: impl Into<Vec<u8>>) -> Call {
         self.command.stdin(Stdio::piped());
         self.input = Some(input.into());
         self
     }
 
-    /// Gives it a file.
+    /// Sets a file as stdin.
     pub fn stdin_file(mut self, path: PathBuf) -> Call {
         self.command.stdin(File::open(path).expect("a file"));
         self
     }
 
-    /// Lets it print there.
+    /// Sets stdout.
     pub fn stdout(mut self, to: impl Into<Stdio>) -> Call {
         self.command.stdout(to);
         self.elsewhere = true;
         self
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub fn run(self) -> Run {
         self.start().finish()
     }
 
-    /// Starts it.
+    /// Starts the program.
     pub fn start(mut self) -> Running {
         if !self.elsewhere {
             self.command.stdout(Stdio::piped());
@@ -305,7 +307,7 @@ impl Call {
         let label = format!("{:?}", self.command);
         let mut child = self.command.spawn().expect("the program starts");
         if let (Some(input), Some(mut stdin)) = (self.input, child.stdin.take()) {
-            // One that does not read to the end closes the pipe.
+            // Fails if the program does not read its whole input.
             std::thread::spawn(move || drop(stdin.write_all(&input)));
         }
         let stdout = match child.stdout.take() {
@@ -316,7 +318,7 @@ impl Call {
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
         let (send, done) = channel();
         std::thread::spawn(move || {
-            // The test may have given up waiting.
+            // Fails if the test has ended already.
             let _ = send.send(child.wait().expect("its end"));
         });
         Running {
@@ -331,7 +333,7 @@ impl Call {
     }
 }
 
-/// A program that runs.
+/// A running program; killed when dropped.
 pub struct Running {
     label: String,
     pub pid: Pid,
@@ -343,12 +345,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Sends it a signal.
+    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill(self.pid, signal).expect("it lives");
     }
 
-    /// Waits for its end.
+    /// Waits until the program has ended.
     pub fn finish(mut self) -> Run {
         let status = match self.done.recv_timeout(PATIENCE) {
             Ok(status) => status,
@@ -379,7 +381,7 @@ impl Running {
         run
     }
 
-    /// Whether it still runs.
+    /// Whether the program still runs.
     pub fn runs(&mut self) -> bool {
         match self.done.try_recv() {
             Ok(status) => {
@@ -393,7 +395,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Not waited for: it goes on after the test unless it is ended.
+        // Not waited for yet, so it would outlive the test.
         if self.status.is_none()
             && self.done.recv_timeout(Duration::ZERO) == Err(RecvTimeoutError::Timeout)
         {
@@ -402,7 +404,7 @@ impl Drop for Running {
     }
 }
 
-/// What came through a pipe.
+/// Output received through a pipe.
 #[derive(Clone, Default)]
 pub struct Heard(Arc<(Mutex<Pipe>, Condvar)>);
 
@@ -441,11 +443,14 @@ impl Heard {
             .expect("heard");
         let text = String::from_utf8_lossy(&state.bytes).into_owned();
         drop(state);
-        assert!(!late.timed_out(), "waited in vain for {what}: {text:?}");
+        assert!(
+            !late.timed_out(),
+            "time limit reached while waiting for {what}: {text:?}"
+        );
         text
     }
 
-    /// Waits until this has come.
+    /// Waits until `text` was received.
     pub fn wait_text(&self, text: &str) {
         let bytes = text.as_bytes();
         self.wait(text, |pipe| {
@@ -454,7 +459,7 @@ impl Heard {
         assert!(self.so_far().contains(text), "{:?}", self.so_far());
     }
 
-    /// What has come so far.
+    /// Output received so far.
     pub fn so_far(&self) -> String {
         String::from_utf8_lossy(&self.0.0.lock().expect("heard").bytes).into_owned()
     }
@@ -464,7 +469,7 @@ impl Heard {
     }
 }
 
-/// How a program ended.
+/// Result of a program.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,
@@ -473,18 +478,18 @@ pub struct Run {
 }
 
 impl Run {
-    /// What it printed; it must have ended well.
+    /// Returns stdout; the exit code must be 0.
     pub fn ok(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.stdout
     }
 
-    /// What it printed, as one JSON value.
+    /// Parses stdout as one JSON value; the exit code must be 0.
     pub fn json(self) -> Value {
         serde_json::from_str(&self.ok()).expect("JSON")
     }
 
-    /// What it said on stderr: the exit code must be this, and the error one or two lines.
+    /// Returns stderr; the exit code must be `code`, and the error one or two lines.
     pub fn fails(self, code: i32) -> String {
         assert_eq!(self.code, code, "{self:?}");
         let error: Vec<&str> = self

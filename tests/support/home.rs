@@ -1,4 +1,4 @@
-//! An isolated home: nothing of the machine's user is read, nothing stays behind.
+//! Isolated home directory: reads nothing of the real user and leaves nothing behind.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,18 +7,18 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A scratch directory with `HOME`, `ZDOTDIR`, `AISH_HOME` and a `PATH` of its own.
+/// Temporary directory used as `HOME`, `ZDOTDIR` and `AISH_HOME`, with its own `PATH`.
 pub struct Home {
     dir: TempDir,
 }
 
-/// Writes each argument and a NUL, then RS, to the log of calls; the rest of the script is the test's.
+/// Start of a stub: appends each argument and a NUL, then RS, to the call log.
 const STUB: &str = r#"#!/bin/zsh -f
 [[ $1 == start ]] || { for arg; do printf '%s\0' "$arg"; done; printf '\x1e' } >>$HOME/calls
 "#;
 
 impl Home {
-    /// A home whose `.zshrc` sources the plugin and whose `PATH` has the built helper.
+    /// Creates a home whose `.zshrc` sources the plugin and whose `PATH` contains the built helper.
     pub fn new() -> Home {
         let home = Home {
             dir: TempDir::new().expect("a scratch directory"),
@@ -30,38 +30,38 @@ impl Home {
         home
     }
 
-    /// A home with a stand-in for the helper, which logs its calls and answers with `body`, a zsh script.
+    /// Creates a home with a stub instead of the helper. The stub logs its calls and runs `body`, a zsh script.
     pub fn with_stub(body: &str) -> Home {
         let home = Home::new();
         home.stub(body);
         home
     }
 
-    /// Puts a stand-in where the helper was.
+    /// Replaces the helper with a stub.
     pub fn stub(&self, body: &str) {
         let path = self.path("bin/aish-helper");
         fs::remove_file(&path).expect("the helper that was");
         self.program("aish-helper", &format!("{STUB}{body}\n"));
     }
 
-    /// Puts a program of that name on the `PATH`.
+    /// Adds a program to the `PATH`.
     pub fn program(&self, name: &str, text: &str) {
         let path = self.path("bin").join(name);
         fs::write(&path, text).expect("a program");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
     }
 
-    /// A place under this home.
+    /// Path below the home.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// What `name` holds; nothing where it does not exist.
+    /// Content of the file `name`; empty if the file does not exist.
     pub fn read(&self, name: &str) -> String {
         String::from_utf8_lossy(&fs::read(self.path(name)).unwrap_or_default()).into_owned()
     }
 
-    /// Replaces `.zshrc`. The prompt is set last, whatever the text says: the harness waits for it.
+    /// Replaces `.zshrc`. The prompt is set after `text`, because the harness waits for it.
     pub fn zshrc(&self, text: &str) {
         let text = format!(
             "HISTSIZE=1000\nSAVEHIST=0\n{text}\ntypeset -gi prompts=0\n\
@@ -71,13 +71,13 @@ impl Home {
         fs::write(self.path(".zshrc"), text).expect(".zshrc");
     }
 
-    /// The calls that the stub got, `start` left out.
+    /// Logged calls of the stub, except `start`.
     pub fn calls(&self) -> Vec<Vec<String>> {
         self.read("calls")
             .split_terminator('\x1e')
             .map(|call| {
                 call.split_terminator('\0')
-                    // Another with each call.
+                    // Differs for each call.
                     .filter(|word| !word.starts_with("--started="))
                     .map(str::to_owned)
                     .collect::<Vec<_>>()
@@ -85,7 +85,7 @@ impl Home {
             .collect()
     }
 
-    /// The words of the only `ask`, without what the function adds in front.
+    /// Words of the only `ask` call, without the options that the zsh function adds.
     pub fn asked(&self) -> Vec<String> {
         let calls = self.calls();
         assert_eq!(calls.len(), 1, "one call: {calls:?}");
@@ -104,7 +104,7 @@ impl Home {
         call[4..].to_vec()
     }
 
-    /// The environment of everything that runs here.
+    /// Environment of all processes of this home.
     pub fn env(&self) -> Vec<(&'static str, String)> {
         let text = |p: &Path| p.to_string_lossy().into_owned();
         vec![
@@ -120,7 +120,7 @@ impl Home {
         ]
     }
 
-    /// Every file of this home that says how things went.
+    /// Log files, for the output of a failed test.
     pub fn dump(&self) -> String {
         let mut out = String::new();
         for name in [".zshrc", "calls", "out", "aish/state/daemon.log"] {
@@ -136,7 +136,7 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         super::open_gates(&self.path("."));
-        // A daemon that a test started ends with the test. Nothing to stop is no error here.
+        // Stops a daemon that the test has started. Fails if there is none.
         let _ = Command::new(helper())
             .arg("stop")
             .env_clear()
@@ -148,12 +148,12 @@ impl Drop for Home {
     }
 }
 
-/// The built binary.
+/// Path of the built binary.
 pub fn helper() -> &'static str {
     env!("CARGO_BIN_EXE_aish-helper")
 }
 
-/// The line that sources the plugin.
+/// Line for `.zshrc` that sources the plugin.
 pub fn source_plugin() -> String {
     format!("source {}/zsh/aish.plugin.zsh", env!("CARGO_MANIFEST_DIR"))
 }

@@ -1,4 +1,4 @@
-//! The harness: a home of its own, a real zsh on a real terminal, and the reading end of the event channel.
+//! Test harness: isolated home, the real helper, a real zsh on a pty, and the reader of shell events.
 
 pub mod events;
 pub mod helper;
@@ -12,20 +12,20 @@ use std::time::Duration;
 
 use aish::protocol::ShellId;
 
-/// How long anything may take before a test gives up. Only a failing test waits this long.
+/// Time limit of a wait; only a failing test reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A shell id.
+/// Parses a shell id.
 pub fn shell_id(id: &str) -> ShellId {
     ShellId::parse(id).expect("a shell id")
 }
 
-/// Lets go of programs that still wait at a FIFO of the test: they would wait for ever.
+/// Unblocks programs that wait at a FIFO in `dir`, which would wait forever.
 pub fn open_gates(dir: &Path) {
     use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|t| t.is_fifo()) {
-            // A writer that comes and goes: their open succeeds, and their read ends.
+            // Opens and closes a writer: a blocked open succeeds, and a read ends.
             let _ = std::fs::OpenOptions::new()
                 .read(true)
                 .write(true)
@@ -35,7 +35,7 @@ pub fn open_gates(dir: &Path) {
     }
 }
 
-/// A program of `examples/`, which is built with the tests.
+/// Path of a program in `examples/`, which is built with the tests.
 pub fn example(name: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_aish-helper"));
     let path = built.with_file_name("examples").join(name);

@@ -1,11 +1,11 @@
-//! A real zsh on a real pty, and the screen that a person would see.
+//! A real zsh on a pty, with an emulated screen.
 
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::process::Child;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pty_process::blocking::{Command, Pty, open};
 
@@ -15,13 +15,19 @@ use super::home::Home;
 const ROWS: NonZeroU16 = NonZeroU16::new(50).unwrap();
 const COLS: NonZeroU16 = NonZeroU16::new(120).unwrap();
 
+/// Interval at which an unanswered key is repeated; longer than the silence that a question waits for.
+const REPEAT: Duration = Duration::from_millis(300);
+
+/// Time limit for the effect of a key that has changed the screen.
+const EFFECT: Duration = Duration::from_secs(10);
+
 struct Terminal {
     parser: vt100::Parser,
     raw: Vec<u8>,
     closed: bool,
 }
 
-/// An interactive zsh. Sending and waiting; never sleeping.
+/// An interactive zsh. Tests send keys and wait for the screen.
 pub struct Zsh<'a> {
     home: &'a Home,
     pty: Arc<Pty>,
@@ -32,20 +38,20 @@ pub struct Zsh<'a> {
 }
 
 impl<'a> Zsh<'a> {
-    /// Starts zsh with the `.zshrc` of this home and waits for its first prompt.
+    /// Starts zsh with the `.zshrc` of `home` and waits for its first prompt.
     pub fn start(home: &'a Home) -> Zsh<'a> {
         let mut zsh = Zsh::launch(home);
         zsh.prompt();
         zsh
     }
 
-    /// Starts zsh and waits for nothing.
+    /// Starts zsh without waiting for a prompt.
     pub fn launch(home: &'a Home) -> Zsh<'a> {
         let (pty, pts) = open().expect("a pty");
         pty.resize(pty_process::Size::new(ROWS.get(), COLS.get()))
             .expect("a size");
         let child = Command::new("zsh")
-            // -d: the machine's own /etc/zsh/zshrc stays out.
+            // -d: ignores the system's /etc/zsh/zshrc.
             .args(["-d", "-i"])
             .env_clear()
             .envs(home.env())
@@ -66,7 +72,7 @@ impl<'a> Zsh<'a> {
             move || {
                 let mut buffer = [0; 65536];
                 loop {
-                    // The last process that has the terminal open is gone when this fails.
+                    // Fails when the last process has closed the terminal.
                     let n = (&*pty).read(&mut buffer).unwrap_or(0);
                     let mut t = terminal.0.lock().expect("terminal");
                     if n == 0 {
@@ -92,23 +98,48 @@ impl<'a> Zsh<'a> {
         }
     }
 
-    /// Types.
+    /// Types keys.
     pub fn send(&self, keys: impl AsRef<[u8]>) {
         (&*self.pty).write_all(keys.as_ref()).expect("typing");
     }
 
-    /// Waits until the screen is as `wanted` says; fails with all there is to see when it never is.
+    /// Waits until the screen satisfies `wanted`; a failure prints the screen.
     pub fn wait_for(&self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         let mut t = self.terminal.0.lock().expect("terminal");
         while !wanted(t.parser.screen()) {
             let left = deadline.saturating_duration_since(Instant::now());
             if t.closed || left.is_zero() {
-                // Not under the lock: what is dumped on a failure needs it.
+                // Released first: the dump on failure takes the lock.
                 drop(t);
-                panic!("waited in vain for {what}");
+                panic!("time limit reached while waiting for {what}");
             }
             t = self.terminal.1.wait_timeout(t, left).expect("terminal").0;
+        }
+    }
+
+    /// Answers a question with a key and waits until `wanted` holds. A question discards keys until none has come for
+    /// 100 ms, which the screen does not show; so a key that changes nothing is sent again.
+    pub fn answer(&self, key: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut t = self.terminal.0.lock().expect("terminal");
+        while !wanted(t.parser.screen()) {
+            if t.closed || Instant::now() > deadline {
+                drop(t);
+                panic!("{key:?} was not taken");
+            }
+            let seen = t.raw.len();
+            self.send(key);
+            let ignored = |t: &mut Terminal| t.raw.len() == seen && !t.closed;
+            let waited = self.terminal.1.wait_timeout_while(t, REPEAT, ignored);
+            let (changed, silent) = waited.expect("terminal");
+            t = changed;
+            if !silent.timed_out() {
+                // Taken, most likely: a second key would reach the next question or the shell.
+                let waiting = |t: &mut Terminal| !wanted(t.parser.screen()) && !t.closed;
+                let waited = self.terminal.1.wait_timeout_while(t, EFFECT, waiting);
+                t = waited.expect("terminal").0;
+            }
         }
     }
 
@@ -127,36 +158,36 @@ impl<'a> Zsh<'a> {
         });
     }
 
-    /// Types a line and waits for the prompt that follows.
+    /// Types a line and waits for the next prompt.
     pub fn run(&mut self, line: &str) {
         self.send(line);
         self.send("\r");
         self.prompt();
     }
 
-    /// Runs a line and returns what it printed, stderr included.
+    /// Runs a line and returns its output, including stderr.
     pub fn eval(&mut self, line: &str) -> String {
         self.run(&format!("{{ {line}; }} >$HOME/out 2>&1"));
         self.home.read("out")
     }
 
-    /// What is on the screen.
+    /// Text on the screen.
     pub fn screen(&self) -> String {
         let t = self.terminal.0.lock().expect("terminal");
         t.parser.screen().contents()
     }
 
-    /// Every byte that zsh has written.
+    /// All bytes written to the terminal.
     pub fn raw(&self) -> Vec<u8> {
         self.terminal.0.lock().expect("terminal").raw.clone()
     }
 
-    /// The process id of the shell.
+    /// Process id of the shell.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Types `exit` and waits for the end.
+    /// Types `exit` and waits until zsh has exited.
     pub fn exit(mut self) {
         self.send("exit\r");
         self.child.wait().expect("zsh ends");
@@ -165,7 +196,7 @@ impl<'a> Zsh<'a> {
 
 impl Drop for Zsh<'_> {
     fn drop(&mut self) {
-        // It may be gone already. Nothing here depends on how it ended.
+        // Fails if zsh has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -177,7 +208,7 @@ impl Drop for Zsh<'_> {
             );
             return;
         }
-        // A detached child may keep the terminal open; a reader without an end is left to the process.
+        // A detached child may keep the terminal open, so the reader thread is not joined.
         drop(self.reader.take());
     }
 }

@@ -1,4 +1,4 @@
-//! A daemon under a tracer, which stops at each write to a file of the journal, and can kill it there.
+//! Daemon under ptrace: stops at each write to a journal file, and can be killed there.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,18 @@ use nix::unistd::Pid;
 use super::helper::Helper;
 use super::home::helper;
 
-/// Where in a write the daemon is killed.
+/// Point of a write at which the daemon is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kill {
-    /// Nothing of it is in the file.
+    /// Nothing is written.
     Before,
-    /// Half of it is.
+    /// Half is written.
     Half,
-    /// All of it is, and nothing has come of it yet.
+    /// Everything is written, but the daemon has not continued.
     After,
 }
 
-/// A daemon that is traced.
+/// A traced daemon.
 pub struct Traced(JoinHandle<Vec<PathBuf>>);
 
 impl Traced {
@@ -41,7 +41,7 @@ impl Traced {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let journal = aish.path("data/journal");
-        // All requests of a tracer come from one thread, and it alone may wait for the process.
+        // ptrace requests and waits must come from the thread that attached.
         let thread = std::thread::spawn(move || trace(command, &journal, at));
         aish.until("the daemon listens or has died", || {
             aish.listener().is_some() || thread.is_finished()
@@ -49,7 +49,7 @@ impl Traced {
         Traced(thread)
     }
 
-    /// Waits for its end: which files of the journal were written, in order.
+    /// Waits until the daemon has ended; returns the written journal files, in order.
     pub fn end(self) -> Vec<PathBuf> {
         self.0.join().expect("the tracer")
     }
@@ -59,11 +59,11 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
     let mut child = command.spawn().expect("the daemon starts");
     let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
     let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL;
-    // The first thread alone: it does all that the daemon does, but for what waits for the disk.
+    // Only the main thread is traced, which performs the journal writes.
     ptrace::seize(pid, options).expect("a child may be traced");
     ptrace::interrupt(pid).expect("it stops");
     let mut writes = Vec::new();
-    // The file of the write that it is in.
+    // File of the current write.
     let mut inside: Option<PathBuf> = None;
     loop {
         let go_on = match waitpid(pid, Some(WaitPidFlag::__WALL)).expect("the daemon") {
@@ -87,7 +87,7 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
                 }
                 None
             }
-            // The rest of a write that was cut short.
+            // The rest of a write beyond the file size limit.
             WaitStatus::Stopped(_, Signal::SIGXFSZ) => {
                 kill(pid, Signal::SIGKILL).expect("it lives");
                 None
@@ -97,15 +97,15 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
             WaitStatus::Signaled(..) | WaitStatus::Exited(..) => break,
             other => panic!("{other:?}"),
         };
-        // One that was just killed cannot be told to go on.
+        // Fails if the daemon was just killed.
         let _ = ptrace::syscall(pid, go_on);
     }
-    // It was waited for already.
+    // waitpid has reaped the process already.
     let _ = child.try_wait().map(|status| status.map(|s| s.into_raw()));
     writes
 }
 
-/// The file of the journal that is about to be written, and how much is. At the entry of a system call.
+/// At a system call entry: the journal file about to be written, and the number of bytes.
 fn written(pid: Pid, journal: &Path) -> Option<(PathBuf, u64)> {
     let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
     let mut words = call.split_whitespace();
@@ -118,7 +118,7 @@ fn written(pid: Pid, journal: &Path) -> Option<(PathBuf, u64)> {
     file.starts_with(journal).then_some((file, length))
 }
 
-/// Lets its files grow so far.
+/// Limits the size of the process's files.
 fn limit(pid: Pid, bytes: u64) {
     let call = Command::new("prlimit")
         .args([format!("--pid={pid}"), format!("--fsize={bytes}:unlimited")])

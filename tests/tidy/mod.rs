@@ -1,5 +1,6 @@
-//! The rules of the house, read off the sources, so that the picture of it cannot rot.
+//! Architecture rules, checked against the sources: imports, IO, panics, file sizes.
 
+mod circles;
 mod source;
 
 use std::collections::BTreeSet;
@@ -15,6 +16,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("address", &[]),
     ("paths", &["error"]),
+    ("http_client", &[]),
     ("protocol", &["chat", "error"]),
     (
         "config",
@@ -24,15 +26,37 @@ const AREAS: &[(&str, &[&str])] = &[
     ("history::record", &[]),
     ("context", &["chat", "history::record", "safety"]),
     ("history", &["error", "history::record", "paths", "safety"]),
-    ("broker", &["address", "chat", "error", "safety", "secret"]),
+    (
+        "broker",
+        &[
+            "address",
+            "chat",
+            "error",
+            "http_client",
+            "safety",
+            "secret",
+        ],
+    ),
+    // What every source of tools implements: MCP servers and the built-in one.
+    ("tools::source", &["chat", "safety"]),
     (
         "mcp",
         &[
-            "address", "chat", "config", "error", "paths", "safety", "secret",
+            "address",
+            "chat",
+            "config",
+            "error",
+            "paths",
+            "safety",
+            "secret",
+            "tools::source",
         ],
     ),
     // What a model is offered in place of hundreds of tools.
-    ("tools", &["chat", "error", "paths"]),
+    (
+        "tools",
+        &["chat", "error", "paths", "safety", "tools::source"],
+    ),
     // The store of conversations, and the feed of the turn that runs in each.
     (
         "session",
@@ -108,9 +132,9 @@ const ONLY: &[(&str, &str, &[&str])] = &[
         "context",
         &["daemon::turn_context", "daemon::turn_task"],
     ),
-    // The command that is the daemon; the guide and the doctor, which know the providers.
+    // The command that is the daemon; onboarding and the doctor, which know the providers.
     ("cli", "daemon", &["cli::daemon"]),
-    ("cli", "broker", &["cli::guide", "cli::doctor::model"]),
+    ("cli", "broker", &["cli::onboarding", "cli::doctor::model"]),
     // The record is asked without the daemon, which pays nothing for it.
     (
         "cli",
@@ -118,7 +142,7 @@ const ONLY: &[(&str, &str, &[&str])] = &[
         &[
             "cli::activity",
             "cli::activity::export",
-            "cli::activity::numbers",
+            "cli::activity::stats",
             "cli::activity::progress",
             "cli::activity::show",
             "cli::args::activity",
@@ -137,24 +161,37 @@ const USES: &[(&str, &[&str])] = &[
     (".stream(", &["daemon::turn_task"]),
 ];
 
+/// Top-level modules that may still have import circles between their files. Delete an entry once its circles are gone;
+/// the test fails for an entry that is not needed.
+const CIRCLES: &[&str] = &["cli", "client", "safety"];
+
 /// Without IO, without async, without a clock.
 const PURE: &[&str] = &[
     "address",
-    "broker::names",
-    "broker::openai",
-    "broker::refusal",
+    "broker::error_response",
+    "broker::provider",
     "broker::retry",
     "broker::sse",
+    "broker::wire_names",
     "chat",
     "client::render",
     "config::file",
     "config::import",
+    "config::masking",
     "config::mcp",
-    "config::policy",
-    "config::rules",
-    "config::servers",
-    "config::table",
-    "config::tree",
+    "config::model",
+    "config::origin",
+    "config::policy_rules",
+    "config::reference",
+    "config::resolve",
+    "config::section",
+    "config::setting",
+    "config::setting_types",
+    "config::settings",
+    "config::syntax_tree",
+    "config::table_reader",
+    "config::toml_text",
+    "config::value_checks",
     "context",
     "daemon::shell_events",
     "error",
@@ -163,7 +200,8 @@ const PURE: &[&str] = &[
     "protocol",
     "safety",
     "secret",
-    "tools::results::border",
+    "tools::results::split_points",
+    "tools::builtin::definitions",
     "tools::search",
     "tools::split",
     "turn",
@@ -213,10 +251,10 @@ const ENVIRONMENT: &[&str] = &["env::var", "env::set_var", "env::remove_var"];
 const LINES: usize = 500;
 const SMALL: &[(&str, usize)] = &[("src/main.rs", 40), ("zsh/aish.plugin.zsh", 40)];
 
-/// A file: its path below the project's root, and its text.
+/// Path below the project's root, and content of a file.
 type File = (String, String);
 
-/// What is wrong, a line each.
+/// Violations of the rules, one line each.
 fn faults(files: &[File]) -> Vec<String> {
     let mut faults = Vec::new();
     for (path, text) in files {
@@ -226,7 +264,7 @@ fn faults(files: &[File]) -> Vec<String> {
                 continue;
             }
             let module = source::module(path);
-            // `main` is a crate of its own, and sees the library from outside.
+            // `main` is a separate crate that uses the library from outside.
             let (module, code) = if path == "src/main.rs" {
                 (
                     vec!["main".to_owned()],
@@ -261,7 +299,7 @@ fn is_in(module: &[String], area: &str) -> bool {
         .all(|part| names.next().is_some_and(|n| n == part))
 }
 
-/// The area of a module: the most exact.
+/// Most specific area of a module.
 fn area_of(module: &[String]) -> Option<&'static str> {
     AREAS
         .iter()
@@ -297,7 +335,7 @@ fn layers(path: &str, code: &str, module: &[String], faults: &mut Vec<String>) {
     }
 }
 
-/// The areas that the code knows beside its own, each with an example.
+/// Other areas that the code imports, each with one imported path.
 fn edges(code: &str, module: &[String], area: &str) -> Vec<(&'static str, String)> {
     source::imports(code, module)
         .iter()
@@ -306,7 +344,7 @@ fn edges(code: &str, module: &[String], area: &str) -> Vec<(&'static str, String
         .collect()
 }
 
-/// What no code may say, or only some.
+/// Checks for expressions that are forbidden, or allowed only in some modules.
 fn words(path: &str, code: &str, module: &[String], faults: &mut Vec<String>) {
     let mut forbid = |words: &[&str], why: &str| {
         for (number, line) in code.lines().enumerate() {
@@ -338,7 +376,7 @@ fn words(path: &str, code: &str, module: &[String], faults: &mut Vec<String>) {
     }
 }
 
-/// Whether `word` stands in `line`, and not as the end of a longer one.
+/// Whether `line` contains `word`, not as the end of a longer word.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(i, _)| {
         let before = line[..i].chars().next_back();
@@ -348,7 +386,7 @@ fn has_word(line: &str, word: &str) -> bool {
 }
 
 fn unfinished(path: &str, text: &str, faults: &mut Vec<String>) {
-    // In two parts, so that this file has none of them.
+    // Split, so that this file does not match.
     for word in [
         concat!("TO", "DO"),
         concat!("FIX", "ME"),
@@ -380,7 +418,7 @@ fn zsh(path: &str, text: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Every file of the project that the rules are about.
+/// All files that the rules apply to.
 fn project() -> Vec<File> {
     fn walk(root: &Path, dir: &str, files: &mut Vec<File>) {
         for entry in std::fs::read_dir(root.join(dir)).unwrap() {
@@ -408,16 +446,38 @@ fn project() -> Vec<File> {
 }
 
 #[test]
-fn the_house_is_tidy() {
+fn architecture_rules_hold() {
     let files = project();
     assert!(files.len() > 100, "{} files", files.len());
     let faults = faults(&files);
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// What is allowed and not used any more would let the next fault through.
 #[test]
-fn the_tables_say_no_more_than_is_so() {
+fn files_of_a_module_do_not_import_each_other_in_a_circle() {
+    let files: Vec<circles::SourceFile> = project()
+        .into_iter()
+        .filter(|(path, _)| path.starts_with("src/") && path.ends_with(".rs"))
+        .filter(|(path, _)| !path.ends_with("tests.rs") && path != "src/main.rs")
+        .map(|(path, text)| (source::module(&path), source::code(&text)))
+        .collect();
+    let (allowed, faults): (Vec<_>, Vec<_>) = circles::circles(&files)
+        .into_iter()
+        .partition(|(module, _)| CIRCLES.contains(&module.as_str()));
+    let faults: Vec<String> = faults.into_iter().map(|(_, text)| text).collect();
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+    for module in CIRCLES {
+        let is_needed = allowed.iter().any(|(name, _)| name == module);
+        assert!(
+            is_needed,
+            "{module} has no circle any more: remove it from CIRCLES"
+        );
+    }
+}
+
+/// Unused exceptions would hide the next violation.
+#[test]
+fn tables_have_no_unused_entries() {
     let mut used = BTreeSet::new();
     let mut uses = BTreeSet::new();
     let mut modules = Vec::new();
@@ -553,7 +613,7 @@ fn every_rule_can_fail() {
 }
 
 #[test]
-fn what_is_right_is_no_fault() {
+fn correct_code_passes() {
     for (path, text) in [
         (
             "src/chat.rs",

@@ -1,14 +1,14 @@
-//! Rust sources as the checks want them: without comments, texts and tests; and what they import.
+//! Preprocessing of Rust sources for the checks: code without comments, strings and tests; and its imports.
 
-/// The code of a source: comments are gone, strings are empty, and so is everything behind
-/// `#[cfg(test)]` up to the end of that item. Lines keep their numbers.
+/// Returns the code of a source without comments, contents of strings, and items marked `#[cfg(test)]`. Line numbers are
+/// preserved.
 pub fn code(source: &str) -> String {
     without_tests(&without_text(source))
 }
 
-/// How many lines a source has, tests aside.
+/// Number of lines of a source, without tests.
 pub fn lines(source: &str) -> usize {
-    // Comments count: they are read as well. So the tests are found in the code and cut from the lines.
+    // Comments count as lines, so only the test items found in the code are subtracted.
     let code = without_text(source);
     let kept = without_tests(&code);
     let tests = code.lines().filter(|l| !l.trim().is_empty()).count()
@@ -74,7 +74,7 @@ fn without_text(source: &str) -> String {
                 out.push('"');
                 i += 1;
             }
-            // A character, and no lifetime: it ends after one, or after an escape.
+            // A character literal, not a lifetime: it ends after one character or one escape.
             '\'' if at(i + 1) == '\\' || at(i + 2) == '\'' => {
                 i += if at(i + 1) == '\\' { 3 } else { 2 };
                 while i < chars.len() && chars[i] != '\'' {
@@ -92,7 +92,7 @@ fn without_text(source: &str) -> String {
     out
 }
 
-/// Behind the quote of a raw string that begins at `i`, and how many `#` it has.
+/// Position after the opening quote of a raw string at `i`, and its number of `#`.
 fn raw_start(chars: &[char], i: usize) -> Option<(usize, usize)> {
     let mut j = i + usize::from(chars[i] == 'b');
     if chars.get(j) != Some(&'r') {
@@ -128,13 +128,13 @@ fn without_tests(code: &str) -> String {
     out + rest
 }
 
-/// Every path of this crate that the code of the module at `module` names, in full.
+/// Absolute paths of all items of this crate that the code of `module` names.
 pub fn imports(code: &str, module: &[String]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for begin in ["crate::", "super::"] {
         for (i, _) in code.match_indices(begin) {
             let before = code[..i].chars().next_back();
-            // `x::super::`, `supercrate::`, and a `super::super::` that was seen from its begin.
+            // Not a start: `x::super::`, `supercrate::`, and the second half of `super::super::`.
             if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
                 continue;
             }
@@ -145,7 +145,43 @@ pub fn imports(code: &str, module: &[String]) -> Vec<Vec<String>> {
     found.iter().map(|path| absolute(path, module)).collect()
 }
 
-/// Reads `a::b::{c, d::e}` and the like: every path that it stands for.
+/// Returns the name and the path of every item in the `pub use` statements, as they are written.
+pub fn re_exports(code: &str) -> Vec<(String, Vec<String>)> {
+    // A path may be written with an alias, which becomes its last part.
+    const ALIAS: &str = "as__";
+    let mut found = Vec::new();
+    for (i, _) in code.match_indices("pub") {
+        let rest = &code[i + "pub".len()..];
+        let rest = match rest.strip_prefix('(') {
+            Some(rest) => rest.split_once(')').map_or("", |(_, rest)| rest),
+            None => rest,
+        };
+        let Some(items) = rest.trim_start().strip_prefix("use ") else {
+            continue;
+        };
+        let items = items.split(';').next().unwrap_or_default();
+        let items = items.replace(" as ", &format!("::{ALIAS}"));
+        let mut chars = items.chars().filter(|c| !c.is_whitespace()).peekable();
+        let mut paths = Vec::new();
+        tree(&mut chars, &mut Vec::new(), &mut paths);
+        for mut path in paths {
+            let Some(last) = path.last().cloned() else {
+                continue;
+            };
+            let name = match last.strip_prefix(ALIAS) {
+                Some(alias) => {
+                    path.pop();
+                    alias.to_owned()
+                }
+                None => last,
+            };
+            found.push((name, path));
+        }
+    }
+    found
+}
+
+/// Expands a use tree such as `a::b::{c, d::e}` to its paths.
 fn tree(
     chars: &mut std::iter::Peekable<impl Iterator<Item = char>>,
     prefix: &mut Vec<String>,
@@ -176,7 +212,7 @@ fn tree(
             break;
         }
         chars.next();
-        // `x: Type` is no path that goes on.
+        // `x: Type` is not a continued path.
         if chars.next_if_eq(&':').is_none() {
             found.push(prefix.clone());
             break;
@@ -185,7 +221,8 @@ fn tree(
     prefix.truncate(depth);
 }
 
-fn absolute(path: &[String], module: &[String]) -> Vec<String> {
+/// Returns a path that begins with `crate` or `super` as a path from the root of the crate.
+pub fn absolute(path: &[String], module: &[String]) -> Vec<String> {
     match path.first().map(String::as_str) {
         Some("crate") => path[1..].to_vec(),
         Some("super") => {
@@ -198,7 +235,7 @@ fn absolute(path: &[String], module: &[String]) -> Vec<String> {
     }
 }
 
-/// The module that a file under `src` is.
+/// Module path of a file under `src`.
 pub fn module(file: &str) -> Vec<String> {
     let path = file.trim_start_matches("src/").trim_end_matches(".rs");
     let path = path.strip_suffix("/mod").unwrap_or(path);
@@ -209,7 +246,7 @@ pub fn module(file: &str) -> Vec<String> {
 }
 
 #[test]
-fn text_and_tests_are_no_code() {
+fn strings_comments_and_tests_are_removed() {
     let source = r##"
 let url = "http://x"; // crate::comment
 let raw = r#"crate::"raw"#; let byte = b'\''; let quote = '"';
@@ -229,7 +266,7 @@ fn after() {}
 }
 
 #[test]
-fn imports_are_found_in_full() {
+fn imports_are_absolute_paths() {
     let module: Vec<String> = ["daemon", "turn"].map(String::from).to_vec();
     let found: Vec<String> = imports(
         "use crate::{a::{b, c::D}, e};\nuse super::f::G;\nlet x: crate::h::I = super::super::j();",

@@ -14,8 +14,8 @@ use crate::support::shell_id;
 const RULE: &str = "[mcp.auto_approve]\n\"fs.*\" = true\n";
 
 /// What is said of a call that is not made.
-const NOT_CALLED: &str = "mcp: fs.write: not called: the tool or its server is not as it was when it was \
-                          allowed, or that was too long ago";
+const NOT_CALLED: &str = "mcp: fs.write: not called: the tool or its server has changed since the \
+                          approval, or the approval has expired";
 
 /// A model that writes with every prompt.
 fn writer() -> Helper {

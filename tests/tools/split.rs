@@ -273,7 +273,7 @@ fn every_rejection_reaches_the_model_and_nobody_is_asked() {
             "call_tool_read",
             json!({ "name": "read", "intent": { "operation_type": "read" } }),
             "skipped",
-            "Invalid name 'read': must be 'server:tool', as retrieve_tools tells it".into(),
+            "Invalid name 'read': must be 'server:tool', as listed by retrieve_tools".into(),
         ),
         (
             "call_tool_read",

@@ -14,11 +14,6 @@ fn model() -> [Script; 2] {
     ]
 }
 
-/// A question takes no key in its first 100 ms, which nothing shows.
-fn settled() {
-    std::thread::sleep(std::time::Duration::from_millis(150));
-}
-
 #[test]
 fn a_call_is_asked_about_on_the_terminal_and_made() {
     let tools = Tools::new(model(), "");
@@ -27,9 +22,7 @@ fn a_call_is_asked_about_on_the_terminal_and_made() {
     zsh.wait_text("[?]");
     assert!(zsh.screen().contains("\"/tmp/x\""), "{}", zsh.screen());
     assert_eq!(tools.called(), []);
-    settled();
-    zsh.send("y");
-    zsh.wait_text("All done.");
+    zsh.answer("y", |screen| screen.contents().contains("All done."));
     assert_eq!(
         tools.called(),
         [("write".into(), json!({ "to": "/tmp/x" }))]
@@ -44,7 +37,6 @@ fn ctrl_c_at_the_question_leaves_the_conversation_whole() {
     let mut zsh = Zsh::start(&tools.helper.home);
     zsh.send("llm write it\r");
     zsh.wait_text("[?]");
-    settled();
     zsh.send("\x03");
     zsh.prompt();
     zsh.run("llm and now");

@@ -1,5 +1,4 @@
-//! Asks a server on loopback whether it is ready: a request of our own, so that no proxy setting
-//! and no TLS stands between.
+//! Asks a server on loopback whether it is ready, with a plain request that needs neither proxy settings nor TLS.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -9,23 +8,23 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// How long one answer may take.
-const ONE: Duration = Duration::from_secs(1);
+/// Maximum time of one answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The longest pause between two questions; the first is 10 ms.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Maximum pause between two requests; the first pause is 10 ms.
+const MAX_PAUSE: Duration = Duration::from_millis(200);
 
-/// Asks until the server answers that it is ready. A server that does not know `/health` (404) is.
-pub(super) async fn answers(port: u16) {
+/// Waits until the server reports that it is ready. A server without `/health` (404) counts as ready.
+pub(super) async fn wait_until_ready(port: u16) {
     let mut pause = Duration::from_millis(10);
     loop {
-        if let Ok(Ok(code)) = timeout(ONE, status(port)).await
+        if let Ok(Ok(code)) = timeout(ANSWER_TIMEOUT, status(port)).await
             && (200..500).contains(&code)
         {
             return;
         }
         sleep(pause).await;
-        pause = (pause * 2).min(PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 
@@ -39,7 +38,7 @@ async fn status(port: u16) -> io::Result<u16> {
     parse(&line).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The code in `HTTP/1.1 200`.
+/// Reads the status code in `HTTP/1.1 200`.
 fn parse(line: &[u8; 12]) -> Option<u16> {
     let line = std::str::from_utf8(line).ok()?;
     let (version, code) = line.split_once(' ')?;
@@ -54,7 +53,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn only_a_status_line_is_an_answer() {
+    fn only_a_status_line_has_a_code() {
         assert_eq!(parse(b"HTTP/1.1 200"), Some(200));
         assert_eq!(parse(b"HTTP/1.0 503"), Some(503));
         assert_eq!(parse(b"SSH-2.0-Open"), None);

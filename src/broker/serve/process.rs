@@ -1,4 +1,4 @@
-//! One server process, from its start to its reaping.
+//! Starts, stops and reaps one server process.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,20 +15,20 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::Failure;
-use super::log::{self, LastLine};
+use super::StartFailure;
+use super::output_log::{self, LastLine};
 use crate::error::{Error, Kind, Result};
 
-/// How long a server may take to end after SIGTERM.
-const TERM: Duration = Duration::from_secs(2);
+/// Maximum time from SIGTERM to the exit of a server.
+const TERMINATION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long to read on after it ended: a program it started may hold its output open.
-const DRAIN: Duration = Duration::from_millis(200);
+/// Maximum time of reading output after the exit: a program that the server started may hold the output open.
+const OUTPUT_DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-const PORT: &str = "{port}";
+const PORT_PLACEHOLDER: &str = "{port}";
 
 /// How to start a server.
-pub(super) struct Spec {
+pub(super) struct LaunchSpec {
     pub(super) name: String,
     pub(super) log: PathBuf,
     program: String,
@@ -36,26 +36,28 @@ pub(super) struct Spec {
     environment: Vec<(OsString, OsString)>,
 }
 
-impl Spec {
-    /// Checks the command.
+impl LaunchSpec {
+    /// Returns a checked specification.
     ///
     /// # Errors
-    /// It is empty, or no argument holds `{port}`.
+    /// The command is empty, or no argument contains `{port}`.
     pub(super) fn new(
         name: &str,
         command: &[String],
         logs: &Path,
         environment: &[(OsString, OsString)],
-    ) -> Result<Spec> {
+    ) -> Result<LaunchSpec> {
         let setting = format!("serve.command of model {name}");
         let Some((program, args)) = command.split_first() else {
             return Err(Error::config(format!("{setting} is empty")));
         };
-        if !args.iter().any(|arg| arg.contains(PORT)) {
-            return Err(Error::config(format!("{setting} has no {PORT}"))
-                .hint("write {port} where the server wants its port: aish chooses a free one"));
+        if !args.iter().any(|arg| arg.contains(PORT_PLACEHOLDER)) {
+            return Err(
+                Error::config(format!("{setting} has no {PORT_PLACEHOLDER}"))
+                    .hint("write {port} where the server wants its port: aish chooses a free one"),
+            );
         }
-        // The name is the user's own, but a slash in it must not lead to another directory.
+        // A slash in the user's name for the model must not lead to another directory.
         let file: String = name
             .chars()
             .map(|c| {
@@ -66,7 +68,7 @@ impl Spec {
                 }
             })
             .collect();
-        Ok(Spec {
+        Ok(LaunchSpec {
             name: name.to_string(),
             log: logs.join(format!("serve-{file}.log")),
             program: program.clone(),
@@ -77,9 +79,9 @@ impl Spec {
 }
 
 /// A running server.
-pub(super) struct Process {
+pub(super) struct ServerProcess {
     child: Child,
-    /// Held open: the server ends when it is closed, by us or by the end of this process.
+    /// Held open: the server exits when this is closed, by the daemon or by the end of the daemon.
     stdin: Option<ChildStdin>,
     group: Option<Pid>,
     port: u16,
@@ -87,10 +89,10 @@ pub(super) struct Process {
     last: Arc<LastLine>,
 }
 
-impl Process {
-    /// Starts it on a free port. Only async so far as its output is read by a task.
-    pub(super) fn spawn(spec: &Spec) -> std::result::Result<Process, Failure> {
-        Process::try_spawn(spec).map_err(|e| Failure {
+impl ServerProcess {
+    /// Starts a server on a free port. Must run in a runtime, since a task reads the output.
+    pub(super) fn spawn(spec: &LaunchSpec) -> std::result::Result<ServerProcess, StartFailure> {
+        ServerProcess::try_spawn(spec).map_err(|e| StartFailure {
             kind: Kind::Runtime,
             message: format!(
                 "cannot start the server of model {}: {}: {e}",
@@ -100,7 +102,7 @@ impl Process {
         })
     }
 
-    fn try_spawn(spec: &Spec) -> io::Result<Process> {
+    fn try_spawn(spec: &LaunchSpec) -> io::Result<ServerProcess> {
         let port = free_port()?;
         let (reader, writer) = io::pipe()?;
         let mut command = Command::new(&spec.program);
@@ -108,7 +110,7 @@ impl Process {
             .args(
                 spec.args
                     .iter()
-                    .map(|arg| arg.replace(PORT, &port.to_string())),
+                    .map(|arg| arg.replace(PORT_PLACEHOLDER, &port.to_string())),
             )
             .env_clear()
             .envs(spec.environment.iter().map(|(name, value)| (name, value)))
@@ -118,9 +120,9 @@ impl Process {
             .process_group(0)
             .kill_on_drop(true);
         let mut child = command.spawn()?;
-        // With our copies of the write end, or the reader would never see the end.
+        // The command holds copies of the write end, which would keep the end of file from coming.
         drop(command);
-        // Taken out, because waiting for the child closes what it holds.
+        // Taken out, because waiting for the child closes its standard input.
         let stdin = child.stdin.take();
         let group = child
             .id()
@@ -130,9 +132,9 @@ impl Process {
         let last = Arc::new(LastLine::default());
         let copying = tokio::spawn({
             let (path, last) = (spec.log.clone(), Arc::clone(&last));
-            async move { log::copy(output, &path, &last).await }
+            async move { output_log::copy(output, &path, &last).await }
         });
-        Ok(Process {
+        Ok(ServerProcess {
             child,
             stdin,
             group,
@@ -150,30 +152,33 @@ impl Process {
         format!("http://127.0.0.1:{}/v1", self.port)
     }
 
-    /// Waits until it ends by itself and says how. May be dropped and called again.
+    /// Waits until the server exits by itself and returns how. Cancel-safe.
     pub(super) async fn ended(&mut self) -> String {
         match self.child.wait().await {
-            Ok(status) => how(status),
+            Ok(status) => exit_description(status),
             Err(e) => format!("an unknown status ({e})"),
         }
     }
 
-    /// How it ended, if it has.
+    /// Returns how the server exited, or `None` if it runs.
     pub(super) fn has_ended(&mut self) -> Option<String> {
-        self.child.try_wait().ok().flatten().map(how)
+        self.child.try_wait().ok().flatten().map(exit_description)
     }
 
-    /// Ends it and all that it started, reaps it, and returns the last line it printed.
+    /// Stops the server and its process group, reaps it, and returns the last line of its output.
     pub(super) async fn stop(mut self) -> String {
         self.signal(Signal::SIGTERM);
         drop(self.stdin.take());
-        // Whether or not it ended in time, what is left of its group goes now.
-        let _ = timeout(TERM, self.child.wait()).await;
+        // Whatever remains of the process group is killed, even if the server itself exited in time.
+        let _ = timeout(TERMINATION_TIMEOUT, self.child.wait()).await;
         self.signal(Signal::SIGKILL);
         if let Err(e) = self.child.wait().await {
             tracing::warn!(error = %e, "cannot wait for a model server");
         }
-        if timeout(DRAIN, &mut self.copying).await.is_err() {
+        if timeout(OUTPUT_DRAIN_TIMEOUT, &mut self.copying)
+            .await
+            .is_err()
+        {
             self.copying.abort();
         }
         self.last.text()
@@ -181,13 +186,13 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // It fails when the whole group has ended, which is the aim.
+            // Fails if the whole group has exited already.
             let _ = killpg(group, signal);
         }
     }
 }
 
-fn how(status: ExitStatus) -> String {
+fn exit_description(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
@@ -196,7 +201,7 @@ fn how(status: ExitStatus) -> String {
     }
 }
 
-/// A port that is free now. The server binds it a moment later; see `PORT_TRIES` for a lost race.
+/// Returns a free port. Another program may bind it before the server does; see `MAX_START_ATTEMPTS`.
 fn free_port() -> io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())

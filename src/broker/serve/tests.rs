@@ -175,7 +175,7 @@ async fn an_early_end_is_told_with_its_last_line_and_tried_anew() {
 #[tokio::test]
 async fn a_server_that_is_never_ready_is_given_up_and_ended() {
     let mut bench = Bench::new();
-    bench.servers.start = Duration::from_secs(3);
+    bench.servers.start_timeout = Duration::from_secs(3);
     let e = bench.ensure("deaf", LONG).await.expect_err("no server");
     assert!(e.message.contains("did not answer /health"), "{e}");
     assert!(!is_alive(bench.pids()[0]));
@@ -274,6 +274,6 @@ async fn a_wrong_command_is_an_error_that_names_the_setting() {
 #[test]
 fn a_name_with_a_slash_stays_in_the_directory_of_logs() {
     let command = ["s".to_string(), "{port}".to_string()];
-    let spec = Spec::new("../a b", &command, Path::new("/logs"), &[]).expect("a command");
+    let spec = LaunchSpec::new("../a b", &command, Path::new("/logs"), &[]).expect("a command");
     assert_eq!(spec.log, Path::new("/logs/serve-___a_b.log"));
 }

@@ -1,4 +1,4 @@
-//! `aish-helper activity export`: the records as lines of JSON, or as a table for a spreadsheet.
+//! `aish-helper activity export`: prints records as JSON Lines or CSV.
 
 use std::io::{BufWriter, ErrorKind, Write};
 
@@ -11,10 +11,10 @@ use crate::error::{Context, Result};
 use crate::history::index::{Entry, Filter, Index};
 use crate::safety::{json, text};
 
-/// So many acts are looked up together.
-const PART: usize = 500;
+/// Number of actions looked up per query.
+const BATCH_SIZE: usize = 500;
 
-/// The columns of the table.
+/// Columns of the CSV format.
 const COLUMNS: [&str; 30] = [
     "id",
     "time",
@@ -48,69 +48,69 @@ const COLUMNS: [&str; 30] = [
     "error",
 ];
 
-/// Prints the newest acts of a filter, at most so many, oldest first.
+/// Prints the newest `limit` matching actions, oldest first.
 ///
 /// # Errors
-/// A record cannot be read, or stdout not be written.
+/// A record cannot be read, or writing to stdout failed.
 pub fn run(index: &mut Index, filter: &Filter, limit: usize, format: Format) -> Result<()> {
     let keys = index.keys(filter, limit)?;
     let stdout = BufWriter::with_capacity(64 << 10, std::io::stdout().lock());
     let mut out = match format {
-        Format::Jsonl => Out::Jsonl(stdout),
+        Format::Jsonl => ExportWriter::Jsonl(stdout),
         Format::Csv => {
             let mut csv = csv::Writer::from_writer(stdout);
-            match written(csv.write_record(COLUMNS).map_err(io))? {
-                true => Out::Csv(Box::new(csv)),
+            match is_open(csv.write_record(COLUMNS).map_err(io_error))? {
+                true => ExportWriter::Csv(Box::new(csv)),
                 false => return Ok(()),
             }
         }
     };
-    for part in keys.chunks(PART) {
-        for entry in index.of(part)? {
+    for batch in keys.chunks(BATCH_SIZE) {
+        for entry in index.of(batch)? {
             let record = index.record(&entry)?;
-            if !written(out.put(&entry, record)?)? {
+            if !is_open(out.put(&entry, record)?)? {
                 return Ok(());
             }
         }
     }
-    written(out.flush()).map(|_| ())
+    is_open(out.flush()).map(|_| ())
 }
 
-enum Out<W: Write> {
+enum ExportWriter<W: Write> {
     Jsonl(W),
     Csv(Box<csv::Writer<W>>),
 }
 
-impl<W: Write> Out<W> {
+impl<W: Write> ExportWriter<W> {
     fn put(&mut self, entry: &Entry, record: Value) -> Result<std::io::Result<()>> {
         Ok(match self {
-            Out::Jsonl(out) => {
+            ExportWriter::Jsonl(out) => {
                 let mut line = Vec::new();
                 json::line(&with_record(entry, record), &mut line)
                     .context(|| format!("cannot print the record {}", entry.id))?;
                 out.write_all(&line)
             }
-            Out::Csv(out) => out.write_record(cells(entry, &record)).map_err(io),
+            ExportWriter::Csv(out) => out.write_record(cells(entry, &record)).map_err(io_error),
         })
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         match self {
-            Out::Jsonl(out) => out.flush(),
-            Out::Csv(out) => out.flush(),
+            ExportWriter::Jsonl(out) => out.flush(),
+            ExportWriter::Csv(out) => out.flush(),
         }
     }
 }
 
-fn io(e: csv::Error) -> std::io::Error {
+fn io_error(e: csv::Error) -> std::io::Error {
     match e.into_kind() {
         csv::ErrorKind::Io(e) => e,
         other => std::io::Error::other(format!("{other:?}")),
     }
 }
 
-/// Whether it could be written; who reads no more wants no more.
-fn written(result: std::io::Result<()>) -> Result<bool> {
+/// Whether stdout still accepts output; a closed pipe ends the export without an error.
+fn is_open(result: std::io::Result<()>) -> Result<bool> {
     match result {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
@@ -121,16 +121,16 @@ fn written(result: std::io::Result<()>) -> Result<bool> {
 fn cells(entry: &Entry, record: &Value) -> [String; COLUMNS.len()] {
     let (links, act) = (&record["links"], &record["act"]);
     let kind = &entry.kind;
-    let own = |word: &Option<String>| word.clone().unwrap_or_default();
-    // Of a command, what `command` says is the thing itself.
-    let said = match &*kind.kind {
+    let own = |text: &Option<String>| text.clone().unwrap_or_default();
+    // In records of commands, `command` holds the text itself, not an id.
+    let content = match &*kind.kind {
         "decision" | "exec" | "command" => &record["command"],
         "prompt" | "answer" => &record["text"],
         _ => &Value::Null,
     };
-    let said = match said {
+    let content = match content {
         Value::Null if record["arguments"].is_null() => entry.what.clone(),
-        said => word(said),
+        text => plain_text(text),
     };
     COLUMNS.map(|column| {
         let text = match column {
@@ -143,25 +143,25 @@ fn cells(entry: &Entry, record: &Value) -> [String; COLUMNS.len()] {
             "server" => own(&kind.server),
             "tool" => own(&kind.tool),
             "operation" => own(&kind.operation),
-            "variant" => word(&act["variant"]),
-            "intent_operation_type" => word(&act["intent"]["operation_type"]),
-            "intent_data_sensitivity" => word(&act["intent"]["data_sensitivity"]),
-            "intent_reason" => word(&act["intent"]["reason"]),
-            hint if hint.ends_with("Hint") => word(&act["annotations"][hint]),
-            "shell" if links["shell"].is_null() => word(&record["shell"]),
-            "why" | "arguments" | "error" => word(&record[column]),
-            "result_bytes" => word(&record["bytes"]),
-            "result_sha256" if kind.kind == "tool" => word(&record["digest"]),
+            "variant" => plain_text(&act["variant"]),
+            "intent_operation_type" => plain_text(&act["intent"]["operation_type"]),
+            "intent_data_sensitivity" => plain_text(&act["intent"]["data_sensitivity"]),
+            "intent_reason" => plain_text(&act["intent"]["reason"]),
+            hint if hint.ends_with("Hint") => plain_text(&act["annotations"][hint]),
+            "shell" if links["shell"].is_null() => plain_text(&record["shell"]),
+            "why" | "arguments" | "error" => plain_text(&record[column]),
+            "result_bytes" => plain_text(&record["bytes"]),
+            "result_sha256" if kind.kind == "tool" => plain_text(&record["digest"]),
             "result_sha256" => String::new(),
             "ms" => entry.ms.map(|ms| ms.to_string()).unwrap_or_default(),
-            "text" => said.clone(),
-            link => word(&links[link]),
+            "text" => content.clone(),
+            link => plain_text(&links[link]),
         };
-        harmless(&text)
+        safe_cell(&text)
     })
 }
 
-fn word(value: &Value) -> String {
+fn plain_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -169,8 +169,8 @@ fn word(value: &Value) -> String {
     }
 }
 
-/// What a spreadsheet would take for a formula, and run, is text; and what a terminal would obey is shown.
-fn harmless(cell: &str) -> String {
+/// Prefixes text that a spreadsheet would run as a formula, and escapes control characters.
+fn safe_cell(cell: &str) -> String {
     let cell = text::prose(cell);
     match cell.trim_start_matches(' ').chars().next() {
         Some('=' | '+' | '-' | '@' | '\t' | '\r' | '\n' | '＝' | '＋' | '－' | '＠') => {
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_is_no_formula_and_commands_no_terminal() {
+    fn cells_are_neither_formulas_nor_terminal_commands() {
         for (cell, shown) in [
             ("=1+1", "'=1+1"),
             ("+1", "'+1"),
@@ -200,7 +200,7 @@ mod tests {
             ("\u{1b}[2J", "\\x1b[2J"),
             ("two\nlines", "two\nlines"),
         ] {
-            assert_eq!(harmless(cell), shown, "{cell:?}");
+            assert_eq!(safe_cell(cell), shown, "{cell:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! `aish-helper activity show`: one act in full, and the chain that it stands in.
+//! `aish-helper activity show`: one action in full, with the chain of actions that it belongs to.
 
 use serde_json::{Value, json};
 
-use super::{page, rfc3339, value};
+use super::{action_table, entry_json, rfc3339};
 use crate::cli::{print_json, write};
 use crate::client::approve::arguments::grouped;
 use crate::client::tools::time;
@@ -11,13 +11,13 @@ use crate::history::index::{Entry, Index};
 use crate::safety::alike;
 use crate::safety::text::{one_line, prose};
 
-/// The most that is shown of a word.
-const WORD: usize = 1000;
-/// The column in which what is said of an act begins.
-const COLUMN: usize = 14;
+/// Maximum number of characters shown of a one-line value.
+const MAX_VALUE: usize = 1000;
+/// Column at which values start.
+const VALUE_COLUMN: usize = 14;
 
-/// What the page has said of a record before it shows the rest.
-const SAID: [&str; 17] = [
+/// Record fields that the page formats itself; the others are listed after them.
+const FORMATTED_FIELDS: [&str; 17] = [
     "v",
     "id",
     "at_ms",
@@ -37,16 +37,16 @@ const SAID: [&str; 17] = [
     "images",
 ];
 
-/// Shows an act.
+/// Shows an action.
 ///
 /// # Errors
-/// There is no such act, or its record cannot be read.
+/// The action is unknown, or its record cannot be read.
 pub fn run(index: &mut Index, id: &str, json: bool) -> Result<()> {
     let (act, chain) = index.show(id)?;
     let record = index.record(&act)?;
     if !json {
-        let chain = page(&chain, Some(&act.id));
-        return write(&format!("{chain}\n{}", prose(&full(&act, &record))));
+        let chain = action_table(&chain, Some(&act.id));
+        return write(&format!("{chain}\n{}", prose(&full_record(&act, &record))));
     }
     let mut records = Vec::new();
     for entry in &chain {
@@ -55,39 +55,42 @@ pub fn run(index: &mut Index, id: &str, json: bool) -> Result<()> {
     print_json(&json!({"act": with_record(&act, record), "chain": records}))
 }
 
-/// An act with its record, as programs read it.
+/// Formats an action with its record as JSON.
 pub fn with_record(entry: &Entry, record: Value) -> Value {
-    let mut value = value(entry);
+    let mut value = entry_json(entry);
     value["record"] = record;
     value
 }
 
-/// What the record says of it, a line each; texts stand below, indented, so that no line of them looks like one
-/// of ours.
-fn full(act: &Entry, record: &Value) -> String {
+/// Formats the record, one field per line. Longer texts follow, indented so that they cannot imitate a field.
+fn full_record(act: &Entry, record: &Value) -> String {
     let mut out = String::new();
     let mut line = |name: &str, text: String| {
         if !text.is_empty() {
-            // Several lines begin below.
-            let column = if text.starts_with('\n') { 0 } else { COLUMN };
+            // A value of several lines starts on the next line.
+            let column = if text.starts_with('\n') {
+                0
+            } else {
+                VALUE_COLUMN
+            };
             out.push_str(&format!("{name:<column$}{text}\n"));
         }
     };
     let word = |value: &Value| match value {
         Value::Null => String::new(),
-        Value::String(text) => one_line(text, WORD),
-        other => one_line(&other.to_string(), WORD),
+        Value::String(text) => one_line(text, MAX_VALUE),
+        other => one_line(&other.to_string(), MAX_VALUE),
     };
     line("id", act.id.clone());
     line("time", rfc3339(act.at_ms));
-    line("type", one_line(&act.kind.kind, WORD));
+    line("type", one_line(&act.kind.kind, MAX_VALUE));
     line("status", status(act, record));
     for name in [
         "user", "session", "shell", "request", "command", "prompt", "turn",
     ] {
         let own = &record[name];
         let link = &record["links"][name];
-        // Of a command and a prompt those words are the thing itself.
+        // In records of commands and prompts, these fields hold the text itself, not an id.
         let text = match name {
             "session" | "shell" if link.is_null() => word(own),
             _ => word(link),
@@ -98,8 +101,8 @@ fn full(act: &Entry, record: &Value) -> String {
         line("tool", alike::name(record["name"].as_str().unwrap_or("")));
     }
     let call = &record["act"];
-    line("through", word(&call["variant"]));
-    line("does", word(&call["operation"]));
+    line("called with", word(&call["variant"]));
+    line("operation", word(&call["operation"]));
     line("intent", intent(&call["intent"]));
     line("annotations", annotations(call));
     let why = word(&record["why"]);
@@ -112,18 +115,18 @@ fn full(act: &Entry, record: &Value) -> String {
         },
     );
     // A call that was not made has no result.
-    let made = matches!(&*act.kind.status, "success" | "error");
-    if let Some(bytes) = record["bytes"].as_u64().filter(|_| made) {
+    let completed = matches!(&*act.kind.status, "success" | "error");
+    if let Some(bytes) = record["bytes"].as_u64().filter(|_| completed) {
         line("result", format!("{} bytes", grouped(bytes)));
     }
     line("sha256", word(&record["digest"]));
-    line("took", act.ms.map(time).unwrap_or_default());
+    line("duration", act.ms.map(time).unwrap_or_default());
     if let Some(images) = record["images"].as_array().filter(|i| !i.is_empty()) {
-        line("pictures", images.len().to_string());
+        line("images", images.len().to_string());
     }
     for (name, value) in record.as_object().into_iter().flatten() {
-        if !SAID.contains(&name.as_str()) {
-            line(&one_line(name, COLUMN), rest(name, value));
+        if !FORMATTED_FIELDS.contains(&name.as_str()) {
+            line(&one_line(name, VALUE_COLUMN), other_field(name, value));
         }
     }
     out
@@ -132,13 +135,13 @@ fn full(act: &Entry, record: &Value) -> String {
 fn status(act: &Entry, record: &Value) -> String {
     let own = record["status"].as_str().unwrap_or(&act.kind.status);
     match own == act.kind.status {
-        true => one_line(own, WORD),
-        false => format!("{} ({})", act.kind.status, one_line(own, WORD)),
+        true => one_line(own, MAX_VALUE),
+        false => format!("{} ({})", act.kind.status, one_line(own, MAX_VALUE)),
     }
 }
 
 fn intent(intent: &Value) -> String {
-    let text = |key: &str| intent[key].as_str().map(|t| one_line(t, WORD));
+    let text = |key: &str| intent[key].as_str().map(|t| one_line(t, MAX_VALUE));
     let words = [text("operation_type"), text("data_sensitivity")];
     let words: Vec<String> = words.into_iter().flatten().collect();
     match text("reason") {
@@ -153,7 +156,7 @@ fn annotations(call: &Value) -> String {
     }
     let said = call["annotations"].as_object().into_iter().flatten();
     let said: Vec<String> = said
-        .map(|(name, word)| one_line(&format!("{name} {word}"), WORD))
+        .map(|(name, word)| one_line(&format!("{name} {word}"), MAX_VALUE))
         .collect();
     match said.is_empty() {
         true => "none".into(),
@@ -161,12 +164,12 @@ fn annotations(call: &Value) -> String {
     }
 }
 
-/// A field that has no words of its own.
-fn rest(name: &str, value: &Value) -> String {
+/// Formats a field without a format of its own.
+fn other_field(name: &str, value: &Value) -> String {
     let text = match value {
         Value::Null => return String::new(),
         Value::String(text) => match name {
-            // They are JSON mostly, and more easily read with a line for each.
+            // Usually JSON, which is easier to read with one line per key.
             "arguments" => serde_json::from_str(text)
                 .ok()
                 .filter(|v: &Value| v.is_object())
@@ -180,14 +183,14 @@ fn rest(name: &str, value: &Value) -> String {
         }
         other => other.to_string(),
     };
-    let look = |line: &str| match name {
+    let escape = |line: &str| match name {
         "arguments" | "command" | "proposed" | "calls" => alike::text(line),
         _ => prose(line),
     };
     let lines: Vec<&str> = text.trim_end().lines().collect();
     match lines[..] {
         [] => String::new(),
-        [one] => look(one),
-        _ => lines.iter().map(|l| format!("\n  {}", look(l))).collect(),
+        [one] => escape(one),
+        _ => lines.iter().map(|l| format!("\n  {}", escape(l))).collect(),
     }
 }

@@ -1,39 +1,42 @@
-//! The daemon behind its socket, and the model behind the daemon.
+//! Checks of the daemon and of the model that it would use.
 
 use std::collections::BTreeMap;
 
-use super::Check;
+use super::CheckResult;
 use crate::client::connect::{self, Existing};
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::protocol::{Request, Status};
 
-/// What the daemon says; `None` when there is none. Nobody starts one for this.
-pub(super) fn ask(paths: &Paths) -> Result<Option<Status>> {
+/// Asks a running daemon for its status; `None` without a daemon. Never starts one.
+pub(super) fn query_status(paths: &Paths) -> Result<Option<Status>> {
     let request = Request::Status {
         shell: None,
-        // What is wrong with them is said by the check of the configuration.
+        // The check of the configuration reports invalid overrides.
         overrides: env_overrides().unwrap_or_else(|_| BTreeMap::new()),
     };
     match connect::existing(paths, &request)? {
         Existing::Serves(mut connection) => connection.reply().map(Some),
-        // The next llm waits for its end and starts the next.
+        // The next llm waits until it exits and starts a new one.
         Existing::Leaves(_) | Existing::Absent => Ok(None),
     }
 }
 
-/// Can a client reach it, and nobody else?
-pub(super) fn socket(paths: &Paths, answer: &Result<Option<Status>>) -> Check {
-    let ours = env!("CARGO_PKG_VERSION");
-    match answer {
-        Err(e) => Check::error("socket", e),
-        Ok(Some(status)) if status.version != ours => Check::warn(
+/// Checks that clients of this user, and nobody else, can reach the daemon.
+pub(super) fn check_socket(paths: &Paths, status: &Result<Option<Status>>) -> CheckResult {
+    let own_version = env!("CARGO_PKG_VERSION");
+    match status {
+        Err(e) => CheckResult::error("socket", e),
+        Ok(Some(status)) if status.version != own_version => CheckResult::warn(
             "socket",
-            format!("the daemon is version {}, this is {ours}", status.version),
+            format!(
+                "the daemon is version {}, this program is version {own_version}",
+                status.version
+            ),
             "run: aish-helper restart",
         ),
-        Ok(Some(status)) => Check::ok(
+        Ok(Some(status)) => CheckResult::ok(
             "socket",
             format!(
                 "{}: daemon {} answers, pid {}",
@@ -41,27 +44,27 @@ pub(super) fn socket(paths: &Paths, answer: &Result<Option<Status>>) -> Check {
             ),
         ),
         Ok(None) => match paths.check_run() {
-            Err(e) => Check::error("socket", &e),
-            Ok(_) => Check::ok(
+            Err(e) => CheckResult::error("socket", &e),
+            Ok(_) => CheckResult::ok(
                 "socket",
-                "no daemon runs; the first llm starts it, or: aish-helper start",
+                "no daemon is running; the next llm starts it, or run: aish-helper start",
             ),
         },
     }
 }
 
-/// Does the model that a prompt would go to answer?
-pub(super) fn endpoint(answer: &Result<Option<Status>>) -> Check {
-    let Ok(Some(status)) = answer else {
-        return Check::warn(
+/// Checks that the model for the next prompt answers.
+pub(super) fn check_endpoint(status: &Result<Option<Status>>) -> CheckResult {
+    let Ok(Some(status)) = status else {
+        return CheckResult::warn(
             "endpoint",
-            "not asked: the daemon does not run",
+            "not checked: the daemon is not running",
             "run: aish-helper start && aish-helper doctor",
         );
     };
     let state = status.endpoint_state.as_deref().unwrap_or("unknown");
     let Some(model) = &status.model else {
-        return Check::fail(
+        return CheckResult::fail(
             "endpoint",
             state,
             "set OPENAI_API_KEY, start a local server, or run: aish-helper model install smollm2",
@@ -70,13 +73,13 @@ pub(super) fn endpoint(answer: &Result<Option<Status>>) -> Check {
     let place = status.endpoint.as_deref().unwrap_or("unknown");
     let message = format!("{model} at {place}: {state}");
     match state {
-        "answers" | "started when needed" => Check::ok("endpoint", message),
-        state if state.starts_with("answers, but") => Check::warn(
+        "answers" | "started when needed" => CheckResult::ok("endpoint", message),
+        state if state.starts_with("answers, but") => CheckResult::warn(
             "endpoint",
             message,
             "correct `model` in the configuration, or choose another: aish-helper model list",
         ),
-        _ => Check::fail(
+        _ => CheckResult::fail(
             "endpoint",
             message,
             "start that server, check its base_url and key, or choose another: aish-helper model list",
@@ -86,7 +89,7 @@ pub(super) fn endpoint(answer: &Result<Option<Status>>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::CheckState;
     use super::*;
     use crate::error::Error;
 
@@ -110,33 +113,33 @@ mod tests {
     }
 
     #[test]
-    fn the_endpoint_is_what_the_daemon_says() {
-        let state = |model, text: &str| endpoint(&status(model, text)).state;
-        assert_eq!(state(Some("m"), "answers"), State::Ok);
-        assert_eq!(state(Some("m"), "started when needed"), State::Ok);
+    fn the_endpoint_check_follows_the_status() {
+        let state = |model, text: &str| check_endpoint(&status(model, text)).state;
+        assert_eq!(state(Some("m"), "answers"), CheckState::Ok);
+        assert_eq!(state(Some("m"), "started when needed"), CheckState::Ok);
         assert_eq!(
             state(Some("m"), "answers, but does not list the model x"),
-            State::Warn
+            CheckState::Warn
         );
-        assert_eq!(state(Some("m"), "cannot connect to x"), State::Fail);
-        assert_eq!(state(None, "no model"), State::Fail);
-        assert_eq!(endpoint(&Ok(None)).state, State::Warn);
+        assert_eq!(state(Some("m"), "cannot connect to x"), CheckState::Fail);
+        assert_eq!(state(None, "no model"), CheckState::Fail);
+        assert_eq!(check_endpoint(&Ok(None)).state, CheckState::Warn);
     }
 
     #[test]
-    fn another_version_is_told() {
+    fn another_daemon_version_is_reported() {
         let home = tempfile::tempdir().unwrap();
         let paths = Paths::under(home.path(), 1).unwrap();
         let mut answer = status(Some("m"), "answers");
-        assert_eq!(socket(&paths, &answer).state, State::Ok);
+        assert_eq!(check_socket(&paths, &answer).state, CheckState::Ok);
         if let Ok(Some(status)) = &mut answer {
             status.version = "0.0.1".into();
         }
-        assert_eq!(socket(&paths, &answer).state, State::Warn);
-        assert_eq!(socket(&paths, &Ok(None)).state, State::Ok);
+        assert_eq!(check_socket(&paths, &answer).state, CheckState::Warn);
+        assert_eq!(check_socket(&paths, &Ok(None)).state, CheckState::Ok);
         assert_eq!(
-            socket(&paths, &Err(Error::runtime("hangs"))).state,
-            State::Fail
+            check_socket(&paths, &Err(Error::runtime("hangs"))).state,
+            CheckState::Fail
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The MCP servers of the configuration: is their program there, do they answer, has the shell their tokens?
+//! Checks of the configured MCP servers: program, reachability, variables of their tokens.
 
 use std::collections::BTreeMap;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use super::Check;
+use super::CheckResult;
 use crate::config::mcp::{Auth, Server, Transport, variable};
 use crate::config::{self, Config, Overrides, key};
 use crate::error::Result;
@@ -15,104 +15,109 @@ use crate::paths::{self, Paths};
 use crate::protocol::Status;
 use crate::protocol::tools::{ServerInfo, ServerStatus};
 
-/// How long a server may take to let itself be connected to.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Maximum time to connect to a server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A check for each server, and one for the secrets that the file holds. Nothing where there are none.
-pub(super) fn servers(paths: &Paths, answer: &Result<Option<Status>>) -> Vec<Check> {
-    // What is wrong with the file is said by the check of the configuration.
+/// Checks each server, and the permissions of a configuration that holds secrets.
+pub(super) fn check_servers(paths: &Paths, status: &Result<Option<Status>>) -> Vec<CheckResult> {
+    // The check of the configuration reports a file that cannot be read.
     let Ok(config) = config::load(paths, &Overrides::default()) else {
         return Vec::new();
     };
-    let known: &[ServerInfo] = match answer {
+    let known: &[ServerInfo] = match status {
         Ok(Some(status)) => &status.servers,
         _ => &[],
     };
     let variables = key::variables();
     let servers: Vec<&Server> = config.mcp.servers.values().collect();
-    // At once: each that hangs would add its time to the doctor's.
-    let deadline = Instant::now() + PATIENCE;
-    let reached: Vec<_> = servers.iter().map(|s| reach(s)).collect();
-    let mut checks: Vec<Check> = servers
+    // In parallel, so that several unreachable servers share one timeout.
+    let deadline = Instant::now() + CONNECT_TIMEOUT;
+    let attempts: Vec<_> = servers.iter().map(|s| start_connecting(s)).collect();
+    let mut checks: Vec<CheckResult> = servers
         .iter()
-        .zip(reached)
-        .map(|(server, reached)| {
-            let said = known.iter().find(|i| i.alias == server.alias);
-            let left = || deadline.saturating_duration_since(Instant::now());
-            judge(server, said, &variables, || {
-                reached.recv_timeout(left()).ok()
+        .zip(attempts)
+        .map(|(server, attempt)| {
+            let info = known.iter().find(|i| i.alias == server.alias);
+            let remaining = || deadline.saturating_duration_since(Instant::now());
+            check_server(server, info, &variables, || {
+                attempt.recv_timeout(remaining()).ok()
             })
         })
         .collect();
-    checks.extend(secrets(&config));
+    checks.extend(check_file_mode(&config));
     checks
 }
 
-/// What is wrong with a server; `reached` waits for what became of a try to connect to its address.
-fn judge(
+/// Checks one server; `connection` waits for the result of connecting to its address.
+fn check_server(
     server: &Server,
-    said: Option<&ServerInfo>,
+    info: Option<&ServerInfo>,
     variables: &BTreeMap<String, String>,
-    reached: impl FnOnce() -> Option<std::result::Result<(), String>>,
-) -> Check {
+    connection: impl FnOnce() -> Option<std::result::Result<(), String>>,
+) -> CheckResult {
     let alias = &server.alias;
     if server.disabled {
-        return Check::ok("mcp", format!("{alias} is turned off"));
+        return CheckResult::ok("mcp", format!("{alias} is disabled"));
     }
     let unset = server
         .variables()
         .into_iter()
         .find(|n| !variables.contains_key(n));
-    let running = said.is_some_and(|i| i.status == ServerStatus::Ready);
+    let running = info.is_some_and(|i| i.status == ServerStatus::Ready);
     if let (Some(name), false) = (unset, running) {
-        return Check::warn(
+        return CheckResult::warn(
             "mcp",
             format!("the variable {name} of server {alias} is not set"),
             format!("export {name}=…, in .zshrc for every shell"),
         );
     }
-    if let Some(info) = said {
-        let why = info.error.as_deref().unwrap_or("it has failed");
+    if let Some(info) = info {
+        let error = info.error.as_deref().unwrap_or("it has failed");
         match info.status {
             ServerStatus::Ready => {
                 if let Some(hint) = info.hints.first() {
-                    let remedy = format!("correct it; its tools: llm :mcp tools {alias}");
-                    return Check::warn("mcp", format!("{alias}: {hint}"), remedy);
+                    let remedy = format!(
+                        "correct the configuration; list its tools with: llm :mcp tools {alias}"
+                    );
+                    return CheckResult::warn("mcp", format!("{alias}: {hint}"), remedy);
                 }
                 let version = info.version.as_deref().unwrap_or("ready");
-                return Check::ok("mcp", format!("{alias}: {version}, {} tools", info.tools));
+                return CheckResult::ok("mcp", format!("{alias}: {version}, {} tools", info.tools));
             }
             ServerStatus::Login => {
                 let remedy = format!("run: aish-helper mcp login {alias}");
-                return Check::warn("mcp", format!("{alias} wants you to log in"), remedy);
+                return CheckResult::warn("mcp", format!("{alias} needs a login"), remedy);
             }
             ServerStatus::Failed => {
                 let remedy = format!("correct mcp.servers.{alias}, then: llm :mcp connect {alias}");
-                return Check::fail("mcp", format!("{alias}: {why}"), remedy);
+                return CheckResult::fail("mcp", format!("{alias}: {error}"), remedy);
             }
             ServerStatus::Idle | ServerStatus::Starting | ServerStatus::Disabled => {}
         }
     }
     match &server.transport {
         Transport::Stdio { command, .. } => match is_program(command) {
-            true => Check::ok("mcp", format!("{alias}: {command} is there")),
-            false => Check::fail(
+            true => CheckResult::ok("mcp", format!("{alias}: found the program {command}")),
+            false => CheckResult::fail(
                 "mcp",
                 format!("{alias}: there is no program {command}"),
-                format!("install it, or correct mcp.servers.{alias}.command"),
+                format!("install the program, or correct mcp.servers.{alias}.command"),
             ),
         },
-        Transport::Http { .. } => match reached() {
-            Some(Ok(())) => Check::ok(
-                "mcp",
-                format!("{alias}: {} can be reached", server.target()),
-            ),
+        Transport::Http { .. } => match connection() {
+            Some(Ok(())) => {
+                CheckResult::ok("mcp", format!("{alias}: {} is reachable", server.target()))
+            }
             failed => {
-                let why = failed.and_then(std::result::Result::err);
-                let why = why.unwrap_or_else(|| "no answer".to_string());
-                let remedy = format!("start it, or correct mcp.servers.{alias}.url");
+                let reason = failed.and_then(std::result::Result::err);
+                let reason = reason.unwrap_or_else(|| "no answer".to_string());
+                let remedy = format!("start the server, or correct mcp.servers.{alias}.url");
                 let url = server.target();
-                Check::warn("mcp", format!("{alias}: cannot reach {url}: {why}"), remedy)
+                CheckResult::warn(
+                    "mcp",
+                    format!("{alias}: cannot reach {url}: {reason}"),
+                    remedy,
+                )
             }
         },
     }
@@ -126,16 +131,16 @@ fn is_program(command: &str) -> bool {
     meta.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// What becomes of a try to connect.
-type Reached = mpsc::Receiver<std::result::Result<(), String>>;
+/// Receives the result of a connection attempt.
+type ConnectAttempt = mpsc::Receiver<std::result::Result<(), String>>;
 
-/// Tries to connect, in a thread that is not waited for: the name alone may take a minute.
-fn reach(server: &Server) -> Reached {
+/// Connects in a detached thread, because the name lookup alone may take a minute.
+fn start_connecting(server: &Server) -> ConnectAttempt {
     let (send, receive) = mpsc::channel();
     if let Transport::Http { url, .. } = &server.transport {
         let url = url.clone();
         std::thread::spawn(move || {
-            // The doctor may have left.
+            // The doctor may have stopped waiting.
             let _ = send.send(connect(&url));
         });
     }
@@ -148,20 +153,20 @@ fn connect(url: &str) -> std::result::Result<(), String> {
     let host = host.trim_matches(['[', ']']);
     let port = url.port_or_known_default().unwrap_or(443);
     let found = (host, port).to_socket_addrs().map_err(|e| e.to_string())?;
-    let mut why = "its name has no address".to_string();
+    let mut reason = "its name has no address".to_string();
     for address in found {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(_) => return Ok(()),
-            Err(e) => why = e.to_string(),
+            Err(e) => reason = e.to_string(),
         }
     }
-    Err(why)
+    Err(reason)
 }
 
-/// A token in the file is as safe as the file.
-fn secrets(config: &Config) -> Option<Check> {
+/// Warns if others can read a configuration that holds secrets of a server.
+fn check_file_mode(config: &Config) -> Option<CheckResult> {
     let file = config.file.as_ref()?;
-    let held = config.mcp.servers.values().find(|s| match &s.transport {
+    let secret_holder = config.mcp.servers.values().find(|s| match &s.transport {
         Transport::Http { auth, headers, .. } => {
             matches!(auth, Auth::Token(_)) || !headers.is_empty()
         }
@@ -170,11 +175,11 @@ fn secrets(config: &Config) -> Option<Check> {
     let mode = std::fs::metadata(file).ok()?.permissions().mode();
     (mode & 0o077 != 0).then(|| {
         let shown = file.display();
-        Check::warn(
+        CheckResult::warn(
             "mcp",
             format!(
                 "others may read {shown}, which may hold secrets of {}",
-                held.alias
+                secret_holder.alias
             ),
             format!("run: chmod go-rwx {shown}"),
         )
@@ -183,7 +188,7 @@ fn secrets(config: &Config) -> Option<Check> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::CheckState;
     use super::*;
 
     fn config(text: &str) -> (tempfile::TempDir, Config) {
@@ -195,10 +200,10 @@ mod tests {
         (home, config)
     }
 
-    const TWO: &str = "[mcp.servers.a]\nurl = \"https://a.example/mcp\"\nauth_env = \"A_TOKEN\"\n\
+    const TWO_SERVERS: &str = "[mcp.servers.a]\nurl = \"https://a.example/mcp\"\nauth_env = \"A_TOKEN\"\n\
         [mcp.servers.b]\ncommand = \"no-such-program\"\nenv = { X = \"$B_KEY\", Y = \"s3cret\" }\n";
 
-    fn said(alias: &str, status: ServerStatus) -> ServerInfo {
+    fn server_info(alias: &str, status: ServerStatus) -> ServerInfo {
         ServerInfo {
             alias: alias.into(),
             target: String::new(),
@@ -213,61 +218,61 @@ mod tests {
     }
 
     #[test]
-    fn each_server_is_judged_by_what_is_known() {
-        let (_home, config) = config(TWO);
+    fn each_server_is_checked_with_the_known_status() {
+        let (_home, config) = config(TWO_SERVERS);
         let (a, b) = (&config.mcp.servers["a"], &config.mcp.servers["b"]);
         let set: BTreeMap<String, String> = ["A_TOKEN", "B_KEY"]
             .map(|n| (n.to_string(), "s3cret".to_string()))
             .into();
         let of = |server, status: Option<ServerStatus>, set: &BTreeMap<_, _>| {
-            let said = status.map(|s| said("a", s));
-            let reached = || Some(Err("refused".to_string()));
-            let check = judge(server, said.as_ref(), set, reached);
+            let info = status.map(|s| server_info("a", s));
+            let connection = || Some(Err("refused".to_string()));
+            let check = check_server(server, info.as_ref(), set, connection);
             assert!(!format!("{check:?}").contains("s3cret"));
             (check.state, check.message)
         };
         let none = BTreeMap::new();
-        assert_eq!(of(a, Some(ServerStatus::Ready), &none).0, State::Ok);
-        let slip = ServerInfo {
+        assert_eq!(of(a, Some(ServerStatus::Ready), &none).0, CheckState::Ok);
+        let misnamed = ServerInfo {
             hints: vec!["tools names x".into()],
-            ..said("a", ServerStatus::Ready)
+            ..server_info("a", ServerStatus::Ready)
         };
-        let check = judge(a, Some(&slip), &set, || None);
-        assert_eq!(check.state, State::Warn);
+        let check = check_server(a, Some(&misnamed), &set, || None);
+        assert_eq!(check.state, CheckState::Warn);
         assert_eq!(check.message, "a: tools names x");
-        assert_eq!(of(a, Some(ServerStatus::Login), &set).0, State::Warn);
+        assert_eq!(of(a, Some(ServerStatus::Login), &set).0, CheckState::Warn);
         assert_eq!(
             of(a, Some(ServerStatus::Failed), &set),
-            (State::Fail, "a: broke".into())
+            (CheckState::Fail, "a: broke".into())
         );
         let (state, message) = of(a, None, &none);
-        assert_eq!(state, State::Warn);
+        assert_eq!(state, CheckState::Warn);
         assert_eq!(message, "the variable A_TOKEN of server a is not set");
         let (state, message) = of(a, Some(ServerStatus::Idle), &set);
-        assert_eq!(state, State::Warn);
+        assert_eq!(state, CheckState::Warn);
         assert_eq!(message, "a: cannot reach https://a.example/mcp: refused");
         let (state, message) = of(b, None, &set);
-        assert_eq!(state, State::Fail);
+        assert_eq!(state, CheckState::Fail);
         assert_eq!(message, "b: there is no program no-such-program");
-        let reached = judge(a, None, &set, || Some(Ok(())));
-        assert_eq!(reached.state, State::Ok);
+        let reached = check_server(a, None, &set, || Some(Ok(())));
+        assert_eq!(reached.state, CheckState::Ok);
     }
 
     #[test]
-    fn a_file_with_secrets_is_ones_own() {
-        let (_home, config) = config(TWO);
+    fn a_readable_file_with_secrets_is_a_warning() {
+        let (_home, config) = config(TWO_SERVERS);
         let file = config.file.clone().unwrap();
         let mode = |mode| {
             let permissions = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(&file, permissions).unwrap();
-            secrets(&config).map(|c| c.state)
+            check_file_mode(&config).map(|c| c.state)
         };
         assert_eq!(mode(0o600), None);
-        assert_eq!(mode(0o644), Some(State::Warn));
+        assert_eq!(mode(0o644), Some(CheckState::Warn));
     }
 
     #[test]
-    fn an_address_is_tried() {
+    fn an_address_is_connected_to() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         assert_eq!(connect(&url), Ok(()));

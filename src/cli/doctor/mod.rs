@@ -1,7 +1,7 @@
-//! `aish-helper doctor`: each thing that aish needs, with its remedy.
+//! `aish-helper doctor`: checks everything aish needs and prints a remedy for each fault.
 //!
-//! It is for the day on which nothing works, so it needs nothing that it checks: no daemon (it
-//! starts none, since that may be what fails), no readable configuration, no home directory.
+//! The doctor depends on nothing that it checks: it starts no daemon (which may be what fails) and needs neither
+//! a readable configuration nor a home directory.
 
 mod daemon;
 mod files;
@@ -17,122 +17,130 @@ use crate::error::{Error, Result};
 use crate::paths::Paths;
 use crate::safety::text::one_line;
 
-/// The most that is shown of a message or a remedy.
-const CHARS: usize = 500;
+/// Maximum number of characters shown of a message or a remedy.
+const MAX_MESSAGE: usize = 500;
 
-/// How a thing is.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum CheckState {
     Ok,
-    /// Works, or may, but not as it should.
+    /// Works, or may work, with a limitation.
     Warn,
     Fail,
 }
 
-/// One thing that was looked at.
+/// One check with its result and remedy.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Check {
+struct CheckResult {
     check: &'static str,
-    state: State,
+    state: CheckState,
     message: String,
     remedy: Option<String>,
 }
 
-impl Check {
-    fn ok(check: &'static str, message: impl Into<String>) -> Check {
-        Check {
+impl CheckResult {
+    fn ok(check: &'static str, message: impl Into<String>) -> CheckResult {
+        CheckResult {
             check,
-            state: State::Ok,
+            state: CheckState::Ok,
             message: message.into(),
             remedy: None,
         }
     }
 
-    fn warn(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Check {
-        Check {
-            state: State::Warn,
+    fn warn(
+        check: &'static str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> CheckResult {
+        CheckResult {
+            state: CheckState::Warn,
             remedy: Some(remedy.into()),
-            ..Check::ok(check, message)
+            ..CheckResult::ok(check, message)
         }
     }
 
-    fn fail(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Check {
-        Check {
-            state: State::Fail,
+    fn fail(
+        check: &'static str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> CheckResult {
+        CheckResult {
+            state: CheckState::Fail,
             remedy: Some(remedy.into()),
-            ..Check::ok(check, message)
+            ..CheckResult::ok(check, message)
         }
     }
 
-    /// An error of the program itself, which has its remedy with it.
-    fn error(check: &'static str, e: &Error) -> Check {
-        Check {
-            state: State::Fail,
+    /// A failed check from an error, whose hint is the remedy.
+    fn error(check: &'static str, e: &Error) -> CheckResult {
+        CheckResult {
+            state: CheckState::Fail,
             remedy: e.hint.clone(),
-            ..Check::ok(check, &e.message)
+            ..CheckResult::ok(check, &e.message)
         }
     }
 
-    /// Its line, and below it the remedy.
+    /// Formats the result as one line, with the remedy on the next.
     fn lines(&self) -> String {
         let mark = match self.state {
-            State::Ok => "ok  ",
-            State::Warn => "warn",
-            State::Fail => "fail",
+            CheckState::Ok => "ok  ",
+            CheckState::Warn => "warn",
+            CheckState::Fail => "fail",
         };
         let mut out = format!(
             "{mark}  {:<11} {}\n",
             self.check,
-            one_line(&self.message, CHARS)
+            one_line(&self.message, MAX_MESSAGE)
         );
         if let Some(remedy) = &self.remedy {
-            out.push_str(&format!("{:18}→ {}\n", "", one_line(remedy, CHARS)));
+            out.push_str(&format!("{:18}→ {}\n", "", one_line(remedy, MAX_MESSAGE)));
         }
         out
     }
 }
 
-/// Checks everything; the exit code is 1 where something fails. `paths` may be what is wrong.
+/// Runs all checks; the exit code is 1 if one fails. An error in `paths` is reported as a failed check.
 ///
 /// # Errors
-/// stdout is closed.
+/// Writing to stdout failed.
 pub fn run(paths: Result<Paths>, json: bool) -> Result<u8> {
-    let checks = all(paths);
+    let checks = run_checks(paths);
     if json {
         print_json(&checks)?;
     } else {
-        print(&checks.iter().map(Check::lines).collect::<String>())?;
+        print(&checks.iter().map(CheckResult::lines).collect::<String>())?;
     }
-    let failed = checks.iter().any(|c| c.state == State::Fail);
+    let failed = checks.iter().any(|c| c.state == CheckState::Fail);
     Ok(u8::from(failed))
 }
 
-fn all(paths: Result<Paths>) -> Vec<Check> {
-    let zsh = shell::Zsh::find();
-    let mut checks = vec![shell::version(zsh.as_ref())];
+fn run_checks(paths: Result<Paths>) -> Vec<CheckResult> {
+    let zsh = shell::ZshInstallation::find();
+    let mut checks = vec![shell::check_version(zsh.as_ref())];
     match paths {
         Ok(paths) => {
-            let answer = daemon::ask(&paths);
-            let shells = answer.as_ref().ok().and_then(|s| Some(s.as_ref()?.shells));
-            checks.push(shell::plugin(zsh.as_ref(), shells));
-            checks.push(shell::hooks(&paths.events(), shells));
-            checks.push(shell::other_llm());
-            checks.push(daemon::socket(&paths, &answer));
+            let status = daemon::query_status(&paths);
+            let shells = status.as_ref().ok().and_then(|s| Some(s.as_ref()?.shells));
+            checks.push(shell::check_plugin(zsh.as_ref(), shells));
+            checks.push(shell::check_hooks(&paths.events(), shells));
+            checks.push(shell::check_other_llm());
+            checks.push(daemon::check_socket(&paths, &status));
             checks.extend(files::permissions(&paths));
             checks.push(files::journal(&paths));
-            checks.extend(model::config(&paths));
-            checks.extend(model::keys(&paths));
-            checks.push(daemon::endpoint(&answer));
-            checks.extend(mcp::servers(&paths, &answer));
+            checks.extend(model::check_config(&paths));
+            checks.extend(model::check_keys(&paths));
+            checks.push(daemon::check_endpoint(&status));
+            checks.extend(mcp::check_servers(&paths, &status));
         }
         Err(e) => {
-            checks.push(shell::plugin(zsh.as_ref(), None));
-            checks.push(shell::other_llm());
-            checks.push(Check::error("directories", &e));
+            checks.push(shell::check_plugin(zsh.as_ref(), None));
+            checks.push(shell::check_other_llm());
+            checks.push(CheckResult::error("directories", &e));
         }
     }
-    checks.push(terminal::check(&terminal::Facts::here()));
+    checks.push(terminal::check_terminal(&terminal::TerminalFacts::current()));
     checks
 }
 
@@ -141,17 +149,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_is_a_line_and_its_remedy_the_next() {
-        assert_eq!(Check::ok("zsh", "5.9").lines(), "ok    zsh         5.9\n");
+    fn the_remedy_is_on_the_line_below_the_check() {
         assert_eq!(
-            Check::fail("socket", "a\nb\u{1b}[31m", "rm it").lines(),
+            CheckResult::ok("zsh", "5.9").lines(),
+            "ok    zsh         5.9\n"
+        );
+        assert_eq!(
+            CheckResult::fail("socket", "a\nb\u{1b}[31m", "rm it").lines(),
             "fail  socket      a‹\\n›b‹\\x1b›[31m\n                  → rm it\n"
         );
     }
 
     #[test]
-    fn json_has_the_four_names() {
-        let check = Check::warn("llm", "m", "r");
+    fn json_has_four_fields() {
+        let check = CheckResult::warn("llm", "m", "r");
         assert_eq!(
             serde_json::to_string(&check).unwrap(),
             r#"{"check":"llm","state":"warn","message":"m","remedy":"r"}"#

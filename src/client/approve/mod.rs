@@ -240,7 +240,7 @@ enum Edited {
 }
 
 fn edit(asking: &mut Asking<'_>, run: &Path, text: &str) -> Answered<Edited> {
-    let editor = crate::config::programs::editor();
+    let editor = crate::config::preferences::editor();
     let done = asking.lend(|tty| editor::edit(tty, run, &editor, text))?;
     Ok(match done {
         Err(e) => Edited::Failed(format!("{}; the arguments are as before", e.message)),

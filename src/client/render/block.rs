@@ -1,46 +1,47 @@
-//! What a line starts with: containers (quotes, list items) and the kind of block. Pure; says when it cannot know yet.
+//! Block structure of a Markdown line: containers (quotes, list items) and the kind of block. Pure; returns `None` or
+//! `Wait` while more text is needed to decide.
 //!
-//! The rules are CommonMark's, with what streaming asks for: `---` under a paragraph is a rule, for the paragraph is
-//! already on the screen. And where models often err, the reading that loses less: a list marker is one at any
-//! indentation inside a list, and code inside an item may be indented too little.
+//! Follows CommonMark with two kinds of exceptions. Streaming: `---` below a paragraph is a rule, because the paragraph is
+//! already on the screen. Frequent mistakes of models: inside a list, a list marker counts at any indentation, and code in
+//! an item may be indented too little.
 
-/// Deeper nesting is text.
+/// Maximum nesting of containers; deeper markers are text.
 const MAX_DEPTH: usize = 32;
 
-/// What a block stands in.
+/// A container of blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Container {
+pub(super) enum BlockContainer {
     Quote,
-    /// A list item: the columns its text is indented by, its marker, and its box if it is a task.
+    /// A list item: columns of indentation of its text, marker, and checkbox if it is a task.
     Item {
         indent: usize,
-        marker: Marker,
+        marker: ListMarker,
         task: Option<bool>,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Marker {
+pub(super) enum ListMarker {
     Bullet,
     /// Number and delimiter.
     Ordered(u32, char),
 }
 
-/// An opening fence.
+/// Opening fence of a code block.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Fence {
+pub(super) struct CodeFence {
     mark: u8,
     len: usize,
     indent: usize,
 }
 
-/// The kind of block that a line belongs to.
+/// Kind of the block that a line belongs to.
 #[derive(Debug, PartialEq)]
-pub(super) enum Leaf {
+pub(super) enum BlockKind {
     Blank,
     Text,
     Heading(usize),
-    Fence(Fence, String),
+    Fence(CodeFence, String),
     FenceEnd,
     CodeLine,
     Indented,
@@ -49,34 +50,34 @@ pub(super) enum Leaf {
     Row,
 }
 
-/// The start of a line, understood.
+/// Parsed start of a line.
 #[derive(Debug)]
-pub(super) struct Start {
-    /// How many of the open containers go on.
+pub(super) struct LineStart {
+    /// Number of open containers that continue.
     pub(super) matched: usize,
-    /// The containers that begin.
-    pub(super) fresh: Vec<Container>,
-    pub(super) leaf: Leaf,
-    /// The bytes before the content.
+    /// Containers that begin on this line.
+    pub(super) fresh: Vec<BlockContainer>,
+    pub(super) kind: BlockKind,
+    /// Number of bytes before the content.
     pub(super) used: usize,
 }
 
-/// What is open before the line.
-pub(super) struct Context<'a> {
-    pub(super) stack: &'a [Container],
-    pub(super) code: Option<Fence>,
-    pub(super) para: bool,
+/// State before the line.
+pub(super) struct BlockContext<'a> {
+    pub(super) stack: &'a [BlockContainer],
+    pub(super) open_fence: Option<CodeFence>,
+    pub(super) in_paragraph: bool,
 }
 
-/// A place in a line, as bytes and as columns.
+/// Position in a line, in bytes and in columns.
 #[derive(Clone, Copy)]
-struct Cursor<'a> {
+struct LineCursor<'a> {
     line: &'a [u8],
     pos: usize,
     col: usize,
 }
 
-impl Cursor<'_> {
+impl LineCursor<'_> {
     fn peek(&self) -> Option<u8> {
         self.line.get(self.pos).copied()
     }
@@ -90,7 +91,7 @@ impl Cursor<'_> {
         self.pos += 1;
     }
 
-    /// Skips white space up to a number of columns and returns the columns skipped.
+    /// Skips white space of at most `max` columns and returns the number of columns skipped.
     fn skip(&mut self, max: usize) -> usize {
         let start = self.col;
         while self.col - start < max && matches!(self.peek(), Some(b' ' | b'\t')) {
@@ -104,22 +105,22 @@ impl Cursor<'_> {
     }
 }
 
-/// Reads the start of a line. `None`: the rest of the line decides.
-pub(super) fn start(cx: &Context<'_>, line: &str, eol: bool) -> Option<Start> {
-    let mut at = Cursor {
+/// Parses the start of a line. `None`: more of the line is needed.
+pub(super) fn start(context: &BlockContext<'_>, line: &str, eol: bool) -> Option<LineStart> {
+    let mut at = LineCursor {
         line: line.as_bytes(),
         pos: 0,
         col: 0,
     };
     let mut matched = 0;
-    for container in cx.stack {
+    for container in context.stack {
         let mut next = at;
         let indent = next.skip(usize::MAX);
         if next.peek().is_none() && !eol {
             return None;
         }
         match container {
-            Container::Quote if indent < 4 && next.peek() == Some(b'>') => {
+            BlockContainer::Quote if indent < 4 && next.peek() == Some(b'>') => {
                 next.bump();
                 if next.peek().is_none() && !eol {
                     return None;
@@ -127,9 +128,9 @@ pub(super) fn start(cx: &Context<'_>, line: &str, eol: bool) -> Option<Start> {
                 next.skip(1);
                 at = next;
             }
-            Container::Quote => break,
-            Container::Item { indent: need, .. } => {
-                if indent < *need && next.peek().is_some() && cx.code.is_none() {
+            BlockContainer::Quote => break,
+            BlockContainer::Item { indent: need, .. } => {
+                if indent < *need && next.peek().is_some() && context.open_fence.is_none() {
                     break;
                 }
                 at.skip(*need);
@@ -137,17 +138,20 @@ pub(super) fn start(cx: &Context<'_>, line: &str, eol: bool) -> Option<Start> {
         }
         matched += 1;
     }
-    if let Some(fence) = cx.code.filter(|_| matched == cx.stack.len()) {
-        let leaf = code_line(fence, &mut at, eol)?;
-        let used = if leaf == Leaf::FenceEnd {
+    if let Some(fence) = context
+        .open_fence
+        .filter(|_| matched == context.stack.len())
+    {
+        let kind = code_line(fence, &mut at, eol)?;
+        let used = if kind == BlockKind::FenceEnd {
             line.len()
         } else {
             at.pos
         };
-        return Some(Start {
+        return Some(LineStart {
             matched,
             fresh: Vec::new(),
-            leaf,
+            kind,
             used,
         });
     }
@@ -156,36 +160,48 @@ pub(super) fn start(cx: &Context<'_>, line: &str, eol: bool) -> Option<Start> {
         let parent = at;
         let indent = at.skip(usize::MAX);
         let Some(first) = at.peek() else {
-            return eol.then_some(Start {
+            return eol.then_some(LineStart {
                 matched,
                 fresh,
-                leaf: Leaf::Blank,
+                kind: BlockKind::Blank,
                 used: line.len(),
             });
         };
-        let listed = cx.stack[..matched]
+        let listed = context.stack[..matched]
             .iter()
             .chain(&fresh)
-            .any(|c| matches!(c, Container::Item { .. }));
-        // A list that this very line may continue or nest in counts as well.
-        let listed = listed || matches!(cx.stack.get(matched), Some(Container::Item { .. }));
-        let text = Start {
+            .any(|c| matches!(c, BlockContainer::Item { .. }));
+        // Includes a list that this line may continue or nest in.
+        let listed = listed
+            || matches!(
+                context.stack.get(matched),
+                Some(BlockContainer::Item { .. })
+            );
+        let text = LineStart {
             matched,
             fresh: Vec::new(),
-            leaf: Leaf::Text,
+            kind: BlockKind::Text,
             used: at.pos,
         };
         if indent >= 4 && !listed {
-            let leaf = if cx.para { Leaf::Text } else { Leaf::Indented };
-            let used = if cx.para { at.pos } else { parent.pos };
-            return Some(Start {
+            let kind = if context.in_paragraph {
+                BlockKind::Text
+            } else {
+                BlockKind::Indented
+            };
+            let used = if context.in_paragraph {
+                at.pos
+            } else {
+                parent.pos
+            };
+            return Some(LineStart {
                 fresh,
-                leaf,
+                kind,
                 used,
                 ..text
             });
         }
-        let continues = cx.para && fresh.is_empty();
+        let continues = context.in_paragraph && fresh.is_empty();
         let deep = matched + fresh.len() >= MAX_DEPTH;
         let found = match first {
             b'>' if !deep => {
@@ -194,45 +210,48 @@ pub(super) fn start(cx: &Context<'_>, line: &str, eol: bool) -> Option<Start> {
                     return None;
                 }
                 at.skip(1);
-                fresh.push(Container::Quote);
+                fresh.push(BlockContainer::Quote);
                 continue;
             }
             b'#' => heading(&mut at, eol),
             b'`' | b'~' => opening_fence(at.rest(), indent, eol),
-            b'|' => Found::Leaf(Leaf::Row),
-            b'=' if continues => repeated(at.rest(), eol, Leaf::DoubleRule),
-            b'-' | b'*' | b'_' => repeated(at.rest(), eol, Leaf::Rule),
-            _ => Found::Nothing,
+            b'|' => BlockMatch::BlockKind(BlockKind::Row),
+            b'=' if continues => repeated(at.rest(), eol, BlockKind::DoubleRule),
+            b'-' | b'*' | b'_' => repeated(at.rest(), eol, BlockKind::Rule),
+            _ => BlockMatch::Nothing,
         };
         match found {
-            Found::Wait => return None,
-            Found::Leaf(leaf) => {
-                let whole = matches!(leaf, Leaf::Fence(..) | Leaf::Rule | Leaf::DoubleRule);
+            BlockMatch::Wait => return None,
+            BlockMatch::BlockKind(kind) => {
+                let whole = matches!(
+                    kind,
+                    BlockKind::Fence(..) | BlockKind::Rule | BlockKind::DoubleRule
+                );
                 let used = if whole { line.len() } else { at.pos };
-                return Some(Start {
+                return Some(LineStart {
                     matched,
                     fresh,
-                    leaf,
+                    kind,
                     used,
                 });
             }
-            Found::Nothing => {}
+            BlockMatch::Nothing => {}
         }
-        let interrupts = continues && matched == cx.stack.len();
+        let interrupts = continues && matched == context.stack.len();
         match if deep {
-            Item::Nothing
+            ItemMatch::Nothing
         } else {
             item(&mut at, indent, interrupts, eol)
         } {
-            Item::Wait => return None,
-            Item::Found(item) => fresh.push(item),
-            Item::Nothing => return Some(Start { fresh, ..text }),
+            ItemMatch::Wait => return None,
+            ItemMatch::BlockMatch(item) => fresh.push(item),
+            ItemMatch::Nothing => return Some(LineStart { fresh, ..text }),
         }
     }
 }
 
-/// A line inside a code block.
-fn code_line(fence: Fence, at: &mut Cursor<'_>, eol: bool) -> Option<Leaf> {
+/// Parses a line inside a code block.
+fn code_line(fence: CodeFence, at: &mut LineCursor<'_>, eol: bool) -> Option<BlockKind> {
     let mut end = *at;
     let indent = end.skip(usize::MAX);
     if end.peek().is_none() && !eol {
@@ -245,83 +264,83 @@ fn code_line(fence: Fence, at: &mut Cursor<'_>, eol: bool) -> Option<Leaf> {
             return None;
         }
         if run >= fence.len && blank {
-            return Some(Leaf::FenceEnd);
+            return Some(BlockKind::FenceEnd);
         }
     }
     at.skip(fence.indent);
-    Some(Leaf::CodeLine)
+    Some(BlockKind::CodeLine)
 }
 
-enum Found {
-    Leaf(Leaf),
+enum BlockMatch {
+    BlockKind(BlockKind),
     Nothing,
     Wait,
 }
 
-fn heading(at: &mut Cursor<'_>, eol: bool) -> Found {
+fn heading(at: &mut LineCursor<'_>, eol: bool) -> BlockMatch {
     let level = at.rest().iter().take_while(|c| **c == b'#').count();
     match at.rest().get(level) {
-        _ if level > 6 => return Found::Nothing,
-        None if !eol => return Found::Wait,
+        _ if level > 6 => return BlockMatch::Nothing,
+        None if !eol => return BlockMatch::Wait,
         None | Some(b' ' | b'\t') => {}
-        Some(_) => return Found::Nothing,
+        Some(_) => return BlockMatch::Nothing,
     }
     let mut text = *at;
     (0..level).for_each(|_| text.bump());
     text.skip(usize::MAX);
     if text.peek().is_none() && !eol {
-        return Found::Wait;
+        return BlockMatch::Wait;
     }
     *at = text;
-    Found::Leaf(Leaf::Heading(level))
+    BlockMatch::BlockKind(BlockKind::Heading(level))
 }
 
-fn opening_fence(rest: &[u8], indent: usize, eol: bool) -> Found {
+fn opening_fence(rest: &[u8], indent: usize, eol: bool) -> BlockMatch {
     let mark = rest[0];
     let len = rest.iter().take_while(|c| **c == mark).count();
     let info = &rest[len..];
     if len < 3 {
         return if info.is_empty() && !eol {
-            Found::Wait
+            BlockMatch::Wait
         } else {
-            Found::Nothing
+            BlockMatch::Nothing
         };
     }
     if mark == b'`' && info.contains(&b'`') {
-        return Found::Nothing;
+        return BlockMatch::Nothing;
     }
     if !eol {
-        return Found::Wait;
+        return BlockMatch::Wait;
     }
     let info = String::from_utf8_lossy(info).trim().to_owned();
-    Found::Leaf(Leaf::Fence(Fence { mark, len, indent }, info))
+    BlockMatch::BlockKind(BlockKind::Fence(CodeFence { mark, len, indent }, info))
 }
 
-/// A line of one character and spaces.
-fn repeated(rest: &[u8], eol: bool, leaf: Leaf) -> Found {
+/// Matches a line made of one repeated character and spaces.
+fn repeated(rest: &[u8], eol: bool, kind: BlockKind) -> BlockMatch {
     let mut count = 0;
     for c in rest {
         if *c == rest[0] {
             count += 1;
-        } else if !matches!(c, b' ' | b'\t') || leaf == Leaf::DoubleRule {
-            return Found::Nothing;
+        } else if !matches!(c, b' ' | b'\t') || kind == BlockKind::DoubleRule {
+            return BlockMatch::Nothing;
         }
     }
     match (eol, count >= 3) {
-        (false, _) => Found::Wait,
-        (true, true) => Found::Leaf(leaf),
-        (true, false) => Found::Nothing,
+        (false, _) => BlockMatch::Wait,
+        (true, true) => BlockMatch::BlockKind(kind),
+        (true, false) => BlockMatch::Nothing,
     }
 }
 
-enum Item {
-    Found(Container),
+enum ItemMatch {
+    BlockMatch(BlockContainer),
     Nothing,
     Wait,
 }
 
-/// The list marker at a place, and the box after it.
-fn item(at: &mut Cursor<'_>, indent: usize, interrupts: bool, eol: bool) -> Item {
+/// Matches a list marker and the checkbox after it.
+fn item(at: &mut LineCursor<'_>, indent: usize, interrupts: bool, eol: bool) -> ItemMatch {
     let rest = at.rest();
     let digits = rest
         .iter()
@@ -329,35 +348,35 @@ fn item(at: &mut Cursor<'_>, indent: usize, interrupts: bool, eol: bool) -> Item
         .take_while(|c| c.is_ascii_digit())
         .count();
     let (marker, len) = match rest.get(digits) {
-        Some(b'-' | b'*' | b'+') if digits == 0 => (Marker::Bullet, 1),
+        Some(b'-' | b'*' | b'+') if digits == 0 => (ListMarker::Bullet, 1),
         Some(delimiter @ (b'.' | b')')) if (1..10).contains(&digits) => {
-            // At most nine digits, so it fits.
+            // At most nine digits, so the number fits.
             let number = rest[..digits]
                 .iter()
                 .fold(0, |n, d| n * 10 + u32::from(d - b'0'));
             if interrupts && number != 1 {
-                return Item::Nothing;
+                return ItemMatch::Nothing;
             }
-            (Marker::Ordered(number, *delimiter as char), digits + 1)
+            (ListMarker::Ordered(number, *delimiter as char), digits + 1)
         }
-        None if !eol && digits < 10 => return Item::Wait,
-        _ => return Item::Nothing,
+        None if !eol && digits < 10 => return ItemMatch::Wait,
+        _ => return ItemMatch::Nothing,
     };
     let mut text = *at;
     (0..len).for_each(|_| text.bump());
     match text.peek() {
-        None if !eol => return Item::Wait,
-        None if interrupts => return Item::Nothing,
+        None if !eol => return ItemMatch::Wait,
+        None if interrupts => return ItemMatch::Nothing,
         None | Some(b' ' | b'\t') => {}
-        Some(_) => return Item::Nothing,
+        Some(_) => return ItemMatch::Nothing,
     }
     let mut wide = text;
     let spaces = wide.skip(usize::MAX);
     if wide.peek().is_none() && !eol {
-        return Item::Wait;
+        return ItemMatch::Wait;
     }
     if wide.peek().is_none() && interrupts {
-        return Item::Nothing;
+        return ItemMatch::Nothing;
     }
     let after = if wide.peek().is_none() || spaces > 4 {
         text.skip(1).max(1)
@@ -365,7 +384,7 @@ fn item(at: &mut Cursor<'_>, indent: usize, interrupts: bool, eol: bool) -> Item
         text.skip(usize::MAX)
     };
     let task = match task(text.rest(), eol) {
-        Task::Wait => return Item::Wait,
+        Task::Wait => return ItemMatch::Wait,
         Task::None => None,
         Task::Box(done) => {
             (0..3).for_each(|_| text.bump());
@@ -374,7 +393,7 @@ fn item(at: &mut Cursor<'_>, indent: usize, interrupts: bool, eol: bool) -> Item
         }
     };
     *at = text;
-    Item::Found(Container::Item {
+    ItemMatch::BlockMatch(BlockContainer::Item {
         indent: indent + len + after,
         marker,
         task,

@@ -1,20 +1,20 @@
-//! HTML entities. A numeric one can name any character, so this is a second door for what the text sink keeps out:
-//! only characters that are plainly visible pass, every other entity is shown as it was written.
+//! HTML entities. A numeric entity can name any character and so could bypass the text sink: only characters that are
+//! plainly visible are decoded, and every other entity is shown as written.
 
-/// What an `&` begins.
-pub(super) enum Entity {
-    /// A character and the bytes that its entity takes.
+/// Result of matching an entity at an `&`.
+pub(super) enum EntityMatch {
+    /// A decoded character and the length of its entity in bytes.
     Char(char, usize),
-    /// Nothing: the `&` is text.
+    /// Not an entity: the `&` is text.
     None,
-    /// The text to come decides.
+    /// More text is needed.
     Wait,
 }
 
-/// No entity that is decoded here is longer.
+/// Maximum length of a decoded entity.
 const MAX_LEN: usize = 12;
 
-/// The names that prose uses.
+/// Named entities that occur in prose.
 const NAMES: [(&str, char); 52] = [
     ("amp", '&'),
     ("lt", '<'),
@@ -70,8 +70,8 @@ const NAMES: [(&str, char); 52] = [
     ("lambda", 'λ'),
 ];
 
-/// Decodes the entity at the start of `s`, which is an `&`.
-pub(super) fn decode(s: &str, eof: bool) -> Entity {
+/// Decodes the entity at the start of `s`, which begins with `&`.
+pub(super) fn decode(s: &str, eof: bool) -> EntityMatch {
     let body = &s[1..];
     let len = body
         .bytes()
@@ -79,12 +79,12 @@ pub(super) fn decode(s: &str, eof: bool) -> Entity {
         .take(MAX_LEN)
         .count();
     match body.as_bytes().get(len) {
-        None if eof || len == MAX_LEN => Entity::None,
-        None => Entity::Wait,
+        None if eof || len == MAX_LEN => EntityMatch::None,
+        None => EntityMatch::Wait,
         Some(b';') if len < MAX_LEN => {
-            character(&body[..len]).map_or(Entity::None, |c| Entity::Char(c, len + 2))
+            character(&body[..len]).map_or(EntityMatch::None, |c| EntityMatch::Char(c, len + 2))
         }
-        Some(_) => Entity::None,
+        Some(_) => EntityMatch::None,
     }
 }
 
@@ -99,10 +99,10 @@ fn character(name: &str) -> Option<char> {
     code.ok().and_then(char::from_u32).filter(|c| visible(*c))
 }
 
-/// Whether a character is surely seen for what it is.
+/// Whether a character is visible and cannot be taken for something else.
 fn visible(c: char) -> bool {
     match c {
-        // Letters by name only: these take columns and show nothing.
+        // Alphabetic characters that take columns but show nothing.
         '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' => false,
         ' '..='~' | '\u{a0}' | '¡'..='¬' | '®'..='ÿ' => true,
         '\u{2010}'..='\u{2027}' | '\u{2030}'..='\u{205e}' | '\u{20a0}'..='\u{20c0}' => true,
@@ -120,7 +120,7 @@ mod tests {
 
     fn shown(s: &str) -> Option<char> {
         match decode(s, true) {
-            Entity::Char(c, len) => {
+            EntityMatch::Char(c, len) => {
                 assert_eq!(len, s.len());
                 Some(c)
             }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_numbers() {
+    fn decodes_names_and_numbers() {
         assert_eq!(shown("&amp;"), Some('&'));
         assert_eq!(shown("&rArr;"), Some('⇒'));
         assert_eq!(shown("&#65;"), Some('A'));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plainly_visible_stays_as_written() {
+    fn invisible_characters_stay_as_written() {
         for s in [
             "&#27;",
             "&#x9b;",
@@ -157,9 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn waits_only_while_it_may_become_one() {
-        assert!(matches!(decode("&am", false), Entity::Wait));
-        assert!(matches!(decode("& ", false), Entity::None));
-        assert!(matches!(decode("&abcdefghijklmnop", false), Entity::None));
+    fn waits_only_for_a_possible_entity() {
+        assert!(matches!(decode("&am", false), EntityMatch::Wait));
+        assert!(matches!(decode("& ", false), EntityMatch::None));
+        assert!(matches!(
+            decode("&abcdefghijklmnop", false),
+            EntityMatch::None
+        ));
     }
 }

@@ -1,38 +1,38 @@
-//! Syntax colour for code blocks: one small lexer, driven by a table of languages.
+//! Syntax highlighting of code blocks: one small lexer, driven by a table of languages.
 //!
-//! It knows comments, strings, numbers and keywords, which is what colour is read for. A parser with full grammars
-//! was measured: syntect 5.3 with its default set and fancy-regex takes 0.5 ms and 1.1 MB to load, but 15 ms for the
-//! first line of a language (it compiles the grammar's expressions), 0.2 ms for each further line, and 7 MB of
-//! resident memory for Rust, 13 MB for Rust and Python: more than the whole client may have.
+//! Recognises comments, strings, numbers and keywords. Full grammars were measured and rejected: syntect 5.3 with its
+//! default set and fancy-regex takes 0.5 ms and 1.1 MB to load, but 15 ms for the first line of a language (compiling the
+//! expressions of the grammar), 0.2 ms for each further line, and 7 MB of resident memory for Rust, 13 MB for Rust and
+//! Python: more than the whole client may use.
 
-use super::style::Style;
+use super::style::TextStyle;
 
-const COMMENT: Style = Style::DIM;
-const STRING: Style = Style::GREEN;
-const NUMBER: Style = Style::CYAN;
-const KEYWORD: Style = Style::MAGENTA;
+const COMMENT: TextStyle = TextStyle::DIM;
+const STRING: TextStyle = TextStyle::GREEN;
+const NUMBER: TextStyle = TextStyle::CYAN;
+const KEYWORD: TextStyle = TextStyle::MAGENTA;
 
-/// What a language looks like.
-struct Language {
-    /// Its names in info strings, separated by spaces.
+/// Lexical syntax of a language.
+struct LanguageSyntax {
+    /// Names in info strings, separated by spaces.
     names: &'static str,
-    /// What starts a comment up to the end of the line.
+    /// Prefixes of line comments.
     line: &'static [&'static str],
-    /// What starts and ends a comment of several lines.
+    /// Delimiters of block comments.
     block: &'static [(&'static str, &'static str)],
-    /// What starts and ends a string, and whether a backslash escapes and it may span lines. Longest first.
+    /// Delimiters of strings; whether a backslash escapes, and whether the string may span lines. Longest first.
     strings: &'static [(&'static str, &'static str, bool, bool)],
     keywords: &'static str,
-    /// Letters of words beyond alphanumerics and `_`.
+    /// Word characters besides alphanumerics and `_`.
     letters: &'static str,
-    /// Keywords in any case.
+    /// Whether keywords are case-insensitive.
     fold: bool,
 }
 
 const DOUBLE: (&str, &str, bool, bool) = ("\"", "\"", true, false);
 const SINGLE: (&str, &str, bool, bool) = ("'", "'", true, false);
 const C_BLOCK: &[(&str, &str)] = &[("/*", "*/")];
-const PLAIN: Language = Language {
+const PLAIN: LanguageSyntax = LanguageSyntax {
     names: "",
     line: &[],
     block: &[],
@@ -42,8 +42,8 @@ const PLAIN: Language = Language {
     fold: false,
 };
 
-static LANGUAGES: &[Language] = &[
-    Language {
+static LANGUAGES: &[LanguageSyntax] = &[
+    LanguageSyntax {
         names: "sh bash zsh shell fish ksh",
         line: &["#"],
         strings: &[("\"", "\"", true, true), ("'", "'", false, true)],
@@ -53,7 +53,7 @@ static LANGUAGES: &[Language] = &[
         letters: "-./",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "python py python3 ipython starlark",
         line: &["#"],
         strings: &[
@@ -67,11 +67,11 @@ static LANGUAGES: &[Language] = &[
                    with yield self",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "rust rs",
         line: &["//"],
         block: C_BLOCK,
-        // A quote as a character is no start of a string, and a lifetime is none either.
+        // A quote is not treated as a string delimiter: it also starts lifetimes.
         strings: &[
             ("'\"", "'", false, false),
             ("r#\"", "\"#", false, true),
@@ -82,7 +82,7 @@ static LANGUAGES: &[Language] = &[
                    where while bool char str u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "c h cpp c++ cc cxx hpp objc",
         line: &["//"],
         block: C_BLOCK,
@@ -94,7 +94,7 @@ static LANGUAGES: &[Language] = &[
         letters: "#",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "go golang",
         line: &["//"],
         block: C_BLOCK,
@@ -104,7 +104,7 @@ static LANGUAGES: &[Language] = &[
                    int64 rune string uint any",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "java kotlin kt c# cs csharp scala swift dart groovy php",
         line: &["//"],
         block: C_BLOCK,
@@ -117,7 +117,7 @@ static LANGUAGES: &[Language] = &[
                    trait true try typeof using val var virtual void volatile when where while with yield echo",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "javascript js jsx typescript ts tsx mjs node css scss",
         line: &["//"],
         block: C_BLOCK,
@@ -130,14 +130,14 @@ static LANGUAGES: &[Language] = &[
         letters: "$",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "json jsonc json5 jsonl",
         line: &["//"],
         block: C_BLOCK,
         keywords: "true false null",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "yaml yml toml ini conf cfg properties nix hcl terraform tf",
         line: &["#"],
         strings: &[
@@ -150,7 +150,7 @@ static LANGUAGES: &[Language] = &[
         letters: "-",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "sql sqlite postgres postgresql mysql plsql",
         line: &["--"],
         block: C_BLOCK,
@@ -163,13 +163,13 @@ static LANGUAGES: &[Language] = &[
         fold: true,
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "html xml svg vue xhtml",
         block: &[("<!--", "-->")],
         strings: &[DOUBLE],
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "make makefile dockerfile docker containerfile cmake just",
         line: &["#"],
         keywords: "FROM RUN CMD LABEL EXPOSE ENV ADD COPY ENTRYPOINT VOLUME USER WORKDIR ARG ONBUILD STOPSIGNAL \
@@ -177,7 +177,7 @@ static LANGUAGES: &[Language] = &[
                    function endfunction foreach endforeach project add_executable add_library",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "lua",
         line: &["--"],
         block: &[("--[[", "]]")],
@@ -186,7 +186,7 @@ static LANGUAGES: &[Language] = &[
                    until while",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "ruby rb perl pl elixir ex r julia jl",
         line: &["#"],
         block: &[("=begin", "=end")],
@@ -195,28 +195,28 @@ static LANGUAGES: &[Language] = &[
                    yield require include attr_accessor attr_reader private public function using import",
         ..PLAIN
     },
-    Language {
+    LanguageSyntax {
         names: "diff patch udiff",
         ..PLAIN
     },
 ];
 
-/// The lexer of one code block; a comment or string that is open goes on in the next line.
-pub(super) struct Lexer {
-    language: &'static Language,
+/// Lexer of one code block. An open comment or string continues on the next line.
+pub(super) struct CodeLexer {
+    language: &'static LanguageSyntax,
     diff: bool,
-    /// What closes the open comment or string, whether a backslash escapes in it, and its style.
-    open: Option<(&'static str, bool, Style)>,
+    /// Closing delimiter of the open comment or string, whether a backslash escapes in it, and its style.
+    open: Option<(&'static str, bool, TextStyle)>,
 }
 
-impl Lexer {
-    /// The lexer for an info string, if its language is known.
+impl CodeLexer {
+    /// Creates the lexer for an info string; `None` if the language is unknown.
     pub(super) fn new(info: &str) -> Option<Self> {
         let name = info
             .split([' ', ',', '{', '\t'])
             .next()
             .filter(|name| !name.is_empty())?;
-        let known = |language: &&Language| {
+        let known = |language: &&LanguageSyntax| {
             language
                 .names
                 .split(' ')
@@ -230,21 +230,21 @@ impl Lexer {
         })
     }
 
-    /// Cuts a line into pieces of one style each.
-    pub(super) fn line(&mut self, line: &str, mut emit: impl FnMut(Style, &str)) {
+    /// Splits a line into pieces of one style each and passes them to `emit`.
+    pub(super) fn line(&mut self, line: &str, mut emit: impl FnMut(TextStyle, &str)) {
         if self.diff {
             let style = match line.as_bytes() {
-                [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => Style::BOLD,
-                [b'+', ..] => Style::GREEN,
-                [b'-', ..] => Style::RED,
-                [b'@', b'@', ..] => Style::CYAN,
-                _ => Style::PLAIN,
+                [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => TextStyle::BOLD,
+                [b'+', ..] => TextStyle::GREEN,
+                [b'-', ..] => TextStyle::RED,
+                [b'@', b'@', ..] => TextStyle::CYAN,
+                _ => TextStyle::PLAIN,
             };
             return emit(style, line);
         }
         let language = self.language;
         let mut rest = line;
-        // Text before `rest` that has no style of its own and is not emitted yet.
+        // Text before `rest` without a style of its own, not emitted yet.
         let mut plain = 0;
         let mut start = line;
         while !rest.is_empty() || plain > 0 {
@@ -256,13 +256,13 @@ impl Lexer {
                     plain == 0 || !word_ends(&start[..plain], language),
                 ),
             };
-            if style == Style::PLAIN && len > 0 {
+            if style == TextStyle::PLAIN && len > 0 {
                 plain += len;
                 rest = &rest[len..];
                 continue;
             }
             if plain > 0 {
-                emit(Style::PLAIN, &start[..plain]);
+                emit(TextStyle::PLAIN, &start[..plain]);
                 plain = 0;
             }
             if len > 0 {
@@ -271,7 +271,7 @@ impl Lexer {
             rest = &rest[len..];
             start = rest;
         }
-        // A string that may not span lines was never closed: the next line starts afresh.
+        // An unterminated single-line string ends with the line.
         if self
             .open
             .is_some_and(|(close, _, style)| style == STRING && !self.spans(close))
@@ -287,7 +287,7 @@ impl Lexer {
             .any(|(_, end, _, spans)| *end == close && *spans)
     }
 
-    /// The length of the open comment or string up to and with its end.
+    /// Length of the open comment or string in `rest`, including its closing delimiter.
     fn inside(&mut self, rest: &str, close: &str, escapes: bool) -> usize {
         let mut at = 0;
         while at < rest.len() {
@@ -303,10 +303,15 @@ impl Lexer {
         at
     }
 
-    /// The token at the start of `rest`: its length and style.
-    fn token(&mut self, language: &'static Language, rest: &str, fresh: bool) -> (usize, Style) {
+    /// Returns length and style of the token at the start of `rest`.
+    fn token(
+        &mut self,
+        language: &'static LanguageSyntax,
+        rest: &str,
+        fresh: bool,
+    ) -> (usize, TextStyle) {
         let Some(first) = rest.chars().next() else {
-            return (0, Style::PLAIN);
+            return (0, TextStyle::PLAIN);
         };
         if let Some((open, close)) = language
             .block
@@ -317,7 +322,7 @@ impl Lexer {
             let len = self.inside(&rest[open.len()..], close, false);
             return (open.len() + len, COMMENT);
         }
-        // `#` starts a comment only where a word could start: not in `$#` or `a#b`.
+        // `#` starts a comment only at the start of a word: not in `$#` or `a#b`.
         if language
             .line
             .iter()
@@ -335,7 +340,7 @@ impl Lexer {
             return (open.len() + len, STRING);
         }
         if !is_letter(first, language) {
-            return (first.len_utf8(), Style::PLAIN);
+            return (first.len_utf8(), TextStyle::PLAIN);
         }
         let len = rest.find(|c| !is_letter(c, language)).unwrap_or(rest.len());
         let word = &rest[..len];
@@ -354,15 +359,15 @@ impl Lexer {
                 k == word
             }
         });
-        (len, if known { KEYWORD } else { Style::PLAIN })
+        (len, if known { KEYWORD } else { TextStyle::PLAIN })
     }
 }
 
-fn is_letter(c: char, language: &Language) -> bool {
+fn is_letter(c: char, language: &LanguageSyntax) -> bool {
     c.is_alphanumeric() || c == '_' || language.letters.contains(c)
 }
 
-/// Whether text ends in something that goes on into a `#` or a word.
-fn word_ends(text: &str, language: &Language) -> bool {
+/// Whether `text` ends in a character that a following `#` or word would continue.
+fn word_ends(text: &str, language: &LanguageSyntax) -> bool {
     text.ends_with(|c| is_letter(c, language) || c == '$' || c == '{')
 }

@@ -1,41 +1,40 @@
-//! Spans: emphasis, code, links, entities, escapes and hard breaks, decided as early as the text allows.
+//! Inline markup: emphasis, code, links, entities, escapes and hard breaks, rendered as early as the text allows.
 //!
-//! Only what is undecided waits, and only within a window counted from the marker, so that the result never depends
-//! on how the text was cut into frames. A `**` at the start of a word is believed at once. Every other opener waits for
-//! its closer: found, it is markup; the block ends without one, it is text; the window ends without one, it is
-//! believed.
+//! Only undecided text waits, and only within a window counted from the marker, so that the result never depends on how
+//! the text was cut into frames. A `**` at the start of a word opens emphasis at once. Every other opener waits for its
+//! closer: it is markup if the closer is found or the window ends first, and text if the block ends first.
 
 use super::entity;
-use super::look::{self, Link, Look, MAX_RUN, run_len};
-use super::style::Style;
-use super::wrap::Wrap;
+use super::lookahead::{self, Lookahead, MAX_RUN, MarkdownLink, run_len};
+use super::style::TextStyle;
+use super::wrap::LineWrapper;
 
-/// More open emphasis than this is text.
+/// Maximum nesting of emphasis; further markers are text.
 const MAX_OPEN: usize = 16;
-/// Links and images within links.
+/// Maximum nesting of links and images within links.
 const MAX_DEPTH: usize = 3;
 
-/// The spans of one block.
+/// Inline state of one block.
 #[derive(Default)]
-pub(super) struct Inline {
-    /// The undecided end of what has come.
+pub(super) struct InlineRenderer {
+    /// Undecided text.
     pending: String,
-    base: Style,
-    /// Open emphasis: marker and its length.
+    base: TextStyle,
+    /// Open emphasis, as marker and run length.
     open: Vec<(u8, usize)>,
-    /// The length of the backtick run that closes the open code span, or 0.
+    /// Length of the backtick run that closes the open code span, or 0.
     code: usize,
-    /// The character before the text at hand.
+    /// Last character before the next text.
     prev: Option<char>,
     depth: usize,
     heading: bool,
-    /// The marker of a run that is too long to mean anything and may go on.
+    /// Marker of an overlong run, which is text and may continue.
     run_on: Option<u8>,
 }
 
-impl Inline {
-    /// Starts a block whose text has this style.
-    pub(super) fn start(&mut self, base: Style, heading: bool) {
+impl InlineRenderer {
+    /// Starts a block with the style `base`.
+    pub(super) fn start(&mut self, base: TextStyle, heading: bool) {
         *self = Self {
             base,
             heading,
@@ -45,56 +44,62 @@ impl Inline {
         self.pending.clear();
     }
 
-    /// Takes more text of the block; `\n` is a line break inside it.
-    pub(super) fn push(&mut self, text: &str, wrap: &mut Wrap, out: &mut Vec<u8>) {
+    /// Adds text of the block; `\n` is a line break inside it.
+    pub(super) fn push(&mut self, text: &str, wrap: &mut LineWrapper, out: &mut Vec<u8>) {
         if self.pending.is_empty() {
-            let done = self.run(text, false, wrap, out);
+            let done = self.render_decided(text, false, wrap, out);
             self.pending.push_str(&text[done..]);
         } else {
             let mut pending = std::mem::take(&mut self.pending);
             pending.push_str(text);
-            let done = self.run(&pending, false, wrap, out);
+            let done = self.render_decided(&pending, false, wrap, out);
             pending.drain(..done);
             self.pending = pending;
         }
     }
 
-    /// The block is over: what was undecided is text.
-    pub(super) fn end(&mut self, wrap: &mut Wrap, out: &mut Vec<u8>) {
+    /// Ends the block: undecided text becomes plain text.
+    pub(super) fn end(&mut self, wrap: &mut LineWrapper, out: &mut Vec<u8>) {
         let pending = std::mem::take(&mut self.pending);
-        self.run(&pending, true, wrap, out);
-        self.start(Style::PLAIN, false);
-        wrap.set_style(Style::PLAIN);
+        self.render_decided(&pending, true, wrap, out);
+        self.start(TextStyle::PLAIN, false);
+        wrap.set_style(TextStyle::PLAIN);
     }
 
-    fn style(&self) -> Style {
+    fn style(&self) -> TextStyle {
         let mut style = self.base;
         for (marker, len) in &self.open {
             style = style
                 | match (marker, len) {
-                    (b'~', _) => Style::STRIKE,
-                    (_, 2) => Style::BOLD,
-                    _ => Style::ITALIC,
+                    (b'~', _) => TextStyle::STRIKE,
+                    (_, 2) => TextStyle::BOLD,
+                    _ => TextStyle::ITALIC,
                 };
         }
         if self.code > 0 {
-            style | Style::CYAN
+            style | TextStyle::CYAN
         } else {
             style
         }
     }
 
-    fn emit(&self, text: &str, wrap: &mut Wrap, out: &mut Vec<u8>) {
+    fn emit(&self, text: &str, wrap: &mut LineWrapper, out: &mut Vec<u8>) {
         if !text.is_empty() {
             wrap.set_style(self.style());
             wrap.text(text, self.code > 0, out);
         }
     }
 
-    /// Renders what can be decided and says how many bytes that was.
-    fn run(&mut self, s: &str, eof: bool, wrap: &mut Wrap, out: &mut Vec<u8>) -> usize {
+    /// Renders what can be decided and returns its length in bytes.
+    fn render_decided(
+        &mut self,
+        s: &str,
+        eof: bool,
+        wrap: &mut LineWrapper,
+        out: &mut Vec<u8>,
+    ) -> usize {
         let b = s.as_bytes();
-        // `text..at` is decided to be text, but not written yet.
+        // `text..at` is plain text that is not written yet.
         let text_start = b.iter().take_while(|c| self.run_on == Some(**c)).count();
         if text_start < b.len() {
             self.run_on = None;
@@ -155,21 +160,21 @@ impl Inline {
                         at = after;
                         continue;
                     }
-                    match look::code_end(&s[after..], run, eof) {
-                        Look::Wait => break true,
-                        Look::None => at = after,
-                        Look::Far => {
+                    match lookahead::code_end(&s[after..], run, eof) {
+                        Lookahead::Wait => break true,
+                        Lookahead::None => at = after,
+                        Lookahead::Far => {
                             self.emit(&s[text..at], wrap, out);
                             self.code = run;
                             self.code_mark(wrap, out);
                             at = after;
                             text = at;
                         }
-                        Look::Found(len) => {
+                        Lookahead::Found(len) => {
                             self.emit(&s[text..at], wrap, out);
                             self.code = run;
                             self.code_mark(wrap, out);
-                            self.emit(look::strip_code(&s[after..after + len]), wrap, out);
+                            self.emit(lookahead::strip_code(&s[after..after + len]), wrap, out);
                             self.code_mark(wrap, out);
                             self.code = 0;
                             at = after + len + run;
@@ -183,10 +188,10 @@ impl Inline {
                     }
                     let prev = s[..at].chars().next_back().or(self.prev);
                     match self.delimiters(&s[at..], run, prev, eof) {
-                        Look::Wait => break true,
-                        Look::None | Look::Far => at += run,
-                        Look::Found((open, left)) => {
-                            // The state changes after the text before it is out.
+                        Lookahead::Wait => break true,
+                        Lookahead::None | Lookahead::Far => at += run,
+                        Lookahead::Found((open, left)) => {
+                            // The style changes after the preceding text is written.
                             self.emit(&s[text..at], wrap, out);
                             self.strike_mark(&open, wrap, out);
                             self.open = open;
@@ -197,9 +202,9 @@ impl Inline {
                 }
                 b'!' if last && !eof => break true,
                 b'!' if !last && b[at + 1] == b'[' => match self.link(&s[at + 1..], eof) {
-                    Look::Wait => break true,
-                    Look::None | Look::Far => at += 2,
-                    Look::Found(link) => {
+                    Lookahead::Wait => break true,
+                    Lookahead::None | Lookahead::Far => at += 2,
+                    Lookahead::Found(link) => {
                         self.emit(&s[text..at], wrap, out);
                         self.show_link(&link, wrap, out);
                         at += 1 + link.len;
@@ -207,37 +212,37 @@ impl Inline {
                     }
                 },
                 b'[' => match self.link(&s[at..], eof) {
-                    Look::Wait => break true,
-                    Look::None | Look::Far => at += 1,
-                    Look::Found(link) => {
+                    Lookahead::Wait => break true,
+                    Lookahead::None | Lookahead::Far => at += 1,
+                    Lookahead::Found(link) => {
                         self.emit(&s[text..at], wrap, out);
                         self.show_link(&link, wrap, out);
                         at += link.len;
                         text = at;
                     }
                 },
-                b'<' => match look::autolink(&s[at..], eof) {
-                    Look::Wait => break true,
-                    Look::None | Look::Far => at += 1,
-                    Look::Found(url) => {
+                b'<' => match lookahead::autolink(&s[at..], eof) {
+                    Lookahead::Wait => break true,
+                    Lookahead::None | Lookahead::Far => at += 1,
+                    Lookahead::Found(url) => {
                         self.emit(&s[text..at], wrap, out);
-                        wrap.set_style(self.style() | Style::UNDERLINE);
+                        wrap.set_style(self.style() | TextStyle::UNDERLINE);
                         wrap.text(url, false, out);
                         at += url.len() + 2;
                         text = at;
                     }
                 },
                 b'&' => match entity::decode(&s[at..], eof) {
-                    entity::Entity::Wait => break true,
-                    entity::Entity::None => at += 1,
-                    entity::Entity::Char(c, len) => {
+                    entity::EntityMatch::Wait => break true,
+                    entity::EntityMatch::None => at += 1,
+                    entity::EntityMatch::Char(c, len) => {
                         self.emit(&s[text..at], wrap, out);
                         self.emit(c.encode_utf8(&mut [0; 4]), wrap, out);
                         at += len;
                         text = at;
                     }
                 },
-                // The closing hashes of a heading are not shown.
+                // The closing `#` of a heading are not shown.
                 b'#' if self.heading && self.depth == 0 => {
                     let blank = b[at + run..].iter().take_while(|c| **c == b' ').count();
                     let before = s[..at].chars().next_back().or(self.prev);
@@ -267,33 +272,33 @@ impl Inline {
     }
 
     /// Without colour, code keeps its backticks.
-    fn code_mark(&self, wrap: &mut Wrap, out: &mut Vec<u8>) {
+    fn code_mark(&self, wrap: &mut LineWrapper, out: &mut Vec<u8>) {
         if !wrap.color() {
             wrap.text("`", false, out);
         }
     }
 
-    /// Without colour, struck text keeps its tildes, or it would say the opposite.
-    fn strike_mark(&self, then: &[(u8, usize)], wrap: &mut Wrap, out: &mut Vec<u8>) {
+    /// Without colour, struck text keeps its tildes: it would read as its opposite otherwise.
+    fn strike_mark(&self, then: &[(u8, usize)], wrap: &mut LineWrapper, out: &mut Vec<u8>) {
         let struck = |open: &[(u8, usize)]| open.iter().any(|(marker, _)| *marker == b'~');
         if !wrap.color() && struck(&self.open) != struck(then) {
             wrap.text("~~", false, out);
         }
     }
 
-    /// What the run of markers at the start of `s` does to the open emphasis, and how many of them are text.
+    /// Applies the run of markers at the start of `s` to the open emphasis; returns how many of the markers are text.
     fn delimiters(
         &self,
         s: &str,
         run: usize,
         prev: Option<char>,
         eof: bool,
-    ) -> Look<(Vec<(u8, usize)>, usize)> {
+    ) -> Lookahead<(Vec<(u8, usize)>, usize)> {
         let marker = s.as_bytes()[0];
         if run > 3 || (marker == b'~' && run != 2) {
-            return Look::None;
+            return Lookahead::None;
         }
-        let (opens, closes) = look::flanks(marker, prev, s[run..].chars().next());
+        let (opens, closes) = lookahead::flanks(marker, prev, s[run..].chars().next());
         let mut open = self.open.clone();
         let mut left = run;
         if closes {
@@ -306,19 +311,19 @@ impl Inline {
             }
         }
         if left < run {
-            return Look::Found((open, left));
+            return Lookahead::Found((open, left));
         }
         if !opens || open.len() >= MAX_OPEN {
-            return Look::None;
+            return Lookahead::None;
         }
-        // `**` at the start of a word opens; in `f(**args)` it need not.
+        // `**` opens at the start of a word, but not in `f(**args)`.
         let starts_word = prev.is_none_or(char::is_whitespace);
         if !(marker == b'*' && run >= 2 && starts_word) {
-            match look::emphasis_end(&s[run..], marker, run, eof) {
-                Look::Found(()) => {}
-                Look::Far if !closes => {}
-                Look::Far | Look::None => return Look::None,
-                Look::Wait => return Look::Wait,
+            match lookahead::emphasis_end(&s[run..], marker, run, eof) {
+                Lookahead::Found(()) => {}
+                Lookahead::Far if !closes => {}
+                Lookahead::Far | Lookahead::None => return Lookahead::None,
+                Lookahead::Wait => return Lookahead::Wait,
             }
         }
         if run >= 2 {
@@ -327,32 +332,32 @@ impl Inline {
         if run != 2 {
             open.push((marker, 1));
         }
-        Look::Found((open, 0))
+        Lookahead::Found((open, 0))
     }
 
-    /// The link at the start of `s`, which is a `[`.
-    fn link<'a>(&self, s: &'a str, eof: bool) -> Look<Link<'a>> {
+    /// Matches the link at the start of `s`, which begins with `[`.
+    fn link<'a>(&self, s: &'a str, eof: bool) -> Lookahead<MarkdownLink<'a>> {
         if self.depth >= MAX_DEPTH {
-            Look::None
+            Lookahead::None
         } else {
-            look::link(s, eof)
+            lookahead::link(s, eof)
         }
     }
 
-    fn show_link(&mut self, link: &Link<'_>, wrap: &mut Wrap, out: &mut Vec<u8>) {
+    fn show_link(&mut self, link: &MarkdownLink<'_>, wrap: &mut LineWrapper, out: &mut Vec<u8>) {
         let mut inner = Self {
-            base: self.style() | Style::UNDERLINE,
+            base: self.style() | TextStyle::UNDERLINE,
             depth: self.depth + 1,
             ..Self::default()
         };
-        inner.run(link.text, true, wrap, out);
+        inner.render_decided(link.text, true, wrap, out);
         let url = link.url.strip_prefix("mailto:").unwrap_or(link.url);
         if !url.is_empty() && url != link.text {
             wrap.set_style(self.style());
             if !link.text.is_empty() {
                 wrap.space(false);
             }
-            wrap.set_style(self.style() | Style::DIM);
+            wrap.set_style(self.style() | TextStyle::DIM);
             wrap.text("(", false, out);
             wrap.text(url, false, out);
             wrap.text(")", false, out);
@@ -360,7 +365,7 @@ impl Inline {
     }
 }
 
-/// The characters that may mean something.
+/// Characters that may be markup.
 static SPECIAL: [bool; 256] = {
     let mut table = [false; 256];
     let marks = b"\\*_~`[!<&#\n";

@@ -1,17 +1,17 @@
-//! Markdown for a terminal, rendered while it streams.
+//! Streaming Markdown renderer for the terminal.
 //!
-//! Text goes out as it arrives; what waits is only what the text to come may still change: a marker, the start of a
-//! line, a row of a table, a line of coloured code, each within a bound. Nothing above the current line is touched,
-//! and of the current line only a word that has outgrown it. How the text is cut into frames never shows.
+//! Text is written as it arrives. Only text whose meaning is still open waits, within fixed bounds: a marker, the start of
+//! a line, a table row, a line of highlighted code. Lines above the current one are never changed; in the current line,
+//! only a word that has outgrown it is moved. The output does not depend on how the text is cut into frames.
 //!
-//! The text must have been through the sink. Should a control character come nevertheless, U+FFFD is shown for it.
+//! The text must have passed the text sink. A control character that arrives nevertheless is shown as U+FFFD.
 
 mod block;
 mod containers;
 mod entity;
 mod highlight;
 mod inline;
-mod look;
+mod lookahead;
 mod prefix;
 mod style;
 mod table;
@@ -20,136 +20,136 @@ mod tests;
 mod width;
 mod wrap;
 
-use block::{Container, Context, Fence, Leaf, Start};
-use highlight::Lexer;
-use inline::Inline;
-use style::Style;
+use block::{BlockContainer, BlockContext, BlockKind, CodeFence, LineStart};
+use highlight::CodeLexer;
+use inline::InlineRenderer;
+use style::TextStyle;
 use table::Table;
-use wrap::Wrap;
+use wrap::LineWrapper;
 
-/// The start of a line that is still undecided after so many bytes is taken for what it looks like.
-const MAX_START: usize = 1024;
-/// A line of a table that is longer is text.
-const MAX_ROW: usize = 8 * 1024;
-/// A line of code that is longer is coloured in parts.
-const MAX_CODE: usize = 4 * 1024;
-/// No terminal is wider, and a rule across it stays small.
+/// Maximum length in bytes of an undecided line start, which is then taken for what it looks like so far.
+const MAX_LINE_START_BYTES: usize = 1024;
+/// Maximum length in bytes of a table row; longer lines are text.
+const MAX_ROW_BYTES: usize = 8 * 1024;
+/// Maximum length in bytes of a line of code that is highlighted as one.
+const MAX_CODE_BYTES: usize = 4 * 1024;
+/// Maximum width in columns; bounds the memory for rules.
 const MAX_WIDTH: usize = 10_000;
 
-/// How to render.
+/// Rendering options.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The columns of the terminal.
+    /// Width of the terminal in columns.
     pub width: usize,
-    /// Whether escape sequences may be used. Without them there is nothing but text, LF and backspaces.
+    /// Whether escape sequences may be used. If not, the output is text, LF and backspaces only.
     pub color: bool,
 }
 
 /// The open block.
-enum Open {
+enum OpenBlock {
     None,
-    Para,
+    Paragraph,
     Heading,
-    Code(Fence, Option<Lexer>),
+    Code(CodeFence, Option<CodeLexer>),
     Indented,
-    /// A line that is the head of a table if the next one says so; whether a paragraph was open before it.
-    Head(String, bool),
+    /// A line that becomes a table header if a delimiter row follows; whether a paragraph was open before it.
+    PossibleTable(String, bool),
     Table(Table),
 }
 
 /// What the next byte belongs to.
 #[derive(Clone, Copy, PartialEq)]
-enum At {
+enum LineState {
     Start,
     Text,
     Code,
     Row,
-    /// The rest of a line that has been cut.
+    /// The ignored rest of an overlong line.
     Skip,
 }
 
-/// Renders one answer. Give it text as it comes, then [`finish`](Self::finish).
+/// Renders one answer: call [`push`](Self::push) for each piece of text, then [`finish`](Self::finish).
 pub struct Renderer {
-    wrap: Wrap,
-    inline: Inline,
-    at: At,
-    open: Open,
-    stack: Vec<Container>,
-    /// The first container whose marker has not been shown.
+    wrap: LineWrapper,
+    inline: InlineRenderer,
+    state: LineState,
+    open: OpenBlock,
+    stack: Vec<BlockContainer>,
+    /// Index of the first container whose marker was not shown yet.
     fresh: usize,
-    /// A blank line to show before the next block, and the containers it stands in.
-    blank: Option<usize>,
-    /// Something has been shown.
-    shown: bool,
-    /// A line of code has been started.
+    /// A pending blank line before the next block, and the number of containers around it.
+    pending_blank: Option<usize>,
+    /// Whether anything was shown.
+    has_output: bool,
+    /// Whether a line of code was started.
     code_line: bool,
     /// Undecided text.
-    held: String,
+    pending: String,
 }
 
 impl Renderer {
-    /// A renderer at the start of an empty line.
+    /// Creates a renderer; the cursor must be at the start of an empty line.
     pub fn new(options: Options) -> Self {
         Self {
-            wrap: Wrap::new(options.width.min(MAX_WIDTH), options.color, false),
-            inline: Inline::default(),
-            at: At::Start,
-            open: Open::None,
+            wrap: LineWrapper::new(options.width.min(MAX_WIDTH), options.color, false),
+            inline: InlineRenderer::default(),
+            state: LineState::Start,
+            open: OpenBlock::None,
             stack: Vec::new(),
             fresh: 0,
-            blank: None,
-            shown: false,
+            pending_blank: None,
+            has_output: false,
             code_line: false,
-            held: String::new(),
+            pending: String::new(),
         }
     }
 
-    /// Renders what can be rendered of the text so far.
+    /// Renders what can be decided of the text so far.
     pub fn push(&mut self, text: &str, out: &mut Vec<u8>) {
         self.wrap.begin_push(out);
-        if self.held.is_empty() {
+        if self.pending.is_empty() {
             let used = self.feed(text, false, out);
-            self.held.push_str(&text[used..]);
+            self.pending.push_str(&text[used..]);
         } else {
-            let mut held = std::mem::take(&mut self.held);
-            held.push_str(text);
-            let used = self.feed(&held, false, out);
-            held.drain(..used);
-            self.held = held;
+            let mut pending = std::mem::take(&mut self.pending);
+            pending.push_str(text);
+            let used = self.feed(&pending, false, out);
+            pending.drain(..used);
+            self.pending = pending;
         }
         self.wrap.end_push(out);
     }
 
-    /// The terminal has a new width, which the following lines take.
+    /// Sets a new terminal width, used from the next line on.
     pub fn resize(&mut self, width: usize) {
         self.wrap.resize(width.min(MAX_WIDTH));
         self.set_prefix();
     }
 
-    /// The text is over: shows what was undecided, resets colours and ends the line. The renderer is as new then.
+    /// Ends the text: renders undecided text, resets colours, ends the line and resets the renderer.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.end(false, out);
     }
 
-    /// A line that is not the text's comes next, then more text: as [`finish`](Self::finish), but blank lines
-    /// before and behind that line are kept.
+    /// Ends the line for foreign output, after which more text follows. Like [`finish`](Self::finish), but keeps the blank
+    /// lines around the foreign output.
     pub fn pause(&mut self, out: &mut Vec<u8>) {
         self.end(true, out);
     }
 
     fn end(&mut self, more: bool, out: &mut Vec<u8>) {
         self.wrap.begin_push(out);
-        let held = std::mem::take(&mut self.held);
-        self.feed(&held, true, out);
+        let pending = std::mem::take(&mut self.pending);
+        self.feed(&pending, true, out);
         self.close(out);
         self.leave(0, out);
         self.wrap.end_line(out);
-        self.at = At::Start;
+        self.state = LineState::Start;
         self.set_prefix();
-        if self.blank.take().is_some() && more && self.shown {
+        if self.pending_blank.take().is_some() && more && self.has_output {
             self.wrap.raw_line(b"", out);
         }
-        self.shown = more;
+        self.has_output = more;
         self.wrap.end_push(out);
     }
 
@@ -158,7 +158,7 @@ impl Renderer {
         self.wrap.at_line_start()
     }
 
-    /// Renders from the start of `s` and returns how much; what remains is bounded, and nothing remains at the end.
+    /// Renders a prefix of `s` and returns its length. The rest is bounded; at the end of the text it is empty.
     fn feed(&mut self, s: &str, eof: bool, out: &mut Vec<u8>) -> usize {
         let mut used = 0;
         while used < s.len() {
@@ -166,54 +166,58 @@ impl Renderer {
             let line = &rest[..rest.find('\n').unwrap_or(rest.len())];
             let lf = line.len() < rest.len();
             let whole = lf || eof;
-            match self.at {
-                At::Start => {
-                    let head = floor(line, MAX_START);
-                    let cut = head.len() < line.len() || (head.len() == MAX_START && !whole);
-                    let cx = Context {
+            match self.state {
+                LineState::Start => {
+                    let head = prefix_at_most(line, MAX_LINE_START_BYTES);
+                    let cut =
+                        head.len() < line.len() || (head.len() == MAX_LINE_START_BYTES && !whole);
+                    let context = BlockContext {
                         stack: &self.stack,
-                        code: if let Open::Code(fence, _) = &self.open {
+                        open_fence: if let OpenBlock::Code(fence, _) = &self.open {
                             Some(*fence)
                         } else {
                             None
                         },
-                        para: matches!(self.open, Open::Para | Open::Head(..)),
+                        in_paragraph: matches!(
+                            self.open,
+                            OpenBlock::Paragraph | OpenBlock::PossibleTable(..)
+                        ),
                     };
-                    let Some(start) = block::start(&cx, head, cut || whole) else {
+                    let Some(start) = block::start(&context, head, cut || whole) else {
                         return used;
                     };
                     used += start.used;
-                    let blank = start.leaf == Leaf::Blank;
-                    self.start(start, out);
+                    let blank = start.kind == BlockKind::Blank;
+                    self.start_block(start, out);
                     if blank && cut {
-                        self.at = At::Start;
-                    } else if self.at == At::Skip && !cut {
-                        self.at = At::Start;
+                        self.state = LineState::Start;
+                    } else if self.state == LineState::Skip && !cut {
+                        self.state = LineState::Start;
                         used += usize::from(lf);
                     }
                 }
-                At::Skip => {
+                LineState::Skip => {
                     used += line.len() + usize::from(lf);
                     if lf {
-                        self.at = At::Start;
+                        self.state = LineState::Start;
                     }
                 }
-                At::Text => {
+                LineState::Text => {
                     self.inline.push(line, &mut self.wrap, out);
                     used += line.len() + usize::from(lf);
                     if lf {
-                        self.at = At::Start;
-                        if matches!(self.open, Open::Heading) {
+                        self.state = LineState::Start;
+                        if matches!(self.open, OpenBlock::Heading) {
                             self.close(out);
                         }
                     }
                 }
-                At::Code => {
-                    let part = floor(line, MAX_CODE);
-                    if matches!(self.open, Open::Code(_, Some(_)))
+                LineState::Code => {
+                    let part = prefix_at_most(line, MAX_CODE_BYTES);
+                    if matches!(self.open, OpenBlock::Code(_, Some(_)))
                         && !whole
                         && part.len() == line.len()
-                        && part.len() < MAX_CODE
+                        && part.len() < MAX_CODE_BYTES
                     {
                         return used;
                     }
@@ -221,17 +225,17 @@ impl Renderer {
                     used += part.len();
                     if part.len() == line.len() && lf {
                         self.end_code_line(out);
-                        self.at = At::Start;
+                        self.state = LineState::Start;
                         used += 1;
                     }
                 }
-                At::Row => {
-                    if line.len() > MAX_ROW {
+                LineState::Row => {
+                    if line.len() > MAX_ROW_BYTES {
                         self.long_row(out);
-                        self.at = At::Text;
+                        self.state = LineState::Text;
                     } else if whole {
                         self.row(line, out);
-                        self.at = At::Start;
+                        self.state = LineState::Start;
                         used += line.len() + usize::from(lf);
                     } else {
                         return used;
@@ -242,65 +246,78 @@ impl Renderer {
         used
     }
 
-    /// Begins or goes on with a block, as its line's start says.
-    fn start(&mut self, start: Start, out: &mut Vec<u8>) {
-        self.at = At::Skip;
+    /// Begins or continues a block after the start of a line was parsed.
+    fn start_block(&mut self, start: LineStart, out: &mut Vec<u8>) {
+        self.state = LineState::Skip;
         let same = start.matched == self.stack.len() && start.fresh.is_empty();
-        match start.leaf {
-            Leaf::Text => {
-                self.at = At::Text;
-                // A paragraph goes on even where the markers of its containers are missing.
-                if start.fresh.is_empty() && matches!(self.open, Open::Para | Open::Head(..)) {
-                    self.demote(out);
+        match start.kind {
+            BlockKind::Text => {
+                self.state = LineState::Text;
+                // Lazy continuation: a paragraph continues even where the markers of its containers are missing.
+                if start.fresh.is_empty()
+                    && matches!(
+                        self.open,
+                        OpenBlock::Paragraph | OpenBlock::PossibleTable(..)
+                    )
+                {
+                    self.table_head_to_text(out);
                     self.inline.push("\n", &mut self.wrap, out);
                 } else {
                     self.enter(start, out);
                     self.paragraph(out);
                 }
             }
-            Leaf::Row => {
-                self.at = At::Row;
-                if !same || !matches!(self.open, Open::Para | Open::Head(..) | Open::Table(_)) {
+            BlockKind::Row => {
+                self.state = LineState::Row;
+                if !same
+                    || !matches!(
+                        self.open,
+                        OpenBlock::Paragraph | OpenBlock::PossibleTable(..) | OpenBlock::Table(_)
+                    )
+                {
                     self.enter(start, out);
                 }
             }
-            Leaf::CodeLine => self.at = At::Code,
-            Leaf::Indented => {
-                self.at = At::Code;
-                if !same || !matches!(self.open, Open::Indented) {
+            BlockKind::CodeLine => self.state = LineState::Code,
+            BlockKind::Indented => {
+                self.state = LineState::Code;
+                if !same || !matches!(self.open, OpenBlock::Indented) {
                     self.enter(start, out);
-                    self.open = Open::Indented;
+                    self.open = OpenBlock::Indented;
                 }
             }
-            Leaf::Blank => {
+            BlockKind::Blank => {
                 let (matched, empty) = (start.matched, start.fresh.is_empty());
                 self.enter(start, out);
                 if empty {
-                    self.blank = Some(self.blank.map_or(matched, |depth| depth.min(matched)));
+                    self.pending_blank = Some(
+                        self.pending_blank
+                            .map_or(matched, |depth| depth.min(matched)),
+                    );
                 }
             }
-            Leaf::Heading(level) => {
-                self.at = At::Text;
+            BlockKind::Heading(level) => {
+                self.state = LineState::Text;
                 self.enter(start, out);
                 self.open_line(out);
                 if !self.wrap.color() {
                     self.wrap.text(&"######"[..level.min(6)], false, out);
                     self.wrap.space(false);
                 }
-                let style = Style::BOLD | Style::MAGENTA;
+                let style = TextStyle::BOLD | TextStyle::MAGENTA;
                 self.inline.start(
                     if level == 1 {
-                        style | Style::UNDERLINE
+                        style | TextStyle::UNDERLINE
                     } else {
                         style
                     },
                     true,
                 );
-                self.open = Open::Heading;
+                self.open = OpenBlock::Heading;
             }
-            Leaf::Fence(fence, ref info) => {
+            BlockKind::Fence(fence, ref info) => {
                 let lexer = if self.wrap.color() {
-                    Lexer::new(info)
+                    CodeLexer::new(info)
                 } else {
                     None
                 };
@@ -312,16 +329,16 @@ impl Renderer {
                 self.enter(start, out);
                 let space = if name.is_empty() { "" } else { " " };
                 self.rule(&format!("───{space}{name}"), out);
-                self.open = Open::Code(fence, lexer);
+                self.open = OpenBlock::Code(fence, lexer);
             }
-            Leaf::FenceEnd => self.close(out),
-            Leaf::Rule => {
+            BlockKind::FenceEnd => self.close(out),
+            BlockKind::Rule => {
                 self.enter(start, out);
-                self.rule(&"─".repeat(self.room()), out);
+                self.rule(&"─".repeat(self.available_columns()), out);
             }
-            Leaf::DoubleRule => {
+            BlockKind::DoubleRule => {
                 self.enter(start, out);
-                self.rule(&"═".repeat(self.room()), out);
+                self.rule(&"═".repeat(self.available_columns()), out);
             }
         }
     }
@@ -329,13 +346,15 @@ impl Renderer {
     /// Opens a paragraph.
     fn paragraph(&mut self, out: &mut Vec<u8>) {
         self.open_line(out);
-        self.inline.start(Style::PLAIN, false);
-        self.open = Open::Para;
+        self.inline.start(TextStyle::PLAIN, false);
+        self.open = OpenBlock::Paragraph;
     }
 
-    /// The line that could have been the head of a table is text after all.
-    fn demote(&mut self, out: &mut Vec<u8>) {
-        if let Open::Head(head, para) = std::mem::replace(&mut self.open, Open::Para) {
+    /// Turns a possible table header into text.
+    fn table_head_to_text(&mut self, out: &mut Vec<u8>) {
+        if let OpenBlock::PossibleTable(head, para) =
+            std::mem::replace(&mut self.open, OpenBlock::Paragraph)
+        {
             if para {
                 self.inline.push("\n", &mut self.wrap, out);
             } else {
@@ -345,43 +364,44 @@ impl Renderer {
         }
     }
 
-    /// Takes a complete line of a table, or one that may begin a table.
+    /// Handles a complete line of a table or of a possible table header.
     fn row(&mut self, line: &str, out: &mut Vec<u8>) {
-        let (room, color) = (self.room(), self.wrap.color());
-        if let Open::Table(table) = &mut self.open {
-            let lines = table.row(line, room, color);
-            return self.lines(&lines, out);
+        let (available, color) = (self.available_columns(), self.wrap.color());
+        if let OpenBlock::Table(table) = &mut self.open {
+            let lines = table.row(line, available, color);
+            return self.write_lines(&lines, out);
         }
-        if let Open::Head(head, para) = &self.open
+        if let OpenBlock::PossibleTable(head, para) = &self.open
             && let Some(table) = Table::new(head, line)
         {
             if *para {
                 self.inline.end(&mut self.wrap, out);
                 self.wrap.end_line(out);
             }
-            self.open = Open::Table(table);
+            self.open = OpenBlock::Table(table);
             return;
         }
-        if matches!(self.open, Open::Head(..)) {
-            self.demote(out);
+        if matches!(self.open, OpenBlock::PossibleTable(..)) {
+            self.table_head_to_text(out);
         }
-        self.open = Open::Head(line.to_owned(), matches!(self.open, Open::Para));
+        self.open =
+            OpenBlock::PossibleTable(line.to_owned(), matches!(self.open, OpenBlock::Paragraph));
     }
 
-    /// A line that begins like a table's has grown too long to wait for.
+    /// Handles a possible table row that has grown beyond [`MAX_ROW_BYTES`].
     fn long_row(&mut self, out: &mut Vec<u8>) {
-        if matches!(self.open, Open::Table(_)) {
+        if matches!(self.open, OpenBlock::Table(_)) {
             self.close(out);
         }
-        if matches!(self.open, Open::None) {
+        if matches!(self.open, OpenBlock::None) {
             self.paragraph(out);
         } else {
-            self.demote(out);
+            self.table_head_to_text(out);
             self.inline.push("\n", &mut self.wrap, out);
         }
     }
 
-    /// Shows a part of a line of code.
+    /// Renders a part of a line of code.
     fn code(&mut self, text: &str, out: &mut Vec<u8>) {
         if text.is_empty() {
             return;
@@ -392,7 +412,7 @@ impl Renderer {
         }
         let wrap = &mut self.wrap;
         match &mut self.open {
-            Open::Code(_, Some(lexer)) => lexer.line(text, |style, piece| {
+            OpenBlock::Code(_, Some(lexer)) => lexer.line(text, |style, piece| {
                 wrap.set_style(style);
                 wrap.verbatim(piece, out);
             }),
@@ -405,21 +425,21 @@ impl Renderer {
             self.open_line(out);
         }
         self.code_line = false;
-        self.wrap.set_style(Style::PLAIN);
+        self.wrap.set_style(TextStyle::PLAIN);
         self.wrap.raw_line(b"", out);
     }
 
-    /// Shows a dim line of its own.
+    /// Renders a dim line.
     fn rule(&mut self, text: &str, out: &mut Vec<u8>) {
         self.open_line(out);
-        self.wrap.set_style(Style::DIM);
+        self.wrap.set_style(TextStyle::DIM);
         self.wrap.verbatim(text, out);
-        self.wrap.set_style(Style::PLAIN);
+        self.wrap.set_style(TextStyle::PLAIN);
         self.wrap.end_line(out);
     }
 
-    /// Shows lines that are laid out already.
-    fn lines(&mut self, lines: &[u8], out: &mut Vec<u8>) {
+    /// Writes lines that are laid out already.
+    fn write_lines(&mut self, lines: &[u8], out: &mut Vec<u8>) {
         for line in lines.split_inclusive(|c| *c == b'\n') {
             self.open_line(out);
             self.wrap
@@ -427,35 +447,35 @@ impl Renderer {
         }
     }
 
-    /// Ends the open block.
+    /// Closes the open block.
     fn close(&mut self, out: &mut Vec<u8>) {
-        if matches!(self.open, Open::Head(..)) {
-            self.demote(out);
+        if matches!(self.open, OpenBlock::PossibleTable(..)) {
+            self.table_head_to_text(out);
         }
-        let (room, color) = (self.room(), self.wrap.color());
-        match std::mem::replace(&mut self.open, Open::None) {
-            Open::Para | Open::Heading => {
+        let (available, color) = (self.available_columns(), self.wrap.color());
+        match std::mem::replace(&mut self.open, OpenBlock::None) {
+            OpenBlock::Paragraph | OpenBlock::Heading => {
                 self.inline.end(&mut self.wrap, out);
                 self.wrap.end_line(out);
             }
-            Open::Code(..) => {
+            OpenBlock::Code(..) => {
                 if self.code_line {
                     self.end_code_line(out);
                 }
                 self.rule("───", out);
             }
-            Open::Indented if self.code_line => self.end_code_line(out),
-            Open::Table(mut table) => {
-                let lines = table.flush(room, color);
-                self.lines(&lines, out);
+            OpenBlock::Indented if self.code_line => self.end_code_line(out),
+            OpenBlock::Table(mut table) => {
+                let lines = table.flush(available, color);
+                self.write_lines(&lines, out);
             }
-            Open::None | Open::Indented | Open::Head(..) => {}
+            OpenBlock::None | OpenBlock::Indented | OpenBlock::PossibleTable(..) => {}
         }
     }
 }
 
-/// The start of `s` of at most `max` bytes.
-fn floor(s: &str, max: usize) -> &str {
+/// The longest prefix of `s` with at most `max` bytes.
+fn prefix_at_most(s: &str, max: usize) -> &str {
     let mut end = max.min(s.len());
     while !s.is_char_boundary(end) {
         end -= 1;

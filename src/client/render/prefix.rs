@@ -1,25 +1,25 @@
-//! What a line starts with: the bars of quotes, the markers of list items, or the columns they take.
+//! Line prefixes: bars of quotes, list markers, and indentation.
 
-use super::block::{Container, Marker};
-use super::style::Style;
+use super::block::{BlockContainer, ListMarker};
+use super::style::TextStyle;
 
-/// The start of a line.
+/// Prefix of a line.
 #[derive(Default)]
-pub(super) struct Prefix {
+pub(super) struct LinePrefix {
     pub(super) bytes: Vec<u8>,
     pub(super) cols: usize,
-    /// Markers that found no room and are written like text.
+    /// Markers that do not fit in the prefix and are written as text.
     pub(super) late: String,
 }
 
-impl Prefix {
-    /// The start of a line within these containers, with the markers of those from `fresh` on. It takes half of the
-    /// width at most; what is nested deeper is not indented further.
-    pub(super) fn new(stack: &[Container], fresh: usize, width: usize, color: bool) -> Self {
+impl LinePrefix {
+    /// Builds the prefix for lines within `stack`, with markers from the container `fresh` on. The prefix takes at most half
+    /// of the width; deeper containers are not indented further.
+    pub(super) fn new(stack: &[BlockContainer], fresh: usize, width: usize, color: bool) -> Self {
         let mut prefix = Self::default();
         let (mut full, mut bullets) = (false, 0);
         for (n, container) in stack.iter().enumerate() {
-            let Container::Item { marker, task, .. } = container else {
+            let BlockContainer::Item { marker, task, .. } = container else {
                 full |= prefix.cols + 2 > width / 2;
                 if !full {
                     prefix.bar(color);
@@ -27,10 +27,10 @@ impl Prefix {
                 continue;
             };
             let mut text = match marker {
-                Marker::Bullet => ["• ", "◦ "][bullets % 2].to_owned(),
-                Marker::Ordered(number, delimiter) => format!("{number}{delimiter} "),
+                ListMarker::Bullet => ["• ", "◦ "][bullets % 2].to_owned(),
+                ListMarker::Ordered(number, delimiter) => format!("{number}{delimiter} "),
             };
-            bullets += usize::from(*marker == Marker::Bullet);
+            bullets += usize::from(*marker == ListMarker::Bullet);
             text.push_str(task.map_or("", |done| if done { "[x] " } else { "[ ] " }));
             let cols = text.chars().count();
             full |= prefix.cols + cols > width / 2;
@@ -49,11 +49,11 @@ impl Prefix {
 
     fn bar(&mut self, color: bool) {
         if color {
-            Style::DIM.write(&mut self.bytes);
+            TextStyle::DIM.write(&mut self.bytes);
         }
         self.bytes.extend_from_slice("│".as_bytes());
         if color {
-            Style::PLAIN.write(&mut self.bytes);
+            TextStyle::PLAIN.write(&mut self.bytes);
         }
         self.bytes.push(b' ');
         self.cols += 2;

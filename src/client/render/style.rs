@@ -1,12 +1,12 @@
-//! Text attributes and the 16 ANSI colours, which read well on light and dark alike.
+//! Text attributes and the 16 ANSI colours, which are readable on light and dark backgrounds.
 
 use std::ops::BitOr;
 
-/// A set of attributes and at most one foreground colour.
+/// A set of attributes with at most one foreground colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Style(u16);
+pub(super) struct TextStyle(u16);
 
-impl Style {
+impl TextStyle {
     pub(super) const PLAIN: Self = Self(0);
     pub(super) const BOLD: Self = Self(1);
     pub(super) const DIM: Self = Self(1 << 1);
@@ -18,7 +18,7 @@ impl Style {
     pub(super) const MAGENTA: Self = Self(35 << 8);
     pub(super) const CYAN: Self = Self(36 << 8);
 
-    /// The SGR number of each attribute bit.
+    /// SGR number of each attribute bit.
     const CODES: [(u16, u8); 5] = [(1, b'1'), (2, b'2'), (4, b'3'), (8, b'4'), (16, b'9')];
 
     /// Whether a space in this style is visible.
@@ -43,7 +43,7 @@ impl Style {
     }
 }
 
-impl BitOr for Style {
+impl BitOr for TextStyle {
     type Output = Self;
 
     /// Joins attributes; the colour of the right side wins.

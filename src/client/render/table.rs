@@ -1,41 +1,41 @@
-//! Tables: rows wait until the table ends, for only then the widths of the columns are known. Past a limit the
-//! widths are settled with what has come, and every further row is shown at once.
+//! Tables. Rows wait until the table ends, because the column widths depend on all of them. Past a limit, the widths are
+//! computed from the rows so far, and each further row is shown at once.
 
-use super::inline::Inline;
-use super::style::Style;
+use super::inline::InlineRenderer;
+use super::style::TextStyle;
 use super::width::display_width;
-use super::wrap::Wrap;
+use super::wrap::LineWrapper;
 use std::borrow::Cow;
 
-/// Rows and bytes that wait at most.
+/// Maximum number of rows and bytes that wait.
 const MAX_ROWS: usize = 500;
 const MAX_BYTES: usize = 64 * 1024;
-/// A header with more columns is text.
+/// Maximum number of columns; a header with more is text.
 const MAX_COLUMNS: usize = 64;
-/// A column is not made narrower than this; a terminal too narrow for it gets a list instead.
+/// Minimum width of a column; a terminal too narrow for it gets a list instead.
 const MIN_COLUMN: usize = 3;
-/// A width that no cell reaches, so that nothing wraps while it is measured.
+/// Width used for measuring, wider than any cell, so that nothing wraps.
 const UNWRAPPED: usize = usize::MAX / 4;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Align {
+enum ColumnAlignment {
     Left,
     Centre,
     Right,
 }
 
-/// A table that is being read.
+/// A table being read.
 pub(super) struct Table {
     head: Vec<String>,
-    aligns: Vec<Align>,
+    aligns: Vec<ColumnAlignment>,
     rows: Vec<Vec<String>>,
     bytes: usize,
-    /// The widths of the columns, once settled; empty: the table is shown as a list.
+    /// Column widths, once computed; empty if the table is shown as a list.
     widths: Option<Vec<usize>>,
 }
 
 impl Table {
-    /// A table, if the second of its lines is a delimiter row that fits the first.
+    /// Creates a table if `delimiters` is a delimiter row with as many cells as `head`.
     pub(super) fn new(head: &str, delimiters: &str) -> Option<Self> {
         let head = cells(head);
         let aligns = cells(delimiters)
@@ -51,8 +51,8 @@ impl Table {
         })
     }
 
-    /// Takes a row. Returns lines to show, when there are any to show yet.
-    pub(super) fn row(&mut self, line: &str, room: usize, color: bool) -> Vec<u8> {
+    /// Adds a row. Returns lines to show, if any.
+    pub(super) fn row(&mut self, line: &str, available: usize, color: bool) -> Vec<u8> {
         let mut row = cells(line);
         row.resize(self.head.len(), String::new());
         self.bytes += line.len();
@@ -60,40 +60,40 @@ impl Table {
         if self.widths.is_none() && self.rows.len() < MAX_ROWS && self.bytes < MAX_BYTES {
             return Vec::new();
         }
-        self.flush(room, color)
+        self.flush(available, color)
     }
 
-    /// Shows what has waited. Lines are complete and end with LF.
-    pub(super) fn flush(&mut self, room: usize, color: bool) -> Vec<u8> {
+    /// Returns the waiting rows as complete lines, each with its LF.
+    pub(super) fn flush(&mut self, available: usize, color: bool) -> Vec<u8> {
         let mut out = Vec::new();
         let first = self.widths.is_none();
         let rows = std::mem::take(&mut self.rows);
-        let head: Vec<Cell> = self
+        let head: Vec<TableCell> = self
             .head
             .iter()
-            .map(|text| Cell::new(text, Style::BOLD, color))
+            .map(|text| TableCell::new(text, TextStyle::BOLD, color))
             .collect();
-        let cells: Vec<Vec<Cell>> = rows
+        let cells: Vec<Vec<TableCell>> = rows
             .iter()
             .map(|row| {
                 row.iter()
-                    .map(|text| Cell::new(text, Style::PLAIN, color))
+                    .map(|text| TableCell::new(text, TextStyle::PLAIN, color))
                     .collect()
             })
             .collect();
         let widths = self
             .widths
             .take()
-            .unwrap_or_else(|| settle(&head, &cells, room));
+            .unwrap_or_else(|| column_widths(&head, &cells, available));
         if widths.is_empty() {
             if first && rows.is_empty() {
-                self.list(&vec![String::new(); head.len()], room, color, &mut out);
+                self.write_as_list(&vec![String::new(); head.len()], available, color, &mut out);
             }
             for (n, row) in rows.iter().enumerate() {
                 if n > 0 || !first {
                     out.push(b'\n');
                 }
-                self.list(row, room, color, &mut out);
+                self.write_as_list(row, available, color, &mut out);
             }
         } else {
             if first {
@@ -108,7 +108,7 @@ impl Table {
         out
     }
 
-    fn line(&self, row: &[Cell<'_>], widths: &[usize], color: bool, out: &mut Vec<u8>) {
+    fn line(&self, row: &[TableCell<'_>], widths: &[usize], color: bool, out: &mut Vec<u8>) {
         let cells: Vec<Vec<(Cow<'_, str>, usize)>> = row
             .iter()
             .zip(widths)
@@ -125,9 +125,9 @@ impl Table {
                     .map_or(("", 0), |(text, cols)| (text, *cols));
                 let free = width.saturating_sub(cols);
                 let before = match self.aligns[x] {
-                    Align::Left => 0,
-                    Align::Centre => free / 2,
-                    Align::Right => free,
+                    ColumnAlignment::Left => 0,
+                    ColumnAlignment::Centre => free / 2,
+                    ColumnAlignment::Right => free,
                 };
                 out.resize(out.len() + before, b' ');
                 out.extend_from_slice(text.as_bytes());
@@ -139,29 +139,29 @@ impl Table {
         }
     }
 
-    /// A row as one line for each cell, for want of room.
-    fn list(&self, row: &[String], room: usize, color: bool, out: &mut Vec<u8>) {
+    /// Writes a row as a list, one line per cell, for narrow terminals.
+    fn write_as_list(&self, row: &[String], available: usize, color: bool, out: &mut Vec<u8>) {
         for (head, text) in self.head.iter().zip(row) {
-            let mut wrap = Wrap::new(room, color, true);
-            span(head, Style::BOLD, &mut wrap, out);
+            let mut wrap = LineWrapper::new(available, color, true);
+            span(head, TextStyle::BOLD, &mut wrap, out);
             wrap.text(":", false, out);
             wrap.space(false);
-            span(text, Style::PLAIN, &mut wrap, out);
+            span(text, TextStyle::PLAIN, &mut wrap, out);
             wrap.end_line(out);
         }
     }
 }
 
-/// A cell rendered on one line.
-struct Cell<'a> {
+/// A cell, rendered on one line.
+struct TableCell<'a> {
     source: &'a str,
-    style: Style,
+    style: TextStyle,
     shown: String,
     cols: usize,
 }
 
-impl<'a> Cell<'a> {
-    fn new(source: &'a str, style: Style, color: bool) -> Self {
+impl<'a> TableCell<'a> {
+    fn new(source: &'a str, style: TextStyle, color: bool) -> Self {
         let shown = Self::render(source, UNWRAPPED, style, color);
         let shown = shown.trim_end_matches('\n').to_owned();
         let cols = display_width(&shown);
@@ -173,7 +173,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// The lines of the cell at a width, with their columns.
+    /// The lines of the cell at a width, with the columns each takes.
     fn lines(&self, width: usize, color: bool) -> Vec<(Cow<'_, str>, usize)> {
         if self.cols <= width {
             return vec![(Cow::Borrowed(&self.shown), self.cols)];
@@ -185,18 +185,21 @@ impl<'a> Cell<'a> {
             .collect()
     }
 
-    fn render(source: &str, width: usize, style: Style, color: bool) -> String {
+    fn render(source: &str, width: usize, style: TextStyle, color: bool) -> String {
         let mut out = Vec::new();
-        let mut wrap = Wrap::new(width, color, true);
+        let mut wrap = LineWrapper::new(width, color, true);
         span(source, style, &mut wrap, &mut out);
         wrap.end_line(&mut out);
         String::from_utf8_lossy(&out).into_owned()
     }
 }
 
-/// Shares the room among the columns: each gets what it needs, as long as that is no more than a fair share of what
-/// is left.
-fn settle(head: &[Cell<'_>], rows: &[Vec<Cell<'_>>], room: usize) -> Vec<usize> {
+/// Distributes the columns: each gets what it needs, up to a fair share of what is left.
+fn column_widths(
+    head: &[TableCell<'_>],
+    rows: &[Vec<TableCell<'_>>],
+    available: usize,
+) -> Vec<usize> {
     let columns = head.len();
     let need: Vec<usize> = (0..columns)
         .map(|n| {
@@ -205,7 +208,7 @@ fn settle(head: &[Cell<'_>], rows: &[Vec<Cell<'_>>], room: usize) -> Vec<usize> 
                 .fold(head[n].cols.max(MIN_COLUMN), usize::max)
         })
         .collect();
-    let Some(mut left) = room.checked_sub(3 * (columns - 1)) else {
+    let Some(mut left) = available.checked_sub(3 * (columns - 1)) else {
         return Vec::new();
     };
     if left < MIN_COLUMN * columns {
@@ -229,22 +232,22 @@ fn rule(widths: &[usize], color: bool, out: &mut Vec<u8>) {
 
 fn dim(text: &str, color: bool, out: &mut Vec<u8>) {
     if color {
-        Style::DIM.write(out);
+        TextStyle::DIM.write(out);
     }
     out.extend_from_slice(text.as_bytes());
     if color {
-        Style::PLAIN.write(out);
+        TextStyle::PLAIN.write(out);
     }
 }
 
-fn span(text: &str, style: Style, wrap: &mut Wrap, out: &mut Vec<u8>) {
-    let mut inline = Inline::default();
+fn span(text: &str, style: TextStyle, wrap: &mut LineWrapper, out: &mut Vec<u8>) {
+    let mut inline = InlineRenderer::default();
     inline.start(style, false);
     inline.push(text, wrap, out);
     inline.end(wrap, out);
 }
 
-/// Splits a row at the pipes that are not escaped.
+/// Splits a row at unescaped pipes.
 fn cells(line: &str) -> Vec<String> {
     let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);
@@ -265,7 +268,7 @@ fn cells(line: &str) -> Vec<String> {
             c => cells[last].push(c),
         }
     }
-    // The pipe at the end closes the last cell.
+    // The final pipe closes the last cell.
     if cells.len() > 1 && cells.last().is_some_and(|cell| cell.trim().is_empty()) {
         cells.pop();
     }
@@ -275,8 +278,8 @@ fn cells(line: &str) -> Vec<String> {
     cells
 }
 
-/// The alignment that a cell of the delimiter row asks for.
-fn align(cell: &str) -> Option<Align> {
+/// Alignment that a cell of the delimiter row requests.
+fn align(cell: &str) -> Option<ColumnAlignment> {
     let left = cell.starts_with(':');
     let right = cell.len() > 1 && cell.ends_with(':');
     let dashes = cell.trim_matches(':');
@@ -284,8 +287,8 @@ fn align(cell: &str) -> Option<Align> {
         return None;
     }
     Some(match (left, right) {
-        (true, true) => Align::Centre,
-        (false, true) => Align::Right,
-        _ => Align::Left,
+        (true, true) => ColumnAlignment::Centre,
+        (false, true) => ColumnAlignment::Right,
+        _ => ColumnAlignment::Left,
     })
 }

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::num::NonZero;
 
-/// Renders pieces as they come and returns the bytes.
+/// Renders pieces in sequence and returns the bytes.
 fn render_pieces<'a>(
     pieces: impl IntoIterator<Item = &'a str>,
     width: usize,
@@ -21,7 +21,7 @@ fn render_pieces<'a>(
     all
 }
 
-/// What a terminal shows, as a terminal driver would pass it on.
+/// Returns the bytes as a terminal driver would pass them on.
 fn terminal(bytes: &[u8], width: usize) -> vt100::Parser {
     let rows = bytes.iter().filter(|b| **b == b'\n').count() + bytes.len() / width + 2;
     let size = |n: usize| NonZero::new(u16::try_from(n.min(5000)).unwrap()).unwrap();
@@ -35,13 +35,13 @@ fn terminal(bytes: &[u8], width: usize) -> vt100::Parser {
     parser
 }
 
-/// Every screen cell with its attributes.
+/// Returns every screen cell with its attributes.
 fn cells(bytes: &[u8], width: usize) -> String {
     terminal(bytes, width).screen().contents_formatted()
 }
 
-/// What a person sees. Without colour an erased word leaves spaces behind.
-fn look(bytes: &[u8], width: usize, color: bool) -> String {
+/// Returns the visible text. Without colour, an erased word leaves spaces behind.
+fn rendered(bytes: &[u8], width: usize, color: bool) -> String {
     if color {
         return cells(bytes, width);
     }
@@ -63,17 +63,17 @@ fn screen(markdown: &str, width: usize) -> String {
     rows.join("\n").trim_end().to_owned()
 }
 
-/// The bytes with colour.
+/// Returns the output with colour.
 fn colored(markdown: &str) -> String {
     String::from_utf8(render_pieces([markdown], 80, true)).unwrap()
 }
 
-/// The bytes without colour.
+/// Returns the output without colour.
 fn plain(markdown: &str) -> String {
     String::from_utf8(render_pieces([markdown], 80, false)).unwrap()
 }
 
-/// One frame after the other; returns what each brought.
+/// Renders frame by frame and returns the output of each.
 fn frames(frames: &[&str], width: usize) -> Vec<String> {
     let mut renderer = Renderer::new(Options { width, color: true });
     let mut render = |frame: &&str| {
@@ -106,7 +106,7 @@ mod golden {
     }
 
     #[test]
-    fn one_column_shows_every_letter() {
+    fn width_of_one_column_shows_every_letter() {
         let one = |markdown: &str| screen(markdown, 1).replace('\n', "");
         assert_eq!(one("Hello *you*"), "Helloyou");
         assert_eq!(one("- ab\n- c\n\n1. d"), "•ab•c1.d");
@@ -141,7 +141,7 @@ mod golden {
     }
 
     #[test]
-    fn markers_that_mark_nothing_are_text() {
+    fn unmatched_markers_are_text() {
         for text in [
             "2 * 3 * 4",
             "snake_case_name",
@@ -325,7 +325,7 @@ mod golden {
     }
 
     #[test]
-    fn a_long_table_is_shown_as_it_comes() {
+    fn long_table_is_shown_row_by_row() {
         let mut renderer = Renderer::new(Options {
             width: 80,
             color: false,
@@ -345,7 +345,7 @@ mod streaming {
     use super::*;
 
     #[test]
-    fn text_goes_out_with_the_frame_that_brought_it() {
+    fn text_is_written_in_the_frame_it_arrives_in() {
         assert_eq!(
             frames(&["Hel", "lo wor", "ld, it", " is"], 80),
             ["Hel", "lo wor", "ld, it", " is"]
@@ -360,7 +360,7 @@ mod streaming {
     }
 
     #[test]
-    fn a_word_that_outgrows_its_line_moves() {
+    fn word_past_the_margin_moves_to_the_next_line() {
         assert_eq!(
             frames(&["aaa b", "bbb cc"], 6),
             ["aaa b", "\x08\x08\x1b[K\nbbbb\ncc"]
@@ -388,7 +388,7 @@ mod streaming {
     }
 
     #[test]
-    fn every_split_of_the_sample_looks_the_same() {
+    fn sample_renders_the_same_for_every_split() {
         for width in [80, 20, 5, 1] {
             let whole = cells(&render_pieces([SAMPLE], width, true), width);
             for (at, _) in SAMPLE.char_indices() {
@@ -400,7 +400,7 @@ mod streaming {
     }
 
     #[test]
-    fn what_is_undecided_waits_and_no_longer() {
+    fn undecided_text_waits_only_until_decided() {
         assert_eq!(
             frames(&["a *", "b", "*", " c"], 80),
             ["a", "", "", " \x1b[0;3mb \x1b[0mc"]
@@ -416,7 +416,7 @@ mod streaming {
     }
 
     #[test]
-    fn a_cluster_is_never_torn() {
+    fn grapheme_clusters_are_never_split() {
         for cluster in ["👩‍💻", "🇨🇭", "❤️", "👍🏽", "e\u{301}", "1️⃣", "각", "न्दी"]
         {
             assert_eq!(
@@ -424,19 +424,22 @@ mod streaming {
                 cluster_columns(cluster),
                 "{cluster}"
             );
-            for room in 1..8 {
+            for width in 1..8 {
                 let text = format!("> ab {cluster}{cluster}c{cluster} {cluster}");
-                let shown = String::from_utf8(render_pieces([text.as_str()], room, false)).unwrap();
+                let shown =
+                    String::from_utf8(render_pieces([text.as_str()], width, false)).unwrap();
                 let pieces: Vec<String> = text.chars().map(String::from).collect();
-                let cut = render_pieces(pieces.iter().map(String::as_str), room, false);
+                let cut = render_pieces(pieces.iter().map(String::as_str), width, false);
                 let cut = String::from_utf8(cut).unwrap();
                 for shown in [&shown, &cut] {
-                    assert!(shown.matches(cluster).count() >= 4, "{shown:?} at {room}");
+                    assert!(shown.matches(cluster).count() >= 4, "{shown:?} at {width}");
                 }
-                if room >= 5 && !shown.contains('\x08') {
+                if width >= 5 && !shown.contains('\x08') {
                     assert!(
-                        shown.lines().all(|line| width::display_width(line) <= room),
-                        "{shown:?} at {room}"
+                        shown
+                            .lines()
+                            .all(|line| width::display_width(line) <= width),
+                        "{shown:?} at {width}"
                     );
                 }
             }
@@ -448,7 +451,7 @@ mod streaming {
     }
 
     #[test]
-    fn resizing_takes_the_next_line() {
+    fn resize_applies_from_the_next_line() {
         let mut renderer = Renderer::new(Options {
             width: 20,
             color: false,
@@ -467,7 +470,7 @@ mod streaming {
     }
 
     #[test]
-    fn ends_on_a_new_line_and_starts_afresh() {
+    fn finish_ends_the_line_and_resets() {
         let mut renderer = Renderer::new(Options {
             width: 20,
             color: true,
@@ -518,19 +521,19 @@ mod streaming {
                 width: 80,
                 color: true,
             });
-            let text = piece.repeat(1 << 16 >> piece.len().ilog2());
+            let text = piece.repeat(1 << 15 >> piece.len().ilog2());
             let mut out = Vec::new();
-            for _ in 0..8 {
+            for _ in 0..4 {
                 out.clear();
                 renderer.push(&text, &mut out);
                 assert!(
-                    renderer.held.capacity() < text.len() + MAX_ROW * 2,
+                    renderer.pending.capacity() < text.len() + MAX_ROW_BYTES * 2,
                     "{piece:?}"
                 );
                 assert!(
-                    renderer.held.len() <= MAX_ROW,
+                    renderer.pending.len() <= MAX_ROW_BYTES,
                     "{piece:?} holds {}",
-                    renderer.held.len()
+                    renderer.pending.len()
                 );
                 assert!(renderer.stack.len() <= 32, "{piece:?}");
             }
@@ -538,7 +541,7 @@ mod streaming {
         }
     }
 
-    /// Pieces that documents are made of, and text that may mean something next to them.
+    /// Fragments of documents, and text that may change meaning next to them.
     fn document() -> impl Strategy<Value = String> {
         let piece = prop::sample::select(vec![
             "word",
@@ -600,7 +603,7 @@ mod streaming {
         #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_split_looks_the_same(text in document(), width in 1usize..60, color: bool, cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+        fn any_split_renders_the_same(text in document(), width in 1usize..60, color: bool, cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).filter(|cut| text.is_char_boundary(*cut)).collect();
             cuts.sort_unstable();
             let mut pieces = Vec::new();
@@ -612,19 +615,19 @@ mod streaming {
             pieces.push(&text[last..]);
             let whole = render_pieces([text.as_str()], width, color);
             let split = render_pieces(pieces.iter().copied(), width, color);
-            prop_assert_eq!(look(&whole, width, color), look(&split, width, color));
+            prop_assert_eq!(rendered(&whole, width, color), rendered(&split, width, color));
             let chars: Vec<String> = text.chars().map(String::from).collect();
             let single = render_pieces(chars.iter().map(String::as_str), width, color);
-            prop_assert_eq!(look(&whole, width, color), look(&single, width, color));
+            prop_assert_eq!(rendered(&whole, width, color), rendered(&single, width, color));
         }
 
         #[test]
-        fn nothing_panics_and_no_control_byte_escapes(text in any::<String>(), doc in document(), width in 0usize..=120, color: bool) {
+        fn never_panics_and_emits_no_control_bytes(text in any::<String>(), doc in document(), width in 0usize..=120, color: bool) {
             for text in [format!("{text}{doc}"), format!("{doc}{text}")] {
                 let chars: Vec<String> = text.chars().map(String::from).collect();
                 for bytes in [render_pieces([text.as_str()], width, color), render_pieces(chars.iter().map(String::as_str), width, color)] {
                     let shown = String::from_utf8(bytes).unwrap();
-                    prop_assert!(harmless(&shown), "{:?}", shown);
+                    prop_assert!(has_only_documented_sequences(&shown), "{:?}", shown);
                     prop_assert!(shown.is_empty() || shown.ends_with('\n'));
                     prop_assert!(color || !shown.contains(['\x1b', '\r']));
                 }
@@ -641,8 +644,8 @@ mod streaming {
         }
     }
 
-    /// Whether there is nothing but text, LF and the sequences that this module documents.
-    fn harmless(shown: &str) -> bool {
+    /// Whether the output contains only text, LF and the documented sequences.
+    fn has_only_documented_sequences(shown: &str) -> bool {
         let mut rest = shown;
         while let Some(at) = rest.find(|c: char| c.is_control() && c != '\n') {
             rest = &rest[at..];

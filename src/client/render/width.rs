@@ -1,16 +1,16 @@
-//! Columns of characters and grapheme clusters, and where lines break without a space.
+//! Display width of characters and grapheme clusters, and line break opportunities without a space.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// A grapheme cluster longer than this only gets longer on the screen, not in memory.
+/// Maximum length in bytes of a cluster kept in memory; longer clusters are still written.
 const MAX_CLUSTER: usize = 64;
-/// What may not begin a line, in scripts that break between any two letters.
+/// Characters that may not begin a line in scripts that break between any two letters.
 const NO_START: &str = "。，、．：；？！）」』】〉》］｝〕…‥—ー～々ゝゞぁぃぅぇぉっゃゅょァィゥェォッャュョ”’％.,;:!?)]}%";
-/// What may not end a line there.
+/// Characters that may not end a line there.
 const NO_END: &str = "（「『【〈《［｛〔“‘([{";
 
-/// The columns that a character takes. Half a flag counts as a whole one, for the other half takes no more.
+/// Columns of a character. Half a flag counts as a whole one, and its other half as none.
 pub(super) fn char_width(c: char) -> usize {
     match c {
         ' '..='~' => 1,
@@ -19,21 +19,21 @@ pub(super) fn char_width(c: char) -> usize {
     }
 }
 
-/// The columns that one grapheme cluster takes.
+/// Columns of one grapheme cluster.
 pub(super) fn cluster_width(cluster: &str) -> usize {
     let first = cluster.chars().next().map_or(0, char_width);
     cluster.width().max(first).min(2)
 }
 
-/// Whether a character never belongs to the cluster before it. Only the most frequent ones, to save a closer look.
-fn stands_alone(c: char) -> bool {
+/// Fast path: whether a character never belongs to the preceding cluster. Covers only the most frequent characters.
+fn never_joins_previous(c: char) -> bool {
     matches!(c, '\u{a0}'..='\u{ac}' | '\u{ae}'..='\u{2ff}' | '\u{370}'..='\u{482}' | '\u{2010}'..='\u{2027}'
         | '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{9fff}' | '\u{ff01}'..='\u{ff60}')
 }
 
-/// Adds a character to a cluster if it belongs to it.
+/// Appends a character to a cluster if it belongs to it.
 pub(super) fn join(cluster: &mut String, c: char) -> bool {
-    if stands_alone(c) {
+    if never_joins_previous(c) {
         return false;
     }
     if cluster.len() > MAX_CLUSTER {
@@ -53,20 +53,20 @@ pub(super) fn push(c: char, out: &mut Vec<u8>) {
     out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// Whether a character is a narrow symbol that a selector after it can make wide.
-pub(super) fn symbol(c: char) -> bool {
+/// Whether a character is a narrow symbol that a variation selector can make wide.
+pub(super) fn is_narrow_symbol(c: char) -> bool {
     matches!(
         c,
         '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2190}'..='\u{2bff}'
     )
 }
 
-/// Whether a line may break between a cluster and a character, one of which is wide.
+/// Whether a line may break between a cluster and a character, at least one of which is wide.
 pub(super) fn may_break(cluster: &str, c: char) -> bool {
     !NO_START.contains(c) && !cluster.ends_with(|last| NO_END.contains(last))
 }
 
-/// The columns that a text takes, not counting colour sequences.
+/// Columns of a text, not counting colour sequences.
 pub(super) fn display_width(text: &str) -> usize {
     let mut cols = 0;
     for (n, part) in text.split('\x1b').enumerate() {

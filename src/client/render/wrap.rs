@@ -1,64 +1,64 @@
-//! Columns, word wrap and styles. Everything that reaches the terminal's lines goes through here.
+//! Columns, word wrap and styles. All output of the renderer passes through here.
 //!
-//! Text is written as it comes. When a word that is still growing passes the right margin, it moves to the next
-//! line: if it came within this push, the break is put before it in the buffer; if a part of it is on the screen
-//! already, that part is erased from the current line first. Lines above are never touched.
+//! Text is written as it arrives. When a growing word passes the right margin, the word moves to the next line: a word that
+//! began within this push gets its break inserted in the buffer; if part of the word is on the screen already, that part
+//! is first erased from the current line. Lines above are never touched.
 
-use super::style::Style;
+use super::style::TextStyle;
 use super::width::{self, char_width, cluster_width};
 
-/// A word of more bytes than this (marks piled on one letter) is not moved any more, so it needs no memory.
+/// Maximum size in bytes of a word that can be moved (marks can pile up on one letter); bounds its memory.
 const MAX_WORD: usize = 1024;
-/// The word being written: where it starts, so that it can still be moved.
+/// The word being written, with the position to move it from.
 #[derive(Default)]
-struct Word {
-    /// Where in the output the space before it starts, and where its text starts. Valid within one push.
+struct CurrentWord {
+    /// Offsets in the output of the preceding space and of the text. Valid within one push.
     gap_at: usize,
     text_at: usize,
-    /// The same as columns.
+    /// The same positions in columns.
     gap_col: usize,
     text_col: usize,
-    /// The style on the screen where a move would begin, and the one that its text starts with.
-    before: Style,
-    style: Style,
-    /// Columns that an earlier push has written, space included, and their text.
+    /// Style on the screen where a move would begin, and style at the start of the text.
+    before: TextStyle,
+    style: TextStyle,
+    /// Columns written by earlier pushes, including the space, and their text.
     printed: usize,
     carry: Vec<u8>,
-    /// Bytes of its text.
+    /// Size of the text in bytes.
     bytes: usize,
 }
 
-/// The state of the current line.
+/// State of the current line.
 #[derive(Default)]
-pub(super) struct Wrap {
+pub(super) struct LineWrapper {
     width: usize,
     next_width: usize,
     color: bool,
-    /// A long word always gets line breaks of ours; else the terminal breaks it where there is no prefix, so that
+    /// Whether long words always get explicit line breaks. Otherwise the terminal wraps them where there is no prefix, so that
     /// a URL or a line of code can be copied in one piece.
     hard: bool,
     prefix: Vec<u8>,
     prefix_cols: usize,
     col: usize,
-    /// The column where text starts on this line.
+    /// Column where text starts on this line.
     indent: usize,
     dirty: bool,
-    shown: Style,
-    style: Style,
-    /// Spaces to write before the next word, and how many there were in the source.
+    shown: TextStyle,
+    style: TextStyle,
+    /// Spaces to write before the next word, and number of spaces in the source.
     gap: usize,
     gap_seen: usize,
     in_word: bool,
-    word: Word,
-    /// The last grapheme cluster, its columns, and whether terminals disagree about them.
+    word: CurrentWord,
+    /// Last grapheme cluster, its columns, and whether terminals disagree about them.
     cluster: String,
     cluster_cols: usize,
     unsure: bool,
-    /// Code is being written: there are no words.
+    /// Whether code is being written, which has no words.
     raw: bool,
 }
 
-impl Wrap {
+impl LineWrapper {
     pub(super) fn new(width: usize, color: bool, hard: bool) -> Self {
         let width = width.max(1);
         Self {
@@ -70,7 +70,7 @@ impl Wrap {
         }
     }
 
-    /// The width that the next line will have.
+    /// Width of the next line.
     pub(super) fn next_width(&self) -> usize {
         self.next_width
     }
@@ -79,7 +79,7 @@ impl Wrap {
         self.color
     }
 
-    /// The spaces of the source since the last word.
+    /// Number of spaces in the source since the last word.
     pub(super) fn gap_seen(&self) -> usize {
         self.gap_seen
     }
@@ -89,38 +89,38 @@ impl Wrap {
         !self.dirty
     }
 
-    /// Takes a new width for the lines that follow.
+    /// Sets the width for the following lines.
     pub(super) fn resize(&mut self, width: usize) {
         self.next_width = width.max(1);
         if !self.dirty {
             self.width = self.next_width;
         }
-        // The terminal may have reflowed the current line: what is on it can no longer be erased safely.
-        self.pin(0);
+        // The terminal may have reflowed the current line, so text on it can no longer be erased safely.
+        self.pin_word_start(0);
     }
 
-    /// Starts a push: what is in the output now is none of ours.
+    /// Starts a push: earlier output in the buffer must not be changed.
     pub(super) fn begin_push(&mut self, out: &[u8]) {
         self.word.gap_at = out.len();
         self.word.text_at = out.len();
         self.word.before = self.shown;
     }
 
-    /// Ends a push: keeps the unfinished word, for the caller takes the output away.
+    /// Ends a push: copies the unfinished word, because the caller takes the output.
     pub(super) fn end_push(&mut self, out: &[u8]) {
-        if self.movable() {
+        if self.is_movable() {
             self.word.carry.extend_from_slice(&out[self.word.text_at..]);
             self.word.printed = self.col - self.word.gap_col;
         }
     }
 
-    /// Sets what every following line starts with.
+    /// Sets the prefix of the following lines.
     pub(super) fn set_prefix(&mut self, prefix: Vec<u8>, cols: usize) {
         self.prefix = prefix;
         self.prefix_cols = cols;
     }
 
-    /// Starts a line with the given prefix instead of the usual one.
+    /// Starts a line with the prefix `first` instead of the usual one.
     pub(super) fn open_line(&mut self, first: &[u8], cols: usize, out: &mut Vec<u8>) {
         self.width = self.next_width;
         out.extend_from_slice(first);
@@ -129,11 +129,11 @@ impl Wrap {
         self.restart_line(out.len());
     }
 
-    /// Ends the line, if there is anything on it.
+    /// Ends the line unless it is empty.
     pub(super) fn end_line(&mut self, out: &mut Vec<u8>) {
-        if self.shown != Style::PLAIN {
-            Style::PLAIN.write(out);
-            self.shown = Style::PLAIN;
+        if self.shown != TextStyle::PLAIN {
+            TextStyle::PLAIN.write(out);
+            self.shown = TextStyle::PLAIN;
         }
         if self.dirty {
             out.push(b'\n');
@@ -151,7 +151,7 @@ impl Wrap {
         self.end_line(out);
     }
 
-    /// Breaks the line inside a block: the next one starts with the prefix.
+    /// Breaks the line inside a block; the next line starts with the prefix.
     pub(super) fn newline(&mut self, out: &mut Vec<u8>) {
         self.dirty = true;
         self.end_line(out);
@@ -161,14 +161,14 @@ impl Wrap {
         self.restart_line(out.len());
     }
 
-    /// Sets the style of the text that follows.
-    pub(super) fn set_style(&mut self, style: Style) {
+    /// Sets the style of the following text.
+    pub(super) fn set_style(&mut self, style: TextStyle) {
         if self.color {
             self.style = style;
         }
     }
 
-    /// Notes a space of the source; `keep` writes them all, else one for many.
+    /// Records a space of the source. With `keep`, all spaces are written, otherwise one for many.
     pub(super) fn space(&mut self, keep: bool) {
         self.gap_seen = self.gap_seen.saturating_add(1);
         if (keep && self.gap < self.width) || self.gap == 0 {
@@ -192,19 +192,19 @@ impl Wrap {
                 self.ascii(&rest.as_bytes()[..run], out);
                 rest = &rest[run..];
             } else if let Some(c) = rest.chars().next() {
-                self.other(c, out);
+                self.non_ascii(c, out);
                 rest = &rest[c.len_utf8()..];
             }
         }
     }
 
-    /// Writes code: every space counts, and only the margin breaks a line.
+    /// Writes code: every space counts, and lines break only at the margin.
     pub(super) fn verbatim(&mut self, text: &str, out: &mut Vec<u8>) {
         let mut rest = text;
         self.raw = true;
         while let Some(&first) = rest.as_bytes().first() {
             self.in_word = true;
-            self.pin(out.len());
+            self.pin_word_start(out.len());
             let run = rest
                 .bytes()
                 .take_while(|b| matches!(b, b' '..=b'~'))
@@ -217,14 +217,14 @@ impl Wrap {
                 self.ascii(&b"    "[..cols], out);
                 rest = &rest[1..];
             } else if let Some(c) = rest.chars().next() {
-                self.other(c, out);
+                self.non_ascii(c, out);
                 rest = &rest[c.len_utf8()..];
             }
         }
         self.raw = false;
     }
 
-    /// Forgets words and spaces, because a line has just started at `at`.
+    /// Resets words and spaces for a line that starts at column `at`.
     fn restart_line(&mut self, at: usize) {
         self.indent = self.col;
         self.gap = 0;
@@ -232,11 +232,11 @@ impl Wrap {
         self.in_word = false;
         self.cluster.clear();
         self.unsure = false;
-        self.pin(at);
+        self.pin_word_start(at);
     }
 
-    /// Makes the current place the start of the word, so that nothing before it moves.
-    fn pin(&mut self, at: usize) {
+    /// Makes column `at` the start of the word, so that nothing before it moves.
+    fn pin_word_start(&mut self, at: usize) {
         self.word.gap_at = at;
         self.word.text_at = at;
         self.word.gap_col = self.indent;
@@ -246,14 +246,14 @@ impl Wrap {
         self.word.bytes = 0;
     }
 
-    /// Whether the current word stands after something on its line, so that a break before it gains room.
-    fn movable(&self) -> bool {
+    /// Whether text precedes the current word on its line, so that moving the word gains space.
+    fn is_movable(&self) -> bool {
         self.in_word && self.word.gap_col > self.indent
     }
 
-    /// The columns for words. Without escape sequences a word is erased by backspaces, and terminals disagree what
-    /// these do in the last column, so no word ends there that could still be moved.
-    fn fit(&self) -> usize {
+    /// Columns available for words. Without escape sequences, a word is erased by backspaces. Terminals disagree about a
+    /// backspace in the last column, so a movable word must not end there.
+    fn word_columns(&self) -> usize {
         if self.color || self.hard {
             self.width
         } else {
@@ -261,7 +261,7 @@ impl Wrap {
         }
     }
 
-    fn sgr(&mut self, out: &mut Vec<u8>) {
+    fn write_style(&mut self, out: &mut Vec<u8>) {
         if self.style != self.shown {
             self.style.write(out);
             self.shown = self.style;
@@ -270,7 +270,7 @@ impl Wrap {
 
     /// Starts a word whose first `cols` columns are known.
     fn start_word(&mut self, cols: usize, out: &mut Vec<u8>) {
-        if self.col > self.indent && self.col + self.gap + cols > self.fit() {
+        if self.col > self.indent && self.col + self.gap + cols > self.word_columns() {
             self.newline(out);
         }
         if self.col == self.indent {
@@ -281,12 +281,12 @@ impl Wrap {
         self.word.gap_col = self.col;
         if self.gap > 0 {
             if self.shown.marks_spaces() {
-                self.sgr(out);
+                self.write_style(out);
             }
             out.resize(out.len() + self.gap, b' ');
             self.col += self.gap;
         }
-        self.sgr(out);
+        self.write_style(out);
         self.word.style = self.shown;
         self.word.text_at = out.len();
         self.word.text_col = self.col;
@@ -315,7 +315,7 @@ impl Wrap {
             );
         }
         let (style, bytes) = (self.word.style, self.word.bytes);
-        // The cluster at the end of the word goes on growing on the new line.
+        // The last cluster of the word continues on the new line.
         let cluster = std::mem::take(&mut self.cluster);
         let unsure = self.unsure;
         self.newline(out);
@@ -333,17 +333,17 @@ impl Wrap {
         self.dirty = true;
     }
 
-    /// Erases the end of the line, from one column to the other, where the cursor is.
+    /// Erases the columns `from..to` at the end of the line, where the cursor is.
     fn erase(&mut self, from: usize, to: usize, out: &mut Vec<u8>) {
-        if self.shown != Style::PLAIN {
-            // Else some terminals underline what they erase.
-            Style::PLAIN.write(out);
-            self.shown = Style::PLAIN;
+        if self.shown != TextStyle::PLAIN {
+            // Some terminals would underline the erased columns otherwise.
+            TextStyle::PLAIN.write(out);
+            self.shown = TextStyle::PLAIN;
         }
         if to < self.width || !self.color {
             out.resize(out.len() + to - from, b'\x08');
         } else {
-            // At the margin terminals disagree where a backspace leads to.
+            // Terminals disagree about the effect of a backspace at the margin.
             out.extend_from_slice(format!("\r\x1b[{from}C").as_bytes());
         }
         if self.color {
@@ -359,7 +359,7 @@ impl Wrap {
             self.col = 0;
             self.width = self.next_width;
             self.indent = 0;
-            self.pin(out.len());
+            self.pin_word_start(out.len());
         } else {
             self.newline(out);
         }
@@ -367,7 +367,7 @@ impl Wrap {
         self.dirty = true;
     }
 
-    /// Writes printable ASCII without a break inside.
+    /// Writes printable ASCII without break opportunities.
     fn ascii(&mut self, mut run: &[u8], out: &mut Vec<u8>) {
         let (Some(&first), Some(&last)) = (run.first(), run.last()) else {
             return;
@@ -378,18 +378,18 @@ impl Wrap {
         if !self.in_word {
             self.start_word(run.len(), out);
         }
-        if self.col + run.len() > self.fit() && self.movable() {
+        if self.col + run.len() > self.word_columns() && self.is_movable() {
             self.move_word(out);
         }
         let len = run.len();
-        self.sgr(out);
+        self.write_style(out);
         while self.col + run.len() > self.width {
-            // Where the line is full already, it takes a break first, and then one letter at least.
-            let room = self.width.saturating_sub(self.col);
-            out.extend_from_slice(&run[..room]);
-            run = &run[room..];
+            // On a full line, break first, then write at least one letter.
+            let left = self.width.saturating_sub(self.col);
+            out.extend_from_slice(&run[..left]);
+            run = &run[left..];
             self.hard_break(out);
-            self.sgr(out);
+            self.write_style(out);
             if self.col >= self.width {
                 out.push(run[0]);
                 run = &run[1..];
@@ -399,16 +399,16 @@ impl Wrap {
         out.extend_from_slice(run);
         self.col += run.len();
         self.dirty = true;
-        self.wrote(len);
+        self.count_written(len);
         self.cluster.clear();
         self.cluster.push(last as char);
         self.cluster_cols = 1;
         self.unsure = false;
     }
 
-    /// Writes a character beyond ASCII, or a control character's stand-in.
-    fn other(&mut self, c: char, out: &mut Vec<u8>) {
-        // The sink lets no control character through; this holds should it ever fail.
+    /// Writes a character beyond ASCII, or the replacement of a control character.
+    fn non_ascii(&mut self, c: char, out: &mut Vec<u8>) {
+        // The sink removes control characters; this is a second barrier.
         let c = if c.is_control() {
             char::REPLACEMENT_CHARACTER
         } else {
@@ -424,32 +424,32 @@ impl Wrap {
         if !self.in_word {
             self.start_word(cols, out);
         }
-        if self.col + cols > self.fit() && self.movable() {
+        if self.col + cols > self.word_columns() && self.is_movable() {
             self.move_word(out);
         }
         if self.col + cols > self.width && self.col > self.indent {
             self.hard_break(out);
         }
-        self.sgr(out);
+        self.write_style(out);
         width::push(c, out);
         self.col += cols;
         self.dirty = true;
-        self.wrote(c.len_utf8());
+        self.count_written(c.len_utf8());
         self.cluster.clear();
         self.cluster.push(c);
         self.cluster_cols = cols;
         self.unsure = false;
     }
 
-    /// Adds a mark, a joiner or a joined emoji to the cluster before it.
+    /// Appends a mark, a joiner or a joined emoji to the preceding cluster.
     fn extend_cluster(&mut self, c: char, out: &mut Vec<u8>) {
         let naive = self.cluster_cols + char_width(c);
         let cols = cluster_width(&self.cluster).max(self.cluster_cols);
         let grow = cols - self.cluster_cols;
-        if grow > 0 && self.col + grow > self.fit() {
+        if grow > 0 && self.col + grow > self.word_columns() {
             let start = self.col - self.cluster_cols.min(self.col);
             let breaks = self.hard || !self.prefix.is_empty();
-            if self.movable() {
+            if self.is_movable() {
                 self.move_word(out);
             } else if start > self.indent && breaks && self.col + grow > self.width && self.color {
                 let style = self.shown;
@@ -469,10 +469,10 @@ impl Wrap {
         self.col = (self.col + grow).min(self.width.max(self.col));
         self.cluster_cols = cols;
         self.unsure |= naive != cols || c == '\u{200d}' || c == '\u{fe0f}';
-        self.wrote(c.len_utf8());
+        self.count_written(c.len_utf8());
     }
 
-    fn wrote(&mut self, bytes: usize) {
+    fn count_written(&mut self, bytes: usize) {
         self.word.bytes += bytes;
         if self.word.bytes > MAX_WORD {
             self.word.bytes = 0;
@@ -486,9 +486,9 @@ impl Wrap {
         if self.raw || !self.in_word || self.cluster.is_empty() {
             return false;
         }
-        // A cluster whose columns are in doubt is never erased, so a new word starts after it.
+        // A cluster of uncertain width is never erased, so a new word starts after it.
         self.unsure
-            || (self.cluster_cols == 2 || cols == 2 || width::symbol(c))
+            || (self.cluster_cols == 2 || cols == 2 || width::is_narrow_symbol(c))
                 && width::may_break(&self.cluster, c)
     }
 }

@@ -1,32 +1,32 @@
 use std::path::Path;
 
-use super::super::file::{Format, parse};
+use super::super::file::{FileFormat, parse};
 use super::super::mcp::{Auth, Server, Transport};
-use super::super::source::resolve;
+use super::super::resolve::resolve;
 use super::super::{Config, Overrides};
 use super::*;
 use crate::secret::Secret;
 
-fn import(text: &str) -> Vec<Imported> {
+fn import(text: &str) -> Vec<ImportEntry> {
     read(text, |alias| alias == "known").unwrap()
 }
 
-/// What the lines mean once they are in the file.
-fn config(found: &[Imported]) -> Config {
+/// The configuration of the imported lines.
+fn config(found: &[ImportEntry]) -> Config {
     let tables = found.iter().flat_map(|i| &i.server);
     let text: String = tables
         .map(|f| format!("[mcp.servers.{}]\n{}\n", f.alias, f.table))
         .collect();
-    let file = parse(&text, Format::Toml, Path::new("/c")).unwrap();
+    let file = parse(&text, FileFormat::Toml, Path::new("/c")).unwrap();
     resolve(&file, &Overrides::default()).unwrap()
 }
 
-fn taken(found: &[Imported], name: &str) -> Found {
+fn taken(found: &[ImportEntry], name: &str) -> ImportedServer {
     let one = found.iter().find(|i| i.name == name).unwrap();
     one.server.clone().unwrap()
 }
 
-fn refused<'i>(found: &'i [Imported], name: &str) -> &'i str {
+fn refused<'i>(found: &'i [ImportEntry], name: &str) -> &'i str {
     let one = found.iter().find(|i| i.name == name).unwrap();
     one.server.as_ref().unwrap_err()
 }
@@ -70,7 +70,7 @@ const DESKTOP: &str = r#"{
 }"#;
 
 #[test]
-fn a_desktop_client() {
+fn servers_of_a_desktop_client_are_imported() {
     let found = import(DESKTOP);
     assert_eq!(refused(&found, "known"), "there is a server known already");
     let servers = config(&found).mcp.servers;
@@ -114,7 +114,7 @@ const EDITOR: &str = r#"{
 }"#;
 
 #[test]
-fn an_editor() {
+fn servers_of_an_editor_are_imported() {
     let found = import(EDITOR);
     let servers = config(&found).mcp.servers;
     assert_eq!(
@@ -157,7 +157,7 @@ const AGENTS: &str = r#"{"mcpServers": {
 }}"#;
 
 #[test]
-fn agents_with_their_spellings() {
+fn other_spellings_are_imported() {
     let found = import(AGENTS);
     let servers = config(&found).mcp.servers;
     assert!(*http(&servers["literal-token"]).1 == Auth::Token(Secret::new("t0ken")));
@@ -175,13 +175,13 @@ fn agents_with_their_spellings() {
     assert!(refused(&found, "clear").contains("in clear"));
     assert!(refused(&found, "key").contains("must not hold a key"));
     assert!(!format!("{found:?}").contains("s3cret"));
-    assert_eq!(refused(&found, "bad"), "is no table");
+    assert_eq!(refused(&found, "bad"), "is not a table");
     assert_eq!(refused(&found, "empty"), "has neither a url nor a command");
     assert!(servers.contains_key("a-name-that-is-much"));
 }
 
 #[test]
-fn what_is_no_such_file_says_so() {
+fn file_without_servers_is_an_error() {
     let none = |_: &str| false;
     assert_eq!(
         read("[]", none).unwrap_err(),

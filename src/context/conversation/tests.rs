@@ -71,7 +71,7 @@ fn decided(decision: &str) -> Record {
     })
 }
 
-/// The conversation in short: `u:…`, `a:…(calls)`, `t:id=…`.
+/// Short form of the conversation: `u:…`, `a:…(calls)`, `t:id=…`.
 fn shape(records: &[Record]) -> Vec<String> {
     let messages = conversation(records);
     sound(&messages);
@@ -89,7 +89,7 @@ fn shape(records: &[Record]) -> Vec<String> {
         .collect()
 }
 
-/// What holds of every conversation.
+/// Invariants of every conversation.
 fn sound(messages: &[Message]) {
     let mut ids = HashSet::new();
     let mut open: Vec<&ToolCall> = Vec::new();
@@ -125,7 +125,7 @@ fn sound(messages: &[Message]) {
 }
 
 #[test]
-fn roles_alternate_whatever_happened() {
+fn roles_alternate_after_any_history() {
     let records = [
         user("a"),
         user("b"),
@@ -149,7 +149,7 @@ fn roles_alternate_whatever_happened() {
 }
 
 #[test]
-fn rounds_follow_each_other() {
+fn several_rounds_of_calls_stay_in_order() {
     let records = [
         user("a"),
         calling("", "stop", &["1", "2"]),
@@ -183,7 +183,7 @@ fn rounds_follow_each_other() {
 }
 
 #[test]
-fn what_is_missing_is_said_and_what_is_too_much_is_left_out() {
+fn missing_results_get_a_note_and_surplus_records_are_ignored() {
     let records = [
         tool("0", "success", "of nothing"),
         assistant("to nothing", "stop"),
@@ -213,7 +213,7 @@ fn what_is_missing_is_said_and_what_is_too_much_is_left_out() {
 }
 
 #[test]
-fn an_interrupted_run_is_said_to_be_one() {
+fn interrupted_calls_are_marked_as_interrupted() {
     for cut in [
         tool("1", "interrupted", ""),
         tool("1", "interrupted", INTERRUPTED),
@@ -237,7 +237,7 @@ fn an_interrupted_run_is_said_to_be_one() {
 }
 
 #[test]
-fn ids_that_come_again_are_told_apart() {
+fn reused_call_ids_become_unique() {
     let records = [
         user("a"),
         calling("", "stop", &["call_0"]),
@@ -261,7 +261,7 @@ fn ids_that_come_again_are_told_apart() {
 }
 
 #[test]
-fn pictures_come_along() {
+fn images_are_part_of_the_result() {
     let mut picture = tool("1", "success", "[image/png]");
     if let Body::Tool { images, .. } = &mut picture.body {
         images.push(("image/png".into(), "aGk=".into()));

@@ -3,13 +3,12 @@
 
 use serde_json::{Map, Value};
 
-use super::super::builtin_tools;
 use super::super::call_context::Exposure;
 use crate::chat::{Annotations, Intent, Operation, Tool, ToolCall};
 use crate::history::record;
 use crate::mcp::Catalog;
-use crate::safety::intent::{self, Checked};
-use crate::tools::split;
+use crate::safety::intent::{self, IntentCheck};
+use crate::tools::{builtin, split};
 use crate::turn::outcome::{Account, Outcome};
 
 /// A call as it is meant.
@@ -81,8 +80,8 @@ impl<'a> Resolved<'a> {
 /// What a call means, whose arguments are a whole JSON object in its one text.
 pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) -> Resolved<'a> {
     let own = match exposure {
-        Exposure::Split { .. } => builtin_tools::is_builtin(&call.name),
-        Exposure::Direct { reads_on } => reads_on && call.name == split::READ_RESULT,
+        Exposure::Split { .. } => builtin::is_builtin(&call.name),
+        Exposure::Direct { reads_on } => reads_on && call.name == builtin::READ_RESULT,
     };
     if own {
         return Resolved::Own;
@@ -91,7 +90,7 @@ pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) ->
         (Exposure::Split { strict }, Some(variant)) => through(variant, call, catalog, strict),
         (Exposure::Split { .. }, None) => Err(Box::new(Refused {
             account: of(call),
-            why: Why::Unread(intent::no_such_variant(&call.name)),
+            why: Why::Unread(intent::unknown_tool_error(&call.name)),
         })),
         (Exposure::Direct { .. }, _) => match catalog.find(&call.name) {
             Some(tool) => Ok(Meant {
@@ -129,9 +128,9 @@ fn through<'a>(
     strict: bool,
 ) -> Result<Meant<'a>, Box<Refused>> {
     let arguments: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
-    let declared = intent::read(variant, &arguments);
-    let target = split::target(variant, &arguments);
-    let name = |t: &split::Target| format!("{}.{}", t.server, t.tool);
+    let declared = intent::parse_intent(variant, &arguments);
+    let target = split::parse_call_target(variant, &arguments);
+    let name = |t: &split::CallTarget| format!("{}.{}", t.server, t.tool);
     let tool = target.as_ref().ok().and_then(|t| catalog.find(&name(t)));
     let refused = |why: Why| {
         let operation = declared.as_ref().map_or(variant, |i| i.operation);
@@ -164,10 +163,10 @@ fn through<'a>(
     let Some(tool) = tool else {
         return Err(refused(Why::Unread(missing(meant, &shown, catalog))));
     };
-    let warning = match intent::check(variant, &intent, &shown, tool.annotations, strict) {
-        Checked::Fine => None,
-        Checked::Warned(text) => Some(text),
-        Checked::Rejected(text) => return Err(refused(Why::Rejected(text))),
+    let warning = match intent::check_intent(variant, &intent, &shown, tool.annotations, strict) {
+        IntentCheck::Consistent => None,
+        IntentCheck::Warned(text) => Some(text),
+        IntentCheck::Rejected(text) => return Err(refused(Why::Rejected(text))),
     };
     Ok(Meant {
         tool,
@@ -179,14 +178,14 @@ fn through<'a>(
 }
 
 /// What to say of a tool that is not there: its server may not be there either.
-fn missing(target: &split::Target, shown: &str, catalog: &Catalog) -> String {
+fn missing(target: &split::CallTarget, shown: &str, catalog: &Catalog) -> String {
     let without = catalog.without.iter().find(|(a, _)| *a == target.server);
     match without {
         // Why it has failed is in its own words, which are for the person.
         Some(_) => format!("Tool '{shown}' is not there now: its server cannot be used"),
         None => format!(
             "Tool '{shown}' not found. Find its name with {}.",
-            split::RETRIEVE
+            builtin::RETRIEVE_TOOLS
         ),
     }
 }

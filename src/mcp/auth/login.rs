@@ -1,4 +1,4 @@
-//! The way of a login: from the server's refusal to tokens in a file.
+//! OAuth login, from the server's 401 to saved tokens.
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use reqwest::{StatusCode, Url};
@@ -8,44 +8,44 @@ use rmcp::transport::auth::{
 };
 use serde::Deserialize;
 
-use super::super::failure::brief;
-use super::guard::Guard;
-use super::refresh::{cause, is_token, seconds};
+use super::super::excerpt::excerpt;
+use super::refresh::{is_token, root_cause, seconds};
 use super::store::{Proof, Record, Tokens, key, now};
+use super::url_guard::UrlGuard;
 use crate::address::{self, Place};
 use crate::config::mcp::shown_url;
 use crate::error::{Context, Error, Result};
 use crate::secret::Secret;
 
-/// Who the client is to an authorization server. With nothing in it, it registers itself.
+/// Client identity at an authorization server. If empty, the client registers itself (RFC 7591).
 #[derive(Debug, Clone, Default)]
 pub struct Identity {
-    /// An id, and a secret if there is one, that the server's owner has given out.
+    /// Client id, and secret if there is one, given out by the server's owner.
     pub given: Option<(String, Option<Secret>)>,
-    /// Where the client's own metadata document is, for servers that take its URL as an id.
+    /// URL of the client's metadata document, for servers that accept it as a client id.
     pub document: Option<String>,
 }
 
-/// One login.
+/// Parameters of one login.
 #[derive(Debug)]
 pub struct Login<'a> {
-    /// Where the tokens go.
+    /// Store for the resulting tokens.
     pub tokens: &'a Tokens,
-    /// The server.
+    /// URL of the MCP server.
     pub server: Url,
-    /// Where it is: nothing that it names may lead further in.
+    /// Place of the server, which limits the URLs that its metadata may name.
     pub from: Place,
-    /// The `WWW-Authenticate` of its 401, if it is at hand; else it is asked.
+    /// `WWW-Authenticate` header of the server's 401; requested from the server if `None`.
     pub challenge: Option<String>,
-    /// Who asks.
+    /// Client identity.
     pub identity: Identity,
-    /// Where the authorization server is to send the browser with its answer.
+    /// Redirect URI for the authorization server's answer.
     pub redirect: &'a str,
 }
 
-/// The parts of a token answer that are kept; `rmcp` has checked the rest.
+/// Parts of a token response that are saved; `rmcp` has validated the rest.
 #[derive(Deserialize)]
-struct Answer {
+struct LoginTokenResponse {
     access_token: String,
     token_type: String,
     refresh_token: Option<String>,
@@ -54,12 +54,13 @@ struct Answer {
 }
 
 impl Login<'_> {
-    /// Finds out where to log in, lets `visit` take the person there, and keeps the tokens. `visit` gets the
-    /// page and returns the URL that the browser was sent to in the end.
+    /// Discovers the authorization server, sends the person to its login page with `visit`, and saves the tokens.
+    ///
+    /// `visit` receives the URL of the login page and returns the URL that the browser was finally redirected to.
     ///
     /// # Errors
-    /// One line: the server asks for no login, names what it may not, the person or the authorization
-    /// server refuses, or the tokens cannot be written. Nothing is kept then.
+    /// The server needs no login or names a forbidden URL, the person or the authorization server refuses, or the tokens
+    /// cannot be written. Nothing is saved then.
     pub async fn run(self, visit: impl AsyncFnOnce(Url) -> Result<Url>) -> Result<()> {
         let server = key(self.server.as_str())?;
         address::clear_text(&self.server).map_err(|_| {
@@ -69,31 +70,31 @@ impl Login<'_> {
             .hint("use https://, or a numeric private address")
         })?;
         let known = self.tokens.read(&server).unwrap_or_default();
-        let guard = Guard::new(self.server.clone(), self.from);
+        let guard = UrlGuard::new(self.server.clone(), self.from);
         let client = guard.client()?;
         let challenge = match &self.challenge {
             Some(challenge) => Some(challenge.clone()),
-            None => challenge(&client, &self.server).await?,
+            None => fetch_challenge(&client, &self.server).await?,
         };
         if let Some(named) = challenge.as_deref().and_then(metadata_url) {
             let named = self.server.join(&named).map_or(named, String::from);
-            guard.look("OAuth metadata", &named)?;
+            guard.check_url("OAuth metadata", &named)?;
         }
-        let said = |e: AuthError| said(&guard, &server, e);
+        let login_error = |e: AuthError| login_error(&guard, &server, e);
 
-        // With private addresses allowed where the server has one itself; the clients of both are ours.
+        // Both use the guarded client; the second also accepts private addresses, as the server has one itself.
         let mut manager = match self.from {
             Place::Outside => AuthorizationManager::new(self.server.clone()).await,
             _ => AuthorizationManager::new_allowing_private_addresses(self.server.clone()).await,
         }
-        .map_err(said)?;
-        manager.with_client(client).map_err(said)?;
+        .map_err(login_error)?;
+        manager.with_client(client).map_err(login_error)?;
         let found = manager
             .resolve_metadata_from_challenge(challenge.as_deref())
             .await
-            .map_err(said)?;
+            .map_err(login_error)?;
         if !found.source.is_discovered() {
-            return Err(no_login(&server, challenge.is_some()));
+            return Err(no_login_error(&server, challenge.is_some()));
         }
         let metadata = found.metadata;
         let issuer = metadata.issuer.clone().unwrap_or_default();
@@ -107,7 +108,7 @@ impl Login<'_> {
         manager.set_metadata(metadata.clone());
 
         let mut scopes = manager.select_initial_scopes(&[]).await;
-        // What the server has wanted since the last login, and with it all that was granted then.
+        // Scopes that the server has asked for since the last login, and those granted by it.
         for wanted in known.into_iter().flat_map(|k| k.wanted) {
             if !scopes.contains(&wanted) {
                 scopes.push(wanted);
@@ -115,14 +116,19 @@ impl Login<'_> {
         }
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let config = self
-            .identify(&mut manager, &guard, &metadata, &scopes)
+            .client_config(&mut manager, &guard, &metadata, &scopes)
             .await?;
-        manager.configure_client(config.clone()).map_err(said)?;
-        let page = manager.get_authorization_url(&scopes).await.map_err(said)?;
+        manager
+            .configure_client(config.clone())
+            .map_err(login_error)?;
+        let page = manager
+            .get_authorization_url(&scopes)
+            .await
+            .map_err(login_error)?;
         let page = Url::parse(&page).context(|| format!("{issuer} has no login page"))?;
 
         let answer = visit(page.clone()).await?;
-        let callback = callback(&page, &answer, &issuer)?;
+        let callback = parse_callback(&page, &answer, &issuer)?;
         let token = manager
             .exchange_code_for_token_with_issuer(
                 &callback.code,
@@ -130,14 +136,14 @@ impl Login<'_> {
                 callback.issuer.as_deref(),
             )
             .await
-            .map_err(said)?;
-        let answer: Answer = serde_json::to_value(&token)
+            .map_err(login_error)?;
+        let answer: LoginTokenResponse = serde_json::to_value(&token)
             .and_then(serde_json::from_value)
-            .map_err(|_| Error::runtime(format!("{issuer} gave no token")))?;
+            .map_err(|_| Error::runtime(format!("{issuer} did not send a token")))?;
         if !answer.token_type.eq_ignore_ascii_case("bearer") || !is_token(&answer.access_token) {
             return Err(Error::runtime(format!(
-                "{issuer} gave a token of a kind that aish does not know: {}",
-                brief(&answer.token_type)
+                "{issuer} sent a token of an unsupported type: {}",
+                excerpt(&answer.token_type)
             )));
         }
         let record = Record {
@@ -147,7 +153,7 @@ impl Login<'_> {
             scopes: manager.get_current_scopes().await,
             wanted: Vec::new(),
             issuer,
-            proof: proof(config.client_secret.is_some(), &metadata),
+            proof: auth_method(config.client_secret.is_some(), &metadata),
             token_endpoint: metadata.token_endpoint,
             resource: parameter(&page, "resource").unwrap_or_else(|| server.clone()),
             client_id: config.client_id,
@@ -157,11 +163,11 @@ impl Login<'_> {
         self.tokens.hold(&server).await?.write(&record)
     }
 
-    /// The client's id: the one that was given, its own document's URL, or one that it registers.
-    async fn identify(
+    /// Determines the client id: the given one, the metadata document's URL, or a new registration.
+    async fn client_config(
         &self,
         manager: &mut AuthorizationManager,
-        guard: &Guard,
+        guard: &UrlGuard,
         metadata: &AuthorizationMetadata,
         scopes: &[&str],
     ) -> Result<OAuthClientConfig> {
@@ -180,7 +186,7 @@ impl Login<'_> {
         }
         let Some(endpoint) = &metadata.registration_endpoint else {
             return Err(Error::runtime(format!(
-                "{} takes no new clients, so that aish cannot log in there",
+                "{} does not register new clients, so aish cannot log in",
                 shown_url(guard.server().as_str())
             ))
             .hint("if its owner gives out tokens, put one in auth_env or auth_cmd of the server"));
@@ -189,12 +195,12 @@ impl Login<'_> {
         manager
             .register_client("aish", self.redirect, scopes)
             .await
-            .map_err(|e| said(guard, &shown_url(guard.server().as_str()), e))
+            .map_err(|e| login_error(guard, &shown_url(guard.server().as_str()), e))
     }
 }
 
-/// What the server says to a request without a token. `ping` needs no session and leaves none.
-async fn challenge(client: &reqwest::Client, server: &Url) -> Result<Option<String>> {
+/// Returns the server's challenge to a request without a token. `ping` needs no session and leaves none behind.
+async fn fetch_challenge(client: &reqwest::Client, server: &Url) -> Result<Option<String>> {
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let response = client
         .post(server.clone())
@@ -205,26 +211,26 @@ async fn challenge(client: &reqwest::Client, server: &Url) -> Result<Option<Stri
         .await
         .map_err(|e| {
             let server = shown_url(server.as_str());
-            Error::runtime(format!("cannot reach {server}: {}", cause(&e)))
+            Error::runtime(format!("cannot reach {server}: {}", root_cause(&e)))
         })?;
     if response.status() != StatusCode::UNAUTHORIZED {
         return Ok(None);
     }
-    let mut said = response
+    let mut challenges = response
         .headers()
         .get_all(WWW_AUTHENTICATE)
         .iter()
         .filter_map(|v| v.to_str().ok())
         .filter(|v| v.get(..6).is_some_and(|s| s.eq_ignore_ascii_case("bearer")));
-    let first = said.next();
-    let told = first.filter(|v| metadata_url(v).is_some());
-    let told = told.or_else(|| said.find(|v| metadata_url(v).is_some()));
-    // One that says nothing is a challenge, too.
-    Ok(Some(told.or(first).unwrap_or("Bearer").to_owned()))
+    let first = challenges.next();
+    let with_metadata = first.filter(|v| metadata_url(v).is_some());
+    let with_metadata = with_metadata.or_else(|| challenges.find(|v| metadata_url(v).is_some()));
+    // A 401 without the header counts as a challenge, too.
+    Ok(Some(with_metadata.or(first).unwrap_or("Bearer").to_owned()))
 }
 
-/// The `resource_metadata` of a challenge as it stands there: `rmcp` leaves out what it does not follow,
-/// and goes on elsewhere without a word.
+/// Returns `resource_metadata` of a challenge unchanged. `rmcp` silently ignores values it does not accept and tries other
+/// URLs.
 fn metadata_url(challenge: &str) -> Option<String> {
     const NAME: &str = "resource_metadata=";
     let at = challenge.to_ascii_lowercase().find(NAME)? + NAME.len();
@@ -236,20 +242,20 @@ fn metadata_url(challenge: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Takes the authorization server's answer apart. Only one to our own question counts: anything else may
-/// be somebody's who wants the person logged in as somebody else.
-fn callback(page: &Url, answer: &Url, issuer: &str) -> Result<AuthorizationCallback> {
+/// Parses the authorization server's answer. `state` must match the request: otherwise an attacker could log the person
+/// in to the attacker's account (RFC 6749, section 10.12).
+fn parse_callback(page: &Url, answer: &Url, issuer: &str) -> Result<AuthorizationCallback> {
     let state = parameter(answer, "state");
     if state.is_none() || state != parameter(page, "state") {
-        return Err(Error::runtime(format!(
-            "the answer of {issuer} is to another question than ours"
-        ))
-        .hint("nothing was kept; log in again, and use only the page that is shown"));
+        return Err(
+            Error::runtime(format!("{issuer} answered a different login request"))
+                .hint("nothing was saved; log in again, and use only the page that is shown"),
+        );
     }
     if let Some(error) = parameter(answer, "error") {
         let more = parameter(answer, "error_description");
         let more = more.map(|m| format!(": {m}")).unwrap_or_default();
-        let words = brief(&format!("{error}{more}"));
+        let words = excerpt(&format!("{error}{more}"));
         return Err(if error == "access_denied" {
             Error::runtime(format!("the login was denied ({words})"))
         } else {
@@ -260,15 +266,15 @@ fn callback(page: &Url, answer: &Url, issuer: &str) -> Result<AuthorizationCallb
         .map_err(|_| Error::runtime(format!("{issuer} sent an answer without a code")))
 }
 
-/// The value of a parameter; none when it is there twice, since then nobody knows which one counts.
+/// Value of a query parameter; `None` if it occurs twice, which is ambiguous.
 pub(super) fn parameter(url: &Url, name: &str) -> Option<String> {
     let mut values = url.query_pairs().filter(|(n, _)| n == name);
     let (_, value) = values.next()?;
     values.next().is_none().then(|| value.into_owned())
 }
 
-/// As `rmcp` decides it for the code, so that the refresh is proved the same way.
-fn proof(secret: bool, metadata: &AuthorizationMetadata) -> Proof {
+/// Authentication method for token requests. Follows the choice `rmcp` makes for the code exchange.
+fn auth_method(secret: bool, metadata: &AuthorizationMetadata) -> Proof {
     let methods = metadata
         .additional_fields
         .get("token_endpoint_auth_methods_supported");
@@ -283,19 +289,21 @@ fn proof(secret: bool, metadata: &AuthorizationMetadata) -> Proof {
     }
 }
 
-fn no_login(server: &str, challenged: bool) -> Error {
+fn no_login_error(server: &str, challenged: bool) -> Error {
     if challenged {
-        Error::runtime(format!("{server} wants a login, but does not say where"))
-            .hint("if its owner gives out tokens, put one in auth_env or auth_cmd of the server")
+        Error::runtime(format!(
+            "{server} requires a login, but does not name an authorization server"
+        ))
+        .hint("if its owner gives out tokens, put one in auth_env or auth_cmd of the server")
     } else {
-        Error::runtime(format!("{server} asks for no login"))
-            .hint("see how it is with: llm :mcp list")
+        Error::runtime(format!("{server} does not require a login"))
+            .hint("see its state with: llm :mcp list")
     }
 }
 
-/// What went wrong, in one line.
-fn said(guard: &Guard, server: &str, e: AuthError) -> Error {
-    if let Some(refused) = guard.refused() {
+/// Converts a login error to one line.
+fn login_error(guard: &UrlGuard, server: &str, e: AuthError) -> Error {
+    if let Some(refused) = guard.take_refusal() {
         return refused;
     }
     let words = match e {
@@ -304,7 +312,7 @@ fn said(guard: &Guard, server: &str, e: AuthError) -> Error {
             ..
         } => {
             for named in &authorization_servers {
-                if let Err(refused) = guard.look("authorization server", named) {
+                if let Err(refused) = guard.check_url("authorization server", named) {
                     return refused;
                 }
             }
@@ -314,22 +322,22 @@ fn said(guard: &Guard, server: &str, e: AuthError) -> Error {
             )
         }
         AuthError::DiscoveryRequestFailed { url, source } => {
-            if let Err(refused) = guard.look("metadata", url.as_str()) {
+            if let Err(refused) = guard.check_url("metadata", url.as_str()) {
                 return refused;
             }
-            format!("{url}: {}", cause(&*source))
+            format!("{url}: {}", root_cause(&*source))
         }
         AuthError::ProtectedResourceMetadataInvalid { url, reason } => match *reason {
             Invalid::ResourceMismatch { permitted, .. } => {
-                format!("its metadata at {url} is of another server, {permitted}")
+                format!("its metadata at {url} belongs to another server, {permitted}")
             }
             reason => format!("its metadata at {url}: {reason}"),
         },
         AuthError::PkceUnsupported => {
-            "its authorization server has no PKCE with S256, without which a login is not safe"
+            "its authorization server does not support PKCE with S256, which a safe login needs"
                 .into()
         }
         e => e.to_string(),
     };
-    Error::runtime(format!("cannot log in to {server}: {}", brief(&words)))
+    Error::runtime(format!("cannot log in to {server}: {}", excerpt(&words)))
 }

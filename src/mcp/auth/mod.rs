@@ -1,19 +1,20 @@
-//! Logging in to servers (OAuth 2.1 with PKCE), and the tokens that come of it.
+//! OAuth 2.1 login with PKCE, and the tokens it yields.
 //!
-//! The protocol's steps are `rmcp`'s. What is ours: where a server may send us (`guard`), who may have a
-//! token and where it lies (`store`), and that one refresh token is not used twice (`refresh`).
+//! `rmcp` implements the protocol steps. This module adds: `url_guard`, which URLs named by a server may be requested;
+//! `store`, where tokens are kept and which server may receive them; `refresh`, which renews a token and never uses a
+//! refresh token twice.
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization>
 
-mod guard;
 mod login;
 mod refresh;
 mod store;
+mod url_guard;
 
 pub use self::login::{Identity, Login};
 pub use self::store::Tokens;
 pub use crate::address::Place;
 
-/// Whether a header of this name proves to a server who asks, so that the token of a login is not sent.
+/// Whether this header carries credentials. If the configuration sets it, no OAuth token is sent.
 pub fn signs(header: &str) -> bool {
     header.eq_ignore_ascii_case("authorization")
 }

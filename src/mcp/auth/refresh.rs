@@ -1,23 +1,23 @@
-//! The token of a server, fresh: what the daemon asks for before it connects, and when a token is refused.
+//! Access tokens for requests: read, renewed before they expire, replaced after a 401.
 
 use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use rmcp::transport::auth::WWWAuthenticateParams;
 use serde::Deserialize;
 
-use super::super::failure::brief;
-use super::guard::{Guard, body};
+use super::super::excerpt::excerpt;
 use super::store::{Hold, Proof, Record, Tokens, key, now};
+use super::url_guard::{UrlGuard, read_body};
 use crate::address::Place;
 use crate::error::{Context, Error, Result};
 use crate::secret::Secret;
 
-/// A token with less than these seconds left is renewed before it is used.
-const MARGIN: u64 = 60;
+/// A token with fewer seconds left is renewed before use.
+const RENEWAL_MARGIN: u64 = 60;
 
-/// What a token endpoint says, well or not.
+/// Response of a token endpoint: tokens or an error (RFC 6749, sections 5.1 and 5.2).
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     access_token: Option<String>,
     refresh_token: Option<String>,
     #[serde(default, deserialize_with = "seconds")]
@@ -27,7 +27,7 @@ struct Answer {
     error_description: Option<String>,
 }
 
-/// A number; some servers write it as a string.
+/// Number of seconds; some servers send it as a string.
 pub(super) fn seconds<'de, D: serde::Deserializer<'de>>(
     from: D,
 ) -> std::result::Result<Option<u64>, D::Error> {
@@ -38,36 +38,36 @@ pub(super) fn seconds<'de, D: serde::Deserializer<'de>>(
 }
 
 impl Tokens {
-    /// The token for a server, renewed if it has expired; `None` when there is none: a person has to log in.
+    /// Returns the access token for the server at `url`, renewing it if it has expired. `None`: a person has to log in.
     ///
     /// # Errors
-    /// The file cannot be read or written, or the token has expired and cannot be renewed now.
+    /// The file cannot be read or written, or the expired token cannot be renewed now.
     pub async fn bearer(&self, url: &str) -> Result<Option<Secret>> {
         let server = key(url)?;
         match self.read(&server)? {
             None => return Ok(None),
-            Some(record) if record.lasts(MARGIN) => return Ok(Some(record.bearer())),
+            Some(record) if record.lasts(RENEWAL_MARGIN) => return Ok(Some(record.bearer())),
             Some(_) => {}
         }
         let hold = self.hold(&server).await?;
-        // Whoever had the lock before may have renewed it.
+        // Another process may have renewed the token before this one got the lock.
         match hold.read()? {
             None => Ok(None),
-            Some(record) if record.lasts(MARGIN) => Ok(Some(record.bearer())),
+            Some(record) if record.lasts(RENEWAL_MARGIN) => Ok(Some(record.bearer())),
             Some(record) => match renew(&hold, &record).await {
                 Ok(Some(token)) => Ok(Some(token)),
-                // It is good for some seconds yet.
+                // The renewal failed, but the token is still valid for some seconds.
                 _ if record.lasts(0) => Ok(Some(record.bearer())),
                 failed => failed,
             },
         }
     }
 
-    /// Another token in the place of one that the server has refused (401); `None` when there is none: a
-    /// person has to log in. It is to be asked for once a request.
+    /// Returns a replacement for a token that the server has refused (401). `None`: a person has to log in. Call this at
+    /// most once per request.
     ///
     /// # Errors
-    /// As for [`Tokens::bearer`].
+    /// Same as [`Self::bearer`].
     pub async fn refused(&self, url: &str, token: &Secret) -> Result<Option<Secret>> {
         let server = key(url)?;
         if self.read(&server)?.is_none() {
@@ -83,34 +83,34 @@ impl Tokens {
         }
     }
 
-    /// Notes what a server wants beyond what its token allows (403 with `insufficient_scope` in
-    /// `WWW-Authenticate`), for the next login. Whether a login can help: it cannot when all of it was
-    /// granted already, and when the server says something else.
+    /// Records the scopes that a 403 with `insufficient_scope` in `WWW-Authenticate` asks for, for the next login.
+    /// Returns whether a new login can help: not if all the scopes are granted already, and not after another error.
     ///
     /// # Errors
     /// The file cannot be read or written.
     pub async fn wants(&self, url: &str, challenge: &str) -> Result<bool> {
         let server = key(url)?;
-        let base = Url::parse(&server).context(|| format!("{server} is no web address"))?;
-        let said = WWWAuthenticateParams::parse(challenge, &base);
-        let scopes = said.scope.clone().unwrap_or_default();
-        if !said.is_insufficient_scope() || self.read(&server)?.is_none() {
+        let base =
+            Url::parse(&server).context(|| format!("{server} is not an http or https URL"))?;
+        let parsed = WWWAuthenticateParams::parse(challenge, &base);
+        let scopes = parsed.scope.clone().unwrap_or_default();
+        if !parsed.is_insufficient_scope() || self.read(&server)?.is_none() {
             return Ok(false);
         }
         let hold = self.hold(&server).await?;
         let Some(mut record) = hold.read()? else {
             return Ok(false);
         };
-        let mut wanted = record.scopes.clone();
+        let mut requested = record.scopes.clone();
         for scope in scopes.split_whitespace() {
-            if !wanted.iter().any(|w| w == scope) {
-                wanted.push(scope.to_owned());
+            if !requested.iter().any(|w| w == scope) {
+                requested.push(scope.to_owned());
             }
         }
-        if wanted.len() == record.scopes.len() {
+        if requested.len() == record.scopes.len() {
             return Ok(false);
         }
-        record.wanted = wanted;
+        record.wanted = requested;
         hold.write(&record)?;
         Ok(true)
     }
@@ -122,16 +122,16 @@ impl Record {
     }
 }
 
-/// Trades the refresh token for new tokens and keeps them. The lock is held all the while: a refresh token
-/// that is used twice looks stolen to the server, which then takes back everything.
+/// Exchanges the refresh token for new tokens and saves them. The caller's lock is held throughout: a refresh token
+/// used twice looks stolen, and the server then revokes all tokens.
 async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
     let Some(refresh) = &record.refresh_token else {
         return Ok(None);
     };
-    let server =
-        Url::parse(&record.server).context(|| format!("{} is no address", record.server))?;
+    let server = Url::parse(&record.server)
+        .context(|| format!("{} is not an http or https URL", record.server))?;
     let from = Place::named(&server);
-    let guard = Guard::new(server, from);
+    let guard = UrlGuard::new(server, from);
     let endpoint = guard
         .check("token endpoint", &record.token_endpoint)
         .await?;
@@ -144,14 +144,15 @@ async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
     let secret = record.client_secret.as_deref().unwrap_or_default();
     match record.proof {
         Proof::Basic => {
-            request = request.basic_auth(encoded(&record.client_id), Some(encoded(secret)));
+            request =
+                request.basic_auth(form_encoded(&record.client_id), Some(form_encoded(secret)));
         }
         Proof::Post => form.extend([("client_id", &*record.client_id), ("client_secret", secret)]),
         Proof::None => form.push(("client_id", &*record.client_id)),
     }
     let form: Vec<String> = form
         .iter()
-        .map(|(name, value)| format!("{name}={}", encoded(value)))
+        .map(|(name, value)| format!("{name}={}", form_encoded(value)))
         .collect();
     let sent = request
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
@@ -163,15 +164,14 @@ async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
     let response = match sent {
         Ok(response) => response,
         Err(e) => {
-            let why = guard.refused();
-            return Err(
-                why.unwrap_or_else(|| Error::runtime(format!("{}: {}", cannot(), cause(&e))))
-            );
+            let reason = guard.take_refusal();
+            return Err(reason
+                .unwrap_or_else(|| Error::runtime(format!("{}: {}", cannot(), root_cause(&e)))));
         }
     };
     let status = response.status();
-    let body = body(response).await?;
-    let answer: Option<Answer> = serde_json::from_slice(&body).ok();
+    let body = read_body(response).await?;
+    let answer: Option<TokenResponse> = serde_json::from_slice(&body).ok();
     let Some(answer) = answer else {
         return Err(Error::runtime(format!(
             "{}: HTTP {}",
@@ -183,7 +183,7 @@ async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
         (Some(token), None) if status.is_success() => {
             let mut new = record.clone();
             new.access_token = token;
-            // A server that gives no new one lets the old one stand.
+            // Without a new refresh token, the old one stays valid (RFC 6749, section 6).
             new.refresh_token = answer.refresh_token.or(new.refresh_token);
             new.expires_at = answer.expires_in.map(|s| now().saturating_add(s));
             if let Some(scope) = answer.scope {
@@ -192,7 +192,7 @@ async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
             hold.write(&new)?;
             Ok(Some(new.bearer()))
         }
-        // It has expired or was taken back, or the server knows us no more.
+        // The refresh token or the client registration has expired or was revoked.
         (_, Some(error)) if error == "invalid_grant" || error == "invalid_client" => {
             let mut new = record.clone();
             new.refresh_token = None;
@@ -202,7 +202,7 @@ async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
         (_, error) => {
             let words = [error, answer.error_description];
             let words: Vec<String> = words.into_iter().flatten().collect();
-            let mut words = brief(&words.join(": "));
+            let mut words = excerpt(&words.join(": "));
             if words.is_empty() {
                 words = format!("HTTP {}", status.as_u16());
             }
@@ -211,22 +211,22 @@ async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
     }
 }
 
-/// Whether it can stand in a header.
+/// Whether the text is valid in an `Authorization` header.
 pub(super) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
-/// The innermost reason, which is what a person can do something about.
-pub(super) fn cause(e: &(dyn std::error::Error + 'static)) -> String {
+/// The innermost error message, which names the actual problem.
+pub(super) fn root_cause(e: &(dyn std::error::Error + 'static)) -> String {
     let mut inner = e;
     while let Some(source) = inner.source() {
         inner = source;
     }
-    brief(&inner.to_string())
+    excerpt(&inner.to_string())
 }
 
-/// As a form has it.
-fn encoded(text: &str) -> String {
+/// Percent-encodes a form value.
+fn form_encoded(text: &str) -> String {
     text.bytes()
         .map(|b| match b {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
@@ -242,13 +242,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_holds_what_would_end_a_field() {
-        assert_eq!(encoded("a b&c=d/é~"), "a%20b%26c%3Dd%2F%C3%A9~");
+    fn form_values_are_percent_encoded() {
+        assert_eq!(form_encoded("a b&c=d/é~"), "a%20b%26c%3Dd%2F%C3%A9~");
     }
 
     #[test]
-    fn seconds_may_be_a_number_or_a_string() {
-        let of = |text: &str| serde_json::from_str::<Answer>(text).unwrap().expires_in;
+    fn expires_in_may_be_a_number_or_a_string() {
+        let of = |text: &str| {
+            serde_json::from_str::<TokenResponse>(text)
+                .unwrap()
+                .expires_in
+        };
         assert_eq!(of(r#"{"expires_in": 60}"#), Some(60));
         assert_eq!(of(r#"{"expires_in": "60"}"#), Some(60));
         assert_eq!(of(r#"{"expires_in": null}"#), None);
@@ -257,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_end_a_header_is_no_token() {
+    fn tokens_with_invalid_header_characters_are_rejected() {
         assert!(is_token("eyJ.a-b_c~+/="));
         for bad in ["", "a b", "a\r\nb", "é"] {
             assert!(!is_token(bad), "{bad:?}");

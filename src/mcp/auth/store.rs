@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::config::mcp::shown_url;
 use crate::error::{Context, Error, Result};
-use crate::paths::{lock_file, make_dir};
+use crate::paths::{lock_file, make_dir, replace_secret_file};
 use crate::safety::redact::ours;
 
 /// Far beyond any real token.
@@ -177,26 +177,9 @@ impl Hold {
     /// Replaces what is kept, all of it or nothing.
     pub(super) fn write(&self, record: &Record) -> Result<()> {
         learn(record);
-        let temp = self.path.with_extension("new");
-        let write = || -> std::io::Result<()> {
-            // What a crash has left; the lock says that nobody is at it.
-            let _ = fs::remove_file(&temp);
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&temp)?;
-            file.write_all(&serde_json::to_vec(record)?)?;
-            file.sync_all()?;
-            fs::rename(&temp, &self.path)?;
-            self.path
-                .parent()
-                .map_or(Ok(()), |dir| File::open(dir)?.sync_all())
-        };
-        write().map_err(|e| {
-            let _ = fs::remove_file(&temp);
-            Error::runtime(format!("cannot write {}: {e}", self.path.display()))
-        })
+        let text = serde_json::to_vec(record)
+            .map_err(|e| Error::runtime(format!("cannot write {}: {e}", self.path.display())))?;
+        replace_secret_file(&self.path, &text)
     }
 
     fn remove(&self) -> Result<bool> {
@@ -249,6 +232,8 @@ fn learn(record: &Record) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 

@@ -2,11 +2,11 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// The smallest PNG there is, more or less.
+/// A minimal PNG.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 fn call(answer: Value, max: usize) -> CallResult {
-    result("fs", serde_json::from_value(answer).expect("a result"), max)
+    call_result("fs", serde_json::from_value(answer).expect("a result"), max)
 }
 
 fn tool_of(value: Value) -> Option<Tool> {
@@ -14,12 +14,12 @@ fn tool_of(value: Value) -> Option<Tool> {
         trust_annotations: true,
         ..Server::at("fs", "http://localhost/")
     };
-    tool(&server, &serde_json::from_value(value).expect("a tool"))
+    convert_tool(&server, &serde_json::from_value(value).expect("a tool"))
 }
 
 #[test]
-fn text_blocks_are_joined_by_lines() {
-    let said = call(
+fn text_blocks_are_joined_with_newlines() {
+    let result = call(
         json!({"content": [
             {"type": "text", "text": "one"},
             {"type": "text", "text": ""},
@@ -28,21 +28,21 @@ fn text_blocks_are_joined_by_lines() {
         100,
     );
     assert_eq!(
-        said.text, "one\ntwo \u{1b}[2J",
+        result.text, "one\ntwo \u{1b}[2J",
         "as it is: it goes to the model"
     );
-    assert_eq!(said.bytes, 12);
-    assert!(!said.is_error);
-    assert!(said.notes.is_empty() && said.images.is_empty());
+    assert_eq!(result.bytes, 12);
+    assert!(!result.is_error);
+    assert!(result.notes.is_empty() && result.images.is_empty());
 }
 
 #[test]
-fn an_error_says_so_and_nothing_has_words_too() {
-    let said = call(
+fn errors_are_marked_and_empty_results_get_a_placeholder() {
+    let result = call(
         json!({"content": [{"type": "text", "text": "no"}], "isError": true}),
         100,
     );
-    assert_eq!((said.text.as_str(), said.is_error), ("no", true));
+    assert_eq!((result.text.as_str(), result.is_error), ("no", true));
     for nothing in [
         json!({"content": []}),
         json!({"content": [{"type": "text", "text": " \n"}]}),
@@ -54,8 +54,8 @@ fn an_error_says_so_and_nothing_has_words_too() {
 }
 
 #[test]
-fn structured_content_stands_in_for_text() {
-    let said = call(
+fn structured_content_is_used_when_there_is_no_text() {
+    let result = call(
         json!({"content": [
             {"type": "text", "text": ""},
             {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
@@ -63,18 +63,18 @@ fn structured_content_stands_in_for_text() {
         1000,
     );
     assert_eq!(
-        said.text,
+        result.text,
         "[audio: audio/wav, 3 bytes]\n{\"b\":[1,2],\"a\":\"x\"}"
     );
     assert_eq!(
-        said.notes,
+        result.notes,
         ["audio: audio/wav, 3 bytes", "structured content, 19 bytes"]
     );
 }
 
 #[test]
-fn what_is_no_text_is_named_in_its_place() {
-    let said = call(
+fn other_content_becomes_placeholders() {
+    let result = call(
         json!({"content": [
             {"type": "text", "text": "see"},
             {"type": "image", "data": PNG, "mimeType": "image/png"},
@@ -85,12 +85,12 @@ fn what_is_no_text_is_named_in_its_place() {
         1000,
     );
     assert_eq!(
-        said.text,
+        result.text,
         "see\n[image: image/png, 70 bytes]\n[resource: file:///a.txt]\nhello\n\
          [resource: file:///b.pdf, application/pdf, 12 KB]\n[resource link: file:///c]"
     );
     assert_eq!(
-        said.notes,
+        result.notes,
         [
             "image: image/png, 70 bytes",
             "resource: file:///a.txt",
@@ -100,7 +100,7 @@ fn what_is_no_text_is_named_in_its_place() {
         ]
     );
     assert_eq!(
-        said.images,
+        result.images,
         [Image {
             mime: "image/png".into(),
             data: PNG.into()
@@ -109,18 +109,18 @@ fn what_is_no_text_is_named_in_its_place() {
 }
 
 #[test]
-fn notes_are_few() {
+fn number_of_notes_is_limited() {
     let link = json!({"type": "resource_link", "uri": "a:b", "name": "c"});
-    let said = call(json!({"content": vec![link; 1000]}), 100);
-    assert_eq!(said.notes.len(), 10);
-    assert_eq!(said.notes[8], "llm -r fs:URI reads a link");
-    assert_eq!(said.notes[9], "… 992 more");
+    let result = call(json!({"content": vec![link; 1000]}), 100);
+    assert_eq!(result.notes.len(), 10);
+    assert_eq!(result.notes[8], "llm -r fs:URI reads a link");
+    assert_eq!(result.notes[9], "… 992 more");
 }
 
 #[test]
-fn names_from_a_server_stay_on_their_line() {
+fn server_names_cannot_add_lines() {
     let evil = "x]\n\u{1b}[2J\u{202e}";
-    let said = call(
+    let result = call(
         json!({"content": [
             {"type": "image", "data": "", "mimeType": evil},
             {"type": "audio", "data": "", "mimeType": evil},
@@ -130,27 +130,27 @@ fn names_from_a_server_stay_on_their_line() {
         ]}),
         100_000,
     );
-    for line in said
+    for line in result
         .text
         .lines()
-        .chain(said.notes.iter().map(String::as_str))
+        .chain(result.notes.iter().map(String::as_str))
     {
         assert!(!line.contains(['\u{1b}', '\u{202e}', '\n']), "{line:?}");
         assert!(line.chars().count() < 300, "{line:?}");
     }
-    assert_eq!(said.text.lines().count(), 6, "{}", said.text);
+    assert_eq!(result.text.lines().count(), 6, "{}", result.text);
 }
 
 #[test]
-fn pictures_that_no_model_takes_are_named_only() {
+fn unsupported_images_become_placeholders() {
     let image = |data: &str, mime: &str| json!({"type": "image", "data": data, "mimeType": mime});
-    for (data, mime, why) in [
-        (PNG, "image/svg+xml", "not of a kind that models take"),
-        (PNG, "text/html", "not of a kind that models take"),
+    for (data, mime, reason) in [
+        (PNG, "image/svg+xml", "not a type that models accept"),
+        (PNG, "text/html", "not a type that models accept"),
         (
-            "A".repeat(MAX_IMAGE + 4).as_str(),
+            "A".repeat(MAX_IMAGE_BYTES + 4).as_str(),
             "image/png",
-            "too large to pass on",
+            "too large",
         ),
         ("AAA", "image/png", "damaged"),
         ("", "image/png", "damaged"),
@@ -158,12 +158,12 @@ fn pictures_that_no_model_takes_are_named_only() {
         ("A===", "image/png", "damaged"),
         ("AA\"}", "image/png", "damaged"),
     ] {
-        let said = call(json!({"content": [image(data, mime)]}), 1000);
-        assert!(said.images.is_empty(), "{mime} {why}");
-        assert!(said.text.contains(why), "{}", said.text);
-        assert!(said.notes[0].contains(why), "{:?}", said.notes);
+        let result = call(json!({"content": [image(data, mime)]}), 1000);
+        assert!(result.images.is_empty(), "{mime} {reason}");
+        assert!(result.text.contains(reason), "{}", result.text);
+        assert!(result.notes[0].contains(reason), "{:?}", result.notes);
     }
-    let said = call(
+    let result = call(
         json!({"content": [image("iVBO\r\nRw==\n", "Image/PNG")]}),
         1000,
     );
@@ -171,53 +171,53 @@ fn pictures_that_no_model_takes_are_named_only() {
         mime: "image/png".into(),
         data: "iVBORw==".into(),
     };
-    assert_eq!(said.images, [kept]);
+    assert_eq!(result.images, [kept]);
     let many = vec![image(PNG, "image/png"); MAX_IMAGES + 1];
-    let said = call(json!({"content": many}), 10_000);
-    assert_eq!(said.images.len(), MAX_IMAGES);
-    assert_eq!(said.notes.len(), MAX_IMAGES + 1);
-    assert!(said.text.ends_with("one too many to pass on]"));
+    let result = call(json!({"content": many}), 10_000);
+    assert_eq!(result.images.len(), MAX_IMAGES);
+    assert_eq!(result.notes.len(), MAX_IMAGES + 1);
+    assert!(result.text.ends_with("too many images]"));
 }
 
 #[test]
-fn large_results_are_cut_near_the_end_of_a_line_and_say_so() {
+fn large_results_are_truncated_at_a_line_end_with_a_note() {
     let text = "a line of the result\n".repeat(1000);
-    let said = call(json!({"content": [{"type": "text", "text": text}]}), 500);
-    assert!(said.text.len() <= 500);
-    assert_eq!(said.bytes, 21_000);
-    let (kept, note) = said.text.rsplit_once('\n').expect("a note");
+    let result = call(json!({"content": [{"type": "text", "text": text}]}), 500);
+    assert!(result.text.len() <= 500);
+    assert_eq!(result.bytes, 21_000);
+    let (kept, note) = result.text.rsplit_once('\n').expect("a note");
     assert!(text.starts_with(kept) && kept.ends_with("result"));
     let left = 21_000 - kept.len();
     assert_eq!(note, format!("[… {left} of 21000 bytes left out]"));
-    // One line only: cut where the room ends.
-    let said = call(
+    // Without a line end nearby, the text is cut at the limit.
+    let result = call(
         json!({"content": [{"type": "text", "text": "é".repeat(1000)}]}),
         500,
     );
     assert!(
-        (490..=500).contains(&said.text.len()),
+        (490..=500).contains(&result.text.len()),
         "{}",
-        said.text.len()
+        result.text.len()
     );
 }
 
 #[test]
-fn a_result_of_100_mb_is_cut() {
+fn result_of_100_mb_is_truncated() {
     let text = "x".repeat(100_000_000);
     let block = ContentBlock::text(text);
-    let said = result("fs", CallToolResult::success(vec![block]), 65_536);
-    assert!(said.text.len() <= 65_536);
-    assert_eq!(said.bytes, 100_000_000);
+    let result = call_result("fs", CallToolResult::success(vec![block]), 65_536);
+    assert!(result.text.len() <= 65_536);
+    assert_eq!(result.bytes, 100_000_000);
 }
 
 proptest! {
     #[test]
-    fn what_is_cut_is_the_head_and_never_too_long(
+    fn truncated_text_is_a_prefix_within_the_limit(
         lines in proptest::collection::vec("[a-zé😀\u{301}]{0,40}", 0..20),
         max in 0_usize..400,
     ) {
         let text = lines.join("\n");
-        let kept = cut(text.clone(), max);
+        let kept = truncate(text.clone(), max);
         prop_assert!(kept.len() <= max);
         if text.len() <= max {
             prop_assert_eq!(kept, text);
@@ -227,12 +227,12 @@ proptest! {
             prop_assert_eq!(note, format!("{left} of {} bytes left out]", text.len()));
         } else {
             prop_assert!(text.starts_with(&kept));
-            prop_assert!(max < 60, "there was room for a note");
+            prop_assert!(max < 60, "a note would have fitted");
         }
     }
 
     #[test]
-    fn no_name_of_a_tool_can_hide_anything(name in any::<String>()) {
+    fn tool_names_contain_only_visible_characters(name in any::<String>()) {
         if let Some(tool) = tool_of(json!({"name": name.as_str(), "inputSchema": {}})) {
             prop_assert_eq!(text::strict(&tool.name), format!("fs.{name}"));
         }
@@ -240,7 +240,7 @@ proptest! {
 }
 
 #[test]
-fn a_tool_is_what_its_server_says() {
+fn tool_fields_are_converted() {
     let tool = tool_of(json!({
         "name": "read_file",
         "description": "Reads a file.",
@@ -274,7 +274,7 @@ fn a_tool_is_what_its_server_says() {
 }
 
 #[test]
-fn a_tool_of_which_anything_else_is_said_is_another_tool() {
+fn identity_changes_with_name_description_schema_and_server() {
     let plain = json!({"name": "a", "description": "Reads.", "inputSchema": {"type": "object"}});
     let of = |more: Value| {
         let mut tool = plain.clone();
@@ -297,12 +297,12 @@ fn a_tool_of_which_anything_else_is_said_is_another_tool() {
         assert_ne!(of(more.clone()), same, "{more}");
     }
     let elsewhere = Server::at("fs", "http://localhost/elsewhere");
-    let there = tool(&elsewhere, &serde_json::from_value(plain).expect("a tool"));
+    let there = convert_tool(&elsewhere, &serde_json::from_value(plain).expect("a tool"));
     assert_ne!(there.expect("a tool").identity, same);
 }
 
 #[test]
-fn tools_that_cannot_be_named_are_left_out() {
+fn tools_with_invalid_names_are_left_out() {
     for name in [
         "".to_owned(),
         "two words".into(),
@@ -311,7 +311,7 @@ fn tools_that_cannot_be_named_are_left_out() {
         "a\u{200b}b".into(),
         "a\u{202e}b".into(),
         "a\u{a0}b".into(),
-        "x".repeat(MAX_TOOL + 1),
+        "x".repeat(MAX_TOOL_NAME_BYTES + 1),
     ] {
         assert_eq!(
             tool_of(json!({"name": name, "inputSchema": {}})),
@@ -322,40 +322,43 @@ fn tools_that_cannot_be_named_are_left_out() {
     for name in ["x.y", "a/b-c_d", "größe"] {
         assert!(tool_of(json!({"name": name, "inputSchema": {}})).is_some());
     }
-    let longest = json!({"name": "x".repeat(MAX_TOOL), "inputSchema": {}});
+    let longest = json!({"name": "x".repeat(MAX_TOOL_NAME_BYTES), "inputSchema": {}});
     assert!(tool_of(longest).is_some());
 }
 
 #[test]
-fn a_schema_is_always_one_of_an_object() {
+fn schema_is_always_an_object_schema() {
     let schema = |schema: Value| {
         tool_of(json!({"name": "x", "inputSchema": schema}))
             .expect("a tool")
             .schema
     };
-    assert_eq!(schema(json!({})), ANY_OBJECT);
-    assert_eq!(schema(json!({"type": "string"})), ANY_OBJECT);
-    assert_eq!(schema(json!({"type": ["object", "null"]})), ANY_OBJECT);
+    assert_eq!(schema(json!({})), ANY_OBJECT_SCHEMA);
+    assert_eq!(schema(json!({"type": "string"})), ANY_OBJECT_SCHEMA);
+    assert_eq!(
+        schema(json!({"type": ["object", "null"]})),
+        ANY_OBJECT_SCHEMA
+    );
     assert_eq!(
         schema(json!({"properties": {"a": {}}})),
         r#"{"properties":{"a":{}},"type":"object"}"#
     );
-    let huge = json!({"type": "object", "description": "x".repeat(MAX_SCHEMA)});
-    assert_eq!(schema(huge), ANY_OBJECT);
+    let huge = json!({"type": "object", "description": "x".repeat(MAX_SCHEMA_BYTES)});
+    assert_eq!(schema(huge), ANY_OBJECT_SCHEMA);
 }
 
 #[test]
-fn a_tool_cannot_say_so_much_that_nothing_else_has_room() {
+fn tool_descriptions_are_truncated() {
     let tool =
         tool_of(json!({"name": "x", "description": "long ".repeat(10_000), "inputSchema": {}}));
-    assert!(tool.expect("a tool").description.len() <= MAX_DESCRIPTION);
+    assert!(tool.expect("a tool").description.len() <= MAX_DESCRIPTION_BYTES);
 }
 
 #[test]
-fn a_resource_is_its_text_or_an_error() {
+fn resource_is_text_or_an_error() {
     let read = |contents: Value, max| {
         let result = serde_json::from_value(json!({"contents": contents})).expect("a result");
-        resource(&result, max)
+        resource_text(&result, max)
     };
     let text = json!({"uri": "a", "text": "one"});
     let blob = json!({"uri": "b", "mimeType": "image/png", "blob": "AAAA"});
@@ -367,25 +370,23 @@ fn a_resource_is_its_text_or_an_error() {
     assert_eq!(read(json!([]), 100).expect("empty"), "");
     assert_eq!(read(json!([text]), 2).expect("text"), "on");
     let error = read(json!([blob]), 100).expect_err("no text");
-    assert_eq!(
-        error.message,
-        "there is no text: resource: b, image/png, 3 bytes"
-    );
+    assert_eq!(error.message, "not text: resource: b, image/png, 3 bytes");
 }
 
 #[test]
-fn a_prompt_is_its_text_with_who_speaks() {
+fn prompt_is_text_with_roles() {
     let text = |messages: Value| {
-        prompt(&serde_json::from_value(json!({"messages": messages})).expect("a result"))
+        prompt_text(&serde_json::from_value(json!({"messages": messages})).expect("a result"))
     };
-    let says = |role: &str, t: &str| json!({"role": role, "content": {"type": "text", "text": t}});
+    let has_text =
+        |role: &str, t: &str| json!({"role": role, "content": {"type": "text", "text": t}});
     assert_eq!(text(json!([])), "");
     assert_eq!(
-        text(json!([says("user", "a"), says("user", "b")])),
+        text(json!([has_text("user", "a"), has_text("user", "b")])),
         "a\n\nb"
     );
     assert_eq!(
-        text(json!([says("user", "a"), says("assistant", "b")])),
+        text(json!([has_text("user", "a"), has_text("assistant", "b")])),
         "User:\na\n\nAssistant:\nb"
     );
     let resource = json!({"role": "user", "content": {"type": "resource", "resource": {"uri": "u", "text": "t"}}});

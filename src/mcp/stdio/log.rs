@@ -1,4 +1,4 @@
-//! What a server prints for people: kept in a file of bounded size, and its last lines in memory for errors.
+//! Log of a server's stderr and log messages: a file of bounded size, and the last lines in memory for errors.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -9,56 +9,56 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use super::super::failure::brief;
+use super::super::excerpt::excerpt;
 use crate::safety::redact::{Lines, ours};
 use crate::secret::Secret;
 
-/// A log that grows past this begins again at its top.
-const MAX_FILE: u64 = 1 << 20;
+/// Maximum size of the file in bytes; it is then truncated.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A longer line is several.
-const MAX_LINE: usize = 8192;
+/// Maximum length of a line in bytes; longer lines are split.
+const MAX_LINE_BYTES: usize = 8192;
 
-/// How many characters of a line are shown.
-const WORDS: usize = 200;
+/// Maximum length in characters of a line kept in memory.
+const MAX_KEPT_CHARS: usize = 200;
 
-/// How many lines are looked at for what went wrong.
-const LAST: usize = 16;
+/// Number of lines kept in memory, among which an error message is searched.
+const KEPT_LINES: usize = 16;
 
-/// A value of the environment that is shorter or ordinary is no secret, and masking it would spoil the log.
-const MIN_SECRET: usize = 6;
-const ORDINARY: &[&str] = &[
+/// Minimum length in bytes of an environment value that is masked, and variables that are never masked.
+const MIN_SECRET_BYTES: usize = 6;
+const PUBLIC_VARIABLES: &[&str] = &[
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
     "USER",
 ];
 
-/// What of an environment must not be shown.
-pub(in super::super) fn secrets(env: &[(String, Secret)]) -> Vec<Secret> {
+/// Values of an environment that must not appear in logs or errors.
+pub(in super::super) fn environment_secrets(env: &[(String, Secret)]) -> Vec<Secret> {
     let hidden = env.iter().filter(|(name, value)| {
-        value.expose().len() >= MIN_SECRET && !ORDINARY.contains(&name.as_str())
+        value.expose().len() >= MIN_SECRET_BYTES && !PUBLIC_VARIABLES.contains(&name.as_str())
     });
     hidden.map(|(_, value)| value.clone()).collect()
 }
 
-/// The log of one server. A file that cannot be written is done without: a full disk must not stop a server.
+/// Log of one server. Write errors are ignored: a full disk must not stop a server.
 #[derive(Debug)]
-pub(in super::super) struct Log {
-    kept: Mutex<Kept>,
+pub(in super::super) struct ServerLog {
+    state: Mutex<LogState>,
     secrets: Vec<Secret>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct LogState {
     file: Option<File>,
     size: u64,
-    /// Of those that are not blank, oldest first.
+    /// Last lines that are not blank, oldest first.
     last: VecDeque<String>,
     lines: Lines,
 }
 
-impl Log {
-    /// Goes on with the file. The values of `env` do not come to stand in it.
-    pub(in super::super) fn open(path: &Path, env: &[(String, Secret)]) -> Log {
+impl ServerLog {
+    /// Opens the log file for appending. Values of `env` are masked in it.
+    pub(in super::super) fn open(path: &Path, env: &[(String, Secret)]) -> ServerLog {
         let file = OpenOptions::new()
             .append(true)
             .create(true)
@@ -68,64 +68,69 @@ impl Log {
             .inspect_err(|e| tracing::warn!("cannot write {}: {e}", path.display()))
             .ok();
         let size = file.as_ref().and_then(|f| f.metadata().ok());
-        Log {
-            kept: Mutex::new(Kept {
+        ServerLog {
+            state: Mutex::new(LogState {
                 file,
                 size: size.map_or(0, |m| m.len()),
                 last: VecDeque::new(),
                 lines: Lines::default(),
             }),
-            secrets: secrets(env),
+            secrets: environment_secrets(env),
         }
     }
 
-    /// Adds a line, given without its end.
-    pub(in super::super) fn line(&self, line: &[u8]) {
-        for piece in line.chunks(MAX_LINE) {
+    /// Appends a line, given without its line end.
+    pub(in super::super) fn append_line(&self, line: &[u8]) {
+        for piece in line.chunks(MAX_LINE_BYTES) {
             let mut line = String::from_utf8_lossy(piece).into_owned();
             for secret in &self.secrets {
                 line = secret.mask(&line);
             }
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(line) = kept.lines.line(ours(), &line) else {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(line) = state.lines.line(ours(), &line) else {
                 continue;
             };
-            kept.write(&line);
+            state.write(&line);
             if !line.trim().is_empty() {
-                if kept.last.len() == LAST {
-                    kept.last.pop_front();
+                if state.last.len() == KEPT_LINES {
+                    state.last.pop_front();
                 }
-                // Colours are meant for a terminal, and say nothing in an error.
+                // Colour codes are useless in an error message.
                 let plain = strip_ansi_escapes::strip_str(&line);
-                kept.last
-                    .push_back(plain.trim_end().chars().take(WORDS).collect());
+                state
+                    .last
+                    .push_back(plain.trim_end().chars().take(MAX_KEPT_CHARS).collect());
             }
         }
     }
 
-    /// What it said last, not yet fit to be shown: the last line, unless one shortly before speaks of an error and is
-    /// no part of a stack. Launchers and runtimes like to end with something else than what went wrong.
-    pub(super) fn last_words(&self) -> Option<String> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let tells = |line: &&String| {
+    /// Most relevant of the last lines, not cleaned for display: the first one that mentions an error and is not indented
+    /// like a stack trace, else the last line. Launchers and runtimes often print further lines after the error.
+    pub(super) fn last_error_line(&self) -> Option<String> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mentions_error = |line: &&String| {
             !line.starts_with(char::is_whitespace) && line.to_ascii_lowercase().contains("error")
         };
-        let words = kept.last.iter().find(tells).or(kept.last.back())?;
-        Some(brief(words))
+        let words = state
+            .last
+            .iter()
+            .find(mentions_error)
+            .or(state.last.back())?;
+        Some(excerpt(words))
     }
 }
 
-impl Kept {
+impl LogState {
     fn write(&mut self, line: &str) {
         let Some(file) = &mut self.file else {
             return;
         };
         let mut write = || -> io::Result<()> {
-            if self.size > MAX_FILE {
+            if self.size > MAX_FILE_BYTES {
                 file.set_len(0)?;
                 self.size = 0;
             }
-            // In one piece: another connection of the same server may write to the file as well.
+            // One write: another connection of the same server may append to the same file.
             let line = format!("{line}\n");
             file.write_all(line.as_bytes())?;
             self.size += line.len() as u64;
@@ -137,8 +142,8 @@ impl Kept {
     }
 }
 
-/// Adds what comes, line by line, until it ends.
-pub(super) async fn copy(mut from: impl AsyncRead + Unpin, log: &Log) {
+/// Appends lines from a stream until it ends.
+pub(super) async fn copy_lines(mut from: impl AsyncRead + Unpin, log: &ServerLog) {
     let mut buffer = [0; 8192];
     let mut line = Vec::new();
     while let Ok(n @ 1..) = from.read(&mut buffer).await {
@@ -146,19 +151,19 @@ pub(super) async fn copy(mut from: impl AsyncRead + Unpin, log: &Log) {
         for part in chunk.split_inclusive(|&b| b == b'\n') {
             line.extend_from_slice(part);
             if let Some(text) = line.strip_suffix(b"\n") {
-                log.line(text.strip_suffix(b"\r").unwrap_or(text));
+                log.append_line(text.strip_suffix(b"\r").unwrap_or(text));
                 line.clear();
-            } else if line.len() >= MAX_LINE {
-                // Between words: half a secret would not be known for one.
+            } else if line.len() >= MAX_LINE_BYTES {
+                // Split between words, so that a secret is not split and missed by the mask.
                 let word = line.iter().rposition(u8::is_ascii_whitespace);
                 let end = word.map_or(line.len(), |at| at + 1);
-                log.line(&line[..end]);
+                log.append_line(&line[..end]);
                 line.drain(..end);
             }
         }
     }
     if !line.is_empty() {
-        log.line(&line);
+        log.append_line(&line);
     }
 }
 

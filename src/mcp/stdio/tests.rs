@@ -1,11 +1,11 @@
-//! With real children of the shell; `tests/mcp/stdio.rs` has whole servers.
+//! Tests with shell scripts as children; `tests/mcp/stdio.rs` tests with a complete server.
 
 use super::*;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
 use rmcp::transport::Transport as _;
 use std::path::PathBuf;
 
-/// Only a failing test waits this long.
+/// Time limit of a wait; only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Sh {
@@ -16,7 +16,7 @@ struct Sh {
 impl Sh {
     fn new(script: &str) -> Sh {
         let mut server = Server::at("sh", "");
-        server.transport = Target::Stdio {
+        server.transport = TransportConfig::Stdio {
             command: "sh".into(),
             args: vec!["-c".into(), script.into()],
             env: Vec::new(),
@@ -31,7 +31,7 @@ impl Sh {
         self.dir.path().join(name)
     }
 
-    fn spawn(&self) -> Transport {
+    fn spawn(&self) -> StdioTransport {
         let path = std::env::var("PATH").expect("a PATH");
         let dir = self.dir.path().to_str().expect("a name");
         let env = [("PATH", path.as_str()), ("DIR", dir)];
@@ -43,7 +43,7 @@ impl Sh {
         std::fs::read_to_string(self.path("log")).expect("a log")
     }
 
-    /// Waits until the script has written a number there.
+    /// Waits until the script has written a process id to the file `name`.
     async fn pid(&self, name: &str) -> Pid {
         let read = || std::fs::read_to_string(self.path(name)).unwrap_or_default();
         until("the pid is there", || read().ends_with('\n')).await;
@@ -60,7 +60,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 fn lives(pid: Pid) -> bool {
-    // One that is dead and not reaped by init yet does not live.
+    // A zombie that init has not reaped yet counts as dead.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     match stat.rsplit_once(") ") {
         Some((_, state)) => !state.starts_with('Z'),
@@ -68,16 +68,16 @@ fn lives(pid: Pid) -> bool {
     }
 }
 
-async fn receive(transport: &mut Transport) -> Option<RxJsonRpcMessage<RoleClient>> {
+async fn receive(transport: &mut StdioTransport) -> Option<RxJsonRpcMessage<RoleClient>> {
     timeout(PATIENCE, transport.receive())
         .await
         .expect("something comes")
 }
 
-async fn end(transport: &mut Transport) -> Option<String> {
+async fn end(transport: &mut StdioTransport) -> Option<String> {
     let received = receive(transport).await;
     assert!(received.is_none(), "{received:?}");
-    transport.end_note().text()
+    transport.exit_reason().text()
 }
 
 fn request() -> ClientJsonRpcMessage {
@@ -86,7 +86,7 @@ fn request() -> ClientJsonRpcMessage {
 }
 
 #[tokio::test]
-async fn a_message_goes_there_and_an_answer_comes_back_through_noise() {
+async fn exchanges_messages_and_skips_other_output() {
     let sh = Sh::new(
         r#"echo hello; echo '{"level":30}'; read -r line
         case $line in *'"method":"ping"'*) echo '{"jsonrpc":"2.0","id":1,"result":{}}';; esac
@@ -99,13 +99,13 @@ async fn a_message_goes_there_and_an_answer_comes_back_through_noise() {
         matches!(&answer, Some(JsonRpcMessage::Response(r)) if r.id == RequestId::Number(1)),
         "{answer:?}"
     );
-    assert_eq!(transport.end_note().text(), None);
+    assert_eq!(transport.exit_reason().text(), None);
     transport.close().await.expect("closed");
     assert_eq!(sh.log(), "hello\n{\"level\":30}\nbye\n");
-    assert_eq!(transport.end_note().text(), None, "it was our wish");
+    assert_eq!(transport.exit_reason().text(), None, "it was our wish");
 }
 
-/// What this process got from whoever started it, and so passes on: all that is opened here is closed.
+/// File descriptors inherited by this process, which its children inherit as well. Those opened here are close-on-exec.
 #[cfg(target_os = "linux")]
 fn inherited() -> Vec<String> {
     let fds = std::fs::read_dir("/proc/self/fdinfo").expect("descriptors");
@@ -121,7 +121,7 @@ fn inherited() -> Vec<String> {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn its_environment_is_what_is_listed_and_its_descriptors_are_three() {
+async fn child_gets_only_the_listed_environment_and_three_descriptors() {
     let sh = Sh::new(
         "env >&2; ls /proc/self/fd >$DIR/fds; ps -o pgid= -p $$ >$DIR/group; echo $$ >$DIR/child",
     );
@@ -132,7 +132,7 @@ async fn its_environment_is_what_is_listed_and_its_descriptors_are_three() {
     drop(open);
     let log = sh.log();
     let names = log.lines().filter_map(|l| Some(l.split_once('=')?.0));
-    // Shells add some of their own.
+    // Shells add variables of their own.
     let mut names: Vec<&str> = names
         .filter(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name))
         .collect();
@@ -145,16 +145,16 @@ async fn its_environment_is_what_is_listed_and_its_descriptors_are_three() {
         .lines()
         .filter(|fd| !expected.iter().any(|e| e == fd))
         .collect();
-    // The listing has one open itself.
+    // Listing the directory opens one descriptor.
     assert_eq!(more.len(), 1, "{fds} {expected:?}");
     assert_eq!(sh.pid("group").await, child, "it leads a group of its own");
 }
 
 #[tokio::test]
-async fn the_command_is_looked_up_in_the_path_it_gets() {
+async fn command_is_looked_up_in_the_given_path() {
     use std::os::unix::fs::PermissionsExt as _;
     let mut sh = Sh::new("");
-    let Target::Stdio { command, .. } = &mut sh.server.transport else {
+    let TransportConfig::Stdio { command, .. } = &mut sh.server.transport else {
         unreachable!()
     };
     *command = "only-here".into();
@@ -179,15 +179,15 @@ async fn the_command_is_looked_up_in_the_path_it_gets() {
 }
 
 #[tokio::test]
-async fn how_it_ended_is_known_in_a_line() {
-    for (script, why) in [
+async fn exit_reason_is_one_line() {
+    for (script, reason) in [
         ("exit 0", "exited with 0"),
         (
             "echo one >&2; printf 'two\\033[2J' >&2; exit 3",
             "exited with 3; its last words: two",
         ),
         ("echo usage; exit 1", "exited with 1; its last words: usage"),
-        ("kill -9 $$", "was ended by signal 9"),
+        ("kill -9 $$", "was killed by signal 9"),
         (
             "exec >&-; echo mute >&2; exec sleep 1000",
             "closed its output; its last words: mute",
@@ -197,27 +197,31 @@ async fn how_it_ended_is_known_in_a_line() {
             "exec <&-; echo '{}'; exec sleep 1000",
             "closed its input; its last words: {}",
         ),
-        // A grandchild that holds the pipes open.
+        // A grandchild that keeps the pipes open.
         ("sleep 1000 & exit 6", "exited with 6"),
     ] {
         let mut transport = Sh::new(script).spawn();
         if script.contains("<&-") {
             until("it is closed", || {
-                transport.deaf.is_cancelled() || {
+                transport.write_failed.is_cancelled() || {
                     tokio::spawn(transport.send(request()));
                     false
                 }
             })
             .await;
         }
-        assert_eq!(end(&mut transport).await.as_deref(), Some(why), "{script}");
+        assert_eq!(
+            end(&mut transport).await.as_deref(),
+            Some(reason),
+            "{script}"
+        );
         assert!(transport.receive().await.is_none(), "it stays so");
         let _ = timeout(PATIENCE, transport.close()).await.expect("closed");
     }
 }
 
 #[tokio::test]
-async fn what_it_said_before_its_end_is_received() {
+async fn output_before_the_exit_is_received() {
     let sh = Sh::new(
         r#"for i in 1 2 3; do echo '{"jsonrpc":"2.0","id":'$i',"result":{}}'; done; exit 2"#,
     );
@@ -229,29 +233,29 @@ async fn what_it_said_before_its_end_is_received() {
 }
 
 #[tokio::test]
-async fn a_line_of_64_mb_ends_it_and_takes_no_such_memory() {
+async fn line_of_64_mb_ends_the_child_without_buffering_it() {
     let sh = Sh::new("head -c 67108864 /dev/zero | tr '\\0' x; sleep 1000");
     let mut transport = sh.spawn();
     assert_eq!(
         end(&mut transport).await.as_deref(),
         Some("sent a line of more than 16 MB")
     );
-    assert!(transport.lines.line().len() <= line::MAX_LINE);
+    assert!(transport.lines.line().len() <= json_lines::MAX_LINE_BYTES);
     transport.close().await.expect("closed");
 }
 
 #[tokio::test]
-async fn nothing_but_noise_ends_it() {
+async fn output_without_messages_ends_the_child() {
     let mut transport = Sh::new("exec yes").spawn();
-    let why = end(&mut transport).await.expect("an end");
+    let reason = end(&mut transport).await.expect("an end");
     assert!(
-        why.starts_with("prints on its output what is no message"),
-        "{why}"
+        reason.starts_with("prints only lines that are not messages"),
+        "{reason}"
     );
 }
 
 #[tokio::test]
-async fn one_that_ignores_everything_is_gone_within_a_second_with_its_children() {
+async fn child_that_ignores_signals_is_killed_within_a_second_with_its_group() {
     let sh = Sh::new(
         "trap '' TERM INT HUP; (trap '' TERM; sleep 1000 & echo $! >$DIR/grandchild; wait) &
         echo $$ >$DIR/child; while :; do sleep 1000; done",
@@ -275,7 +279,7 @@ async fn one_that_ignores_everything_is_gone_within_a_second_with_its_children()
 }
 
 #[tokio::test]
-async fn one_that_minds_its_input_ends_by_itself() {
+async fn child_exits_when_stdin_is_closed() {
     let sh = Sh::new("trap 'echo term >&2' TERM; cat >/dev/null; echo polite >&2");
     let mut transport = sh.spawn();
     transport.close().await.expect("closed");
@@ -283,7 +287,7 @@ async fn one_that_minds_its_input_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn one_that_is_dropped_is_killed_and_reaped() {
+async fn dropped_child_is_killed_and_reaped() {
     let sh =
         Sh::new("trap '' TERM; sleep 1000 & echo $! >$DIR/grandchild; echo $$ >$DIR/child; wait");
     let transport = sh.spawn();
@@ -296,7 +300,7 @@ async fn one_that_is_dropped_is_killed_and_reaped() {
 }
 
 #[tokio::test]
-async fn a_child_that_does_not_read_does_not_hold_up_the_close() {
+async fn close_does_not_wait_for_a_child_that_does_not_read() {
     let sh = Sh::new("exec sleep 1000");
     let mut transport = sh.spawn();
     let text = "x".repeat(1 << 20);

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What a cell of the table says.
+/// Expected result in a cell of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Says {
     Allow,
@@ -10,19 +10,19 @@ enum Says {
     Reject(String),
 }
 
-/// Reads and checks a call through a variant, as the gate does: what it says is the caller's result.
+/// Parses and checks a call through a `call_tool_*` tool as the gate does; returns the caller's result.
 fn call(variant: Operation, arguments: Value, annotations: Annotations, strict: bool) -> Says {
     let Value::Object(arguments) = arguments else {
         panic!("{arguments} are no arguments");
     };
-    let intent = match read(variant, &arguments) {
+    let intent = match parse_intent(variant, &arguments) {
         Ok(intent) => intent,
         Err(text) => return Says::Reject(text),
     };
-    match check(variant, &intent, TOOL, annotations, strict) {
-        Checked::Fine => Says::Allow,
-        Checked::Warned(text) => Says::Warn(text),
-        Checked::Rejected(text) => Says::Reject(text),
+    match check_intent(variant, &intent, TOOL, annotations, strict) {
+        IntentCheck::Consistent => Says::Allow,
+        IntentCheck::Warned(text) => Says::Warn(text),
+        IntentCheck::Rejected(text) => Says::Reject(text),
     }
 }
 
@@ -34,13 +34,14 @@ const MARKED: &str =
 const READ_ONLY: &str =
     "Tool 'github:delete_repo' is marked read-only by server, but intent declares write";
 
-/// Each hint: not said, true, false.
+/// Each hint: absent, true, false.
 const HINTS: [Option<bool>; 3] = [None, Some(true), Some(false)];
 
-/// The table of what a variant, an operation and the hints come to, a line each: written out, and not computed as
-/// the code does. The columns are the hints `none`, `readOnlyHint`, `destructiveHint`, both.
+/// Expected results by `call_tool_*` tool, declared operation and hints, written out rather than computed. The columns
+/// are the hints `none`, `readOnlyHint`, `destructiveHint`, both.
 ///
-/// `A` allows, `W` warns and allows, `D` is marked destructive, `M` is a mismatch, `R` is required, `I` is no such word.
+/// `A` allows, `W` warns and allows, `D` is marked destructive, `M` is a mismatch, `R` is missing but required, `I` is
+/// an unknown word.
 const TABLE: [(&str, Option<&str>, [char; 4]); 18] = [
     ("call_tool_read", Some("read"), ['A', 'A', 'D', 'D']),
     ("call_tool_read", Some("write"), ['M', 'M', 'M', 'M']),
@@ -75,7 +76,7 @@ const TABLE: [(&str, Option<&str>, [char; 4]); 18] = [
 ];
 
 #[test]
-fn every_cell_of_the_table_and_every_text() {
+fn every_combination_gives_the_expected_result_and_text() {
     let mut cells = 0;
     for (name, declared, row) in TABLE {
         let variant = Operation::of_variant(name).expect("a variant");
@@ -84,7 +85,7 @@ fn every_cell_of_the_table_and_every_text() {
             let pairs = HINTS.iter().map(move |d| (*r, *d));
             pairs.flat_map(|(r, d)| [(r, d, true), (r, d, false)])
         }) {
-            // A hint that is false says as little as one that is not there.
+            // A false hint is equivalent to an absent one.
             let column = match (read_only == Some(true), destructive == Some(true)) {
                 (false, false) => 0,
                 (true, false) => 1,
@@ -104,7 +105,7 @@ fn every_cell_of_the_table_and_every_text() {
                     "Invalid intent.operation_type '{word}': must be read, write, or destructive"
                 )),
             };
-            // The hints that the table does not name change nothing.
+            // The other hints have no effect.
             for other in HINTS {
                 let annotations = Annotations {
                     read_only,
@@ -139,7 +140,7 @@ fn every_cell_of_the_table_and_every_text() {
 }
 
 #[test]
-fn the_texts_of_the_issue_are_said_word_for_word() {
+fn error_texts_are_exact() {
     use Operation::{Destructive, Read, Write};
     let none = Annotations::default();
     let destroys = Annotations {
@@ -188,13 +189,13 @@ fn the_texts_of_the_issue_are_said_word_for_word() {
         "Tool 'github:delete_repo' is marked destructive by server, use call_tool_destructive"
     );
     assert_eq!(
-        no_such_variant("call_tool"),
+        unknown_tool_error("call_tool"),
         "Tool 'call_tool' not found. Use call_tool_read, call_tool_write, or call_tool_destructive with matching intent.operation_type. See retrieve_tools for annotations and recommendations."
     );
 }
 
 fn read_of(arguments: Value) -> Result<Intent, String> {
-    read(Operation::Read, arguments.as_object().expect("an object"))
+    parse_intent(Operation::Read, arguments.as_object().expect("an object"))
 }
 
 fn error_of(arguments: Value) -> String {
@@ -202,7 +203,7 @@ fn error_of(arguments: Value) -> String {
 }
 
 #[test]
-fn an_intent_is_read_in_both_forms_and_both_must_agree() {
+fn both_forms_are_parsed_and_must_agree() {
     let whole = Intent {
         operation: Operation::Read,
         sensitivity: Some(Sensitivity::Private),
@@ -219,7 +220,7 @@ fn an_intent_is_read_in_both_forms_and_both_must_agree() {
     assert_eq!(read_of(flat.clone()), Ok(whole.clone()));
     flat["intent"] = nested.clone();
     assert_eq!(read_of(flat.clone()), Ok(whole.clone()));
-    // What one of them leaves out, it does not deny.
+    // A field that one form leaves out does not contradict the other form.
     let some = json!({
         "intent": { "operation_type": "read", "reason": null },
         "intent_reason": "to see",
@@ -239,7 +240,7 @@ fn an_intent_is_read_in_both_forms_and_both_must_agree() {
             format!("intent.{of_nested} and {key} disagree: give one of them")
         );
     }
-    // Nothing is right because one of the two is.
+    // A valid form does not excuse an invalid one.
     assert_eq!(
         error_of(json!({ "intent": [], "intent_operation_type": "read" })),
         "Invalid intent for call_tool_read: must be an object with operation_type"
@@ -247,7 +248,7 @@ fn an_intent_is_read_in_both_forms_and_both_must_agree() {
 }
 
 #[test]
-fn what_is_no_intent_is_said_to_be_none() {
+fn invalid_intents_are_rejected_with_a_reason() {
     for wrong in [json!("read"), json!(["read"]), json!(1), json!(true)] {
         assert_eq!(
             error_of(json!({ "intent": wrong })),
@@ -276,7 +277,7 @@ fn what_is_no_intent_is_said_to_be_none() {
 }
 
 #[test]
-fn every_sensitivity_is_known_and_none_is_no_fault() {
+fn every_sensitivity_is_accepted_and_it_is_optional() {
     let of = |word: Value| {
         let intent = json!({ "operation_type": "read", "data_sensitivity": word });
         read_of(json!({ "intent": intent })).map(|i| i.sensitivity)
@@ -289,7 +290,7 @@ fn every_sensitivity_is_known_and_none_is_no_fault() {
 }
 
 #[test]
-fn a_reason_is_measured_in_characters() {
+fn the_length_of_a_reason_counts_characters() {
     let of = |reason: Value| {
         let intent = json!({ "operation_type": "read", "reason": reason });
         let nested = read_of(json!({ "intent": intent })).map(|i| i.reason);

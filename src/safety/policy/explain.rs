@@ -1,46 +1,46 @@
-//! Which rule decides about a call, and why the others do not.
+//! Explains which rule decides on a call, and why the others do not.
 
-use super::{CHANGED, Grants, Rules, UNCONFIGURED, Wish, Word, weigh};
+use super::{CHANGED, Grants, Rules, UNCONFIGURED, Wish, Word, effect_on};
 use crate::chat::Operation;
 
-/// What is decided about a call, and why. No right to make it comes of this.
+/// A decision and its reasons. Does not contain an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
-    /// What is decided.
+    /// The effect.
     pub word: Word,
-    /// By what, as [`super::decide`] says it.
+    /// The rule or grant that decides, as in [`super::decide`].
     pub by: String,
-    /// What the call is taken for.
+    /// The operation class of the call.
     pub operation: Operation,
-    /// Why it is, in words that follow that.
+    /// Why the call has this class; a clause that follows it.
     pub because: &'static str,
-    /// Every rule and grant that could be about this call, those that weigh most first, and the default at the end.
+    /// Every rule and grant that could apply to the call, strongest first, and finally the default.
     pub considered: Vec<Considered>,
 }
 
 /// A rule, a grant or the default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Considered {
-    /// What it is about: `fs.*`, `op:read`, `default`; `fs.read` or `the reads of fs` of a grant.
+    /// Its subject: `fs.*`, `op:read`, `default`; for a grant `fs.read` or `the reads of fs`.
     pub what: String,
-    /// What it says.
+    /// Its effect.
     pub says: Word,
-    /// Where it stands; who gave it, of a grant.
+    /// Its location in the configuration; for a grant, who gave it.
     pub source: String,
-    /// The id of a grant, which `aish-helper policy revoke` takes.
+    /// Id of a grant, as taken by `aish-helper policy revoke`.
     pub grant: Option<String>,
-    /// What it has to do with the decision.
+    /// Its part in the decision.
     pub standing: Standing,
 }
 
-/// What a rule has to do with a decision.
+/// The part of a rule in a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// It is the one that decides.
+    /// It decides.
     Decides,
-    /// It is about this call, but something else decides.
+    /// It applies to the call, but another rule decides.
     Overruled,
-    /// It is not about this call, or counts for nothing here: why not.
+    /// It does not apply to the call or has no effect; the reason.
     Idle(String),
 }
 
@@ -54,10 +54,10 @@ impl Standing {
     }
 }
 
-/// Says what [`super::decide`] does, and why.
+/// Explains what [`super::decide`] decides.
 pub fn explain(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> Explained {
-    let (word, by) = weigh(wish, rules, grants, now_ms);
-    // Whatever allows counts for nothing where all that was allowed is void.
+    let (word, by) = effect_on(wish, rules, grants, now_ms);
+    // Nothing that allows has an effect once the tool has changed.
     let void = |says: Word, by_rule: bool| {
         let unconfigured = by_rule && !wish.configured;
         let why = match (wish.changed, unconfigured) {
@@ -75,8 +75,11 @@ pub fn explain(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> 
     };
     let mut considered = Vec::new();
     for says in [Word::Deny, Word::Ask, Word::Allow] {
-        for rule in rules.of(says).filter(|r| r.subject.could_be(&wish.call)) {
-            let idle = rule.idle(wish).or_else(|| void(says, true));
+        for rule in rules
+            .with_effect(says)
+            .filter(|r| r.subject.may_apply(&wish.call))
+        {
+            let idle = rule.inactive_reason(wish).or_else(|| void(says, true));
             let decides = decides(says, &rule.source, &idle);
             considered.push(Considered {
                 what: rule.subject.to_string(),
@@ -87,8 +90,8 @@ pub fn explain(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> 
             });
         }
     }
-    for grant in grants.list().iter().filter(|g| g.could_be(&wish.call)) {
-        let idle = grant.idle(wish, now_ms);
+    for grant in grants.list().iter().filter(|g| g.may_apply(&wish.call)) {
+        let idle = grant.inactive_reason(wish, now_ms);
         let idle = idle.or_else(|| void(Word::Allow, false));
         let decides = decides(Word::Allow, &grant.says(), &idle);
         considered.push(Considered {
@@ -113,25 +116,25 @@ pub fn explain(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> 
         word,
         by,
         operation: wish.operation(),
-        because: because(wish),
+        because: operation_reason(wish),
         considered,
     }
 }
 
-/// Why a call is taken for what it is.
-fn because(wish: &Wish<'_>) -> &'static str {
+/// Returns why a call has its operation class.
+fn operation_reason(wish: &Wish<'_>) -> &'static str {
     let says = wish.annotations.operation();
-    if wish.operation() > wish.of_tool() {
-        return "its caller declares it, which is more than what the tool is taken for";
+    if wish.operation() > wish.tool_operation() {
+        return "the caller declares it, which is more severe than the tool's own class";
     }
     match says {
-        Operation::Destructive => "its server says that it may destroy",
+        Operation::Destructive => "the server declares the tool destructive",
         Operation::Read if wish.trusted => {
-            "its server says that it only reads, and you believe its annotations"
+            "the server declares the tool read-only, and you trust its annotations"
         }
         Operation::Read => {
-            "its server says that it only reads, which counts where trust_annotations = true"
+            "the server declares the tool read-only, which counts only with trust_annotations = true"
         }
-        Operation::Write => "its server says neither that it only reads nor that it may destroy",
+        Operation::Write => "the server declares the tool neither read-only nor destructive",
     }
 }

@@ -1,54 +1,54 @@
-//! What a person has allowed at a prompt, beyond the one call.
+//! Grants: what the user has allowed at a prompt beyond a single call.
 
 use super::{Call, Wish};
 use crate::chat::{Annotations, Operation};
 
-/// How long a grant holds: a working day.
+/// Lifetime of a grant: one working day.
 pub const GRANT_MS: u64 = 12 * 3_600_000;
 
-/// What a person said to a call.
+/// Scope that the user chose when allowing a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consent {
-    /// This call.
+    /// This call only.
     Once,
     /// This tool, for the session.
     Tool,
-    /// The tools of this server that only read, for the session.
+    /// The read-only tools of this server, for the session.
     Reads,
-    /// This tool, from now on: a rule is written too.
+    /// This tool permanently: a rule is written as well.
     Always,
 }
 
-/// How far a grant goes.
+/// Scope of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// One tool.
     Tool,
-    /// The tools of a server that only read, as it had them then.
+    /// The tools of a server that were read-only at the time of the grant.
     Reads,
 }
 
-/// What was allowed.
+/// Permission for further calls, given at a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Names it (UUIDv7), for `aish-helper policy revoke`.
+    /// Id (UUIDv7), as taken by `aish-helper policy revoke`.
     pub id: String,
-    /// How far it goes.
+    /// Its scope.
     pub reach: Reach,
-    /// `alias.tool`, or `alias` with [`Reach::Reads`].
+    /// `alias.tool`, or `alias` for the read-only tools of a server.
     pub name: String,
-    /// When it was given, milliseconds since 1970.
+    /// When it was given, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// When it lapses.
+    /// When it expires, in milliseconds since the Unix epoch.
     pub until_ms: u64,
-    /// The most that a call of it does: one that is declared to do more was not allowed.
+    /// The most severe operation class it covers; a call that declares more is not covered.
     operation: Operation,
-    /// The tools: identity, and what their server said of each. One that has changed since was not allowed.
+    /// The tools it covers, as identity and annotations; a tool that has changed since is not covered.
     tools: Vec<(String, Annotations)>,
 }
 
 impl Grant {
-    /// What it allows: `fs.read`, or `the reads of fs`.
+    /// Returns its subject: `fs.read`, or `the reads of fs`.
     pub fn what(&self) -> String {
         match self.reach {
             Reach::Tool => self.name.clone(),
@@ -56,38 +56,39 @@ impl Grant {
         }
     }
 
-    /// The same, with who gave it.
+    /// Returns its subject and who gave it.
     pub fn says(&self) -> String {
         format!("you, for this session: {}", self.what())
     }
 
-    /// Whether it is for a tool or a server of that name.
-    pub(super) fn could_be(&self, call: &Call<'_>) -> bool {
+    /// Whether it is for a tool or server of that name.
+    pub(super) fn may_apply(&self, call: &Call<'_>) -> bool {
         match self.reach {
             Reach::Tool => self.name == format!("{}.{}", call.server, call.tool),
             Reach::Reads => self.name == call.server,
         }
     }
 
-    /// Whether it was given for the very tool of a call, as it is.
-    fn is_for(&self, wish: &Wish<'_>) -> bool {
+    /// Whether it covers the tool of a call in its present definition.
+    fn covers_tool(&self, wish: &Wish<'_>) -> bool {
         let mut tools = self.tools.iter();
         tools.any(|(identity, says)| identity == wish.call.identity && *says == wish.annotations)
     }
 
-    /// Why it does not cover a call; `None` where it does.
-    pub(super) fn idle(&self, wish: &Wish<'_>, now_ms: u64) -> Option<String> {
+    /// Returns why it does not cover a call; `None` if it does.
+    pub(super) fn inactive_reason(&self, wish: &Wish<'_>, now_ms: u64) -> Option<String> {
         let more = match self.reach {
             Reach::Tool => wish.operation() > self.operation,
-            // What reads by its server's word is taken for more where that is not believed, but was allowed as it is.
+            // A tool that is read-only by its server's annotations may count as a write if those are not trusted; it
+            // was allowed in that state.
             Reach::Reads => wish.intent.is_some_and(|i| i.operation > self.operation),
         };
         let why = if now_ms >= self.until_ms {
             "it has expired"
-        } else if !self.is_for(wish) {
-            "it was given for other tools, or before this one or its server changed"
+        } else if !self.covers_tool(wish) {
+            "it covers other tools, or the tool or its server has changed since"
         } else if more {
-            "the call is taken for more than what was allowed"
+            "the call is more severe than what was allowed"
         } else {
             return None;
         };
@@ -95,47 +96,47 @@ impl Grant {
     }
 }
 
-/// What a person has allowed in one session.
+/// The grants of one session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants {
     list: Vec<Grant>,
 }
 
 impl Grants {
-    /// Whether nothing is allowed.
+    /// Whether there are no grants.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// All of them, the oldest first.
+    /// All grants, oldest first.
     pub fn list(&self) -> &[Grant] {
         &self.list
     }
 
-    /// Takes one back; whether it was there.
+    /// Removes a grant; returns whether it existed.
     pub fn revoke(&mut self, id: &str) -> bool {
         let before = self.list.len();
         self.list.retain(|grant| grant.id != id);
         self.list.len() < before
     }
 
-    /// Takes away what holds no more: it was given for so long and not longer.
+    /// Removes expired grants.
     pub fn expire(&mut self, now_ms: u64) {
         self.list.retain(|grant| now_ms < grant.until_ms);
     }
 
-    /// Takes away what was given for a tool of this name that was another then, or said something else; what it was.
+    /// Removes and returns the grants for a tool of this name whose identity or annotations have changed since.
     pub fn lapse(&mut self, wish: &Wish<'_>) -> Vec<Grant> {
         let void = |grant: &mut Grant| {
-            grant.reach == Reach::Tool && grant.could_be(&wish.call) && !grant.is_for(wish)
+            grant.reach == Reach::Tool && grant.may_apply(&wish.call) && !grant.covers_tool(wish)
         };
         self.list.extract_if(.., void).collect()
     }
 
-    /// The grant that covers a call now.
-    pub fn covering(&self, wish: &Wish<'_>, now_ms: u64) -> Option<&Grant> {
+    /// Returns the grant that covers a call at this time.
+    pub fn find_covering(&self, wish: &Wish<'_>, now_ms: u64) -> Option<&Grant> {
         let mut all = self.list.iter();
-        all.find(|grant| grant.idle(wish, now_ms).is_none())
+        all.find(|grant| grant.inactive_reason(wish, now_ms).is_none())
     }
 
     pub(super) fn add<'t>(

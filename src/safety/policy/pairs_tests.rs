@@ -1,5 +1,5 @@
-//! Random rules, grants and calls, against an oracle that knows the semantics in another way: a call has the names
-//! under which a rule can tighten it and those under which one can loosen it, and a rule is text.
+//! Random rules, grants and calls, compared with an oracle that implements the semantics independently: a call has the
+//! names under which a rule can restrict it and those under which one can allow it, and a rule is text.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -31,15 +31,16 @@ const SUBJECTS: [&str; 15] = [
     "network",
 ];
 
-/// A rule as it is written: its subject, its word, whether `mcp.auto_approve` has it, whether the project does.
+/// A rule in the configuration: its subject, its effect, whether it is in `mcp.auto_approve`, whether it is the
+/// project's.
 type Written = (usize, Word, bool, bool);
 
-/// A call, and what is known of it.
+/// A call and its properties.
 #[derive(Debug, Clone)]
 struct Known {
     server: &'static str,
     tool: &'static str,
-    /// Which of two tools of that name it is.
+    /// Which of two tools with the same name it is.
     version: usize,
     read_only: Option<bool>,
     destructive: Option<bool>,
@@ -50,7 +51,7 @@ struct Known {
     intent: Option<Intent>,
 }
 
-/// A yes from before: to which call, how far, when, and what else its server had: tools with their hints.
+/// An earlier approval: for which call, with which scope, when, and the other tools of the server with their hints.
 type Given = (
     Known,
     Consent,
@@ -140,7 +141,7 @@ fn cases() -> impl Strategy<Value = Case> {
         prop::sample::select(said.to_vec()),
         prop::sample::select(vec![0, 1, GRANT_MS / 2]),
         others,
-        // Most are about the very tool of the call, or little would ever be covered.
+        // Most concern the tool of the call, otherwise grants would rarely cover it.
         prop::bool::weighted(0.8),
     );
     (
@@ -268,7 +269,7 @@ impl Case {
     }
 }
 
-/// What is decided, in the oracle's opinion.
+/// Returns the oracle's decision.
 fn oracle(case: &Case) -> Word {
     let call = &case.call;
     let declared = call.intent.as_ref().map(|i| i.operation.as_str());
@@ -291,7 +292,7 @@ fn oracle(case: &Case) -> Word {
         tightening.push(format!("sensitivity:{}", sensitivity.as_str()));
     }
     let mut loosening = vec![tool, server];
-    // Not where only the caller's word makes it so.
+    // Only if this does not depend on the caller's declaration.
     if taken_of(call, None) == taken {
         loosening.push(format!("op:{taken}"));
     }
@@ -319,7 +320,7 @@ fn oracle(case: &Case) -> Word {
     }
 }
 
-/// What the hints say.
+/// The operation class by the hints.
 fn says([read_only, destructive, _]: [Option<bool>; 3]) -> &'static str {
     match (read_only, destructive) {
         (_, Some(true)) => "destructive",
@@ -328,7 +329,7 @@ fn says([read_only, destructive, _]: [Option<bool>; 3]) -> &'static str {
     }
 }
 
-/// What a call is taken for.
+/// The effective operation class of a call.
 fn taken(call: &Known) -> &'static str {
     taken_of(call, call.intent.as_ref().map(|i| i.operation.as_str()))
 }
@@ -344,7 +345,7 @@ fn taken_of(call: &Known, declared: Option<&str>) -> &'static str {
         .expect("an operation")
 }
 
-/// Whether what a person has said before lets a call through.
+/// Whether an earlier approval covers a call.
 fn covers((known, said, at, others): &Given, call: &Known, now: u64) -> bool {
     let level = |operation: &str| {
         ["read", "write", "destructive"]
@@ -388,7 +389,7 @@ fn decided(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now: u64) -> Word {
     word(&decide(wish, rules, grants, now))
 }
 
-/// All that must hold of one pair.
+/// Checks every property of one case.
 fn check(case: &Case) -> Result<Word, TestCaseError> {
     let (rules, grants, wish) = (case.rules(), case.grants(), case.call.wish());
     let none = Grants::default();
@@ -397,7 +398,7 @@ fn check(case: &Case) -> Result<Word, TestCaseError> {
     let decides = word(&decision);
     prop_assert_eq!(decides, oracle(case));
 
-    // Neither the order of the rules nor where they stand makes a difference.
+    // The order and origin of the rules make no difference.
     let mut turned = rules.clone();
     turned.list.reverse();
     turned.project.reverse();
@@ -411,15 +412,15 @@ fn check(case: &Case) -> Result<Word, TestCaseError> {
     }
     prop_assert_eq!(decided(&wish, &turned, &grants, now), decides);
 
-    // What the caller declares never loosens.
+    // The caller's declaration never relaxes.
     let silent = Wish {
         intent: None,
         ..wish
     };
     prop_assert!(decided(&silent, &rules, &grants, now) <= decides);
 
-    // What a server says that is not believed earns nothing by rule: not that it only reads; nor, unless a rule lets
-    // through what destroys by name, anything else.
+    // Untrusted annotations gain nothing from rules: not read-only; and nothing else either, unless a rule allows
+    // destructive calls by name.
     let doubted = Wish {
         trusted: false,
         ..wish
@@ -440,14 +441,14 @@ fn check(case: &Case) -> Result<Word, TestCaseError> {
         prop_assert!(doubts >= decided(&unsaid, &rules, &none, now));
     }
 
-    // A project's rules never loosen.
+    // A project's rules never relax.
     let user = Rules {
         project: Vec::new(),
         ..rules.clone()
     };
     prop_assert!(decided(&wish, &user, &grants, now) <= decides);
 
-    // Nothing is allowed to what has changed, nor by rule to what is not the configuration's.
+    // Nothing is allowed for a changed tool, and no rule allows anything for a server outside the configuration.
     let changed = Wish {
         changed: true,
         ..wish
@@ -460,7 +461,7 @@ fn check(case: &Case) -> Result<Word, TestCaseError> {
     let by_rule = decided(&wish, &rules, &none, now);
     prop_assert!(decided(&elsewhere, &rules, &none, now) >= by_rule.max(Word::Ask));
 
-    // A grant that has expired, or was revoked, is as good as none; one never lifts a rule that asks or denies.
+    // An expired or revoked grant has no effect; no grant overrides a rule that asks or denies.
     let late = now + 3 * GRANT_MS;
     prop_assert_eq!(decided(&wish, &rules, &grants, late), by_rule);
     let mut revoked = grants.clone();
@@ -474,7 +475,7 @@ fn check(case: &Case) -> Result<Word, TestCaseError> {
     Ok(decides)
 }
 
-/// What is explained is what is decided.
+/// The explanation agrees with the decision.
 fn explained(
     wish: &Wish<'_>,
     rules: &Rules,
@@ -492,7 +493,7 @@ fn explained(
         all.filter(|c| c.standing == *standing).collect()
     };
     match of(&Standing::Decides)[..] {
-        // It is none of them: a change, or another server.
+        // None of them decides: a changed tool, or another server.
         [] => prop_assert!(by == CHANGED || by == UNCONFIGURED),
         [one] => {
             prop_assert_eq!(one.says, told.word);
@@ -500,7 +501,7 @@ fn explained(
         }
         _ => prop_assert!(false, "two decide: {told:#?}"),
     }
-    // No deny is passed over, and no ask but for a default that denies.
+    // No deny rule is overruled, and an ask rule only by a default of deny.
     for over in of(&Standing::Overruled) {
         prop_assert!(over.says != Word::Deny || told.word == Word::Deny || over.what == "default");
         prop_assert!(over.says != Word::Ask || told.word != Word::Allow || over.what == "default");
@@ -509,7 +510,7 @@ fn explained(
 }
 
 #[test]
-fn of_all_pairs_of_a_policy_and_a_call_none_passes_over_a_deny_or_an_ask() {
+fn random_policies_and_calls_agree_with_the_oracle() {
     let config = Config {
         cases: CASES,
         failure_persistence: None,
@@ -524,7 +525,7 @@ fn of_all_pairs_of_a_policy_and_a_call_none_passes_over_a_deny_or_an_ask() {
     if let Err(e) = run {
         panic!("{e}");
     }
-    // It was not all of one kind.
+    // The cases covered every kind of decision.
     let found = found.into_inner();
     assert_eq!(found.values().sum::<u32>(), CASES);
     for word in Word::ALL {

@@ -1,26 +1,26 @@
-//! The rules: what each is about, and whether it speaks of a call.
+//! Policy rules: their subjects, and which calls they apply to.
 
 use std::fmt;
 
 use super::{Call, Wish};
 use crate::chat::{Operation, Sensitivity};
 
-/// What a rule says. Each is more than the one before.
+/// Effect of a rule, ordered by strength.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Word {
-    /// No question.
+    /// The call is made without a question.
     Allow,
-    /// The person is asked.
+    /// The user is asked.
     Ask,
-    /// No.
+    /// The call is denied.
     Deny,
 }
 
 impl Word {
-    /// All of them.
+    /// All effects.
     pub const ALL: [Word; 3] = [Word::Allow, Word::Ask, Word::Deny];
 
-    /// The word for it.
+    /// Returns the name in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Word::Allow => "allow",
@@ -30,22 +30,22 @@ impl Word {
     }
 }
 
-/// What the helper does itself.
+/// Actions that aish performs itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Own {
-    /// A command that the model proposed is run in the shell (`shell`).
+    /// A command proposed by the model runs in the shell (`shell`).
     Shell,
-    /// A file of the user's is written (`fs.write`): the configuration, by an "always" or an import.
+    /// A file of the user is written (`fs.write`): the configuration, after "always" or an import.
     FsWrite,
-    /// A server that the configuration does not have is connected to (`network`).
+    /// A server that is not in the configuration is connected (`network`).
     Network,
 }
 
 impl Own {
-    /// All of them.
+    /// All actions.
     pub const ALL: [Own; 3] = [Own::Shell, Own::FsWrite, Own::Network];
 
-    /// The name of it in rules.
+    /// Returns the name in rules.
     pub fn as_str(self) -> &'static str {
         match self {
             Own::Shell => "shell",
@@ -55,23 +55,23 @@ impl Own {
     }
 }
 
-/// What a rule is about.
+/// The subject of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// One tool, `alias.tool`.
     Tool(String, String),
     /// All tools of a server, `alias.*`.
     Server(String),
-    /// All calls of a kind, `op:read`.
+    /// All calls of an operation class, `op:read`.
     Operation(Operation),
-    /// All calls that declare such data, `sensitivity:private`.
+    /// All calls that declare this sensitivity, `sensitivity:private`.
     Sensitivity(Sensitivity),
-    /// An act of the helper's own.
+    /// An action of aish itself.
     Own(Own),
 }
 
 impl fmt::Display for Subject {
-    /// As it is written in the configuration.
+    /// Formats the subject as in the configuration.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Subject::Tool(server, tool) => write!(f, "{server}.{tool}"),
@@ -84,10 +84,10 @@ impl fmt::Display for Subject {
 }
 
 impl Subject {
-    /// Reads it. Whether there is such a server is for others to say.
+    /// Parses a subject. Does not check that the server exists.
     ///
     /// # Errors
-    /// It is none; what it must be, in words that follow the key.
+    /// What the subject must be, phrased to follow the key.
     pub fn parse(text: &str) -> Result<Subject, String> {
         if let Some(own) = Own::ALL.into_iter().find(|own| own.as_str() == text) {
             return Ok(Subject::Own(own));
@@ -109,32 +109,32 @@ impl Subject {
         })
     }
 
-    /// Reads `alias.tool` or `alias.*`, where nothing else is meant.
+    /// Parses `alias.tool` or `alias.*` only.
     pub fn of_tools(text: &str) -> Option<Subject> {
         match text.split_once('.')? {
             ("", _) | (_, "") => None,
             (server, "*") if !server.contains('*') => Some(Subject::Server(server.to_owned())),
-            // Anything else with a star would name one odd tool, and look like many.
+            // Any other `*` would match one literal name while looking like a pattern.
             _ if text.contains('*') => None,
             (server, tool) => Some(Subject::Tool(server.to_owned(), tool.to_owned())),
         }
     }
 
-    /// Whether it is about this call where it makes it easier: by what the call is taken for, and not because the
-    /// caller says so, since its word earns nothing.
-    pub(super) fn loosens(&self, wish: &Wish<'_>) -> bool {
+    /// Whether an allow rule applies to the call: by the effective operation class only. The caller's declaration is
+    /// ignored, since it must not relax anything.
+    pub(super) fn applies_as_allow(&self, wish: &Wish<'_>) -> bool {
         match self {
             Subject::Operation(operation) => {
-                wish.of_tool() == *operation && wish.operation() == *operation
+                wish.tool_operation() == *operation && wish.operation() == *operation
             }
             Subject::Sensitivity(_) => false,
-            _ => self.could_be(&wish.call),
+            _ => self.may_apply(&wish.call),
         }
     }
 
-    /// Whether it is about this call where it makes it harder: by any reading, what the server says, what the call is
-    /// taken for, what the caller declares.
-    fn tightens(&self, wish: &Wish<'_>) -> bool {
+    /// Whether an ask or deny rule applies to the call: by any reading of its operation class, from the annotations,
+    /// the effective class or the declaration.
+    fn applies_as_restriction(&self, wish: &Wish<'_>) -> bool {
         match self {
             Subject::Operation(operation) => {
                 let declared = wish.intent.map(|i| i.operation);
@@ -143,29 +143,30 @@ impl Subject {
                     Some(wish.operation()),
                     declared,
                 ];
-                // What destroys writes too.
+                // A destructive call also writes.
                 let is = |reading: Operation| {
                     reading == *operation
                         || *operation == Operation::Write && reading == Operation::Destructive
                 };
                 readings.into_iter().flatten().any(is)
             }
-            // Nobody knows but the caller, and its word spares no call a rule about what is not known.
+            // Only the caller knows the sensitivity, and a declaration must not exempt a call from a rule about
+            // undeclared data.
             Subject::Sensitivity(sensitivity) => {
                 let declared = wish.intent.and_then(|i| i.sensitivity);
                 *sensitivity == Sensitivity::Unknown || declared == Some(*sensitivity)
             }
-            _ => self.could_be(&wish.call),
+            _ => self.may_apply(&wish.call),
         }
     }
 
-    /// Whether it can be about a call of this tool, however that is annotated and declared.
-    pub(super) fn could_be(&self, call: &Call<'_>) -> bool {
+    /// Whether the rule could apply to a call of this tool, whatever its annotations and intent.
+    pub(super) fn may_apply(&self, call: &Call<'_>) -> bool {
         match self {
             Subject::Tool(server, tool) => server == call.server && tool == call.tool,
             Subject::Server(server) => server == call.server,
             Subject::Operation(_) | Subject::Sensitivity(_) => true,
-            // A server may be called fs, and its tool write: whoever wrote the rule may have meant either.
+            // A server may be called `fs` and have a tool `write`; the author of the rule may have meant either.
             Subject::Own(own) => own.as_str().split_once('.') == Some((call.server, call.tool)),
         }
     }
@@ -174,60 +175,62 @@ impl Subject {
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
-    /// What it says.
+    /// Its effect.
     pub word: Word,
-    /// Where it stands, for people: `policy.rules."fs.*"`, `mcp.auto_approve."fs.*"`, or with a project's file in front.
+    /// Its location, for messages: `policy.rules."fs.*"`, `mcp.auto_approve."fs.*"`, prefixed with the file if it is a
+    /// project's.
     pub source: String,
 }
 
 impl Rule {
-    /// Whether it speaks of this call.
-    pub(super) fn speaks(&self, wish: &Wish<'_>) -> bool {
+    /// Whether the rule applies to this call.
+    pub(super) fn applies(&self, wish: &Wish<'_>) -> bool {
         match self.word {
-            Word::Allow => self.subject.loosens(wish),
-            Word::Ask | Word::Deny => self.subject.tightens(wish),
+            Word::Allow => self.subject.applies_as_allow(wish),
+            Word::Ask | Word::Deny => self.subject.applies_as_restriction(wish),
         }
     }
 
-    /// Why it does not; `None` where it does.
-    pub(super) fn idle(&self, wish: &Wish<'_>) -> Option<String> {
+    /// Returns why the rule does not apply; `None` if it does.
+    pub(super) fn inactive_reason(&self, wish: &Wish<'_>) -> Option<String> {
         let taken = wish.operation();
         let why = match self.subject {
-            _ if self.speaks(wish) => return None,
+            _ if self.applies(wish) => return None,
             Subject::Operation(operation) if taken == operation => {
-                "only its caller makes it that, whose word allows nothing".to_owned()
+                "only the caller declares this class, and a declaration allows nothing".to_owned()
             }
-            Subject::Operation(_) => format!("the call is taken for {}", taken.as_str()),
+            Subject::Operation(_) => format!("the call counts as {}", taken.as_str()),
             Subject::Sensitivity(_) if self.word == Word::Allow => {
-                "only the caller says how sensitive data is, whose word allows nothing".to_owned()
+                "only the caller declares the sensitivity, and a declaration allows nothing"
+                    .to_owned()
             }
-            Subject::Sensitivity(_) => "its caller does not declare such data".to_owned(),
-            _ => "it is about something else".to_owned(),
+            Subject::Sensitivity(_) => "the caller does not declare this sensitivity".to_owned(),
+            _ => "it has another subject".to_owned(),
         };
         Some(why)
     }
 }
 
-/// What counts where no rule does.
+/// The effect if no rule applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fallback {
-    /// What it says.
+    /// Its effect.
     pub word: Word,
-    /// Where it stands.
+    /// Its location in the configuration.
     pub source: String,
 }
 
 /// All rules in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// What counts where no rule does.
+    /// The effect if no rule applies.
     pub default: Fallback,
-    /// The user's, in no order that matters.
+    /// The user's rules, in any order.
     pub list: Vec<Rule>,
-    /// Those of the project. They can only tighten: one that asks makes nothing of a default that denies, and one that
-    /// allows counts for nothing.
+    /// The project's rules. These can only tighten: an ask rule does not relax a default of deny, and an allow rule has
+    /// no effect.
     pub project: Vec<Rule>,
 }
 
@@ -245,18 +248,21 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// All that count and say this, the user's first.
-    pub(super) fn of(&self, word: Word) -> impl Iterator<Item = &Rule> {
+    /// Returns the effective rules with this effect, the user's first.
+    pub(super) fn with_effect(&self, word: Word) -> impl Iterator<Item = &Rule> {
         let project = self.project.iter().filter(|r| r.word > Word::Allow);
         let all = self.list.iter().chain(project);
         all.filter(move |rule| rule.word == word)
     }
 
-    /// What they say to an act of the helper's own, and which rule does; `None` where none does. Nobody is asked about
-    /// what only a person's own command does: a rule that asks is about a tool of that name.
+    /// Returns the rule that decides on an action of aish itself; `None` if no rule applies. Actions that only the
+    /// user's own command starts are not asked about: an ask rule is then about a tool of that name.
     pub fn own(&self, own: Own) -> Option<&Rule> {
         let words = Word::ALL.into_iter().rev();
         let mut words = words.filter(|word| own == Own::Shell || *word != Word::Ask);
-        words.find_map(|word| self.of(word).find(|r| r.subject == Subject::Own(own)))
+        words.find_map(|word| {
+            self.with_effect(word)
+                .find(|r| r.subject == Subject::Own(own))
+        })
     }
 }

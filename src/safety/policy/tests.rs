@@ -60,7 +60,7 @@ fn say(call: Call<'_>, said: Consent, grants: &mut Grants) -> Approved {
 }
 
 #[test]
-fn everything_is_asked_unless_a_rule_allows_it() {
+fn a_call_is_asked_about_unless_a_rule_allows_it() {
     use Word::{Allow, Ask};
     let none = Grants::default();
     assert!(asks(CALL, &[], &none));
@@ -72,7 +72,7 @@ fn everything_is_asked_unless_a_rule_allows_it() {
 }
 
 #[test]
-fn a_rule_allows_nothing_to_a_server_that_the_configuration_does_not_have() {
+fn rules_allow_nothing_for_a_server_outside_the_configuration() {
     let wish = Wish {
         configured: false,
         ..wish(CALL)
@@ -83,7 +83,7 @@ fn a_rule_allows_nothing_to_a_server_that_the_configuration_does_not_have() {
 }
 
 #[test]
-fn a_grant_holds_for_its_tool_or_for_the_reads_that_the_server_had() {
+fn a_grant_covers_its_tool_or_the_read_only_tools_at_that_time() {
     let mut grants = Grants::default();
     say(CALL, Consent::Once, &mut grants);
     assert!(asks(CALL, &[], &grants) && grants.is_empty());
@@ -104,7 +104,7 @@ fn a_grant_holds_for_its_tool_or_for_the_reads_that_the_server_had() {
 }
 
 #[test]
-fn a_tool_that_has_changed_was_not_allowed() {
+fn a_grant_does_not_cover_a_changed_tool() {
     let changed = Call {
         identity: "fs.read as it is now",
         ..READ
@@ -118,7 +118,7 @@ fn a_tool_that_has_changed_was_not_allowed() {
 }
 
 #[test]
-fn arguments_have_one_text_or_none() {
+fn arguments_are_normalised_or_rejected() {
     let text = |s| canonical(s).ok();
     assert_eq!(text(" { \"a\" : 1 } ").as_deref(), Some("{\"a\":1}"));
     assert_eq!(text("{\"a\":1,\"a\":2}").as_deref(), Some("{\"a\":2}"));
@@ -139,10 +139,10 @@ fn arguments_have_one_text_or_none() {
 }
 
 #[test]
-fn an_approval_covers_the_exact_call_for_a_while() {
+fn an_approval_covers_the_exact_call_until_it_expires() {
     let mint = || say(CALL, Consent::Once, &mut Grants::default());
-    assert!(mint().covers(&CALL, 1000 + LIFE_MS - 1));
-    assert!(!mint().covers(&CALL, 1000 + LIFE_MS));
+    assert!(mint().covers(&CALL, 1000 + APPROVAL_TTL_MS - 1));
+    assert!(!mint().covers(&CALL, 1000 + APPROVAL_TTL_MS));
     let other = Call {
         arguments: "{ }",
         ..CALL
@@ -152,7 +152,7 @@ fn an_approval_covers_the_exact_call_for_a_while() {
 }
 
 #[test]
-fn a_dot_in_a_name_makes_no_two_calls_one() {
+fn names_with_dots_have_different_digests() {
     let split = |server, tool| Call {
         server,
         tool,
@@ -164,7 +164,7 @@ fn a_dot_in_a_name_makes_no_two_calls_one() {
 }
 
 #[test]
-fn a_default_that_denies_is_lifted_by_a_rule_of_the_users_alone() {
+fn only_user_rules_relax_a_default_of_deny() {
     let word = |list: &[(&str, Word)], project: &[(&str, Word)]| {
         let rules = Rules {
             default: Fallback {
@@ -187,7 +187,7 @@ fn a_default_that_denies_is_lifted_by_a_rule_of_the_users_alone() {
 }
 
 #[test]
-fn what_the_caller_declares_raises_and_never_lowers() {
+fn a_declared_intent_only_tightens() {
     use Word::{Allow, Ask, Deny};
     let decided = |list: &[(&str, Word)], operation, sensitivity| {
         let intent = Intent {
@@ -221,7 +221,7 @@ fn what_the_caller_declares_raises_and_never_lowers() {
 }
 
 #[test]
-fn it_is_explained_why_a_rule_decides_and_others_do_not() {
+fn the_explanation_names_the_deciding_rule_and_why_others_are_inactive() {
     let mut grants = Grants::default();
     say(CALL, Consent::Tool, &mut grants);
     say(READ, Consent::Reads, &mut grants);
@@ -246,10 +246,10 @@ fn it_is_explained_why_a_rule_decides_and_others_do_not() {
     assert_eq!(
         lines,
         [
-            "sensitivity:private: Idle(\"its caller does not declare such data\")",
+            "sensitivity:private: Idle(\"the caller does not declare this sensitivity\")",
             "fs.write: Decides",
             "fs.*: Overruled",
-            "op:read: Idle(\"the call is taken for write\")",
+            "op:read: Idle(\"the call counts as write\")",
             "fs.write: Idle(\"it has expired\")",
             "the reads of fs: Idle(\"it has expired\")",
             "default: Overruled",
@@ -258,12 +258,60 @@ fn it_is_explained_why_a_rule_decides_and_others_do_not() {
 }
 
 #[test]
-fn a_rule_about_tools_is_not_read_as_one_about_own_acts() {
+fn tool_rules_do_not_apply_to_actions_of_aish() {
     let own = Subject::Own(Own::FsWrite);
     let tool = Subject::Tool("fs".into(), "write".into());
     assert_eq!(Subject::parse("fs.write"), Ok(own));
     assert_eq!(Subject::of_tools("fs.write"), Some(tool));
     for none in ["shell", "op:read", "fs", ".x", "fs.", "*.x", "fs.get_*"] {
         assert_eq!(Subject::of_tools(none), None, "{none}");
+    }
+}
+
+#[test]
+fn rules_do_not_apply_to_built_in_reads_and_apply_to_everything_else() {
+    let builtin = Wish {
+        annotations: READS,
+        trusted: true,
+        configured: false,
+        ..Wish::new(Call {
+            server: "aish",
+            identity: BUILTIN_IDENTITY,
+            ..READ
+        })
+    };
+    let mut strict = rules(&[("op:read", Word::Deny), ("aish.*", Word::Ask)]);
+    strict.default.word = Word::Deny;
+    let allowed = |request: &Wish<'_>| {
+        matches!(
+            decide(request, &strict, &Grants::default(), 0),
+            Decision::Allow(_, rule) if rule == BUILTIN_RULE
+        )
+    };
+    assert!(allowed(&builtin));
+    let declared_write = Intent {
+        operation: Operation::Write,
+        sensitivity: None,
+        reason: None,
+    };
+    for other in [
+        Wish {
+            call: READ,
+            ..builtin
+        },
+        Wish {
+            annotations: Annotations::default(),
+            ..builtin
+        },
+        Wish {
+            trusted: false,
+            ..builtin
+        },
+        Wish {
+            intent: Some(&declared_write),
+            ..builtin
+        },
+    ] {
+        assert!(!allowed(&other), "{other:?}");
     }
 }

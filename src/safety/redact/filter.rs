@@ -1,4 +1,4 @@
-//! A stage: text comes in pieces, and goes out with what a matcher finds cut out of it. It holds back what is not certain.
+//! One redaction stage: cuts what a matcher finds out of chunked text, and holds back what is undecided.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use super::BACK;
 /// A set of bytes.
 pub(super) type Class = fn(u8) -> bool;
 
-/// What decides where a secret is.
+/// Decides where a secret is.
 ///
-/// It must decide on a place by the [`BACK`] bytes before it and the [`super::AHEAD`] behind it alone: then it is all the
-/// same in which pieces the text came.
+/// The decision on a position may depend only on the [`BACK`] bytes before and the [`super::AHEAD`] bytes after it,
+/// which makes it independent of how the text was split.
 pub(super) trait Matcher {
-    /// The first secret that was noticed at `from` or later. It begins at `floor` or later. With `last` nothing follows
-    /// the text.
+    /// Returns the first secret identified at `from` or later that begins at `floor` or later. `last` means that the
+    /// text ends here.
     fn next(&self, text: &[u8], from: usize, floor: usize, last: bool) -> Next;
 }
 
-/// What a matcher says.
+/// Result of a search.
 pub(super) enum Next {
     /// A secret.
     Hit(Hit),
-    /// None is noticed before this place. There, more text is needed.
+    /// No secret is identified before this position; deciding further needs more text.
     Wait(usize),
 }
 
@@ -30,69 +30,69 @@ pub(super) enum Next {
 pub(super) struct Hit {
     pub range: Range<usize>,
     pub kind: Arc<str>,
-    /// What else belongs to it, behind its end, however long.
+    /// Further bytes of this class after its end also belong to it, without limit.
     pub more: Option<Class>,
 }
 
-/// What goes out.
-pub(super) enum Piece<'t> {
+/// Output of a stage.
+pub(super) enum StagePiece<'t> {
     Text(&'t [u8]),
-    /// A secret, by its place in the whole text.
+    /// A secret, with its position in the whole text.
     Mark(Range<usize>, Arc<str>),
 }
 
-/// The state between two pieces.
+/// State between two chunks.
 #[derive(Debug, Default)]
-pub(super) struct Filter {
+pub(super) struct RedactStage {
     buffer: Vec<u8>,
-    /// Where the buffer begins in the whole text.
+    /// Position of the buffer in the whole text.
     base: usize,
-    /// All before it has gone out.
+    /// Everything before this position in the buffer has been emitted.
     out: usize,
-    /// What was looked at.
+    /// Everything before this position in the buffer has been searched.
     from: usize,
-    /// The secret that is being swallowed, by its start in the whole text.
+    /// A secret whose end has not been reached, with its start in the whole text.
     swallowing: Option<(usize, Arc<str>, Class)>,
 }
 
-impl Filter {
-    /// So much of the whole text has gone out.
-    pub(super) fn given(&self) -> usize {
+impl RedactStage {
+    /// Number of bytes of the whole text that have been processed.
+    pub(super) fn processed(&self) -> usize {
         match self.swallowing {
             Some((start, ..)) => start,
             None => self.base + self.out,
         }
     }
 
-    /// How much is held.
+    /// Number of buffered bytes.
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn buffered(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Takes a piece; with `last` none follows.
+    /// Processes a chunk; `last` means that the text ends with it.
     pub(super) fn push(
         &mut self,
         matcher: &impl Matcher,
         piece: &[u8],
         last: bool,
-        sink: &mut dyn FnMut(Piece<'_>),
+        sink: &mut dyn FnMut(StagePiece<'_>),
     ) {
         self.buffer.extend_from_slice(piece);
         loop {
-            if !self.swallow(last, sink) {
+            if !self.skip_secret(last, sink) {
                 break;
             }
             let floor = self.out;
             match matcher.next(&self.buffer, self.from, floor, last) {
                 Next::Hit(Hit { range, kind, more }) => {
-                    sink(Piece::Text(&self.buffer[self.out..range.start]));
+                    sink(StagePiece::Text(&self.buffer[self.out..range.start]));
                     self.out = range.end;
                     self.from = range.end;
                     let start = self.base + range.start;
                     match more {
                         Some(class) => self.swallowing = Some((start, kind, class)),
-                        None => sink(Piece::Mark(start..self.base + range.end, kind)),
+                        None => sink(StagePiece::Mark(start..self.base + range.end, kind)),
                     }
                 }
                 Next::Wait(to) => {
@@ -102,18 +102,18 @@ impl Filter {
                         false => to.saturating_sub(BACK).max(self.out),
                     };
                     if until > self.out {
-                        sink(Piece::Text(&self.buffer[self.out..until]));
+                        sink(StagePiece::Text(&self.buffer[self.out..until]));
                         self.out = until;
                     }
                     break;
                 }
             }
         }
-        self.forget();
+        self.trim_buffer();
     }
 
-    /// Whether nothing is being swallowed any more.
-    fn swallow(&mut self, last: bool, sink: &mut dyn FnMut(Piece<'_>)) -> bool {
+    /// Skips the rest of a long secret; returns whether its end was reached.
+    fn skip_secret(&mut self, last: bool, sink: &mut dyn FnMut(StagePiece<'_>)) -> bool {
         let Some((_, _, class)) = &self.swallowing else {
             return true;
         };
@@ -125,13 +125,13 @@ impl Filter {
             return false;
         }
         if let Some((start, kind, _)) = self.swallowing.take() {
-            sink(Piece::Mark(start..self.base + self.out, kind));
+            sink(StagePiece::Mark(start..self.base + self.out, kind));
         }
         true
     }
 
-    /// Forgets what nobody will look at again, not for every few bytes.
-    fn forget(&mut self) {
+    /// Drops the part of the buffer that is no longer needed, in large steps to limit copying.
+    fn trim_buffer(&mut self) {
         let past = self.out.min(self.from).saturating_sub(BACK);
         if past >= 4096.max(self.buffer.len() / 2) {
             self.buffer.drain(..past);

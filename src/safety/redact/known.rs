@@ -175,7 +175,7 @@ pub(super) fn worth(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let path = value.starts_with(['/', '~', '.'])
         && !value.contains(char::is_whitespace)
-        && !shape::random(value.as_bytes());
+        && !shape::is_random(value.as_bytes());
     // A port, a date, an address.
     let number = value.len() < 16
         && value

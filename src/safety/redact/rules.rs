@@ -1,9 +1,9 @@
-//! The formats of secrets.
+//! Formats of secrets.
 //!
-//! A table: the word by which a secret is noticed and what must stand behind it. The facts (prefixes, lengths, alphabets) are
-//! those that the vendors tell, or where a vendor is silent those that the rules of gitleaks (MIT) have collected; each line says which.
-//! A least length stands a little below the true one where the word before says enough by itself, so that a vendor who
-//! shortens a key by a few characters does not end what protects it.
+//! A table of keywords and of what must follow each of them. Prefixes, lengths and alphabets are from the vendors'
+//! documentation, or where a vendor publishes none, facts collected in the rules of gitleaks (MIT); each entry names
+//! its source. Minimum lengths are slightly below the documented ones where the prefix is distinctive, so that the
+//! entry still works if a vendor shortens its keys.
 
 use std::sync::Arc;
 
@@ -17,58 +17,58 @@ mod context;
 mod form;
 mod table;
 
-use context::bounded;
+use context::at_word_start;
 use form::{cut_key, cut_run};
 pub(super) use table::TABLE;
 
-/// A line of the table.
-pub(super) struct Rule {
+/// An entry of the table.
+pub(super) struct FormatRule {
     pub kind: &'static str,
-    /// By what it is noticed.
+    /// The keyword that identifies it.
     pub key: &'static str,
-    /// What must stand there.
-    pub tail: Tail,
-    /// Where the fact is from.
+    /// What must follow.
+    pub pattern: FormatPattern,
+    /// Source of the facts.
     #[cfg_attr(not(test), expect(dead_code))]
     pub source: &'static str,
 }
 
-/// What stands behind the key.
-pub(super) enum Tail {
-    /// So many of these or more; all of them belong to it.
-    Least(usize, Class),
-    /// The same, and they must look like chance.
-    Chance(usize, Class),
-    /// So many of these, and none after them.
+/// What must follow the keyword.
+pub(super) enum FormatPattern {
+    /// At least N characters of the class; all of them belong to the secret.
+    AtLeast(usize, Class),
+    /// At least N characters of the class, with high entropy.
+    HighEntropy(usize, Class),
+    /// Exactly N characters of the class.
     Exactly(usize, Class),
-    /// What a function says. The key is then noticed in any case of its letters.
-    By(fn(&Place<'_>) -> Option<Secret>),
+    /// Decided by a function. The keyword is then matched in any case.
+    Custom(fn(&KeywordMatch<'_>) -> Option<SecretSpan>),
 }
 
-/// A place where a key stands.
+/// An occurrence of a keyword.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'t> {
-    /// The text, to where it may be looked at.
+pub(super) struct KeywordMatch<'t> {
+    /// The text, up to where it may be inspected.
     pub text: &'t [u8],
-    /// From where it may be looked at.
+    /// First position that may be inspected.
     pub from: usize,
-    /// The key.
+    /// Start of the keyword.
     pub at: usize,
-    /// Its end.
+    /// End of the keyword.
     pub end: usize,
 }
 
-/// Where a secret is.
-pub(super) struct Secret {
+/// Position of a secret.
+pub(super) struct SecretSpan {
     pub start: usize,
     pub end: usize,
-    /// What belongs to it behind its end.
+    /// Further bytes of this class after its end also belong to it.
     pub more: Option<Class>,
 }
 
-impl Secret {
-    pub(super) fn new(start: usize, end: usize) -> Secret {
-        Secret {
+impl SecretSpan {
+    pub(super) fn new(start: usize, end: usize) -> SecretSpan {
+        SecretSpan {
             start,
             end,
             more: None,
@@ -76,35 +76,35 @@ impl Secret {
     }
 }
 
-/// So many of the bytes from `at` on are of the class.
-pub(super) fn run(text: &[u8], at: usize, class: Class) -> usize {
+/// Length of the run of bytes of the class at `at`.
+pub(super) fn run_length(text: &[u8], at: usize, class: Class) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     rest.iter().position(|&b| !class(b)).unwrap_or(rest.len())
 }
 
-impl Rule {
-    fn look(&self, place: &Place<'_>) -> Option<Secret> {
-        let Place { text, at, end, .. } = *place;
-        let case = || text.get(at..end) == Some(self.key.as_bytes()) && bounded(place);
-        match self.tail {
-            Tail::By(look) => look(place),
-            Tail::Least(least, class) => {
-                let n = run(text, end, class);
-                (n >= least && case()).then(|| Secret {
+impl FormatRule {
+    fn find_secret(&self, place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+        let KeywordMatch { text, at, end, .. } = *place;
+        let case = || text.get(at..end) == Some(self.key.as_bytes()) && at_word_start(place);
+        match self.pattern {
+            FormatPattern::Custom(look) => look(place),
+            FormatPattern::AtLeast(least, class) => {
+                let n = run_length(text, end, class);
+                (n >= least && case()).then(|| SecretSpan {
                     more: Some(class),
-                    ..Secret::new(at, end + n)
+                    ..SecretSpan::new(at, end + n)
                 })
             }
-            Tail::Chance(least, class) => {
-                let n = run(text, end, class);
-                let chance = || super::shape::random(&text[end..end + n]);
-                (n >= least && case() && chance()).then(|| Secret {
+            FormatPattern::HighEntropy(least, class) => {
+                let n = run_length(text, end, class);
+                let chance = || super::shape::is_random(&text[end..end + n]);
+                (n >= least && case() && chance()).then(|| SecretSpan {
                     more: Some(class),
-                    ..Secret::new(at, end + n)
+                    ..SecretSpan::new(at, end + n)
                 })
             }
-            Tail::Exactly(n, class) => {
-                (run(text, end, class) == n && case()).then(|| Secret::new(at, end + n))
+            FormatPattern::Exactly(n, class) => {
+                (run_length(text, end, class) == n && case()).then(|| SecretSpan::new(at, end + n))
             }
         }
         .filter(|secret| {
@@ -113,16 +113,16 @@ impl Rule {
     }
 }
 
-/// The table, ready to be used.
-pub(super) struct Rules {
+/// The compiled table.
+pub(super) struct FormatRules {
     finder: Option<AhoCorasick>,
-    /// The lines whose key begins with a byte, in the order of the table.
-    lines: Vec<Vec<&'static Rule>>,
+    /// Entries by the first byte of their keyword, in table order.
+    lines: Vec<Vec<&'static FormatRule>>,
     longest: usize,
 }
 
-impl Rules {
-    pub(super) fn new() -> Rules {
+impl FormatRules {
+    pub(super) fn new() -> FormatRules {
         let mut lines: Vec<Vec<_>> = (0..256).map(|_| Vec::new()).collect();
         for rule in TABLE {
             let first = rule.key.as_bytes().first().copied().unwrap_or_default();
@@ -133,25 +133,25 @@ impl Rules {
             .ascii_case_insensitive(true)
             .kind(Some(AhoCorasickKind::DFA))
             .build(TABLE.iter().map(|rule| rule.key));
-        Rules {
-            // The keys are constants: a test builds it.
+        FormatRules {
+            // The keywords are constants; a test builds the automaton.
             finder: finder.ok(),
             lines,
             longest: TABLE.iter().map(|rule| rule.key.len()).max().unwrap_or(0),
         }
     }
 
-    /// Whether a key stands in it at all.
+    /// Whether the text contains any keyword.
     pub(super) fn may_match(&self, text: &[u8]) -> bool {
         self.finder.as_ref().is_some_and(|f| f.is_match(text))
     }
 
-    /// The lines whose key stands at a place, in whatever case.
+    /// Returns the entries whose keyword occurs at a position, in any case.
     fn keys_at<'t>(
         &'t self,
         text: &'t [u8],
         at: usize,
-    ) -> impl Iterator<Item = &'static Rule> + 't {
+    ) -> impl Iterator<Item = &'static FormatRule> + 't {
         let first = text.get(at).map_or(0, u8::to_ascii_lowercase);
         let lines = self.lines[usize::from(first)].iter().copied();
         lines.filter(move |rule| {
@@ -160,33 +160,33 @@ impl Rules {
         })
     }
 
-    /// What a place is the start of.
+    /// Returns the secret that is identified at a position.
     pub(super) fn at(
         &self,
         text: &[u8],
         at: usize,
         only_formats: bool,
-    ) -> Option<(Secret, Arc<str>)> {
+    ) -> Option<(SecretSpan, Arc<str>)> {
         let text = &text[..text.len().min(at + AHEAD)];
         self.keys_at(text, at).find_map(|rule| {
-            if only_formats && matches!(rule.tail, Tail::By(_)) {
+            if only_formats && matches!(rule.pattern, FormatPattern::Custom(_)) {
                 return None;
             }
-            let place = Place {
+            let place = KeywordMatch {
                 text,
                 from: at.saturating_sub(BACK),
                 at,
                 end: at + rule.key.len(),
             };
-            let secret = rule.look(&place)?;
+            let secret = rule.find_secret(&place)?;
             Some((secret, rule.kind.into()))
         })
     }
 }
 
-impl Matcher for Rules {
+impl Matcher for FormatRules {
     fn next(&self, text: &[u8], from: usize, floor: usize, last: bool) -> Next {
-        // Before this, every key stands there whole.
+        // Every keyword that starts before this position is complete.
         let whole = match last {
             true => text.len(),
             false => text.len().saturating_sub(self.longest),
@@ -216,14 +216,15 @@ impl Matcher for Rules {
     }
 }
 
-/// Where a head must end so that no secret is cut: `head.len()` where none is.
+/// Returns where the head of a cut text must end so that it does not contain part of a secret; `head.len()` if it does
+/// not.
 pub(super) fn cut_end(head: &str, known: &Known) -> usize {
     let bytes = head.as_bytes();
     let value = known.begun(bytes).unwrap_or(bytes.len());
     value.min(cut_key(bytes))
 }
 
-/// The same of a tail's start.
+/// Same, for the start of the tail.
 pub(super) fn cut_start(tail: &str, known: &Known) -> usize {
     let bytes = tail.as_bytes();
     known.ended(bytes).unwrap_or(0).max(cut_run(bytes))

@@ -1,14 +1,14 @@
-//! What a value looks like: chance, a word, or what stands for a value.
+//! Classifies a value: random, a word, or a placeholder.
 
-/// So much of a value is looked at.
+/// Maximum number of bytes of a value that are inspected.
 const LOOK: usize = 256;
 
 fn head(value: &[u8]) -> &[u8] {
     &value[..value.len().min(LOOK)]
 }
 
-/// What a byte is counted as: bytes drawn by chance change between these far more often than words do.
-fn sort(byte: u8) -> u8 {
+/// Returns the character group of a byte. Random bytes change between groups far more often than words do.
+fn char_group(byte: u8) -> u8 {
     match byte {
         b'0'..=b'9' => 0,
         b'a'..=b'z' => 1,
@@ -17,14 +17,16 @@ fn sort(byte: u8) -> u8 {
     }
 }
 
-/// How often neighbours are of different sorts.
-pub(super) fn changes(value: &[u8]) -> usize {
+/// Number of neighbouring bytes in different groups.
+pub(super) fn group_changes(value: &[u8]) -> usize {
     let value = head(value);
     let pairs = value.iter().zip(value.iter().skip(1));
-    pairs.filter(|(a, b)| sort(**a) != sort(**b)).count()
+    pairs
+        .filter(|(a, b)| char_group(**a) != char_group(**b))
+        .count()
 }
 
-/// Bits of a byte, by how often each occurs.
+/// Shannon entropy in bits per byte.
 pub(super) fn entropy(value: &[u8]) -> f64 {
     let value = head(value);
     let mut count = [0u32; 256];
@@ -39,22 +41,22 @@ pub(super) fn entropy(value: &[u8]) -> f64 {
     -share.map(|p| p * p.log2()).sum::<f64>()
 }
 
-/// Whether it was drawn by chance, and not written by a person: a key, a digest, an id.
-pub(super) fn random(value: &[u8]) -> bool {
+/// Whether the value looks random rather than written by a person: a key, a digest, an id.
+pub(super) fn is_random(value: &[u8]) -> bool {
     let value = head(value);
-    let of = |n| value.iter().filter(|&&b| sort(b) == n).count();
+    let of = |n| value.iter().filter(|&&b| char_group(b) == n).count();
     let (digits, letters) = (of(0), of(1) + of(2));
     if value.len() < 16 || letters < 2 || value.iter().any(|b| !b.is_ascii_graphic()) {
         return false;
     }
     if digits < 2 {
-        return value.len() >= 24 && changes(value) * 3 >= value.len();
+        return value.len() >= 24 && group_changes(value) * 3 >= value.len();
     }
-    changes(value) * 7 >= value.len() && entropy(value) >= 3.0
+    group_changes(value) * 7 >= value.len() && entropy(value) >= 3.0
 }
 
-/// Whether a person wrote it in the place of a value.
-pub(super) fn placeholder(value: &[u8]) -> bool {
+/// Whether a person wrote it in place of a value.
+pub(super) fn is_placeholder(value: &[u8]) -> bool {
     const WORDS: &[&str] = &[
         "example",
         "changeme",
@@ -86,11 +88,11 @@ pub(super) fn placeholder(value: &[u8]) -> bool {
     if value.is_empty() || value.iter().all(|b| Some(b) == value.first()) {
         return true;
     }
-    if b"$<{%[*(&@".contains(&value[0]) && !random(value) {
+    if b"$<{%[*(&@".contains(&value[0]) && !is_random(value) {
         return true;
     }
     let lower = String::from_utf8_lossy(value).to_ascii_lowercase();
-    // A word among much chance is chance.
+    // A word within a long random value is coincidence.
     WORDS
         .iter()
         .any(|word| lower.contains(word) && lower.len() < 4 * word.len() + 8)
@@ -100,8 +102,8 @@ pub(super) fn placeholder(value: &[u8]) -> bool {
         )
 }
 
-/// Whether it is a name of a program: words in one row, parted by dots, `::`, `_` or `-`.
-pub(super) fn name(value: &[u8]) -> bool {
+/// Whether it is an identifier in a program: words of one alphabet, separated by dots, `::`, `_` or `-`.
+pub(super) fn is_identifier(value: &[u8]) -> bool {
     value
         .split(|b| b".:_-/".contains(b))
         .filter(|part| !part.is_empty())
@@ -109,6 +111,6 @@ pub(super) fn name(value: &[u8]) -> bool {
             part[0].is_ascii_alphabetic()
                 && part.iter().all(u8::is_ascii_alphanumeric)
                 && part.iter().filter(|b| b.is_ascii_digit()).count() <= 1
-                && changes(part) * 3 <= part.len().max(6)
+                && group_changes(part) * 3 <= part.len().max(6)
         })
 }

@@ -6,10 +6,10 @@ use super::*;
 mod alarms;
 mod recall;
 
-/// A row of chance that is the same at each run.
-struct Chance(u64);
+/// Deterministic pseudo-random generator.
+struct TestRandom(u64);
 
-impl Chance {
+impl TestRandom {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,8 +33,8 @@ const ALNUM: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 const URL64: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
 const BASE64: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+/";
 
-/// Pushes `text` in pieces that end at these places.
-fn streamed(redactor: &Redactor, text: &[u8], ends: &[usize]) -> (Vec<u8>, Vec<Found>) {
+/// Pushes `text` in chunks that end at these positions.
+fn streamed(redactor: &Redactor, text: &[u8], ends: &[usize]) -> (Vec<u8>, Vec<FoundSecret>) {
     let mut stream = redactor.stream();
     let mut out = Vec::new();
     let mut at = 0;
@@ -49,7 +49,7 @@ fn streamed(redactor: &Redactor, text: &[u8], ends: &[usize]) -> (Vec<u8>, Vec<F
 }
 
 #[test]
-fn known_values_are_taken_out_in_every_spelling() {
+fn known_values_are_redacted_in_every_encoding() {
     let redactor = Redactor::default();
     redactor.know("model-key", "pa\"ss/wörd one");
     redactor.know("model-key", "pa\"ss/wörd one");
@@ -62,7 +62,7 @@ fn known_values_are_taken_out_in_every_spelling() {
 }
 
 #[test]
-fn values_that_would_shred_text_are_not_learned() {
+fn values_that_would_destroy_ordinary_text_are_ignored() {
     let redactor = Redactor::default();
     for value in [
         "",
@@ -86,7 +86,7 @@ fn values_that_would_shred_text_are_not_learned() {
 }
 
 #[test]
-fn a_known_value_within_a_format_is_one_mark_with_its_place() {
+fn a_known_value_within_a_format_gives_one_mark() {
     let redactor = Redactor::default();
     redactor.know("model-key", "hunter2hunter2");
     let text = "ä hunter2hunter2, password=Zq8!hunter2hunter2x and ghp_0123456789abcdefghijABCDEFGHIJ012345 hunter2hunter2";
@@ -105,7 +105,7 @@ fn a_known_value_within_a_format_is_one_mark_with_its_place() {
 }
 
 #[test]
-fn the_ends_of_a_cut_text_keep_no_half_of_a_secret() {
+fn the_ends_of_a_truncated_text_contain_no_partial_secret() {
     let redactor = Redactor::default();
     let value = "correct-horse-battery-staple";
     redactor.know("model-key", value);
@@ -120,14 +120,14 @@ fn the_ends_of_a_cut_text_keep_no_half_of_a_secret() {
             "{at}"
         );
     }
-    let token = format!("ghp_{}", Chance(3).of(ALNUM, 36));
+    let token = format!("ghp_{}", TestRandom(3).of(ALNUM, 36));
     for at in 4..token.len() {
         let (head, _) = redactor.redact_ends(&format!("x {}", &token[..at]), "y");
         assert!(!head.contains("ghp_"), "{head}");
     }
     let (_, tail) = redactor.redact_ends("", &format!("{} y", &token[10..]));
     assert_eq!(tail, "[REDACTED:cut] y");
-    let pem = recall::pem(&mut Chance(1), 20);
+    let pem = recall::pem(&mut TestRandom(1), 20);
     let (head, tail) = redactor.redact_ends(
         &format!("a\n{}", &pem[..500]),
         &format!("{}\nb", &pem[500..]),
@@ -143,7 +143,7 @@ fn the_ends_of_a_cut_text_keep_no_half_of_a_secret() {
 }
 
 #[test]
-fn bytes_that_are_no_text_pass_through() {
+fn invalid_utf8_passes_unchanged() {
     let mut text = b"\xff\xfe ghp_0123456789abcdefghijABCDEFGHIJ012345\xff".to_vec();
     text.extend([0, 0x80, b'\n']);
     let (out, found) = streamed(&Redactor::default(), &text, &[3, 9]);
@@ -152,7 +152,7 @@ fn bytes_that_are_no_text_pass_through() {
 }
 
 #[test]
-fn a_stream_holds_little_back() {
+fn a_stream_buffers_a_bounded_amount() {
     let redactor = Redactor::default();
     redactor.know("model-key", &"k3y".repeat(20));
     let mut stream = redactor.stream();
@@ -166,22 +166,22 @@ fn a_stream_holds_little_back() {
         taken += line.len();
         held = held.max(taken.saturating_sub(given.len() + 2000 * 40));
         assert!(
-            stream.values.held() + stream.formats.held() < 4 * AHEAD,
+            stream.values.buffered() + stream.formats.buffered() < 4 * AHEAD,
             "{n}"
         );
     }
-    // A secret without end is swallowed, not kept.
+    // A secret without an end is skipped, not buffered.
     for _ in 0..500 {
         stream.push(&[b'A'; 1000], &mut given);
     }
     stream.push(b" ghp_", &mut given);
     for _ in 0..500 {
         stream.push(&[b'A'; 1000], &mut given);
-        assert!(stream.formats.held() < 4 * AHEAD);
+        assert!(stream.formats.buffered() < 4 * AHEAD);
     }
 }
 
-/// Pieces of texts: secrets, halves of secrets and the words by which they are noticed.
+/// Fragments: secrets, halves of secrets, and the keywords that identify them.
 fn piece() -> impl Strategy<Value = String> {
     let secrets = recall::samples();
     let all: Vec<String> = secrets.into_iter().map(|(_, text, _)| text).collect();
@@ -208,7 +208,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn every_way_of_cutting_gives_the_same(
+    fn the_output_does_not_depend_on_the_chunks(
         pieces in prop::collection::vec(piece(), 0..12),
         long in prop::option::of(1usize..40_000),
         mut ends in prop::collection::vec(0usize..60_000, 0..20),
@@ -244,8 +244,8 @@ proptest! {
 }
 
 #[test]
-fn the_sources_of_this_project_and_its_lock_file() {
-    // Files of secrets made up for tests are none of it.
+fn the_sources_of_this_project_contain_no_secrets() {
+    // Except files of secrets made up for tests.
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut dirs = vec![
         root.join("src"),

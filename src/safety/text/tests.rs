@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 use unicode_width::UnicodeWidthChar;
 
-/// Texts that attack a terminal or its reader, and texts that only look as if they did.
+/// Texts that attack a terminal or its reader, and harmless texts that resemble them.
 const CORPUS: &[&str] = &[
     "",
     "plain text, nothing else",
@@ -40,9 +40,9 @@ const CORPUS: &[&str] = &[
     "日本語、中文，한국어\u{3000}Ελληνικά Русский ½ → ∀x ░▒▓│└─ ﬁ",
 ];
 
-/// A sink's output for a text that comes in these parts.
+/// Output of a sink for a text in these chunks.
 fn run<'a>(mode: Mode, parts: impl IntoIterator<Item = &'a str>) -> String {
-    let (mut sink, mut out) = (Sink::new(mode), String::new());
+    let (mut sink, mut out) = (TextSink::new(mode), String::new());
     for part in parts {
         sink.push(part, &mut out);
     }
@@ -74,7 +74,7 @@ fn check_splits(s: &str) {
     }
 }
 
-/// Characters that no reader can see, or that move what stands elsewhere, wherever they are.
+/// Characters that are invisible or move other characters, in any position.
 fn never_seen(c: char) -> bool {
     matches!(u32::from(c),
         0..=8 | 0xb..=0x1f | 0x7f..=0x9f | 0xad | 0x34f | 0x61c | 0x115f | 0x1160 | 0x17b4 | 0x17b5
@@ -84,7 +84,7 @@ fn never_seen(c: char) -> bool {
         || u32::from(c) & 0xfffe == 0xfffe
 }
 
-/// Characters without width that prose may need.
+/// Zero-width characters that prose may need.
 fn in_place_only(c: char) -> bool {
     matches!(u32::from(c),
         0x200c | 0x200d | 0x180b..=0x180f | 0xfe00..=0xfe02 | 0xfe0e | 0xfe0f | 0xe0100..=0xe011f)
@@ -154,7 +154,7 @@ fn check_strict(s: &str, shown: &str) {
     }));
 }
 
-/// The text that strict mode showed: it loses nothing and says nothing twice.
+/// Restores the input from strict output, which proves that nothing is lost or ambiguous.
 fn read_back(shown: &str) -> String {
     let mut out = String::new();
     let mut rest = shown;
@@ -183,7 +183,7 @@ fn read_back(shown: &str) -> String {
 }
 
 #[test]
-fn the_corpus_is_tamed_at_every_split() {
+fn the_corpus_is_safe_at_every_split() {
     for s in CORPUS {
         check(s);
     }
@@ -191,17 +191,17 @@ fn the_corpus_is_tamed_at_every_split() {
 }
 
 #[test]
-fn bytes_cut_anywhere_show_the_same() {
+fn the_output_does_not_depend_on_where_bytes_are_split() {
     for bytes in CORPUS
         .iter()
         .map(|s| s.as_bytes())
         .chain([&b"\x9b31m \xe2\x80 \xff\xc2"[..]])
     {
         for (mode, whole) in [Mode::Prose, Mode::Strict]
-            .map(|mode| (mode, whole(&String::from_utf8_lossy(bytes), mode)))
+            .map(|mode| (mode, sink_all(&String::from_utf8_lossy(bytes), mode)))
         {
             for cut in 0..=bytes.len() {
-                let (mut stream, mut sink) = (Utf8Stream::new(), Sink::new(mode));
+                let (mut stream, mut sink) = (Utf8Stream::new(), TextSink::new(mode));
                 let (mut text, mut out) = (String::new(), String::new());
                 for part in [&bytes[..cut], &bytes[cut..]] {
                     text.clear();
@@ -219,8 +219,8 @@ fn bytes_cut_anywhere_show_the_same() {
 }
 
 #[test]
-fn every_character_is_tamed_beside_letters_and_alone() {
-    // The planes where something is assigned, and the ends of the rest.
+fn every_character_is_safe_alone_and_next_to_letters() {
+    // The planes with assigned characters, and the ends of the others.
     let planes = (0..0x2_0010).chain(0xd_ffff..0xe_1001);
     for c in planes
         .chain(0xf_fff0..0x10_0010)
@@ -272,7 +272,7 @@ fn prose_shows() {
 }
 
 #[test]
-fn prose_leaves_alone_what_reads_right() {
+fn prose_keeps_legitimate_text_unchanged() {
     for text in [
         "👩‍💻 🏳️‍🌈 1️⃣ #️⃣ ❤️ ☎︎ 👨‍👩‍👧‍👦 👩🏽‍🚀 🇩🇪 ❤️‍🔥 👁️‍🗨️ 🏴‍☠️ ©️ 🧑🏿‍❤️‍💋‍🧑🏻",
         "می‌خواهم کتاب‌ها ۲۰‌ساله PDF‌ها ه‍ سَلامٌ",
@@ -327,7 +327,7 @@ fn marks_are_limited_on_one_base() {
 }
 
 #[test]
-fn pieces_tell_text_from_stand_ins() {
+fn pieces_distinguish_text_from_stand_ins() {
     let pieces = strict_pieces("a\x1bb  ");
     let expected = [
         Shown::Text("a".into()),
@@ -341,7 +341,7 @@ fn pieces_tell_text_from_stand_ins() {
 fn a_run_of_plain_text_is_one_piece() {
     let text = "plain ASCII, 漢字, más\n\tand 👩‍💻 می‌خواهم".repeat(50);
     let mut pieces = 0;
-    Sink::new(Mode::Prose).push_with(&text, &mut |piece| {
+    TextSink::new(Mode::Prose).push_with(&text, &mut |piece| {
         assert_eq!(piece, Piece::Text(&text));
         pieces += 1;
     });
@@ -349,8 +349,8 @@ fn a_run_of_plain_text_is_one_piece() {
 }
 
 #[test]
-fn nothing_is_held_back_without_need() {
-    let (mut sink, mut out) = (Sink::new(Mode::Prose), String::new());
+fn only_undecided_characters_are_held_back() {
+    let (mut sink, mut out) = (TextSink::new(Mode::Prose), String::new());
     for (text, shown) in [
         ("wor", "wor"),
         ("d ❤", "d ❤"),
@@ -368,14 +368,14 @@ fn nothing_is_held_back_without_need() {
 }
 
 #[test]
-fn a_finished_sink_is_as_new() {
+fn finish_resets_the_sink() {
     for mode in [Mode::Prose, Mode::Strict] {
-        let (mut sink, mut out) = (Sink::new(mode), String::new());
+        let (mut sink, mut out) = (TextSink::new(mode), String::new());
         for s in CORPUS {
             out.clear();
             sink.push(s, &mut out);
             sink.finish(&mut out);
-            assert_eq!(out, whole(s, mode));
+            assert_eq!(out, sink_all(s, mode));
         }
     }
 }
@@ -408,20 +408,20 @@ fn nasty() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn whatever_comes_is_tamed_at_every_split(s in nasty()) {
+    fn random_text_is_safe_at_every_split(s in nasty()) {
         check(&s);
     }
 
     #[test]
-    fn three_chunks_are_as_good_as_one(parts in prop::collection::vec(nasty(), 3)) {
+    fn three_chunks_give_the_same_output_as_one(parts in prop::collection::vec(nasty(), 3)) {
         for mode in [Mode::Prose, Mode::Strict] {
             let parts = parts.iter().map(String::as_str);
-            prop_assert_eq!(run(mode, parts.clone()), whole(&parts.collect::<String>(), mode));
+            prop_assert_eq!(run(mode, parts.clone()), sink_all(&parts.collect::<String>(), mode));
         }
     }
 
     #[test]
-    fn one_line_is_no_longer_than_asked(s in nasty(), max in 0usize..60) {
+    fn one_line_respects_the_maximum(s in nasty(), max in 0usize..60) {
         let (line, full) = (one_line(&s, max), strict(&s));
         prop_assert!(line.chars().count() <= max);
         if full.chars().count() <= max {

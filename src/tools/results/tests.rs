@@ -4,22 +4,22 @@ use tempfile::TempDir;
 
 use super::*;
 
-fn results() -> (TempDir, Results) {
+fn results() -> (TempDir, ResultStore) {
     let dir = TempDir::new().unwrap();
-    let results = Results::new(dir.path().join("results"));
+    let results = ResultStore::new(dir.path().join("results"));
     (dir, results)
 }
 
-fn at(key: &str, offset: usize, limit: usize) -> Reading {
-    Reading {
+fn at(key: &str, offset: usize, limit: usize) -> ReadRequest {
+    ReadRequest {
         key: key.to_owned(),
         offset,
         limit,
     }
 }
 
-/// The parts of a cut text, read as a model would: by the key and the offsets that it is told.
-fn read_on(results: &Results, told: &str, max: usize) -> String {
+/// Reads the parts of a cut text as a model would: with the key and offsets from the text.
+fn read_on(results: &ResultStore, told: &str, max: usize) -> String {
     let (mut whole, note) = {
         let (head, note) = told.rsplit_once("\n[… ").unwrap();
         (head.to_owned(), note)
@@ -35,7 +35,7 @@ fn read_on(results: &Results, told: &str, max: usize) -> String {
     let mut offset: usize = word_after(note, "offset ").unwrap().parse().unwrap();
     loop {
         let arguments = serde_json::json!({"key": key, "offset": offset});
-        let reading = Reading::read(arguments.as_object().unwrap(), max).unwrap();
+        let reading = ReadRequest::parse(arguments.as_object().unwrap(), max).unwrap();
         let answer = results.read("s", &reading, 0).unwrap();
         assert!(answer.len() <= max, "{} of {max}", answer.len());
         let (header, part) = answer.split_once('\n').unwrap();
@@ -43,7 +43,7 @@ fn read_on(results: &Results, told: &str, max: usize) -> String {
         match word_after(header, "next offset: ") {
             Some(next) => offset = next.parse().unwrap(),
             None => {
-                assert!(header.ends_with("this is its end]"), "{header}");
+                assert!(header.ends_with("end of the result]"), "{header}");
                 return whole;
             }
         }
@@ -51,7 +51,7 @@ fn read_on(results: &Results, told: &str, max: usize) -> String {
 }
 
 #[test]
-fn a_short_result_stays_as_it_is() {
+fn a_short_result_is_unchanged() {
     let (dir, results) = results();
     assert_eq!(results.fit("s", "short".into(), 5, 0), "short");
     assert!(!dir.path().join("results").exists());
@@ -105,33 +105,33 @@ fn lines_are_cut_between_lines_and_a_long_one_between_characters() {
 }
 
 #[test]
-fn no_border_makes_a_part_small() {
+fn a_record_boundary_never_makes_a_part_small() {
     let long = "x".repeat(5000);
     for text in [
         format!("[1, \"{long}\", 2]"),
         format!("{{\"tags\": [\"a\", \"b\"], \"text\": \"{long}\"}}"),
         format!("title\n{long}"),
-        // No JSON, whatever it begins with.
+        // Not JSON, although it begins like it.
         format!("[1, 2}}{long}"),
         format!("[1, 2] {long}"),
         format!("[\"1, {long}"),
     ] {
         let told = cut(&text, 2000, None);
         assert!(told.len() > 1700 && told.len() <= 2000, "{}", told.len());
-        assert!(told.ends_with("kept nowhere: ask for less]"), "{told}");
+        assert!(told.ends_with("not stored: request less]"), "{told}");
     }
 }
 
 #[test]
-fn a_key_is_for_its_own_conversation_and_for_two_hours() {
+fn a_key_is_valid_in_its_conversation_for_two_hours() {
     let (_dir, results) = results();
-    let key = results.keep("s", "some text", 1000).unwrap();
+    let key = results.store("s", "some text", 1000).unwrap();
     assert_eq!(key.len(), 32);
-    assert_ne!(key, results.keep("s", "some text", 1000).unwrap());
+    assert_ne!(key, results.store("s", "some text", 1000).unwrap());
     let read = |session, key: &str, offset, now| results.read(session, &at(key, offset, 100), now);
     assert_eq!(
         read("s", &key, 5, 1000).unwrap(),
-        "[bytes 5 to 9 of 9; this is its end]\ntext"
+        "[bytes 5 to 9 of 9; end of the result]\ntext"
     );
     assert_eq!(
         read("s", &key, 9, 1000).unwrap_err(),
@@ -140,32 +140,32 @@ fn a_key_is_for_its_own_conversation_and_for_two_hours() {
     let none = read("s", "0", 0, 1000).unwrap_err();
     assert_eq!(read("other", &key, 0, 1000).unwrap_err(), none);
     assert_eq!(read("s", "../results/0", 0, 1000).unwrap_err(), none);
-    assert!(read("s", &key, 0, 1000 + KEPT_MS - 1).is_ok());
-    assert_eq!(read("s", &key, 0, 1000 + KEPT_MS).unwrap_err(), none);
+    assert!(read("s", &key, 0, 1000 + RESULT_TTL_MS - 1).is_ok());
+    assert_eq!(read("s", &key, 0, 1000 + RESULT_TTL_MS).unwrap_err(), none);
     assert!(results.lock().by_key.is_empty() && results.lock().bytes == 0);
 }
 
 #[test]
-fn after_two_hours_nothing_is_left_though_nobody_asks() {
+fn expired_results_are_removed_without_a_request() {
     let (dir, results) = results();
     let place = dir.path().join("results");
     let files = || fs::read_dir(&place).unwrap().count();
-    results.keep("s", "older", 1000).unwrap();
-    let key = results.keep("s", "younger", 2000).unwrap();
-    results.expire(1000 + KEPT_MS - 1);
+    results.store("s", "older", 1000).unwrap();
+    let key = results.store("s", "younger", 2000).unwrap();
+    results.expire(1000 + RESULT_TTL_MS - 1);
     assert_eq!(files(), 2);
-    results.expire(1000 + KEPT_MS);
+    results.expire(1000 + RESULT_TTL_MS);
     assert_eq!(files(), 1);
     assert!(results.read("s", &at(&key, 0, 9), 2000).is_ok());
-    results.expire(2000 + KEPT_MS);
+    results.expire(2000 + RESULT_TTL_MS);
     assert_eq!(files(), 0);
     assert_eq!(results.lock().bytes, 0);
 }
 
 #[test]
-fn those_kept_at_once_are_all_there_and_counted() {
+fn concurrent_results_are_all_stored_and_counted() {
     let (_dir, results) = results();
-    let keep = |n: usize| results.keep(&format!("s{n}"), &"x".repeat(1000 + n), 0);
+    let keep = |n: usize| results.store(&format!("s{n}"), &"x".repeat(1000 + n), 0);
     let keys: Vec<String> = std::thread::scope(|scope| {
         let all: Vec<_> = (0..8).map(|n| scope.spawn(move || keep(n))).collect();
         all.into_iter()
@@ -181,12 +181,12 @@ fn those_kept_at_once_are_all_there_and_counted() {
 }
 
 #[test]
-fn the_disk_holds_so_much_and_no_more_and_for_this_user_alone() {
+fn stored_results_are_bounded_and_private_to_the_user() {
     let (dir, results) = results();
     let place = dir.path().join("results");
     let text = "x".repeat(MAX_RESULT);
     let keys: Vec<String> = (0..6)
-        .map(|n| results.keep("s", &text, n).unwrap())
+        .map(|n| results.store("s", &text, n).unwrap())
         .collect();
     let sizes = || -> Vec<u64> {
         let files = fs::read_dir(&place).unwrap();
@@ -213,31 +213,31 @@ fn the_disk_holds_so_much_and_no_more_and_for_this_user_alone() {
     assert_eq!(mode(&file), 0o600);
     let name = file.file_name().unwrap().len();
     assert_eq!(name, 1, "a key is no name");
-    // The next daemon knows none of it.
+    // The next daemon does not know any of it.
     drop(results);
-    let next = Results::new(place.clone());
+    let next = ResultStore::new(place.clone());
     assert!(!place.exists());
-    next.keep("s", "text", 0).unwrap();
+    next.store("s", "text", 0).unwrap();
     next.clear();
     assert!(!place.exists());
 }
 
 #[test]
-fn what_cannot_be_kept_is_cut_and_says_so() {
+fn a_result_that_cannot_be_stored_is_cut_with_a_note() {
     let dir = TempDir::new().unwrap();
-    let results = Results::new(dir.path().join("results"));
+    let results = ResultStore::new(dir.path().join("results"));
     fs::write(dir.path().join("results"), "in the way").unwrap();
     let told = results.fit("s", "x".repeat(5000), 1024, 0);
     assert!(
-        told.len() <= 1024 && told.ends_with("kept nowhere: ask for less]"),
+        told.len() <= 1024 && told.ends_with("not stored: request less]"),
         "{told}"
     );
     assert_eq!(results.lock().bytes, 0);
 }
 
 #[test]
-fn wrong_arguments_of_read_result_are_named() {
-    let read = |arguments: Value| Reading::read(arguments.as_object().unwrap(), 1024);
+fn invalid_arguments_of_read_result_are_reported() {
+    let read = |arguments: Value| ReadRequest::parse(arguments.as_object().unwrap(), 1024);
     assert!(
         read(serde_json::json!({}))
             .unwrap_err()
@@ -251,13 +251,13 @@ fn wrong_arguments_of_read_result_are_named() {
         assert_eq!(read(wrong).unwrap_err(), said);
     }
     let reading = read(serde_json::json!({"key": " k\n", "limit": 999_999})).unwrap();
-    assert_eq!(reading, at("k", 0, 1024 - NOTE));
+    assert_eq!(reading, at("k", 0, 1024 - NOTE_BYTES));
 }
 
 proptest! {
     #[test]
-    fn parts_are_the_text_again(text in "[\\[\\]{},:\"\\\\ \n1aä🙂]{0,400}", max in 1_usize..80) {
-        let shape = Shape::of(&text);
+    fn parts_concatenate_to_the_text(text in "[\\[\\]{},:\"\\\\ \n1aä🙂]{0,400}", max in 1_usize..80) {
+        let shape = RecordLayout::of(&text);
         let (mut start, mut whole) = (0, String::new());
         while start < text.len() {
             let end = shape.end(&text, start, max);

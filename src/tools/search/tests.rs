@@ -32,12 +32,12 @@ fn some() -> Vec<Tool> {
 
 fn best(query: &str) -> Option<String> {
     let tools = some();
-    let found = Index::new(&tools).search(query, 1);
+    let found = ToolIndex::new(&tools).search(query, 1);
     found.first().map(|(at, _)| tools[*at].name.clone())
 }
 
 #[test]
-fn names_are_split_where_programmers_join_them() {
+fn names_are_split_at_word_and_camel_case_boundaries() {
     for (query, name) in [
         ("read a file", "fs.readFile"),
         ("files reading", "fs.readFile"),
@@ -61,7 +61,7 @@ fn names_are_split_where_programmers_join_them() {
 }
 
 #[test]
-fn words_are_compared_without_endings_and_in_any_script() {
+fn terms_match_without_endings_and_in_any_script() {
     for (a, b) in [
         ("files", "file"),
         ("creating", "creates"),
@@ -72,35 +72,38 @@ fn words_are_compared_without_endings_and_in_any_script() {
         ("processes", "processing"),
         ("Große", "große"),
     ] {
-        assert_eq!(words(a), words(b), "{a} {b}");
+        assert_eq!(tokenize(a), tokenize(b), "{a} {b}");
     }
-    assert_eq!(words("读取文件").len(), 4);
-    assert_eq!(words("getHTTPUrl_v2.0"), ["get", "http", "url", "v2", "0"]);
-    assert_eq!(words("status thing red as"), ["status", "thing", "red"]);
-    assert!(words(&"x".repeat(41)).is_empty());
+    assert_eq!(tokenize("读取文件").len(), 4);
+    assert_eq!(
+        tokenize("getHTTPUrl_v2.0"),
+        ["get", "http", "url", "v2", "0"]
+    );
+    assert_eq!(tokenize("status thing red as"), ["status", "thing", "red"]);
+    assert!(tokenize(&"x".repeat(41)).is_empty());
 }
 
 #[test]
-fn what_is_equally_good_keeps_its_order_and_the_limit_holds() {
+fn equal_scores_keep_their_order_and_the_limit_holds() {
     let same: Vec<Tool> = (0..50)
         .map(|n| tool(&format!("s.same{n}"), "the very same", json!({})))
         .collect();
-    let index = Index::new(&same);
+    let index = ToolIndex::new(&same);
     let found = index.search("very same", 20);
     let at: Vec<usize> = found.iter().map(|(at, _)| *at).collect();
     assert_eq!(at, (0..20).collect::<Vec<_>>());
-    assert!(Index::new(&[]).search("anything", 5).is_empty());
+    assert!(ToolIndex::new(&[]).search("anything", 5).is_empty());
 }
 
 #[test]
-fn the_answer_names_what_the_next_call_needs() {
+fn the_answer_contains_what_the_next_call_needs() {
     let mut tools = some();
     tools[0].annotations.destructive = Some(true);
     tools[2].annotations.read_only = Some(true);
     tools[2].annotations.open_world = Some(false);
-    let index = Index::new(&tools);
+    let index = ToolIndex::new(&tools);
     let ask = |arguments: Value| {
-        let wanted = Wanted::read(arguments.as_object().unwrap()).unwrap();
+        let wanted = RetrieveRequest::parse(arguments.as_object().unwrap()).unwrap();
         retrieve(&tools, &index, &wanted)
     };
     let answer = ask(json!({"query": "create an issue", "limit": 1}));
@@ -132,11 +135,11 @@ fn the_answer_names_what_the_next_call_needs() {
 }
 
 #[test]
-fn no_question_and_no_answer_say_what_to_do_next() {
+fn empty_queries_and_answers_say_what_to_do_next() {
     let tools = some();
-    let index = Index::new(&tools);
+    let index = ToolIndex::new(&tools);
     let ask = |query: &str| {
-        let wanted = Wanted {
+        let wanted = RetrieveRequest {
             query: query.to_owned(),
             limit: 5,
             brief: false,
@@ -150,9 +153,9 @@ fn no_question_and_no_answer_say_what_to_do_next() {
         let said = answer["usage_instructions"].as_str().unwrap();
         assert!(said.contains(word), "{said}");
     }
-    let wanted = Wanted::read(&Map::new()).unwrap();
+    let wanted = RetrieveRequest::parse(&Map::new()).unwrap();
     assert_eq!((wanted.limit, wanted.brief), (5, false));
-    let answer = retrieve(&[], &Index::new(&[]), &wanted);
+    let answer = retrieve(&[], &ToolIndex::new(&[]), &wanted);
     assert!(
         answer["usage_instructions"]
             .as_str()
@@ -162,9 +165,9 @@ fn no_question_and_no_answer_say_what_to_do_next() {
 }
 
 #[test]
-fn wrong_arguments_are_named() {
+fn invalid_arguments_are_reported() {
     for (arguments, said) in [
-        (json!({"query": 1}), "query must be a text"),
+        (json!({"query": 1}), "query must be a string"),
         (
             json!({"limit": 0}),
             "limit must be a whole number from 1 to 20",
@@ -180,9 +183,9 @@ fn wrong_arguments_are_named() {
         (json!({"detail": "all"}), "detail must be full or brief"),
         (json!({"detail": 1}), "detail must be full or brief"),
     ] {
-        let read = Wanted::read(arguments.as_object().unwrap());
+        let read = RetrieveRequest::parse(arguments.as_object().unwrap());
         assert_eq!(read, Err(said.to_owned()));
     }
     let null = json!({"query": null, "limit": null, "detail": null});
-    assert!(Wanted::read(null.as_object().unwrap()).is_ok());
+    assert!(RetrieveRequest::parse(null.as_object().unwrap()).is_ok());
 }

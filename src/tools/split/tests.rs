@@ -7,12 +7,12 @@ fn map(value: Value) -> Map<String, Value> {
     }
 }
 
-fn target_of(value: Value) -> Result<Target, String> {
-    target(Operation::Read, &map(value))
+fn target_of(value: Value) -> Result<CallTarget, String> {
+    parse_call_target(Operation::Read, &map(value))
 }
 
 #[test]
-fn five_tools_are_offered_with_schemas_that_name_what_they_take() {
+fn the_five_tools_have_complete_schemas() {
     let tools = tools(["fs", "git"]);
     let names: Vec<&str> = tools.iter().map(|t| t.name.as_str()).collect();
     assert_eq!(
@@ -28,7 +28,7 @@ fn five_tools_are_offered_with_schemas_that_name_what_they_take() {
     for tool in &tools {
         let schema: Value = serde_json::from_str(&tool.schema).unwrap();
         assert_eq!(schema["type"], "object", "{}", tool.name);
-        // What some providers refuse at the top.
+        // Keywords that some providers reject at the top level.
         for word in ["anyOf", "oneOf", "allOf"] {
             assert!(schema.get(word).is_none(), "{}", tool.name);
         }
@@ -38,8 +38,8 @@ fn five_tools_are_offered_with_schemas_that_name_what_they_take() {
         }
         if Operation::of_variant(&tool.name).is_some() {
             let properties = schema["properties"].as_object().unwrap();
-            assert!(properties.keys().all(|k| KEYS.contains(&k.as_str())));
-            for key in KEYS {
+            assert!(properties.keys().all(|k| PARAMETERS.contains(&k.as_str())));
+            for key in PARAMETERS {
                 assert!(tool.schema.contains(key), "{}: {key}", tool.name);
             }
         }
@@ -47,9 +47,9 @@ fn five_tools_are_offered_with_schemas_that_name_what_they_take() {
     assert!(tools[0].description.ends_with(" Servers: fs, git."));
 }
 
-/// They go out with every request.
+/// The definitions are sent with every request.
 #[test]
-fn all_five_take_less_than_a_thousand_tokens() {
+fn the_five_definitions_take_less_than_a_thousand_tokens() {
     let size = |t: &Tool| t.name.len() + t.description.len() + t.schema.len();
     let many: Vec<String> = (0..500).map(|n| format!("server-{n}")).collect();
     let tools = tools(many.iter().map(String::as_str));
@@ -63,9 +63,9 @@ fn all_five_take_less_than_a_thousand_tokens() {
 }
 
 #[test]
-fn a_target_is_named_with_either_sign_and_has_one_text_of_arguments() {
+fn a_target_accepts_both_separators_and_normalises_its_arguments() {
     let read = |server: &str, tool: &str, arguments: &str| {
-        Ok(Target {
+        Ok(CallTarget {
             server: server.into(),
             tool: tool.into(),
             arguments: arguments.into(),
@@ -92,7 +92,7 @@ fn a_target_is_named_with_either_sign_and_has_one_text_of_arguments() {
             json!({"name": "fs:read", "args": {"a": 1, "b": 2}, "args_json": "{\"b\":2,\"a\":1}"}),
             read("fs", "read", "{\"a\":1,\"b\":2}"),
         ),
-        // Of two keys of one name, the last: as everywhere.
+        // Of two equal keys the last counts, as in every JSON parser.
         (
             json!({"name": "fs:read", "args_json": "{\"a\":1,\"a\":2}"}),
             read("fs", "read", "{\"a\":2}"),
@@ -103,7 +103,7 @@ fn a_target_is_named_with_either_sign_and_has_one_text_of_arguments() {
 }
 
 #[test]
-fn what_is_wrong_is_said_so_that_it_can_be_mended() {
+fn errors_tell_the_model_how_to_correct_the_call() {
     for (call, said) in [
         (
             json!({}),
@@ -115,15 +115,15 @@ fn what_is_wrong_is_said_so_that_it_can_be_mended() {
         ),
         (
             json!({"name": "read"}),
-            "Invalid name 'read': must be 'server:tool', as retrieve_tools tells it",
+            "Invalid name 'read': must be 'server:tool', as listed by retrieve_tools",
         ),
         (
             json!({"name": ":read"}),
-            "Invalid name ':read': must be 'server:tool', as retrieve_tools tells it",
+            "Invalid name ':read': must be 'server:tool', as listed by retrieve_tools",
         ),
         (
             json!({"name": "fs:"}),
-            "Invalid name 'fs:': must be 'server:tool', as retrieve_tools tells it",
+            "Invalid name 'fs:': must be 'server:tool', as listed by retrieve_tools",
         ),
         (
             json!({"name": "fs:read", "path": "/"}),

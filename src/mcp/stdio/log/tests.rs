@@ -12,17 +12,17 @@ fn read(path: &Path) -> String {
 }
 
 #[tokio::test]
-async fn lines_are_added_to_a_private_file_and_the_last_is_known() {
+async fn lines_are_appended_to_a_private_file() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let path = dir.path().join("log");
-    let log = Log::open(&path, &[]);
-    assert_eq!(log.last_words(), None);
-    copy(&b"one\r\ntwo\n\n  \n"[..], &log).await;
-    assert_eq!(log.last_words().as_deref(), Some("two"));
-    let again = Log::open(&path, &[]);
-    copy(&b"\x1b[31mthree\x1b[0m\xe2\x80\xae \xff"[..], &again).await;
+    let log = ServerLog::open(&path, &[]);
+    assert_eq!(log.last_error_line(), None);
+    copy_lines(&b"one\r\ntwo\n\n  \n"[..], &log).await;
+    assert_eq!(log.last_error_line().as_deref(), Some("two"));
+    let again = ServerLog::open(&path, &[]);
+    copy_lines(&b"\x1b[31mthree\x1b[0m\xe2\x80\xae \xff"[..], &again).await;
     assert_eq!(
-        again.last_words().as_deref(),
+        again.last_error_line().as_deref(),
         Some("three\u{202e} \u{fffd}")
     );
     assert_eq!(
@@ -37,33 +37,33 @@ async fn lines_are_added_to_a_private_file_and_the_last_is_known() {
 }
 
 #[tokio::test]
-async fn the_file_is_bounded_and_keeps_the_end_and_so_are_lines() {
+async fn file_and_line_sizes_are_bounded() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let path = dir.path().join("log");
-    let log = Log::open(&path, &[]);
-    copy(b"line\n".repeat(250_000).as_slice(), &log).await;
-    let log = Log::open(&path, &[]);
-    copy(vec![b'x'; 3 << 20].as_slice(), &log).await;
-    copy(&b"the end\n"[..], &log).await;
-    let kept = read(&path);
-    assert!(kept.len() as u64 <= MAX_FILE + 2 * MAX_LINE as u64);
-    assert!(kept.ends_with("the end\n"));
-    assert!(kept.lines().all(|l| l.len() <= MAX_LINE));
-    log.line(&[b'y'; 5000]);
+    let log = ServerLog::open(&path, &[]);
+    copy_lines(b"line\n".repeat(250_000).as_slice(), &log).await;
+    let log = ServerLog::open(&path, &[]);
+    copy_lines(vec![b'x'; 3 << 20].as_slice(), &log).await;
+    copy_lines(&b"the end\n"[..], &log).await;
+    let state = read(&path);
+    assert!(state.len() as u64 <= MAX_FILE_BYTES + 2 * MAX_LINE_BYTES as u64);
+    assert!(state.ends_with("the end\n"));
+    assert!(state.lines().all(|l| l.len() <= MAX_LINE_BYTES));
+    log.append_line(&[b'y'; 5000]);
     assert_eq!(
-        log.last_words().expect("words").chars().count(),
-        WORDS,
+        log.last_error_line().expect("words").chars().count(),
+        MAX_KEPT_CHARS,
         "an error is one line"
     );
 }
 
 #[test]
-fn last_words_are_what_went_wrong() {
+fn last_error_line_is_preferred_over_later_output() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let words = |lines: &[&str]| {
-        let log = Log::open(&dir.path().join("log"), &[]);
-        lines.iter().for_each(|l| log.line(l.as_bytes()));
-        log.last_words().expect("words")
+        let log = ServerLog::open(&dir.path().join("log"), &[]);
+        lines.iter().for_each(|l| log.append_line(l.as_bytes()));
+        log.last_error_line().expect("words")
     };
     assert_eq!(words(&["ready", "  bye"]), "bye");
     let npm = [
@@ -87,12 +87,12 @@ fn last_words_are_what_went_wrong() {
     ];
     assert_eq!(words(&python), "ValueError: 1");
     let mut old = vec!["error: long ago"];
-    old.extend(["fine"; LAST]);
+    old.extend(["fine"; KEPT_LINES]);
     assert_eq!(words(&old), "fine");
 }
 
 #[test]
-fn what_the_environment_hides_does_not_come_to_light() {
+fn environment_values_are_masked() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let path = dir.path().join("log");
     let env = env(&[
@@ -100,16 +100,16 @@ fn what_the_environment_hides_does_not_come_to_light() {
         ("HOME", "/home/someone"),
         ("DEBUG", "1"),
     ]);
-    let log = Log::open(&path, &env);
-    log.line(b"no such token: sk-12345678 (1 in /home/someone)");
+    let log = ServerLog::open(&path, &env);
+    log.append_line(b"no such token: sk-12345678 (1 in /home/someone)");
     let masked = "no such token: [REDACTED] (1 in /home/someone)";
-    assert_eq!(log.last_words().as_deref(), Some(masked));
+    assert_eq!(log.last_error_line().as_deref(), Some(masked));
     assert_eq!(read(&path), format!("{masked}\n"));
 }
 
 #[test]
-fn without_a_file_the_last_line_is_still_known() {
-    let log = Log::open(Path::new("/nonexistent/log"), &[]);
-    log.line(b"all is well");
-    assert_eq!(log.last_words().as_deref(), Some("all is well"));
+fn last_line_is_kept_without_a_file() {
+    let log = ServerLog::open(Path::new("/nonexistent/log"), &[]);
+    log.append_line(b"all is well");
+    assert_eq!(log.last_error_line().as_deref(), Some("all is well"));
 }

@@ -1,14 +1,14 @@
-//! Secrets that are known by what stands around them: `password=`, `Authorization:`, the password in an address.
+//! Secrets that are identified by their context: `password=`, `Authorization:`, the password in a URL.
 
-use super::super::shape::{changes, name, placeholder, random};
+use super::super::shape::{group_changes, is_identifier, is_placeholder, is_random};
 use super::super::{RULES, filter::Class};
-use super::{Place, Secret, run};
+use super::{KeywordMatch, SecretSpan, run_length};
 
-/// So many spaces may stand around a sign of assignment.
+/// Maximum number of spaces around an assignment operator.
 const SPACES: usize = 8;
 
-/// Whether a word may begin here: after no letter or digit, unless those are the end of an escape.
-pub(super) fn bounded(place: &Place<'_>) -> bool {
+/// Whether a word may begin here: not after a letter or digit, unless those end an escape sequence.
+pub(super) fn at_word_start(place: &KeywordMatch<'_>) -> bool {
     let before = &place.text[place.from..place.at];
     let Some((last, rest)) = before.split_last() else {
         return true;
@@ -16,7 +16,7 @@ pub(super) fn bounded(place: &Place<'_>) -> bool {
     if !last.is_ascii_alphanumeric() {
         return true;
     }
-    // `\n` in JSON, `%3D` in an address, a colour.
+    // `\n` in JSON, `%3D` in a URL, a terminal colour.
     let percent = rest.len() >= 2 && rest[rest.len() - 2] == b'%' && last.is_ascii_hexdigit();
     let colour = || {
         let start = rest.iter().rposition(|b| !b.is_ascii_digit() && *b != b';');
@@ -25,7 +25,7 @@ pub(super) fn bounded(place: &Place<'_>) -> bool {
     (rest.last() == Some(&b'\\') && b"nrt".contains(last)) || percent || colour()
 }
 
-/// Whether a known format begins here: it says better what it is.
+/// Whether a known format begins here, which gives a more specific kind.
 fn format_at(text: &[u8], at: usize) -> bool {
     RULES.at(text, at, true).is_some()
 }
@@ -42,21 +42,21 @@ fn is_quote(b: u8) -> bool {
     matches!(b, b'"' | b'\'' | b'`' | b'\\')
 }
 
-fn in_quotes(b: u8) -> bool {
+fn is_quoted_byte(b: u8) -> bool {
     b.is_ascii_graphic() && !is_quote(b) && !b"<>".contains(&b)
 }
 
-fn bare(b: u8) -> bool {
-    in_quotes(b) && !b",;()[]{}|&".contains(&b)
+fn is_unquoted_byte(b: u8) -> bool {
+    is_quoted_byte(b) && !b",;()[]{}|&".contains(&b)
 }
 
-fn token68(b: u8) -> bool {
+fn is_token68(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"-._~+/=%".contains(&b)
 }
 
-/// The value that is given to the name in which the key stands: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`.
-pub(super) fn assigned(place: &Place<'_>) -> Option<Secret> {
-    let Place {
+/// The value assigned to the name that contains the keyword: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`.
+pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch {
         text,
         from,
         at: key,
@@ -71,32 +71,36 @@ pub(super) fn assigned(place: &Place<'_>) -> Option<Secret> {
     }
     let mut at = end;
     if text[end - 1] != b'=' {
-        let suffix = run(text, at, |b| {
+        let suffix = run_length(text, at, |b| {
             b.is_ascii_alphanumeric() || b == b'_' || b == b'-'
         });
-        if !fits_behind(&text[at..at + suffix]) {
+        if !is_secret_suffix(&text[at..at + suffix]) {
             return None;
         }
         at += suffix;
-        at += run(text, at, |b| is_quote(b) || b == b']').min(6);
-        let spaces = run(text, at, is_space).min(SPACES);
+        at += run_length(text, at, |b| is_quote(b) || b == b']').min(6);
+        let spaces = run_length(text, at, is_space).min(SPACES);
         at += spaces;
-        let signs = run(text, at, |b| b":=>".contains(&b));
+        let signs = run_length(text, at, |b| b":=>".contains(&b));
         let flag = lead.starts_with(b"--") || before.ends_with(b"--");
         if signs > 3 || signs == 0 && !(flag && spaces > 0) {
             return None;
         }
         at += signs;
-        at += run(text, at, is_space).min(SPACES);
+        at += run_length(text, at, is_space).min(SPACES);
     }
     let code = text[..at].ends_with(b" = ") || text[..at].ends_with(b" := ");
-    let quotes = run(text, at, is_quote);
+    let quotes = run_length(text, at, is_quote);
     at += quotes;
-    let class: Class = if quotes > 0 { in_quotes } else { bare };
-    let mut n = run(text, at, class);
+    let class: Class = if quotes > 0 {
+        is_quoted_byte
+    } else {
+        is_unquoted_byte
+    };
+    let mut n = run_length(text, at, class);
     let whole = at + n == text.len();
     let next = text.get(at + n).copied();
-    // A phrase, or a call.
+    // A phrase or a function call.
     let phrase = quotes > 0 && next.is_some_and(|b| !is_quote(b));
     if phrase || quotes == 0 && next.is_some_and(|b| b"([{".contains(&b)) || quotes > 8 {
         return None;
@@ -109,15 +113,15 @@ pub(super) fn assigned(place: &Place<'_>) -> Option<Secret> {
         true => password_like(value),
         false => key_like(value),
     };
-    (worthy && !format_at(text, at)).then(|| Secret {
+    (worthy && !format_at(text, at)).then(|| SecretSpan {
         more: whole.then_some(class),
-        ..Secret::new(at, at + n)
+        ..SecretSpan::new(at, at + n)
     })
 }
 
-/// Whether a name whose start is `lead`, before `key`, is that of a secret.
+/// Whether a name that consists of `lead` and `key` names a secret.
 fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
-    // Tokens that are no secrets: places in a list, signs of a language model.
+    // Tokens that are not secret: positions in a list, special tokens of a language model.
     const OTHERS: &[&str] = &[
         "bos",
         "continuation",
@@ -149,8 +153,8 @@ fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
     !OTHERS.iter().any(|other| lead.ends_with(other))
 }
 
-/// Whether a name that goes on with `suffix` after `password` and the like is that of a secret.
-fn fits_behind(suffix: &[u8]) -> bool {
+/// Whether a name that continues with `suffix` after `password` and similar keywords names a secret.
+fn is_secret_suffix(suffix: &[u8]) -> bool {
     const OTHERS: &[&str] = &[
         "algorithm",
         "arn",
@@ -203,28 +207,28 @@ fn fits_behind(suffix: &[u8]) -> bool {
     apart && suffix.len() <= 40 && !OTHERS.iter().any(|other| text.ends_with(other))
 }
 
-/// What a person may have chosen as a password, and no word of a program.
+/// Whether a person may have chosen it as a password, as opposed to a word of a program.
 fn password_like(value: &[u8]) -> bool {
     let digits = value.iter().any(u8::is_ascii_digit);
     let letters = value.iter().any(u8::is_ascii_alphabetic);
     value.len() >= 8
         && letters
-        && !placeholder(value)
-        && !name(value)
-        && (digits || changes(value) >= 3)
+        && !is_placeholder(value)
+        && !is_identifier(value)
+        && (digits || group_changes(value) >= 3)
         && !value.starts_with(b"/")
 }
 
-/// What a machine has made.
+/// Whether a machine generated it.
 fn key_like(value: &[u8]) -> bool {
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
-    let short = (12..16).contains(&value.len()) && digits >= 2 && changes(value) >= 4;
-    (short || random(value)) && !placeholder(value) && !name(value)
+    let short = (12..16).contains(&value.len()) && digits >= 2 && group_changes(value) >= 4;
+    (short || is_random(value)) && !is_placeholder(value) && !is_identifier(value)
 }
 
 /// `scheme://user:password@host`
-pub(super) fn url(place: &Place<'_>) -> Option<Secret> {
-    let Place {
+pub(super) fn url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch {
         text,
         from,
         at,
@@ -233,7 +237,7 @@ pub(super) fn url(place: &Place<'_>) -> Option<Secret> {
     if !text[from..at].last()?.is_ascii_alphanumeric() {
         return None;
     }
-    let n = run(text, end, |b| {
+    let n = run_length(text, end, |b| {
         b.is_ascii_graphic() && !b"/?#\"'<>`\\,[]{}()|".contains(&b)
     })
     .min(1024);
@@ -243,78 +247,78 @@ pub(super) fn url(place: &Place<'_>) -> Option<Secret> {
     let start = user.iter().position(|&b| b == b':').map(|at| at + 1);
     let value = &user[start.unwrap_or(0)..];
     let secret = match start {
-        Some(_) => value.len() >= 3 && !placeholder(value),
-        // A token in the place of a name.
-        None => random(value) && value.len() >= 20,
+        Some(_) => value.len() >= 3 && !is_placeholder(value),
+        // A token in place of the user name.
+        None => is_random(value) && value.len() >= 20,
     };
     let start = end + start.unwrap_or(0);
-    (secret && !format_at(text, start)).then(|| Secret::new(start, end + host))
+    (secret && !format_at(text, start)).then(|| SecretSpan::new(start, end + host))
 }
 
-/// An address that is a secret as a whole.
-pub(super) fn long_url(place: &Place<'_>) -> Option<Secret> {
-    let Place { text, end, .. } = *place;
+/// A URL that is secret as a whole.
+pub(super) fn long_url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
     let class: Class = |b| b.is_ascii_alphanumeric() || b"/_@.-%".contains(&b);
-    let n = run(text, end, class);
-    let fits = n >= 24 && random(&text[end..end + n]) && !placeholder(&text[end..end + n]);
-    fits.then(|| Secret {
+    let n = run_length(text, end, class);
+    let fits = n >= 24 && is_random(&text[end..end + n]) && !is_placeholder(&text[end..end + n]);
+    fits.then(|| SecretSpan {
         more: Some(class),
-        ..Secret::new(end, end + n)
+        ..SecretSpan::new(end, end + n)
     })
 }
 
-fn after_authorization(place: &Place<'_>) -> bool {
+fn after_authorization(place: &KeywordMatch<'_>) -> bool {
     lower(&place.text[place.from..place.at]).contains("authorization")
 }
 
 /// `Bearer …`
-pub(super) fn bearer(place: &Place<'_>) -> Option<Secret> {
-    let n = run(place.text, place.end, token68);
+pub(super) fn bearer(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let n = run_length(place.text, place.end, is_token68);
     let value = &place.text[place.end..place.end + n];
     let fits = match after_authorization(place) {
-        true => n >= 8 && !placeholder(value),
-        false => n >= 20 && random(value) && !placeholder(value) && bounded(place),
+        true => n >= 8 && !is_placeholder(value),
+        false => n >= 20 && is_random(value) && !is_placeholder(value) && at_word_start(place),
     };
-    (fits && !format_at(place.text, place.end)).then(|| Secret {
-        more: Some(token68),
-        ..Secret::new(place.end, place.end + n)
+    (fits && !format_at(place.text, place.end)).then(|| SecretSpan {
+        more: Some(is_token68),
+        ..SecretSpan::new(place.end, place.end + n)
     })
 }
 
 /// `Authorization: Basic …`
-pub(super) fn basic(place: &Place<'_>) -> Option<Secret> {
-    let n = run(place.text, place.end, token68);
+pub(super) fn basic(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let n = run_length(place.text, place.end, is_token68);
     let value = &place.text[place.end..place.end + n];
-    let fits = after_authorization(place) && n >= 8 && !placeholder(value);
-    fits.then(|| Secret {
-        more: Some(token68),
-        ..Secret::new(place.end, place.end + n)
+    let fits = after_authorization(place) && n >= 8 && !is_placeholder(value);
+    fits.then(|| SecretSpan {
+        more: Some(is_token68),
+        ..SecretSpan::new(place.end, place.end + n)
     })
 }
 
-/// `Authorization: token …`; the two above have their own.
-pub(super) fn authorization(place: &Place<'_>) -> Option<Secret> {
-    let Place { text, end, .. } = *place;
-    let mut at = end + run(text, end, is_quote).min(6);
-    at += run(text, at, is_space).min(SPACES);
-    let signs = run(text, at, |b| b":=>,".contains(&b));
+/// `Authorization: token …`; `Bearer` and `Basic` have their own functions.
+pub(super) fn authorization(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let mut at = end + run_length(text, end, is_quote).min(6);
+    at += run_length(text, at, is_space).min(SPACES);
+    let signs = run_length(text, at, |b| b":=>,".contains(&b));
     if !(1..=3).contains(&signs) {
         return None;
     }
     at += signs;
-    at += run(text, at, is_space).min(SPACES);
-    at += run(text, at, is_quote).min(6);
-    let scheme = run(text, at, |b| b.is_ascii_alphabetic() || b == b'-');
+    at += run_length(text, at, is_space).min(SPACES);
+    at += run_length(text, at, is_quote).min(6);
+    let scheme = run_length(text, at, |b| b.is_ascii_alphabetic() || b == b'-');
     if text.get(at + scheme) == Some(&b' ') && scheme > 0 {
         if matches!(&*lower(&text[at..at + scheme]), "bearer" | "basic") {
             return None;
         }
         at += scheme + 1;
     }
-    let n = run(text, at, token68);
+    let n = run_length(text, at, is_token68);
     let fits = key_like(&text[at..at + n]) && !format_at(text, at);
-    fits.then(|| Secret {
-        more: Some(token68),
-        ..Secret::new(at, at + n)
+    fits.then(|| SecretSpan {
+        more: Some(is_token68),
+        ..SecretSpan::new(at, at + n)
     })
 }

@@ -1,9 +1,9 @@
-//! Secrets of each kind, made for the test: what must be found.
+//! Made-up secrets of each kind, all of which must be found.
 
 use super::*;
 
 /// A private key as a tool writes it.
-pub(super) fn pem(chance: &mut Chance, lines: usize) -> String {
+pub(super) fn pem(chance: &mut TestRandom, lines: usize) -> String {
     let body: Vec<_> = (0..lines).map(|_| chance.of(BASE64, 64)).collect();
     format!(
         "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
@@ -11,7 +11,7 @@ pub(super) fn pem(chance: &mut Chance, lines: usize) -> String {
     )
 }
 
-fn jwt(chance: &mut Chance) -> String {
+fn jwt(chance: &mut TestRandom) -> String {
     format!(
         "eyJhbGciOiJIUzI1NiJ9.eyJ{}.{}",
         chance.of(URL64, 80),
@@ -21,7 +21,7 @@ fn jwt(chance: &mut Chance) -> String {
 
 /// Kind, a text with a secret in it, and the secret.
 pub(super) fn samples() -> Vec<(&'static str, String, String)> {
-    let c = &mut Chance(7);
+    let c = &mut TestRandom(7);
     let upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let digits = "0123456789";
     let mut all: Vec<(&'static str, String)> = Vec::new();
@@ -284,7 +284,7 @@ pub(super) fn samples() -> Vec<(&'static str, String, String)> {
 }
 
 #[test]
-fn every_sample_is_found_as_what_it_is() {
+fn every_sample_is_found_with_its_kind() {
     let redactor = Redactor::default();
     for (kind, text, secret) in samples() {
         let found = redactor.find(&text);
@@ -300,7 +300,7 @@ fn every_sample_is_found_as_what_it_is() {
 }
 
 #[test]
-fn they_are_found_among_other_things() {
+fn samples_are_found_within_other_text() {
     let redactor = Redactor::default();
     for (_, text, secret) in samples() {
         for around in [
@@ -320,7 +320,7 @@ fn they_are_found_among_other_things() {
 }
 
 #[test]
-fn the_table_has_every_kind_and_tells_its_source() {
+fn every_kind_has_a_sample_and_a_source() {
     let must = [
         "private-key",
         "jwt",
@@ -376,5 +376,5 @@ fn the_table_has_every_kind_and_tells_its_source() {
         );
         assert!(rule.key.len() < BACK);
     }
-    assert!(Rules::new().may_match(b"ghp_"), "the finder is built");
+    assert!(FormatRules::new().may_match(b"ghp_"), "the finder is built");
 }

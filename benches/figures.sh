@@ -1,0 +1,31 @@
+#!/bin/bash
+# Runs benches and writes their tables into docs/figures.md, between the markers of each bench.
+#
+#     benches/figures.sh [BENCH…]     default: hot_path mcp activity shell
+#
+# Exits with 1 if a figure misses its bar; the figures are written all the same.
+# A bench without markers in docs/figures.md is run and checked, and its tables are not written.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+benches=("$@")
+((${#benches[@]})) || benches=(hot_path mcp activity shell)
+missed=()
+for bench in "${benches[@]}"; do
+    cargo bench --quiet --bench "$bench" || missed+=("$bench")
+    tables=${CARGO_TARGET_DIR:-target}/figures/$bench.md
+    awk -v tables="$tables" -v bench="$bench" '
+        $0 == "<!-- end " bench " -->" { inside = 0 }
+        !inside { print }
+        $0 == "<!-- begin " bench " -->" {
+            inside = 1
+            print ""
+            while ((getline line < tables) > 0) print line
+        }
+    ' docs/figures.md >docs/figures.md.new
+    mv docs/figures.md.new docs/figures.md
+done
+if ((${#missed[@]})); then
+    printf 'figures.sh: a bar is missed by: %s\n' "${missed[*]}" >&2
+    exit 1
+fi

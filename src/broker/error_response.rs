@@ -1,0 +1,243 @@
+//! A response with a status other than success: what it means, and what the user can do about it. Pure.
+
+use reqwest::Url;
+
+use super::endpoint::{Endpoint, authority, place};
+use super::provider::chat::error_message;
+use super::retry::GiveUpReason;
+use crate::error::Error;
+
+/// What an error response means for the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ErrorResponseKind {
+    ConversationTooLong,
+    ToolsUnsupported,
+    ToolRoleUnsupported,
+    OutOfCredit,
+    Redirect,
+    AccessDenied,
+    UnknownModel,
+    NotFound,
+    RateLimited,
+    ServerFailure,
+    RejectedModel,
+    RejectedRequest,
+}
+
+/// An error response of a provider.
+#[derive(Debug)]
+pub struct ErrorResponse<'a> {
+    /// The endpoint that answered.
+    pub endpoint: &'a Endpoint,
+    /// The address of the request.
+    pub url: &'a Url,
+    /// Whether the request declared tools.
+    pub sent_tools: bool,
+    /// Whether the request had messages with the role `tool`.
+    pub sent_tool_role: bool,
+    /// The status code.
+    pub status: u16,
+    /// The target of a redirect.
+    pub location: Option<String>,
+    /// The begin of the body: untrusted text that may repeat the key.
+    pub body: String,
+}
+
+impl ErrorResponse<'_> {
+    /// Returns a few words for the notice about a retry.
+    pub fn summary(&self) -> String {
+        let at = authority(self.url);
+        match self.status {
+            429 => format!("{at} limits the rate"),
+            status => format!("{at} answered {status}"),
+        }
+    }
+
+    /// Whether a retry is useless although the status is one of a temporary failure: accounts without credit answer
+    /// 429, and some servers without support for tools answer 500.
+    pub fn is_permanent(&self) -> bool {
+        matches!(
+            self.kind(&self.server_message().to_lowercase()),
+            ErrorResponseKind::ConversationTooLong
+                | ErrorResponseKind::ToolsUnsupported
+                | ErrorResponseKind::ToolRoleUnsupported
+                | ErrorResponseKind::OutOfCredit
+        )
+    }
+
+    /// Classifies the response; `lower` is the server's message in lower case.
+    fn kind(&self, lower: &str) -> ErrorResponseKind {
+        match self.status {
+            413 => ErrorResponseKind::ConversationTooLong,
+            400 | 422 if mentions_length(lower) => ErrorResponseKind::ConversationTooLong,
+            _ if self.mentions_tools(lower) => ErrorResponseKind::ToolsUnsupported,
+            _ if self.mentions_tool_role(lower) => ErrorResponseKind::ToolRoleUnsupported,
+            402 => ErrorResponseKind::OutOfCredit,
+            _ if self.body.contains("insufficient_quota") => ErrorResponseKind::OutOfCredit,
+            300..=399 => ErrorResponseKind::Redirect,
+            401 | 403 => ErrorResponseKind::AccessDenied,
+            404 if lower.contains("model") => ErrorResponseKind::UnknownModel,
+            404 | 405 => ErrorResponseKind::NotFound,
+            429 => ErrorResponseKind::RateLimited,
+            500.. => ErrorResponseKind::ServerFailure,
+            _ if lower.contains("model") => ErrorResponseKind::RejectedModel,
+            _ => ErrorResponseKind::RejectedRequest,
+        }
+    }
+
+    /// Whether the server does not support tools, in the words of llama.cpp, Ollama, OpenRouter and vLLM.
+    fn mentions_tools(&self, lower: &str) -> bool {
+        self.sent_tools
+            && matches!(self.status, 400 | 404 | 422 | 500 | 501)
+            && [
+                "support tool",
+                "support function",
+                "tools param requires",
+                "tool choice requires",
+                "tools are not supported",
+            ]
+            .iter()
+            .any(|words| lower.contains(words))
+    }
+
+    /// Whether the server does not support the role of tool results, in the words of strict chat templates.
+    fn mentions_tool_role(&self, lower: &str) -> bool {
+        self.sent_tool_role
+            && matches!(self.status, 400 | 422 | 500)
+            && lower.contains("role")
+            && ["tool", "alternate", "unknown", "unsupported", "only user"]
+                .iter()
+                .any(|words| lower.contains(words))
+    }
+
+    /// Returns the error for the user; `reason` says why the request is not repeated.
+    pub fn error(&self, reason: GiveUpReason) -> Error {
+        let at = authority(self.url);
+        let status = self.status;
+        let message = self.server_message();
+        let model = self.endpoint.scrub(&self.endpoint.model);
+        let kind = self.kind(&message.to_lowercase());
+        let said = if message.is_empty() {
+            String::new()
+        } else {
+            format!(": {message}")
+        };
+        match kind {
+            ErrorResponseKind::ConversationTooLong => Error::runtime(format!(
+                "the conversation is too long for {model} at {at} ({status}){said}"
+            ))
+            .hint("`llm --new` starts afresh; a smaller attachment helps as well"),
+            ErrorResponseKind::ToolsUnsupported => {
+                Error::runtime(format!("{model} at {at} takes no tools ({status}){said}"))
+                    .hint("use another model with -m, or go without tools: `llm --no-tools`")
+            }
+            ErrorResponseKind::ToolRoleUnsupported => Error::runtime(format!(
+                "{model} at {at} rejects results of tools ({status}){said}"
+            ))
+            .hint("set `use_tool_role = false` under [models.NAME] of this model in the configuration"),
+            ErrorResponseKind::OutOfCredit => Error::runtime(format!(
+                "the account at {at} has no credit ({status}){said}"
+            ))
+            .hint("look at the provider's billing page, or use another model with -m"),
+            ErrorResponseKind::Redirect => {
+                let target = self.location.as_deref().map_or_else(String::new, |location| {
+                    format!(" to {}", self.endpoint.scrub(without_query(location)))
+                });
+                Error::runtime(format!(
+                    "{} redirects{target} ({status}), which is not followed",
+                    place(self.url)
+                ))
+                .hint("set base_url to where the server is; the key goes nowhere else")
+            }
+            ErrorResponseKind::AccessDenied => {
+                let mut error = Error::runtime(format!("{at} refuses access ({status}){said}"));
+                error.refused = true;
+                match (&self.endpoint.key_name, &self.endpoint.key) {
+                    (Some(name), _) => error.hint(format!("check the key in {name}")),
+                    (None, Some(_)) => error.hint("check the key of this model"),
+                    (None, None) => error
+                        .hint("it wants a key: set key_env for this model in the configuration"),
+                }
+            }
+            ErrorResponseKind::UnknownModel => {
+                Error::runtime(format!("{at} has no model {model} (404){said}"))
+                    .hint("`aish-helper model list` shows what there is")
+            }
+            ErrorResponseKind::NotFound => {
+                Error::runtime(format!("nothing at {} ({status}){said}", place(self.url)))
+                    .hint("base_url usually ends in /v1; `aish-helper model list` shows the models")
+            }
+            ErrorResponseKind::RateLimited => {
+                Error::runtime(format!("{at} limits the rate (429){reason}{said}"))
+                    .hint("try again later, or use another model with -m")
+            }
+            ErrorResponseKind::ServerFailure => {
+                Error::runtime(format!("{at} failed ({status}){reason}{said}"))
+                    .hint("try again later; the fault is the server's")
+            }
+            ErrorResponseKind::RejectedModel | ErrorResponseKind::RejectedRequest => {
+                let error =
+                    Error::runtime(format!("{at} rejects the request ({status}){reason}{said}"));
+                error.hint(match kind {
+                    ErrorResponseKind::RejectedModel => {
+                        "`aish-helper model list` shows the models; `aish-helper config show` the settings"
+                    }
+                    _ => "`aish-helper config show` shows what is sent with a request",
+                })
+            }
+        }
+    }
+
+    /// Returns the message of a JSON error, or else the text of the body.
+    fn server_message(&self) -> String {
+        let body = self.body.trim();
+        match error_message(body) {
+            Some(words) => self.endpoint.scrub(&words),
+            None if body.starts_with('<') => self.endpoint.scrub(&without_tags(body)),
+            None => self.endpoint.scrub(body),
+        }
+    }
+}
+
+/// Whether an error is about more tokens than the model's window holds.
+fn mentions_length(lower: &str) -> bool {
+    [
+        "context length",
+        "context size",
+        "context window",
+        "context_length",
+        "too many tokens",
+        "prompt is too long",
+    ]
+    .iter()
+    .any(|words| lower.contains(words))
+}
+
+/// Removes the query of a redirect's target, which may hold a secret.
+fn without_query(location: &str) -> &str {
+    location.split(['?', '#']).next().unwrap_or("")
+}
+
+/// Returns the title of an HTML page, or else its text without tags.
+fn without_tags(html: &str) -> String {
+    let lower = html.to_ascii_lowercase();
+    if let Some(start) = lower.find("<title>").map(|i| i + "<title>".len())
+        && let Some(end) = lower[start..].find("</title>")
+    {
+        return html[start..start + end].to_owned();
+    }
+    let mut text = String::new();
+    let mut tag = false;
+    for c in html.chars() {
+        match c {
+            '<' => tag = true,
+            '>' => {
+                tag = false;
+                text.push(' ');
+            }
+            c if !tag => text.push(c),
+            _ => {}
+        }
+    }
+    text
+}

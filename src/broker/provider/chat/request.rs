@@ -1,0 +1,352 @@
+//! The body of a request, and the parts of it that a server refuses. Pure.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use reqwest::Url;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::turns::{ChatTurn, turns};
+use crate::broker::Endpoint;
+use crate::broker::wire_names::{WireNames, accepts_dots};
+use crate::chat::{Image, Message, Tool, ToolCall};
+use crate::error::{Context, Result};
+
+/// Details in which a server differs, learned from its refusals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServerQuirks {
+    /// The server refuses `stream_options`.
+    pub no_stream_options: bool,
+    /// The server wants `max_completion_tokens` in place of `max_tokens`.
+    pub max_completion_tokens: bool,
+    /// The server refuses dots in tool names.
+    pub no_dots: bool,
+    /// The server refuses extra content, which another server wants back with its calls.
+    pub no_extra: bool,
+}
+
+impl ServerQuirks {
+    /// Learns from a refusal (status 400 or 422) of a request with these names. Returns `None` if another request would
+    /// be the same.
+    pub fn learn(
+        self,
+        endpoint: &Endpoint,
+        names: &WireNames,
+        refusal: &str,
+    ) -> Option<ServerQuirks> {
+        let mut learned = self;
+        if refusal.contains("max_completion_tokens") && endpoint.max_tokens.is_some() {
+            learned.max_completion_tokens = true;
+        }
+        if refusal.contains("stream_options") || refusal.contains("include_usage") {
+            learned.no_stream_options = true;
+        }
+        if names.has_dots() && mentions_name_pattern(&refusal.to_lowercase()) {
+            learned.no_dots = true;
+        }
+        if refusal.contains("extra_content") {
+            learned.no_extra = true;
+        }
+        (learned != self).then_some(learned)
+    }
+}
+
+/// Whether a refusal is about the characters in a name.
+fn mentions_name_pattern(lower: &str) -> bool {
+    lower.contains("name")
+        && [
+            "pattern",
+            "a-z",
+            "alphanumeric",
+            "underscore",
+            "invalid function",
+        ]
+        .iter()
+        .any(|words| lower.contains(words))
+}
+
+/// Returns the wire names of the tools of a request, and of all tools that its messages mention.
+pub fn names(url: &Url, messages: &[Message], tools: &[Tool], quirks: ServerQuirks) -> WireNames {
+    let called = messages.iter().flat_map(|m| match m {
+        Message::Assistant(_, calls) => calls.as_slice(),
+        _ => &[],
+    });
+    WireNames::new(
+        tools.iter().map(|t| t.name.as_str()),
+        called.map(|c| c.name.as_str()),
+        accepts_dots(url) && !quirks.no_dots,
+    )
+}
+
+#[derive(Serialize)]
+struct ChatRequest<'a> {
+    model: &'a str,
+    messages: Vec<RequestMessage<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<RequestTool<'a>>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct RequestMessage<'a> {
+    role: &'static str,
+    /// `null` if there are only calls.
+    content: Option<MessageContent<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<RequestCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum MessageContent<'a> {
+    Text(&'a str),
+    Parts(Vec<ContentPart<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ContentPart<'a> {
+    Text { text: &'a str },
+    ImageUrl { image_url: ImageUrl<'a> },
+}
+
+#[derive(Serialize)]
+struct ImageUrl<'a> {
+    url: DataUrl<'a>,
+}
+
+/// `data:image/png;base64,…`, written without a copy.
+struct DataUrl<'a>(&'a Image);
+
+impl fmt::Display for DataUrl<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data:{};base64,{}", self.0.mime, self.0.data)
+    }
+}
+
+impl Serialize for DataUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[derive(Serialize)]
+struct RequestCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: RequestFunction<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct RequestFunction<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+#[derive(Serialize)]
+struct RequestTool<'a> {
+    r#type: &'static str,
+    function: FunctionDeclaration<'a>,
+}
+
+#[derive(Serialize)]
+struct FunctionDeclaration<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    parameters: Cow<'a, RawValue>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+/// Encodes a request for a streamed answer; `names` has the wire name of every tool in it.
+///
+/// # Errors
+/// A part cannot be written as JSON, which no known input causes.
+pub fn request_body(
+    endpoint: &Endpoint,
+    messages: &[Message],
+    tools: &[Tool],
+    names: &WireNames,
+    quirks: ServerQuirks,
+) -> Result<Vec<u8>> {
+    let new_name = quirks.max_completion_tokens;
+    let turns = turns(messages, endpoint.use_tool_role, endpoint.images);
+    let json = || "cannot write the request as JSON".to_owned();
+    let request = ChatRequest {
+        model: &endpoint.model,
+        messages: turns
+            .iter()
+            .map(|turn| message(turn, names, !quirks.no_extra))
+            .collect(),
+        tools: tools
+            .iter()
+            .map(|tool| declared(tool, names))
+            .collect::<serde_json::Result<_>>()
+            .context(json)?,
+        stream: true,
+        stream_options: (!quirks.no_stream_options).then_some(StreamOptions {
+            include_usage: true,
+        }),
+        temperature: endpoint.temperature,
+        max_tokens: endpoint.max_tokens.filter(|_| !new_name),
+        max_completion_tokens: endpoint.max_tokens.filter(|_| new_name),
+    };
+    serde_json::to_vec(&request).context(json)
+}
+
+fn message<'a>(turn: &'a ChatTurn<'_>, names: &'a WireNames, extra: bool) -> RequestMessage<'a> {
+    let text = turn.text.as_ref();
+    let content = if turn.images.is_empty() {
+        MessageContent::Text(text)
+    } else {
+        let image_part = |image| ContentPart::ImageUrl {
+            image_url: ImageUrl {
+                url: DataUrl(image),
+            },
+        };
+        let images = turn.images.iter().copied().map(image_part);
+        MessageContent::Parts(
+            std::iter::once(ContentPart::Text { text })
+                .chain(images)
+                .collect(),
+        )
+    };
+    RequestMessage {
+        role: turn.role.name(),
+        content: (turn.calls.is_empty() || !text.is_empty()).then_some(content),
+        tool_calls: turn
+            .calls
+            .iter()
+            .map(|call| called(call, names, extra))
+            .collect(),
+        tool_call_id: turn.result_of,
+    }
+}
+
+fn called<'a>(call: &'a ToolCall, names: &'a WireNames, extra: bool) -> RequestCall<'a> {
+    // Many servers parse the arguments and fail on anything but an object: one broken call would break every later
+    // request of its conversation.
+    let is_object = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
+    RequestCall {
+        id: &call.id,
+        r#type: "function",
+        function: RequestFunction {
+            name: names.to_wire(&call.name),
+            arguments: if is_object { &call.arguments } else { "{}" },
+        },
+        // The journal may hold anything here.
+        extra_content: call
+            .extra
+            .as_deref()
+            .filter(|_| extra)
+            .and_then(|extra| serde_json::from_str(extra).ok()),
+    }
+}
+
+fn declared<'a>(tool: &'a Tool, names: &'a WireNames) -> serde_json::Result<RequestTool<'a>> {
+    Ok(RequestTool {
+        r#type: "function",
+        function: FunctionDeclaration {
+            name: names.to_wire(&tool.name),
+            description: &tool.description,
+            parameters: parameters(&tool.schema)?,
+        },
+    })
+}
+
+/// The keys of a schema that some servers require.
+#[derive(Deserialize)]
+struct SchemaKeys<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    properties: Option<&'a RawValue>,
+}
+
+/// Returns the schema unchanged if it has the keys that servers require, and with these keys otherwise. Anything that
+/// is not a schema becomes one that allows any arguments.
+fn parameters(schema: &str) -> serde_json::Result<Cow<'_, RawValue>> {
+    let (kind, properties, rest) = match serde_json::from_str::<SchemaKeys<'_>>(schema) {
+        Ok(found) => {
+            let (kind, properties) = (found.kind.is_some(), found.properties.is_some());
+            match schema.trim_start().strip_prefix('{') {
+                Some(_) if kind && properties => {
+                    return serde_json::from_str(schema).map(Cow::Borrowed);
+                }
+                Some(rest) => (kind, properties, rest.trim_start()),
+                None => (false, false, "}"),
+            }
+        }
+        Err(_) => (false, false, "}"),
+    };
+    let mut first = String::new();
+    if !kind {
+        first.push_str(r#""type":"object","#);
+    }
+    if !properties {
+        first.push_str(r#""properties":{},"#);
+    }
+    if rest.starts_with('}') {
+        first.pop();
+    }
+    RawValue::from_string(format!("{{{first}{rest}")).map(Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas_get_the_required_keys() {
+        let whole = r#"{"type":"object","properties":{"a":{}},"required":["a"]}"#;
+        assert!(matches!(parameters(whole).unwrap(), Cow::Borrowed(_)));
+        for (schema, expected) in [
+            (whole, whole),
+            (
+                r#" { "type": "object" } "#,
+                r#"{"properties":{},"type": "object" } "#,
+            ),
+            ("{}", r#"{"type":"object","properties":{}}"#),
+            (
+                r#"{"properties":{}}"#,
+                r#"{"type":"object","properties":{}}"#,
+            ),
+            ("", r#"{"type":"object","properties":{}}"#),
+            ("[1,2]", r#"{"type":"object","properties":{}}"#),
+            ("[null,null]", r#"{"type":"object","properties":{}}"#),
+            (r#"{"type":"#, r#"{"type":"object","properties":{}}"#),
+            (
+                r#"{"a":1}}, "x": {"#,
+                r#"{"type":"object","properties":{}}"#,
+            ),
+            (
+                r#"{"type":null,"type":1}"#,
+                r#"{"type":"object","properties":{}}"#,
+            ),
+        ] {
+            assert_eq!(
+                parameters(schema).unwrap().get(),
+                expected.trim(),
+                "{schema}"
+            );
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Assembles the tool calls of an answer from their fragments. Pure.
+//!
+//! The index of a fragment tells which call the fragment belongs to. Some servers leave the index out, give every call
+//! the same index, repeat id and name with each fragment, or send neither: this module decides where one call ends and
+//! the next begins.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{LenientText, StreamError};
+use crate::broker::wire_names::WireNames;
+use crate::chat::{Message, ToolCall};
+
+/// Maximum number of calls in one answer.
+const MAX_CALLS: usize = 128;
+
+/// Maximum size of the extra content of one call, in bytes.
+const MAX_EXTRA: usize = 64 << 10;
+
+/// Maximum size of the arguments of one call, in bytes.
+const MAX_ARGUMENTS: usize = 4 << 20;
+
+/// A limit that the tool calls of an answer exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallLimit {
+    /// Too many calls.
+    Count,
+    /// Arguments of one call are too long.
+    ArgumentBytes,
+    /// Extra content of one call is too long.
+    ExtraBytes,
+}
+
+impl fmt::Display for CallLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CallLimit::Count => "more than 128 calls of tools",
+            CallLimit::ArgumentBytes => "arguments of a tool longer than 4 MiB",
+            CallLimit::ExtraBytes => "extra content of a call longer than 64 KiB",
+        })
+    }
+}
+
+/// An item of `tool_calls` in an event or in a whole message.
+#[derive(Deserialize)]
+pub struct CallFragment<'a> {
+    #[serde(default)]
+    index: Option<i64>,
+    #[serde(borrow, default)]
+    id: LenientText<'a>,
+    #[serde(borrow, default)]
+    function: Option<FunctionFragment<'a>>,
+    /// Signatures of the reasoning, without which Gemini refuses the next request.
+    #[serde(borrow, default)]
+    extra_content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+struct FunctionFragment<'a> {
+    #[serde(borrow, default)]
+    name: LenientText<'a>,
+    /// A fragment of the JSON text as a string, or the whole object.
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+}
+
+/// The tool calls received so far.
+#[derive(Debug, Default)]
+pub struct CallAssembler(Vec<PartialCall>);
+
+#[derive(Debug, Default)]
+struct PartialCall {
+    index: i64,
+    id: String,
+    name: String,
+    arguments: String,
+    extra: Option<String>,
+    nesting: JsonNesting,
+}
+
+impl CallAssembler {
+    /// Whether no call has arrived.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether there are calls and the arguments of each are complete.
+    pub fn is_complete(&self) -> bool {
+        !self.is_empty() && self.0.iter().all(|call| call.nesting.is_complete())
+    }
+
+    /// Adds a fragment.
+    ///
+    /// # Errors
+    /// A limit is exceeded, or the arguments are not a JSON string.
+    pub fn add(&mut self, piece: CallFragment<'_>) -> Result<(), StreamError> {
+        let function = piece.function.unwrap_or_default();
+        let (id, name) = (piece.id.text, function.name.text);
+        let arguments = match function.arguments {
+            Some(raw) => fragment(raw)?,
+            None => Cow::Borrowed(""),
+        };
+        let extra = piece.extra_content.map(RawValue::get);
+        let extra = extra.filter(|extra| *extra != "null");
+        if id.is_empty() && name.is_empty() && arguments.is_empty() && extra.is_none() {
+            return Ok(());
+        }
+        let indexed = piece.index.is_some();
+        let at = match piece.index {
+            Some(index) => self.0.iter().rposition(|c| c.index == index),
+            None => self.0.len().checked_sub(1),
+        };
+        let full = self.0.len() == MAX_CALLS;
+        let call = at.and_then(|at| self.0.get_mut(at));
+        match call.filter(|call| call.continues_with(indexed, &id, &name)) {
+            Some(call) => call.take(&id, &name, &arguments, extra),
+            // Extra content without a call to belong to.
+            None if id.is_empty() && name.is_empty() && arguments.is_empty() => Ok(()),
+            None if full => Err(StreamError::CallLimit(CallLimit::Count)),
+            None => {
+                let next = self.0.iter().map(|c| c.index.saturating_add(1)).max();
+                let mut call = PartialCall {
+                    index: piece.index.or(next).unwrap_or(0),
+                    ..PartialCall::default()
+                };
+                call.take(&id, &name, &arguments, extra)?;
+                self.0.push(call);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the calls in their order, with the tools' own names, and with ids that are unique among the calls in
+    /// `messages`, the conversation so far.
+    pub fn take(&mut self, names: &WireNames, messages: &[Message]) -> Vec<ToolCall> {
+        let mut calls = std::mem::take(&mut self.0);
+        calls.sort_by_key(|call| call.index);
+        let mut used: HashSet<String> = HashSet::new();
+        for message in messages {
+            if let Message::Assistant(_, calls) = message {
+                used.extend(calls.iter().map(|call| call.id.clone()));
+            }
+        }
+        for call in &mut calls {
+            if !call.id.is_empty() && !used.insert(call.id.clone()) {
+                call.id.clear();
+            }
+        }
+        let mut free = (1..).map(|n: usize| format!("call_{n}"));
+        let mut calls: Vec<ToolCall> = calls
+            .into_iter()
+            .map(|call| ToolCall {
+                name: names.from_wire(&call.name).to_owned(),
+                id: call.id,
+                arguments: call.arguments,
+                extra: call.extra,
+            })
+            .collect();
+        for call in calls.iter_mut().filter(|call| call.id.is_empty()) {
+            call.id = free.find(|id| !used.contains(id)).unwrap_or_default();
+        }
+        calls
+    }
+}
+
+impl PartialCall {
+    /// Whether a fragment with this id and name, either of which may be empty, belongs to this call. The fragment has
+    /// the call's index, or has no index and arrived after the call.
+    fn continues_with(&self, indexed: bool, id: &str, name: &str) -> bool {
+        if name.is_empty() {
+            // Some servers invent an id for every fragment.
+            return indexed || id.is_empty() || id == self.id;
+        }
+        let same_id = id == self.id || (indexed && id.is_empty());
+        if self.name.is_empty() {
+            return same_id || self.id.is_empty();
+        }
+        // Some servers repeat the name with each fragment. After complete arguments it begins another call.
+        let known = indexed || !id.is_empty();
+        known && same_id && name == self.name && !self.nesting.is_complete()
+    }
+
+    fn take(
+        &mut self,
+        id: &str,
+        name: &str,
+        arguments: &str,
+        extra: Option<&str>,
+    ) -> Result<(), StreamError> {
+        if self.id.is_empty() {
+            id.clone_into(&mut self.id);
+        }
+        if self.name.is_empty() {
+            name.clone_into(&mut self.name);
+        }
+        if arguments.len() > MAX_ARGUMENTS.saturating_sub(self.arguments.len()) {
+            return Err(StreamError::CallLimit(CallLimit::ArgumentBytes));
+        }
+        if let Some(extra) = extra {
+            if extra.len() > MAX_EXTRA {
+                return Err(StreamError::CallLimit(CallLimit::ExtraBytes));
+            }
+            self.extra = Some(extra.to_owned());
+        }
+        self.arguments.push_str(arguments);
+        self.nesting.follow(arguments);
+        Ok(())
+    }
+}
+
+/// Returns a fragment of the arguments as text.
+fn fragment(raw: &RawValue) -> Result<Cow<'_, str>, StreamError> {
+    match raw.get() {
+        "null" => Ok(Cow::Borrowed("")),
+        text if text.starts_with('"') => serde_json::from_str::<LenientText<'_>>(text)
+            .map(|text| text.text)
+            .map_err(|_| super::bad_json(text)),
+        other => Ok(Cow::Borrowed(other)),
+    }
+}
+
+/// Nesting at the end of a JSON text that arrives in fragments. Each fragment is read once.
+#[derive(Debug, Default)]
+struct JsonNesting {
+    begun: bool,
+    depth: usize,
+    string: bool,
+    escape: bool,
+}
+
+impl JsonNesting {
+    fn follow(&mut self, text: &str) {
+        for byte in text.bytes() {
+            match (self.string, byte) {
+                (true, _) if self.escape => self.escape = false,
+                (true, b'\\') => self.escape = true,
+                (true, b'"') => self.string = false,
+                (true, _) => {}
+                (false, b'"') => self.string = true,
+                (false, b'{' | b'[') => {
+                    self.begun = true;
+                    self.depth += 1;
+                }
+                (false, b'}' | b']') => self.depth = self.depth.saturating_sub(1),
+                (false, _) => {}
+            }
+        }
+    }
+
+    /// Whether a value has begun and ended.
+    fn is_complete(&self) -> bool {
+        self.begun && self.depth == 0 && !self.string
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! The zsh completions, generated from the description in `args`.
+
+use clap::{Arg, Command, CommandFactory, ValueHint};
+
+use super::args::Cli;
+
+/// Arguments that complete to names known to the running daemon: command, argument, list of `aish-helper mcp`.
+const DAEMON_NAMES: &[(&str, &str, &str)] = &[
+    ("mcp tools", "alias", "list"),
+    ("mcp resources", "alias", "list"),
+    ("mcp prompts", "alias", "list"),
+    ("mcp disconnect", "alias", "list"),
+    ("mcp login", "alias", "list"),
+    ("mcp logout", "alias", "list"),
+    ("mcp tool", "name", "tools"),
+    ("mcp prompt", "name", "prompts"),
+    ("call tool-read", "tool_name", "tools"),
+    ("call tool-write", "tool_name", "tools"),
+    ("call tool-destructive", "tool_name", "tools"),
+    ("policy explain", "name", "tools"),
+];
+
+/// Precedes the list in the help of an argument of [`DAEMON_NAMES`], until the generated line is completed.
+const LIST_MARK: char = '⟦';
+
+/// Generates the zsh completions of `aish-helper`.
+pub fn zsh_completions() -> String {
+    let mut out = Vec::new();
+    clap_complete::generate(
+        clap_complete::Shell::Zsh,
+        &mut visible_command(&Cli::command(), ""),
+        "aish-helper",
+        &mut out,
+    );
+    String::from_utf8_lossy(&out)
+        .lines()
+        .map(|line| format!("{}\n", complete_values(line)))
+        .collect()
+}
+
+/// Replaces the marked list of a generated line with a call of the daemon.
+fn complete_values(line: &str) -> String {
+    let Some((before, marked)) = line.split_once(LIST_MARK) else {
+        return without_message(line);
+    };
+    let end = marked
+        .find(|c: char| !c.is_ascii_lowercase())
+        .unwrap_or(marked.len());
+    let (list, after) = marked.split_at(end);
+    let after = after.strip_suffix(":' \\").unwrap_or(after);
+    format!(
+        "{before}{after}:{{compadd -- ${{(f)\"$(_call_program names aish-helper mcp {list} --names)\"}}}}' \\"
+    )
+}
+
+/// Gives a positional argument without candidates an empty list. A message in its place keeps zsh from completing an
+/// unambiguous option: `ask --mod` would stay as it is.
+fn without_message(line: &str) -> String {
+    match line.strip_suffix(":' \\") {
+        Some(spec) if spec.contains(" -- ") => format!("{spec}:( )' \\"),
+        _ => line.to_string(),
+    }
+}
+
+/// Copies `command` without hidden commands and arguments, which the generator would offer. `path` names the commands
+/// above the children.
+fn visible_command(command: &Command, path: &str) -> Command {
+    let args = command
+        .get_arguments()
+        .filter(|arg| !arg.is_hide_set())
+        .map(|arg| visible_arg(command, arg, path));
+    let subcommands = command
+        .get_subcommands()
+        .filter(|sub| !sub.is_hide_set())
+        .map(|sub| visible_command(sub, format!("{path} {}", sub.get_name()).trim_start()));
+    let mut copy = Command::new(leaked(command.get_name()))
+        .args(args)
+        .subcommands(subcommands)
+        .disable_help_subcommand(true);
+    if let Some(about) = command.get_about() {
+        copy = copy.about(about.clone());
+    }
+    if let Some(version) = command.get_version() {
+        copy = copy.version(leaked(version));
+    }
+    copy
+}
+
+/// Makes a name `'static`, as clap requires; the process exits after printing the completions.
+fn leaked(name: &str) -> &'static str {
+    name.to_string().leak()
+}
+
+/// Copies an argument, because its references to hidden arguments cannot be removed.
+fn visible_arg(command: &Command, arg: &Arg, path: &str) -> Arg {
+    let others = command.get_arg_conflicts_with(arg);
+    let others = others.iter().filter(|a| !a.is_hide_set());
+    // A value without a hint is a name or a number, never a file.
+    let hint = match arg.get_value_hint() {
+        ValueHint::Unknown => ValueHint::Other,
+        hint => hint,
+    };
+    let mut copy = Arg::new(arg.get_id().clone())
+        .action(arg.get_action().clone())
+        .required(arg.is_required_set())
+        .value_parser(arg.get_value_parser().clone())
+        .trailing_var_arg(arg.is_trailing_var_arg_set())
+        .conflicts_with_all(others.map(|a| a.get_id().clone()));
+    if let Some(long) = arg.get_long() {
+        copy = copy.long(leaked(long));
+    }
+    if let Some(short) = arg.get_short() {
+        copy = copy.short(short);
+    }
+    if let Some(help) = arg.get_help() {
+        let list = DAEMON_NAMES
+            .iter()
+            .find(|(of, id, _)| *of == path && arg.get_id() == *id);
+        copy = copy.help(match list {
+            Some((_, _, list)) => format!("{help}{LIST_MARK}{list}").into(),
+            None => help.clone(),
+        });
+    }
+    if arg.get_action().takes_values() {
+        copy = copy.value_hint(hint);
+    }
+    if let Some(names) = arg.get_value_names() {
+        // zsh runs the text after a second colon.
+        copy = copy.value_names(names.iter().map(|name| leaked(&name.replace(':', "\\:"))));
+    }
+    if let Some(count) = arg.get_num_args() {
+        copy = copy.num_args(count);
+    }
+    copy
+}

@@ -1,0 +1,319 @@
+//! First run on a terminal without a model: a menu to set one up, after which the prompt is answered.
+//!
+//! The dialog uses `/dev/tty`, because stdout belongs to the answer. A key is verified before it is stored in its
+//! own file; it never appears in an argument, log or history.
+
+use std::io::Write;
+
+use super::{model, model_install};
+use crate::broker::candidate::{Owner, owner};
+use crate::broker::detect::{self, HOSTED, Hosted, LOCALS};
+use crate::broker::{Broker, Endpoint};
+use crate::client::line;
+use crate::client::terminal::Tty;
+use crate::config::{self, key, toml_string};
+use crate::error::{Context, Error, Result};
+use crate::paths::Paths;
+use crate::safety::text::{one_line, prose};
+use crate::secret::Secret;
+
+/// Name of the configured model for a server entered by the user.
+const CUSTOM_MODEL: &str = "server";
+
+/// Maximum number of characters shown of an error.
+const MAX_ERROR: usize = 300;
+
+/// Runs the menu until a model is set up.
+///
+/// # Errors
+/// Returns `no_model` if the user leaves the menu; otherwise the terminal failed.
+pub fn run(paths: &Paths, no_model: Error) -> Result<()> {
+    let Ok(tty) = Tty::open() else {
+        return Err(no_model);
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context(|| "cannot start the runtime".into())?;
+    let onboarding = Onboarding {
+        paths,
+        tty,
+        runtime,
+        broker: Broker::new(),
+    };
+    match onboarding.menu()? {
+        DialogStep::Done => Ok(()),
+        DialogStep::Menu | DialogStep::Leave => Err(no_model),
+    }
+}
+
+struct Onboarding<'a> {
+    paths: &'a Paths,
+    tty: Tty,
+    runtime: tokio::runtime::Runtime,
+    broker: Broker,
+}
+
+/// Next step of the dialog.
+enum DialogStep {
+    /// A model is set up.
+    Done,
+    Menu,
+    Leave,
+}
+
+/// Provider that the user names for a key.
+enum ProviderChoice {
+    Provider(&'static Hosted),
+    /// Discard the key.
+    Back,
+    Leave,
+}
+
+impl Onboarding<'_> {
+    fn menu(&self) -> Result<DialogStep> {
+        self.print(&menu_text())?;
+        loop {
+            let Some(choice) = self.ask("Which? [1-4, q] ", true)? else {
+                return Ok(DialogStep::Leave);
+            };
+            let next = match choice.trim() {
+                "1" => self.paste_key()?,
+                "2" => self.use_local_server()?,
+                "3" => self.install_tiny_model()?,
+                "4" => self.use_custom_server()?,
+                "q" | "Q" => DialogStep::Leave,
+                _ => DialogStep::Menu,
+            };
+            if !matches!(next, DialogStep::Menu) {
+                return Ok(next);
+            }
+        }
+    }
+
+    /// Sets up a hosted provider from a pasted key.
+    fn paste_key(&self) -> Result<DialogStep> {
+        loop {
+            let question = "Paste the key; it is not shown (Enter: back): ";
+            let Some(typed) = self.ask(question, false)? else {
+                return Ok(DialogStep::Leave);
+            };
+            if typed.trim().is_empty() {
+                return Ok(DialogStep::Menu);
+            }
+            let Some(key) = self.checked_key(&typed)? else {
+                continue;
+            };
+            let hosted = match owner(&key) {
+                Owner::Known(hosted) => hosted,
+                Owner::Foreign(name) => {
+                    self.print(&format!(
+                        "  That is a key of {name}, whose API aish does not support;\n  \
+                         OpenRouter offers its models.\n"
+                    ))?;
+                    continue;
+                }
+                Owner::Unknown => match self.ask_provider()? {
+                    ProviderChoice::Provider(hosted) => hosted,
+                    ProviderChoice::Back => continue,
+                    ProviderChoice::Leave => return Ok(DialogStep::Leave),
+                },
+            };
+            self.print(&format!("  asking {} …\n", hosted.name))?;
+            let tried = self.broker.try_key(hosted, key);
+            match self.runtime.block_on(tried) {
+                Ok(endpoint) => match self.save_model(hosted.name, &endpoint) {
+                    Ok(()) => return Ok(DialogStep::Done),
+                    Err(e) => self.report_failure(&e)?,
+                },
+                Err(e) => self.report_failure(&e)?,
+            }
+        }
+    }
+
+    /// Asks which provider a key belongs to when its form does not tell.
+    fn ask_provider(&self) -> Result<ProviderChoice> {
+        let names: Vec<&str> = HOSTED.iter().map(|h| h.name).collect();
+        let names = names.join(", ");
+        self.print(&format!("  One of: {names}\n"))?;
+        loop {
+            let Some(typed) = self.ask("  Whose key is it? (Enter: back): ", true)? else {
+                return Ok(ProviderChoice::Leave);
+            };
+            let typed = typed.trim().to_lowercase();
+            if typed.is_empty() || typed == "q" {
+                return Ok(ProviderChoice::Back);
+            }
+            let by_name = HOSTED.iter().find(|h| h.name == typed);
+            if let Some(hosted) = by_name {
+                return Ok(ProviderChoice::Provider(hosted));
+            }
+            let typed = one_line(&typed, 40);
+            self.print(&format!("  {typed} is not one of these:\n    {names}\n"))?;
+        }
+    }
+
+    /// Waits for the user to start a local server, then looks for it.
+    fn use_local_server(&self) -> Result<DialogStep> {
+        self.print("  Start the server in another terminal, for example: ollama run llama3.2\n")?;
+        if self
+            .ask("  Press Enter when it is running: ", true)?
+            .is_none()
+        {
+            return Ok(DialogStep::Leave);
+        }
+        let no_variables = std::collections::BTreeMap::new();
+        let found = detect::detect(&self.broker, &no_variables, &LOCALS);
+        match self.runtime.block_on(found) {
+            // The daemon detects the server in the same way and reports which model it uses.
+            Ok(Some(_)) => Ok(DialogStep::Done),
+            Ok(None) => {
+                let ports: Vec<String> = LOCALS.iter().map(|l| l.port.to_string()).collect();
+                self.print(&format!(
+                    "  No server with a model answers on 127.0.0.1, ports {}.\n",
+                    ports.join(", ")
+                ))?;
+                Ok(DialogStep::Menu)
+            }
+            Err(e) => {
+                self.report_failure(&e)?;
+                Ok(DialogStep::Menu)
+            }
+        }
+    }
+
+    fn install_tiny_model(&self) -> Result<DialogStep> {
+        let result = model::set_up(self.paths, &mut |line| {
+            // The installation continues if the terminal is gone; the next question reports the error.
+            let _ = self.print(&format!("  {}\n", one_line(line, MAX_ERROR)));
+        });
+        match result {
+            Ok(()) => {
+                self.print(&format!("  {}\n", model_install::QUALITY_NOTE))?;
+                Ok(DialogStep::Done)
+            }
+            Err(e) => {
+                self.report_failure(&e)?;
+                Ok(DialogStep::Menu)
+            }
+        }
+    }
+
+    /// Sets up an OpenAI-compatible server at an address entered by the user.
+    fn use_custom_server(&self) -> Result<DialogStep> {
+        loop {
+            self.print("Base URL of the server, for example http://192.168.1.5:8000/v1\n")?;
+            let question = "  (Enter: back): ";
+            let Some(base_url) = self.ask(question, true)? else {
+                return Ok(DialogStep::Leave);
+            };
+            let base_url = base_url.trim();
+            if base_url.is_empty() {
+                return Ok(DialogStep::Menu);
+            }
+            if let Err(reason) = config::check_base_url(base_url, false) {
+                self.print(&format!("  It {reason}.\n"))?;
+                continue;
+            }
+            let question = "Key of the server; it is not shown (Enter: no key): ";
+            let Some(typed) = self.ask(question, false)? else {
+                return Ok(DialogStep::Leave);
+            };
+            let key = if typed.trim().is_empty() {
+                None
+            } else {
+                let Some(key) = self.checked_key(&typed)? else {
+                    continue;
+                };
+                // Checked before the key is sent.
+                if let Err(reason) = config::check_base_url(base_url, true) {
+                    self.print(&format!("  {reason}.\n"))?;
+                    continue;
+                }
+                Some(key)
+            };
+            let tried = self.broker.try_server(base_url, key);
+            let kept = self
+                .runtime
+                .block_on(tried)
+                .and_then(|endpoint| self.save_model(CUSTOM_MODEL, &endpoint));
+            match kept {
+                Ok(()) => return Ok(DialogStep::Done),
+                Err(e) => self.report_failure(&e)?,
+            }
+        }
+    }
+
+    /// Returns the pasted text if it can be a key, and reports the reason otherwise.
+    fn checked_key(&self, typed: &str) -> Result<Option<Secret>> {
+        match key::checked(typed.as_bytes()) {
+            Ok(key) => Ok(Some(Secret::new(key))),
+            Err(reason) => {
+                self.print(&format!("  The pasted text {reason}.\n"))?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Writes a verified model to the configuration and stores its key.
+    fn save_model(&self, name: &str, endpoint: &Endpoint) -> Result<()> {
+        model::check_may_write(self.paths)?;
+        let mut table = format!(
+            "base_url = {}\nmodel = {}\n",
+            toml_string(&endpoint.base_url),
+            toml_string(&endpoint.model)
+        );
+        if let Some(secret) = &endpoint.key {
+            let command = key::keep(self.paths, name, secret)?;
+            table.push_str(&format!("key_cmd = {}\n", toml_string(&command)));
+        }
+        config::add_model(self.paths, name, &table, true)
+            .inspect_err(|_| key::forget(self.paths, name))?;
+        let (file, _) = config::path(self.paths)?;
+        let key = match endpoint.key {
+            Some(_) => format!(",\n  the key in {}", self.paths.keys().join(name).display()),
+            None => String::new(),
+        };
+        self.print(&format!(
+            "  {} is now the default model; it is configured in\n  {}{key}\n\n",
+            one_line(&endpoint.model, MAX_ERROR),
+            file.display()
+        ))
+    }
+
+    /// Reads a line; `None` means that the user leaves. The terminal mode is changed only while reading.
+    fn ask(&self, question: &str, echo: bool) -> Result<Option<String>> {
+        let keys = self.tty.keys()?;
+        self.print(question)?;
+        line::read(&self.tty, &keys, echo)
+    }
+
+    fn report_failure(&self, e: &Error) -> Result<()> {
+        // Without the hint, which refers to a configuration that does not exist yet.
+        self.print(&format!(
+            "  That failed: {}.\n",
+            one_line(&e.message, MAX_ERROR)
+        ))
+    }
+
+    /// Prints text with untrusted parts through the text sink.
+    fn print(&self, text: &str) -> Result<()> {
+        (&self.tty.file)
+            .write_all(prose(text).as_bytes())
+            .context(|| "cannot write to the terminal".into())
+    }
+}
+
+fn menu_text() -> String {
+    let names: Vec<&str> = HOSTED.iter().map(|h| h.name).collect();
+    format!(
+        "No model is set up yet. Choose one, then your prompt is answered:\n\
+         \x20 1  paste an API key\n\
+         \x20    ({})\n\
+         \x20 2  start a local server (Ollama, llama.cpp, LM Studio)\n\
+         \x20 3  install a tiny model here, only for trying aish out (about 100 MB)\n\
+         \x20 4  use any other OpenAI-compatible server\n\
+         \x20 q  leave\n",
+        names.join(", ")
+    )
+}

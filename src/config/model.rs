@@ -1,0 +1,195 @@
+//! `[models.NAME]`: the models and how to reach them.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::masking::{mask_command, mask_header};
+use super::section::section;
+use super::setting_types::word_setting;
+use super::table_reader::TableReader;
+use super::value_checks::{
+    base_url, check_header, check_model_url, check_variable_name, is_public_header,
+};
+use crate::address;
+
+/// The API that a model's server has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ProviderKind {
+    /// `/chat/completions`, as OpenAI and most others have it.
+    #[default]
+    OpenAi,
+}
+
+impl ProviderKind {
+    /// The word in the file.
+    fn word(self) -> &'static str {
+        match self {
+            ProviderKind::OpenAi => "openai",
+        }
+    }
+}
+
+word_setting!(ProviderKind, [ProviderKind::OpenAi], ProviderKind::word);
+
+/// Where a model's key comes from.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum KeySource {
+    /// No key.
+    #[default]
+    None,
+    /// This environment variable.
+    Env(String),
+    /// The output of this command, run by `/bin/sh -c`.
+    Cmd(String),
+}
+
+impl fmt::Debug for KeySource {
+    /// Without the command, which may hold the key itself.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeySource::None => f.write_str("None"),
+            KeySource::Env(name) => write!(f, "Env({name})"),
+            KeySource::Cmd(_) => f.write_str("Cmd"),
+        }
+    }
+}
+
+section! {
+    /// A model. Its name is what `llm -m NAME`, `AISH_MODEL` and `default_model` use.
+    #[derive(Clone, PartialEq)]
+    pub struct ModelSettings in "models.NAME" {
+        /// The API of the server. `"openai"` is right for every server with `/chat/completions`.
+        provider: ProviderKind = ProviderKind::OpenAi;
+        /// The address of the API, to which `/chat/completions` is added. It must begin with `https://` where a key or a
+        /// secret header is sent, unless the server is on this machine or has a numeric private address.
+        base_url: String = String::new(), required("\"http://127.0.0.1:11434/v1\""), check(check_model_url);
+        /// The name of the model on that server.
+        model: String = String::new(), required("\"qwen3:8b\"");
+        /// More headers for every request. Values of unusual headers are treated as secrets.
+        headers: Vec<(String, String)> = Vec::new(), check_entry(check_header), mask_entry(mask_header),
+            example("X-Title = \"aish\"");
+        /// The sampling temperature. Not sent unless set.
+        temperature: Option<f64> = None, range(0, 2), example("0.2");
+        /// The longest answer, in tokens.
+        max_tokens: Option<u32> = None, range(1, 10_000_000), example("4096");
+        /// The size of the model's context window, in tokens.
+        context_window: Option<u32> = None, range(256, 100_000_000), example("32768");
+        /// The price of the model, to show what an answer costs.
+        price: Option<ModelPrice> = None;
+        /// Send the results of tools in messages with the role `tool`. Set it to `false` for a chat template that does
+        /// not know this role.
+        use_tool_role: bool = true;
+        /// Send the pictures that tools return on to the model.
+        images: bool = false;
+        /// A server on this machine, which aish starts when the model is used and stops when it is idle.
+        serve: Option<LocalServer> = None;
+        /// How long the server may be silent before the request fails, in seconds.
+        idle_timeout: Duration = Duration::from_secs(120), key("timeout"), in_seconds(), range(1, 86_400);
+    }
+    derived {
+        /// The name of the model here.
+        name: String = String::new();
+        /// Where the key comes from.
+        key: KeySource = KeySource::None;
+        /// The line of the table in the file; 0 if the model is not from the file.
+        line: usize = 0;
+        /// The line of `key_env` or `key_cmd` in the file; 0 if there is none.
+        key_line: usize = 0;
+    }
+    finish finish_model, inputs KeySettings {
+        /// The name of the environment variable that holds the key.
+        key_env: Option<String> = None, check(check_variable_name), example("\"OPENAI_API_KEY\"");
+        /// A command that prints the key, run by `/bin/sh -c`. Excludes `key_env`.
+        key_cmd: Option<String> = None, mask(mask_command), alternative("\"pass show openai\"");
+    };
+}
+
+impl fmt::Debug for ModelSettings {
+    /// Without headers and commands: they may hold secrets, and this output is logged.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelSettings")
+            .field("name", &self.name)
+            .field("base_url", &self.base_url)
+            .field("model", &self.model)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+section! {
+    /// The price of a model, in US dollars per million tokens.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct ModelPrice in "models.NAME.price" {
+        /// Dollars per million tokens of the request.
+        input: f64 = 0.0, range(0, 100_000), required("0.40");
+        /// Dollars per million tokens of the answer.
+        output: f64 = 0.0, range(0, 100_000), required("1.60");
+    }
+}
+
+section! {
+    /// A server on this machine that aish starts when it is needed.
+    #[derive(Clone, PartialEq)]
+    pub struct LocalServer in "models.NAME.serve" {
+        /// The program and its arguments. `{port}` stands for the port that aish chooses.
+        command: Vec<String> = Vec::new(), mask(mask_command),
+            required("[\"llama-server\", \"-m\", \"/path/model.gguf\", \"--port\", \"{port}\"]");
+        /// How long the server may be unused before it is stopped, in seconds.
+        idle: Duration = Duration::from_secs(600), in_seconds(), range(1, 604_800);
+    }
+    finish finish_serve;
+}
+
+impl fmt::Debug for LocalServer {
+    /// Without the arguments, which may hold a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalServer({:?})", self.command.first())
+    }
+}
+
+fn finish_serve(serve: &mut LocalServer, reader: &TableReader<'_>) {
+    let has_port = serve.command.iter().any(|word| word.contains("{port}"));
+    if serve.command.is_empty() {
+        // Also so where a word of the list is wrong, which is a fault by itself.
+        reader.fault_at("command", "must not be empty");
+    } else if !has_port {
+        let message = "must contain {port}, which stands for the port that aish chooses";
+        reader.fault_at("command", message);
+    }
+}
+
+fn finish_model(model: &mut ModelSettings, reader: &TableReader<'_>, keys: KeySettings) {
+    let line = |key| reader.entry(key).map_or(0, |entry| entry.line);
+    if keys.key_env.is_some() && keys.key_cmd.is_some() {
+        reader.fault_at("key_cmd", "give key_env or key_cmd, not both");
+    }
+    (model.key, model.key_line) = match (keys.key_env, keys.key_cmd) {
+        (Some(name), _) => (KeySource::Env(name), line("key_env")),
+        (None, Some(command)) => (KeySource::Cmd(command), line("key_cmd")),
+        (None, None) => (KeySource::None, 0),
+    };
+    model.name = reader.name().to_owned();
+    model.line = reader.line();
+
+    let has_key = model.key != KeySource::None;
+    if has_key && let Some(headers) = reader.table("headers") {
+        for (name, _) in &model.headers {
+            if name.eq_ignore_ascii_case("authorization") {
+                headers.fault_at(name, "the key is sent in this header already");
+            }
+        }
+    }
+    let Ok(url) = base_url(&model.base_url) else {
+        return;
+    };
+    let has_secret = has_key || model.headers.iter().any(|(n, _)| !is_public_header(n));
+    if has_secret && let Err(message) = address::clear_text(&url) {
+        reader.fault_at("base_url", message);
+    }
+    if model.serve.is_some() && !address::is_loopback(&url) {
+        reader.fault_at(
+            "base_url",
+            "must be on this machine (http://127.0.0.1:PORT/v1), where serve starts the server",
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! Preferences of the user that apply to all programs: editor, pager, colours.
+
+use std::ffi::OsString;
+
+/// The user's editor as a command line: `VISUAL`, `EDITOR`, or vi.
+pub fn editor() -> OsString {
+    first_set(&["VISUAL", "EDITOR"]).unwrap_or_else(|| "vi".into())
+}
+
+/// The user's pager as a command line: `PAGER`, or less with colours passed through.
+pub fn pager() -> OsString {
+    first_set(&["PAGER"]).unwrap_or_else(|| "less -R".into())
+}
+
+fn first_set(names: &[&str]) -> Option<OsString> {
+    names
+        .iter()
+        .filter_map(std::env::var_os)
+        .find(|value| !value.is_empty())
+}
+
+/// Returns whether output is coloured: `NO_COLOR` is unset (<https://no-color.org>) and the terminal is not `dumb`.
+pub fn wants_colors() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+        && std::env::var_os("TERM").is_some_and(|t| !t.is_empty() && t != "dumb")
+}

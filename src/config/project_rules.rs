@@ -1,0 +1,157 @@
+//! `.aish.toml`: the rules of a project, which can only tighten the user's own.
+//!
+//! The file is as untrusted as the rest of the project's files. So a rule in it never allows anything, and while the file
+//! is invalid, everything is asked about, or denied where there is no question to ask.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use super::disk;
+use super::file::{ConfigProblem, parse_project};
+use super::settings::Config;
+use super::table_reader::TableFault;
+use crate::chat::Operation;
+use crate::error::{Error, Result};
+use crate::safety::policy::{Fallback, Own, Rule, Rules, Subject, Word};
+
+/// The file name.
+const NAME: &str = ".aish.toml";
+
+/// Maximum size of a file, in bytes.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// The rules of the projects around a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProjectRules {
+    /// The rules, which all ask or deny.
+    pub rules: Vec<Rule>,
+    /// The strictest default of the files.
+    pub default: Option<Fallback>,
+    /// Faults in the files, a line each, for the user.
+    pub notices: Vec<String>,
+}
+
+/// Returns the rules in force in a directory, the user's and those of its projects, and the faults of the latter.
+pub fn rules_in_force(config: &Config, cwd: &Path) -> (Rules, Vec<String>) {
+    let (own, project) = (&config.policy, ProjectRules::around(config, cwd));
+    let stricter = project.default.filter(|d| d.word > own.default.word);
+    let rules = Rules {
+        default: stricter.unwrap_or_else(|| own.default.clone()),
+        list: own.list.clone(),
+        project: project.rules,
+    };
+    (rules, project.notices)
+}
+
+/// Checks that the projects around a directory let aish write the configuration. The rules of the user's own file are
+/// checked when it is written.
+///
+/// # Errors
+/// A project denies it.
+pub fn may_write(config: &Config, cwd: &Path) -> Result<()> {
+    let rules = Rules {
+        project: ProjectRules::around(config, cwd).rules,
+        ..Rules::default()
+    };
+    match rules.own(Own::FsWrite).filter(|r| r.word == Word::Deny) {
+        None => Ok(()),
+        Some(rule) => {
+            let message = format!(
+                "{} says deny, so aish does not write the configuration here",
+                rule.source
+            );
+            Err(Error::config(message).hint("do it in another directory"))
+        }
+    }
+}
+
+impl ProjectRules {
+    /// Reads the files of a directory and of all its ancestors. A project inside another cannot loosen the outer one.
+    pub fn around(config: &Config, cwd: &Path) -> ProjectRules {
+        let mut all = ProjectRules::default();
+        for dir in cwd.ancestors().filter(|dir| dir.is_absolute()) {
+            let path = dir.join(NAME);
+            match disk::exists(&path) {
+                Ok(false) => {}
+                Ok(true) => match disk::read_untrusted(&path, MAX_BYTES) {
+                    Ok(text) => all.add(&path, &text, config),
+                    Err(problem) => all.distrust(&path, problem),
+                },
+                Err(problem) => all.distrust(&path, problem),
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, path: &Path, text: &str, user: &Config) {
+        let aliases = user.mcp.servers.keys().cloned().collect();
+        let parsed = parse_project(text, aliases);
+        let (mut config, values, faults) = match parsed {
+            Ok(parsed) => parsed,
+            Err(fault) => return self.distrust(path, ConfigProblem::at(path, fault)),
+        };
+        if let Some(fault) = faults.into_iter().next() {
+            self.distrust(path, ConfigProblem::at(path, fault));
+        }
+        let key = "policy.default";
+        let default = values
+            .line(key)
+            .map(|line| (key.to_owned(), None, config.policy.default.word, line));
+        let rules = std::mem::take(&mut config.policy.list).into_iter();
+        let rules = rules.map(|rule| {
+            let line = values.line(&rule.source).unwrap_or_default();
+            (rule.source, Some(rule.subject), rule.word, line)
+        });
+        for (key, subject, word, line) in default.into_iter().chain(rules) {
+            if word == Word::Allow {
+                let message = "a project can only \"ask\" and \"deny\": this rule is ignored";
+                let fault = TableFault {
+                    line,
+                    key,
+                    message: message.to_owned(),
+                };
+                self.notices
+                    .push(ConfigProblem::at(path, fault).to_string());
+                continue;
+            }
+            let source = format!("{}:{line}: {key}", path.display());
+            match subject {
+                Some(subject) => self.rules.push(Rule {
+                    subject,
+                    word,
+                    source,
+                }),
+                None => self.tighten_default(word, source),
+            }
+        }
+    }
+
+    fn tighten_default(&mut self, word: Word, source: String) {
+        if self.default.as_ref().is_none_or(|d| d.word < word) {
+            self.default = Some(Fallback { word, source });
+        }
+    }
+
+    /// Asks about everything while a file is invalid, and denies what cannot be asked about.
+    fn distrust(&mut self, path: &Path, problem: impl Display) {
+        let tools = Operation::ALL.into_iter().map(Subject::Operation);
+        let tools = tools.map(|subject| (subject, Word::Ask));
+        let own = Own::ALL.into_iter().map(|own| match own {
+            Own::Shell => (Subject::Own(own), Word::Ask),
+            // There is no question to ask about these.
+            Own::FsWrite | Own::Network => (Subject::Own(own), Word::Deny),
+        });
+        self.rules
+            .extend(tools.chain(own).map(|(subject, word)| Rule {
+                subject,
+                word,
+                source: format!("{}: is not valid", path.display()),
+            }));
+        self.notices.push(format!(
+            "{problem}; until the file is corrected, everything is asked about here, and \"fs.write\" and network are denied"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

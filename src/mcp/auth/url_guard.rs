@@ -1,0 +1,273 @@
+//! Checks URLs that a server's metadata names. Without the check, a public server could make this machine send
+//! requests into the user's private network (SSRF).
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use crate::address::{self, Place};
+use crate::error::{Context, Error, Result};
+use crate::paths;
+
+/// Time limit for one request.
+const REQUEST_TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// Time limit for establishing a connection.
+const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// Maximum size of a response in bytes.
+const MAX_BODY_BYTES: usize = 1 << 20;
+
+/// Checks the requests that a server causes.
+#[derive(Debug, Clone)]
+pub(super) struct UrlGuard {
+    server: Url,
+    from: Place,
+    resolver: CheckedResolver,
+}
+
+impl UrlGuard {
+    /// Creates the guard for a server at the place `from`.
+    pub(super) fn new(server: Url, from: Place) -> UrlGuard {
+        let mut named_by_user: Vec<String> =
+            server.host_str().map(str::to_owned).into_iter().collect();
+        // The user configured the proxy, and it is usually inside the private network.
+        for name in ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY"]
+            .iter()
+            .chain(&["all_proxy", "ALL_PROXY"])
+        {
+            let proxy = paths::variable(name).and_then(|v| v.into_string().ok());
+            let url =
+                proxy.and_then(|p| Url::parse(&p).or(Url::parse(&format!("http://{p}"))).ok());
+            named_by_user.extend(url.and_then(|u| u.host_str().map(str::to_owned)));
+        }
+        UrlGuard {
+            server,
+            from,
+            resolver: CheckedResolver {
+                from,
+                named_by_user: named_by_user.into(),
+                last_refusal: Arc::default(),
+            },
+        }
+    }
+
+    /// URL of the server.
+    pub(super) fn server(&self) -> &Url {
+        &self.server
+    }
+
+    /// Parses and resolves a URL that the server names as its `role`. Rejects URLs that lead to a more private network
+    /// than the server itself.
+    ///
+    /// # Errors
+    /// One line with the URL and the reason.
+    pub(super) async fn check(&self, role: &str, text: &str) -> Result<Url> {
+        let refuse = |reason: String| refusal(&self.server, role, text, &reason);
+        let url = Url::parse(text).map_err(|_| refuse("it is not an http or https URL".into()))?;
+        address::named_by(&self.server, self.from, &url).map_err(refuse)?;
+        if let Some(host) = url.domain()
+            && let Some(Err(reason)) = self.resolver.resolve_checked(host).await
+        {
+            return Err(refuse(reason));
+        }
+        Ok(url)
+    }
+
+    /// Checks the URL without resolving its host.
+    ///
+    /// # Errors
+    /// Same as [`Self::check`].
+    pub(super) fn check_url(&self, role: &str, text: &str) -> Result<()> {
+        let refuse = |reason: String| refusal(&self.server, role, text, &reason);
+        let url = Url::parse(text).map_err(|_| refuse("it is not an http or https URL".into()))?;
+        address::named_by(&self.server, self.from, &url).map_err(refuse)
+    }
+
+    /// Takes the resolver's last refusal. The error of the HTTP client does not contain the reason.
+    pub(super) fn take_refusal(&self) -> Option<Error> {
+        let refused = self.resolver.last_refusal.lock();
+        let (host, reason) = refused.unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(refusal(&self.server, "host", &host, &reason))
+    }
+
+    /// Creates a client that follows no redirects and connects only to addresses that are no more private than the server,
+    /// whatever a name resolves to at connection time.
+    ///
+    /// # Errors
+    /// TLS setup failed.
+    pub(super) fn client(&self) -> Result<reqwest::Client> {
+        // Fails only when a provider is already installed, which is fine.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            // A redirect would send a code or a token to another server.
+            .redirect(reqwest::redirect::Policy::none())
+            .https_only(self.server.scheme() == "https")
+            .connect_timeout(CONNECT_TIME_LIMIT)
+            .timeout(REQUEST_TIME_LIMIT)
+            .user_agent(concat!("aish/", env!("CARGO_PKG_VERSION")))
+            .dns_resolver(self.resolver.clone());
+        if self.from == Place::Here {
+            builder = builder.no_proxy();
+        }
+        builder.build().context(|| "cannot set up HTTPS".into())
+    }
+}
+
+fn refusal(server: &Url, role: &str, named: &str, reason: &str) -> Error {
+    Error::runtime(format!(
+        "{server} names {named} as its {role}, which is refused: {reason}"
+    ))
+    .hint("nothing was sent there; if the server is yours, correct its OAuth metadata")
+}
+
+/// Reads a response body of at most [`MAX_BODY_BYTES`].
+///
+/// # Errors
+/// The body is larger or the connection breaks off.
+pub(super) async fn read_body(mut response: reqwest::Response) -> Result<Vec<u8>> {
+    let url = response.url().clone();
+    let mut body = Vec::new();
+    while let Some(piece) = response
+        .chunk()
+        .await
+        .context(|| format!("the response of {url} was cut off"))?
+    {
+        if body.len() + piece.len() > MAX_BODY_BYTES {
+            return Err(Error::runtime(format!("{url} sent more than 1 MiB")));
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(body)
+}
+
+/// System resolver with a check of its results. Checking at connection time prevents DNS rebinding: a name may resolve
+/// differently between an earlier check and the connection.
+#[derive(Debug, Clone)]
+struct CheckedResolver {
+    from: Place,
+    /// Hosts named by the user: the server and the proxies.
+    named_by_user: Arc<[String]>,
+    last_refusal: Arc<Mutex<Option<(String, String)>>>,
+}
+
+impl CheckedResolver {
+    /// Resolves a name. `None`: it has no address; `Err`: an address is refused.
+    async fn resolve_checked(
+        &self,
+        host: &str,
+    ) -> Option<std::result::Result<Vec<SocketAddr>, String>> {
+        let found: Vec<SocketAddr> = tokio::net::lookup_host((host, 0)).await.ok()?.collect();
+        if self
+            .named_by_user
+            .iter()
+            .any(|named_by_user| named_by_user == host)
+        {
+            return Some(Ok(found));
+        }
+        let checked = found.iter().try_for_each(|a| self.from.admits(a.ip()));
+        Some(
+            checked
+                .map(|()| found)
+                .map_err(|reason| format!("it resolves to {reason}")),
+        )
+    }
+}
+
+impl Resolve for CheckedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let resolver = self.clone();
+        Box::pin(async move {
+            let host = name.as_str();
+            match resolver.resolve_checked(host).await {
+                Some(Ok(found)) => Ok(Box::new(found.into_iter()) as Addrs),
+                Some(Err(reason)) => {
+                    let refused = (host.to_owned(), reason.clone());
+                    *resolver
+                        .last_refusal
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner) = Some(refused);
+                    Err(reason.into())
+                }
+                None => Err(format!("{host} has no address").into()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(server: &str, from: Place) -> UrlGuard {
+        UrlGuard::new(Url::parse(server).unwrap(), from)
+    }
+
+    #[tokio::test]
+    async fn private_address_is_refused_at_connection_time() {
+        // `localhost` stands for any name that its owner points at this machine.
+        let public = guard("https://mcp.example.com/", Place::Outside);
+        let client = public.client().unwrap();
+        assert!(client.get("https://localhost:1/").send().await.is_err());
+        let said = public.take_refusal().unwrap().message;
+        assert!(said.contains("localhost as its host"), "{said}");
+        assert!(said.contains("is this machine"), "{said}");
+        assert!(public.take_refusal().is_none());
+
+        let local = guard("http://127.0.0.1:1/", Place::Here);
+        let client = local.client().unwrap();
+        assert!(client.get("http://localhost:1/").send().await.is_err());
+        assert!(local.take_refusal().is_none());
+    }
+
+    #[tokio::test]
+    async fn server_may_name_its_own_host() {
+        let named_by_user = guard("https://localhost/", Place::Outside);
+        assert!(
+            named_by_user
+                .resolver
+                .resolve_checked("localhost")
+                .await
+                .unwrap()
+                .is_ok()
+        );
+        assert!(
+            named_by_user
+                .check("page", "https://localhost/token")
+                .await
+                .is_ok()
+        );
+        let other = guard("https://mcp.example.com/", Place::Outside);
+        assert!(
+            other
+                .resolver
+                .resolve_checked("localhost")
+                .await
+                .unwrap()
+                .is_err()
+        );
+        assert!(
+            other
+                .resolver
+                .resolve_checked("no-such-host.invalid")
+                .await
+                .is_none()
+        );
+    }
+
+    #[tokio::test]
+    async fn refusal_names_url_and_reason_in_one_line() {
+        let public = guard("https://mcp.example.com/", Place::Outside);
+        let said = public
+            .check("token endpoint", "https://169.254.169.254/")
+            .await
+            .unwrap_err();
+        let expected = "https://mcp.example.com/ names https://169.254.169.254/ as its token endpoint, \
+                        which is refused: it ";
+        assert!(said.message.starts_with(expected), "{}", said.message);
+        assert!(!said.message.contains('\n'), "{}", said.message);
+    }
+}

@@ -1,0 +1,64 @@
+//! An MCP server as a [`ToolSource`].
+
+use std::sync::Arc;
+
+use rmcp::model::CallToolRequestParams;
+
+use super::connection::RequestError;
+use super::content;
+use super::server::PooledServer;
+use crate::chat::Tool;
+use crate::safety::change::in_force;
+use crate::tools::source::{CallError, CallFuture, SourceCall, ToolSource};
+
+impl ToolSource for PooledServer {
+    fn alias(&self) -> &str {
+        &self.server.alias
+    }
+
+    fn list(&self) -> Arc<[Tool]> {
+        self.ready_server()
+            .map(|ready| ready.tools.clone())
+            .unwrap_or_default()
+    }
+
+    fn call<'a>(&'a self, request: SourceCall<'a>) -> CallFuture<'a> {
+        Box::pin(async move {
+            let SourceCall {
+                approved,
+                call,
+                now_ms,
+                max_bytes,
+                events,
+                cancel,
+            } = request;
+            let failed = |reason: String| CallError::Failed(reason);
+            let approved_annotations = approved.annotations();
+            if !approved.covers(&call, now_ms) {
+                return Err(CallError::NotApproved);
+            }
+            let ready = self.ready_server().map_err(failed)?;
+            // The tools that the configuration allows are checked here too, not only where the model is told of them.
+            let Some(tool) = ready.tools.iter().find(|tool| tool.tool == call.tool) else {
+                return Err(failed("the server has no tool of this name".into()));
+            };
+            // While the user reads the question, the alias may pass to another server and the tool may change its
+            // meaning. Annotations that the server no longer sends stay in force.
+            let in_force_now = in_force(approved_annotations, tool.annotations);
+            if in_force_now != approved_annotations || tool.identity != call.identity {
+                return Err(CallError::NotApproved);
+            }
+            let arguments = serde_json::from_str(call.arguments)
+                .map_err(|e| failed(format!("the arguments are not a JSON object: {e}")))?;
+            let params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(arguments);
+            let result = ready.call(params, self.server.timeout, events, cancel);
+            match result.await {
+                Ok(result) => Ok(content::call_result(call.server, result, max_bytes)),
+                Err(RequestError::Interrupted) => Err(CallError::Interrupted),
+                Err(RequestError::Failed(fault)) => {
+                    Err(failed(fault.message_with_hint(&self.server)))
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,39 @@
+//! After a failed command whose output was not captured, `llm` says so once.
+
+use crate::fakes::provider::{MODEL, Provider, Script};
+use crate::support::home::Home;
+use crate::support::pty::Zsh;
+
+#[test]
+fn an_unseen_failure_is_mentioned_once() {
+    let answers = (0..4).map(|n| Script::tokens([format!("answer {n}")]));
+    let provider = Provider::start(answers);
+    let home = Home::new();
+    let table = format!(
+        "[models.fake]\nbase_url = \"{}\"\nmodel = \"{MODEL}\"\n",
+        provider.base_url()
+    );
+    std::fs::create_dir(home.path("aish/config")).unwrap();
+    std::fs::write(home.path("aish/config/config.toml"), table).unwrap();
+    let mut zsh = Zsh::start(&home);
+    // The daemon is there when this is answered, and hears of the shell at the prompt that follows.
+    zsh.run("llm hello");
+    let said = |zsh: &Zsh<'_>| zsh.screen().matches("its output was not seen").count();
+
+    zsh.run("sh -c 'exit 3'");
+    zsh.run("llm why did that fail");
+    assert!(zsh.screen().contains("answer 1"), "{}", zsh.screen());
+    assert!(
+        zsh.screen().contains("sh -c 'exit 3' exited with 3;"),
+        "{}",
+        zsh.screen()
+    );
+    assert_eq!(said(&zsh), 1);
+    zsh.run("llm and now");
+    assert_eq!(said(&zsh), 1, "once a command");
+
+    zsh.run("false");
+    zsh.run("print boom | llm why did that fail");
+    assert!(zsh.screen().contains("answer 3"), "{}", zsh.screen());
+    assert_eq!(said(&zsh), 1, "there is something to look at");
+}
