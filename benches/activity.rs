@@ -129,7 +129,7 @@ impl Writer {
 fn end(chance: &mut Chance) -> (&'static str, &'static str, &'static str) {
     match chance.below(100) {
         0..90 => ("success", "rule", "rule"),
-        90..95 => ("error", "person", "once"),
+        90..95 => ("tool_error", "person", "once"),
         95..97 => ("denied", "person", "no"),
         _ => ("blocked", "rule", "denied"),
     }
@@ -322,7 +322,7 @@ fn journal(dir: &Path, now_ms: u64) -> (u64, String) {
     }
     shells.file.flush().unwrap();
     records += shells.written;
-    let mut acts = Writer::new(&dir.join("acts.jsonl"), from);
+    let mut acts = Writer::new(&dir.join("audit.jsonl"), from);
     let rest = RECORDS - records;
     for n in 0..rest {
         acts.at_ms = from + span / rest * n;

@@ -128,6 +128,11 @@ impl Paths {
         self.data.join("journal")
     }
 
+    /// Directory of the answers that are still arriving.
+    pub fn partial_answers(&self) -> PathBuf {
+        self.data.join("partial")
+    }
+
     /// Creates the run and socket directories (0700) and verifies that no other user could have created them.
     ///
     /// # Errors

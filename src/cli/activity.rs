@@ -155,8 +155,8 @@ fn entry_json(entry: &Entry) -> Value {
         "server": entry.kind.server,
         "tool": entry.kind.tool,
         "what": entry.what,
-        "ms": entry.ms,
-        "by": entry.by,
+        "duration_ms": entry.ms,
+        "decided_by": entry.by,
         "session": entry.session,
     })
 }

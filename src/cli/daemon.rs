@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use crate::paths::{Paths, make_dir};
 use crate::protocol::{Failure, Request};
 use crate::safety::redact::ours;
 
-/// Size above which the log is rotated when the daemon starts.
+/// Size above which the log is rotated; one rotated file is kept.
 const MAX_LOG_BYTES: u64 = 1 << 20;
 /// How long `restart` waits for an unresponsive daemon after each signal.
 const KILL_TIMEOUT: Duration = Duration::from_secs(3);
@@ -156,28 +157,56 @@ fn listen_for(kind: tokio::signal::unix::SignalKind) -> Result<tokio::signal::un
 
 enum LogTarget {
     Stderr,
-    File(File),
+    File(BoundedLog),
 }
 
-fn open_log(paths: &Paths) -> Result<File> {
-    make_dir(&paths.state)?;
-    let path = paths.log();
-    if std::fs::metadata(&path).is_ok_and(|m| m.len() > MAX_LOG_BYTES) {
-        // If the rotation fails, the log grows; the daemon still starts.
-        let _ = std::fs::rename(&path, path.with_extension("log.old"));
+/// The log file, bounded while the daemon runs.
+struct BoundedLog {
+    file: File,
+    path: PathBuf,
+    length: u64,
+}
+
+impl Write for BoundedLog {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        if self.length > MAX_LOG_BYTES {
+            // If the rotation fails, the log grows; the daemon keeps running.
+            let rotated = std::fs::rename(&self.path, self.path.with_extension("log.old"));
+            if let Ok(file) = rotated.and_then(|()| append_to(&self.path)) {
+                self.file = file;
+            }
+            self.length = 0;
+        }
+        let written = self.file.write(line)?;
+        self.length += written as u64;
+        Ok(written)
     }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn append_to(path: &Path) -> std::io::Result<File> {
     OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
-        .open(&path)
-        .map_err(|e| {
-            Error::new(
-                Kind::Runtime,
-                format!("cannot write the log {}: {e}", path.display()),
-            )
-            .hint("make the file writable, or set AISH_HOME to a writable directory")
-        })
+        .open(path)
+}
+
+fn open_log(paths: &Paths) -> Result<BoundedLog> {
+    make_dir(&paths.state)?;
+    let path = paths.log();
+    let file = append_to(&path).map_err(|e| {
+        Error::new(
+            Kind::Runtime,
+            format!("cannot write the log {}: {e}", path.display()),
+        )
+        .hint("make the file writable, or set AISH_HOME to a writable directory")
+    })?;
+    let length = file.metadata().map_or(0, |m| m.len());
+    Ok(BoundedLog { file, path, length })
 }
 
 /// Removes secrets from each log line. The subscriber writes a line in one call.
@@ -212,5 +241,30 @@ fn init_logging(target: LogTarget) {
             .finish()
             .with(own_lines)
             .init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_put_aside_while_the_daemon_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("daemon.log");
+        let file = append_to(&path).unwrap();
+        let mut log = BoundedLog {
+            file,
+            path: path.clone(),
+            length: 0,
+        };
+        let line = [b'x'; 1024];
+        for _ in 0..5000 {
+            log.write_all(&line).unwrap();
+        }
+        let length = |path: &Path| std::fs::metadata(path).unwrap().len();
+        assert!(length(&path) <= MAX_LOG_BYTES + 2048);
+        assert!(length(&path.with_extension("log.old")) <= MAX_LOG_BYTES + 2048);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 }

@@ -118,12 +118,12 @@ mod tests {
     #[test]
     fn the_last_answer_and_its_results_are_shown_in_full() {
         let records = [
-            json!({"type": "user", "text": "one"}),
+            json!({"type": "user", "prompt": "one"}),
             json!({"type": "assistant", "text": "old"}),
-            json!({"type": "user", "text": "two"}),
+            json!({"type": "user", "prompt": "two"}),
             json!({"type": "assistant", "text": "", "calls": [
                 {"id": "1", "name": "fs.read", "arguments": "{\"a\":1}"}]}),
-            json!({"type": "tool", "name": "fs.read", "status": "success", "ms": 200, "bytes": 1204,
+            json!({"type": "tool", "name": "fs.read", "status": "success", "duration_ms": 200, "bytes": 1204,
                 "text": "one\n\x1b]0;x\x07two"}),
             json!({"type": "assistant", "text": "new\n"}),
         ];

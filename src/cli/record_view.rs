@@ -64,7 +64,7 @@ pub fn approval(record: &Value, detail: DetailLevel) -> String {
         "no_terminal" => "denied without a terminal",
         other => &one_line(other, 20),
     };
-    let reason = match (text("decision"), text("why")) {
+    let reason = match (text("decision"), text("reason")) {
         (_, "") => String::new(),
         ("rule", reason) => format!(" {}", one_line(reason, MAX_REASON)),
         (_, reason) => format!(": {}", one_line(reason, MAX_REASON)),
@@ -80,7 +80,7 @@ pub fn approval(record: &Value, detail: DetailLevel) -> String {
 /// Returns the name of the tool, prefixed with the mark of its operation if that is recorded.
 fn tool_name(record: &Value) -> String {
     let name = alike::name(record["name"].as_str().unwrap_or(""));
-    let operation = record["act"]["operation"].as_str();
+    let operation = record["action"]["operation"].as_str();
     match operation.and_then(Operation::from_word) {
         None => name,
         Some(operation) => format!("{} {name}", mark(operation)),
@@ -105,8 +105,8 @@ fn declared_intent(act: &Value) -> Option<String> {
 /// Formats who allowed the call, or why it was not made.
 fn decision_line(record: &Value, detail: DetailLevel) -> Option<String> {
     let text = |key: &str| record[key].as_str().unwrap_or("");
-    match (text("status"), text("by"), text("why")) {
-        ("blocked" | "skipped", _, reason) if !reason.is_empty() => Some(reason.to_owned()),
+    match (text("status"), text("decided_by"), text("reason")) {
+        ("blocked" | "invalid_call", _, reason) if !reason.is_empty() => Some(reason.to_owned()),
         // An excerpt shows the approval record as a line of its own.
         _ if detail != DetailLevel::Full => None,
         ("denied", _, "") => None,
@@ -124,13 +124,13 @@ pub fn policy(record: &Value) -> String {
         "always" => "written to the configuration".to_owned(),
         other => one_line(other, 20),
     };
-    let reason = match text("why") {
+    let reason = match text("reason") {
         "" => String::new(),
         reason => format!(" ({})", one_line(reason, MAX_REASON)),
     };
     format!(
         "[policy, {change}: {}{reason}]\n",
-        one_line(text("what"), MAX_REASON)
+        one_line(text("rule"), MAX_REASON)
     )
 }
 
@@ -161,14 +161,14 @@ pub fn tool(record: &Value, detail: DetailLevel) -> String {
     let text = |key: &str| record[key].as_str().unwrap_or("");
     let number = |key: &str| record[key].as_u64().unwrap_or(0);
     let status = text("status");
-    let mut out = format!("┌ {} · {}", tool_name(record), one_line(status, 20));
-    if !matches!(status, "denied" | "blocked" | "skipped") {
-        let (time, bytes) = (time(number("ms")), grouped(number("bytes")));
+    let mut out = format!("┌ {} · {}", tool_name(record), one_line(&status.replace('_', " "), 20));
+    if !matches!(status, "denied" | "blocked" | "invalid_call") {
+        let (time, bytes) = (time(number("duration_ms")), grouped(number("bytes")));
         out.push_str(&format!(" · {time} · {bytes} bytes"));
     }
     out.push('\n');
     let notes = [
-        declared_intent(&record["act"]),
+        declared_intent(&record["action"]),
         decision_line(record, detail),
     ];
     for line in notes.into_iter().flatten() {
@@ -220,7 +220,7 @@ mod tests {
             calls(&answer, DetailLevel::Full),
             format!("[calls a.b {long}]\n")
         );
-        let result = json!({"name": "a.b", "status": "success", "ms": 200, "bytes": 1204,
+        let result = json!({"name": "a.b", "status": "success", "duration_ms": 200, "bytes": 1204,
             "text": format!("{long}\n\t2\n3\n4\n5\n6\n\u{1b}7\n")});
         assert_eq!(
             tool(&result, DetailLevel::Excerpt(40)),
@@ -238,7 +238,7 @@ mod tests {
         let record = |decision: &str, why: &str| {
             let arguments = "{}";
             let record =
-                json!({"name": "a.b", "decision": decision, "why": why, "arguments": arguments});
+                json!({"name": "a.b", "decision": decision, "reason": why, "arguments": arguments});
             approval(&record, DetailLevel::Excerpt(80))
         };
         assert_eq!(record("once", ""), "[allowed once: a.b {}]\n");
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_call_says_what_it_was_for_and_who_decided() {
-        let call = json!({"name": "a.b", "status": "success", "ms": 200, "bytes": 2, "text": "ok", "by": "rule",
-            "why": "policy.rules.\"op:write\"", "act": {"server": "a", "tool": "b", "variant": "call_tool_write",
+        let call = json!({"name": "a.b", "status": "success", "duration_ms": 200, "bytes": 2, "text": "ok", "decided_by": "rule",
+            "reason": "policy.rules.\"op:write\"", "action": {"server": "a", "tool": "b", "variant": "call_tool_write",
             "operation": "write", "intent": {"operation_type": "write", "data_sensitivity": "private",
             "reason": "to keep\u{1b}[2J it"}}});
         assert_eq!(
@@ -269,8 +269,9 @@ mod tests {
         );
         let said = |status: &str, by: &str, why: &str, detail| {
             let mut call = call.clone();
-            (call["status"], call["by"], call["why"]) = (json!(status), json!(by), json!(why));
-            call["act"] = json!({"operation": "destructive"});
+            (call["status"], call["decided_by"], call["reason"]) =
+                (json!(status), json!(by), json!(why));
+            call["action"] = json!({"operation": "destructive"});
             call["text"] = json!("");
             tool(&call, detail)
         };
@@ -294,12 +295,12 @@ mod tests {
 
     #[test]
     fn what_changed_of_rules_and_servers_is_a_line() {
-        let grant = json!({"change": "lapsed", "what": "you, for this session: a.b", "why": "the tool has changed"});
+        let grant = json!({"change": "lapsed", "rule": "you, for this session: a.b", "reason": "the tool has changed"});
         assert_eq!(
             policy(&grant),
             "[policy, lapsed: you, for this session: a.b (the tool has changed)]\n"
         );
-        let rule = json!({"change": "always", "what": "\"a.b\" = \"allow\""});
+        let rule = json!({"change": "always", "rule": "\"a.b\" = \"allow\""});
         assert_eq!(
             policy(&rule),
             "[policy, written to the configuration: \"a.b\" = \"allow\"]\n"

@@ -80,7 +80,7 @@ pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
     for record in &transcript.records {
         let text = |key: &str| record[key].as_str().unwrap_or("");
         match text("type") {
-            "user" => out.push_str(&format!("\n> {}\n", text("text"))),
+            "user" => out.push_str(&format!("\n> {}\n", text("prompt"))),
             "assistant" => {
                 let answer = text("text").trim_end();
                 // One that only calls has no words.
@@ -91,6 +91,7 @@ pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
                 match text("finish") {
                     "stop" => {}
                     "error" => out.push_str(&format!("[{}]\n", text("error"))),
+                    "cut_off" => out.push_str("[cut off: the daemon was killed]\n"),
                     other => out.push_str(&format!("[{other}]\n")),
                 }
             }
@@ -101,8 +102,10 @@ pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
             "tool" => out.push_str(&record_view::tool(record, DetailLevel::Excerpt(columns))),
             "policy" => out.push_str(&record_view::policy(record)),
             "server" => out.push_str(&record_view::server(record)),
-            "decision" => out.push_str(&format!("[{}] $ {}\n", text("choice"), text("command"))),
-            "exec" => {
+            "command_approval" => {
+                out.push_str(&format!("[{}] $ {}\n", text("choice"), text("command")))
+            }
+            "command_result" => {
                 out.push_str(&format!(
                     "[exit {}] $ {}\n",
                     record["exit"],

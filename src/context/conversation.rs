@@ -151,7 +151,7 @@ impl CallIds {
 fn result_text(status: &str, text: &str) -> String {
     match status {
         _ if !text.is_empty() => text.to_string(),
-        "success" | "error" => "[no output]".to_string(),
+        "success" | "tool_error" => "[no output]".to_string(),
         "denied" => "[no result: the user denied the call]".to_string(),
         "interrupted" => INTERRUPTED.to_string(),
         _ => NO_RESULT.to_string(),

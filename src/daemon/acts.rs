@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::history::journal::{Journal, Log, fresh};
 use crate::history::record::{Body, Links};
 use crate::mcp::{State, Status};
@@ -64,10 +64,21 @@ impl Acts {
     /// It could not be written or synced: then the act must not be.
     pub async fn record_synced(&self, links: &Links, body: Body) -> Result<()> {
         self.record(links, body)?;
-        let log = self.log()?;
-        tokio::task::spawn_blocking(move || log.sync())
-            .await
-            .unwrap_or_else(|e| Err(Error::runtime(format!("cannot sync the history: {e}"))))
+        self.log()?.synced().await
+    }
+
+    /// Records one act and waits until it is written: for what is acknowledged.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub async fn record_written(&self, links: &Links, body: Body) -> Result<()> {
+        self.record(links, body)?;
+        self.log()?.written().await
+    }
+
+    /// Whether every record of the journal is synced (`history.sync`).
+    pub fn sync_every_record(&self, every_record: bool) {
+        self.journal.sync_every_record(every_record);
     }
 
     /// A connection to an MCP server was made or has ended.
@@ -121,7 +132,10 @@ impl Acts {
 
     fn record_all(&self, bodies: Vec<Body>) -> Result<()> {
         let records = bodies.into_iter().map(|body| fresh(self.links(), body));
-        self.log()?.write(&records.collect::<Vec<_>>())
+        // Rare, so that it may wait: what could not be written is not remembered either.
+        let log = self.log()?;
+        log.write(&records.collect::<Vec<_>>())?;
+        log.flush()
     }
 
     fn remember(&self, rules: &BTreeSet<String>) -> Result<()> {
@@ -166,13 +180,13 @@ mod tests {
     }
 
     fn recorded(dir: &Path) -> Vec<String> {
-        let text = fs::read_to_string(dir.join("journal/acts.jsonl")).unwrap_or_default();
+        let text = fs::read_to_string(dir.join("journal/audit.jsonl")).unwrap_or_default();
         text.lines()
             .map(|line| {
                 let record: serde_json::Value = serde_json::from_str(line).unwrap();
-                assert_eq!(record["links"]["user"], "me");
+                assert_eq!(record["ids"]["user"], "me");
                 assert_eq!(record["change"], "changed");
-                record["what"].as_str().unwrap().to_string()
+                record["rule"].as_str().unwrap().to_string()
             })
             .collect()
     }
@@ -222,7 +236,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         fs::create_dir(dir.join("journal")).unwrap();
-        let file = dir.join("journal/acts.jsonl");
+        let file = dir.join("journal/audit.jsonl");
         std::os::unix::fs::symlink("/dev/full", &file).unwrap();
         let journal = Journal::new(dir.join("journal"));
         let acts = Acts::new(journal.clone(), dir, Some("me".into()));

@@ -86,7 +86,7 @@ pub async fn next(
             command: taken.command,
             why: Some(rule.source.clone()),
         };
-        session.record(&links, denied)?;
+        session.record_written(&links, denied).await?;
     }
     Ok(Some(Proposal {
         denied: denies.map(|rule| rule.source.clone()),
@@ -164,18 +164,12 @@ pub async fn decide(
         command: command.clone(),
         why: by_rule.then_some(why),
     };
-    let written = session.record(&links, decision);
     if choice != Choice::Run {
-        written?;
+        session.record_written(&links, decision).await?;
         return Ok(Decided { terminal: false });
     }
-    // Synced elsewhere: a slow disk holds up this command, and nobody's answer.
-    let synced = match written.and_then(|()| session.log_handle()) {
-        Ok(log) => tokio::task::spawn_blocking(move || log.sync())
-            .await
-            .unwrap_or_else(|e| Err(Error::runtime(format!("cannot sync the history: {e}")))),
-        Err(e) => Err(e),
-    };
+    // A slow disk holds up this command, and nobody's answer.
+    let synced = session.record_synced(&links, [decision]).await;
     synced.map_err(|e| {
         let hint = e.hint.clone().unwrap_or_default();
         Error::runtime(format!(
@@ -295,7 +289,7 @@ pub async fn exec_done(
             omitted: c.omitted,
         }),
     };
-    session.record(&links, ended)
+    session.record_written(&links, ended).await
 }
 
 /// Lets go of the commands whose shells have ended, and with them of their pumps: no one will report their end.

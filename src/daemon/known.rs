@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,11 +17,15 @@ use crate::history::record;
 use crate::mcp::Catalog;
 use crate::paths;
 use crate::safety::change::{self, Seen};
+use crate::safety::redact::ours;
 use crate::secret::fingerprint;
 use crate::session::lock;
 
 /// The version of the files.
 const VERSION: u32 = 1;
+
+/// The longest that the shortest difference of a tool is looked for.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// So many names that a server has no more are remembered for what it said of them.
 const GONE: usize = 2_000;
@@ -130,13 +134,16 @@ impl Known {
     pub fn changed(&self, server: &Server, tool: &Tool) -> bool {
         let known = self.of(server);
         let seen = known.shown.get(&tool.tool);
-        seen.is_some_and(|seen| change::differs(seen, tool))
+        seen.is_some_and(|seen| change::differs(seen, tool, ours()))
     }
 
     /// How a tool differs from what was shown; nothing where it does not.
     pub fn difference(&self, server: &Server, tool: &Tool) -> Vec<change::Line> {
         match self.of(server).shown.get(&tool.tool) {
-            Some(seen) if change::differs(seen, tool) => change::difference(seen, tool),
+            Some(seen) if change::differs(seen, tool, ours()) => {
+                let deadline = Instant::now() + PATIENCE;
+                change::difference(seen, tool, ours(), Some(deadline))
+            }
             _ => Vec::new(),
         }
     }
@@ -148,7 +155,7 @@ impl Known {
             for tool in tools {
                 let seen = Seen {
                     annotations: known.in_force(&tool.tool, tool.annotations),
-                    ..Seen::of(tool)
+                    ..Seen::of(tool, ours())
                 };
                 known.said.remove(&tool.tool);
                 known.shown.insert(tool.tool.clone(), seen);

@@ -94,7 +94,7 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ByHand) -> Re
             }
         }
         let record = used.outcome.record(call, used.ms, used.account);
-        if let Err(e) = session.record(&links, record) {
+        if let Err(e) = session.record_written(&links, record).await {
             called.why.get_or_insert(e.message);
         }
     }

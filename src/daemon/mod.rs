@@ -52,6 +52,7 @@ use tokio_util::task::TaskTracker;
 use crate::broker::Broker;
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Journal, now_ms};
+use crate::history::partial_answer;
 use crate::mcp::{Pool, StateListener};
 use crate::paths::{Paths, lock_file};
 use crate::safety::redact::Redactor;
@@ -213,6 +214,11 @@ pub async fn run(
     let listener = bind(&paths, &right)?;
     let socket = inode(&paths.socket());
     let journal = Journal::new(paths.journal());
+    match partial_answer::recover(&journal, &paths.partial_answers()) {
+        Ok(0) => {}
+        Ok(n) => tracing::info!("{n} answers were cut off when the daemon before this one ended"),
+        Err(e) => tracing::warn!("{}", e.message),
+    }
     let (log, records) = match journal.open_shells() {
         Ok((log, records)) => (Some(log), records),
         Err(e) => {
@@ -284,6 +290,7 @@ pub async fn run(
     daemon.mcp.shutdown().await;
     daemon.models.shutdown().await;
     daemon.results.clear();
+    daemon.sessions.journal.drain();
     Ok(())
 }
 

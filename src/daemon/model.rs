@@ -16,6 +16,7 @@ use crate::config::{
     self, Config, ConfigFile, ConfigStamp, KeySource, LocalServer, ModelSettings, Overrides,
 };
 use crate::error::{Error, Result};
+use crate::mcp::learn_configured;
 use crate::paths::Paths;
 use crate::safety::redact::ours;
 use crate::secret::Secret;
@@ -111,6 +112,8 @@ impl Models {
                 // The rules of the file alone: what else an asking shell brings is no change of them.
                 if let Ok(plain) = config::resolve::resolve(&file, &Overrides::default()) {
                     self.acts.rules(&plain.policy);
+                    self.acts.sync_every_record(plain.history.sync);
+                    plain.mcp.servers.values().for_each(learn_configured);
                 }
                 *cached = Some((stamp, file.clone()));
                 file

@@ -187,7 +187,7 @@ async fn revoke(
             continue;
         }
         let body = taken_back(grant.says(), Some(grant.id.clone()), None);
-        recorded = recorded.and(session.record(links, body));
+        recorded = recorded.and(session.record_written(links, body).await);
         revoked.push(Revoked {
             what: grant.says(),
             grant: Some(grant.id),
@@ -202,7 +202,7 @@ async fn revoke(
         let removed = tokio::task::spawn_blocking(move || config::remove_rule(&paths, &rule)).await;
         removed.map_err(|e| Error::runtime(format!("cannot change the configuration: {e}")))??;
         let body = taken_back(name.clone(), None, Some(sources.join(", ")));
-        recorded = recorded.and(daemon.acts.record(links, body));
+        recorded = recorded.and(daemon.acts.record_written(links, body).await);
         revoked.push(Revoked {
             what: name,
             grant: None,

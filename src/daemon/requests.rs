@@ -135,7 +135,7 @@ pub async fn transcript(
         }
         if brief {
             for record in records.iter_mut().filter_map(|r| r.as_object_mut()) {
-                record.remove("content");
+                record.remove("rendered");
             }
         }
         Ok(Transcript {
@@ -212,7 +212,7 @@ pub async fn use_model(
     let session = sessions
         .choose(&SessionChoice::Shell, Some(shell), &links)
         .await?;
-    session.record(&links, Body::Model { model })
+    session.record_written(&links, Body::Model { model }).await
 }
 
 /// The models of the config.

@@ -14,6 +14,7 @@ use super::{Daemon, background_notice, known, outbound_redaction, tool_exposure,
 use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
 use crate::context;
 use crate::error::{Error, Result};
+use crate::history::partial_answer::PartialAnswer;
 use crate::history::record::{Body, Links};
 use crate::mcp::Catalog;
 use crate::protocol::{AnswerSummary, Failure, ShellId};
@@ -33,7 +34,6 @@ pub fn spawn(daemon: &Arc<Daemon>, feed: Arc<TurnFeed>, plan: TurnPlan) {
         let daemon = daemon_of_task;
         let _running = daemon.count_turn();
         let session = plan.session.clone();
-        let sync = plan.model.config.history.sync;
         // Held to the end of the feed, so that the next turn of the session finds this one finished.
         let mut turn_lock = None;
         let end = match &session {
@@ -44,9 +44,6 @@ pub fn spawn(daemon: &Arc<Daemon>, feed: Arc<TurnFeed>, plan: TurnPlan) {
         feed.finish(end);
         if let Some(session) = &session {
             session.hub.clear();
-            if sync {
-                session.sync_later(&daemon.tasks);
-            }
         }
     });
 }
@@ -148,7 +145,7 @@ async fn converse(
         cwd: ask.cwd.clone(),
     };
     // A prompt that cannot be recorded is answered all the same, but never silently.
-    if let Err(e) = session.record(&links, user) {
+    if let Err(e) = session.record_written(&links, user).await {
         feed.notice(e.message);
     }
     let setting = Setting {
@@ -211,7 +208,7 @@ async fn perform_command(
         cwd: ask.cwd,
     };
     // The edit buffer is no place to say that nothing can be recorded.
-    if let Err(e) = outside.record(&links, user) {
+    if let Err(e) = outside.record_written(&links, user).await {
         tracing::warn!("{}", e.message);
     }
     let mut run = Run::new(daemon, &chosen, &outside, feed, setting, links, &request);
@@ -246,6 +243,8 @@ struct Run<'a> {
     /// What its records belong to.
     links: Links,
     request: &'a RequestContext,
+    /// What was shown of the answer that is coming, for the case that the daemon is killed.
+    partial: PartialAnswer,
 }
 
 /// What comes next.
@@ -281,6 +280,7 @@ impl<'a> Run<'a> {
             tools: (Catalog::default(), Exposure::Direct { reads_on: false }),
             links,
             request,
+            partial: PartialAnswer::default(),
         }
     }
 
@@ -334,6 +334,9 @@ impl<'a> Run<'a> {
     /// One request and its answer.
     async fn request(&mut self, messages: &[Message], tools: &[Tool]) -> Result<Step> {
         self.links.turn = Some(uuid::Uuid::now_v7().to_string());
+        let (dir, session) = (self.daemon.paths.partial_answers(), &self.session.id);
+        let partial = PartialAnswer::create(&dir, session, &self.links, &self.chosen.name);
+        std::mem::replace(&mut self.partial, partial).finish();
         let (sender, mut chunks) = mpsc::channel(QUEUE);
         let cancel = self.feed.cancel_token().clone();
         let request = stream(self.daemon, self.chosen, messages, tools, &cancel, sender);
@@ -356,7 +359,7 @@ impl<'a> Run<'a> {
                 }
             };
             let last = matches!(input, Input::Ended(_));
-            let step = self.take(input)?;
+            let step = self.take(input).await?;
             if last {
                 return Ok(step);
             }
@@ -388,17 +391,17 @@ impl<'a> Run<'a> {
         while at < calls.len() && matches!(step, Step::Go) {
             let used = gate.make(at).await;
             at += used.len();
-            step = self.take(Input::Used(used))?;
+            step = self.take(Input::Used(used)).await?;
         }
         Ok(step)
     }
 
     /// Hands an input to the machine and performs its effects.
-    fn take(&mut self, input: Input) -> Result<Step> {
+    async fn take(&mut self, input: Input) -> Result<Step> {
         let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut step = Step::Go;
         for effect in self.turn.handle(input, elapsed) {
-            match self.perform(effect)? {
+            match self.perform(effect).await? {
                 Step::Go => {}
                 next => step = next,
             }
@@ -407,15 +410,22 @@ impl<'a> Run<'a> {
     }
 
     /// Performs one effect.
-    fn perform(&mut self, effect: Effect) -> Result<Step> {
+    async fn perform(&mut self, effect: Effect) -> Result<Step> {
         match effect {
             Effect::Text(text) => self.show(&text),
             Effect::Event(event) => self.feed.push(event),
             Effect::Record(mut body) => {
                 gate::complete(self.context(&self.tools), &mut body);
-                if let Err(e) = self.session.record(&self.links, *body) {
-                    tracing::warn!("{}", e.message);
-                    self.feed.notice(e.message);
+                let is_answer = matches!(*body, Body::Assistant { .. });
+                let recorded = self.session.record_written(&self.links, *body).await;
+                let partial = std::mem::take(&mut self.partial);
+                match recorded {
+                    Ok(()) if is_answer => partial.finish(),
+                    Ok(()) => self.partial = partial,
+                    Err(e) => {
+                        tracing::warn!("{}", e.message);
+                        self.feed.notice(e.message);
+                    }
                 }
             }
             Effect::Use(calls) => return Ok(Step::Use(calls)),
@@ -430,7 +440,8 @@ impl<'a> Run<'a> {
     }
 
     /// Shows text of the answer to every watcher.
-    fn show(&self, text: &str) {
+    fn show(&mut self, text: &str) {
+        self.partial.append(text);
         self.feed.push_text(text);
     }
 }

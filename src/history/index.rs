@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Marks a file as ours: `aish`.
 const APPLICATION: i64 = 0x6169_7368;
 /// Grows with every change of the tables, and of what is kept of a record.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// An act has the key of its record, so that acts lie in the order of time. What thousands have in common is a
 /// row of `kind`; for each kind its acts stand in order, so that any filter is a choice of kinds and reads no

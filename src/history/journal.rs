@@ -3,15 +3,17 @@
 //!
 //! What is recorded together is one `write`, so that a killed daemon leaves at
 //! most a torn last line, which the next open cuts off: it was never acknowledged.
+//! One thread does all writing ([`super::writer`]).
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::record::{Body, Links, Record};
+use super::writer::{JournalWriter, LogFile};
 use crate::error::{Context, Error, Result};
 use crate::paths;
 use crate::safety::redact::ours;
@@ -19,8 +21,11 @@ use crate::safety::redact::ours;
 /// The file of the commands of all shells.
 const SHELLS: &str = "shells.jsonl";
 
-/// The file of what is done outside of conversations.
-const ACTS: &str = "acts.jsonl";
+/// Name of the audit log: what is done outside of sessions.
+const AUDIT: &str = "audit.jsonl";
+
+/// Name of the audit log in version 1. It is renamed when the audit log is opened.
+const OLD_AUDIT: &str = "acts.jsonl";
 
 /// How much of a file's end is read to restore the last commands.
 const TAIL: u64 = 256 << 10;
@@ -29,14 +34,14 @@ const TAIL: u64 = 256 << 10;
 #[derive(Debug, Clone)]
 pub struct Journal {
     dir: PathBuf,
+    writer: JournalWriter,
 }
 
 /// A file of the journal, open for appending.
 #[derive(Debug)]
 pub struct Log {
-    /// Held for one write, and while the file is replaced by a shorter one.
-    file: Mutex<Arc<File>>,
-    pub(super) path: PathBuf,
+    pub(super) file: Arc<LogFile>,
+    pub(super) writer: JournalWriter,
 }
 
 /// A session as its file shows it.
@@ -50,9 +55,13 @@ pub struct Summary {
 
 /// Milliseconds since 1970.
 pub fn now_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+    milliseconds(SystemTime::now())
+}
+
+/// A time as milliseconds since 1970.
+pub(super) fn milliseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH);
+    since.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A record of now, without secrets.
@@ -64,7 +73,25 @@ pub fn fresh(links: Links, body: Body) -> Record {
 impl Journal {
     /// The journal in `dir`, which is made (0700) at the first write.
     pub fn new(dir: PathBuf) -> Journal {
-        Journal { dir }
+        let writer = JournalWriter::default();
+        Journal { dir, writer }
+    }
+
+    /// Whether every record is synced to disk soon after it was written (`history.sync`).
+    pub fn sync_every_record(&self, every_record: bool) {
+        self.writer.sync_all(every_record);
+    }
+
+    /// Waits until everything that was recorded is written: before the process ends, and before a file is read again.
+    pub fn drain(&self) {
+        self.writer.drain();
+    }
+
+    fn log(&self, path: PathBuf, file: Option<File>) -> Log {
+        Log {
+            file: Arc::new(LogFile::new(path, file, |path| opened(path, true))),
+            writer: self.writer.clone(),
+        }
     }
 
     pub(super) fn path(&self, session: &str) -> PathBuf {
@@ -85,7 +112,7 @@ impl Journal {
             .mode(0o600)
             .open(&path)
             .map_err(|e| unwritable(&path, &e))?;
-        Ok(Log::of(file, path))
+        Ok(self.log(path, Some(file)))
     }
 
     /// Opens the file of a session, cuts off a torn last line, and reads the rest.
@@ -93,20 +120,30 @@ impl Journal {
     /// # Errors
     /// It cannot be read or repaired.
     pub fn open(&self, session: &str) -> Result<(Log, Vec<Record>)> {
-        let log = Log::open(self.path(session), false)?;
-        let records = log.read_all()?;
-        Ok((log, records))
+        self.drain();
+        let path = self.path(session);
+        let file = opened(&path, false)?;
+        let records = read_from(&file, &path, 0)?;
+        Ok((self.log(path, Some(file)), records))
     }
 
-    /// Opens the file of the shells' commands and reads the last of them.
+    /// Opens the file of the shells' commands and reads the last of them. A file that cannot be opened now, since the
+    /// disk is full, is opened by the first command that can be written.
     ///
     /// # Errors
-    /// It cannot be made, read or repaired.
+    /// It cannot be read.
     pub fn open_shells(&self) -> Result<(Log, Vec<Record>)> {
-        paths::make_dir(&self.dir)?;
-        let log = Log::open(self.dir.join(SHELLS), true)?;
-        let records = log.read_tail()?;
-        Ok((log, records))
+        let path = self.dir.join(SHELLS);
+        let file = match opened(&path, true) {
+            Ok(file) => file,
+            Err(e) => {
+                tracing::warn!("{}", e.message);
+                return Ok((self.log(path, None), Vec::new()));
+            }
+        };
+        let length = file.metadata().map_or(0, |m| m.len());
+        let records = read_from(&file, &path, length.saturating_sub(TAIL))?;
+        Ok((self.log(path, Some(file)), records))
     }
 
     /// Opens the file of what is done outside of conversations.
@@ -115,7 +152,14 @@ impl Journal {
     /// It cannot be made or repaired.
     pub fn open_acts(&self) -> Result<Log> {
         paths::make_dir(&self.dir)?;
-        Log::open(self.dir.join(ACTS), true)
+        let (path, old) = (self.dir.join(AUDIT), self.dir.join(OLD_AUDIT));
+        // Where both exist, an older version has run in between: its file stays, and is read under its name.
+        if old.exists() && !path.exists() {
+            fs::rename(&old, &path)
+                .context(|| format!("cannot rename {} to {AUDIT}", old.display()))?;
+        }
+        let file = opened(&path, true)?;
+        Ok(self.log(path, Some(file)))
     }
 
     /// Reads a session without touching it.
@@ -123,6 +167,7 @@ impl Journal {
     /// # Errors
     /// It cannot be read.
     pub fn read(&self, session: &str) -> Result<Vec<serde_json::Value>> {
+        self.drain();
         let path = self.path(session);
         let file = File::open(&path).context(|| format!("cannot read {}", path.display()))?;
         let mut records = Vec::new();
@@ -141,6 +186,7 @@ impl Journal {
     /// # Errors
     /// Its file cannot be read.
     pub fn prompts(&self, session: &str) -> Result<(usize, String)> {
+        self.drain();
         // Inside a text the quotes are escaped, so that these bytes stand for the type alone.
         const MARK: &[u8] = b"\"type\":\"user\"";
         let path = self.path(session);
@@ -171,6 +217,8 @@ impl Journal {
     /// # Errors
     /// The directory cannot be read.
     pub fn sessions(&self) -> Result<Vec<Summary>> {
+        // What is queued counts as written: the order goes by the time of writing.
+        self.drain();
         let mut sessions = Vec::new();
         self.each_file(|name, meta| {
             if let Some(id) = session_of(name) {
@@ -190,6 +238,7 @@ impl Journal {
     /// # Errors
     /// It cannot be removed.
     pub fn remove(&self, session: &str, updated_ms: u64) -> Result<bool> {
+        self.drain();
         let path = self.path(session);
         let what = || format!("cannot remove {}", path.display());
         if updated(&fs::metadata(&path).context(what)?) != updated_ms {
@@ -247,100 +296,80 @@ impl Journal {
 
 /// When a file was last written, milliseconds since 1970.
 fn updated(meta: &fs::Metadata) -> u64 {
-    let since = meta
-        .modified()
-        .ok()
-        .and_then(|t| t.duration_since(UNIX_EPOCH).ok());
-    since.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+    meta.modified().map_or(0, milliseconds)
 }
 
 /// The session whose file is called so.
 fn session_of(name: &str) -> Option<&str> {
     let id = name.strip_suffix(".jsonl")?;
-    (name != SHELLS && name != ACTS).then_some(id)
+    (![SHELLS, AUDIT, OLD_AUDIT].contains(&name)).then_some(id)
+}
+
+/// Opens a file for appending and cuts off a torn last line.
+fn opened(path: &Path, create: bool) -> Result<File> {
+    if create {
+        if let Some(dir) = path.parent() {
+            paths::make_dir(dir)?;
+        }
+        // Left by a daemon that was killed while it shortened this file.
+        let _ = fs::remove_file(path.with_extension("new"));
+    }
+    let file = OpenOptions::new()
+        .append(true)
+        .read(true)
+        .create(create)
+        .mode(0o600)
+        .open(path)
+        .map_err(|e| unwritable(path, &e))?;
+    repair(&file, path)?;
+    Ok(file)
+}
+
+/// Cuts off what follows the last LF.
+fn repair(file: &File, path: &Path) -> Result<()> {
+    let what = || format!("cannot repair {}", path.display());
+    let length = file.metadata().context(what)?.len();
+    let mut end = length;
+    let mut block = vec![0; 64 << 10];
+    while end > 0 {
+        let start = end.saturating_sub(block.len() as u64);
+        // The difference is at most the block's length.
+        let part = &mut block[..(end - start) as usize];
+        file.read_exact_at(part, start).context(what)?;
+        if let Some(at) = part.iter().rposition(|b| *b == b'\n') {
+            end = start + at as u64 + 1;
+            break;
+        }
+        end = start;
+    }
+    if end < length {
+        tracing::warn!(file = %path.display(), bytes = length - end, "cut off a torn record");
+        file.set_len(end).context(what)?;
+    }
+    Ok(())
+}
+
+/// Reads the records from `start` on. Lines that are not records (`start` may be within one) stay in the file and are
+/// skipped.
+fn read_from(mut file: &File, path: &Path, start: u64) -> Result<Vec<Record>> {
+    let what = || format!("cannot read {}", path.display());
+    file.seek(SeekFrom::Start(start)).context(what)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).context(what)?;
+    Ok(bytes
+        .split(|b| *b == b'\n')
+        .filter(|line| !line.is_empty())
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect())
 }
 
 impl Log {
-    fn of(file: File, path: PathBuf) -> Log {
-        let file = Mutex::new(Arc::new(file));
-        Log { file, path }
+    /// The path of the file.
+    pub(super) fn path(&self) -> &Path {
+        &self.file.path
     }
 
-    pub(super) fn file(&self) -> Arc<File> {
-        self.lock().clone()
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Arc<File>> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn open(path: PathBuf, create: bool) -> Result<Log> {
-        if create {
-            // What a daemon has left that was killed while it shortened this file.
-            let _ = fs::remove_file(path.with_extension("new"));
-        }
-        let file = OpenOptions::new()
-            .append(true)
-            .read(true)
-            .create(create)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|e| unwritable(&path, &e))?;
-        let log = Log::of(file, path);
-        log.repair()?;
-        Ok(log)
-    }
-
-    /// Cuts off what follows the last LF.
-    fn repair(&self) -> Result<()> {
-        let what = || format!("cannot repair {}", self.path.display());
-        let file = self.file();
-        let length = file.metadata().context(what)?.len();
-        let mut end = length;
-        let mut block = vec![0; 64 << 10];
-        while end > 0 {
-            let start = end.saturating_sub(block.len() as u64);
-            // The difference is at most the block's length.
-            let part = &mut block[..(end - start) as usize];
-            file.read_exact_at(part, start).context(what)?;
-            if let Some(at) = part.iter().rposition(|b| *b == b'\n') {
-                end = start + at as u64 + 1;
-                break;
-            }
-            end = start;
-        }
-        if end < length {
-            tracing::warn!(file = %self.path.display(), bytes = length - end, "cut off a torn record");
-            file.set_len(end).context(what)?;
-        }
-        Ok(())
-    }
-
-    fn read_all(&self) -> Result<Vec<Record>> {
-        self.read_from(0)
-    }
-
-    fn read_tail(&self) -> Result<Vec<Record>> {
-        let length = self.file().metadata().map_or(0, |m| m.len());
-        self.read_from(length.saturating_sub(TAIL))
-    }
-
-    /// Lines that are no record (a tail begins in one) are passed over: they stay in the file.
-    fn read_from(&self, start: u64) -> Result<Vec<Record>> {
-        let what = || format!("cannot read {}", self.path.display());
-        let file = self.file();
-        let mut file = &*file;
-        file.seek(SeekFrom::Start(start)).context(what)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).context(what)?;
-        Ok(bytes
-            .split(|b| *b == b'\n')
-            .filter(|line| !line.is_empty())
-            .filter_map(|line| serde_json::from_slice(line).ok())
-            .collect())
-    }
-
-    /// Appends one record of now.
+    /// Queues one record of now and returns it.
     ///
     /// # Errors
     /// As for [`Log::write`].
@@ -350,40 +379,76 @@ impl Log {
         Ok(record)
     }
 
-    /// Appends records with one `write`.
+    /// Queues records, which are written with one `write`. A failure of that write is returned by the next
+    /// [`Log::written`] or [`Log::sync`]; what was written of them is cut off again.
     ///
     /// # Errors
-    /// They could not be written whole; what was written of them is cut off again.
+    /// The writer thread has stopped.
     pub fn write(&self, records: &[Record]) -> Result<()> {
         let mut lines = Vec::new();
         for record in records {
             serde_json::to_writer(&mut lines, record)
-                .context(|| format!("cannot write to {}", self.path.display()))?;
+                .context(|| format!("cannot write to {}", self.path().display()))?;
             lines.push(b'\n');
         }
-        let file = self.lock();
-        let length = file.metadata().map_or(0, |m| m.len());
-        let mut file = &**file;
-        if let Err(e) = file.write_all(&lines) {
-            // A part of a line would spoil the next record. `/dev/full` and the like cannot be cut.
-            let _ = file.set_len(length);
-            return Err(unwritable(&self.path, &e));
-        }
-        Ok(())
+        self.writer.append(&self.file, lines)
     }
 
-    /// Waits until all that was appended is on the disk.
+    /// Waits until everything queued was written.
     ///
     /// # Errors
-    /// The disk says no.
+    /// A write failed since this was asked last.
+    pub async fn written(&self) -> Result<()> {
+        let (send, done) = tokio::sync::oneshot::channel();
+        self.writer.report(&self.file, move |result| {
+            // A caller that was cancelled does not wait.
+            let _ = send.send(result);
+        })?;
+        done.await.unwrap_or_else(|_| Err(no_answer()))
+    }
+
+    /// Waits until everything queued is on the disk: for what permits an act.
+    ///
+    /// # Errors
+    /// A write failed since this was asked last, or the sync: then the act must not be.
+    pub async fn synced(&self) -> Result<()> {
+        let (send, done) = tokio::sync::oneshot::channel();
+        self.writer.sync(&self.file, move |result| {
+            let _ = send.send(result);
+        })?;
+        done.await.unwrap_or_else(|_| Err(no_answer()))
+    }
+
+    /// As [`Log::written`], for a thread that may block.
+    ///
+    /// # Errors
+    /// A write failed since this was asked last.
+    pub fn flush(&self) -> Result<()> {
+        let (send, done) = std::sync::mpsc::channel();
+        self.writer.report(&self.file, move |result| {
+            let _ = send.send(result);
+        })?;
+        done.recv().unwrap_or_else(|_| Err(no_answer()))
+    }
+
+    /// As [`Log::synced`], for a thread that may block.
+    ///
+    /// # Errors
+    /// A write failed since this was asked last, or the sync.
     pub fn sync(&self) -> Result<()> {
-        self.file()
-            .sync_data()
-            .map_err(|e| unwritable(&self.path, &e))
+        let (send, done) = std::sync::mpsc::channel();
+        self.writer.sync(&self.file, move |result| {
+            let _ = send.send(result);
+        })?;
+        done.recv().unwrap_or_else(|_| Err(no_answer()))
     }
 }
 
-fn unwritable(path: &Path, e: &std::io::Error) -> Error {
+fn no_answer() -> Error {
+    Error::runtime("cannot write the history: its thread has stopped")
+}
+
+pub(super) fn unwritable(path: &Path, e: &std::io::Error) -> Error {
     Error::runtime(format!("cannot write the history: {}: {e}", path.display()))
         .hint("free space or make the directory writable; what is not recorded cannot be resumed")
 }
@@ -408,6 +473,7 @@ mod tests {
         let log = journal.create("s").unwrap();
         log.append(Links::default(), user("one")).unwrap();
         log.append(Links::default(), user("zwei ✓")).unwrap();
+        log.flush().unwrap();
         let whole = fs::read(journal.path("s")).unwrap();
         let first = whole.iter().position(|b| *b == b'\n').unwrap() + 1;
         for cut in first..whole.len() {
@@ -430,6 +496,7 @@ mod tests {
         let (log, records) = journal.open("s").unwrap();
         assert_eq!(records[0].body, Body::Unknown);
         log.append(Links::default(), user("one")).unwrap();
+        log.flush().unwrap();
         assert!(
             fs::read_to_string(journal.path("s"))
                 .unwrap()
@@ -466,8 +533,10 @@ mod tests {
             .append(true)
             .open(journal.path("s"))
             .unwrap();
-        let log = Log::of(file, journal.path("s"));
-        let e = log.append(Links::default(), user("one")).unwrap_err();
+        let log = journal.log(journal.path("s"), Some(file));
+        log.append(Links::default(), user("one")).unwrap();
+        let e = log.flush().unwrap_err();
+        assert!(log.flush().is_ok(), "a failure is told once");
         assert!(e.message.contains("s.jsonl"), "{e}");
         assert!(e.message.contains("No space left"), "{e}");
     }

@@ -1,37 +1,49 @@
-//! The lines of the journal: versioned JSON, one record a line.
+//! The records of the journal: versioned JSON, one record per line. `docs/journal.md` describes them for other programs.
 //!
-//! A reader must take lines of its own version and of every earlier one, and
-//! must keep (not understand) a `type` that it does not know.
+//! The names on disk are those of version 2. Version 1 files are read for good: every field and type that was renamed has
+//! its old name as an alias here, and [`upgrade`] renames them in records that are read as plain JSON. A `type` that this
+//! version does not know is kept in its file and read as [`Body::Unknown`].
 
 use serde::{Deserialize, Serialize};
 
-/// Grows when a record changes in a way that an older reader would misread.
-pub const VERSION: u32 = 1;
+mod names;
 
-/// One line.
+pub(crate) use names::current_type;
+pub use names::upgrade;
+
+/// Version that is written. It grows when a record changes in a way that an older reader would misread.
+pub const VERSION: u32 = 2;
+
+/// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// [`VERSION`] of the writer.
     pub v: u32,
     /// UUIDv7: sorts by time.
     pub id: String,
-    /// Milliseconds since 1970.
+    /// Time of writing in milliseconds since 1970.
+    #[serde(rename = "timestamp_ms", alias = "at_ms")]
     pub at_ms: u64,
-    /// What happened.
+    /// Type of the record and its fields.
     #[serde(flatten)]
     pub body: Body,
-    /// Who did it, and what it belongs to. Last: whoever looks for a type finds it at the start of the line.
-    #[serde(default, skip_serializing_if = "Links::is_empty")]
+    /// Ids of what the record belongs to. Written last, so that a scan for a type finds it near the start of the line.
+    #[serde(
+        default,
+        rename = "ids",
+        alias = "links",
+        skip_serializing_if = "Links::is_empty"
+    )]
     pub links: Links,
 }
 
-/// Who did it, and what it belongs to: human command → prompt → turn → tool call → exec.
+/// Ids of what a record belongs to: shell command → prompt → turn → tool call or proposed command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Links {
-    /// The user's login name.
+    /// Login name of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The conversation.
+    /// The session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The shell.
@@ -40,46 +52,51 @@ pub struct Links {
     /// One request of a client (UUIDv7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// The command that the person typed, `SHELL@MS`: its shell and when it was started, as its
-    /// [`Body::Command`] has it.
+    /// The command line that the user typed, as `SHELL@START_MS`: shell and start time of its [`Body::Command`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// One prompt and all that came of it (UUIDv7).
+    /// One prompt and everything that followed from it (UUIDv7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// One request to the model, with its answer and calls (UUIDv7).
+    /// One request to the model, with its answer and tool calls (UUIDv7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
+    /// The agent that the record comes from; absent for the user's own session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The turn that started this agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_turn: Option<String>,
 }
 
 impl Links {
-    /// Whether nothing is known.
+    /// Whether no id is set.
     pub fn is_empty(&self) -> bool {
         *self == Links::default()
     }
 }
 
-/// What a call does, as it was decided on.
+/// What a tool call does, as classified when it was decided on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Act {
-    /// The server's alias; empty where the call names none.
+    /// Alias of the server; empty where the call names none.
     pub server: String,
-    /// The tool's name at its server; empty likewise.
+    /// Name of the tool at its server; empty where the call names none.
     pub tool: String,
-    /// Through which tool it was called, `call_tool_read` and so on; none where the model was offered the tool itself.
+    /// The generic tool it was called through (`call_tool_read` etc.); absent where the model was offered the tool itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// `read`, `write` or `destructive`: what the gate took it for.
+    /// Operation class that the policy was applied to: `read`, `write` or `destructive`.
     pub operation: String,
-    /// What the caller has declared.
+    /// What the caller declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent: Option<Intent>,
-    /// What the server said of the tool then.
+    /// Annotations in force at the time of the call.
     #[serde(default)]
     pub annotations: Annotations,
 }
 
-/// What a caller has declared.
+/// Purpose of a call as declared by the caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
     /// `read`, `write` or `destructive`.
@@ -87,30 +104,30 @@ pub struct Intent {
     /// `public`, `internal`, `private` or `unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_sensitivity: Option<String>,
-    /// Why.
+    /// Reason in the caller's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What a server says of a tool, in the protocol's names.
+/// Annotations of a tool, in the names of the MCP specification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
-    /// It changes nothing.
+    /// The tool changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
-    /// It may destroy something.
+    /// The tool may delete or overwrite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
-    /// Calling it again changes nothing more.
+    /// Repeating a call has no further effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
-    /// It reaches beyond its server.
+    /// The tool reaches systems beyond its server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
 }
 
-/// What happened.
+/// Type of a record and the fields of that type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Body {
@@ -121,39 +138,42 @@ pub enum Body {
         /// The shell it began in.
         shell: Option<String>,
     },
-    /// A shell goes on in this session.
+    /// A shell continues this session.
     Attached {
         /// The shell.
         shell: String,
     },
     /// The session's model was chosen.
     Model {
-        /// Its name in the config.
+        /// Its name in the configuration.
         model: String,
     },
-    /// A person's prompt.
+    /// A prompt of the user.
     User {
         /// What was typed.
+        #[serde(rename = "prompt", alias = "text")]
         text: String,
-        /// What was sent for it: the text with shell facts, command output and attachments in front.
+        /// What was sent for it: shell facts, command output and attachments, then the prompt.
+        #[serde(rename = "rendered", alias = "content")]
         content: String,
         /// The shell.
         shell: Option<String>,
         /// The working directory.
         cwd: String,
     },
-    /// The model's answer.
+    /// An answer of the model.
     Assistant {
-        /// All of it, proposals included, as it came.
+        /// The whole text, proposed commands included.
         text: String,
-        /// The tools it called. Each has one [`Body::Tool`] after it.
+        /// Tool calls of the answer. Each has one [`Body::Tool`] after it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<Call>,
-        /// The model's name in the config.
+        /// The model's name in the configuration.
         model: String,
-        /// `stop`, `length`, `content_filter`, `interrupted` or `error`.
+        /// `stop`, `length`, `content_filter`, `interrupted`, `error`, or `cut_off` (the daemon died: the text is what had
+        /// been shown).
         finish: String,
-        /// What failed, with `error`.
+        /// Cause of `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         /// Tokens of the request.
@@ -162,154 +182,212 @@ pub enum Body {
         /// Tokens of the answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         completion_tokens: Option<u64>,
-        /// From the request to the last token.
+        /// Time from the request to the last token.
+        #[serde(rename = "duration_ms", alias = "ms")]
         ms: u64,
     },
-    /// A call was allowed or denied. Synced before the call is made.
+    /// Decision on a tool call. An approval is synced to disk before the call is made.
     Approval {
-        /// The call.
+        /// Id of the call.
         call: String,
         /// `alias.tool`.
         name: String,
-        /// `once`, `tool`, `reads`, `always` (the person's yes and how far it goes; `server` in older records), `rule`
-        /// (allowed), `no`, `stop` (the person's no), `no_terminal`, `denied` (by a rule).
+        /// Allowed: `once`, `tool`, `reads`, `always` (by the user, with its scope; `server` in older records), `rule`.
+        /// Denied: `no`, `stop` (by the user), `no_terminal`, `denied` (by a rule).
         decision: String,
-        /// With `rule` and `denied`: which. With `no`: the person's words.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The deciding rule, or the user's words.
+        #[serde(
+            default,
+            rename = "reason",
+            alias = "why",
+            skip_serializing_if = "Option::is_none"
+        )]
         why: Option<String>,
-        /// The exact arguments decided on; they differ from the call's after an edit.
+        /// The exact arguments decided on; they differ from those of the model after an edit.
         arguments: String,
-        /// SHA-256 over server, tool and arguments, of an approval.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// SHA-256 over server, tool and arguments of an approved call.
+        #[serde(
+            default,
+            rename = "arguments_sha256",
+            alias = "digest",
+            skip_serializing_if = "Option::is_none"
+        )]
         digest: Option<String>,
-        /// What it does.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// What the call does.
+        #[serde(
+            default,
+            rename = "action",
+            alias = "act",
+            skip_serializing_if = "Option::is_none"
+        )]
         act: Option<Act>,
     },
-    /// What became of a call.
+    /// Result of a tool call.
     Tool {
-        /// The call.
+        /// Id of the call.
         call: String,
         /// `alias.tool`.
         name: String,
-        /// `success`, `error` (the tool says so), `failed` (no result), `denied` (by the person), `blocked` (by a rule, for
-        /// its intent, for want of a terminal or of a record), `skipped` (the arguments were no JSON object, or there
-        /// is no such tool) or `interrupted`.
+        /// `success`, `tool_error` (reported by the tool), `call_failed` (no result), `denied` (by the user), `blocked` (by
+        /// a rule, its declared intent, a missing terminal or a failed journal write), `invalid_call` (unknown tool, or
+        /// arguments that are not a JSON object) or `interrupted`.
+        #[serde(with = "names::status")]
         status: String,
-        /// What the model is told.
+        /// Text sent to the model.
         text: String,
-        /// Pictures in it: type and base64.
+        /// Images of the result, as `[MIME type, base64]`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<(String, String)>,
-        /// What failed, which the model is not told.
+        /// Cause of the failure; not sent to the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-        /// Size of what the tool said, before anything was cut.
+        /// Size of the result in bytes before it was shortened.
         bytes: u64,
-        /// How long the call took.
+        /// Duration of the call.
+        #[serde(rename = "duration_ms", alias = "ms")]
         ms: u64,
-        /// What it does; none of a tool of our own.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// What the call does; absent for built-in tools.
+        #[serde(
+            default,
+            rename = "action",
+            alias = "act",
+            skip_serializing_if = "Option::is_none"
+        )]
         act: Option<Act>,
         /// The arguments that were sent, or would have been.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<String>,
-        /// Who decided: `person` or `rule`; none where it did not come to that.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// `person` or `rule`; absent where nothing was decided.
+        #[serde(
+            default,
+            rename = "decided_by",
+            alias = "by",
+            skip_serializing_if = "Option::is_none"
+        )]
         by: Option<String>,
-        /// Which rule, or what the person said; or why it was blocked.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The deciding rule, the user's words, or why the call was blocked.
+        #[serde(
+            default,
+            rename = "reason",
+            alias = "why",
+            skip_serializing_if = "Option::is_none"
+        )]
         why: Option<String>,
-        /// SHA-256 of what the tool said, in hexadecimal, before anything was cut.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// SHA-256 of the result in hexadecimal, before it was shortened.
+        #[serde(
+            default,
+            rename = "result_sha256",
+            alias = "digest",
+            skip_serializing_if = "Option::is_none"
+        )]
         digest: Option<String>,
     },
-    /// The rules or the grants have changed.
+    /// A rule or a grant changed.
     Policy {
-        /// `granted`, `lapsed`, `revoked`, `always` (a rule was written to the config), `changed` (the configuration was).
+        /// `granted`, `lapsed`, `revoked`, `always` (a rule was written to the configuration) or `changed` (the
+        /// configuration was edited).
         change: String,
-        /// The rule or the grant, in the words of `aish-helper policy list`.
+        /// The rule or grant, in the words of `aish-helper policy list`.
+        #[serde(rename = "rule", alias = "what")]
         what: String,
-        /// The grant's id.
+        /// Id of the grant.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grant: Option<String>,
-        /// Why it changed, where there is more to say.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// Cause of the change.
+        #[serde(
+            default,
+            rename = "reason",
+            alias = "why",
+            skip_serializing_if = "Option::is_none"
+        )]
         why: Option<String>,
     },
-    /// A connection to an MCP server was made, or has ended.
+    /// A connection to an MCP server was made, failed or ended.
     Server {
-        /// Its alias.
+        /// Alias of the server.
         alias: String,
         /// `connected`, `failed`, `login` or `disconnected`.
         event: String,
-        /// Its URL or its command, without secrets.
+        /// Its URL or command line, without secrets.
         target: String,
-        /// Its name and version, in its own words.
+        /// Name and version as reported by the server.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<String>,
-        /// How many tools it offers.
+        /// Number of tools.
         tools: usize,
-        /// What went wrong.
+        /// Cause of a failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// A person decided on a proposed command. Synced before the command runs.
+    /// Decision on a proposed command. An approval is synced to disk before the command runs.
+    #[serde(rename = "command_approval", alias = "decision")]
     Decision {
-        /// Names the proposal in the records that follow.
+        /// Id of the proposal.
         token: String,
         /// `run`, `insert`, `no`, `quit`, or `denied` (by a rule).
         choice: String,
-        /// What the model proposed.
+        /// The command as proposed by the model.
         proposed: String,
-        /// What was shown last and, with `run`, runs.
+        /// The command as shown last; with `run`, what ran.
         command: String,
-        /// Which rule has decided; none where the person has.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The deciding rule; absent where the user decided.
+        #[serde(
+            default,
+            rename = "reason",
+            alias = "why",
+            skip_serializing_if = "Option::is_none"
+        )]
         why: Option<String>,
     },
-    /// An approved command has ended. Goes with the next prompt.
+    /// An approved command ended. Sent to the model with the next prompt.
+    #[serde(rename = "command_result", alias = "exec")]
     Exec {
-        /// The proposal.
+        /// Id of the proposal.
         token: String,
         /// What ran.
         command: String,
         /// Its exit code.
         exit: i32,
-        /// How long it took from the approval on; none in older records.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// Time from the approval to its end; absent in older records.
+        #[serde(
+            default,
+            rename = "duration_ms",
+            alias = "ms",
+            skip_serializing_if = "Option::is_none"
+        )]
         ms: Option<u64>,
-        /// Its output, head and tail; `None` where it had the terminal for itself.
+        /// Its output, head and tail; `None` where it had the terminal to itself.
         output: Option<Output>,
     },
-    /// A command that the person ran.
+    /// A command that the user ran in a shell.
+    #[serde(rename = "shell_command", alias = "command")]
     Command {
         /// The shell.
         shell: String,
-        /// The text.
+        /// The command line.
         command: String,
-        /// Where it was started.
+        /// Its working directory.
         cwd: String,
         /// Its terminal.
         tty: String,
-        /// When it was started, milliseconds since 1970.
+        /// Start time in milliseconds since 1970.
         start_ms: u64,
-        /// How long it took.
+        /// Its duration.
         duration_ms: u64,
         /// Its exit code.
         exit: i32,
         /// The session of the shell at that time.
         session: Option<String>,
-        /// The variables of `AISH_ENV` that were set, `NAME=value`.
+        /// The variables of `AISH_ENV` that were set, as `NAME=value`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         env: Vec<String>,
     },
-    /// A type that this version does not know.
+    /// A type of a later version.
     #[serde(other)]
     Unknown,
 }
 
-/// A call of a tool, as the model made it.
+/// A tool call as the model made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// Names it in its conversation.
@@ -323,12 +401,12 @@ pub struct Call {
     pub extra: Option<String>,
 }
 
-/// What a command printed.
+/// Output of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
     /// The first part, or all.
     pub head: String,
-    /// The last part, where something was left out between.
+    /// The last part, where bytes between were left out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tail: String,
     /// Bytes left out between.
@@ -337,7 +415,7 @@ pub struct Output {
 }
 
 impl Record {
-    /// A record of now.
+    /// A record with this id and time.
     pub fn new(id: uuid::Uuid, at_ms: u64, links: Links, body: Body) -> Record {
         Record {
             v: VERSION,
@@ -348,3 +426,6 @@ impl Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

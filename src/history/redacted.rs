@@ -2,12 +2,21 @@
 
 use serde_json::Value;
 
-use super::record::Body;
+use super::record::{Body, upgrade};
 use crate::safety::redact::{Redactor, ours};
 
 /// Fields whose texts name something, stand for something, or are a picture: there a mark would break what they
 /// are for, and chance is what they are made of.
-const OPAQUE: &[&str] = &["call", "digest", "extra", "id", "images", "token", "type"];
+const OPAQUE: &[&str] = &[
+    "arguments_sha256",
+    "call",
+    "extra",
+    "id",
+    "images",
+    "result_sha256",
+    "token",
+    "type",
+];
 
 /// The body without the secrets that are known now.
 pub(super) fn body(body: Body) -> Body {
@@ -22,8 +31,10 @@ pub(super) fn body(body: Body) -> Body {
     }
 }
 
-/// Takes the secrets out of a record of an earlier version, as its file has it.
+/// Gives a record that was read as plain JSON the current names, and removes the secrets known now: it may have been
+/// written before they were known.
 pub(super) fn value(value: &mut Value) {
+    upgrade(value);
     walk(ours(), value);
 }
 

@@ -107,8 +107,8 @@ impl Retention {
             old.push((session.updated_ms, amount, Old::Session(&session.id)));
         }
         for log in logs {
-            let name = log.path.display().to_string();
-            let Some(count) = self.count(&log.path, &name) else {
+            let name = log.path().display().to_string();
+            let Some(count) = self.count(log.path(), &name) else {
                 continue;
             };
             counted.insert(name, count);
@@ -206,8 +206,8 @@ impl Amount {
 /// Gives the time of each record, its length and where it ends, until there is enough. A line without a time is as old
 /// as the one before, and none is older: a clock that was set back must not let younger records go first.
 fn each_record(log: &Log, mut take: impl FnMut(u64, u64, u64) -> bool) -> Result<()> {
-    let what = || format!("cannot read {}", log.path.display());
-    let file = File::open(&log.path).context(what)?;
+    let what = || format!("cannot read {}", log.path().display());
+    let file = File::open(log.path()).context(what)?;
     let mut reader = BufReader::with_capacity(256 << 10, file);
     let (mut line, mut at_ms, mut end) = (Vec::new(), 0, 0);
     loop {
@@ -227,60 +227,67 @@ fn each_record(log: &Log, mut take: impl FnMut(u64, u64, u64) -> bool) -> Result
 
 /// The time in a record's line, without reading the rest of it.
 fn time_of(line: &[u8]) -> Option<u64> {
-    const KEY: &[u8] = b"\"at_ms\":";
+    // Versions 2 and 1.
+    const KEYS: [&[u8]; 2] = [b"\"timestamp_ms\":", b"\"at_ms\":"];
     let head = &line[..line.len().min(HEAD)];
-    let at = head.windows(KEY.len()).position(|w| w == KEY)? + KEY.len();
+    let end_of = |key: &[u8]| memchr::memmem::find(head, key).map(|at| at + key.len());
+    let at = KEYS.into_iter().find_map(end_of)?;
     let digits = head[at..].iter().take_while(|b| b.is_ascii_digit());
     let text: String = digits.map(|b| char::from(*b)).collect();
     text.parse().ok()
 }
 
 impl Log {
-    /// Drops all that stands before `start`, where a record begins. The rest is written to a new file, which takes the
-    /// place of the old one when it is on the disk; who appends meanwhile goes on in the new one.
+    /// Drops all records before `start`, where a record begins. The rest is copied to a new file, which takes the place of
+    /// the old one when it is on the disk. Most of it is copied by the caller's thread, while records are still appended
+    /// to the old file; what came since, and the replacement, is a task of the writer thread, so that no record is
+    /// appended to the old file after its last byte was copied.
     ///
     /// # Errors
     /// The new file cannot be written: the old one stays.
     pub fn drop_before(&self, start: u64) -> Result<()> {
-        let temporary = self.path.with_extension("new");
-        self.replace(start, &temporary)
-            .inspect_err(|_| {
-                // What is left of it is removed at the next start.
-                let _ = fs::remove_file(&temporary);
-            })
-            .context(|| format!("cannot shorten {}", self.path.display()))
+        let temporary = self.path().with_extension("new");
+        self.replace(start, &temporary).inspect_err(|_| {
+            // What is left of it is removed at the next start.
+            let _ = fs::remove_file(&temporary);
+        })
     }
 
-    fn replace(&self, start: u64, temporary: &Path) -> io::Result<()> {
-        let dir = self.path.parent().map(File::open).transpose()?;
-        let new = OpenOptions::new()
-            .append(true)
-            .read(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(temporary)?;
-        let mut copied = start;
-        let mut round = 0;
-        loop {
-            round += 1;
-            // While others append, as long as they do not keep on.
-            copied += copy(&self.file(), copied, &new)?;
-            new.sync_data()?;
-            let mut file = self.lock();
-            let more = file.metadata()?.len() - copied;
-            if more > 0 && round < ROUNDS {
-                continue;
+    fn replace(&self, start: u64, temporary: &Path) -> Result<()> {
+        let what = |path: &Path| format!("cannot shorten {}", path.display());
+        let old = self.file.file()?;
+        let copied = || -> io::Result<(File, u64)> {
+            let new = OpenOptions::new()
+                .append(true)
+                .read(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(temporary)?;
+            let mut copied = start;
+            for _ in 0..ROUNDS {
+                let more = copy(&old, copied, &new)?;
+                new.sync_data()?;
+                copied += more;
+                if more == 0 {
+                    break;
+                }
             }
-            if more > 0 {
-                copy(&file, copied, &new)?;
+            Ok((new, copied))
+        };
+        let (new, copied) = copied().context(|| what(self.path()))?;
+        let (log, temporary) = (self.file.clone(), temporary.to_path_buf());
+        let replaced = self.writer.run(move || -> io::Result<()> {
+            let dir = log.path.parent().map(File::open).transpose()?;
+            if copy(&old, copied, &new)? > 0 {
                 new.sync_data()?;
             }
-            fs::rename(temporary, &self.path)?;
-            *file = Arc::new(new);
-            // Nobody appends before the new name is on the disk: after a power cut it would be the old file that is
-            // there, without what was synced into the new one.
-            return dir.map_or(Ok(()), |dir| dir.sync_all());
-        }
+            fs::rename(&temporary, &log.path)?;
+            log.replace(new);
+            // Nothing is appended before the new name is on the disk: after a power cut the old file would be there,
+            // without what was synced into the new one.
+            dir.map_or(Ok(()), |dir| dir.sync_all())
+        })?;
+        replaced.context(|| what(self.path()))
     }
 }
 

@@ -32,6 +32,7 @@ use tokio_util::task::TaskTracker;
 
 use self::server::PooledServer;
 use self::session::PoolContext;
+pub use self::session::learn_configured;
 pub use self::types::{
     Catalog, Credentials, Limits, Prompt, Resource, State, StateListener, Status,
 };

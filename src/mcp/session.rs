@@ -158,6 +158,25 @@ impl McpSession {
     }
 }
 
+/// Registers the headers and variables of a configured server as secrets. Called before the server starts, because the
+/// values can already appear in a file or in the output of a command.
+pub fn learn_configured(server: &Server) {
+    let slot = |what: &str, name: &str| format!("{what} {name} of {}", server.alias);
+    match &server.transport {
+        Transport::Http { headers, .. } => {
+            for (name, value) in headers {
+                ours().know_current(&slot("header", name), "mcp-secret", value);
+            }
+        }
+        Transport::Stdio { env, .. } => {
+            // A value such as `$NAME` refers to a variable of the shell and is not a secret itself.
+            for (name, value) in env.iter().filter(|(_, value)| !value.starts_with('$')) {
+                ours().know_current_variable(&slot("variable", name), "mcp-variable", name, value);
+            }
+        }
+    }
+}
+
 /// Values that must not appear in a server's error messages: token, headers, query values, environment.
 fn session_secrets(server: &Server, credentials: &Credentials) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = credentials.bearer.iter().cloned().collect();

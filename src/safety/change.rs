@@ -1,12 +1,12 @@
 //! Whether a tool is still what a person was shown, and how it differs. Pure.
 
 use std::borrow::Cow;
-use std::time::Duration;
+use std::time::Instant;
 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::redact::ours;
+use super::redact::Redactor;
 use crate::chat::{Annotations, Tool};
 
 /// Lines around those that differ.
@@ -14,9 +14,6 @@ const CONTEXT: usize = 3;
 
 /// The most lines of a difference: a server could send a book.
 const LINES: usize = 400;
-
-/// The longest that a difference may be looked for; what is found then is right, but not the shortest.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What a person is shown of a tool, without secrets: it is kept, and a server may put one into its words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,10 +28,10 @@ pub struct Seen {
 
 impl Seen {
     /// As a tool is now.
-    pub fn of(tool: &Tool) -> Seen {
+    pub fn of(tool: &Tool, redactor: &Redactor) -> Seen {
         Seen {
-            description: ours().redact(&tool.description).into_owned(),
-            schema: ours().redact_json(&tool.schema).into_owned(),
+            description: redactor.redact(&tool.description).into_owned(),
+            schema: redactor.redact_json(&tool.schema).into_owned(),
             annotations: tool.annotations,
         }
     }
@@ -61,14 +58,14 @@ pub fn in_force(before: Annotations, now: Annotations) -> Annotations {
 }
 
 /// Whether a tool is another than the person was shown. What its server says no more is still in force, and no change.
-pub fn differs(before: &Seen, tool: &Tool) -> bool {
+pub fn differs(before: &Seen, tool: &Tool, redactor: &Redactor) -> bool {
     in_force(before.annotations, tool.annotations) != before.annotations
         || is_another(&before.description, &tool.description, |text| {
-            ours().redact(text)
+            redactor.redact(text)
         })
-        || is_another(&before.schema, &tool.schema, |text| ours().redact_json(text))
+        || is_another(&before.schema, &tool.schema, |text| redactor.redact_json(text))
             // Some servers list the keys in another order with each start.
-            && !same_json(&before.schema, &tool.schema)
+            && !same_json(&before.schema, &tool.schema, redactor)
 }
 
 /// Whether two texts differ in more than their secrets. What was kept before a secret was known still has it.
@@ -76,16 +73,22 @@ fn is_another(before: &str, now: &str, clean: impl Fn(&str) -> Cow<'_, str>) -> 
     before != now && clean(before) != clean(now)
 }
 
-fn same_json(before: &str, now: &str) -> bool {
-    let value = |text| json(&ours().redact_json(text));
+fn same_json(before: &str, now: &str, redactor: &Redactor) -> bool {
+    let value = |text| json(&redactor.redact_json(text));
     value(before).is_some_and(|before| Some(before) == value(now))
 }
 
-/// How a tool differs from what the person was shown, with the lines around.
-pub fn difference(before: &Seen, tool: &Tool) -> Vec<Line> {
+/// How a tool differs from what the person was shown, with the lines around. After `deadline` the difference that is found
+/// is right, but not the shortest.
+pub fn difference(
+    before: &Seen,
+    tool: &Tool,
+    redactor: &Redactor,
+    deadline: Option<Instant>,
+) -> Vec<Line> {
     let now = Seen {
         annotations: in_force(before.annotations, tool.annotations),
-        ..Seen::of(tool)
+        ..Seen::of(tool, redactor)
     };
     let mut lines = Vec::new();
     // Each by itself: what stands around is of the same part.
@@ -94,9 +97,11 @@ pub fn difference(before: &Seen, tool: &Tool) -> Vec<Line> {
             before.iter().map(String::as_str).collect(),
             now.iter().map(String::as_str).collect(),
         );
-        let diff = TextDiff::configure()
-            .timeout(PATIENCE)
-            .diff_slices(&before, &now);
+        let mut diff = TextDiff::configure();
+        if let Some(deadline) = deadline {
+            diff.deadline(deadline);
+        }
+        let diff = diff.diff_slices(&before, &now);
         for group in diff.grouped_ops(CONTEXT) {
             if !lines.is_empty() {
                 lines.push(Line {

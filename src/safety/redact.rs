@@ -64,12 +64,31 @@ impl Redactor {
     /// eight characters, common words, paths and plain numbers. `kind` appears in the mark; it may contain letters,
     /// digits, `-`, `_` and `.`.
     pub fn know(&self, kind: &str, value: &str) {
+        self.add(None, kind, value);
+    }
+
+    /// As [`Redactor::know`], for the value that `slot` has from now on: what it had before is forgotten, and this value is
+    /// not, however many others are learned. For values that are in use, and renewed.
+    pub fn know_current(&self, slot: &str, kind: &str, value: &str) {
+        self.add(Some(slot), kind, value);
+    }
+
+    fn add(&self, slot: Option<&str>, kind: &str, value: &str) {
         if !known::worth(value) {
             return;
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if !known.has(value) {
-            *known = Arc::new(known.with(kind, value));
+        loop {
+            let now = self.now();
+            if now.has(slot, value) {
+                return;
+            }
+            // Built without the lock, which readers need.
+            let more = Arc::new(now.with(slot, kind, value));
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            if Arc::ptr_eq(&known, &now) {
+                *known = more;
+                return;
+            }
         }
     }
 
@@ -78,6 +97,13 @@ impl Redactor {
     pub fn know_variable(&self, kind: &str, name: &str, value: &str) {
         if known::speaks_of_secret(name) || shape::is_random(value.as_bytes()) {
             self.know(kind, value);
+        }
+    }
+
+    /// Same as [`Redactor::know_variable`] for the current value of `slot`; see [`Redactor::know_current`].
+    pub fn know_current_variable(&self, slot: &str, kind: &str, name: &str, value: &str) {
+        if known::speaks_of_secret(name) || shape::is_random(value.as_bytes()) {
+            self.know_current(slot, kind, value);
         }
     }
 
@@ -162,7 +188,7 @@ impl Redactor {
     /// Redacts the two ends of a text whose middle was dropped. Removes both halves of a secret that was cut.
     pub fn redact_ends(&self, head: &str, tail: &str) -> (String, String) {
         let known = self.now();
-        let end = rules::cut_end(head, &known);
+        let end = rules::cut_end(head.as_bytes(), &known);
         let start = rules::cut_start(tail, &known);
         let cut = |cut: bool| if cut { mark("cut") } else { String::new() };
         let first = self.redact(head.get(..end).unwrap_or_default());
@@ -171,6 +197,11 @@ impl Redactor {
             first.into_owned() + &cut(end < head.len()),
             cut(start > 0) + &rest,
         )
+    }
+
+    /// Returns where an unfinished text must be cut so that it does not end within a known value or a private key.
+    pub fn certain_end(&self, text: &[u8]) -> usize {
+        rules::cut_end(text, &self.now())
     }
 
     /// Returns a streaming redactor for text that arrives in chunks. Uses the values known at this time.
@@ -198,7 +229,7 @@ fn mark(kind: &str) -> String {
 }
 
 /// Streaming redactor. Works on bytes; invalid UTF-8 passes unchanged.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Stream {
     known: Arc<Known>,
     values: RedactStage,
@@ -300,7 +331,7 @@ impl Lines {
 }
 
 /// Positions of the marks of the first stage, to map the findings of the second stage to positions in the input.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct OffsetMap {
     /// Values with the start and end of their mark in the output of the first stage, as far as the second stage has not
     /// passed them.

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use tokio_util::task::TaskTracker;
-
 use super::hub::SessionHub;
 use super::lock;
 use crate::error::{Error, Result};
@@ -66,18 +64,18 @@ impl Session {
         self.turn.clone()
     }
 
-    /// Keeps and writes one record.
+    /// Keeps one record and queues its write.
     ///
     /// # Errors
-    /// It could not be written; it is kept in memory.
+    /// The session has no file; the record is kept in memory.
     pub fn record(&self, links: &Links, body: Body) -> Result<()> {
         self.record_all(links, [body])
     }
 
-    /// Keeps and writes these records, all with one write.
+    /// Keeps these records and queues one write for all of them. [`Session::record_written`] tells whether it succeeded.
     ///
     /// # Errors
-    /// They could not be written; they are kept in memory.
+    /// The session has no file; the records are kept in memory.
     pub fn record_all(&self, links: &Links, bodies: impl IntoIterator<Item = Body>) -> Result<()> {
         let links = Links {
             session: Some(self.id.clone()).filter(|id| !id.is_empty()),
@@ -91,24 +89,35 @@ impl Session {
         log.write(&records[start..])
     }
 
-    /// A handle to sync with, away from the hot path.
+    /// Returns the file of the session, to wait for its writes.
     ///
     /// # Errors
-    /// It has no file.
+    /// The session has no file.
     pub fn log_handle(&self) -> Result<Arc<Log>> {
         let kept = lock(&self.kept);
         kept.log.as_ref().map_err(Clone::clone).cloned()
     }
 
-    /// Puts what was recorded on the disk, off the hot path: the client has its reply already.
-    pub fn sync_later(&self, tasks: &TaskTracker) {
-        if let Ok(log) = self.log_handle() {
-            tasks.spawn_blocking(move || {
-                if let Err(e) = log.sync() {
-                    tracing::warn!("{}", e.message);
-                }
-            });
-        }
+    /// Keeps one record and waits until it is written: for a record that is acknowledged, or whose failure is reported.
+    ///
+    /// # Errors
+    /// The write failed; the record is kept in memory.
+    pub async fn record_written(&self, links: &Links, body: Body) -> Result<()> {
+        self.record(links, body)?;
+        self.log_handle()?.written().await
+    }
+
+    /// Keeps these records and waits until they are synced to the disk: for a record that permits an act.
+    ///
+    /// # Errors
+    /// The write or the sync failed; the act must not happen.
+    pub async fn record_synced(
+        &self,
+        links: &Links,
+        bodies: impl IntoIterator<Item = Body>,
+    ) -> Result<()> {
+        self.record_all(links, bodies)?;
+        self.log_handle()?.synced().await
     }
 
     /// Looks at the records.

@@ -134,7 +134,7 @@ impl Outcome {
 
     /// The record of `call`, with what the model is told; `ms` is how long it took.
     pub fn record(self, call: &ToolCall, ms: u64, account: Account) -> Body {
-        let status = recorded_status(self.status()).to_string();
+        let status = self.status().as_str().to_string();
         let (mut pictures, mut size, mut failure) = (Vec::new(), 0, None);
         let (mut by, mut reason, mut sum) = (account.by, account.why, None);
         let text = match self {
@@ -210,15 +210,5 @@ impl Outcome {
             why: reason,
             digest: sum,
         }
-    }
-}
-
-/// Returns the status word of journal version 1.
-fn recorded_status(status: CallStatus) -> &'static str {
-    match status {
-        CallStatus::ToolError => "error",
-        CallStatus::CallFailed => "failed",
-        CallStatus::InvalidCall => "skipped",
-        other => other.as_str(),
     }
 }

@@ -82,7 +82,7 @@ fn what_was_done_is_listed_filtered_and_counted() {
     let calls = list(helper, &["--type", "tool"]);
     let ended: Vec<_> = calls
         .iter()
-        .map(|e| (&e["tool"], &e["status"], &e["by"]))
+        .map(|e| (&e["tool"], &e["status"], &e["decided_by"]))
         .collect();
     assert_eq!(
         ended[1],
@@ -257,14 +257,17 @@ fn an_export_has_every_record_as_it_is() {
     };
     let tool = helper.records_of("tool").remove(0);
     assert_eq!(cell(0, "arguments"), r#"{"path":"/a"}"#);
-    assert_eq!(cell(0, "result_sha256"), tool["digest"].as_str().unwrap());
-    assert_eq!(cell(0, "prompt"), tool["links"]["prompt"].as_str().unwrap());
+    assert_eq!(
+        cell(0, "result_sha256"),
+        tool["result_sha256"].as_str().unwrap()
+    );
+    assert_eq!(cell(0, "prompt"), tool["ids"]["prompt"].as_str().unwrap());
     assert_eq!(
         cell(0, "operation"),
-        tool["act"]["operation"].as_str().unwrap()
+        tool["action"]["operation"].as_str().unwrap()
     );
     assert_eq!(
-        (cell(0, "status"), cell(0, "by")),
+        (cell(0, "status"), cell(0, "decided_by")),
         ("success".into(), "rule".into())
     );
 }
@@ -412,13 +415,20 @@ fn the_chain_of_a_call_begins_with_the_command_that_was_typed() {
             .collect()
     };
     let wanted = [
-        "command", "prompt", "answer", "approval", "tool", "answer", "decision", "exec",
+        "shell_command",
+        "prompt",
+        "answer",
+        "approval",
+        "tool",
+        "answer",
+        "command_approval",
+        "command_result",
     ];
     // Whichever act of it is asked about.
-    for kind in ["tool", "exec", "command", "prompt"] {
+    for kind in ["tool", "command_result", "shell_command", "prompt"] {
         let acts = list(helper, &["--type", kind]);
         let act = acts.iter().find(|a| {
-            kind != "command"
+            kind != "shell_command"
                 || a["what"]
                     .as_str()
                     .is_some_and(|w| w.contains("llm write it"))
@@ -435,7 +445,7 @@ fn the_chain_of_a_call_begins_with_the_command_that_was_typed() {
     }
     let tool = &list(helper, &["--type", "tool"])[0];
     assert_eq!(
-        (&tool["by"], &tool["status"]),
+        (&tool["decided_by"], &tool["status"]),
         (&json!("person"), &json!("success"))
     );
 }
@@ -525,7 +535,7 @@ fn what_is_dropped_from_the_journal_is_no_act_any_more() {
     }
     std::fs::write(&new, all).unwrap();
     std::fs::rename(&new, &shells).unwrap();
-    assert_eq!(list(&helper, &["--type", "command"]).len(), 78);
+    assert_eq!(list(&helper, &["--type", "shell_command"]).len(), 78);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn every_answer_that_was_seen_is_in_the_journal() {
     for prompt in &seen {
         let at = records
             .iter()
-            .position(|r| r["type"] == "user" && r["text"] == prompt.as_str())
+            .position(|r| r["type"] == "user" && r["prompt"] == prompt.as_str())
             .expect("the prompt");
         assert_eq!(records[at + 1]["type"], "assistant");
         assert_eq!(records[at + 1]["text"], answer(prompt).concat());

@@ -216,13 +216,22 @@ fn a_daemon_that_is_killed_in_an_answer_is_one_line() {
     assert_eq!(helper.ask("go on"), "second\n");
     let messages = helper.messages(1);
     assert_eq!(messages[1].1, "first");
+    assert_eq!(messages[2].1, "half ");
     assert_eq!(messages.len(), 4);
+    let shown = helper.call(["session", "show", "--shell", "s1"]).run().ok();
+    assert!(
+        shown.contains("half\n[cut off: the daemon was killed]\n"),
+        "{shown}"
+    );
+    let partial = helper.path("data/partial");
+    assert_eq!(std::fs::read_dir(partial).expect("it is there").count(), 0);
     let records = helper.records();
     let types: Vec<&str> = records
         .iter()
         .map(|r| r["type"].as_str().unwrap())
         .collect();
-    assert_eq!(types, ["session", "user", "user", "assistant"]);
+    assert_eq!(types, ["session", "user", "assistant", "user", "assistant"]);
+    assert_eq!(records[2]["finish"], "cut_off");
 }
 
 #[test]
@@ -313,7 +322,10 @@ fn a_full_disk_is_said_and_leaves_no_half_line() {
     // In memory the conversation is whole.
     assert_eq!(helper.messages(3).len(), 6);
     let users = helper.records_of("user");
-    let texts: Vec<&str> = users.iter().map(|r| r["text"].as_str().unwrap()).collect();
+    let texts: Vec<&str> = users
+        .iter()
+        .map(|r| r["prompt"].as_str().unwrap())
+        .collect();
     assert_eq!(texts, ["one", "recorded"]);
 }
 

@@ -188,10 +188,10 @@ fn explanations_match_real_decisions() {
         assert_eq!(approvals.len(), 1, "{case}");
         assert_eq!(approvals[0]["decision"], decision, "{case}");
         if says != "ask" {
-            assert_eq!(approvals[0]["why"], told_by, "{case}");
+            assert_eq!(approvals[0]["reason"], told_by, "{case}");
         }
         assert_eq!(
-            approvals[0]["act"]["operation"], told["operation"],
+            approvals[0]["action"]["operation"], told["operation"],
             "{case}"
         );
     }
@@ -308,7 +308,7 @@ fn revoking_a_rule_restores_the_file() {
         .iter()
         .find(|r| r["change"] == "revoked")
         .expect("a record");
-    assert_eq!(revoked["what"], "fs.act");
+    assert_eq!(revoked["rule"], "fs.act");
 
     let error = policy(helper, &["revoke", "fs.atc"]).run().fails(2);
     assert!(error.contains("no rule and no grant is called"), "{error}");
@@ -429,7 +429,7 @@ fn grants_end_with_the_daemon_and_their_end_is_recorded() {
         .collect();
     assert_eq!(lapsed.len(), 1, "{lapsed:?}");
     assert_eq!(
-        (&lapsed[0]["grant"], &lapsed[0]["why"]),
+        (&lapsed[0]["grant"], &lapsed[0]["reason"]),
         (&grant, &json!("the daemon ended"))
     );
 }

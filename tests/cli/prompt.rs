@@ -360,8 +360,8 @@ fn words_become_one_command_outside_of_the_conversation() {
     let acts = helper.acts();
     let of = |kind: &str| acts.iter().filter(|a| a["type"] == kind).count();
     assert_eq!((of("user"), of("assistant")), (3, 3), "{acts:?}");
-    assert_eq!(acts[0]["text"], "list files");
-    assert_eq!(acts[0]["links"]["prompt"], acts[1]["links"]["prompt"]);
+    assert_eq!(acts[0]["prompt"], "list files");
+    assert_eq!(acts[0]["ids"]["prompt"], acts[1]["ids"]["prompt"]);
     helper.ask("x");
     assert_eq!(helper.messages(3).len(), 2);
 }

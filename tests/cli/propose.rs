@@ -168,7 +168,7 @@ fn each_key_has_its_answer_and_its_record() {
         offer.ask();
         let verdict = offer.decide(key);
         assert_eq!((&*verdict.code, &*verdict.words[0]), ("0", said), "{key:?}");
-        let decision = helper.records_of("decision").pop().unwrap();
+        let decision = helper.records_of("command_approval").pop().unwrap();
         assert_eq!(text(&decision, "choice"), recorded);
         assert_eq!(text(&decision, "proposed"), "print one");
         match said {
@@ -185,7 +185,7 @@ fn each_key_has_its_answer_and_its_record() {
         assert_eq!(verdict.command, command);
         // The next one comes up.
         assert_eq!(offer.decide("n").code, "0");
-        let decision = helper.records_of("decision").pop().unwrap();
+        let decision = helper.records_of("command_approval").pop().unwrap();
         assert_eq!(text(&decision, "proposed"), "print two");
     }
 }
@@ -197,7 +197,7 @@ fn ctrl_c_is_no_to_all_of_them() {
     let verdict = offer.decide("\x03");
     assert_eq!((&*verdict.code, &*verdict.words[0]), ("130", ""));
     assert_eq!(verdict.stderr, "[aish] interrupted; nothing was run\n");
-    let decision = helper.records_of("decision").pop().unwrap();
+    let decision = helper.records_of("command_approval").pop().unwrap();
     assert_eq!(text(&decision, "choice"), "quit");
     let call = helper.call(["propose", "--shell", "s1"]);
     assert_eq!(call.run().ok(), "none\n");
@@ -225,7 +225,7 @@ fn an_edited_command_is_shown_again_and_runs_as_edited() {
         (&*verdict.words[0], &*verdict.command),
         ("edit", "print one")
     );
-    assert!(helper.records_of("decision").is_empty());
+    assert!(helper.records_of("command_approval").is_empty());
     offer.propose(
         "print -rn -- $'print two\\nprint three' |",
         &format!("--edited {}", verdict.token()),
@@ -234,7 +234,7 @@ fn an_edited_command_is_shown_again_and_runs_as_edited() {
     assert!(offer.zsh.screen().contains("print two‹\\n›"));
     let verdict = offer.press("y");
     assert_eq!(verdict.command, "print two\nprint three");
-    let decision = helper.records_of("decision").pop().unwrap();
+    let decision = helper.records_of("command_approval").pop().unwrap();
     assert_eq!(text(&decision, "proposed"), "print one");
     assert_eq!(text(&decision, "command"), "print two\nprint three");
     // Edited away is no.
@@ -309,7 +309,7 @@ fn a_question_shows_every_byte() {
     }
     assert!(raw.contains("31337m"), "{raw:?}");
     assert_eq!(verdict.words[0], "no");
-    let decision = helper.records_of("decision").pop().unwrap();
+    let decision = helper.records_of("command_approval").pop().unwrap();
     assert_eq!(text(&decision, "proposed"), command);
 }
 
@@ -329,7 +329,7 @@ fn output_is_shown_live_and_told_without_colours() {
         content.contains("exit=\"3\">\nred\nerror\n</output>"),
         "{content}"
     );
-    let exec = helper.records_of("exec").pop().unwrap();
+    let exec = helper.records_of("command_result").pop().unwrap();
     assert_eq!(exec["exit"], 3);
     assert_eq!(exec["output"]["head"], "red\nerror\n");
     assert_eq!(exec["token"], verdict.token());
@@ -442,7 +442,7 @@ fn without_a_terminal_nothing_is_run() {
         assert_eq!(run.stdout, "");
         let error = run.fails(4);
         assert!(error.contains("no terminal"), "{error}");
-        assert!(helper.records_of("decision").is_empty());
+        assert!(helper.records_of("command_approval").is_empty());
         // Without --offer the answer is the end of it.
         let call = helper.call(["ask", "--shell", "s1", "x"]);
         assert_eq!(call.run().ok(), "CMD: print one\n");
@@ -464,7 +464,7 @@ fn a_person_who_wants_no_questions_gets_none() {
         let verdict = offer.verdict();
         assert_eq!(verdict.words[0], "run", "{verdict:?}");
         assert_eq!(
-            helper.records_of("decision").pop().unwrap()["choice"],
+            helper.records_of("command_approval").pop().unwrap()["choice"],
             "run"
         );
     }
@@ -506,12 +506,12 @@ fn a_command_that_was_not_asked_about_runs_only_where_none_is() {
     };
     let error = decide(BTreeMap::new()).unwrap_err();
     assert_eq!(error.message, "not run: shell.confirm_cmd says ask");
-    assert!(helper.records_of("decision").is_empty());
+    assert!(helper.records_of("command_approval").is_empty());
     // It still waits, and their environment counts more than the file.
     let wants_none = ("AISH_CONFIRM_CMD".to_owned(), "false".to_owned());
     decide([wants_none].into()).unwrap();
-    let decision = helper.records_of("decision").pop().unwrap();
-    assert_eq!(text(&decision, "why"), "shell.confirm_cmd");
+    let decision = helper.records_of("command_approval").pop().unwrap();
+    assert_eq!(text(&decision, "reason"), "shell.confirm_cmd");
 }
 
 #[test]
@@ -548,8 +548,8 @@ fn a_token_serves_once_and_its_own_shell() {
         &mut offer,
         &format!("print x | aish-helper propose --shell s1 --edited {token}"),
     );
-    assert_eq!(helper.records_of("exec").len(), 1);
-    assert_eq!(helper.records_of("decision").len(), 1);
+    assert_eq!(helper.records_of("command_result").len(), 1);
+    assert_eq!(helper.records_of("command_approval").len(), 1);
 }
 
 #[test]
@@ -630,7 +630,7 @@ fn an_approval_that_cannot_be_recorded_runs_nothing() {
         "{verdict:?}"
     );
     helper.limit_files(None);
-    assert!(helper.records_of("decision").is_empty());
+    assert!(helper.records_of("command_approval").is_empty());
     assert_eq!(offer.decide("y").command, "print two");
 }
 
@@ -673,7 +673,7 @@ fn what_would_page_is_captured_and_ends_by_itself() {
         offer.zsh.eval("typeset -p PAGER; print $+GIT_PAGER"),
         "export PAGER=less\n0\n"
     );
-    let ran = helper.records_of("exec").pop().unwrap();
+    let ran = helper.records_of("command_result").pop().unwrap();
     let output = ran["output"].to_string();
     assert_eq!(ran["exit"], 0);
     assert!(output.contains("step 40.") && output.contains("step 1."));
@@ -698,7 +698,7 @@ fn a_captured_command_that_was_stopped_goes_on_without_a_word_of_error() {
     offer.zsh.send("\x15");
     assert_eq!(offer.zsh.eval("print $+PAGER $+GIT_PAGER"), "0 0\n");
     helper.until("the stop is recorded", || {
-        !helper.records_of("exec").is_empty()
+        !helper.records_of("command_result").is_empty()
     });
     offer.zsh.send("fg\r");
     std::fs::write(&gate, "go on\n").unwrap();
@@ -708,7 +708,7 @@ fn a_captured_command_that_was_stopped_goes_on_without_a_word_of_error() {
     offer.zsh.wait_text("nothing more is offered");
     let shown = offer.shown();
     assert!(!shown.contains("here-1") && !shown.contains("no approved command"));
-    assert_eq!(helper.records_of("exec").len(), 1);
+    assert_eq!(helper.records_of("command_result").len(), 1);
     assert_eq!(
         offer.zsh.eval("print -r -- ${PWD:#$HOME} $ZSH_SUBSHELL"),
         "0\n"
@@ -727,13 +727,13 @@ fn what_a_rule_denies_is_not_offered_and_the_person_hears_why() {
         assert!(run.stdout.starts_with("no "), "{run:?}");
         let why = "[aish] not offered, since policy.rules.shell says deny: ";
         assert_eq!(run.stderr, format!("{why}{command}\n"));
-        let decision = helper.records_of("decision").pop().unwrap();
+        let decision = helper.records_of("command_approval").pop().unwrap();
         assert_eq!(text(&decision, "choice"), "denied");
-        assert_eq!(text(&decision, "why"), "policy.rules.shell");
+        assert_eq!(text(&decision, "reason"), "policy.rules.shell");
     }
     let call = helper.call(["propose", "--shell", "s1"]);
     assert_eq!(call.run().ok(), "none\n");
-    assert_eq!(helper.records_of("decision").len(), 2);
+    assert_eq!(helper.records_of("command_approval").len(), 2);
 }
 
 #[test]
@@ -744,15 +744,15 @@ fn a_rule_allows_commands_and_a_project_asks_about_them_again() {
     offer.propose("", "");
     offer.zsh.prompt();
     assert_eq!(offer.verdict().words[0], "run");
-    let decision = helper.records_of("decision").pop().unwrap();
-    assert_eq!(text(&decision, "why"), "policy.rules.shell");
+    let decision = helper.records_of("command_approval").pop().unwrap();
+    assert_eq!(text(&decision, "reason"), "policy.rules.shell");
 
     let project = helper.home.path(".aish.toml");
     std::fs::write(&project, "[policy.rules]\nshell = \"ask\"\n").unwrap();
     offer.ask();
     assert_eq!(offer.decide("y").words[0], "run");
-    let decision = helper.records_of("decision").pop().unwrap();
-    assert!(decision.get("why").is_none(), "{decision}");
+    let decision = helper.records_of("command_approval").pop().unwrap();
+    assert!(decision.get("reason").is_none(), "{decision}");
 
     // It came while the question stood.
     offer.ask();
@@ -763,7 +763,7 @@ fn a_rule_allows_commands_and_a_project_asks_about_them_again() {
     assert_eq!((&*verdict.code, &*verdict.words[0]), ("4", ""));
     let why = format!("{}:2: policy.rules.shell says deny", project.display());
     assert!(verdict.stderr.contains(&why), "{verdict:?}");
-    assert_eq!(helper.records_of("decision").len(), 2);
+    assert_eq!(helper.records_of("command_approval").len(), 2);
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn a_command_is_recorded_with_all_that_is_known() {
     helper.ask("begin");
     helper.command("s1", 1, "make\n  all", -1, "A=1\x1fB=two words");
     let record = helper.commands().pop().unwrap();
-    assert_eq!(record["type"], "command");
+    assert_eq!(record["type"], "shell_command");
     assert_eq!(record["shell"], "s1");
     assert_eq!(record["command"], "make\n  all");
     assert_eq!(record["cwd"], "/src");

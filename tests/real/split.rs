@@ -206,7 +206,7 @@ fn model_is_corrected_after_a_call_with_the_wrong_variant() {
         .iter()
         .filter(|r| r["name"] != "retrieve_tools")
         .map(|r| {
-            let variant = word(&r["act"], "variant").replace("call_tool_", "");
+            let variant = word(&r["action"], "variant").replace("call_tool_", "");
             format!("{} {variant} {}", word(r, "name"), word(r, "status"))
         })
         .collect();
@@ -224,12 +224,12 @@ fn model_is_corrected_after_a_call_with_the_wrong_variant() {
         ]
     );
     for record in records.iter().filter(|r| r["status"] == "blocked") {
-        assert_eq!(record["act"]["annotations"]["destructiveHint"], true);
+        assert_eq!(record["action"]["annotations"]["destructiveHint"], true);
         let shown = word(record, "name").replacen('.', ":", 1);
         let exact =
             format!("Tool '{shown}' is marked destructive by server, use call_tool_destructive");
         assert_eq!(
-            [word(record, "why"), word(record, "text")],
+            [word(record, "reason"), word(record, "text")],
             [exact.clone(), exact]
         );
     }
@@ -242,7 +242,7 @@ fn model_is_corrected_after_a_call_with_the_wrong_variant() {
         if record["status"] == "success" && !own(record) {
             let before = &records[at - 1];
             assert_eq!(before["type"], "approval", "{before}");
-            assert_eq!(before["act"], record["act"]);
+            assert_eq!(before["action"], record["action"]);
             assert_eq!(before["arguments"], record["arguments"]);
         }
     }

@@ -16,7 +16,7 @@ fn events(helper: &Helper) -> Vec<String> {
 /// Waits for the next one.
 fn wait_event(helper: &Helper, n: usize) -> Vec<String> {
     helper.until("a server event is recorded", || {
-        let file = helper.path("data/journal/acts.jsonl");
+        let file = helper.path("data/journal/audit.jsonl");
         let text = std::fs::read_to_string(file).unwrap_or_default();
         text.lines()
             .filter(|l| l.contains("\"type\":\"server\""))
@@ -41,7 +41,7 @@ fn a_server_is_recorded_when_it_comes_and_goes_and_not_with_each_try() {
     let failed = &helper.acts()[0];
     assert_eq!(text(failed, "target"), url);
     assert!(text(failed, "error").contains("503"), "{failed}");
-    assert!(!text(failed, "links.user").is_empty());
+    assert!(!text(failed, "ids.user").is_empty());
     assert_eq!(text(failed, "id").len(), 36);
     server.behave(|_| None);
     wait_event(&helper, 2);
@@ -88,7 +88,7 @@ fn rules_that_were_changed_by_hand_are_recorded_with_the_next_request() {
     let changes = || -> Vec<String> {
         let acts = helper.acts();
         let policy = acts.iter().filter(|r| r["type"] == "policy");
-        policy.map(|r| text(r, "what").to_owned()).collect()
+        policy.map(|r| text(r, "rule").to_owned()).collect()
     };
     let server = "[mcp.servers.fs]\nurl = \"http://127.0.0.1:9/mcp\"\ndisabled = true\n";
     helper.config(server);

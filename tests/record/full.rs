@@ -141,14 +141,14 @@ fn on_a_full_disk_the_shell_runs_nothing() {
     zsh.prompt();
     assert!(!ran.exists());
     small.free();
-    assert!(small.records_of("decision").is_empty());
+    assert!(small.records_of("command_approval").is_empty());
     // A key that was pressed once too often.
     zsh.send("\x15");
     zsh.send("clear; llm do it\r");
     zsh.wait_text("[q]uit ");
     press_until(&zsh, "y", "<3>");
     assert_eq!(helper.home.read("ran"), "it ran\n");
-    let [decision] = &small.records_of("decision")[..] else {
+    let [decision] = &small.records_of("command_approval")[..] else {
         panic!("one decision")
     };
     assert_eq!(text(decision, "command"), command);

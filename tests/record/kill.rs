@@ -185,7 +185,13 @@ fn check(helper: &Helper, server: &McpHttp, what: &str) {
     let mut approvals: Vec<(&str, &str, &str)> = records
         .iter()
         .filter(|r| r["type"] == "approval" && ["once", "rule"].contains(&text(r, "decision")))
-        .map(|r| (text(r, "name"), text(r, "arguments"), text(r, "digest")))
+        .map(|r| {
+            (
+                text(r, "name"),
+                text(r, "arguments"),
+                text(r, "arguments_sha256"),
+            )
+        })
         .collect();
     for (tool, arguments) in called(server) {
         assert_ne!(arguments, DENIED, "{what}");
@@ -195,9 +201,9 @@ fn check(helper: &Helper, server: &McpHttp, what: &str) {
         let found = found.unwrap_or_else(|| panic!("{what}: {name} {arguments} has no approval"));
         approvals.swap_remove(found);
     }
-    let decided = records
-        .iter()
-        .any(|r| r["type"] == "decision" && r["choice"] == "run" && r["command"] == COMMAND);
+    let decided = records.iter().any(|r| {
+        r["type"] == "command_approval" && r["choice"] == "run" && r["command"] == COMMAND
+    });
     let ran = helper.home.path("ran").exists();
     assert!(decided || !ran, "{what}: what ran was not recorded");
 }
@@ -294,7 +300,10 @@ fn an_approval_is_there_when_the_server_has_got_its_call() {
         let approvals: Vec<_> = records.iter().filter(|r| r["type"] == "approval").collect();
         // What a rule allows is recorded together.
         assert_eq!(approvals.len(), if rule { 2 } else { 1 });
-        assert_eq!(text(approvals[0], "digest"), digest("write", "{\"n\":1}"));
+        assert_eq!(
+            text(approvals[0], "arguments_sha256"),
+            digest("write", "{\"n\":1}")
+        );
         assert!(!records.iter().any(|r| r["type"] == "tool"));
     }
 }

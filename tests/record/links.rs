@@ -63,10 +63,10 @@ fn command_prompt_turn_call_and_exec_are_one_chain() {
     let [tool] = of("tool")[..] else {
         panic!("{all:#?}")
     };
-    let [decision] = of("decision")[..] else {
+    let [decision] = of("command_approval")[..] else {
         panic!("{all:#?}")
     };
-    let [exec] = of("exec")[..] else {
+    let [exec] = of("command_result")[..] else {
         panic!("{all:#?}")
     };
     let chain = [user, asks, approval, tool, proposes, decision, exec];
@@ -74,28 +74,28 @@ fn command_prompt_turn_call_and_exec_are_one_chain() {
     // The command that was typed: the hooks tell of it when it has ended, and name it alike.
     let shell = text(&command, "shell");
     let typed = format!("{shell}@{}", command["start_ms"]);
-    assert_eq!(text(&command, "links.command"), typed);
+    assert_eq!(text(&command, "ids.command"), typed);
     let same = |field: &str| {
         let found: BTreeSet<&str> = chain.iter().map(|r| text(r, field)).collect();
         assert_eq!(found.len(), 1, "{field}: {found:?}");
         found.into_iter().next().expect("one")
     };
-    assert_eq!(same("links.command"), typed);
-    assert_eq!(same("links.shell"), shell);
-    assert_eq!(same("links.user"), text(&command, "links.user"));
-    assert_eq!(Some(same("links.session")), command["session"].as_str());
-    assert_eq!(same("links.session"), text(&all[0], "session"));
-    same("links.prompt");
+    assert_eq!(same("ids.command"), typed);
+    assert_eq!(same("ids.shell"), shell);
+    assert_eq!(same("ids.user"), text(&command, "ids.user"));
+    assert_eq!(Some(same("ids.session")), command["session"].as_str());
+    assert_eq!(same("ids.session"), text(&all[0], "session"));
+    same("ids.prompt");
     // A turn is a request to the model, with its answer, calls and proposals.
-    assert!(user["links"].get("turn").is_none(), "{user:#}");
+    assert!(user["ids"].get("turn").is_none(), "{user:#}");
     for (turn, of_turn) in [(asks, [approval, tool]), (proposes, [decision, exec])] {
         for record in of_turn {
-            assert_eq!(text(record, "links.turn"), text(turn, "links.turn"));
+            assert_eq!(text(record, "ids.turn"), text(turn, "ids.turn"));
         }
     }
-    assert_ne!(text(asks, "links.turn"), text(proposes, "links.turn"));
+    assert_ne!(text(asks, "ids.turn"), text(proposes, "ids.turn"));
     // One request for the prompt, and one for each word about a command.
-    let requests = chain.map(|r| text(r, "links.request"));
+    let requests = chain.map(|r| text(r, "ids.request"));
     assert_eq!(BTreeSet::from(requests).len(), 3);
     assert_eq!(BTreeSet::from_iter(&requests[..5]).len(), 1);
     // Call and exec by their names.
@@ -106,7 +106,7 @@ fn command_prompt_turn_call_and_exec_are_one_chain() {
     assert_eq!(text(exec, "command"), "print made-$((6*7))");
     assert_eq!(exec["exit"], 0);
     assert!(
-        exec["ms"].as_u64().is_some_and(|ms| ms < 60_000),
+        exec["duration_ms"].as_u64().is_some_and(|ms| ms < 60_000),
         "{exec:#}"
     );
     // Ids are UUIDv7 and in the order of the file.

@@ -7,6 +7,7 @@ mod full;
 mod kill;
 pub mod links;
 mod retention;
+mod version1;
 
 use serde_json::Value;
 

@@ -134,7 +134,7 @@ impl Helper {
             .into_iter()
             .flatten()
             .map(|e| e.expect("an entry").path())
-            .filter(|p| !p.ends_with("shells.jsonl") && !p.ends_with("acts.jsonl"))
+            .filter(|p| !p.ends_with("shells.jsonl") && !p.ends_with("audit.jsonl"))
             .collect();
         files.sort();
         files
@@ -147,7 +147,7 @@ impl Helper {
 
     /// Records of actions outside of conversations.
     pub fn acts(&self) -> Vec<Value> {
-        let file = self.path("data/journal/acts.jsonl");
+        let file = self.path("data/journal/audit.jsonl");
         match file.exists() {
             true => records(&file),
             false => Vec::new(),

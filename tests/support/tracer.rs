@@ -1,5 +1,6 @@
 //! Daemon under ptrace: stops at each write to a journal file, and can be killed there.
 
+use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -58,20 +59,25 @@ impl Traced {
 fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec<PathBuf> {
     let mut child = command.spawn().expect("the daemon starts");
     let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
-    let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL;
-    // Only the main thread is traced, which performs the journal writes.
+    // All threads are traced; one of them writes the journal.
+    let options =
+        Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACECLONE;
     ptrace::seize(pid, options).expect("a child may be traced");
     ptrace::interrupt(pid).expect("it stops");
     let mut writes = Vec::new();
-    // File of the current write.
-    let mut inside: Option<PathBuf> = None;
+    // Threads inside a write.
+    let mut inside = HashSet::new();
+    // Only children of this thread, not of other tests.
+    let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
     loop {
-        let go_on = match waitpid(pid, Some(WaitPidFlag::__WALL)).expect("the daemon") {
+        let status = waitpid(None, Some(flags)).expect("the daemon");
+        let thread = status.pid().expect("a thread");
+        let go_on = match status {
             WaitStatus::PtraceSyscall(_) => {
                 let mut dies = None;
-                if inside.take().is_some() {
+                if inside.remove(&thread) {
                     dies = Some(Kill::After);
-                } else if let Some((file, length)) = written(pid, journal) {
+                } else if let Some((file, length)) = written(thread, journal) {
                     writes.push(file.clone());
                     if at == Some((writes.len(), Kill::Half)) {
                         limit(
@@ -79,7 +85,7 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
                             file.metadata().expect("it is there").len() + length / 2,
                         );
                     }
-                    inside = Some(file);
+                    inside.insert(thread);
                     dies = Some(Kill::Before);
                 }
                 if dies.is_some_and(|how| at == Some((writes.len(), how))) {
@@ -94,11 +100,12 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
             }
             WaitStatus::Stopped(_, signal) => Some(signal),
             WaitStatus::PtraceEvent(..) => None,
-            WaitStatus::Signaled(..) | WaitStatus::Exited(..) => break,
+            WaitStatus::Signaled(..) | WaitStatus::Exited(..) if thread == pid => break,
+            WaitStatus::Signaled(..) | WaitStatus::Exited(..) => continue,
             other => panic!("{other:?}"),
         };
-        // Fails if the daemon was just killed.
-        let _ = ptrace::syscall(pid, go_on);
+        // Fails if the thread was just killed.
+        let _ = ptrace::syscall(thread, go_on);
     }
     // waitpid has reaped the process already.
     let _ = child.try_wait().map(|status| status.map(|s| s.into_raw()));

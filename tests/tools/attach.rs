@@ -118,8 +118,8 @@ fn a_background_turn_needs_no_client_and_leaves_a_notice() {
         "the answer to “think about it” is done: llm :attach shows it\n"
     );
     let prompt = &tools.helper.records_of("user")[0];
-    assert_eq!(prompt["links"]["session"], accepted.session.as_str());
-    assert_eq!(prompt["links"]["prompt"], accepted.prompt_id.as_str());
+    assert_eq!(prompt["ids"]["session"], accepted.session.as_str());
+    assert_eq!(prompt["ids"]["prompt"], accepted.prompt_id.as_str());
     assert_eq!(
         Client::attach(&tools.helper, "pts/2").end().text(),
         "first second\n"

@@ -66,7 +66,7 @@ fn a_call_is_asked_about_and_made_as_it_was_shown() {
     assert_eq!(tools.approved_at(0), [("once".into(), question.arguments)]);
     let approval = &tools.helper.records_of("approval")[0];
     assert_eq!(approval["call"], "a");
-    assert_eq!(approval["digest"].as_str().unwrap().len(), 64);
+    assert_eq!(approval["arguments_sha256"].as_str().unwrap().len(), 64);
 }
 
 #[test]
@@ -93,8 +93,8 @@ fn a_denied_call_is_not_made_and_the_model_hears_why() {
     );
     let approval = &tools.helper.records_of("approval")[0];
     assert_eq!(approval["decision"], "no");
-    assert_eq!(approval["why"], "not there, use /tmp");
-    assert!(approval.get("digest").is_none());
+    assert_eq!(approval["reason"], "not there, use /tmp");
+    assert!(approval.get("arguments_sha256").is_none());
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
     tools.ask("two").end();
     let approval = tools.helper.records_of("approval").pop().unwrap();
     assert_eq!(approval["decision"], "rule");
-    assert_eq!(approval["why"], "you, for this session: fs.write");
+    assert_eq!(approval["reason"], "you, for this session: fs.write");
     // Another session asks.
     let mut other = tools.ask_as(Ask {
         shell: Some(shell_id("s2")),

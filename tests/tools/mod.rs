@@ -76,7 +76,7 @@ impl Tools {
             }
             let entries = std::fs::read_dir(&dir).expect("the journal");
             let files = entries.map(|e| e.expect("an entry").path());
-            let of_all = ["shells.jsonl", "acts.jsonl"];
+            let of_all = ["shells.jsonl", "audit.jsonl"];
             let seen = files.filter(|p| !of_all.iter().any(|name| p.ends_with(name)));
             let seen = seen.flat_map(|file| records(&file)).collect();
             journals.lock().expect("journals").push(seen);

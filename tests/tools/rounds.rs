@@ -157,7 +157,7 @@ fn what_a_tool_says_of_its_failure_goes_to_the_model_and_what_fails_around_it_do
         ]
     );
     let failed = &tools.helper.records_of("tool")[0];
-    assert_eq!(failed["status"], "failed");
+    assert_eq!(failed["status"], "call_failed");
     assert!(failed["error"].as_str().unwrap().contains("the disk"));
 }
 
@@ -228,10 +228,10 @@ fn the_depth_is_limited() {
     assert_eq!(tools.helper.provider.requests().len(), 4);
     let results = tools.results();
     assert_eq!(results.len(), 4, "each call has one");
-    assert_eq!(results[3].0, "skipped");
+    assert_eq!(results[3].0, "invalid_call");
     let last = &tools.helper.records_of("tool")[3];
     assert_eq!(
-        (&last["act"]["server"], &last["act"]["tool"]),
+        (&last["action"]["server"], &last["action"]["tool"]),
         (&json!("fs"), &json!("read"))
     );
     assert_eq!(last["arguments"], "{}");
@@ -274,7 +274,7 @@ fn broken_arguments_and_unknown_tools_are_not_called_and_the_model_is_told() {
     let broken = &tools.helper.records_of("tool")[0];
     assert_eq!(broken["arguments"], "{\"path\": \"/etc");
     assert_eq!(
-        (&broken["act"]["server"], &broken["act"]["tool"]),
+        (&broken["action"]["server"], &broken["action"]["tool"]),
         (&json!("fs"), &json!("read"))
     );
 }

@@ -198,7 +198,7 @@ fn annotations_that_go_missing_are_no_change_and_stay_in_force() {
     assert_eq!(question.tool.destructive, Some(true));
     assert_eq!(question.changes, []);
     let record = tools.helper.records_of("approval").pop().expect("a record");
-    assert_eq!(record["act"]["annotations"]["destructiveHint"], true);
+    assert_eq!(record["action"]["annotations"]["destructiveHint"], true);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn what_was_allowed_of_a_tool_that_changed_lapses_and_that_is_recorded() {
     becomes(&tools, &[write("Writes.", json!({}))]);
     assert!(!asked(&tools, NO).changes.is_empty());
     let policy = tools.helper.records_of("policy");
-    let told: Vec<(&Value, &Value)> = policy.iter().map(|r| (&r["change"], &r["what"])).collect();
+    let told: Vec<(&Value, &Value)> = policy.iter().map(|r| (&r["change"], &r["rule"])).collect();
     let what = json!("you, for this session: fs.write");
     assert_eq!(
         told,

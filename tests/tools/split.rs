@@ -145,7 +145,7 @@ fn a_call_through_a_variant_is_decided_and_made_as_what_it_calls() {
         assert_eq!(record["name"], "fs.read");
         assert_eq!(record["arguments"], "{\"path\":\"/é\"}");
         assert_eq!(
-            record["act"],
+            record["action"],
             json!({
                 "server": "fs",
                 "tool": "read",
@@ -161,7 +161,7 @@ fn a_call_through_a_variant_is_decided_and_made_as_what_it_calls() {
         );
     }
     assert_eq!(
-        (&result["by"], &result["why"]),
+        (&result["decided_by"], &result["reason"]),
         (&json!("person"), &json!("once"))
     );
     // The answer's own call stays as the model made it, with the id that the record has.
@@ -170,7 +170,10 @@ fn a_call_through_a_variant_is_decided_and_made_as_what_it_calls() {
         (&made["name"], &made["id"]),
         (&json!("call_tool_read"), &result["call"])
     );
-    assert_eq!(result["digest"].as_str().expect("a digest").len(), 64);
+    assert_eq!(
+        result["result_sha256"].as_str().expect("a digest").len(),
+        64
+    );
     let request = &tools.helper.provider.requests()[0];
     assert_eq!(request.tool_names(), FIVE);
     let sent = request.json["tools"][0]["function"]["description"].as_str();
@@ -264,21 +267,21 @@ fn every_rejection_reaches_the_model_and_nobody_is_asked() {
         (
             "call_tool",
             meaning("read", "read"),
-            "skipped",
+            "invalid_call",
             unseen("call_tool"),
         ),
         // Its own name was never offered, so that no intent would be declared.
-        ("fs.read", json!({}), "skipped", unseen("fs.read")),
+        ("fs.read", json!({}), "invalid_call", unseen("fs.read")),
         (
             "call_tool_read",
             json!({ "name": "read", "intent": { "operation_type": "read" } }),
-            "skipped",
+            "invalid_call",
             "Invalid name 'read': must be 'server:tool', as listed by retrieve_tools".into(),
         ),
         (
             "call_tool_read",
             meaning("read", "reed"),
-            "skipped",
+            "invalid_call",
             "Tool 'fs:reed' not found. Find its name with retrieve_tools.".into(),
         ),
     ];
@@ -300,7 +303,7 @@ fn every_rejection_reaches_the_model_and_nobody_is_asked() {
     for (n, (variant, args, status, text)) in cases.iter().enumerate() {
         let (record, end) = (&records[n], &ends[n]);
         assert_eq!(
-            (&record["status"], &record["why"]),
+            (&record["status"], &record["reason"]),
             (&json!(status), &json!(text))
         );
         let shown = match *status {
@@ -312,14 +315,14 @@ fn every_rejection_reaches_the_model_and_nobody_is_asked() {
             .as_str()
             .is_some_and(|name| name.starts_with("fs:"));
         if named && variant.starts_with("call_tool_") {
-            assert_eq!(record["act"]["variant"], *variant, "{text}");
-            assert_eq!(record["act"]["server"], "fs", "{text}");
+            assert_eq!(record["action"]["variant"], *variant, "{text}");
+            assert_eq!(record["action"]["server"], "fs", "{text}");
             assert_eq!(record["arguments"], "{}", "{text}");
         }
     }
-    assert_eq!(records[3]["act"]["intent"]["operation_type"], "write");
+    assert_eq!(records[3]["action"]["intent"]["operation_type"], "write");
     assert_eq!(
-        records[4]["act"]["annotations"],
+        records[4]["action"]["annotations"],
         json!({ "destructiveHint": true })
     );
     assert_eq!(records[4]["name"], "fs.drop");
@@ -380,7 +383,10 @@ fn a_model_finds_a_tool_calls_it_wrongly_is_corrected_and_calls_it_rightly() {
         ]
     );
     assert_eq!(records[0]["arguments"], "{\"query\":\"drop\",\"limit\":1}");
-    assert_eq!((records[0].get("act"), records[0].get("by")), (None, None));
+    assert_eq!(
+        (records[0].get("action"), records[0].get("decided_by")),
+        (None, None)
+    );
 }
 
 #[test]
@@ -412,11 +418,11 @@ fn both_forms_of_arguments_and_of_the_intent_mean_the_same() {
     assert_eq!(called, [with.clone(), with.clone(), with, json!({})]);
     for record in tools.helper.records_of("tool") {
         assert_eq!(
-            record["act"]["intent"],
+            record["action"]["intent"],
             json!({ "operation_type": "read", "reason": "why" })
         );
         assert_eq!(
-            (&record["by"], &record["why"]),
+            (&record["decided_by"], &record["reason"]),
             (&json!("rule"), &json!("mcp.auto_approve.\"fs.*\""))
         );
     }
@@ -444,13 +450,13 @@ fn what_speaks_against_an_intent_is_warned_of_where_it_is_no_reason_to_reject() 
     client.end();
     assert_eq!(tools.called().len(), 2);
     for (n, warning) in [READ_ONLY, DESTROYS].into_iter().enumerate() {
-        assert_eq!(tools.helper.records_of("approval")[n]["why"], warning);
+        assert_eq!(tools.helper.records_of("approval")[n]["reason"], warning);
         let record = &tools.helper.records_of("tool")[n];
-        assert_eq!(record["why"], format!("once; {warning}"));
+        assert_eq!(record["reason"], format!("once; {warning}"));
     }
     // The gate is where the tool has it, whatever is declared.
     let record = &tools.helper.records_of("tool")[1];
-    assert_eq!(record["act"]["operation"], "destructive");
+    assert_eq!(record["action"]["operation"], "destructive");
     // By a rule, where nobody is asked.
     let tools = split(calling(&calls), &format!("{}{lax}", super::rounds::ALL));
     let seen = tools.ask("x").end();
@@ -461,7 +467,7 @@ fn what_speaks_against_an_intent_is_warned_of_where_it_is_no_reason_to_reject() 
     );
     for kind in ["approval", "tool"] {
         let why = format!("mcp.auto_approve.\"fs.*\"; {READ_ONLY}");
-        assert_eq!(tools.helper.records_of(kind)[0]["why"], why);
+        assert_eq!(tools.helper.records_of(kind)[0]["reason"], why);
     }
 }
 
@@ -528,10 +534,10 @@ fn a_rule_about_the_target_holds_through_every_variant() {
     );
     for record in &tools.helper.records_of("tool")[..2] {
         assert_eq!(
-            (&record["by"], &record["why"]),
+            (&record["decided_by"], &record["reason"]),
             (&json!("rule"), &json!(why))
         );
-        assert_eq!(record["act"]["tool"], "write");
+        assert_eq!(record["action"]["tool"], "write");
     }
 }
 
@@ -556,11 +562,14 @@ fn a_person_denies_a_call_in_words_and_stops_those_after_it() {
     let of = |key: &str| -> Vec<Value> { records.iter().map(|r| r[key].clone()).collect() };
     assert_eq!(of("status"), ["denied", "denied", "interrupted"]);
     assert_eq!(of("name"), ["fs.write", "fs.drop", "fs.read"]);
-    assert_eq!(of("by"), [json!("person"), json!("person"), Value::Null]);
-    assert_eq!(of("why"), [json!("not now"), Value::Null, Value::Null]);
+    assert_eq!(
+        of("decided_by"),
+        [json!("person"), json!("person"), Value::Null]
+    );
+    assert_eq!(of("reason"), [json!("not now"), Value::Null, Value::Null]);
     let acts: Vec<_> = records
         .iter()
-        .map(|r| r["act"]["variant"].clone())
+        .map(|r| r["action"]["variant"].clone())
         .collect();
     assert_eq!(
         acts,
@@ -669,7 +678,11 @@ fn a_long_result_is_cut_at_a_record_and_read_on_in_either_exposure() {
                 .map(|b| format!("{b:02x}"))
                 .collect()
         };
-        assert_eq!(records[0]["digest"], digest(&lines(0..200)), "of all of it");
+        assert_eq!(
+            records[0]["result_sha256"],
+            digest(&lines(0..200)),
+            "of all of it"
+        );
         assert_eq!(records[1]["name"], "read_result");
         // Where the tools are sent as they are, it comes with the first result that is cut.
         if name == "fs.read" {
@@ -761,7 +774,7 @@ fn a_yes_beyond_what_was_offered_is_one_for_this_call() {
     let granted = tools.helper.records_of("policy");
     assert_eq!(granted.len(), 1);
     assert_eq!(
-        (&granted[0]["change"], &granted[0]["what"]),
+        (&granted[0]["change"], &granted[0]["rule"]),
         (&json!("granted"), &json!("you, for this session: fs.write"))
     );
     assert!(granted[0]["grant"].is_string());
@@ -818,7 +831,7 @@ fn always_writes_a_rule_that_the_next_prompt_goes_by() {
         assert!(after.lines().any(|kept| kept == line), "{line}: {after}");
     }
     let told = tools.helper.records_of("policy");
-    let told: Vec<_> = told.iter().map(|r| (&r["change"], &r["what"])).collect();
+    let told: Vec<_> = told.iter().map(|r| (&r["change"], &r["rule"])).collect();
     assert!(told.contains(&(&json!("always"), &json!(rule))), "{told:?}");
     // In a session of its own, which has no grants.
     let next = tools.ask_as(Ask {

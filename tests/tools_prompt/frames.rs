@@ -271,10 +271,10 @@ fn the_last_answer_is_shown_whole() {
     let result: Vec<String> = (1..=100).map(|n| format!("line {n}\x1b[2J")).collect();
     let records = |lines: usize| {
         vec![
-            json!({"type": "user", "text": "what?"}),
+            json!({"type": "user", "prompt": "what?"}),
             json!({"type": "assistant", "text": "", "calls": [{"id": "1", "name": "fs.read", "arguments": "{}"}]}),
             json!({"type": "tool", "name": "fs.read", "status": "success", "text": result[..lines].join("\n"),
-                "ms": 230, "bytes": 1204}),
+                "duration_ms": 230, "bytes": 1204}),
             json!({"type": "assistant", "text": "That."}),
         ]
     };

@@ -20,8 +20,8 @@ const COLUMNS: [&str; 30] = [
     "time",
     "type",
     "status",
-    "by",
-    "why",
+    "decided_by",
+    "reason",
     "user",
     "session",
     "shell",
@@ -43,7 +43,7 @@ const COLUMNS: [&str; 30] = [
     "arguments",
     "result_bytes",
     "result_sha256",
-    "ms",
+    "duration_ms",
     "text",
     "error",
 ];
@@ -119,13 +119,14 @@ fn is_open(result: std::io::Result<()>) -> Result<bool> {
 }
 
 fn cells(entry: &Entry, record: &Value) -> [String; COLUMNS.len()] {
-    let (links, act) = (&record["links"], &record["act"]);
+    let (links, act) = (&record["ids"], &record["action"]);
     let kind = &entry.kind;
     let own = |text: &Option<String>| text.clone().unwrap_or_default();
     // In records of commands, `command` holds the text itself, not an id.
     let content = match &*kind.kind {
-        "decision" | "exec" | "command" => &record["command"],
-        "prompt" | "answer" => &record["text"],
+        "command_approval" | "command_result" | "shell_command" => &record["command"],
+        "prompt" => &record["prompt"],
+        "answer" => &record["text"],
         _ => &Value::Null,
     };
     let content = match content {
@@ -138,7 +139,7 @@ fn cells(entry: &Entry, record: &Value) -> [String; COLUMNS.len()] {
             "time" => rfc3339(entry.at_ms),
             "type" => kind.kind.clone(),
             "status" => kind.status.clone(),
-            "by" => own(&entry.by),
+            "decided_by" => own(&entry.by),
             "session" => own(&entry.session),
             "server" => own(&kind.server),
             "tool" => own(&kind.tool),
@@ -149,11 +150,10 @@ fn cells(entry: &Entry, record: &Value) -> [String; COLUMNS.len()] {
             "intent_reason" => plain_text(&act["intent"]["reason"]),
             hint if hint.ends_with("Hint") => plain_text(&act["annotations"][hint]),
             "shell" if links["shell"].is_null() => plain_text(&record["shell"]),
-            "why" | "arguments" | "error" => plain_text(&record[column]),
+            "reason" | "arguments" | "error" => plain_text(&record[column]),
             "result_bytes" => plain_text(&record["bytes"]),
-            "result_sha256" if kind.kind == "tool" => plain_text(&record["digest"]),
-            "result_sha256" => String::new(),
-            "ms" => entry.ms.map(|ms| ms.to_string()).unwrap_or_default(),
+            "result_sha256" => plain_text(&record["result_sha256"]),
+            "duration_ms" => entry.ms.map(|ms| ms.to_string()).unwrap_or_default(),
             "text" => content.clone(),
             link => plain_text(&links[link]),
         };

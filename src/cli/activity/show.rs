@@ -20,17 +20,17 @@ const VALUE_COLUMN: usize = 14;
 const FORMATTED_FIELDS: [&str; 17] = [
     "v",
     "id",
-    "at_ms",
+    "timestamp_ms",
     "type",
-    "links",
-    "act",
+    "ids",
+    "action",
     "name",
     "status",
-    "by",
-    "why",
+    "decided_by",
+    "reason",
     "bytes",
-    "digest",
-    "ms",
+    "arguments_sha256",
+    "result_sha256",
     "duration_ms",
     "session",
     "shell",
@@ -86,10 +86,18 @@ fn full_record(act: &Entry, record: &Value) -> String {
     line("type", one_line(&act.kind.kind, MAX_VALUE));
     line("status", status(act, record));
     for name in [
-        "user", "session", "shell", "request", "command", "prompt", "turn",
+        "user",
+        "session",
+        "shell",
+        "request",
+        "command",
+        "prompt",
+        "turn",
+        "agent",
+        "parent_turn",
     ] {
         let own = &record[name];
-        let link = &record["links"][name];
+        let link = &record["ids"][name];
         // In records of commands and prompts, these fields hold the text itself, not an id.
         let text = match name {
             "session" | "shell" if link.is_null() => word(own),
@@ -100,12 +108,12 @@ fn full_record(act: &Entry, record: &Value) -> String {
     if !record["name"].is_null() {
         line("tool", alike::name(record["name"].as_str().unwrap_or("")));
     }
-    let call = &record["act"];
+    let call = &record["action"];
     line("called with", word(&call["variant"]));
     line("operation", word(&call["operation"]));
     line("intent", intent(&call["intent"]));
     line("annotations", annotations(call));
-    let why = word(&record["why"]);
+    let why = word(&record["reason"]);
     line(
         "decided",
         match (act.by.as_deref(), why.as_str()) {
@@ -119,7 +127,9 @@ fn full_record(act: &Entry, record: &Value) -> String {
     if let Some(bytes) = record["bytes"].as_u64().filter(|_| completed) {
         line("result", format!("{} bytes", grouped(bytes)));
     }
-    line("sha256", word(&record["digest"]));
+    for name in ["arguments_sha256", "result_sha256"] {
+        line("sha256", word(&record[name]));
+    }
     line("duration", act.ms.map(time).unwrap_or_default());
     if let Some(images) = record["images"].as_array().filter(|i| !i.is_empty()) {
         line("images", images.len().to_string());

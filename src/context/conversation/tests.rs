@@ -161,7 +161,7 @@ fn several_rounds_of_calls_stay_in_order() {
         assistant("done", "stop"),
         user("b"),
         calling("", "stop", &["4"]),
-        tool("4", "error", "no"),
+        tool("4", "tool_error", "no"),
         user("c"),
     ];
     assert_eq!(
@@ -192,7 +192,7 @@ fn missing_results_get_a_note_and_surplus_records_are_ignored() {
         tool("1", "success", "one"),
         tool("1", "success", "one again"),
         tool("9", "success", "of no call"),
-        tool("3", "failed", ""),
+        tool("3", "call_failed", ""),
         user("b"),
         tool("2", "success", "late"),
         calling("", "stop", &["4"]),
@@ -280,7 +280,7 @@ fn any_record() -> impl Strategy<Value = Record> {
     let status = prop_oneof![
         Just("success"),
         Just("denied"),
-        Just("failed"),
+        Just("call_failed"),
         Just("interrupted")
     ];
     let decision = prop_oneof![Just("once"), Just("stop")];

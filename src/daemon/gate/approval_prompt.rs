@@ -141,9 +141,10 @@ impl Gate<'_> {
                     grant: None,
                     why: None,
                 };
-                self.context
-                    .session
-                    .record(&self.context.links, record)
+                let session = self.context.session;
+                session
+                    .record_written(&self.context.links, record)
+                    .await
                     .err()
             }
             Err(e) => {

@@ -21,7 +21,7 @@ use super::call_context::CallContext;
 use super::tool_execution::{self, Allowed};
 use crate::chat::{Annotations, Tool, ToolCall};
 use crate::config::mcp::Server;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::history::record::{Act, Body};
 use crate::protocol::tools::End;
@@ -406,13 +406,8 @@ impl<'a> Gate<'a> {
             };
             records.push(self.approval(call, at, decided));
         }
-        self.context
-            .session
-            .record_all(&self.context.links, records)?;
-        let log = self.context.session.log_handle()?;
-        tokio::task::spawn_blocking(move || log.sync())
-            .await
-            .unwrap_or_else(|e| Err(Error::runtime(format!("cannot sync the history: {e}"))))?;
+        let (session, links) = (self.context.session, &self.context.links);
+        session.record_synced(links, records).await?;
         self.recorded.extend(recorded);
         Ok(())
     }

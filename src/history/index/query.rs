@@ -248,9 +248,11 @@ impl Index {
         open.read_exact_at(&mut line, *start).context(what)?;
         self.open = Some((file.clone(), open));
         let mut record: Option<Value> = serde_json::from_slice(&line).ok();
-        // It may be of before secrets were taken out of all that is written.
         record.iter_mut().for_each(redacted::value);
-        record.filter(|r| r["at_ms"] == entry.at_ms).ok_or_else(|| {
+        // A record of a later version may have the old name.
+        let time = |r: &Value| r.get("timestamp_ms").or(r.get("at_ms")).cloned();
+        let is_same = |r: &Value| time(r) == Some(entry.at_ms.into());
+        record.filter(is_same).ok_or_else(|| {
             Error::runtime(format!("{} has changed in this moment", path.display()))
                 .hint("do it again")
         })
@@ -404,7 +406,7 @@ impl Index {
         keys.dedup();
         // A command line is recorded when it has ended, and stands before all that came of it.
         let mut select = self.db.prepare_cached(
-            "SELECT kind.type = 'command' FROM act JOIN kind ON kind.id = act.kind WHERE act.id = ?",
+            "SELECT kind.type = 'shell_command' FROM act JOIN kind ON kind.id = act.kind WHERE act.id = ?",
         )?;
         let mut is_command = |key: &Key| select.query_row([key], |row| row.get(0));
         let mut first = Vec::new();

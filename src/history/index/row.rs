@@ -4,12 +4,23 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+use crate::history::record::current_type;
 use crate::safety::redact::ours;
 
 /// The kinds of acts, in plain words.
 pub const TYPES: [&str; 12] = [
-    "session", "model", "prompt", "answer", "approval", "tool", "decision", "exec", "command",
-    "policy", "server", "other",
+    "session",
+    "model",
+    "prompt",
+    "answer",
+    "approval",
+    "tool",
+    "command_approval",
+    "command_result",
+    "shell_command",
+    "policy",
+    "server",
+    "other",
 ];
 /// What becomes of an act.
 pub const STATUSES: [&str; 4] = ["success", "error", "denied", "blocked"];
@@ -81,10 +92,11 @@ pub fn first_of(at_ms: u64) -> Key {
 struct Line<'a> {
     #[serde(borrow)]
     id: Cow<'a, str>,
+    #[serde(rename = "timestamp_ms", alias = "at_ms")]
     at_ms: u64,
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, alias = "prompt")]
     text: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     calls: Vec<Named<'a>>,
@@ -100,15 +112,15 @@ struct Line<'a> {
     decision: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     status: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, rename = "decided_by", alias = "by")]
     by: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, rename = "action", alias = "act")]
     act: Option<Act<'a>>,
     #[serde(borrow, default)]
     model: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     change: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, rename = "rule", alias = "what")]
     what: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     alias: Option<Cow<'a, str>>,
@@ -122,17 +134,15 @@ struct Line<'a> {
     command: Option<Cow<'a, str>>,
     #[serde(default)]
     exit: Option<i64>,
-    #[serde(default)]
-    ms: Option<u64>,
+    #[serde(default, alias = "ms")]
+    duration_ms: Option<u64>,
     #[serde(default)]
     start_ms: Option<u64>,
-    #[serde(default)]
-    duration_ms: Option<u64>,
     #[serde(borrow, default)]
     session: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     shell: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, rename = "ids", alias = "links")]
     links: Links<'a>,
 }
 
@@ -169,6 +179,7 @@ struct Links<'a> {
 struct Bare<'a> {
     #[serde(borrow)]
     id: Cow<'a, str>,
+    #[serde(rename = "timestamp_ms", alias = "at_ms")]
     at_ms: u64,
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
@@ -197,7 +208,7 @@ pub fn read(line: &[u8], spot: (&str, u64), place: &mut Place) -> Option<Row> {
         .zip(line.start_ms)
         .map(|(s, start)| format!("{s}@{start}"));
     let command = match &*kind.kind {
-        "command" => line.links.command.as_deref().map(str::to_string).or(own),
+        "shell_command" => line.links.command.as_deref().map(str::to_string).or(own),
         "prompt" => line.links.command.as_deref().map(str::to_string),
         _ if line.links.prompt.is_none() => line.links.command.as_deref().map(str::to_string),
         _ => None,
@@ -207,7 +218,7 @@ pub fn read(line: &[u8], spot: (&str, u64), place: &mut Place) -> Option<Row> {
         key: key(&line.id, line.at_ms, spot),
         at_ms: line.at_ms,
         what: beginning(&what(&line, &kind)),
-        ms: line.ms.or(line.duration_ms).filter(|_| made(&kind)),
+        ms: line.duration_ms.filter(|_| made(&kind)),
         by: by(&line, &kind),
         session: session
             .map(str::to_string)
@@ -260,7 +271,7 @@ fn kind(line: &Line<'_>) -> Kind {
         "assistant" => "answer",
         other => TYPES
             .into_iter()
-            .find(|t| *t == other)
+            .find(|t| *t == current_type(other))
             // Of these words the journal has other meanings, or none yet.
             .filter(|t| !matches!(*t, "prompt" | "answer"))
             .unwrap_or("other"),
@@ -298,7 +309,7 @@ fn status(line: &Line<'_>, kind: &str) -> &'static str {
         "tool" => match &*word(&line.status) {
             "success" => "success",
             "denied" => "denied",
-            "blocked" | "skipped" => "blocked",
+            "blocked" | "invalid_call" | "skipped" => "blocked",
             _ => "error",
         },
         "approval" => match &*word(&line.decision) {
@@ -307,15 +318,15 @@ fn status(line: &Line<'_>, kind: &str) -> &'static str {
             _ => "success",
         },
         "answer" => match &*word(&line.finish) {
-            "error" | "interrupted" => "error",
+            "error" | "interrupted" | "cut_off" => "error",
             _ => "success",
         },
-        "decision" => match &*word(&line.choice) {
+        "command_approval" => match &*word(&line.choice) {
             "no" | "quit" => "denied",
             "denied" => "blocked",
             _ => "success",
         },
-        "exec" | "command" if line.exit.is_some_and(|exit| exit != 0) => "error",
+        "command_result" | "shell_command" if line.exit.is_some_and(|exit| exit != 0) => "error",
         "server" => match &*word(&line.event) {
             "failed" | "login" => "error",
             _ if line.error.is_some() => "error",
@@ -345,9 +356,11 @@ fn by(line: &Line<'_>, kind: &Kind) -> Option<&'static str> {
             "no_terminal" => None,
             _ => Some("person"),
         },
-        "decision" if line.choice.as_deref() == Some("denied") => Some("rule"),
+        "command_approval" if line.choice.as_deref() == Some("denied") => Some("rule"),
         "policy" if line.change.as_deref() == Some("lapsed") => None,
-        "prompt" | "decision" | "exec" | "command" | "policy" | "model" => Some("person"),
+        "prompt" | "command_approval" | "command_result" | "shell_command" | "policy" | "model" => {
+            Some("person")
+        }
         _ => None,
     }
 }
@@ -367,8 +380,8 @@ fn what<'a>(line: &'a Line<'_>, kind: &Kind) -> Cow<'a, str> {
         }
         "prompt" | "answer" => said(&line.text).into(),
         "approval" | "tool" => said(&line.arguments).into(),
-        "decision" => both(said(&line.choice), said(&line.command)),
-        "exec" | "command" => said(&line.command).into(),
+        "command_approval" => both(said(&line.choice), said(&line.command)),
+        "command_result" | "shell_command" => said(&line.command).into(),
         "policy" => both(said(&line.change), said(&line.what)),
         "server" => both(said(&line.event), said(&line.target)),
         _ => (&*line.kind).into(),
@@ -398,7 +411,9 @@ fn chain(line: &Line<'_>, kind: &str, place: &mut Place) -> Option<String> {
     }
     match (line.links.request.as_deref(), kind) {
         (Some(request), _) => Some(request.to_string()),
-        (None, "answer" | "approval" | "tool" | "decision" | "exec") => place.prompt.clone(),
+        (None, "answer" | "approval" | "tool" | "command_approval" | "command_result") => {
+            place.prompt.clone()
+        }
         (None, _) => None,
     }
 }

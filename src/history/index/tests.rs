@@ -146,7 +146,7 @@ fn every_filter_chooses() {
         times(Filter { types, ..all() }),
         [5000, 4000, 3000, 2500, 2000]
     );
-    let types = words(&["prompt", "command"]);
+    let types = words(&["prompt", "shell_command"]);
     assert_eq!(times(Filter { types, ..all() }), [9000, 1500, 1000]);
     for (operation, at) in [
         ("read", &[4000, 2500, 2000][..]),
@@ -557,7 +557,8 @@ fn lines_that_are_no_record_do_no_harm() {
     let mut index = home.open();
     for entry in &list {
         let record = index.record(entry).unwrap();
-        assert_eq!(record["at_ms"], entry.at_ms);
+        let time = record.get("timestamp_ms").or(record.get("at_ms"));
+        assert_eq!(time, Some(&entry.at_ms.into()));
     }
     home.delete();
     assert_eq!(home.list(&others), list);
@@ -581,12 +582,12 @@ fn numbers_are_of_what_is_meant() {
     let session = Some(S2.to_string());
     let of_session = Filter {
         session,
-        types: words(&["command"]),
+        types: words(&["shell_command"]),
         ..Filter::default()
     };
     let stats = index.stats(&of_session).unwrap();
     assert_eq!((stats.all.count, stats.types.len()), (1, 1));
-    assert_eq!(stats.types["command"].took, [1000]);
+    assert_eq!(stats.types["shell_command"].took, [1000]);
 }
 
 #[test]

@@ -38,6 +38,7 @@ impl Kept {
         let (log, _) = journal.open_shells().unwrap();
         let records: Vec<Record> = shells.iter().map(|at| record(*at, "m")).collect();
         log.write(&records).unwrap();
+        log.flush().unwrap();
         let kept = Kept {
             journal,
             logs: vec![Arc::new(log)],
@@ -48,6 +49,7 @@ impl Kept {
             let log = kept.journal.create(id).unwrap();
             log.write(&[record(at_ms - 1, "m"), record(*at_ms, "m")])
                 .unwrap();
+            log.flush().unwrap();
             kept.touch(id, *at_ms);
         }
         kept
@@ -184,6 +186,7 @@ fn what_was_written_since_it_was_counted_is_counted_again() {
     assert_eq!(kept.apply(limits, &[]), dropped(0, 0));
     let (log, _) = kept.journal.open("b").unwrap();
     log.write(&[1, 2, 3].map(|at| record(at, "m"))).unwrap();
+    log.flush().unwrap();
     kept.touch("b", 400);
     assert_eq!(kept.apply(limits, &[]), dropped(1, 0));
     assert_eq!(kept.left().0, ["b"]);

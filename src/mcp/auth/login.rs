@@ -160,7 +160,7 @@ impl Login<'_> {
             client_secret: config.client_secret,
             server: server.clone(),
         };
-        self.tokens.hold(&server).await?.write(&record)
+        self.tokens.hold(&server).await?.write(&record).await
     }
 
     /// Determines the client id: the given one, the metadata document's URL, or a new registration.

@@ -111,7 +111,7 @@ impl Tokens {
             return Ok(false);
         }
         record.wanted = requested;
-        hold.write(&record)?;
+        hold.write(&record).await?;
         Ok(true)
     }
 }
@@ -189,14 +189,14 @@ async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
             if let Some(scope) = answer.scope {
                 new.scopes = scope.split_whitespace().map(str::to_owned).collect();
             }
-            hold.write(&new)?;
+            hold.write(&new).await?;
             Ok(Some(new.bearer()))
         }
         // The refresh token or the client registration has expired or was revoked.
         (_, Some(error)) if error == "invalid_grant" || error == "invalid_client" => {
             let mut new = record.clone();
             new.refresh_token = None;
-            hold.write(&new)?;
+            hold.write(&new).await?;
             Ok(None)
         }
         (_, error) => {

@@ -3,11 +3,13 @@
 //! A token belongs to the URL that it was given for, not to an alias: an alias that leads elsewhere one day
 //! finds none.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::fcntl::Flock;
@@ -27,6 +29,28 @@ const MAX_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct Tokens {
     dir: PathBuf,
+    /// What was read of each file, and the state that the file was in: every request asks for it.
+    cache: Arc<Mutex<HashMap<PathBuf, (FileStamp, Option<Record>)>>>,
+}
+
+/// Tells whether a file is the one that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileStamp {
+    inode: u64,
+    length: u64,
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    fn of(path: &Path) -> Option<FileStamp> {
+        let meta = fs::symlink_metadata(path).ok()?;
+        Some(FileStamp {
+            inode: meta.ino(),
+            length: meta.len(),
+            // Of content, owner and permissions alike.
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
+    }
 }
 
 /// How a client proves at the token endpoint who it is.
@@ -116,6 +140,7 @@ impl Tokens {
     pub fn new(state: PathBuf) -> Tokens {
         Tokens {
             dir: state.join("mcp-tokens"),
+            cache: Arc::default(),
         }
     }
 
@@ -149,7 +174,20 @@ impl Tokens {
 
     /// What is kept for a server.
     pub(super) fn read(&self, server: &str) -> Result<Option<Record>> {
-        read(&self.path(server), server)
+        let path = self.path(server);
+        let Some(stamp) = FileStamp::of(&path) else {
+            return Ok(None);
+        };
+        let locked = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((seen, record)) = locked().get(&path)
+            && *seen == stamp
+        {
+            return Ok(record.clone());
+        }
+        let record = read(&path, server)?;
+        // A file that is replaced between the two has another stamp the next time.
+        locked().insert(path, (stamp, record.clone()));
+        Ok(record)
     }
 
     /// Waits until nobody else changes the tokens of a server.
@@ -175,11 +213,16 @@ impl Hold {
     }
 
     /// Replaces what is kept, all of it or nothing.
-    pub(super) fn write(&self, record: &Record) -> Result<()> {
+    pub(super) async fn write(&self, record: &Record) -> Result<()> {
         learn(record);
+        let path = self.path.clone();
         let text = serde_json::to_vec(record)
-            .map_err(|e| Error::runtime(format!("cannot write {}: {e}", self.path.display())))?;
-        replace_secret_file(&self.path, &text)
+            .map_err(|e| Error::runtime(format!("cannot write {}: {e}", path.display())))?;
+        // Two syncs, which the runtime must not wait for.
+        let written = tokio::task::spawn_blocking(move || replace_secret_file(&path, &text));
+        written
+            .await
+            .map_err(|e| Error::runtime(format!("cannot write {}: {e}", self.path.display())))?
     }
 
     fn remove(&self) -> Result<bool> {
@@ -224,9 +267,17 @@ fn read(path: &Path, server: &str) -> Result<Option<Record>> {
 
 /// What is kept here is to stand nowhere else.
 fn learn(record: &Record) {
-    let more = [&record.refresh_token, &record.client_secret];
-    for secret in more.into_iter().flatten().chain([&record.access_token]) {
-        ours().know("mcp-token", secret);
+    // A renewed token replaces the one before it.
+    let secrets = [
+        ("access token", Some(&record.access_token)),
+        ("refresh token", record.refresh_token.as_ref()),
+        ("client secret", record.client_secret.as_ref()),
+    ];
+    for (name, secret) in secrets {
+        if let Some(secret) = secret {
+            let slot = format!("{name} of {}", record.server);
+            ours().know_current(&slot, "mcp-token", secret);
+        }
     }
 }
 
@@ -270,7 +321,7 @@ mod tests {
         let tokens = Tokens::new(dir.path().join("state"));
         let server = "https://example.com/mcp";
         let hold = tokens.hold(server).await.unwrap();
-        hold.write(&record(server)).unwrap();
+        hold.write(&record(server)).await.unwrap();
         assert_eq!(tokens.read(server).unwrap(), Some(record(server)));
         for other in [
             "https://example.com/",
@@ -303,6 +354,7 @@ mod tests {
             .await
             .unwrap()
             .write(&record(server))
+            .await
             .unwrap();
         let path = tokens.path(server);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();

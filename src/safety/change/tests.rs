@@ -1,4 +1,5 @@
 use super::*;
+use crate::safety::redact::ours;
 
 fn tool() -> Tool {
     Tool {
@@ -23,17 +24,17 @@ fn shown(lines: &[Line]) -> Vec<String> {
 
 #[test]
 fn what_is_the_same_differs_in_nothing() {
-    let before = Seen::of(&tool());
-    assert!(!differs(&before, &tool()));
-    assert_eq!(difference(&before, &tool()), []);
+    let before = Seen::of(&tool(), ours());
+    assert!(!differs(&before, &tool(), ours()));
+    assert_eq!(difference(&before, &tool(), ours(), None), []);
     let turned = Tool {
         schema: r#"{ "properties": {"text":{"type":"string"}, "path":{"type":"string"}}, "type":"object" }"#.into(),
         title: Some("Write".into()),
         identity: "another".into(),
         ..tool()
     };
-    assert!(!differs(&before, &turned));
-    assert_eq!(difference(&before, &turned), []);
+    assert!(!differs(&before, &turned, ours()));
+    assert_eq!(difference(&before, &turned, ours(), None), []);
 }
 
 #[test]
@@ -57,7 +58,7 @@ fn every_hint_in_every_direction() {
         let (was, is) = (set(hint, before), set(hint, now));
         let seen = Seen {
             annotations: was,
-            ..Seen::of(&tool())
+            ..Seen::of(&tool(), ours())
         };
         let tool = Tool {
             annotations: is,
@@ -66,22 +67,26 @@ fn every_hint_in_every_direction() {
         // What is not said any more is still in force.
         assert_eq!(in_force(was, is), set(hint, now.or(before)));
         let changed = now.is_some() && now != before;
-        assert_eq!(differs(&seen, &tool), changed, "{hint} {before:?} {now:?}");
-        assert_eq!(difference(&seen, &tool).is_empty(), !changed);
+        assert_eq!(
+            differs(&seen, &tool, ours()),
+            changed,
+            "{hint} {before:?} {now:?}"
+        );
+        assert_eq!(difference(&seen, &tool, ours(), None).is_empty(), !changed);
     }
 }
 
 #[test]
 fn a_difference_shows_what_was_and_what_is_with_the_lines_around() {
-    let before = Seen::of(&tool());
+    let before = Seen::of(&tool(), ours());
     let mut now = tool();
     now.description = now
         .description
         .replace("Takes text.", "Takes text, and sends it on.");
     now.annotations.destructive = Some(false);
-    assert!(differs(&before, &now));
+    assert!(differs(&before, &now, ours()));
     assert_eq!(
-        shown(&difference(&before, &now)),
+        shown(&difference(&before, &now, ours(), None)),
         [
             " Writes a file.",
             " Makes its directory.",
@@ -99,8 +104,8 @@ fn a_difference_shows_what_was_and_what_is_with_the_lines_around() {
         "\"text\":{\"type\":\"string\"}",
         "\"url\":{\"type\":\"string\"}",
     );
-    assert!(differs(&before, &now));
-    let lines = shown(&difference(&before, &now));
+    assert!(differs(&before, &now, ours()));
+    let lines = shown(&difference(&before, &now, ours(), None));
     assert!(lines.contains(&"-    \"text\": {".to_owned()), "{lines:#?}");
     assert!(lines.contains(&"+    \"url\": {".to_owned()), "{lines:#?}");
 }
@@ -109,14 +114,14 @@ fn a_difference_shows_what_was_and_what_is_with_the_lines_around() {
 fn a_schema_that_is_none_is_compared_as_text() {
     let before = Seen {
         schema: "{".into(),
-        ..Seen::of(&tool())
+        ..Seen::of(&tool(), ours())
     };
     let broken = |schema: &str| Tool {
         schema: schema.into(),
         ..tool()
     };
-    assert!(!differs(&before, &broken("{")));
-    assert!(differs(&before, &tool()) && differs(&before, &broken("{}")));
+    assert!(!differs(&before, &broken("{"), ours()));
+    assert!(differs(&before, &tool(), ours()) && differs(&before, &broken("{}"), ours()));
 }
 
 #[test]
@@ -127,13 +132,13 @@ fn a_book_is_cut_and_costs_no_more_than_a_page() {
     };
     let before = Seen {
         description: book(6_364_136_223_846_793_005),
-        ..Seen::of(&tool())
+        ..Seen::of(&tool(), ours())
     };
     let now = Tool {
         description: book(1_442_695_040_888_963_407),
         ..tool()
     };
-    let lines = difference(&before, &now);
+    let lines = difference(&before, &now, ours(), None);
     assert_eq!(lines.len(), LINES + 1);
     assert!(lines[LINES].text.ends_with(" more lines"));
 }
@@ -148,14 +153,14 @@ fn no_secret_is_kept_and_none_is_a_change() {
     };
     let key = |c: &str| format!("ghp_{}", c.repeat(9));
     let (one, other) = (key("aB3x"), key("Zq81"));
-    let seen = Seen::of(&with(&one));
+    let seen = Seen::of(&with(&one), ours());
     assert!(
         !seen.description.contains(&one) && !seen.schema.contains(&one),
         "{seen:?}"
     );
     for now in [&one, &other] {
-        assert!(!differs(&seen, &with(now)));
-        assert_eq!(difference(&seen, &with(now)), []);
+        assert!(!differs(&seen, &with(now), ours()));
+        assert_eq!(difference(&seen, &with(now), ours(), None), []);
     }
     // What was kept before the key was known for one.
     let raw = Seen {
@@ -163,12 +168,12 @@ fn no_secret_is_kept_and_none_is_a_change() {
         schema: with(&one).schema,
         ..seen.clone()
     };
-    assert!(!differs(&raw, &with(&one)) && !differs(&raw, &with(&other)));
+    assert!(!differs(&raw, &with(&one), ours()) && !differs(&raw, &with(&other), ours()));
     let more = Tool {
         description: format!("{} And sends it on.", with(&one).description),
         ..with(&one)
     };
-    let lines = shown(&difference(&seen, &more)).join("\n");
-    assert!(differs(&seen, &more) && lines.contains("sends it on"));
+    let lines = shown(&difference(&seen, &more, ours(), None)).join("\n");
+    assert!(differs(&seen, &more, ours()) && lines.contains("sends it on"));
     assert!(!lines.contains(&one), "{lines}");
 }

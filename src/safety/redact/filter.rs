@@ -42,7 +42,7 @@ pub(super) enum StagePiece<'t> {
 }
 
 /// State between two chunks.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct RedactStage {
     buffer: Vec<u8>,
     /// Position of the buffer in the whole text.

@@ -1,6 +1,7 @@
 //! The values that the helper holds itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
@@ -8,7 +9,8 @@ use super::AHEAD;
 use super::filter::{Hit, Matcher, Next};
 use super::shape;
 
-/// So many are known at once; tokens that are renewed push out the oldest.
+/// Maximum number of values without a slot; the one that was used longest ago is evicted. Values with a slot, those that
+/// the helper itself uses, are never evicted: there are as many as there are settings.
 const MOST: usize = 1024;
 
 /// Bytes of all values that are few.
@@ -20,10 +22,22 @@ const MIN: usize = 8;
 /// The least part of a value, cut off by the end of a text, that counts as part of it.
 const PART: usize = 6;
 
-/// Values, oldest first, and what finds them.
+/// A value that the helper holds.
+#[derive(Debug, Clone)]
+struct KnownValue {
+    kind: Arc<str>,
+    value: Arc<str>,
+    /// What it is the value of. Another value of the same slot replaces it.
+    slot: Option<Arc<str>>,
+    /// When it was learned again, as a number that grows.
+    used: Arc<AtomicU64>,
+}
+
+/// Values and what finds them.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    values: Vec<(Arc<str>, Arc<str>)>,
+    values: Vec<KnownValue>,
+    clock: Arc<AtomicU64>,
     /// Every spelling, with which value's it is.
     spellings: Vec<(Vec<u8>, usize)>,
     finder: Option<AhoCorasick>,
@@ -37,23 +51,52 @@ impl Known {
         self.values.is_empty()
     }
 
-    pub(super) fn has(&self, value: &str) -> bool {
-        self.values.iter().any(|(_, known)| &**known == value)
+    /// Whether this value is known in this slot, and notes that it is in use.
+    pub(super) fn has(&self, slot: Option<&str>, value: &str) -> bool {
+        let same = |known: &&KnownValue| {
+            &*known.value == value && (slot.is_none() || known.slot.as_deref() == slot)
+        };
+        let found = self.values.iter().find(same);
+        if let Some(known) = found {
+            known.used.store(self.tick(), Ordering::Relaxed);
+        }
+        found.is_some()
     }
 
-    /// These and one more.
-    pub(super) fn with(&self, kind: &str, value: &str) -> Known {
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// These and one more, which replaces the value of the same slot.
+    pub(super) fn with(&self, slot: Option<&str>, kind: &str, value: &str) -> Known {
         let mut values = self.values.clone();
-        if values.len() >= MOST {
-            values.remove(0);
+        match slot {
+            Some(slot) => values.retain(|known| {
+                // The same value without a slot is not needed twice.
+                known.slot.as_deref() != Some(slot)
+                    && (known.slot.is_some() || &*known.value != value)
+            }),
+            None if values.iter().filter(|v| v.slot.is_none()).count() >= MOST => {
+                let used = |known: &KnownValue| known.used.load(Ordering::Relaxed);
+                let free = values.iter().enumerate().filter(|(_, v)| v.slot.is_none());
+                if let Some((at, _)) = free.min_by_key(|(_, known)| used(known)) {
+                    values.remove(at);
+                }
+            }
+            None => {}
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let kind: String = kind.chars().filter(|&c| plain(c)).collect();
-        values.push((kind.into(), value.into()));
+        values.push(KnownValue {
+            kind: kind.into(),
+            value: value.into(),
+            slot: slot.map(Into::into),
+            used: Arc::new(AtomicU64::new(self.tick())),
+        });
         let mut spellings: Vec<_> = values
             .iter()
             .enumerate()
-            .flat_map(|(at, (_, value))| spellings(value).into_iter().map(move |s| (s, at)))
+            .flat_map(|(at, known)| spellings(&known.value).into_iter().map(move |s| (s, at)))
             .collect();
         spellings.sort();
         spellings.dedup_by(|a, b| a.0 == b.0);
@@ -69,6 +112,7 @@ impl Known {
         Known {
             longest: spellings.iter().map(|(s, _)| s.len()).max().unwrap_or(0),
             learned: self.learned + 1,
+            clock: self.clock.clone(),
             values,
             spellings,
             finder: finder.ok(),
@@ -79,9 +123,10 @@ impl Known {
     pub(super) fn begun(&self, head: &[u8]) -> Option<usize> {
         let begun = |(value, _): &(Vec<u8>, usize)| {
             let most = (value.len() - 1).min(head.len());
+            // The last byte is compared first: this is asked for every part of an answer.
             (PART..=most)
                 .rev()
-                .find(|&n| head.ends_with(&value[..n]))
+                .find(|&n| head.last() == Some(&value[n - 1]) && head.ends_with(&value[..n]))
                 .map(|n| head.len() - n)
         };
         self.spellings.iter().filter_map(begun).min()
@@ -115,7 +160,7 @@ impl Matcher for Known {
                 let (_, value) = self.spellings[found.pattern().as_usize()];
                 Next::Hit(Hit {
                     range: found.range(),
-                    kind: self.values[value].0.clone(),
+                    kind: self.values[value].kind.clone(),
                     more: None,
                 })
             }

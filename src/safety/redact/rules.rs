@@ -216,10 +216,9 @@ impl Matcher for FormatRules {
     }
 }
 
-/// Returns where the head of a cut text must end so that it does not contain part of a secret; `head.len()` if it does
+/// Returns where the head of a cut text must end so that it does not contain part of a secret; `bytes.len()` if it does
 /// not.
-pub(super) fn cut_end(head: &str, known: &Known) -> usize {
-    let bytes = head.as_bytes();
+pub(super) fn cut_end(bytes: &[u8], known: &Known) -> usize {
     let value = known.begun(bytes).unwrap_or(bytes.len());
     value.min(cut_key(bytes))
 }

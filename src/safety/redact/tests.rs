@@ -6,6 +6,35 @@ use super::*;
 mod alarms;
 mod recall;
 
+#[test]
+fn a_renewed_value_replaces_the_one_before_and_nothing_in_use_is_evicted() {
+    let redactor = Redactor::default();
+    let value = |name: &str, n: usize| format!("{name}-{n:04}-kZ83hdPq");
+    let is_known = |text: &str| redactor.redact(text).contains("[REDACTED:");
+    redactor.know_current("key of a", "key", &value("in-use", 0));
+    for n in 0..1500 {
+        redactor.know_current("token of b", "token", &value("renewed", n));
+    }
+    assert!(is_known(&value("renewed", 1499)));
+    assert!(!is_known(&value("renewed", 1498)));
+    redactor.know("seen", &value("kept", 0));
+    for n in 0..1200 {
+        redactor.know("seen", &value("seen", n));
+        // A value that is learned repeatedly is in use.
+        redactor.know("seen", &value("kept", 0));
+    }
+    for used in [value("in-use", 0), value("renewed", 1499), value("kept", 0)] {
+        assert!(is_known(&used), "{used}");
+    }
+    assert!(is_known(&value("seen", 1199)) && !is_known(&value("seen", 0)));
+    // The same value in two slots stays until both have another.
+    redactor.know_current("key of c", "key", &value("in-use", 0));
+    redactor.know_current("key of a", "key", &value("other", 0));
+    assert!(is_known(&value("in-use", 0)));
+    redactor.know_current("key of c", "key", &value("other", 1));
+    assert!(!is_known(&value("in-use", 0)));
+}
+
 /// Deterministic pseudo-random generator.
 struct TestRandom(u64);
 

@@ -201,7 +201,8 @@ fn arguments_that_are_no_object_are_never_run_and_the_model_is_told() {
                 "use a{} c{}"
             ]
         );
-        let skipped = "result b skipped [not called: the arguments are not one whole JSON object]";
+        let skipped =
+            "result b invalid_call [not called: the arguments are not one whole JSON object]";
         // In the order of the calls, also where it was known before.
         assert_eq!(
             words(&used(&mut turn, vec![("a", said("A"))])),
@@ -265,7 +266,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         edited: Some("{\"x\":2}".into()),
     };
     let table: Vec<(Outcome, &str, &str)> = vec![
-        (error, "error no such file", ""),
+        (error, "tool_error no such file", ""),
         (
             edited,
             "success [the user changed the arguments to {\"x\":2}]\nok",
@@ -284,12 +285,12 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         ),
         (
             Outcome::NoSuchTool,
-            "skipped [not called: there is no tool named fs.a]",
+            "invalid_call [not called: there is no tool named fs.a]",
             "mcp: fs.a: there is no such tool",
         ),
         (
             Outcome::Failed("-32603: boom\u{1b}[2J".into()),
-            "failed [no result: the call failed]",
+            "call_failed [no result: the call failed]",
             "mcp: fs.a: -32603: boom\u{1b}[2J",
         ),
         (
@@ -321,7 +322,7 @@ fn when_no_call_has_a_result_the_turn_ends_and_the_person_decides() {
         words(&used(&mut turn, vec![("a", failed())])),
         [
             "notice mcp: fs.a: timeout",
-            "result a failed [no result: the call failed]"
+            "result a call_failed [no result: the call failed]"
         ]
     );
     let effects = used(&mut turn, vec![("b", failed())]);
@@ -356,7 +357,7 @@ fn a_stop_leaves_every_call_with_one_result() {
             words(&effects),
             [
                 &format!("result b {first}"),
-                "result c skipped [not called: the arguments are not one whole JSON object]",
+                "result c invalid_call [not called: the arguments are not one whole JSON object]",
                 "result d interrupted [no result: interrupted]",
                 "reply interrupted"
             ]
@@ -385,7 +386,7 @@ fn the_depth_is_counted_in_rounds_of_calls() {
         used(&mut turn, vec![("a", said("A")), ("b", said("B"))]);
     }
     let effects = calling(&mut turn, &[("a", "{}"), ("b", "{")], Finish::Stop);
-    let unmade = "skipped [no result: the tool-call depth limit was reached]";
+    let unmade = "invalid_call [no result: the tool-call depth limit was reached]";
     assert_eq!(
         words(&effects),
         [

@@ -96,7 +96,7 @@ fn each_record_has_its_words() {
         (
             "decision",
             json!({"choice": "run", "command": "ls"}),
-            "decision",
+            "command_approval",
             "success",
             Some("person"),
             "run: ls",
@@ -104,7 +104,7 @@ fn each_record_has_its_words() {
         (
             "decision",
             json!({"choice": "insert", "command": "ls"}),
-            "decision",
+            "command_approval",
             "success",
             Some("person"),
             "insert: ls",
@@ -112,7 +112,7 @@ fn each_record_has_its_words() {
         (
             "decision",
             json!({"choice": "no", "command": "ls"}),
-            "decision",
+            "command_approval",
             "denied",
             Some("person"),
             "no: ls",
@@ -120,7 +120,7 @@ fn each_record_has_its_words() {
         (
             "decision",
             json!({"choice": "denied", "command": "ls", "why": "policy.deny: shell"}),
-            "decision",
+            "command_approval",
             "blocked",
             Some("rule"),
             "denied: ls",
@@ -128,7 +128,7 @@ fn each_record_has_its_words() {
         (
             "decision",
             json!({"choice": "quit", "command": "ls"}),
-            "decision",
+            "command_approval",
             "denied",
             Some("person"),
             "quit: ls",
@@ -136,7 +136,7 @@ fn each_record_has_its_words() {
         (
             "exec",
             json!({"command": "ls", "exit": 0}),
-            "exec",
+            "command_result",
             "success",
             Some("person"),
             "ls",
@@ -144,7 +144,7 @@ fn each_record_has_its_words() {
         (
             "exec",
             json!({"command": "ls", "exit": 2}),
-            "exec",
+            "command_result",
             "error",
             Some("person"),
             "ls",
@@ -152,7 +152,7 @@ fn each_record_has_its_words() {
         (
             "command",
             json!({"command": "ls", "exit": 0}),
-            "command",
+            "shell_command",
             "success",
             Some("person"),
             "ls",
@@ -160,7 +160,7 @@ fn each_record_has_its_words() {
         (
             "command",
             json!({"command": "ls", "exit": 130}),
-            "command",
+            "shell_command",
             "error",
             Some("person"),
             "ls",

@@ -1,0 +1,158 @@
+use super::*;
+use crate::history::record::Record;
+
+const TOKEN: &str = concat!("ghp_", "q7Rk2ZpL9vXw3TbN5mHs8YdJ4cFg6aQe1uVo");
+
+/// A journal with one session and one prompt, and the directory of its partial answers.
+struct Fixture {
+    dir: tempfile::TempDir,
+    journal: Journal,
+    ids: Links,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::new(dir.path().join("journal"));
+        let ids = Links {
+            session: Some("s".into()),
+            prompt: Some("p".into()),
+            turn: Some("t".into()),
+            ..Links::default()
+        };
+        let log = journal.create("s").unwrap();
+        let user = Body::User {
+            text: "hi".into(),
+            content: "hi".into(),
+            shell: None,
+            cwd: "/".into(),
+        };
+        log.append(ids.clone(), user).unwrap();
+        log.flush().unwrap();
+        Fixture { dir, journal, ids }
+    }
+
+    fn partial(&self) -> PathBuf {
+        self.dir.path().join("partial")
+    }
+
+    fn begin(&self) -> PartialAnswer {
+        PartialAnswer::create(&self.partial(), "s", &self.ids, "m")
+    }
+
+    /// The text that would be recovered now.
+    fn text(&self, answer: &PartialAnswer) -> String {
+        let text = fs::read_to_string(&answer.file.as_ref().unwrap().path).unwrap();
+        text.split_once('\n').unwrap().1.to_owned()
+    }
+
+    fn recover(&self) -> (usize, Vec<Record>) {
+        let recovered = recover(&self.journal, &self.partial()).unwrap();
+        assert_eq!(fs::read_dir(self.partial()).unwrap().count(), 0);
+        (recovered, self.journal.open("s").unwrap().1)
+    }
+}
+
+#[test]
+fn what_was_shown_before_a_kill_is_recovered_and_marked() {
+    let fixture = Fixture::new();
+    let mut answer = fixture.begin();
+    for token in ["Two ", "words", " ✓"] {
+        answer.append(token);
+    }
+    assert_eq!(fixture.text(&answer), "Two words ✓");
+    drop(answer);
+    let (recovered, records) = fixture.recover();
+    assert_eq!(recovered, 1);
+    let last = records.last().unwrap();
+    assert_eq!(last.links, fixture.ids);
+    let Body::Assistant { text, finish, .. } = &last.body else {
+        panic!("{last:?}")
+    };
+    assert_eq!((text.as_str(), finish.as_str()), ("Two words ✓", "cut_off"));
+    // Once.
+    let (recovered, again) = fixture.recover();
+    assert_eq!((recovered, again), (0, records));
+}
+
+#[test]
+fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
+    let fixture = Fixture::new();
+    let mut finished = fixture.begin();
+    finished.append("x");
+    finished.finish();
+    drop(fixture.begin());
+    assert_eq!(fixture.recover().0, 0);
+    // Killed between the record and the removal.
+    let mut answer = fixture.begin();
+    answer.append("all of it");
+    let (log, before) = fixture.journal.open("s").unwrap();
+    let body = Body::Assistant {
+        text: "all of it".into(),
+        calls: Vec::new(),
+        model: "m".into(),
+        finish: "stop".into(),
+        error: None,
+        prompt_tokens: None,
+        completion_tokens: None,
+        ms: 1,
+    };
+    log.append(fixture.ids.clone(), body).unwrap();
+    drop(answer);
+    let (recovered, records) = fixture.recover();
+    assert_eq!((recovered, records.len()), (0, before.len() + 1));
+    // A session that was deleted, and a file that is something else.
+    let mut answer = fixture.begin();
+    answer.append("x");
+    drop(answer);
+    fs::write(fixture.partial().join("a.partial"), "no header").unwrap();
+    fs::remove_file(fixture.journal.path("s")).unwrap();
+    assert_eq!(recover(&fixture.journal, &fixture.partial()).unwrap(), 0);
+    assert_eq!(fs::read_dir(fixture.partial()).unwrap().count(), 0);
+}
+
+#[test]
+fn at_no_moment_is_a_secret_or_the_start_of_a_known_one_on_the_disk() {
+    let value = "vK3-unheard-of-value-9sQ";
+    ours().know("partial-test", value);
+    let whole = format!("before {TOKEN} between {value} after");
+    for size in [1, 3, 7] {
+        let fixture = Fixture::new();
+        let mut answer = fixture.begin();
+        let bytes: Vec<char> = whole.chars().collect();
+        let mut shown = String::new();
+        for piece in bytes.chunks(size) {
+            let piece: String = piece.iter().collect();
+            answer.append(&piece);
+            shown.push_str(&piece);
+            let text = fixture.text(&answer);
+            assert!(
+                !text.contains(TOKEN) && !text.contains(&value[..6]),
+                "{text}"
+            );
+            assert!(text.starts_with("before "[..shown.len().min(7)].trim_end()));
+        }
+        assert_eq!(
+            fixture.text(&answer),
+            "before [REDACTED:github-token] between [REDACTED:partial-test] after"
+        );
+    }
+}
+
+/// Prints the cost of an append: run with `--release` and `--no-capture` for a figure that counts.
+#[test]
+fn an_append_costs_one_small_write() {
+    let fixture = Fixture::new();
+    let mut answer = fixture.begin();
+    let tokens: Vec<String> = (0..20_000).map(|n| format!(" word{n}")).collect();
+    let start = std::time::Instant::now();
+    for token in &tokens {
+        answer.append(token);
+    }
+    let each = start.elapsed() / 20_000;
+    println!("{each:?} for an append");
+    assert_eq!(fixture.text(&answer), tokens.concat());
+    // Two bounded buffers, however long the answer.
+    let file = answer.file.unwrap();
+    assert!(file.buffer.capacity() + file.tail.capacity() < 64 << 10);
+}

@@ -1,0 +1,218 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::*;
+
+fn word() -> String {
+    "x".to_owned()
+}
+
+fn some() -> Option<String> {
+    Some(word())
+}
+
+fn action() -> Act {
+    Act {
+        server: word(),
+        tool: word(),
+        variant: some(),
+        operation: word(),
+        intent: Some(Intent {
+            operation_type: word(),
+            data_sensitivity: some(),
+            reason: some(),
+        }),
+        annotations: Annotations {
+            read_only_hint: Some(true),
+            destructive_hint: Some(true),
+            idempotent_hint: Some(true),
+            open_world_hint: Some(true),
+        },
+    }
+}
+
+/// One body of each type, with every field. The match makes a type that is added fail to compile here.
+fn every_body() -> Vec<Body> {
+    let known = |body: &Body| match body {
+        Body::Session { .. }
+        | Body::Attached { .. }
+        | Body::Model { .. }
+        | Body::User { .. }
+        | Body::Assistant { .. }
+        | Body::Approval { .. }
+        | Body::Tool { .. }
+        | Body::Policy { .. }
+        | Body::Server { .. }
+        | Body::Decision { .. }
+        | Body::Exec { .. }
+        | Body::Command { .. } => true,
+        Body::Unknown => false,
+    };
+    let bodies = vec![
+        Body::Session {
+            session: word(),
+            shell: some(),
+        },
+        Body::Attached { shell: word() },
+        Body::Model { model: word() },
+        Body::User {
+            text: word(),
+            content: word(),
+            shell: some(),
+            cwd: word(),
+        },
+        Body::Assistant {
+            text: word(),
+            calls: vec![Call {
+                id: word(),
+                name: word(),
+                arguments: word(),
+                extra: some(),
+            }],
+            model: word(),
+            finish: word(),
+            error: some(),
+            prompt_tokens: Some(1),
+            completion_tokens: Some(1),
+            ms: 1,
+        },
+        Body::Approval {
+            call: word(),
+            name: word(),
+            decision: word(),
+            why: some(),
+            arguments: word(),
+            digest: some(),
+            act: Some(action()),
+        },
+        Body::Tool {
+            call: word(),
+            name: word(),
+            status: word(),
+            text: word(),
+            images: vec![(word(), word())],
+            error: some(),
+            bytes: 1,
+            ms: 1,
+            act: Some(action()),
+            arguments: some(),
+            by: some(),
+            why: some(),
+            digest: some(),
+        },
+        Body::Policy {
+            change: word(),
+            what: word(),
+            grant: some(),
+            why: some(),
+        },
+        Body::Server {
+            alias: word(),
+            event: word(),
+            target: word(),
+            version: some(),
+            tools: 1,
+            error: some(),
+        },
+        Body::Decision {
+            token: word(),
+            choice: word(),
+            proposed: word(),
+            command: word(),
+            why: some(),
+        },
+        Body::Exec {
+            token: word(),
+            command: word(),
+            exit: 0,
+            ms: Some(1),
+            output: Some(Output {
+                head: word(),
+                tail: word(),
+                omitted: 1,
+            }),
+        },
+        Body::Command {
+            shell: word(),
+            command: word(),
+            cwd: word(),
+            tty: word(),
+            start_ms: 1,
+            duration_ms: 1,
+            exit: 0,
+            session: some(),
+            env: vec![word()],
+        },
+    ];
+    assert!(bodies.iter().all(known));
+    bodies
+}
+
+fn keys(value: &Value) -> BTreeSet<String> {
+    let fields = value.as_object().into_iter().flatten();
+    fields.map(|(name, _)| name.clone()).collect()
+}
+
+/// The fields in the tables of docs/journal.md, by the heading that is above them.
+fn documented() -> BTreeMap<String, BTreeSet<String>> {
+    let page = include_str!("../../../docs/journal.md");
+    let mut tables = BTreeMap::<String, BTreeSet<String>>::new();
+    let mut heading = String::new();
+    for line in page.lines() {
+        if let Some(title) = line.strip_prefix('#') {
+            heading = title.trim_start_matches('#').trim().replace('`', "");
+        } else if let Some((name, _)) = line.strip_prefix("| `").and_then(|l| l.split_once('`')) {
+            let fields = tables.entry(heading.clone()).or_default();
+            fields.insert(name.to_owned());
+        }
+    }
+    tables
+}
+
+#[test]
+fn the_documentation_lists_exactly_the_types_and_fields_that_are_written() {
+    let ids = Links {
+        user: some(),
+        session: some(),
+        shell: some(),
+        request: some(),
+        command: some(),
+        prompt: some(),
+        turn: some(),
+        agent: some(),
+        parent_turn: some(),
+    };
+    let documented = documented();
+    let mut types = BTreeSet::new();
+    let common = &documented["Fields of every record"];
+    for body in every_body() {
+        let record = Record::new(uuid::Uuid::nil(), 1, ids.clone(), body.clone());
+        let written = serde_json::to_value(&record).unwrap();
+        assert_eq!(
+            serde_json::from_value::<Record>(written.clone()).unwrap(),
+            record
+        );
+        assert_eq!(keys(&written["ids"]), documented["ids"]);
+        if let Some(action) = written.get("action") {
+            assert_eq!(keys(action), documented["action"]);
+        }
+        let kind = written["type"].as_str().unwrap().to_owned();
+        let own: BTreeSet<String> = keys(&written).difference(common).cloned().collect();
+        assert_eq!(documented.get(&kind), Some(&own), "{kind}");
+        types.insert(kind);
+    }
+    let other = [
+        "Files",
+        "Fields of every record",
+        "ids",
+        "action",
+        "Version 1",
+    ];
+    let titles: BTreeSet<String> = documented.into_keys().collect();
+    let titles: BTreeSet<String> = titles
+        .into_iter()
+        .filter(|t| !other.contains(&t.as_str()))
+        .collect();
+    assert_eq!(titles, types);
+}

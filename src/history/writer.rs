@@ -1,0 +1,224 @@
+//! The one thread that writes to the journal.
+//!
+//! The daemon's runtime is a single thread: a slow disk must not stop it. Records are queued in order and written here,
+//! each group with one `write`. Permits wait for their sync; whoever has promised that a record is written waits for
+//! [`Log::written`](super::journal::Log::written); everything else does not wait.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::journal::unwritable;
+use crate::error::{Error, Result};
+
+/// Opens a file that could not be opened before.
+pub(super) type Reopen = fn(&std::path::Path) -> Result<File>;
+
+/// A file that the thread appends to.
+#[derive(Debug)]
+pub(super) struct LogFile {
+    pub path: PathBuf,
+    /// Locked for a moment only, to read or replace the pointer.
+    file: Mutex<Option<Arc<File>>>,
+    reopen: Reopen,
+    /// The first failure since somebody asked.
+    failure: Mutex<Option<Error>>,
+}
+
+impl LogFile {
+    pub fn new(path: PathBuf, file: Option<File>, reopen: Reopen) -> LogFile {
+        LogFile {
+            path,
+            file: Mutex::new(file.map(Arc::new)),
+            reopen,
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Returns the open file, opening it if it could not be opened before: a full disk may have space again.
+    pub fn file(&self) -> Result<Arc<File>> {
+        let mut file = locked(&self.file);
+        if let Some(file) = &*file {
+            return Ok(file.clone());
+        }
+        let opened = Arc::new((self.reopen)(&self.path)?);
+        *file = Some(opened.clone());
+        Ok(opened)
+    }
+
+    /// Continues in another file, which has taken the place of this one. Called on the writer thread.
+    pub fn replace(&self, file: File) {
+        *locked(&self.file) = Some(Arc::new(file));
+    }
+
+    fn append(&self, bytes: &[u8]) -> Result<()> {
+        let file = self.file()?;
+        let length = file.metadata().map_or(0, |m| m.len());
+        (&*file).write_all(bytes).map_err(|e| {
+            // A part of a line would spoil the next record. `/dev/full` and the like cannot be cut.
+            let _ = file.set_len(length);
+            unwritable(&self.path, &e)
+        })
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file()?
+            .sync_data()
+            .map_err(|e| unwritable(&self.path, &e))
+    }
+
+    fn note(&self, result: Result<()>) {
+        if let Err(e) = result {
+            tracing::warn!("{}", e.message);
+            locked(&self.failure).get_or_insert(e);
+        }
+    }
+
+    /// Returns the first failure since this was called last.
+    fn outcome(&self) -> Result<()> {
+        locked(&self.failure).take().map_or(Ok(()), Err)
+    }
+}
+
+/// Called on the thread with the result of a task.
+type Acknowledge = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// What the thread is told.
+enum Task {
+    Append(Arc<LogFile>, Vec<u8>),
+    /// Reports whether everything queued before was written.
+    Report(Arc<LogFile>, Acknowledge),
+    /// The same, once it is on the disk.
+    Sync(Arc<LogFile>, Acknowledge),
+    /// Runs between two writes.
+    Run(Box<dyn FnOnce() + Send>),
+}
+
+/// A handle to the thread, which starts with the first task. It ends when the last handle is dropped.
+#[derive(Debug, Clone, Default)]
+pub(super) struct JournalWriter {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: OnceLock<Sender<Task>>,
+    sync_all: Arc<AtomicBool>,
+}
+
+impl JournalWriter {
+    /// Whether every record is synced, soon after it was written. Nobody waits for that.
+    pub fn sync_all(&self, every_record: bool) {
+        self.shared.sync_all.store(every_record, Ordering::Relaxed);
+    }
+
+    /// Queues an append.
+    pub fn append(&self, log: &Arc<LogFile>, bytes: Vec<u8>) -> Result<()> {
+        self.queue(Task::Append(log.clone(), bytes))
+    }
+
+    /// Calls `acknowledge` when everything queued before was written.
+    pub fn report(
+        &self,
+        log: &Arc<LogFile>,
+        acknowledge: impl FnOnce(Result<()>) + Send + 'static,
+    ) -> Result<()> {
+        self.queue(Task::Report(log.clone(), Box::new(acknowledge)))
+    }
+
+    /// Calls `acknowledge` when everything queued before is on the disk.
+    pub fn sync(
+        &self,
+        log: &Arc<LogFile>,
+        acknowledge: impl FnOnce(Result<()>) + Send + 'static,
+    ) -> Result<()> {
+        self.queue(Task::Sync(log.clone(), Box::new(acknowledge)))
+    }
+
+    /// Runs `task` on the thread, after everything queued before, and waits for it. Not for the runtime's thread.
+    pub fn run<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        let (send, done) = channel();
+        self.queue(Task::Run(Box::new(move || {
+            // Nobody waits any more where this fails.
+            let _ = send.send(task());
+        })))?;
+        done.recv().map_err(|_| stopped())
+    }
+
+    /// Waits until everything queued was written, if there is a queue.
+    pub fn drain(&self) {
+        if self.shared.queue.get().is_some() {
+            // A thread that has stopped has nothing queued.
+            let _ = self.run(|| ());
+        }
+    }
+
+    fn queue(&self, task: Task) -> Result<()> {
+        let queue = self.shared.queue.get_or_init(|| {
+            let (sender, receiver) = channel();
+            let sync_all = self.shared.sync_all.clone();
+            let thread = std::thread::Builder::new().name("journal".into());
+            // Without a thread the receiver is dropped, and queueing fails below.
+            if let Err(e) = thread.spawn(move || write_all(&receiver, &sync_all)) {
+                tracing::error!("cannot start the journal's thread: {e}");
+            }
+            sender
+        });
+        queue.send(task).map_err(|_| stopped())
+    }
+}
+
+fn stopped() -> Error {
+    Error::runtime("cannot write the history: its thread has stopped")
+        .hint("restart the daemon with: aish-helper stop")
+}
+
+/// Performs the tasks in order, until nobody can queue any more.
+fn write_all(tasks: &Receiver<Task>, sync_all: &AtomicBool) {
+    // Files with records that are not synced yet, where every record is.
+    let mut unsynced: HashMap<PathBuf, Arc<LogFile>> = HashMap::new();
+    loop {
+        let task = match tasks.try_recv() {
+            Ok(task) => task,
+            Err(TryRecvError::Disconnected) => return,
+            Err(TryRecvError::Empty) => {
+                // Records that came together are synced together.
+                for (_, log) in unsynced.drain() {
+                    log.note(log.sync());
+                }
+                match tasks.recv() {
+                    Ok(task) => task,
+                    Err(_) => return,
+                }
+            }
+        };
+        match task {
+            Task::Append(log, bytes) => {
+                log.note(log.append(&bytes));
+                if sync_all.load(Ordering::Relaxed) {
+                    unsynced.insert(log.path.clone(), log);
+                }
+            }
+            Task::Report(log, acknowledge) => acknowledge(log.outcome()),
+            Task::Sync(log, acknowledge) => {
+                let result = log.outcome().and_then(|()| log.sync());
+                if result.is_ok() {
+                    unsynced.remove(&log.path);
+                }
+                acknowledge(result);
+            }
+            Task::Run(task) => task(),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

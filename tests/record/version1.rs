@@ -1,0 +1,228 @@
+//! Version 1 of the journal, which the first releases wrote, is read for good. The files are real ones.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use aish::history::record::{Body, Record, VERSION, upgrade};
+use serde_json::{Value, json};
+
+use super::text;
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::{Helper, records};
+
+/// A session with a tool call, a proposed command that ran, and its output.
+const SESSION: &str = "01a202df-0e40-7077-9523-919ecde81668";
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/journal-v1")
+}
+
+/// The lines of each file, by its name.
+fn lines() -> BTreeMap<String, Vec<String>> {
+    let files = std::fs::read_dir(fixtures()).expect("the fixtures");
+    let read = |path: PathBuf| {
+        let name = path.file_name().expect("a name").to_string_lossy();
+        let text = std::fs::read_to_string(&path).expect("a file");
+        (name.into_owned(), text.lines().map(str::to_owned).collect())
+    };
+    files.map(|e| read(e.expect("an entry").path())).collect()
+}
+
+/// A home with the old journal.
+fn old_home(answer: &'static str) -> Helper {
+    let helper = Helper::with(Provider::answering(move |_| Script::tokens([answer])));
+    helper.config("[history]\nmax_days = 36500\n");
+    let journal = helper.path("data/journal");
+    std::fs::create_dir_all(&journal).expect("the journal");
+    for name in lines().keys() {
+        std::fs::copy(fixtures().join(name), journal.join(name)).expect("a copy");
+    }
+    helper
+}
+
+#[test]
+fn every_version_1_record_is_read_and_written_with_the_names_of_version_2() {
+    let mut types = BTreeMap::<String, usize>::new();
+    for line in lines().values().flatten() {
+        let old: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(old["v"], 1);
+        let mut record: Record = serde_json::from_str(line).expect("a record");
+        assert_ne!(record.body, Body::Unknown, "{line}");
+        assert_eq!(record.at_ms, old["at_ms"].as_u64().expect("a time"));
+        record.v = VERSION;
+        let mut new = old.clone();
+        upgrade(&mut new);
+        // Both ways of reading agree, and lose nothing.
+        assert_eq!(serde_json::to_value(&record).expect("JSON"), new);
+        let count = |v: &Value| v.as_object().expect("an object").len();
+        assert_eq!(count(&new), count(&old));
+        for name in [
+            "at_ms", "links", "content", "why", "by", "act", "ms", "digest", "what",
+        ] {
+            assert!(new.get(name).is_none(), "{name} in {new}");
+        }
+        *types.entry(text(&new, "type").to_owned()).or_default() += 1;
+        let again = new.clone();
+        upgrade(&mut new);
+        assert_eq!(new, again);
+    }
+    let types: Vec<&str> = types.keys().map(String::as_str).collect();
+    let all = [
+        "approval",
+        "assistant",
+        "command_approval",
+        "command_result",
+        "model",
+        "policy",
+        "server",
+        "session",
+        "shell_command",
+        "tool",
+        "user",
+    ];
+    assert_eq!(types, all);
+}
+
+#[test]
+fn sessions_history_and_activity_show_a_version_1_journal() {
+    let helper = old_home("ok");
+    let old = lines();
+    let sessions = helper.call(["session", "list", "--json"]).run().json();
+    assert_eq!(sessions.as_array().expect("a list").len(), old.len() - 2);
+    let listed = sessions.as_array().expect("a list").iter();
+    let mine = listed.clone().find(|s| s["id"] == SESSION);
+    let mine = mine.expect("the session");
+    assert_eq!(
+        (&mine["prompts"], &mine["title"]),
+        (&json!(1), &json!("write it"))
+    );
+
+    let shown = helper.call(["session", "show", SESSION]).run().ok();
+    for part in [
+        "> write it",
+        "[allowed once: w fs.write {\"to\":\"x\"}]",
+        "┌ w fs.write · success · 1 ms · 10 bytes",
+        "Now this.",
+        "[run] $ print made-$((6*7))",
+        "made-42",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let shown = helper
+        .call(["session", "show", SESSION, "--json"])
+        .run()
+        .ok();
+    let parse = |line| serde_json::from_str::<Value>(line).expect("JSON");
+    let mut decision = shown.lines().map(parse);
+    let decision = decision.find(|r| r["type"] == "command_approval");
+    assert_eq!(decision.expect("a decision")["choice"], "run");
+
+    // The daemon that opens the audit log renames it; what was in it stays.
+    helper.ask("new");
+    helper.call(["stop"]).run().ok();
+    let journal = helper.path("data/journal");
+    assert!(!journal.join("acts.jsonl").exists());
+    let audit = std::fs::read_to_string(journal.join("audit.jsonl")).expect("the audit log");
+    assert!(audit.starts_with(&(old["acts.jsonl"].join("\n") + "\n")));
+
+    let list = ["activity", "list", "--json", "--limit", "1000"];
+    let listed = helper.call(list).run().json();
+    let listed = listed.as_array().expect("a list");
+    for line in old.values().flatten() {
+        let record: Value = serde_json::from_str(line).expect("JSON");
+        let found = listed.iter().find(|e| e["id"] == record["id"]);
+        let found = found.unwrap_or_else(|| panic!("{line} is not listed"));
+        assert_ne!(found["type"], "other", "{line}");
+    }
+    let of = |status: &str, kind: &str| {
+        let is = |e: &&Value| e["status"] == status && e["type"] == kind;
+        listed.iter().filter(is).count()
+    };
+    let were = |statuses: &[&str]| {
+        let is = |line: &&String| {
+            statuses
+                .iter()
+                .any(|s| line.contains(&format!("\"status\":\"{s}\"")))
+        };
+        old.values().flatten().filter(is).count()
+    };
+    let failed = were(&["error", "failed", "interrupted"]);
+    assert_eq!((of("error", "tool"), failed >= 3), (failed, true));
+    let blocked = were(&["blocked", "skipped"]);
+    assert_eq!((of("blocked", "tool"), blocked >= 4), (blocked, true));
+    assert!(of("denied", "command_approval") >= 8);
+    let call = listed
+        .iter()
+        .find(|e| e["session"] == SESSION && e["type"] == "tool");
+    let call = call.expect("the call");
+    assert_eq!(
+        (
+            &call["decided_by"],
+            &call["operation"],
+            &call["duration_ms"]
+        ),
+        (&json!("person"), &json!("write"), &json!(1))
+    );
+    let shown = helper
+        .call(["activity", "show", text(call, "id"), "--json"])
+        .run()
+        .json();
+    let record = &shown["act"]["record"];
+    assert_eq!(text(record, "reason"), "once");
+    assert_eq!(text(record, "result_sha256").len(), 64);
+    let types: Vec<&str> = shown["chain"]
+        .as_array()
+        .expect("a chain")
+        .iter()
+        .map(|e| text(e, "type"))
+        .filter(|t| *t != "session")
+        .collect();
+    assert_eq!(
+        types,
+        [
+            "shell_command",
+            "prompt",
+            "answer",
+            "approval",
+            "tool",
+            "answer",
+            "command_approval",
+            "command_result"
+        ]
+    );
+}
+
+#[test]
+fn a_version_1_session_continues_with_its_whole_context() {
+    let helper = old_home("and on");
+    let before = std::fs::read(fixtures().join(format!("{SESSION}.jsonl"))).expect("the session");
+    let ask = ["ask", "--shell", "s1", "--attach", SESSION, "--", "go on"];
+    assert_eq!(helper.call(ask).run().ok(), "and on\n");
+    let request = helper.provider.requests().pop().expect("a request");
+    let messages = request.json["messages"].as_array().expect("messages");
+    let roles: Vec<&str> = messages.iter().map(|m| text(m, "role")).collect();
+    assert_eq!(
+        roles[roles.len() - 5..],
+        ["user", "assistant", "tool", "assistant", "user"]
+    );
+    let [prompt, call, result, answer, next] = &messages[messages.len() - 5..] else {
+        panic!("five messages")
+    };
+    assert_eq!(text(prompt, "content"), "write it");
+    assert_eq!(
+        call["tool_calls"][0]["function"]["arguments"],
+        "{\"to\":\"x\"}"
+    );
+    assert_eq!(text(result, "content"), "{\"to\":\"x\"}");
+    assert!(text(answer, "content").contains("CMD: print made-$((6*7))"));
+    // The command that ran is told with the next prompt.
+    assert!(text(next, "content").contains("made-42"), "{next}");
+    let file = helper.path("data/journal").join(format!("{SESSION}.jsonl"));
+    assert!(
+        std::fs::read(&file)
+            .expect("the session")
+            .starts_with(&before)
+    );
+    let new = records(&file).pop().expect("a record");
+    assert_eq!((&new["v"], text(&new, "text")), (&json!(2), "and on"));
+}
