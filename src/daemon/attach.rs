@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::history::record::{Body, Record};
 use crate::protocol::{self, AnswerSummary, Attach, Event, ShellId, kind};
 use crate::session::conversation::{Session, Shared};
-use crate::turn::command_extractor::{Filter, Piece};
+use crate::turn::command_extractor::{AnswerPiece, CommandExtractor};
 
 /// Returns the session to attach to.
 ///
@@ -87,11 +87,11 @@ fn frames(session: &str, records: &[Record], proposals: usize) -> Result<Vec<u8>
         else {
             continue;
         };
-        let mut filter = Filter::default();
+        let mut filter = CommandExtractor::default();
         filter.push(text, &mut |piece| pieces.push(piece));
         filter.finish(&mut |piece| pieces.push(piece));
         if !text.is_empty() && !text.ends_with('\n') {
-            pieces.push(Piece::Text("\n".to_owned()));
+            pieces.push(AnswerPiece::Text("\n".to_owned()));
         }
         if let Some(error) = error {
             answer.finish = Finish::Error;
@@ -108,8 +108,8 @@ fn frames(session: &str, records: &[Record], proposals: usize) -> Result<Vec<u8>
     }
     for piece in pieces {
         match piece {
-            Piece::Text(text) => out.extend(protocol::text_frame(&text)?),
-            Piece::Command(command) => {
+            AnswerPiece::Text(text) => out.extend(protocol::text_frame(&text)?),
+            AnswerPiece::Command(command) => {
                 out.extend(protocol::json_frame(
                     kind::EVENT,
                     &Event::Proposal { command },

@@ -15,10 +15,10 @@ use crate::session::feed::TurnEvent;
 use crate::tools::builtin::RETRIEVE_TOOLS;
 use crate::tools::results::ReadRequest;
 use crate::tools::search::RetrieveRequest;
-use crate::turn::outcome::{Account, Outcome, Used};
+use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
 
 /// Makes a call of one of them.
-pub async fn call(context: &CallContext<'_>, call: &ToolCall) -> Used {
+pub async fn call(context: &CallContext<'_>, call: &ToolCall) -> CallOutcome {
     let begun = Instant::now();
     let begin = Begin {
         id: call.id.clone(),
@@ -32,7 +32,7 @@ pub async fn call(context: &CallContext<'_>, call: &ToolCall) -> Used {
     let outcome = unless_cancelled(context, answer(context, call)).await;
     let ms = elapsed(begun);
     let bytes = match &outcome {
-        Outcome::Said { bytes, .. } => *bytes,
+        CallEnd::Said { bytes, .. } => *bytes,
         _ => 0,
     };
     let end = End {
@@ -46,19 +46,19 @@ pub async fn call(context: &CallContext<'_>, call: &ToolCall) -> Used {
         notes: Vec::new(),
     };
     context.feed.push(TurnEvent::CallFinished(end));
-    Used {
+    CallOutcome {
         id: call.id.clone(),
         outcome,
         ms,
-        account: Account {
+        account: CallSummary {
             arguments: Some(call.arguments.clone()),
-            ..Account::default()
+            ..CallSummary::default()
         },
     }
 }
 
 /// What the tool says; what is wrong with the call, it says too.
-async fn answer(context: &CallContext<'_>, call: &ToolCall) -> Outcome {
+async fn answer(context: &CallContext<'_>, call: &ToolCall) -> CallEnd {
     let arguments: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
     let said = match call.name.as_str() {
         RETRIEVE_TOOLS => match RetrieveRequest::parse(&arguments) {
@@ -73,9 +73,9 @@ async fn answer(context: &CallContext<'_>, call: &ToolCall) -> Outcome {
     let (text, is_error) = match said {
         Ok(Ok(text)) => (text, false),
         Ok(Err(why)) => (why, true),
-        Err(e) => return Outcome::Failed(e.message),
+        Err(e) => return CallEnd::Failed(e.message),
     };
-    Outcome::Said {
+    CallEnd::Said {
         is_error,
         images: Vec::new(),
         bytes: text.len() as u64,
@@ -105,11 +105,11 @@ async fn read_on(
 /// Waits for the outcome, unless the turn is cancelled.
 async fn unless_cancelled(
     context: &CallContext<'_>,
-    work: impl Future<Output = Outcome>,
-) -> Outcome {
+    work: impl Future<Output = CallEnd>,
+) -> CallEnd {
     tokio::select! {
         biased;
         outcome = work => outcome,
-        () = context.feed.cancel_token().cancelled() => Outcome::Interrupted,
+        () = context.feed.cancel_token().cancelled() => CallEnd::Interrupted,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -11,6 +12,9 @@ use crate::error::{Error, Result};
 use crate::history::record::Links;
 use crate::protocol::{self, Event, ShellId, kind};
 use crate::session::feed::{FeedItem, FeedOrigin, FeedWatcher, HangUpPolicy, TurnEvent, TurnFeed};
+
+/// How long a client may take to send variables of its environment.
+const VARIABLES_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Variables of a client's environment. It has those that are set, or where none of the requested ones is, the
 /// names of all others with empty values.
@@ -36,11 +40,18 @@ impl ClientHandle {
     /// # Errors
     /// The client has hung up.
     pub async fn variables(&self, names: Vec<String>) -> Result<Variables> {
-        let gone = || Error::runtime("the client hung up");
-        let (reply, variables) = oneshot::channel();
-        let sent = self.variables.send((names, reply)).await;
-        sent.map_err(|_| gone())?;
-        variables.await.map_err(|_| gone())
+        let ask = async {
+            let gone = || Error::runtime("the client hung up");
+            let (reply, variables) = oneshot::channel();
+            let sent = self.variables.send((names, reply)).await;
+            sent.map_err(|_| gone())?;
+            variables.await.map_err(|_| gone())
+        };
+        // A client that is stopped here must not hold up the end of the daemon.
+        let within = tokio::time::timeout(VARIABLES_DEADLINE, self.feed.unless_cancelled(ask));
+        within
+            .await
+            .unwrap_or_else(|_| Err(Error::runtime("the client did not send its environment")))
     }
 
     /// Runs `work` until it completes or the client cancels.

@@ -19,11 +19,11 @@ use crate::session::lock;
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Approved commands that run now, by token.
-pub type Running = Mutex<HashMap<String, Exec>>;
+pub type RunningCommands = Mutex<HashMap<String, RunningCommand>>;
 
 /// An approved command.
 #[derive(Debug)]
-pub struct Exec {
+pub struct RunningCommand {
     shell: ShellId,
     session: String,
     /// What the answer that proposed it belongs to.
@@ -37,7 +37,7 @@ pub struct Exec {
 
 /// What a person says to a proposal.
 #[derive(Debug)]
-pub struct Word {
+pub struct ProposalDecision {
     /// Their choice.
     pub choice: Choice,
     /// The command as it was shown.
@@ -111,9 +111,9 @@ pub async fn decide(
     shell: &ShellId,
     token: &str,
     cwd: &str,
-    said: Word,
+    said: ProposalDecision,
 ) -> Result<Decided> {
-    let Word {
+    let ProposalDecision {
         choice,
         command,
         asked,
@@ -181,7 +181,7 @@ pub async fn decide(
     let terminal = wants_terminal(&command, &config.shell.terminal_programs);
     lock(&daemon.running).insert(
         token.to_string(),
-        Exec {
+        RunningCommand {
             shell: shell.clone(),
             session: waiting.session,
             links,
@@ -298,7 +298,7 @@ pub fn forget(daemon: &Daemon, ended: &HashSet<ShellId>) {
 }
 
 /// A command that an earlier daemon saw approved, and that has ended only now.
-async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Result<Exec> {
+async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Result<RunningCommand> {
     let unknown = || Error::runtime("no approved command has this token");
     let id = daemon.sessions.of_shell(shell).ok_or_else(unknown)?;
     let approved = daemon.sessions.get(&id).await?.with_records(|records| {
@@ -321,7 +321,7 @@ async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Resu
         approved
     });
     let (command, links, since_ms) = approved.ok_or_else(unknown)?;
-    Ok(Exec {
+    Ok(RunningCommand {
         shell: shell.clone(),
         session: id,
         links,

@@ -187,7 +187,7 @@ async fn dispatch(
             asked,
             overrides,
         } => {
-            let word = command_approval::Word {
+            let word = command_approval::ProposalDecision {
                 choice,
                 command,
                 asked,

@@ -17,20 +17,20 @@ const AGE: Duration = Duration::from_secs(3600);
 
 /// What the commands have printed. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Keys {
-    commands: Arc<Mutex<HashMap<String, Arc<Command>>>>,
+pub struct KeyCommands {
+    commands: Arc<Mutex<HashMap<String, Arc<KeyCommand>>>>,
 }
 
 /// One command. No lock but its own is held while it runs, so that it keeps nobody waiting who does
 /// not want its key.
 #[derive(Debug, Default)]
-struct Command {
+struct KeyCommand {
     /// Held while it runs: who comes meanwhile gets the same key, and a person is asked once.
     running: tokio::sync::Mutex<()>,
     printed: Mutex<Option<(Instant, Secret)>>,
 }
 
-impl Command {
+impl KeyCommand {
     fn key(&self) -> Option<Secret> {
         let printed = lock(&self.printed);
         let (_, key) = printed.as_ref().filter(|(at, _)| at.elapsed() < AGE)?;
@@ -38,7 +38,7 @@ impl Command {
     }
 }
 
-impl Keys {
+impl KeyCommands {
     /// The key that this command has printed, if it was run of late.
     pub fn known(&self, command: &str) -> Option<Secret> {
         lock(&self.commands).get(command)?.key()
@@ -115,7 +115,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let runs = dir.path().join("runs");
         let command = format!("echo >> {}; printf sk-1", runs.display());
-        let keys = Keys::default();
+        let keys = KeyCommands::default();
         let get = || keys.get(&command, "the command", text);
         let count = || std::fs::read(&runs).unwrap().len();
         assert_eq!(keys.known(&command), None);
@@ -137,7 +137,7 @@ mod tests {
         let gate = dir.path().join("gate");
         nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let slow = format!("read key < {}", gate.display());
-        let keys = Keys::default();
+        let keys = KeyCommands::default();
         tokio::select! {
             biased;
             result = keys.get(&slow, "the command", text) => panic!("{result:?}"),

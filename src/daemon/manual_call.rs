@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::call_context::{CallContext, Exposure};
 use super::client_link::ClientHandle;
-use super::gate::Gate;
+use super::gate::CallGate;
 use super::rules_in_force::{self, RequestContext};
 use super::{Daemon, known, mcp, mcp_startup};
 use crate::chat::{CallStatus, Operation, ToolCall};
@@ -16,7 +16,7 @@ use crate::protocol::{self, kind};
 use crate::safety::policy;
 use crate::session::conversation::Session;
 use crate::tools::results;
-use crate::turn::outcome::Outcome;
+use crate::turn::outcome::CallEnd;
 
 /// The most that fits into a reply, however it is quoted there.
 const REPLY: usize = 7 << 20;
@@ -69,7 +69,7 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ByHand) -> Re
         links: links.clone(),
     };
     let calls = [call];
-    let used = Gate::new(context, &calls).make(0).await;
+    let used = CallGate::new(context, &calls).make(0).await;
     let mut called = Called {
         status: CallStatus::Interrupted,
         text: String::new(),
@@ -79,11 +79,11 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ByHand) -> Re
     };
     for (mut used, call) in used.into_iter().zip(&calls) {
         called.status = match used.outcome {
-            Outcome::Stopped => CallStatus::Interrupted,
+            CallEnd::Stopped => CallStatus::Interrupted,
             _ => used.outcome.status(),
         };
         match &mut used.outcome {
-            Outcome::Said { text, .. } => {
+            CallEnd::Said { text, .. } => {
                 called.kind = None;
                 let kept = results::cut(text, config.mcp.max_result_bytes, None);
                 called.text = std::mem::replace(text, kept);
@@ -123,34 +123,34 @@ fn arguments(variant: Operation, by_hand: &ByHand) -> Result<String> {
 }
 
 /// Whose fault it is that there is nothing to read. What a model would be told to mend is the command line's.
-fn fault(outcome: &Outcome) -> Kind {
+fn fault(outcome: &CallEnd) -> Kind {
     match outcome {
-        Outcome::Rejected(_) | Outcome::Unread(_) | Outcome::NoSuchTool | Outcome::NoObject => {
+        CallEnd::Rejected(_) | CallEnd::Unread(_) | CallEnd::NoSuchTool | CallEnd::NoObject => {
             Kind::Usage
         }
-        Outcome::Denied(_) | Outcome::Blocked(_) | Outcome::NoTerminal | Outcome::Unanswered(_) => {
+        CallEnd::Denied(_) | CallEnd::Blocked(_) | CallEnd::NoTerminal | CallEnd::Unanswered(_) => {
             Kind::Approval
         }
-        Outcome::Stopped | Outcome::Interrupted => Kind::Interrupted,
-        Outcome::Failed(_) | Outcome::Unrecorded(_) | Outcome::TooDeep | Outcome::Said { .. } => {
+        CallEnd::Stopped | CallEnd::Interrupted => Kind::Interrupted,
+        CallEnd::Failed(_) | CallEnd::Unrecorded(_) | CallEnd::TooDeep | CallEnd::Said { .. } => {
             Kind::Runtime
         }
     }
 }
 
 /// Why there is nothing to read, for the person.
-fn why(outcome: &Outcome) -> String {
+fn why(outcome: &CallEnd) -> String {
     match outcome {
-        Outcome::Failed(why) | Outcome::Rejected(why) | Outcome::Unread(why) => why.clone(),
-        Outcome::Unrecorded(why) => {
+        CallEnd::Failed(why) | CallEnd::Rejected(why) | CallEnd::Unread(why) => why.clone(),
+        CallEnd::Unrecorded(why) => {
             format!("not called, since the approval could not be recorded: {why}")
         }
-        Outcome::Blocked(rule) => format!("the rule {rule} denies it"),
-        Outcome::Unanswered(why) => why.clone(),
-        Outcome::NoTerminal => "it needs an approval, and there is no terminal to ask on".into(),
-        Outcome::Denied(_) | Outcome::Stopped => "you said no".into(),
-        Outcome::NoSuchTool => "there is no such tool".into(),
-        Outcome::NoObject => "the arguments are no JSON object".into(),
-        Outcome::TooDeep | Outcome::Interrupted | Outcome::Said { .. } => "interrupted".into(),
+        CallEnd::Blocked(rule) => format!("the rule {rule} denies it"),
+        CallEnd::Unanswered(why) => why.clone(),
+        CallEnd::NoTerminal => "it needs an approval, and there is no terminal to ask on".into(),
+        CallEnd::Denied(_) | CallEnd::Stopped => "you said no".into(),
+        CallEnd::NoSuchTool => "there is no such tool".into(),
+        CallEnd::NoObject => "the arguments are no JSON object".into(),
+        CallEnd::TooDeep | CallEnd::Interrupted | CallEnd::Said { .. } => "interrupted".into(),
     }
 }

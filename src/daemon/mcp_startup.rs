@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::Daemon;
 use super::client_link::{ClientHandle, Variables};
-use super::keys::Keys;
+use super::keys::KeyCommands;
 use crate::config::mcp::{Auth, Server, Transport, variable};
 use crate::config::{Config, key};
 use crate::error::{Error, Result};
@@ -21,11 +21,11 @@ const ENVIRONMENT: &[&str] = &[
 ];
 
 /// Servers for which another shell may have what those that used them so far have not.
-pub type Lacking = Mutex<BTreeMap<String, Lack>>;
+pub type MissingEnvMap = Mutex<BTreeMap<String, MissingEnv>>;
 
 /// What such a server was started with.
 #[derive(Debug)]
-pub struct Lack {
+pub struct MissingEnv {
     server: Server,
     /// The shell that used it last has not set a variable that it needs.
     variable: bool,
@@ -101,7 +101,7 @@ fn lacking(daemon: &Daemon, config: &Config) -> Vec<Server> {
     }
     lacking.retain(|alias, lack| config.mcp.servers.get(alias) == Some(&lack.server));
     let states = daemon.mcp.states();
-    let lacks = |lack: &&Lack| {
+    let lacks = |lack: &&MissingEnv| {
         let status = match lack.variable {
             true => Status::Failed,
             false => Status::Login,
@@ -174,7 +174,7 @@ fn note_lack(daemon: &Daemon, server: &Server, variables: &BTreeMap<String, Stri
             .into_iter()
             .collect::<Vec<_>>(),
     );
-    let lack = Lack {
+    let lack = MissingEnv {
         server: server.clone(),
         variable: !missing(server, variables).is_empty(),
         tokens,
@@ -243,7 +243,7 @@ fn auth_cmd(server: &Server) -> Option<&str> {
 fn credentials(
     server: &Server,
     variables: &BTreeMap<String, String>,
-    keys: Keys,
+    keys: KeyCommands,
 ) -> impl Future<Output = Result<Credentials>> + Send + use<> {
     let alias = server.alias.clone();
     let auth = match &server.transport {
@@ -384,7 +384,7 @@ mod tests {
     #[tokio::test]
     async fn a_token_comes_from_where_the_file_says() {
         let bearer = async |auth: Auth, variables: &[(&str, &str)]| {
-            let credentials = credentials(&http(auth), &set(variables), Keys::default());
+            let credentials = credentials(&http(auth), &set(variables), KeyCommands::default());
             let bearer = credentials.await.map(|c| c.bearer);
             bearer.map(|b| b.map(|s| s.expose().to_string()))
         };

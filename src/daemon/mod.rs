@@ -1,8 +1,7 @@
 //! The per-user daemon: one process that keeps everything warm.
 //!
-//! It binds under a lock that it holds for life, accepts in a loop that never
-//! waits for anything else, and drains when it is told to leave: running turns
-//! end, nobody new is served.
+//! It binds its socket under a lock that it holds while it runs, accepts clients in a loop that waits for nothing
+//! else, and drains when it is told to stop: running turns end, and no new client is served.
 
 pub mod acts;
 pub mod attach;
@@ -61,60 +60,60 @@ use crate::session::store::Sessions;
 use crate::tools::finder::ToolFinder;
 use crate::tools::results::ResultStore;
 use acts::Acts;
-use shells::Shells;
+use shells::ShellRegistry;
 
 /// How long connections may take to send their replies once the daemon ends.
 const LAST_WORD: Duration = Duration::from_millis(200);
-/// How often it closes what nobody uses.
+/// Interval for closing unused sessions and pruning state of ended shells.
 const TIDY: Duration = Duration::from_secs(60);
-/// How often it looks whether its socket is still there: so long the clients wait for one that none can reach.
+/// Interval for checking that the socket still exists; a daemon without a socket exits.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What all connections share.
+/// State shared by all connections and turns.
 #[derive(Debug)]
 pub struct Daemon {
-    /// Where things are.
+    /// The directories.
     pub paths: Paths,
-    /// The login name of the user, for the record.
+    /// The login name of the user, for the journal.
     pub user: Option<String>,
-    /// The way to the models.
+    /// Sends requests to models.
     pub broker: Broker,
-    /// The conversations.
+    /// The sessions.
     pub sessions: Arc<Sessions>,
-    /// The record of what is done outside of them.
+    /// The record of what happens outside of sessions.
     pub acts: Arc<Acts>,
-    /// What the hooks told.
-    pub shells: Arc<Mutex<Shells>>,
+    /// The shells and their last commands, as the hooks reported them.
+    pub shells: Arc<Mutex<ShellRegistry>>,
     /// The MCP servers.
     pub mcp: Pool,
-    /// Their tools that the person was shown.
+    /// The tools that the person was shown.
     pub known: known::Known,
-    /// Those of them that may wait for a shell with their variables.
-    pub lacking: mcp_startup::Lacking,
-    /// Which of their tools fit a question.
+    /// Servers that wait for a shell with their variables.
+    pub lacking: mcp_startup::MissingEnvMap,
+    /// The search index of the tools.
     pub finder: Arc<ToolFinder>,
-    /// What was too long of their results.
+    /// Tool results that were cut, kept to be read on.
     pub results: Arc<ResultStore>,
-    /// Config, keys and what was found.
-    pub models: model::Models,
-    /// Approved commands that run now.
-    pub running: command_approval::Running,
-    /// Since when it is ready.
+    /// The configuration, keys and detected models.
+    pub models: model::ModelRegistry,
+    /// Approved commands that are running.
+    pub running: command_approval::RunningCommands,
+    /// When the daemon became ready.
     pub started: Instant,
     /// Work that the daemon completes before it ends: turns, requests, and what they started.
     pub tasks: TaskTracker,
     /// Connections, which may wait for their clients: the daemon does not.
     pub connections: TaskTracker,
-    /// Turns that run now.
+    /// Number of running turns.
     pub turns: AtomicUsize,
-    /// No new client is served from now on.
+    /// Cancelled when the daemon stops serving new clients.
     pub leaving: CancellationToken,
-    /// Everything ends now.
+    /// Cancelled when all work must end.
     pub cancel: CancellationToken,
 }
 
 impl Daemon {
-    /// Ends it: at once, or when the running turns have ended.
+    /// Stops the daemon: at once, or when the running turns have ended.
     pub fn stop(&self, now: bool) {
         self.leaving.cancel();
         if now {
@@ -129,7 +128,7 @@ impl Daemon {
     }
 }
 
-/// Counts a turn.
+/// Counts a running turn until it is dropped.
 #[derive(Debug)]
 pub struct TurnGuard<'a>(&'a AtomicUsize);
 
@@ -139,24 +138,24 @@ impl Drop for TurnGuard<'_> {
     }
 }
 
-/// The right to be the daemon: held for life, and gone with the process however it ends.
+/// Single-instance file lock; the kernel releases it when the process exits.
 #[derive(Debug)]
-pub struct Right(#[expect(dead_code, reason = "holding it is the use")] Flock<File>);
+pub struct InstanceLock(#[expect(dead_code, reason = "holding it is the use")] Flock<File>);
 
-/// Waits until no other daemon lives.
+/// Waits until no other daemon runs, and takes the instance lock.
 ///
 /// # Errors
 /// The run directory is not ours alone, or cannot be written.
-pub fn claim(paths: &Paths) -> Result<Right> {
+pub fn claim(paths: &Paths) -> Result<InstanceLock> {
     paths.prepare_run()?;
-    lock_file(&paths.lock()).map(Right)
+    lock_file(&paths.lock()).map(InstanceLock)
 }
 
-/// Binds the socket. Only the holder of the right may call this, so that a socket that refuses is stale.
+/// Binds the socket. The caller holds the instance lock, so a socket that refuses connections is stale.
 ///
 /// # Errors
 /// Something that is no stale socket is in the way.
-pub fn bind(paths: &Paths, _right: &Right) -> Result<Listener> {
+pub fn bind(paths: &Paths, _right: &InstanceLock) -> Result<Listener> {
     let path = paths.socket();
     if fs::symlink_metadata(&path).is_ok() {
         match std::os::unix::net::UnixStream::connect(&path) {
@@ -194,7 +193,7 @@ pub fn bind(paths: &Paths, _right: &Right) -> Result<Listener> {
     Ok(listener)
 }
 
-/// The login name of whoever this runs as.
+/// Returns the login name of the effective user.
 fn user() -> Option<String> {
     let user = nix::unistd::User::from_uid(nix::unistd::geteuid());
     user.ok().flatten().map(|user| user.name)
@@ -206,7 +205,7 @@ fn user() -> Option<String> {
 /// The socket or the FIFO cannot be made.
 pub async fn run(
     paths: Paths,
-    right: Right,
+    right: InstanceLock,
     cancel: CancellationToken,
     ready: impl FnOnce(),
 ) -> Result<()> {
@@ -236,7 +235,7 @@ pub async fn run(
     let daemon = Arc::new(Daemon {
         broker: Broker::new().tracked_by(tasks.clone()),
         sessions: Arc::new(Sessions::new(journal, paths.state.join("shells"))),
-        shells: Arc::new(Mutex::new(Shells::new(log, records, user.clone()))),
+        shells: Arc::new(Mutex::new(ShellRegistry::new(log, records, user.clone()))),
         // No tasks of the tracker: the servers stay until all of those have ended, which may call them.
         mcp: Pool::new(
             paths.state.clone(),
@@ -248,7 +247,7 @@ pub async fn run(
         lacking: Mutex::default(),
         finder: Arc::default(),
         results: Arc::new(ResultStore::new(paths.state.join("results"))),
-        models: model::Models::new(&paths, acts.clone()),
+        models: model::ModelRegistry::new(&paths, acts.clone()),
         acts,
         running: Mutex::new(HashMap::new()),
         started: Instant::now(),
@@ -294,13 +293,14 @@ pub async fn run(
     Ok(())
 }
 
-/// What stands there now; `None` when nothing does.
+/// Returns device and inode of a path, if it exists.
 fn inode(path: &Path) -> Option<(u64, u64)> {
     let meta = fs::symlink_metadata(path).ok()?;
     Some((meta.dev(), meta.ino()))
 }
 
-/// Lets what runs end. Who comes now hears that the daemon is leaving, and may tell it to hurry.
+/// Waits for running work to end. A client that connects meanwhile is told that the daemon is leaving, and may
+/// request an immediate stop.
 async fn drain(daemon: &Arc<Daemon>, listener: &Listener) {
     daemon.tasks.close();
     loop {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Daemon;
 use super::acts::Acts;
 use super::client_link::{ClientHandle, Variables};
-use super::keys::Keys;
+use super::keys::KeyCommands;
 use crate::broker::Endpoint;
 use crate::broker::detect::{self, Found};
 use crate::broker::serve::{ENVIRONMENT, Lease, Servers};
@@ -30,14 +30,14 @@ const STARTING: Duration = Duration::from_secs(1);
 
 /// What is known about models between two prompts.
 #[derive(Debug)]
-pub struct Models {
+pub struct ModelRegistry {
     paths: Paths,
     /// Where it is recorded that the rules have changed.
     acts: Arc<Acts>,
     file: Mutex<Option<(ConfigStamp, Arc<ConfigFile>)>>,
     /// The configuration resolved last: a turn asks for the same one with each tool call.
     resolved: Mutex<Option<ResolvedConfig>>,
-    keys: Keys,
+    keys: KeyCommands,
     /// What was found last, when, and with which variables.
     found: Mutex<Option<Remembered>>,
     /// What the person was told about it already.
@@ -53,7 +53,7 @@ type Remembered = (Instant, BTreeMap<String, String>, Found);
 
 /// A model, ready to be asked.
 #[derive(Debug)]
-pub struct Chosen {
+pub struct ChosenModel {
     /// Its name in the config, or of what was found.
     pub name: String,
     /// Where and how to ask it.
@@ -76,22 +76,22 @@ pub struct Chosen {
     lease: Option<Lease>,
 }
 
-impl Chosen {
+impl ChosenModel {
     /// Whether its key is still to be fetched.
     pub fn lacks_key(&self) -> bool {
         self.key_cmd.is_some() && self.endpoint.key.is_none()
     }
 }
 
-impl Models {
+impl ModelRegistry {
     /// Nothing is read yet.
-    pub fn new(paths: &Paths, acts: Arc<Acts>) -> Models {
-        Models {
+    pub fn new(paths: &Paths, acts: Arc<Acts>) -> ModelRegistry {
+        ModelRegistry {
             paths: paths.clone(),
             acts,
             file: Mutex::default(),
             resolved: Mutex::default(),
-            keys: Keys::default(),
+            keys: KeyCommands::default(),
             found: Mutex::default(),
             told: Mutex::default(),
             servers: Servers::new(paths.state.clone(), crate::paths::environment(ENVIRONMENT)),
@@ -133,12 +133,12 @@ impl Models {
     }
 
     /// What the commands have printed.
-    pub fn keys(&self) -> &Keys {
+    pub fn keys(&self) -> &KeyCommands {
         &self.keys
     }
 
     /// A request has failed: what was remembered for it may be out of date.
-    pub fn failed(&self, chosen: &Chosen, error: &Error) {
+    pub fn failed(&self, chosen: &ChosenModel, error: &Error) {
         if error.refused
             && let (Some(command), Some(key)) = (&chosen.key_cmd, &chosen.endpoint.key)
         {
@@ -220,7 +220,11 @@ fn is_last_resort(config: &Config, current: Option<&ModelSettings>) -> bool {
 ///
 /// # Errors
 /// The key or the server is not available, or the turn was cancelled.
-pub async fn choose(daemon: &Daemon, plan: &ModelPlan, feed: &TurnFeed) -> Result<Option<Chosen>> {
+pub async fn choose(
+    daemon: &Daemon,
+    plan: &ModelPlan,
+    feed: &TurnFeed,
+) -> Result<Option<ChosenModel>> {
     let Some(mut chosen) = look(daemon, plan, feed).await? else {
         return Ok(None);
     };
@@ -269,13 +273,17 @@ pub async fn choose(daemon: &Daemon, plan: &ModelPlan, feed: &TurnFeed) -> Resul
 ///
 /// # Errors
 /// As for [`choose`].
-pub async fn look(daemon: &Daemon, plan: &ModelPlan, feed: &TurnFeed) -> Result<Option<Chosen>> {
+pub async fn look(
+    daemon: &Daemon,
+    plan: &ModelPlan,
+    feed: &TurnFeed,
+) -> Result<Option<ChosenModel>> {
     let config = plan.config.clone();
     let current = config.current()?;
     if let Some(variables) = &plan.detection
         && let Some(found) = find(daemon, variables, feed).await?
     {
-        return Ok(Some(Chosen {
+        return Ok(Some(ChosenModel {
             name: found.name,
             endpoint: found.endpoint,
             price: None,
@@ -300,7 +308,7 @@ pub async fn look(daemon: &Daemon, plan: &ModelPlan, feed: &TurnFeed) -> Result<
         KeySource::Cmd(command) => (daemon.models.keys.known(command), Some(command.clone())),
     };
     let last_resort = is_last_resort(&config, current);
-    Ok(Some(Chosen {
+    Ok(Some(ChosenModel {
         name: model.name.clone(),
         endpoint: endpoint(model, key),
         price: model.price.map(|p| (p.input, p.output)),

@@ -14,7 +14,7 @@ use crate::session::lock;
 
 /// A conversation is sent again with each prompt, and its tools too: what had no secret is not looked through again
 /// until another value is learned.
-static CLEAN: LazyLock<Clean> = LazyLock::new(Clean::default);
+static CLEAN: LazyLock<CleanTexts> = LazyLock::new(CleanTexts::default);
 
 /// So many texts are remembered, in eight bytes each.
 const MOST: usize = 1 << 16;
@@ -22,19 +22,19 @@ const MOST: usize = 1 << 16;
 /// Texts that had no secret, by their hash. Its keys are of this process alone: nobody can make two texts that have the
 /// same.
 #[derive(Debug, Default)]
-struct Clean {
+struct CleanTexts {
     keys: RandomState,
-    known: Mutex<Known>,
+    known: Mutex<CleanState>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CleanState {
     /// How many values the redactor knew then.
     learned: u64,
     texts: HashSet<u64>,
 }
 
-impl Clean {
+impl CleanTexts {
     /// The text without its secrets, if it has any. `learned` was asked for before.
     fn redact(
         &self,
@@ -47,7 +47,7 @@ impl Clean {
         {
             let mut known = lock(&self.known);
             if known.learned != learned {
-                *known = Known {
+                *known = CleanState {
                     learned,
                     texts: HashSet::new(),
                 };
@@ -197,7 +197,7 @@ mod tests {
                 None => Cow::Borrowed(text),
             }
         }
-        let clean = Clean::default();
+        let clean = CleanTexts::default();
         let asked = |learned, text, json| {
             let before = ASKED.load(std::sync::atomic::Ordering::Relaxed);
             let new = clean.redact(learned, text, redact, json);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::call_context::{CallContext, Exposure};
 use super::client_link::ClientHandle;
-use super::gate::Gate;
+use super::gate::CallGate;
 use super::rules_in_force::{self, RequestContext};
 use super::{Daemon, known, mcp, mcp_startup};
 use crate::chat::{Operation, ToolCall};
@@ -22,7 +22,7 @@ use crate::protocol::{self, kind};
 use crate::safety::policy::{self, Grant, Own, Rule, Standing, Subject, Word};
 use crate::session::conversation::{Session, Shared};
 use crate::session::lock;
-use crate::turn::outcome::Outcome;
+use crate::turn::outcome::CallEnd;
 
 /// Serves one request about the policy. Returns the reply frame.
 ///
@@ -56,7 +56,7 @@ pub async fn serve(
             let mut explained = match own {
                 Some(own) => explain_own(own, &config),
                 None => {
-                    let wished = Wished {
+                    let wished = ExplainedCall {
                         name,
                         arguments,
                         operation,
@@ -225,7 +225,7 @@ fn taken_back(what: String, grant: Option<String>, why: Option<String>) -> Body 
 }
 
 /// A call that somebody asks about.
-struct Wished {
+struct ExplainedCall {
     name: String,
     arguments: String,
     operation: Option<String>,
@@ -237,7 +237,7 @@ async fn explain(
     daemon: &Daemon,
     client: &ClientHandle,
     config: &Config,
-    wished: Wished,
+    wished: ExplainedCall,
     request_context: &RequestContext,
 ) -> Result<Explanation> {
     let Some((alias, tool)) = wished.name.split_once([':', '.']) else {
@@ -268,7 +268,7 @@ async fn explain(
             feed: &client.feed,
             links: client.links.clone(),
         };
-        Gate::new(context, &[call]).explain(0)
+        CallGate::new(context, &[call]).explain(0)
     };
     let call = |name: &str, arguments: String| ToolCall {
         id: String::new(),
@@ -279,7 +279,7 @@ async fn explain(
     let plain = policy::canonical(&wished.arguments)
         .map_err(|_| Error::usage("the arguments are no JSON object"))?;
     let mut rejected = None;
-    let mut explained = Err(Outcome::NoSuchTool);
+    let mut explained = Err(CallEnd::NoSuchTool);
     if wished.operation.is_some() || wished.sensitivity.is_some() {
         let of_tool = found.annotations.operation();
         let declared = wished.operation.as_deref();
@@ -292,7 +292,7 @@ async fn explain(
         let strict = config.intent_declaration.strict_server_validation;
         let through = call(variant.variant(), arguments.to_string());
         explained = ask(through, Exposure::Split { strict });
-        if let Err(Outcome::Rejected(why) | Outcome::Unread(why)) = &explained {
+        if let Err(CallEnd::Rejected(why) | CallEnd::Unread(why)) = &explained {
             rejected = Some(why.clone());
         }
     }

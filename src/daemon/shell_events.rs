@@ -54,19 +54,19 @@ pub enum ShellEvent {
 
 /// Puts chunks together.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct ShellEventDecoder {
     buffer: Vec<u8>,
-    partial: HashMap<ShellId, Partial>,
+    partial: HashMap<ShellId, PartialEvent>,
 }
 
 #[derive(Debug)]
-struct Partial {
+struct PartialEvent {
     seq: u64,
     next: u32,
     data: Vec<u8>,
 }
 
-impl Decoder {
+impl ShellEventDecoder {
     /// Takes what was read; gives each whole event with its shell's id.
     pub fn push(&mut self, bytes: &[u8], emit: &mut impl FnMut(&ShellId, ShellEvent)) {
         self.buffer.extend_from_slice(bytes);
@@ -86,7 +86,7 @@ impl Decoder {
         self.buffer = rest.to_vec();
     }
 
-    fn join(&mut self, chunk: Chunk<'_>, emit: &mut impl FnMut(&ShellId, ShellEvent)) {
+    fn join(&mut self, chunk: EventChunk<'_>, emit: &mut impl FnMut(&ShellId, ShellEvent)) {
         let whole = if chunk.part == 1 && chunk.parts == 1 {
             self.partial.remove(&chunk.shell);
             chunk.data.to_vec()
@@ -95,7 +95,7 @@ impl Decoder {
                 if self.partial.len() >= MAX_PARTIAL {
                     self.partial.clear();
                 }
-                let fresh = Partial {
+                let fresh = PartialEvent {
                     seq: chunk.seq,
                     next: 1,
                     data: Vec::new(),
@@ -128,7 +128,7 @@ impl Decoder {
     }
 }
 
-struct Chunk<'a> {
+struct EventChunk<'a> {
     shell: ShellId,
     seq: u64,
     part: u32,
@@ -139,7 +139,7 @@ struct Chunk<'a> {
 const MAGIC: &[u8] = b"aish1 ";
 
 /// The chunk at the start of `bytes` and its length; `None` while it is incomplete.
-fn chunk(bytes: &[u8]) -> Result<Option<(Chunk<'_>, usize)>, ()> {
+fn chunk(bytes: &[u8]) -> Result<Option<(EventChunk<'_>, usize)>, ()> {
     let head = bytes.len().min(MAGIC.len());
     if bytes[..head] != MAGIC[..head] {
         return Err(());
@@ -168,7 +168,7 @@ fn chunk(bytes: &[u8]) -> Result<Option<(Chunk<'_>, usize)>, ()> {
     let start = end + 1;
     match bytes.get(start..start + length) {
         Some(data) => Ok(Some((
-            Chunk {
+            EventChunk {
                 shell,
                 seq,
                 part,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     fn decode(bytes: &[&[u8]]) -> Vec<(String, ShellEvent)> {
-        let mut decoder = Decoder::default();
+        let mut decoder = ShellEventDecoder::default();
         let mut events = Vec::new();
         for part in bytes {
             decoder.push(part, &mut |shell, event| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use super::shell_events::{Decoder, ShellEvent};
+use super::shell_events::{ShellEvent, ShellEventDecoder};
 use crate::error::{Context, Error, Result};
 use crate::history::journal::{Log, fresh};
 use crate::history::record::{Body, Links, Record};
@@ -21,26 +21,26 @@ const KEPT: usize = 64;
 
 /// One shell.
 #[derive(Debug, Default)]
-struct Shell {
+struct ShellState {
     pid: Option<i32>,
     commands: VecDeque<Body>,
 }
 
 /// All shells that were heard of.
 #[derive(Debug)]
-pub struct Shells {
-    shells: HashMap<ShellId, Shell>,
-    /// Those that have gone since [`Shells::ended`] was last asked.
+pub struct ShellRegistry {
+    shells: HashMap<ShellId, ShellState>,
+    /// Shells that ended since [`ShellRegistry::ended`] was last called.
     ended: HashSet<ShellId>,
     log: Option<Arc<Log>>,
     /// Whose they are.
     user: Option<String>,
 }
 
-impl Shells {
+impl ShellRegistry {
     /// Begins with the commands that the journal remembers. `user` is the login name.
-    pub fn new(log: Option<Log>, records: Vec<Record>, user: Option<String>) -> Shells {
-        let mut shells = Shells {
+    pub fn new(log: Option<Log>, records: Vec<Record>, user: Option<String>) -> ShellRegistry {
+        let mut shells = ShellRegistry {
             shells: HashMap::new(),
             ended: HashSet::new(),
             log: log.map(Arc::new),
@@ -137,15 +137,15 @@ impl Shells {
         all[all.len().saturating_sub(limit)..].to_vec()
     }
 
-    /// Shells whose process still lives.
+    /// Returns the number of shells whose process exists.
     pub fn alive(&mut self) -> usize {
-        let gone = |shell: &Shell| shell.pid.is_some_and(|pid| !is_alive(pid));
+        let gone = |shell: &ShellState| shell.pid.is_some_and(|pid| !is_alive(pid));
         let gone = self.shells.extract_if(|_, shell| gone(shell));
         self.ended.extend(gone.map(|(id, _)| id));
         self.shells.values().filter(|s| s.pid.is_some()).count()
     }
 
-    /// Shells that have gone, with or without a word, since this was last asked.
+    /// Returns the shells that have ended since the last call.
     pub fn ended(&mut self) -> HashSet<ShellId> {
         self.alive();
         std::mem::take(&mut self.ended)
@@ -186,14 +186,14 @@ pub fn make_fifo(path: &Path) -> Result<()> {
 /// The FIFO cannot be opened.
 pub async fn listen(
     path: &Path,
-    shells: Arc<std::sync::Mutex<Shells>>,
+    shells: Arc<std::sync::Mutex<ShellRegistry>>,
     sessions: Arc<Sessions>,
 ) -> Result<()> {
     let what = || format!("cannot read the FIFO {}", path.display());
     let mut reader = pipe::OpenOptions::new().open_receiver(path).context(what)?;
     // Our own writer: without one, every read would end when the last shell closes its end.
     let _writer = pipe::OpenOptions::new().open_sender(path).context(what)?;
-    let mut decoder = Decoder::default();
+    let mut decoder = ShellEventDecoder::default();
     let mut buffer = vec![0; 16 << 10];
     loop {
         let length = reader.read(&mut buffer).await.context(what)?;
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_shell_that_has_gone_is_named_once() {
-        let mut shells = Shells::new(None, Vec::new(), None);
+        let mut shells = ShellRegistry::new(None, Vec::new(), None);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let dead = i32::try_from(child.id()).unwrap();
         child.wait().unwrap();

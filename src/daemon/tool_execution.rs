@@ -25,7 +25,7 @@ use crate::safety::policy::{Approved, Call};
 use crate::safety::redact::ours;
 use crate::session::feed::{GivenAnswer, TurnEvent, TurnFeed};
 use crate::tools::results;
-use crate::turn::outcome::{Account, Outcome, Used};
+use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
 
 /// So long a call may take to end once it was cancelled: its server is told, and not waited for.
 const LAST_WORD: Duration = Duration::from_millis(100);
@@ -58,7 +58,7 @@ pub struct Allowed<'a> {
     /// What speaks against what it declares.
     pub warning: Option<String>,
     /// What its record says of it.
-    pub account: Account,
+    pub account: CallSummary,
 }
 
 type Ended = Result<CallResult, CallError>;
@@ -66,7 +66,7 @@ type Ended = Result<CallResult, CallError>;
 /// A call that runs, or has ended.
 struct Running<'a> {
     call: &'a ToolCall,
-    account: Account,
+    account: CallSummary,
     edited: Option<String>,
     begun: Instant,
     work: Pin<Box<dyn Future<Output = Ended> + Send + 'a>>,
@@ -91,7 +91,7 @@ enum ElicitationEnd {
 }
 
 /// Runs these calls concurrently. The turn's token ends them.
-pub async fn run(context: &CallContext<'_>, allowed: Vec<Allowed<'_>>) -> Vec<Used> {
+pub async fn run(context: &CallContext<'_>, allowed: Vec<Allowed<'_>>) -> Vec<CallOutcome> {
     let (daemon, feed) = (context.daemon, context.feed);
     let cancel = feed.cancel_token().child_token();
     let (sender, mut events) = mpsc::channel(QUEUE);
@@ -181,7 +181,7 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<Allowed<'_>>) -> Vec<Us
         let outcome = outcome(context, ended, edited, &mut end).await;
         end.status = outcome.status();
         feed.push(TurnEvent::CallFinished(end));
-        used.push(Used {
+        used.push(CallOutcome {
             id: call.id.clone(),
             outcome,
             ms,
@@ -340,15 +340,15 @@ async fn outcome(
     ended: Ended,
     edited: Option<String>,
     end: &mut End,
-) -> Outcome {
+) -> CallEnd {
     let result = match ended {
         Ok(result) => result,
-        Err(CallError::Interrupted) => return Outcome::Interrupted,
-        Err(e) => return Outcome::Failed(e.to_string()),
+        Err(CallError::Interrupted) => return CallEnd::Interrupted,
+        Err(e) => return CallEnd::Failed(e.to_string()),
     };
     let (text, digest) = match fit(context, result.text).await {
         Ok(fitted) => fitted,
-        Err(e) => return Outcome::Failed(e.message),
+        Err(e) => return CallEnd::Failed(e.message),
     };
     let lines = text.lines();
     let cut = |line: &str| line.chars().take(HEAD.1).collect::<String>();
@@ -360,7 +360,7 @@ async fn outcome(
     end.notes = result.notes;
     end.notes
         .retain(|note| !head.iter().any(|line| *line == format!("[{note}]")));
-    Outcome::Said {
+    CallEnd::Said {
         text,
         is_error: result.is_error,
         images: result.images,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::call_context::Exposure;
 use super::mcp_startup::{self, PendingStart};
-use super::model::Chosen;
+use super::model::ChosenModel;
 use super::{Daemon, known};
 use crate::chat::Tool;
 use crate::config::Config;
@@ -27,7 +27,7 @@ pub async fn catalog(
     daemon: &Daemon,
     feed: &TurnFeed,
     session: &Session,
-    chosen: &Chosen,
+    chosen: &ChosenModel,
     pending: Option<PendingStart>,
 ) -> Result<Catalog> {
     let Some(pending) = pending.filter(|_| any(daemon, chosen)) else {
@@ -41,7 +41,7 @@ pub async fn catalog(
 }
 
 /// Whether a server is configured or connected.
-pub fn any(daemon: &Daemon, chosen: &Chosen) -> bool {
+pub fn any(daemon: &Daemon, chosen: &ChosenModel) -> bool {
     !chosen.config.mcp.servers.is_empty() || !daemon.mcp.states().is_empty()
 }
 

@@ -1,7 +1,7 @@
 //! What goes along with a prompt: what the shell knows, what is attached, the instructions.
 
 use super::Daemon;
-use super::model::Chosen;
+use super::model::ChosenModel;
 use crate::context::{self, CommandFact, ExecFact, Facts};
 use crate::error::{Error, Result};
 use crate::history::record::Body;
@@ -18,7 +18,7 @@ const RESOURCE_BYTES: usize = 1 << 20;
 pub fn content(
     daemon: &Daemon,
     session: &Session,
-    chosen: &Chosen,
+    chosen: &ChosenModel,
     ask: &Ask,
 ) -> (String, Option<String>) {
     let commands = match &ask.shell {
@@ -92,7 +92,7 @@ fn exec_fact(body: &Body) -> Option<ExecFact<'_>> {
 
 /// The instructions: the user's own, or ours with what the system is; with tools, how those are used, which is another
 /// way where the model finds them by itself.
-pub fn system_prompt(chosen: &Chosen, tools: bool, split: bool) -> String {
+pub fn system_prompt(chosen: &ChosenModel, tools: bool, split: bool) -> String {
     let mut prompt = match &chosen.config.system_prompt {
         Some(theirs) => theirs.clone(),
         None => format!("{}\n{}", context::SYSTEM_PROMPT, system_facts()),

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 
 use super::call_context::{CallContext, Exposure};
-use super::gate::{self, Gate};
-use super::model::{self, Chosen};
+use super::gate::{self, CallGate};
+use super::model::{self, ChosenModel};
 use super::rules_in_force::{self, RequestContext};
 use super::turn_plan::TurnPlan;
 use super::{Daemon, background_notice, known, outbound_redaction, tool_exposure, turn_context};
@@ -20,7 +20,7 @@ use crate::mcp::Catalog;
 use crate::protocol::{AnswerSummary, Failure, ShellId};
 use crate::session::conversation::Session;
 use crate::session::feed::{TurnEvent, TurnFeed};
-use crate::turn::machine::{Effect, Input, Setting, Turn};
+use crate::turn::machine::{TurnEffect, TurnInput, TurnMachine, TurnSettings};
 
 /// Parts of an answer that may wait for the turn; beyond it the provider waits.
 const QUEUE: usize = 64;
@@ -109,7 +109,7 @@ async fn converse(
     daemon: &Daemon,
     feed: &Arc<TurnFeed>,
     session: &Session,
-    mut chosen: Chosen,
+    mut chosen: ChosenModel,
     plan: TurnPlan,
 ) -> Result<AnswerSummary> {
     let TurnPlan {
@@ -148,14 +148,14 @@ async fn converse(
     if let Err(e) = session.record_written(&links, user).await {
         feed.notice(e.message);
     }
-    let setting = Setting {
+    let setting = TurnSettings {
         session: session.id.clone(),
         model_name: chosen.name.clone(),
         model: chosen.endpoint.model.clone(),
         price: chosen.price,
         depth: chosen.config.mcp.max_tool_depth,
     };
-    let mut run = Run::new(
+    let mut run = TurnRun::new(
         daemon,
         &chosen,
         session,
@@ -165,7 +165,7 @@ async fn converse(
         &request,
     );
     run.rounds(with_tools.then_some(catalog)).await?;
-    let Run { answer, links, .. } = run;
+    let TurnRun { answer, links, .. } = run;
     let (answer, commands) = answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
     // The rules about commands are applied with each command; here the person is told what is wrong with them.
     if !commands.is_empty() && !ask.no_tools && !with_tools {
@@ -192,7 +192,7 @@ async fn perform_command(
         Message::System(turn_context::command_prompt()),
         Message::User(ask.text.clone()),
     ];
-    let setting = Setting {
+    let setting = TurnSettings {
         session: String::new(),
         model_name: chosen.name.clone(),
         model: chosen.endpoint.model.clone(),
@@ -211,7 +211,7 @@ async fn perform_command(
     if let Err(e) = outside.record_written(&links, user).await {
         tracing::warn!("{}", e.message);
     }
-    let mut run = Run::new(daemon, &chosen, &outside, feed, setting, links, &request);
+    let mut run = TurnRun::new(daemon, &chosen, &outside, feed, setting, links, &request);
     run.request(&messages, &[]).await.map_err(|e| failure(&e))?;
     match run.answer {
         Some((answer, _)) => Ok(answer),
@@ -220,7 +220,7 @@ async fn perform_command(
 }
 
 /// Adds the rules of the projects around a directory, and reports what is wrong with them.
-async fn apply_rules(feed: &TurnFeed, chosen: &mut Chosen, cwd: &str) -> Result<()> {
+async fn apply_rules(feed: &TurnFeed, chosen: &mut ChosenModel, cwd: &str) -> Result<()> {
     for text in rules_in_force::apply(&mut chosen.config, cwd).await? {
         feed.notice(text);
     }
@@ -228,13 +228,13 @@ async fn apply_rules(feed: &TurnFeed, chosen: &mut Chosen, cwd: &str) -> Result<
 }
 
 /// A turn that runs: the state machine, and what it takes to do what that says.
-struct Run<'a> {
+struct TurnRun<'a> {
     daemon: &'a Daemon,
-    chosen: &'a Chosen,
+    chosen: &'a ChosenModel,
     /// Where it is recorded.
     session: &'a Session,
     feed: &'a Arc<TurnFeed>,
-    turn: Turn,
+    turn: TurnMachine,
     start: Instant,
     /// The end of the turn, and the commands it proposes.
     answer: Option<(AnswerSummary, Vec<String>)>,
@@ -248,7 +248,7 @@ struct Run<'a> {
 }
 
 /// What comes next.
-enum Step {
+enum NextStep {
     /// More of the same.
     Go,
     /// These calls.
@@ -259,22 +259,22 @@ enum Step {
     Done,
 }
 
-impl<'a> Run<'a> {
+impl<'a> TurnRun<'a> {
     fn new(
         daemon: &'a Daemon,
-        chosen: &'a Chosen,
+        chosen: &'a ChosenModel,
         session: &'a Session,
         feed: &'a Arc<TurnFeed>,
-        setting: Setting,
+        setting: TurnSettings,
         links: Links,
         request: &'a RequestContext,
-    ) -> Run<'a> {
-        Run {
+    ) -> TurnRun<'a> {
+        TurnRun {
             daemon,
             chosen,
             session,
             feed,
-            turn: Turn::new(setting),
+            turn: TurnMachine::new(setting),
             start: Instant::now(),
             answer: None,
             tools: (Catalog::default(), Exposure::Direct { reads_on: false }),
@@ -317,10 +317,10 @@ impl<'a> Run<'a> {
                 self.feed.notice(text);
             }
             let mut step = self.request(&messages, &offered).await?;
-            if let Step::Use(calls) = step {
+            if let NextStep::Use(calls) = step {
                 step = self.calls(&calls).await?;
             }
-            if matches!(step, Step::Done) {
+            if matches!(step, NextStep::Done) {
                 return Ok(());
             }
             // Tools come and go; a server that is starting is not waited for.
@@ -332,7 +332,7 @@ impl<'a> Run<'a> {
     }
 
     /// One request and its answer.
-    async fn request(&mut self, messages: &[Message], tools: &[Tool]) -> Result<Step> {
+    async fn request(&mut self, messages: &[Message], tools: &[Tool]) -> Result<NextStep> {
         self.links.turn = Some(uuid::Uuid::now_v7().to_string());
         let (dir, session) = (self.daemon.paths.partial_answers(), &self.session.id);
         let partial = PartialAnswer::create(&dir, session, &self.links, &self.chosen.name);
@@ -347,10 +347,10 @@ impl<'a> Run<'a> {
             let input = tokio::select! {
                 biased;
                 chunk = chunks.recv() => match chunk {
-                    Some(chunk) => Input::Chunk(chunk),
+                    Some(chunk) => TurnInput::Chunk(chunk),
                     None => match ended.take() {
-                        Some(result) => Input::Ended(result),
-                        None => Input::Ended(request.as_mut().await),
+                        Some(result) => TurnInput::Ended(result),
+                        None => TurnInput::Ended(request.as_mut().await),
                     },
                 },
                 result = &mut request, if ended.is_none() => {
@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
                     continue;
                 }
             };
-            let last = matches!(input, Input::Ended(_));
+            let last = matches!(input, TurnInput::Ended(_));
             let step = self.take(input).await?;
             if last {
                 return Ok(step);
@@ -383,26 +383,26 @@ impl<'a> Run<'a> {
     }
 
     /// The calls of one answer, in order.
-    async fn calls(&mut self, calls: &[ToolCall]) -> Result<Step> {
+    async fn calls(&mut self, calls: &[ToolCall]) -> Result<NextStep> {
         let tools = self.tools.clone();
-        let mut gate = Gate::new(self.context(&tools), calls);
+        let mut gate = CallGate::new(self.context(&tools), calls);
         let mut at = 0;
-        let mut step = Step::Go;
-        while at < calls.len() && matches!(step, Step::Go) {
+        let mut step = NextStep::Go;
+        while at < calls.len() && matches!(step, NextStep::Go) {
             let used = gate.make(at).await;
             at += used.len();
-            step = self.take(Input::Used(used)).await?;
+            step = self.take(TurnInput::CallsEnded(used)).await?;
         }
         Ok(step)
     }
 
     /// Hands an input to the machine and performs its effects.
-    async fn take(&mut self, input: Input) -> Result<Step> {
+    async fn take(&mut self, input: TurnInput) -> Result<NextStep> {
         let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let mut step = Step::Go;
+        let mut step = NextStep::Go;
         for effect in self.turn.handle(input, elapsed) {
             match self.perform(effect).await? {
-                Step::Go => {}
+                NextStep::Go => {}
                 next => step = next,
             }
         }
@@ -410,11 +410,11 @@ impl<'a> Run<'a> {
     }
 
     /// Performs one effect.
-    async fn perform(&mut self, effect: Effect) -> Result<Step> {
+    async fn perform(&mut self, effect: TurnEffect) -> Result<NextStep> {
         match effect {
-            Effect::Text(text) => self.show(&text),
-            Effect::Event(event) => self.feed.push(event),
-            Effect::Record(mut body) => {
+            TurnEffect::Text(text) => self.show(&text),
+            TurnEffect::Event(event) => self.feed.push(event),
+            TurnEffect::Record(mut body) => {
                 gate::complete(self.context(&self.tools), &mut body);
                 let is_answer = matches!(*body, Body::Assistant { .. });
                 let recorded = self.session.record_written(&self.links, *body).await;
@@ -428,15 +428,15 @@ impl<'a> Run<'a> {
                     }
                 }
             }
-            Effect::Use(calls) => return Ok(Step::Use(calls)),
-            Effect::Again => return Ok(Step::Again),
-            Effect::Reply(answer, commands) => {
+            TurnEffect::Use(calls) => return Ok(NextStep::Use(calls)),
+            TurnEffect::Again => return Ok(NextStep::Again),
+            TurnEffect::Reply(answer, commands) => {
                 self.answer = Some((answer, commands));
-                return Ok(Step::Done);
+                return Ok(NextStep::Done);
             }
-            Effect::Fail(e) => return Err(e),
+            TurnEffect::Fail(e) => return Err(e),
         }
-        Ok(Step::Go)
+        Ok(NextStep::Go)
     }
 
     /// Shows text of the answer to every watcher.
@@ -448,7 +448,7 @@ impl<'a> Run<'a> {
 
 async fn stream(
     daemon: &Daemon,
-    chosen: &Chosen,
+    chosen: &ChosenModel,
     messages: &[Message],
     tools: &[Tool],
     cancel: &tokio_util::sync::CancellationToken,

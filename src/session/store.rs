@@ -16,7 +16,7 @@ use crate::protocol::{SessionChoice, ShellId};
 
 /// A command that waits for a person's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingCommand {
     /// Names it.
     pub token: String,
     /// The command.
@@ -49,7 +49,7 @@ pub struct Sessions {
     /// The same, as far as this daemon knows it: what holds when that file cannot be written.
     attached: Mutex<HashMap<ShellId, (String, Instant)>>,
     open: Mutex<OpenSessions>,
-    waiting: Mutex<HashMap<ShellId, VecDeque<Waiting>>>,
+    waiting: Mutex<HashMap<ShellId, VecDeque<WaitingCommand>>>,
 }
 
 /// So many sessions may stay open without being used.
@@ -266,7 +266,7 @@ impl Sessions {
         let waiting = commands
             .into_iter()
             .enumerate()
-            .map(|(at, command)| Waiting {
+            .map(|(at, command)| WaitingCommand {
                 token: uuid::Uuid::now_v7().to_string(),
                 command,
                 number: at + 1,
@@ -286,7 +286,7 @@ impl Sessions {
     }
 
     /// The next command that waits for the word of this shell's person.
-    pub fn next_waiting(&self, shell: &ShellId) -> Option<Waiting> {
+    pub fn next_waiting(&self, shell: &ShellId) -> Option<WaitingCommand> {
         lock(&self.waiting).get(shell)?.front().cloned()
     }
 
@@ -294,7 +294,7 @@ impl Sessions {
     ///
     /// # Errors
     /// It is not the one that waits: decided already, or another answer came.
-    pub fn take_waiting(&self, shell: &ShellId, token: &str, all: bool) -> Result<Waiting> {
+    pub fn take_waiting(&self, shell: &ShellId, token: &str, all: bool) -> Result<WaitingCommand> {
         let mut map = lock(&self.waiting);
         let queue = map.get_mut(shell);
         let taken = queue.and_then(|q| {

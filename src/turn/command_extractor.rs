@@ -15,7 +15,7 @@ const MAX_HELD: usize = 256;
 
 /// The answer, cut into text and proposals.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum AnswerPiece {
     /// Text to show.
     Text(String),
     /// A command, exactly.
@@ -24,7 +24,7 @@ pub enum Piece {
 
 /// Where in a line the stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
+enum LinePosition {
     /// What came of the line so far may still become a mark or a fence.
     Start,
     /// In a line of text.
@@ -35,35 +35,35 @@ enum At {
 
 /// A block of code that is open.
 #[derive(Debug, Clone)]
-struct Fence {
+struct CodeFence {
     /// The line that opened it, with its LF.
     opener: String,
     sign: char,
     length: usize,
     /// The opener has not been shown: nothing but commands and these blank lines has come since.
-    waiting: Option<Waiting>,
+    waiting: Option<HeldFence>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Waiting {
+struct HeldFence {
     blanks: String,
     commands: bool,
 }
 
 /// The state between two chunks: at most the beginning of a line, or one command; and the line of an open fence.
 #[derive(Debug)]
-pub struct Filter {
-    at: At,
+pub struct CommandExtractor {
+    at: LinePosition,
     held: String,
-    fence: Option<Fence>,
+    fence: Option<CodeFence>,
     /// Text that is decided.
     text: String,
 }
 
-impl Default for Filter {
+impl Default for CommandExtractor {
     fn default() -> Self {
-        Filter {
-            at: At::Start,
+        CommandExtractor {
+            at: LinePosition::Start,
             held: String::new(),
             fence: None,
             text: String::new(),
@@ -71,10 +71,10 @@ impl Default for Filter {
     }
 }
 
-impl Filter {
+impl CommandExtractor {
     /// Takes a chunk; gives each piece that is decided. Text is held back only while it may be a mark or a fence,
     /// and the fence that opens a block until the block has something else than commands.
-    pub fn push(&mut self, chunk: &str, emit: &mut impl FnMut(Piece)) {
+    pub fn push(&mut self, chunk: &str, emit: &mut impl FnMut(AnswerPiece)) {
         for part in chunk.split_inclusive('\n') {
             self.push_part(part, emit);
         }
@@ -82,23 +82,23 @@ impl Filter {
     }
 
     /// Takes a line or a part of one.
-    fn push_part(&mut self, mut part: &str, emit: &mut impl FnMut(Piece)) {
+    fn push_part(&mut self, mut part: &str, emit: &mut impl FnMut(AnswerPiece)) {
         // A line is decided within a few characters, but for fences, which are short.
-        while self.at == At::Start && !part.is_empty() {
+        while self.at == LinePosition::Start && !part.is_empty() {
             let taken = part.char_indices().nth(8).map_or(part.len(), |(i, _)| i);
             self.held.push_str(&part[..taken]);
             part = &part[taken..];
             self.decide(false, emit);
         }
         match self.at {
-            At::Start => {}
-            At::Text => {
+            LinePosition::Start => {}
+            LinePosition::Text => {
                 self.text.push_str(part);
                 if part.ends_with('\n') {
-                    self.at = At::Start;
+                    self.at = LinePosition::Start;
                 }
             }
-            At::Command(mark) => {
+            LinePosition::Command(mark) => {
                 self.held.push_str(part);
                 if self.held.ends_with('\n') {
                     self.end_command(mark, emit);
@@ -110,32 +110,32 @@ impl Filter {
     }
 
     /// Looks at the start of the line that is held; `end` when no more comes.
-    fn decide(&mut self, end: bool, emit: &mut impl FnMut(Piece)) {
+    fn decide(&mut self, end: bool, emit: &mut impl FnMut(AnswerPiece)) {
         match line(&self.held, self.fence.as_ref(), end) {
-            Line::Open if !end => {}
-            Line::Open | Line::Text => self.show_held(),
-            Line::Mark(length) => {
-                self.at = At::Command(length);
+            LineStart::Open if !end => {}
+            LineStart::Open | LineStart::Text => self.show_held(),
+            LineStart::Mark(length) => {
+                self.at = LinePosition::Command(length);
                 if self.held.ends_with('\n') {
                     self.end_command(length, emit);
                 }
             }
-            Line::Blank => match self.fence.as_mut().and_then(|f| f.waiting.as_mut()) {
+            LineStart::Blank => match self.fence.as_mut().and_then(|f| f.waiting.as_mut()) {
                 Some(waiting) if waiting.blanks.len() + self.held.len() <= MAX_HELD => {
                     waiting.blanks.push_str(&self.held);
                     self.held.clear();
                 }
                 _ => self.show_held(),
             },
-            Line::Opens(sign, length) => {
-                self.fence = Some(Fence {
+            LineStart::Opens(sign, length) => {
+                self.fence = Some(CodeFence {
                     opener: std::mem::take(&mut self.held),
                     sign,
                     length,
-                    waiting: Some(Waiting::default()),
+                    waiting: Some(HeldFence::default()),
                 });
             }
-            Line::Closes => {
+            LineStart::Closes => {
                 let around_commands = self
                     .fence
                     .as_ref()
@@ -158,9 +158,9 @@ impl Filter {
         }
         self.show_fence();
         self.at = if self.held.ends_with('\n') {
-            At::Start
+            LinePosition::Start
         } else {
-            At::Text
+            LinePosition::Text
         };
         self.text.push_str(&std::mem::take(&mut self.held));
     }
@@ -176,7 +176,7 @@ impl Filter {
     }
 
     /// The command is complete, if it is one.
-    fn end_command(&mut self, mark: usize, emit: &mut impl FnMut(Piece)) {
+    fn end_command(&mut self, mark: usize, emit: &mut impl FnMut(AnswerPiece)) {
         let quoted = self.held[..mark].trim_start().starts_with('`');
         let command = self.held[mark..].trim_matches([' ', '\t', '\r', '\n']);
         let command = if quoted {
@@ -190,7 +190,7 @@ impl Filter {
         let Some(command) = command.map(str::to_string) else {
             return self.show_held();
         };
-        self.at = At::Start;
+        self.at = LinePosition::Start;
         self.held.clear();
         if let Some(fence) = &mut self.fence {
             match &mut fence.waiting {
@@ -205,45 +205,45 @@ impl Filter {
                     self.text
                         .extend(std::iter::repeat_n(fence.sign, fence.length));
                     self.text.push('\n');
-                    fence.waiting = Some(Waiting {
+                    fence.waiting = Some(HeldFence {
                         commands: true,
-                        ..Waiting::default()
+                        ..HeldFence::default()
                     });
                 }
             }
         }
         self.flush(emit);
-        emit(Piece::Command(command));
+        emit(AnswerPiece::Command(command));
     }
 
     /// The answer is complete. A command at the very end counts without its LF.
-    pub fn finish(&mut self, emit: &mut impl FnMut(Piece)) {
+    pub fn finish(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
         match self.at {
-            At::Command(mark) => self.end_command(mark, emit),
-            At::Start => self.decide(true, emit),
-            At::Text => {}
+            LinePosition::Command(mark) => self.end_command(mark, emit),
+            LinePosition::Start => self.decide(true, emit),
+            LinePosition::Text => {}
         }
         self.end(emit);
     }
 
     /// The answer was cut off: what is held is text, since half a command must not be offered.
-    pub fn cut_off(&mut self, emit: &mut impl FnMut(Piece)) {
+    pub fn cut_off(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
         self.show_held();
         self.end(emit);
     }
 
-    fn end(&mut self, emit: &mut impl FnMut(Piece)) {
+    fn end(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
         let waiting = self.fence.as_ref().and_then(|f| f.waiting.as_ref());
         if waiting.is_some_and(|w| !w.commands) {
             self.show_fence();
         }
         self.flush(emit);
-        *self = Filter::default();
+        *self = CommandExtractor::default();
     }
 
-    fn flush(&mut self, emit: &mut impl FnMut(Piece)) {
+    fn flush(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
         if !self.text.is_empty() {
-            emit(Piece::Text(std::mem::take(&mut self.text)));
+            emit(AnswerPiece::Text(std::mem::take(&mut self.text)));
         }
     }
 }
@@ -257,7 +257,7 @@ fn unquote(command: &str) -> &str {
 }
 
 /// What a line is, as far as it has come.
-enum Line {
+enum LineStart {
     /// It may become more than text.
     Open,
     Text,
@@ -269,19 +269,23 @@ enum Line {
     Closes,
 }
 
-fn line(held: &str, fence: Option<&Fence>, end: bool) -> Line {
+fn line(held: &str, fence: Option<&CodeFence>, end: bool) -> LineStart {
     let whole = end || held.ends_with('\n');
     let blank = held.chars().all(|c| matches!(c, ' ' | '\t' | '\r' | '\n'));
     if blank && held.len() <= MAX_HELD && fence.is_some_and(|f| f.waiting.is_some()) {
-        return if whole { Line::Blank } else { Line::Open };
+        return if whole {
+            LineStart::Blank
+        } else {
+            LineStart::Open
+        };
     }
     if held.len() > MAX_HELD {
-        return Line::Text;
+        return LineStart::Text;
     }
     let indent = held.bytes().take_while(|b| *b == b' ').count();
     let rest = &held[indent..];
     if indent > 3 {
-        return Line::Text;
+        return LineStart::Text;
     }
     // In a block of code a bullet or a backtick is code.
     let marks = [MARK, BULLETS[0], BULLETS[1], QUOTED];
@@ -291,30 +295,30 @@ fn line(held: &str, fence: Option<&Fence>, end: bool) -> Line {
         &marks[..]
     };
     if let Some(mark) = marks.iter().find(|m| rest.starts_with(**m)) {
-        return Line::Mark(indent + mark.len());
+        return LineStart::Mark(indent + mark.len());
     }
     if marks.iter().any(|m| m.starts_with(rest)) {
-        return Line::Open;
+        return LineStart::Open;
     }
     let sign = match (fence, rest.chars().next()) {
         (Some(fence), Some(c)) if c == fence.sign => c,
         (None, Some(c @ ('`' | '~'))) => c,
-        _ => return Line::Text,
+        _ => return LineStart::Text,
     };
     let info = rest.trim_start_matches(sign);
     let length = rest.len() - info.len();
     if info.is_empty() && !whole {
-        return Line::Open;
+        return LineStart::Open;
     }
     let matches = match fence {
         Some(fence) => length >= fence.length && info.trim().is_empty(),
         None => length >= 3 && !(sign == '`' && info.contains('`')),
     };
     match (matches, whole, fence) {
-        (false, ..) => Line::Text,
-        (true, false, _) => Line::Open,
-        (true, true, Some(_)) => Line::Closes,
-        (true, true, None) => Line::Opens(sign, length),
+        (false, ..) => LineStart::Text,
+        (true, false, _) => LineStart::Open,
+        (true, true, Some(_)) => LineStart::Closes,
+        (true, true, None) => LineStart::Opens(sign, length),
     }
 }
 
@@ -324,11 +328,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn run(chunks: &[&str]) -> (String, Vec<String>) {
-        let mut filter = Filter::default();
+        let mut filter = CommandExtractor::default();
         let (mut text, mut commands) = (String::new(), Vec::new());
         let mut take = |piece| match piece {
-            Piece::Text(t) => text.push_str(&t),
-            Piece::Command(c) => commands.push(c),
+            AnswerPiece::Text(t) => text.push_str(&t),
+            AnswerPiece::Command(c) => commands.push(c),
         };
         for chunk in chunks {
             filter.push(chunk, &mut take);
@@ -440,10 +444,10 @@ mod tests {
             ("```sh\nCMD: ls\n", ""),
             ("```sh\nCMD: ls\n``", "```sh\n``"),
         ] {
-            let mut filter = Filter::default();
+            let mut filter = CommandExtractor::default();
             let mut shown = String::new();
             let mut take = |piece| {
-                if let Piece::Text(t) = piece {
+                if let AnswerPiece::Text(t) = piece {
                     shown.push_str(&t);
                 }
             };
@@ -460,10 +464,10 @@ mod tests {
             format!("```\n{}", " ".repeat(MAX_HELD + 1)),
             format!("```\n{}", "\n".repeat(MAX_HELD + 1)),
         ] {
-            let mut filter = Filter::default();
+            let mut filter = CommandExtractor::default();
             let mut shown = String::new();
             filter.push(&part, &mut |piece| {
-                if let Piece::Text(t) = piece {
+                if let AnswerPiece::Text(t) = piece {
                     shown.push_str(&t);
                 }
             });
@@ -473,10 +477,10 @@ mod tests {
 
     #[test]
     fn text_is_held_only_while_it_may_be_a_mark() {
-        let mut filter = Filter::default();
+        let mut filter = CommandExtractor::default();
         let mut seen = String::new();
         let mut take = |p| {
-            if let Piece::Text(t) = p {
+            if let AnswerPiece::Text(t) = p {
                 seen.push_str(&t);
             }
         };
@@ -487,15 +491,15 @@ mod tests {
 
     #[test]
     fn half_a_command_is_never_offered() {
-        let mut filter = Filter::default();
+        let mut filter = CommandExtractor::default();
         let mut pieces = Vec::new();
         filter.push("ok\nCMD: rm -rf /tmp/x", &mut |p| pieces.push(p));
         filter.cut_off(&mut |p| pieces.push(p));
         assert_eq!(
             pieces,
             [
-                Piece::Text("ok\n".into()),
-                Piece::Text("CMD: rm -rf /tmp/x".into())
+                AnswerPiece::Text("ok\n".into()),
+                AnswerPiece::Text("CMD: rm -rf /tmp/x".into())
             ]
         );
     }

@@ -13,23 +13,23 @@ use crate::protocol::AnswerSummary;
 use crate::safety::policy;
 use crate::session::feed::TurnEvent;
 
-use super::command_extractor::{Filter, Piece};
-use super::outcome::{Account, Outcome, Used};
+use super::command_extractor::{AnswerPiece, CommandExtractor};
+use super::outcome::{CallEnd, CallOutcome, CallSummary};
 
 /// What happened.
 #[derive(Debug)]
-pub enum Input {
+pub enum TurnInput {
     /// A part of the answer came.
     Chunk(Chunk),
     /// The request has ended, well or not; the person's Ctrl-C is [`Kind::Interrupted`].
     Ended(Result<Finish>),
     /// What became of some of the calls that were to be made.
-    Used(Vec<Used>),
+    CallsEnded(Vec<CallOutcome>),
 }
 
 /// What is to be done, in this order.
 #[derive(Debug)]
-pub enum Effect {
+pub enum TurnEffect {
     /// Send text to the client.
     Text(String),
     /// Push an event to the feed.
@@ -49,7 +49,7 @@ pub enum Effect {
 
 /// What a turn is told at its start.
 #[derive(Debug, Clone)]
-pub struct Setting {
+pub struct TurnSettings {
     /// The session's id.
     pub session: String,
     /// The model's name in the config.
@@ -64,9 +64,9 @@ pub struct Setting {
 
 /// The state of a turn.
 #[derive(Debug)]
-pub struct Turn {
-    setting: Setting,
-    filter: Filter,
+pub struct TurnMachine {
+    setting: TurnSettings,
+    filter: CommandExtractor,
     /// The answer of this round.
     text: String,
     /// What was shown last is a line without an end.
@@ -75,7 +75,7 @@ pub struct Turn {
     proposals: Vec<String>,
     calls: Vec<ToolCall>,
     /// The calls of this round that have no record yet.
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingCall>,
     /// A call of this round got further than to fail.
     answered: bool,
     /// Of this round, and of all.
@@ -89,17 +89,17 @@ pub struct Turn {
 
 /// A call on its way to its record.
 #[derive(Debug)]
-struct Pending {
+struct PendingCall {
     call: ToolCall,
     record: Option<Body>,
 }
 
-impl Turn {
+impl TurnMachine {
     /// A turn whose request is about to be sent.
-    pub fn new(setting: Setting) -> Turn {
-        Turn {
+    pub fn new(setting: TurnSettings) -> TurnMachine {
+        TurnMachine {
             setting,
-            filter: Filter::default(),
+            filter: CommandExtractor::default(),
             text: String::new(),
             open_line: false,
             proposals: Vec::new(),
@@ -114,45 +114,45 @@ impl Turn {
     }
 
     /// Takes one input; `ms` is the time since the turn began.
-    pub fn handle(&mut self, input: Input, ms: u64) -> Vec<Effect> {
+    pub fn handle(&mut self, input: TurnInput, ms: u64) -> Vec<TurnEffect> {
         match input {
-            Input::Chunk(Chunk::Text(text)) => {
+            TurnInput::Chunk(Chunk::Text(text)) => {
                 self.text.push_str(&text);
                 let mut pieces = Vec::new();
                 self.filter.push(&text, &mut |piece| pieces.push(piece));
                 self.show(pieces)
             }
-            Input::Chunk(Chunk::Call(call)) => {
+            TurnInput::Chunk(Chunk::Call(call)) => {
                 self.calls.push(call);
                 Vec::new()
             }
-            Input::Chunk(Chunk::Usage(usage)) => {
+            TurnInput::Chunk(Chunk::Usage(usage)) => {
                 self.usage = Some(usage);
                 Vec::new()
             }
-            Input::Chunk(Chunk::Model(model)) => {
+            TurnInput::Chunk(Chunk::Model(model)) => {
                 self.setting.model = model;
                 Vec::new()
             }
-            Input::Chunk(Chunk::Notice(text)) => vec![notice(text)],
-            Input::Chunk(_) => Vec::new(),
-            Input::Ended(result) => self.end(result, ms),
-            Input::Used(used) => self.used(used, ms),
+            TurnInput::Chunk(Chunk::Notice(text)) => vec![notice(text)],
+            TurnInput::Chunk(_) => Vec::new(),
+            TurnInput::Ended(result) => self.end(result, ms),
+            TurnInput::CallsEnded(used) => self.used(used, ms),
         }
     }
 
-    fn show(&mut self, pieces: Vec<Piece>) -> Vec<Effect> {
+    fn show(&mut self, pieces: Vec<AnswerPiece>) -> Vec<TurnEffect> {
         let mut effects = Vec::new();
         for piece in pieces {
             effects.push(match piece {
-                Piece::Text(text) => {
+                AnswerPiece::Text(text) => {
                     self.open_line = !text.ends_with('\n');
-                    Effect::Text(text)
+                    TurnEffect::Text(text)
                 }
-                Piece::Command(command) => {
+                AnswerPiece::Command(command) => {
                     self.open_line = false;
                     self.proposals.push(command.clone());
-                    Effect::Event(TurnEvent::Proposal(command))
+                    TurnEffect::Event(TurnEvent::Proposal(command))
                 }
             });
         }
@@ -160,7 +160,7 @@ impl Turn {
     }
 
     /// The request has ended, and the answer with it.
-    fn end(&mut self, result: Result<Finish>, ms: u64) -> Vec<Effect> {
+    fn end(&mut self, result: Result<Finish>, ms: u64) -> Vec<TurnEffect> {
         let mut pieces = Vec::new();
         let mut take = |piece| pieces.push(piece);
         // Only an answer that the model ended itself may offer its last line as a command.
@@ -180,7 +180,7 @@ impl Turn {
         };
         let usage = self.usage.take();
         self.total = sum(self.total, usage);
-        effects.push(Effect::Record(Box::new(Body::Assistant {
+        effects.push(TurnEffect::Record(Box::new(Body::Assistant {
             text: std::mem::take(&mut self.text),
             calls: calls.iter().map(recorded).collect(),
             model: self.setting.model_name.clone(),
@@ -191,7 +191,7 @@ impl Turn {
             ms: ms.saturating_sub(self.began),
         })));
         match failure {
-            Some(e) => effects.push(Effect::Fail(e)),
+            Some(e) => effects.push(TurnEffect::Fail(e)),
             None if calls.is_empty() => effects.push(self.reply(finish, ms)),
             None => self.call(calls, whole, finish, ms, &mut effects),
         }
@@ -205,18 +205,18 @@ impl Turn {
         whole: bool,
         finish: Finish,
         ms: u64,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<TurnEffect>,
     ) {
         // What the tools say begins on a line of its own.
         if std::mem::take(&mut self.open_line) {
-            effects.push(Effect::Text("\n".to_string()));
+            effects.push(TurnEffect::Text("\n".to_string()));
         }
         self.depth += 1;
         self.answered = false;
         if self.depth > self.setting.depth {
             let record = |call: &ToolCall| {
-                let record = Outcome::TooDeep.record(call, 0, unmade(call));
-                Effect::Record(Box::new(record))
+                let record = CallEnd::TooDeep.record(call, 0, unmade(call));
+                TurnEffect::Record(Box::new(record))
             };
             effects.extend(calls.iter().map(record));
             effects.push(notice("tool-call depth limit reached"));
@@ -237,31 +237,31 @@ impl Turn {
                 }
                 Err(_) => {
                     self.answered = true;
-                    effects.extend(Outcome::NoObject.notice(&call.name).map(notice));
-                    Some(Outcome::NoObject.record(&call, 0, unmade(&call)))
+                    effects.extend(CallEnd::NoObject.notice(&call.name).map(notice));
+                    Some(CallEnd::NoObject.record(&call, 0, unmade(&call)))
                 }
             };
-            self.pending.push_back(Pending { call, record });
+            self.pending.push_back(PendingCall { call, record });
         }
         if made.is_empty() {
             self.settle(ms, effects);
         } else {
             effects.extend(self.ripe());
-            effects.push(Effect::Use(made));
+            effects.push(TurnEffect::Use(made));
         }
     }
 
     /// Calls have ended.
-    fn used(&mut self, used: Vec<Used>, ms: u64) -> Vec<Effect> {
+    fn used(&mut self, used: Vec<CallOutcome>, ms: u64) -> Vec<TurnEffect> {
         let mut effects = Vec::new();
         let mut stopped = false;
         for used in used {
-            let waits = |p: &&mut Pending| p.record.is_none() && p.call.id == used.id;
+            let waits = |p: &&mut PendingCall| p.record.is_none() && p.call.id == used.id;
             let Some(pending) = self.pending.iter_mut().find(waits) else {
                 continue;
             };
-            stopped |= matches!(used.outcome, Outcome::Stopped | Outcome::Interrupted);
-            self.answered |= !matches!(used.outcome, Outcome::Failed(_) | Outcome::Unrecorded(_));
+            stopped |= matches!(used.outcome, CallEnd::Stopped | CallEnd::Interrupted);
+            self.answered |= !matches!(used.outcome, CallEnd::Failed(_) | CallEnd::Unrecorded(_));
             let name = used.account.name.as_deref().unwrap_or(&pending.call.name);
             effects.extend(used.outcome.notice(name).map(notice));
             pending.record = Some(used.outcome.record(&pending.call, used.ms, used.account));
@@ -271,7 +271,7 @@ impl Turn {
                 let call = &pending.call;
                 pending
                     .record
-                    .get_or_insert_with(|| Outcome::Interrupted.record(call, 0, unmade(call)));
+                    .get_or_insert_with(|| CallEnd::Interrupted.record(call, 0, unmade(call)));
             }
             effects.extend(self.ripe());
             effects.push(self.reply(Finish::Interrupted, ms));
@@ -282,15 +282,15 @@ impl Turn {
     }
 
     /// Records what can be, and goes on when every call of the round has its result.
-    fn settle(&mut self, ms: u64, effects: &mut Vec<Effect>) {
+    fn settle(&mut self, ms: u64, effects: &mut Vec<TurnEffect>) {
         effects.extend(self.ripe());
         if !self.pending.is_empty() {
             return;
         }
         if self.answered {
-            self.filter = Filter::default();
+            self.filter = CommandExtractor::default();
             self.began = ms;
-            effects.push(Effect::Again);
+            effects.push(TurnEffect::Again);
         } else {
             effects.push(notice("no call has a result, so the answer ends here"));
             effects.push(self.reply(Finish::Stop, ms));
@@ -298,16 +298,16 @@ impl Turn {
     }
 
     /// The records that nothing earlier is missing in front of.
-    fn ripe(&mut self) -> Vec<Effect> {
+    fn ripe(&mut self) -> Vec<TurnEffect> {
         let mut effects = Vec::new();
         while let Some(record) = self.pending.front_mut().and_then(|p| p.record.take()) {
             self.pending.pop_front();
-            effects.push(Effect::Record(Box::new(record)));
+            effects.push(TurnEffect::Record(Box::new(record)));
         }
         effects
     }
 
-    fn reply(&mut self, finish: Finish, ms: u64) -> Effect {
+    fn reply(&mut self, finish: Finish, ms: u64) -> TurnEffect {
         let proposals = std::mem::take(&mut self.proposals);
         let cost = self
             .total
@@ -325,15 +325,15 @@ impl Turn {
             cost,
             proposals: proposals.len(),
         };
-        Effect::Reply(answer, proposals)
+        TurnEffect::Reply(answer, proposals)
     }
 }
 
 /// What is known here of a call that is not made.
-fn unmade(call: &ToolCall) -> Account {
-    Account {
+fn unmade(call: &ToolCall) -> CallSummary {
+    CallSummary {
         arguments: Some(call.arguments.clone()),
-        ..Account::default()
+        ..CallSummary::default()
     }
 }
 
@@ -346,8 +346,8 @@ fn recorded(call: &ToolCall) -> record::Call {
     }
 }
 
-fn notice(text: impl Into<String>) -> Effect {
-    Effect::Event(TurnEvent::Notice(text.into()))
+fn notice(text: impl Into<String>) -> TurnEffect {
+    TurnEffect::Event(TurnEvent::Notice(text.into()))
 }
 
 fn sum(total: Option<Usage>, usage: Option<Usage>) -> Option<Usage> {

@@ -13,20 +13,20 @@ const WHY_CHARS: usize = 300;
 
 /// What became of a call that was to be made.
 #[derive(Debug)]
-pub struct Used {
+pub struct CallOutcome {
     /// The call.
     pub id: String,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: CallEnd,
     /// How long it took, in milliseconds; 0 where it was not made.
     pub ms: u64,
     /// What it was.
-    pub account: Account,
+    pub account: CallSummary,
 }
 
 /// What is known of a call beside how it ended, as far as it came to that.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Account {
+pub struct CallSummary {
     /// `alias.tool`, where that is not what the model has called.
     pub name: Option<String>,
     /// What it does.
@@ -41,7 +41,7 @@ pub struct Account {
 
 /// How a call ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum CallEnd {
     /// The tool has said something.
     Said {
         /// Its words, cut at the configured size.
@@ -85,35 +85,35 @@ pub enum Outcome {
     Interrupted,
 }
 
-impl Outcome {
+impl CallEnd {
     /// Returns the status for clients.
     pub fn status(&self) -> CallStatus {
         match self {
-            Outcome::Said {
+            CallEnd::Said {
                 is_error: false, ..
             } => CallStatus::Success,
-            Outcome::Said { is_error: true, .. } => CallStatus::ToolError,
-            Outcome::Failed(_) => CallStatus::CallFailed,
-            Outcome::Denied(_) | Outcome::Stopped => CallStatus::Denied,
-            Outcome::Blocked(_)
-            | Outcome::Rejected(_)
-            | Outcome::NoTerminal
-            | Outcome::Unanswered(_)
-            | Outcome::Unrecorded(_) => CallStatus::Blocked,
-            Outcome::Unread(_) | Outcome::NoObject | Outcome::NoSuchTool | Outcome::TooDeep => {
+            CallEnd::Said { is_error: true, .. } => CallStatus::ToolError,
+            CallEnd::Failed(_) => CallStatus::CallFailed,
+            CallEnd::Denied(_) | CallEnd::Stopped => CallStatus::Denied,
+            CallEnd::Blocked(_)
+            | CallEnd::Rejected(_)
+            | CallEnd::NoTerminal
+            | CallEnd::Unanswered(_)
+            | CallEnd::Unrecorded(_) => CallStatus::Blocked,
+            CallEnd::Unread(_) | CallEnd::NoObject | CallEnd::NoSuchTool | CallEnd::TooDeep => {
                 CallStatus::InvalidCall
             }
-            Outcome::Interrupted => CallStatus::Interrupted,
+            CallEnd::Interrupted => CallStatus::Interrupted,
         }
     }
 
     /// What the person is told of a call of `name` where no other frame says it; the client makes it fit to be shown.
     pub fn notice(&self, name: &str) -> Option<String> {
         let why = match self {
-            Outcome::Failed(why) => why.clone(),
-            Outcome::NoObject => "the arguments are no JSON object, so it was not called".into(),
-            Outcome::NoSuchTool => "there is no such tool".into(),
-            Outcome::Unrecorded(why) => {
+            CallEnd::Failed(why) => why.clone(),
+            CallEnd::NoObject => "the arguments are no JSON object, so it was not called".into(),
+            CallEnd::NoSuchTool => "there is no such tool".into(),
+            CallEnd::Unrecorded(why) => {
                 format!("not called, since the approval could not be recorded: {why}")
             }
             _ => return None,
@@ -125,20 +125,20 @@ impl Outcome {
     /// Why it was not made, in a line for the person; nothing where another frame has said it.
     pub fn why_not(&self) -> String {
         match self {
-            Outcome::Rejected(why) | Outcome::Unread(why) => why.chars().take(WHY_CHARS).collect(),
-            Outcome::Blocked(rule) => rule.clone(),
-            Outcome::Unanswered(why) => why.clone(),
+            CallEnd::Rejected(why) | CallEnd::Unread(why) => why.chars().take(WHY_CHARS).collect(),
+            CallEnd::Blocked(rule) => rule.clone(),
+            CallEnd::Unanswered(why) => why.clone(),
             _ => String::new(),
         }
     }
 
     /// The record of `call`, with what the model is told; `ms` is how long it took.
-    pub fn record(self, call: &ToolCall, ms: u64, account: Account) -> Body {
+    pub fn record(self, call: &ToolCall, ms: u64, account: CallSummary) -> Body {
         let status = self.status().as_str().to_string();
         let (mut pictures, mut size, mut failure) = (Vec::new(), 0, None);
         let (mut by, mut reason, mut sum) = (account.by, account.why, None);
         let text = match self {
-            Outcome::Said {
+            CallEnd::Said {
                 text,
                 images,
                 bytes,
@@ -154,46 +154,46 @@ impl Outcome {
                     None => text,
                 }
             }
-            Outcome::Failed(why) => {
+            CallEnd::Failed(why) => {
                 failure = Some(why);
                 NO_RESULT.into()
             }
-            Outcome::Denied(words) => {
+            CallEnd::Denied(words) => {
                 (by, reason) = (Some("person"), words.clone());
                 match words {
                     Some(words) => format!("[denied by the user] {words}"),
                     None => "[denied by the user]".into(),
                 }
             }
-            Outcome::Stopped => {
+            CallEnd::Stopped => {
                 by = Some("person");
                 "[denied by the user]".into()
             }
-            Outcome::Blocked(rule) => {
+            CallEnd::Blocked(rule) => {
                 let told = format!("[denied by the user's rule {rule}]");
                 (by, reason) = (Some("rule"), Some(rule));
                 told
             }
-            Outcome::Rejected(why) | Outcome::Unread(why) => {
+            CallEnd::Rejected(why) | CallEnd::Unread(why) => {
                 reason = Some(why.clone());
                 why
             }
-            Outcome::NoTerminal => {
+            CallEnd::NoTerminal => {
                 reason = Some("there is no terminal to ask on".into());
                 "[denied: there is no terminal to ask on]".into()
             }
-            Outcome::Unanswered(why) => {
+            CallEnd::Unanswered(why) => {
                 reason = Some(why.clone());
                 format!("[denied: {why}]")
             }
-            Outcome::NoObject => "[not called: the arguments are not one whole JSON object]".into(),
-            Outcome::NoSuchTool => format!("[not called: there is no tool named {}]", call.name),
-            Outcome::TooDeep => "[no result: the tool-call depth limit was reached]".into(),
-            Outcome::Unrecorded(why) => {
+            CallEnd::NoObject => "[not called: the arguments are not one whole JSON object]".into(),
+            CallEnd::NoSuchTool => format!("[not called: there is no tool named {}]", call.name),
+            CallEnd::TooDeep => "[no result: the tool-call depth limit was reached]".into(),
+            CallEnd::Unrecorded(why) => {
                 failure = Some(why);
                 "[no result: the approval could not be recorded]".into()
             }
-            Outcome::Interrupted => INTERRUPTED.into(),
+            CallEnd::Interrupted => INTERRUPTED.into(),
         };
         Body::Tool {
             call: call.id.clone(),

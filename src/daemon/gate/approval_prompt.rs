@@ -7,8 +7,8 @@ use chrono::Local;
 use super::super::background_notice::{self, question_patience};
 use super::super::call_context::CallContext;
 use super::super::tool_view::tool_info;
-use super::resolve::Meant;
-use super::{Gate, lock};
+use super::resolve::ResolvedCall;
+use super::{CallGate, lock};
 use crate::config;
 use crate::config::mcp::Server;
 use crate::error::Error;
@@ -46,11 +46,11 @@ pub enum Refusal {
     TimedOut(Duration),
 }
 
-impl Gate<'_> {
+impl CallGate<'_> {
     /// The question about the call at this place of the round; `asks` is the rule that wants it asked.
     pub(super) fn question(
         &self,
-        meant: &Meant<'_>,
+        meant: &ResolvedCall<'_>,
         at: usize,
         server: &Server,
         asks: String,

@@ -1,7 +1,7 @@
 //! The rules in force now: what is denied while a turn runs, or while a person reads, holds for the rest of it.
 
 use super::super::rules_in_force;
-use super::{Gate, lock};
+use super::{CallGate, lock};
 use crate::config::Overrides;
 use crate::error::Result;
 use crate::history::journal::now_ms;
@@ -21,7 +21,7 @@ pub(super) enum RulesNow {
     Unknown,
 }
 
-impl Gate<'_> {
+impl CallGate<'_> {
     /// Looks at the rules again.
     pub(super) async fn renew(&self) {
         let now = match self.rules_now().await {

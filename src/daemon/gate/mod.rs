@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 use self::approval_prompt::Refusal;
 use self::live_rules::RulesNow;
-use self::resolve::{Meant, Resolved};
+use self::resolve::{CallResolution, ResolvedCall};
 use super::background_notice::minutes;
 use super::builtin_tools;
 use super::call_context::CallContext;
@@ -28,15 +28,15 @@ use crate::protocol::tools::End;
 use crate::safety::policy::{self, Approved, Call, Consent, Decision, Rules, Wish};
 use crate::session::feed::TurnEvent;
 use crate::session::lock;
-use crate::turn::outcome::{Account, Outcome, Used};
+use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
 
 /// The calls of one round on their way.
 #[derive(Debug)]
-pub struct Gate<'a> {
+pub struct CallGate<'a> {
     context: CallContext<'a>,
     calls: &'a [ToolCall],
     /// What each of them means.
-    meant: Vec<Resolved<'a>>,
+    meant: Vec<CallResolution<'a>>,
     /// The calls whose approvals are on the disk before their turn has come: which of the context, and what
     /// its digest was.
     recorded: BTreeMap<usize, String>,
@@ -45,7 +45,7 @@ pub struct Gate<'a> {
 
 /// A decision on a call that goes into the record.
 #[derive(Debug)]
-struct Decided<'d> {
+struct RecordedDecision<'d> {
     /// In the words of [`Body::Approval`].
     decision: &'d str,
     why: Option<String>,
@@ -53,11 +53,11 @@ struct Decided<'d> {
     digest: Option<String>,
 }
 
-impl<'a> Gate<'a> {
+impl<'a> CallGate<'a> {
     /// For these calls, whose arguments are whole JSON objects in their one text.
-    pub fn new(context: CallContext<'a>, calls: &'a [ToolCall]) -> Gate<'a> {
+    pub fn new(context: CallContext<'a>, calls: &'a [ToolCall]) -> CallGate<'a> {
         let of = |call| resolve::resolve(call, context.catalog, context.exposure);
-        Gate {
+        CallGate {
             meant: calls.iter().map(of).collect(),
             context,
             calls,
@@ -69,19 +69,19 @@ impl<'a> Gate<'a> {
     /// Makes the call at this place; or that and those after it at once, as far as all are allowed by
     /// rule and only read, in the words of a server that the user trusts. Their outcomes, in order; where the
     /// person stops them, those of all that are left.
-    pub async fn make(&mut self, at: usize) -> Vec<Used> {
+    pub async fn make(&mut self, at: usize) -> Vec<CallOutcome> {
         let mut used = match (self.meant.get(at), self.calls.get(at)) {
-            (Some(Resolved::Own), Some(call)) => {
+            (Some(CallResolution::Own), Some(call)) => {
                 vec![builtin_tools::call(&self.context, call).await]
             }
             _ => self.servers(at).await,
         };
-        let stops = |u: &Used| matches!(u.outcome, Outcome::Stopped | Outcome::Interrupted);
+        let stops = |u: &CallOutcome| matches!(u.outcome, CallEnd::Stopped | CallEnd::Interrupted);
         if used.iter().any(stops) {
             let left = self.calls.iter().enumerate().skip(at + used.len());
-            used.extend(left.map(|(n, call)| Used {
+            used.extend(left.map(|(n, call)| CallOutcome {
                 id: call.id.clone(),
-                outcome: Outcome::Interrupted,
+                outcome: CallEnd::Interrupted,
                 ms: 0,
                 account: self.account(n),
             }));
@@ -90,7 +90,7 @@ impl<'a> Gate<'a> {
     }
 
     /// The same for calls of servers' tools.
-    async fn servers(&mut self, at: usize) -> Vec<Used> {
+    async fn servers(&mut self, at: usize) -> Vec<CallOutcome> {
         self.renew().await;
         let rest = self.meant.iter().skip(at);
         let together = rest.take_while(|one| self.harmless(one)).count().max(1);
@@ -100,7 +100,7 @@ impl<'a> Gate<'a> {
         for (n, call) in calls.iter().enumerate().skip(at).take(together) {
             match self.admit(call, n).await {
                 Ok(one) => allowed.push(one),
-                Err((outcome, account)) => used.push(Used {
+                Err((outcome, account)) => used.push(CallOutcome {
                     id: call.id.clone(),
                     outcome,
                     ms: 0,
@@ -113,14 +113,14 @@ impl<'a> Gate<'a> {
     }
 
     /// Whether a call may run beside others: no question, and it only reads.
-    fn harmless(&self, meant: &Resolved<'_>) -> bool {
-        let reads = |m: &&Meant<'_>| m.tool.trusted && m.tool.annotations.reads_only();
+    fn harmless(&self, meant: &CallResolution<'_>) -> bool {
+        let reads = |m: &&ResolvedCall<'_>| m.tool.trusted && m.tool.annotations.reads_only();
         let meant = meant.call().filter(reads);
         meant.is_some_and(|m| self.by_rule(m).is_some())
     }
 
     /// The right to make a call that needs no question, and the rule that gives it.
-    fn by_rule(&self, meant: &Meant<'_>) -> Option<(Approved, String)> {
+    fn by_rule(&self, meant: &ResolvedCall<'_>) -> Option<(Approved, String)> {
         match self.decide(&self.wish(meant, &meant.arguments))?.0 {
             Decision::Allow(approved, rule) => Some((approved, rule)),
             Decision::Ask(_) | Decision::Deny(_) => None,
@@ -129,7 +129,7 @@ impl<'a> Gate<'a> {
 
     /// What is known of a call with these arguments. The configuration's rules are for the servers that it
     /// has, exactly as this prompt knows them: an alias may lead elsewhere by now.
-    fn wish<'w>(&self, meant: &'w Meant<'_>, arguments: &'w str) -> Wish<'w> {
+    fn wish<'w>(&self, meant: &'w ResolvedCall<'_>, arguments: &'w str) -> Wish<'w> {
         let tool = meant.tool;
         let there = self.context.config.mcp.servers.get(&tool.server);
         Wish {
@@ -171,25 +171,25 @@ impl<'a> Gate<'a> {
     }
 
     /// What is known of the call at this place before it is decided on.
-    fn account(&self, at: usize) -> Account {
+    fn account(&self, at: usize) -> CallSummary {
         match self.meant.get(at) {
-            Some(Resolved::Call(meant)) => Account {
+            Some(CallResolution::Call(meant)) => CallSummary {
                 name: Some(meant.tool.name.clone()),
                 act: Some(self.act(meant)),
                 arguments: Some(meant.arguments.clone()),
                 by: None,
                 why: meant.warning.clone(),
             },
-            Some(Resolved::Refused(refused)) => refused.account().clone(),
-            Some(Resolved::Own) | None => Account {
+            Some(CallResolution::RefusedCall(refused)) => refused.account().clone(),
+            Some(CallResolution::Own) | None => CallSummary {
                 arguments: self.calls.get(at).map(|call| call.arguments.clone()),
-                ..Account::default()
+                ..CallSummary::default()
             },
         }
     }
 
     /// What a call does, for the record.
-    fn act(&self, meant: &Meant<'_>) -> Act {
+    fn act(&self, meant: &ResolvedCall<'_>) -> Act {
         Act {
             server: meant.tool.server.clone(),
             tool: meant.tool.tool.clone(),
@@ -205,25 +205,25 @@ impl<'a> Gate<'a> {
         &mut self,
         call: &'a ToolCall,
         at: usize,
-    ) -> std::result::Result<Allowed<'a>, (Outcome, Account)> {
+    ) -> std::result::Result<Allowed<'a>, (CallEnd, CallSummary)> {
         let mut account = self.account(at);
         if self.context.feed.cancel_token().is_cancelled() {
-            return Err((Outcome::Interrupted, account));
+            return Err((CallEnd::Interrupted, account));
         }
         let meant = match self.meant.get(at) {
-            Some(Resolved::Call(meant)) => meant,
-            Some(Resolved::Refused(refused)) => {
+            Some(CallResolution::Call(meant)) => meant,
+            Some(CallResolution::RefusedCall(refused)) => {
                 let outcome = match refused.outcome() {
-                    Outcome::NoSuchTool => Outcome::NoSuchTool,
+                    CallEnd::NoSuchTool => CallEnd::NoSuchTool,
                     why => self.told(call, at, why),
                 };
                 return Err((outcome, account));
             }
-            Some(Resolved::Own) | None => return Err((Outcome::NoSuchTool, account)),
+            Some(CallResolution::Own) | None => return Err((CallEnd::NoSuchTool, account)),
         };
         let wish = self.wish(meant, &meant.arguments);
         let Some((decision, server)) = self.decide(&wish) else {
-            let gone = Outcome::Failed("the server has gone".to_string());
+            let gone = CallEnd::Failed("the server has gone".to_string());
             return Err((gone, account));
         };
         let operation = wish.operation();
@@ -277,7 +277,7 @@ impl<'a> Gate<'a> {
         let digest = approved.digest();
         // What a person says is recorded, whatever a rule has said before.
         if rule.is_none() || self.recorded.get(&at) != Some(&digest) {
-            let decided = Decided {
+            let decided = RecordedDecision {
                 decision,
                 why: with(rule.clone(), warning.as_ref()),
                 arguments: &arguments,
@@ -295,7 +295,7 @@ impl<'a> Gate<'a> {
                 if let Some((id, _)) = granted {
                     lock(&self.context.session.grants).revoke(&id);
                 }
-                return Err((Outcome::Unrecorded(e.message), account));
+                return Err((CallEnd::Unrecorded(e.message), account));
             }
         }
         if rule.is_none() {
@@ -318,21 +318,21 @@ impl<'a> Gate<'a> {
     }
 
     /// Records a rule's no, and says so.
-    fn block(&self, call: &ToolCall, at: usize, rule: String) -> Outcome {
+    fn block(&self, call: &ToolCall, at: usize, rule: String) -> CallEnd {
         self.note(call, at, "denied", Some(rule.clone()));
-        self.told(call, at, Outcome::Blocked(rule))
+        self.told(call, at, CallEnd::Blocked(rule))
     }
 
     /// Records a no, and says so.
-    fn deny(&self, call: &ToolCall, at: usize, refusal: Refusal) -> Outcome {
+    fn deny(&self, call: &ToolCall, at: usize, refusal: Refusal) -> CallEnd {
         let (decision, why, outcome) = match refusal {
-            Refusal::Denied(words) => ("no", words.clone(), Outcome::Denied(words)),
-            Refusal::NoTerminal => ("no_terminal", None, Outcome::NoTerminal),
+            Refusal::Denied(words) => ("no", words.clone(), CallEnd::Denied(words)),
+            Refusal::NoTerminal => ("no_terminal", None, CallEnd::NoTerminal),
             Refusal::TimedOut(patience) => {
                 let why = format!("nobody answered within {}", minutes(patience));
-                ("no_terminal", Some(why.clone()), Outcome::Unanswered(why))
+                ("no_terminal", Some(why.clone()), CallEnd::Unanswered(why))
             }
-            Refusal::Stopped => ("stop", None, Outcome::Stopped),
+            Refusal::Stopped => ("stop", None, CallEnd::Stopped),
         };
         self.note(call, at, decision, why);
         self.told(call, at, outcome)
@@ -341,7 +341,7 @@ impl<'a> Gate<'a> {
     /// Records that a call is not made.
     fn note(&self, call: &ToolCall, at: usize, decision: &str, why: Option<String>) {
         let arguments = self.account(at).arguments.unwrap_or_default();
-        let decided = Decided {
+        let decided = RecordedDecision {
             decision,
             why,
             arguments: &arguments,
@@ -353,7 +353,7 @@ impl<'a> Gate<'a> {
     }
 
     /// Tells the client that a call is not made.
-    fn told(&self, call: &ToolCall, at: usize, outcome: Outcome) -> Outcome {
+    fn told(&self, call: &ToolCall, at: usize, outcome: CallEnd) -> CallEnd {
         let end = TurnEvent::CallFinished(End {
             id: call.id.clone(),
             name: self.account(at).name.unwrap_or_else(|| call.name.clone()),
@@ -369,7 +369,7 @@ impl<'a> Gate<'a> {
     }
 
     /// The record of a decision on the call at this place.
-    fn approval(&self, call: &ToolCall, at: usize, decided: Decided<'_>) -> Body {
+    fn approval(&self, call: &ToolCall, at: usize, decided: RecordedDecision<'_>) -> Body {
         let account = self.account(at);
         Body::Approval {
             call: call.id.clone(),
@@ -390,7 +390,7 @@ impl<'a> Gate<'a> {
         let mut recorded = Vec::new();
         for (at, call) in self.calls.iter().enumerate().skip(next) {
             // What is not made at all keeps nothing waiting.
-            let Some(meant) = self.meant.get(at).and_then(Resolved::call) else {
+            let Some(meant) = self.meant.get(at).and_then(CallResolution::call) else {
                 continue;
             };
             let Some((approved, rule)) = self.by_rule(meant) else {
@@ -398,7 +398,7 @@ impl<'a> Gate<'a> {
             };
             let digest = approved.digest();
             recorded.push((at, digest.clone()));
-            let decided = Decided {
+            let decided = RecordedDecision {
                 decision: "rule",
                 why: with(Some(rule), meant.warning.as_ref()),
                 arguments: &meant.arguments,
@@ -431,13 +431,13 @@ pub fn complete(context: CallContext<'_>, body: &mut Body) {
         arguments: arguments.clone(),
         extra: None,
     }];
-    let known = Gate::new(context, &calls).account(0);
+    let known = CallGate::new(context, &calls).account(0);
     *act = known.act;
     *name = known.name.unwrap_or_else(|| name.clone());
     *arguments = known.arguments.unwrap_or_else(|| arguments.clone());
 }
 
-/// Why a call was allowed, and what spoke against what it declares.
+/// Returns why a call was allowed, with what contradicts its declared intent.
 fn with(rule: Option<String>, warning: Option<&String>) -> Option<String> {
     match (rule, warning) {
         (Some(rule), Some(warning)) => Some(format!("{rule}; {warning}")),

@@ -9,11 +9,11 @@ use crate::history::record;
 use crate::mcp::Catalog;
 use crate::safety::intent::{self, IntentCheck};
 use crate::tools::{builtin, split};
-use crate::turn::outcome::{Account, Outcome};
+use crate::turn::outcome::{CallEnd, CallSummary};
 
 /// A call as it is meant.
 #[derive(Debug)]
-pub struct Meant<'a> {
+pub struct ResolvedCall<'a> {
     /// What it calls.
     pub tool: &'a Tool,
     /// The one text of the arguments.
@@ -28,95 +28,99 @@ pub struct Meant<'a> {
 
 /// A call that cannot be made, and why: what the model is told.
 #[derive(Debug)]
-pub struct Refused {
-    account: Account,
-    why: Why,
+pub struct RefusedCall {
+    account: CallSummary,
+    why: RefusalReason,
 }
 
 #[derive(Debug)]
-enum Why {
+enum RefusalReason {
     NoSuchTool,
     Unread(String),
     Rejected(String),
 }
 
-impl Refused {
+impl RefusedCall {
     /// How it ends.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> CallEnd {
         match &self.why {
-            Why::NoSuchTool => Outcome::NoSuchTool,
-            Why::Unread(text) => Outcome::Unread(text.clone()),
-            Why::Rejected(text) => Outcome::Rejected(text.clone()),
+            RefusalReason::NoSuchTool => CallEnd::NoSuchTool,
+            RefusalReason::Unread(text) => CallEnd::Unread(text.clone()),
+            RefusalReason::Rejected(text) => CallEnd::Rejected(text.clone()),
         }
     }
 
     /// What is known of it.
-    pub fn account(&self) -> &Account {
+    pub fn account(&self) -> &CallSummary {
         &self.account
     }
 }
 
 /// What a call comes to.
 #[derive(Debug)]
-pub enum Resolved<'a> {
+pub enum CallResolution<'a> {
     /// A tool of a server.
-    Call(Meant<'a>),
+    Call(ResolvedCall<'a>),
     /// A tool of our own.
     Own,
     /// It cannot be made.
-    Refused(Box<Refused>),
+    RefusedCall(Box<RefusedCall>),
 }
 
-impl<'a> Resolved<'a> {
+impl<'a> CallResolution<'a> {
     /// The call of a server's tool.
-    pub fn call(&self) -> Option<&Meant<'a>> {
+    pub fn call(&self) -> Option<&ResolvedCall<'a>> {
         match self {
-            Resolved::Call(meant) => Some(meant),
-            Resolved::Own | Resolved::Refused(_) => None,
+            CallResolution::Call(meant) => Some(meant),
+            CallResolution::Own | CallResolution::RefusedCall(_) => None,
         }
     }
 }
 
 /// What a call means, whose arguments are a whole JSON object in its one text.
-pub fn resolve<'a>(call: &ToolCall, catalog: &'a Catalog, exposure: Exposure) -> Resolved<'a> {
+pub fn resolve<'a>(
+    call: &ToolCall,
+    catalog: &'a Catalog,
+    exposure: Exposure,
+) -> CallResolution<'a> {
     let own = match exposure {
         Exposure::Split { .. } => builtin::is_builtin(&call.name),
         Exposure::Direct { reads_on } => reads_on && call.name == builtin::READ_RESULT,
     };
     if own {
-        return Resolved::Own;
+        return CallResolution::Own;
     }
     let meant = match (exposure, Operation::of_variant(&call.name)) {
         (Exposure::Split { strict }, Some(variant)) => through(variant, call, catalog, strict),
-        (Exposure::Split { .. }, None) => Err(Box::new(Refused {
+        (Exposure::Split { .. }, None) => Err(Box::new(RefusedCall {
             account: of(call),
-            why: Why::Unread(intent::unknown_tool_error(&call.name)),
+            why: RefusalReason::Unread(intent::unknown_tool_error(&call.name)),
         })),
         (Exposure::Direct { .. }, _) => match catalog.find(&call.name) {
-            Some(tool) => Ok(Meant {
+            Some(tool) => Ok(ResolvedCall {
                 tool,
                 arguments: call.arguments.clone(),
                 variant: None,
                 intent: None,
                 warning: None,
             }),
-            None => Err(Box::new(Refused {
+            None => Err(Box::new(RefusedCall {
                 account: of(call),
-                why: Why::NoSuchTool,
+                why: RefusalReason::NoSuchTool,
             })),
         },
     };
     match meant {
-        Ok(meant) => Resolved::Call(meant),
-        Err(refused) => Resolved::Refused(refused),
+        Ok(meant) => CallResolution::Call(meant),
+        Err(refused) => CallResolution::RefusedCall(refused),
     }
 }
 
 /// What is known of a call that names nothing.
-fn of(call: &ToolCall) -> Account {
-    Account {
+fn of(call: &ToolCall) -> CallSummary {
+    CallSummary {
         arguments: Some(call.arguments.clone()),
-        ..Account::default()
+        ..CallSummary::default()
     }
 }
 
@@ -126,17 +130,17 @@ fn through<'a>(
     call: &ToolCall,
     catalog: &'a Catalog,
     strict: bool,
-) -> Result<Meant<'a>, Box<Refused>> {
+) -> Result<ResolvedCall<'a>, Box<RefusedCall>> {
     let arguments: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
     let declared = intent::parse_intent(variant, &arguments);
     let target = split::parse_call_target(variant, &arguments);
     let name = |t: &split::CallTarget| format!("{}.{}", t.server, t.tool);
     let tool = target.as_ref().ok().and_then(|t| catalog.find(&name(t)));
-    let refused = |why: Why| {
+    let refused = |why: RefusalReason| {
         let operation = declared.as_ref().map_or(variant, |i| i.operation);
         let said = tool.map_or(Annotations::default(), |t| t.annotations);
         let target = target.as_ref().ok();
-        let account = Account {
+        let account = CallSummary {
             name: target.map(name),
             act: Some(record::Act {
                 server: target.map(|t| t.server.clone()).unwrap_or_default(),
@@ -147,28 +151,30 @@ fn through<'a>(
                 annotations: annotations_record(said),
             }),
             arguments: target.map(|t| t.arguments.clone()).or(of(call).arguments),
-            ..Account::default()
+            ..CallSummary::default()
         };
-        Box::new(Refused { account, why })
+        Box::new(RefusedCall { account, why })
     };
     let intent = match &declared {
         Ok(intent) => intent.clone(),
-        Err(text) => return Err(refused(Why::Rejected(text.clone()))),
+        Err(text) => return Err(refused(RefusalReason::Rejected(text.clone()))),
     };
     let meant = match &target {
         Ok(target) => target,
-        Err(text) => return Err(refused(Why::Unread(text.clone()))),
+        Err(text) => return Err(refused(RefusalReason::Unread(text.clone()))),
     };
     let shown = format!("{}:{}", meant.server, meant.tool);
     let Some(tool) = tool else {
-        return Err(refused(Why::Unread(missing(meant, &shown, catalog))));
+        return Err(refused(RefusalReason::Unread(missing(
+            meant, &shown, catalog,
+        ))));
     };
     let warning = match intent::check_intent(variant, &intent, &shown, tool.annotations, strict) {
         IntentCheck::Consistent => None,
         IntentCheck::Warned(text) => Some(text),
-        IntentCheck::Rejected(text) => return Err(refused(Why::Rejected(text))),
+        IntentCheck::Rejected(text) => return Err(refused(RefusalReason::Rejected(text))),
     };
-    Ok(Meant {
+    Ok(ResolvedCall {
         tool,
         arguments: meant.arguments.clone(),
         variant: Some(variant),
@@ -181,7 +187,7 @@ fn through<'a>(
 fn missing(target: &split::CallTarget, shown: &str, catalog: &Catalog) -> String {
     let without = catalog.without.iter().find(|(a, _)| *a == target.server);
     match without {
-        // Why it has failed is in its own words, which are for the person.
+        // The reason of the failure is for the person only.
         Some(_) => format!("Tool '{shown}' is not there now: its server cannot be used"),
         None => format!(
             "Tool '{shown}' not found. Find its name with {}.",

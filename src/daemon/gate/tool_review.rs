@@ -2,7 +2,7 @@
 //! with its difference.
 
 use super::super::tool_view::tool_info;
-use super::{Gate, lock};
+use super::{CallGate, lock};
 use crate::chat::Tool;
 use crate::config::mcp::Server;
 use crate::history::record::Body;
@@ -10,7 +10,7 @@ use crate::protocol::tools::{Change, NewTools};
 use crate::safety::policy::{CHANGED, Wish};
 use crate::session::feed::TurnEvent;
 
-impl Gate<'_> {
+impl CallGate<'_> {
     /// Whether a tool is another than the person was shown last.
     pub(super) fn changed(&self, tool: &Tool) -> bool {
         let daemon = self.context.daemon;

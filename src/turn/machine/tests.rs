@@ -1,7 +1,7 @@
 use super::*;
 
-fn turn() -> Turn {
-    Turn::new(Setting {
+fn turn() -> TurnMachine {
+    TurnMachine::new(TurnSettings {
         session: "s".into(),
         model_name: "tiny".into(),
         model: "tiny-1".into(),
@@ -10,24 +10,33 @@ fn turn() -> Turn {
     })
 }
 
-fn text(s: &str) -> Input {
-    Input::Chunk(Chunk::Text(s.into()))
+fn text(s: &str) -> TurnInput {
+    TurnInput::Chunk(Chunk::Text(s.into()))
 }
 
 #[test]
 fn an_answer_is_shown_recorded_and_replied_to() {
     let mut turn = turn();
-    assert!(matches!(&turn.handle(text("Hi\nCMD: l"), 1)[..], [Effect::Text(t)] if t == "Hi\n"));
     assert!(
-        matches!(&turn.handle(text("s\n"), 2)[..], [Effect::Event(TurnEvent::Proposal(command))] if command == "ls")
+        matches!(&turn.handle(text("Hi\nCMD: l"), 1)[..], [TurnEffect::Text(t)] if t == "Hi\n")
+    );
+    assert!(
+        matches!(&turn.handle(text("s\n"), 2)[..], [TurnEffect::Event(TurnEvent::Proposal(command))] if command == "ls")
     );
     let usage = Usage {
         prompt_tokens: 1_000_000,
         completion_tokens: 500_000,
     };
-    assert!(turn.handle(Input::Chunk(Chunk::Usage(usage)), 3).is_empty());
-    let effects = turn.handle(Input::Ended(Ok(Finish::Stop)), 1500);
-    let [Effect::Record(record), Effect::Reply(answer, proposals)] = &effects[..] else {
+    assert!(
+        turn.handle(TurnInput::Chunk(Chunk::Usage(usage)), 3)
+            .is_empty()
+    );
+    let effects = turn.handle(TurnInput::Ended(Ok(Finish::Stop)), 1500);
+    let [
+        TurnEffect::Record(record),
+        TurnEffect::Reply(answer, proposals),
+    ] = &effects[..]
+    else {
         panic!("{effects:?}")
     };
     let Body::Assistant { text, finish, .. } = &**record else {
@@ -46,13 +55,13 @@ fn an_interrupted_answer_is_kept_and_offers_no_half_command() {
     let mut turn = turn();
     turn.handle(text("ok\nCMD: rm -rf /"), 1);
     let effects = turn.handle(
-        Input::Ended(Err(Error::new(Kind::Interrupted, "stopped"))),
+        TurnInput::Ended(Err(Error::new(Kind::Interrupted, "stopped"))),
         9,
     );
     let [
-        Effect::Text(rest),
-        Effect::Record(record),
-        Effect::Reply(answer, proposals),
+        TurnEffect::Text(rest),
+        TurnEffect::Record(record),
+        TurnEffect::Reply(answer, proposals),
     ] = &effects[..]
     else {
         panic!("{effects:?}")
@@ -73,8 +82,8 @@ fn an_interrupted_answer_is_kept_and_offers_no_half_command() {
 fn a_failure_is_recorded_before_it_is_told() {
     let mut turn = turn();
     turn.handle(text("half"), 1);
-    let effects = turn.handle(Input::Ended(Err(Error::runtime("cut off"))), 9);
-    let [Effect::Record(record), Effect::Fail(e)] = &effects[..] else {
+    let effects = turn.handle(TurnInput::Ended(Err(Error::runtime("cut off"))), 9);
+    let [TurnEffect::Record(record), TurnEffect::Fail(e)] = &effects[..] else {
         panic!("{effects:?}")
     };
     let Body::Assistant { error, finish, .. } = &**record else {
@@ -87,8 +96,8 @@ fn a_failure_is_recorded_before_it_is_told() {
     assert_eq!(e.message, "cut off");
 }
 
-fn call(id: &str, arguments: &str) -> Input {
-    Input::Chunk(Chunk::Call(ToolCall {
+fn call(id: &str, arguments: &str) -> TurnInput {
+    TurnInput::Chunk(Chunk::Call(ToolCall {
         id: id.into(),
         name: format!("fs.{id}"),
         arguments: arguments.into(),
@@ -97,25 +106,28 @@ fn call(id: &str, arguments: &str) -> Input {
 }
 
 /// A turn whose model has made these calls, and what came of the end of its answer.
-fn calling(turn: &mut Turn, calls: &[(&str, &str)], finish: Finish) -> Vec<Effect> {
+fn calling(turn: &mut TurnMachine, calls: &[(&str, &str)], finish: Finish) -> Vec<TurnEffect> {
     for (id, arguments) in calls {
         assert!(turn.handle(call(id, arguments), 1).is_empty());
     }
-    turn.handle(Input::Ended(Ok(finish)), 2)
+    turn.handle(TurnInput::Ended(Ok(finish)), 2)
 }
 
-fn used(turn: &mut Turn, outcomes: Vec<(&str, Outcome)>) -> Vec<Effect> {
-    let used = |(id, outcome): (&str, Outcome)| Used {
+fn used(turn: &mut TurnMachine, outcomes: Vec<(&str, CallEnd)>) -> Vec<TurnEffect> {
+    let used = |(id, outcome): (&str, CallEnd)| CallOutcome {
         id: id.to_string(),
         outcome,
         ms: 5,
-        account: Account::default(),
+        account: CallSummary::default(),
     };
-    turn.handle(Input::Used(outcomes.into_iter().map(used).collect()), 10)
+    turn.handle(
+        TurnInput::CallsEnded(outcomes.into_iter().map(used).collect()),
+        10,
+    )
 }
 
-fn said(text: &str) -> Outcome {
-    Outcome::Said {
+fn said(text: &str) -> CallEnd {
+    CallEnd::Said {
         text: text.into(),
         is_error: false,
         images: Vec::new(),
@@ -126,25 +138,25 @@ fn said(text: &str) -> Outcome {
 }
 
 /// Each effect in a few words.
-fn words(effects: &[Effect]) -> Vec<String> {
-    let word = |effect: &Effect| match effect {
-        Effect::Text(text) => format!("text {text:?}"),
-        Effect::Event(TurnEvent::Notice(text)) => format!("notice {text}"),
-        Effect::Event(event) => format!("{event:?}"),
-        Effect::Record(record) => match &**record {
+fn words(effects: &[TurnEffect]) -> Vec<String> {
+    let word = |effect: &TurnEffect| match effect {
+        TurnEffect::Text(text) => format!("text {text:?}"),
+        TurnEffect::Event(TurnEvent::Notice(text)) => format!("notice {text}"),
+        TurnEffect::Event(event) => format!("{event:?}"),
+        TurnEffect::Record(record) => match &**record {
             Body::Assistant { calls, finish, .. } => format!("answer {finish} {}", calls.len()),
             Body::Tool {
                 call, status, text, ..
             } => format!("result {call} {status} {text}"),
             body => format!("{body:?}"),
         },
-        Effect::Use(calls) => {
+        TurnEffect::Use(calls) => {
             let calls = calls.iter().map(|c| format!(" {}{}", c.id, c.arguments));
             format!("use{}", calls.collect::<String>())
         }
-        Effect::Again => "again".to_string(),
-        Effect::Reply(answer, _) => format!("reply {}", answer.finish.as_str()),
-        Effect::Fail(e) => format!("fail {}", e.message),
+        TurnEffect::Again => "again".to_string(),
+        TurnEffect::Reply(answer, _) => format!("reply {}", answer.finish.as_str()),
+        TurnEffect::Fail(e) => format!("fail {}", e.message),
     };
     effects.iter().map(word).collect()
 }
@@ -158,7 +170,7 @@ fn calls_are_recorded_made_and_answered_before_the_model_is_asked_again() {
         words(&effects),
         ["answer stop 2", "text \"\\n\"", "use a{\"x\":1} b{}"]
     );
-    let Effect::Record(record) = &effects[0] else {
+    let TurnEffect::Record(record) = &effects[0] else {
         panic!("{effects:?}")
     };
     let Body::Assistant { calls, text, .. } = &**record else {
@@ -175,7 +187,7 @@ fn calls_are_recorded_made_and_answered_before_the_model_is_asked_again() {
         ["result b success two", "again"]
     );
     turn.handle(self::text("Done."), 11);
-    let end = turn.handle(Input::Ended(Ok(Finish::Stop)), 12);
+    let end = turn.handle(TurnInput::Ended(Ok(Finish::Stop)), 12);
     assert_eq!(words(&end), ["answer stop 0", "reply stop"]);
 }
 
@@ -239,14 +251,14 @@ fn an_answer_that_broke_off_has_made_no_calls() {
     ] {
         let mut turn = turn();
         turn.handle(call("a", "{}"), 1);
-        let effects = turn.handle(Input::Ended(Err(Error::new(kind, "gone"))), 2);
+        let effects = turn.handle(TurnInput::Ended(Err(Error::new(kind, "gone"))), 2);
         assert_eq!(words(&effects), end);
     }
 }
 
 #[test]
 fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
-    let error = Outcome::Said {
+    let error = CallEnd::Said {
         text: "no such file".into(),
         is_error: true,
         images: Vec::new(),
@@ -254,7 +266,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         digest: String::new(),
         edited: None,
     };
-    let edited = Outcome::Said {
+    let edited = CallEnd::Said {
         text: "ok".into(),
         is_error: false,
         images: vec![crate::chat::Image {
@@ -265,36 +277,36 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         digest: String::new(),
         edited: Some("{\"x\":2}".into()),
     };
-    let table: Vec<(Outcome, &str, &str)> = vec![
+    let table: Vec<(CallEnd, &str, &str)> = vec![
         (error, "tool_error no such file", ""),
         (
             edited,
             "success [the user changed the arguments to {\"x\":2}]\nok",
             "",
         ),
-        (Outcome::Denied(None), "denied [denied by the user]", ""),
+        (CallEnd::Denied(None), "denied [denied by the user]", ""),
         (
-            Outcome::Denied(Some("use /tmp".into())),
+            CallEnd::Denied(Some("use /tmp".into())),
             "denied [denied by the user] use /tmp",
             "",
         ),
         (
-            Outcome::NoTerminal,
+            CallEnd::NoTerminal,
             "blocked [denied: there is no terminal to ask on]",
             "",
         ),
         (
-            Outcome::NoSuchTool,
+            CallEnd::NoSuchTool,
             "invalid_call [not called: there is no tool named fs.a]",
             "mcp: fs.a: there is no such tool",
         ),
         (
-            Outcome::Failed("-32603: boom\u{1b}[2J".into()),
+            CallEnd::Failed("-32603: boom\u{1b}[2J".into()),
             "call_failed [no result: the call failed]",
             "mcp: fs.a: -32603: boom\u{1b}[2J",
         ),
         (
-            Outcome::Unrecorded("disk full".into()),
+            CallEnd::Unrecorded("disk full".into()),
             "blocked [no result: the approval could not be recorded]",
             "mcp: fs.a: not called, since the approval could not be recorded: disk full",
         ),
@@ -303,7 +315,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         let mut turn = turn();
         calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
         let mut effects = used(&mut turn, vec![("a", outcome), ("b", said("B"))]);
-        assert!(matches!(effects.pop(), Some(Effect::Again)), "{result}");
+        assert!(matches!(effects.pop(), Some(TurnEffect::Again)), "{result}");
         let mut expected = vec![format!("result a {result}"), "result b success B".into()];
         if !notice.is_empty() {
             expected.insert(0, format!("notice {notice}"));
@@ -317,7 +329,7 @@ fn when_no_call_has_a_result_the_turn_ends_and_the_person_decides() {
     let mut turn = turn();
     turn.handle(text("CMD: ls\n"), 1);
     calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
-    let failed = || Outcome::Failed("timeout".into());
+    let failed = || CallEnd::Failed("timeout".into());
     assert_eq!(
         words(&used(&mut turn, vec![("a", failed())])),
         [
@@ -333,7 +345,7 @@ fn when_no_call_has_a_result_the_turn_ends_and_the_person_decides() {
             "reply stop"
         ]
     );
-    let Some(Effect::Reply(answer, proposals)) = effects.last() else {
+    let Some(TurnEffect::Reply(answer, proposals)) = effects.last() else {
         panic!("{effects:?}")
     };
     assert_eq!(
@@ -345,8 +357,8 @@ fn when_no_call_has_a_result_the_turn_ends_and_the_person_decides() {
 #[test]
 fn a_stop_leaves_every_call_with_one_result() {
     for (outcome, first) in [
-        (Outcome::Stopped, "denied [denied by the user]"),
-        (Outcome::Interrupted, "interrupted [no result: interrupted]"),
+        (CallEnd::Stopped, "denied [denied by the user]"),
+        (CallEnd::Interrupted, "interrupted [no result: interrupted]"),
     ] {
         let mut turn = turn();
         let calls = [("a", "{}"), ("b", "{}"), ("c", "{"), ("d", "{}")];
@@ -366,7 +378,7 @@ fn a_stop_leaves_every_call_with_one_result() {
     // Of those that ran at once, one that was done before keeps its result.
     let mut turn = turn();
     calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
-    let both = vec![("a", Outcome::Interrupted), ("b", said("B"))];
+    let both = vec![("a", CallEnd::Interrupted), ("b", said("B"))];
     assert_eq!(
         words(&used(&mut turn, both)),
         [
@@ -382,7 +394,7 @@ fn the_depth_is_counted_in_rounds_of_calls() {
     let mut turn = turn();
     for _ in 0..2 {
         let effects = calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
-        assert!(matches!(effects.last(), Some(Effect::Use(_))));
+        assert!(matches!(effects.last(), Some(TurnEffect::Use(_))));
         used(&mut turn, vec![("a", said("A")), ("b", said("B"))]);
     }
     let effects = calling(&mut turn, &[("a", "{}"), ("b", "{")], Finish::Stop);
@@ -417,7 +429,7 @@ fn calls_of_one_id_have_a_result_each_and_unknown_ones_none() {
 fn tokens_and_cost_are_summed_over_the_rounds_and_commands_collected() {
     let mut turn = turn();
     let usage = |prompt_tokens, completion_tokens| {
-        Input::Chunk(Chunk::Usage(Usage {
+        TurnInput::Chunk(Chunk::Usage(Usage {
             prompt_tokens,
             completion_tokens,
         }))
@@ -432,8 +444,12 @@ fn tokens_and_cost_are_summed_over_the_rounds_and_commands_collected() {
     used(&mut turn, vec![("a", said("A"))]);
     turn.handle(text("CMD: two\n"), 11);
     turn.handle(usage(2_000_000, 1_000_000), 12);
-    let effects = turn.handle(Input::Ended(Ok(Finish::Stop)), 2500);
-    let [Effect::Record(record), Effect::Reply(answer, proposals)] = &effects[..] else {
+    let effects = turn.handle(TurnInput::Ended(Ok(Finish::Stop)), 2500);
+    let [
+        TurnEffect::Record(record),
+        TurnEffect::Reply(answer, proposals),
+    ] = &effects[..]
+    else {
         panic!("{effects:?}")
     };
     let Body::Assistant {
