@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use aish::chat::Tool;
-use aish::client::elicit::field::fields;
+use aish::client::elicit::form_field::form_fields;
 use aish::config::mcp::Server;
 use aish::error::{Context as _, Error};
 use aish::mcp::auth::{Identity, Login, Place, Tokens};
@@ -280,7 +280,7 @@ fn default_answer(elicit: &Elicit) -> Elicited {
     };
     let entered = || -> Outcome<Map<_, _>> {
         let mut content = Map::new();
-        for field in fields(schema)? {
+        for field in form_fields(schema)? {
             content.extend(field.take("")?.map(|value| (field.name, value)));
         }
         Ok(content)

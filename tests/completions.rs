@@ -207,7 +207,7 @@ fn tab_completes_in_a_real_zsh() {
     let mut zsh = Zsh::start(&home);
     zsh.send("aish-helper \t");
     zsh.wait_text("Check everything that aish needs");
-    zsh.wait_text("List and show conversations");
+    zsh.wait_text("List and show sessions");
     assert!(
         !zsh.screen().contains("exec-done"),
         "hidden commands must not be offered"

@@ -10,11 +10,10 @@ use chrono::{Datelike, Local, TimeZone, Utc};
 use serde_json::{Value, json};
 
 use super::args::{Activity, Acts};
-use super::session::short;
 use super::table::table;
 use super::{columns, print, print_json, write};
 use crate::client::terminal::colors;
-use crate::client::tools::{cut, time};
+use crate::client::text_format::{cut, short_id, time};
 use crate::config::nearest;
 use crate::error::{Error, Result};
 use crate::history::index::{Entry, Filter, Index};
@@ -224,7 +223,7 @@ fn action_table(entries: &[Entry], selected: Option<&str>) -> String {
             operation_mark(kind.operation.as_deref()).to_string(),
             one_line(&kind.kind, 20),
             one_line(&kind.status, 20),
-            short(&entry.id).to_string(),
+            short_id(&entry.id).to_string(),
             entry.ms.map_or("-".into(), time),
             one_line(entry.by.as_deref().unwrap_or("-"), 20),
             describe(entry),

@@ -1,4 +1,4 @@
-//! The command line: clap types only. Help, man page and completions come from here.
+//! Command-line types for clap. Help, man page and completions are generated from them.
 
 mod activity;
 mod policy;
@@ -26,38 +26,40 @@ pub use self::policy::Policy;
 4 approval needed and no terminal, 130 interrupted."
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The commands.
+/// Commands of aish-helper.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Ask the model; the zsh function `llm` is this
+    /// Ask the model; the zsh function `llm` runs this command
     Ask(Ask),
-    /// Show how the daemon is
+    /// Follow a running answer, or show the last answer of a session
+    Attach(AttachArgs),
+    /// Show the state of the daemon
     Status(Json),
-    /// Start the daemon, unless it runs
+    /// Start the daemon if it is not running
     Start,
-    /// Stop the daemon when its turns have ended
+    /// Stop the daemon after its running turns
     Stop(Stop),
     /// Stop the daemon and start it again
     Restart(Stop),
-    /// Be the daemon
+    /// Run the daemon
     Daemon(Daemon),
-    /// Check everything that aish needs, and say what to do about it
+    /// Check everything that aish needs, and say how to fix what is missing
     Doctor(Json),
-    /// Look at the configuration
+    /// Show and check the configuration
     #[command(subcommand)]
     Config(Config),
     /// List, choose and install models
     #[command(subcommand)]
     Model(Model),
-    /// List and show conversations
+    /// List and show sessions
     #[command(subcommand)]
     Session(Session),
-    /// Connect to MCP servers, and see what they offer
+    /// Connect to MCP servers, and list what they offer
     #[command(subcommand)]
     Mcp(Mcp),
     /// Search the tools of all MCP servers
@@ -66,18 +68,18 @@ pub enum Command {
     /// Call a tool of an MCP server by hand, through the same checks as a model
     #[command(subcommand)]
     Call(Call),
-    /// See the rules for what is done, ask why one decides, and take back what was allowed
+    /// Show the rules for tool calls, explain a decision, and revoke what was allowed
     #[command(subcommand)]
     Policy(Policy),
-    /// Look into the record of everything that was done
+    /// Search the record of everything that was done
     #[command(subcommand)]
     Activity(Activity),
-    /// Show what is taken out of a text before it is kept or sent: stdin without secrets
+    /// Remove secrets from stdin as aish does before text is stored or sent
     ///
-    /// The text goes to stdout with REDACTED:kind in brackets in the place of each key, token or password of a known form;
-    /// where they stood goes to stderr, as line:column kind. The keys, tokens and headers in the config, and in the
-    /// variables it names, are known too. What only the running daemon has learned is not: what key_cmd or auth_cmd
-    /// printed, logins, and variables of servers.
+    /// The text goes to stdout with REDACTED:kind in brackets in place of each key, token or password of a known form; the
+    /// position of each goes to stderr, as line:column kind. Keys, tokens and headers in the configuration, and in the
+    /// variables it names, are recognized too. Secrets that only the running daemon knows are not: the output of key_cmd
+    /// and auth_cmd, logins, and variables of MCP servers.
     Redact(Redact),
     /// Print the zsh completions of aish-helper
     Completions,
@@ -89,7 +91,7 @@ pub enum Command {
     /// Capture the output of an approved command (for the plugin)
     #[command(hide = true)]
     Capture(Capture),
-    /// Tell that an approved command has ended (for the plugin)
+    /// Report the exit code of an approved command (for the plugin)
     #[command(hide = true)]
     ExecDone(ExecDone),
 }
@@ -105,10 +107,10 @@ pub struct Json {
 /// `aish-helper redact`
 #[derive(Debug, Args)]
 pub struct Redact {
-    /// Print a line of JSON for each find, without its text
+    /// Print a line of JSON for each secret found, without its text
     #[arg(long)]
     pub json: bool,
-    /// Many commands take one: this says how it is done
+    /// A file is not accepted; the error explains how to use stdin
     #[arg(hide = true)]
     pub file: Option<PathBuf>,
 }
@@ -116,40 +118,43 @@ pub struct Redact {
 /// `aish-helper ask`
 #[derive(Debug, Args)]
 pub struct Ask {
-    /// The model, by its name in the configuration
+    /// Use this model, by its name in the configuration
     #[arg(short, long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Begin a new conversation
+    /// Start a new session
     #[arg(long, conflicts_with_all = ["continue_", "attach"])]
     pub new: bool,
-    /// Go on with the conversation that was last used, in whatever shell
+    /// Continue the session last used in any shell
     #[arg(short, long = "continue", conflicts_with = "attach")]
     pub continue_: bool,
-    /// Go on with this conversation
+    /// Continue this session; without a prompt, follow its running answer or show its last one
     #[arg(long, value_name = "ID")]
     pub attach: Option<String>,
-    /// Send a file along
+    /// Attach a file
     #[arg(short, long = "file", value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Send a resource of an MCP server along
+    /// Attach a resource of an MCP server
     #[arg(short, long = "resource", value_name = "ALIAS:URI")]
     pub resources: Vec<String>,
     /// Print every event as a line of JSON
     #[arg(long, conflicts_with = "raw")]
     pub json: bool,
-    /// Print the text as it comes, not rendered
+    /// Print the text without rendering it
     #[arg(long)]
     pub raw: bool,
+    /// Return at once and let the answer continue in the background
+    #[arg(long, conflicts_with_all = ["command", "raw"])]
+    pub background: bool,
     /// Offer the model no tools
     #[arg(long)]
     pub no_tools: bool,
     /// The shell that asks (for the plugin)
     #[arg(long, value_name = "ID", hide = true)]
     pub shell: Option<ShellId>,
-    /// When the command line was started, in seconds since 1970 (for the plugin)
+    /// Start time of the command line, in seconds since 1970 (for the plugin)
     #[arg(long, value_name = "SECONDS", hide = true)]
     pub started: Option<String>,
-    /// Exit with 10 when commands are proposed (for the plugin)
+    /// Exit with code 10 if commands are proposed (for the plugin)
     #[arg(long, hide = true)]
     pub offer: bool,
     /// Turn the words into one command and print it
@@ -158,6 +163,25 @@ pub struct Ask {
     /// The prompt; without words it is read from stdin
     #[arg(trailing_var_arg = true, value_name = "WORDS")]
     pub words: Vec<OsString>,
+}
+
+/// `aish-helper attach`
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    /// Id of the session, or a unique part of it; by default the session of the shell
+    pub id: Option<String>,
+    /// Print every event as a line of JSON
+    #[arg(long, conflicts_with = "raw")]
+    pub json: bool,
+    /// Print the text without rendering it
+    #[arg(long)]
+    pub raw: bool,
+    /// The shell that asks (for the plugin)
+    #[arg(long, value_name = "ID", hide = true)]
+    pub shell: Option<ShellId>,
+    /// Exit with code 10 if commands are proposed (for the plugin)
+    #[arg(long, hide = true)]
+    pub offer: bool,
 }
 
 /// `aish-helper stop` and `restart`
@@ -174,7 +198,7 @@ pub struct Daemon {
     /// Stay in the foreground and log to stderr
     #[arg(long, required_unless_present = "detach")]
     pub foreground: bool,
-    /// Say on stdout when ready, then let go of the terminal (for the client)
+    /// Report on stdout when ready, then detach from the terminal (for the client)
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub detach: bool,
 }
@@ -182,11 +206,11 @@ pub struct Daemon {
 /// `aish-helper config`
 #[derive(Debug, Subcommand)]
 pub enum Config {
-    /// Print where the configuration is
+    /// Print the path of the configuration
     Path(Json),
     /// Print everything that is wrong with the configuration
     Check(Json),
-    /// Print the configuration in force, and where each value comes from
+    /// Print the effective configuration, and where each value comes from
     Show(Json),
 }
 
@@ -204,24 +228,24 @@ pub enum Model {
     },
     /// Choose the default model
     Use {
-        /// Its name in the configuration
+        /// Name of the model in the configuration
         name: String,
-        /// Choose it for this shell's conversation alone
+        /// Choose the model for this shell's session only
         #[arg(long, value_name = "ID", hide = true)]
         shell: Option<ShellId>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Install a tiny model that runs without a network, for trying things out
+    /// Install a tiny model that runs without a network, for trials
     Install {
-        /// Which
+        /// Name of the model
         #[arg(value_enum)]
         name: Installable,
     },
 }
 
-/// The models that can be installed.
+/// Models that can be installed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Installable {
     /// SmolLM2-135M-Instruct, 98 MB, Apache-2.0
@@ -231,39 +255,39 @@ pub enum Installable {
 /// `aish-helper session`
 #[derive(Debug, Subcommand)]
 pub enum Session {
-    /// List the conversations, last used first
+    /// List the sessions, last used first
     List {
-        /// At most so many
+        /// Maximum number of entries
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show a conversation: the shell's own, or the one last used
+    /// Show a session: by default the shell's own, or the one last used
     Show {
-        /// Its id, or a part of it that no other has
+        /// Id of the session, or a unique part of it
         id: Option<String>,
-        /// Only the last N records
+        /// Show only the last N records
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
-        /// The shell whose conversation is meant
+        /// The shell whose session is shown
         #[arg(long, value_name = "ID", hide = true)]
         shell: Option<ShellId>,
         /// Print the records as lines of JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show the last answer, and all that its tools said
+    /// Show the last answer, with the full results of its tools
     Last {
-        /// The shell whose conversation is meant
+        /// The shell whose session is shown
         #[arg(long, value_name = "ID", hide = true)]
         shell: Option<ShellId>,
         /// Print the records as lines of JSON
         #[arg(long)]
         json: bool,
     },
-    /// Begin a new conversation in a shell
+    /// Start a new session in a shell
     New {
         /// The shell
         #[arg(long, value_name = "ID")]
@@ -281,15 +305,15 @@ pub enum Mcp {
     List(Of),
     /// List the tools
     Tools {
-        /// Of this server alone
+        /// Only of this server
         alias: Option<String>,
-        /// How it is printed
+        /// Output format
         #[command(flatten)]
         of: Of,
     },
-    /// Show all that a server says of a tool
+    /// Show the full description of a tool
     Tool {
-        /// Its name, ALIAS.TOOL
+        /// Name of the tool, ALIAS.TOOL
         name: String,
         /// Print JSON
         #[arg(long)]
@@ -297,53 +321,53 @@ pub enum Mcp {
     },
     /// Connect to a server until the daemon ends
     Connect {
-        /// Its address; or the alias of a server that was turned off
+        /// Address of the server, or the alias of a disabled one
         url: String,
-        /// What to call it
+        /// Alias of the server
         alias: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Let go of a server
+    /// Disconnect from a server
     Disconnect {
-        /// Which
+        /// Alias of the server
         alias: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Log in to a server, in a browser
+    /// Log in to a server, with a browser
     Login {
-        /// Which
+        /// Alias of the server
         alias: String,
     },
     /// Forget the login to a server
     Logout {
-        /// Which
+        /// Alias of the server
         alias: String,
     },
     /// List the resources
     Resources {
-        /// Of this server alone
+        /// Only of this server
         alias: Option<String>,
-        /// How it is printed
+        /// Output format
         #[command(flatten)]
         of: Of,
     },
     /// List the prompts
     Prompts {
-        /// Of this server alone
+        /// Only of this server
         alias: Option<String>,
-        /// How it is printed
+        /// Output format
         #[command(flatten)]
         of: Of,
     },
     /// Print the text of a prompt
     Prompt {
-        /// Its name, ALIAS.PROMPT
+        /// Name of the prompt, ALIAS.PROMPT
         name: String,
-        /// Its arguments
+        /// Arguments of the prompt
         #[arg(value_name = "KEY=VALUE")]
         arguments: Vec<String>,
         /// Print JSON
@@ -363,12 +387,12 @@ pub enum Mcp {
 /// `aish-helper tools`
 #[derive(Debug, Subcommand)]
 pub enum Tools {
-    /// Find the tools that fit a question, best first
+    /// Find the tools that match a query, best first
     Search {
-        /// What a tool is to do
+        /// What the tool should do
         #[arg(required = true, value_name = "QUERY")]
         query: Vec<String>,
-        /// At most so many
+        /// Maximum number of entries
         #[arg(long, value_name = "N", default_value_t = 10)]
         limit: usize,
         /// Print JSON
@@ -388,13 +412,13 @@ pub enum Call {
     ToolDestructive(ByHand),
 }
 
-/// What is called, and why.
+/// A manual tool call.
 #[derive(Debug, Args)]
 pub struct ByHand {
     /// The tool
     #[arg(long, value_name = "SERVER:TOOL")]
     pub tool_name: String,
-    /// Its arguments, a JSON object; - reads them from stdin
+    /// Arguments, a JSON object; - reads them from stdin
     #[arg(
         long = "json_args",
         alias = "json-args",
@@ -402,24 +426,24 @@ pub struct ByHand {
         default_value = "{}"
     )]
     pub json_args: String,
-    /// Why; the record keeps it
+    /// Reason, for the record
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// How sensitive its data is: public, internal, private or unknown
+    /// Sensitivity of the data: public, internal, private or unknown
     #[arg(long, value_name = "LEVEL")]
     pub sensitivity: Option<String>,
-    /// Print status, text and the id of the record as JSON
+    /// Print status, text and record id as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// How a list is printed.
+/// Output format of a list.
 #[derive(Debug, Args)]
 pub struct Of {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Print the names that the running daemon knows (for completion)
+    /// Print the names known to the running daemon (for completion)
     #[arg(long, hide = true, conflicts_with = "json")]
     pub names: bool,
 }
@@ -441,7 +465,7 @@ pub struct Capture {
     /// The shell
     #[arg(long, value_name = "ID")]
     pub shell: ShellId,
-    /// Be the pump of this pty
+    /// Run the pump of this pty
     #[arg(long, value_name = "PTY")]
     pub pump: Option<PathBuf>,
     /// The proposal

@@ -1,34 +1,41 @@
-//! `aish-helper ask`: the command line of one prompt.
+//! `aish-helper ask` and `aish-helper attach`: the command line of one prompt, and following its answer.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
-use super::{args, onboarding};
-use crate::client::ask::{self, Outcome};
-use crate::client::command;
-use crate::client::gather;
-use crate::client::output::Format;
+use super::{args, onboarding, print, print_json};
+use crate::client::ask::{self, AskOutcome};
+use crate::client::command_suggestion;
+use crate::client::output::OutputFormat;
+use crate::client::prompt_input;
+use crate::client::terminal::{ControllingTty, tty_name};
+use crate::client::text_format::short_id;
 use crate::config::env_overrides;
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::paths::Paths;
-use crate::protocol::{Ask, SessionChoice};
+use crate::protocol::{Ask, Attach, SessionChoice, ShellId};
 
-/// Tells the zsh function that commands are proposed.
-const PROPOSALS: u8 = 10;
+/// Exit code that tells the zsh function that proposed commands are waiting.
+const PROPOSALS_WAITING: u8 = 10;
 
-/// zsh's `EPOCHREALTIME`, seconds with a fraction, in milliseconds: as the hooks' events are read.
+/// Converts zsh's `EPOCHREALTIME`, seconds with a fraction, to milliseconds.
 fn milliseconds(seconds: &str) -> Option<u64> {
     let seconds: f64 = seconds.parse().ok()?;
-    // The same steps as there, so that both come to the same number.
+    // The same arithmetic as for events of the hooks, so that both give the same number.
     Some((seconds * 1000.0) as u64)
 }
 
-/// Asks; where nothing is configured, guides the person and asks again.
+/// Sends a prompt and shows the answer. If no model is configured, helps the user to configure one and asks again.
 ///
 /// # Errors
-/// What failed.
+/// The request failed.
 pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
-    let (text, attachments) = gather::gather(&words(&args.words), &args.files)?;
+    let format = output_format(args.json, args.raw);
+    let has_input = !args.words.is_empty() || !args.files.is_empty();
+    if args.attach.is_some() && !has_input && !prompt_input::stdin_has_data() {
+        return follow(paths, args.attach, args.shell, format, args.offer);
+    }
+    let (text, attachments) = prompt_input::read_prompt(&words(&args.words), &args.files)?;
     let request = Ask {
         session: if args.new {
             SessionChoice::New
@@ -51,29 +58,35 @@ pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
         overrides: env_overrides()?,
         no_tools: args.no_tools,
         resources: args.resources,
-        background: false,
-        can_answer: true,
-        tty: None,
+        background: args.background,
+        // Without a terminal the client declines each question itself, with a notice that names the tool.
+        can_answer: !args.background && !args.command,
+        tty: tty_name(),
     };
-    let format = match (args.json, args.raw) {
-        (true, _) => Format::Json,
-        (_, true) => Format::Raw,
-        _ => Format::Auto,
-    };
-    let once = || -> Result<std::result::Result<u8, crate::error::Error>> {
-        if args.command {
-            return Ok(command::command(paths, request.clone())?.map_or(Ok(0), Err));
+    if args.background {
+        let accepted = ask::ask_in_background(paths, request)?;
+        if args.json {
+            print_json(&accepted)?;
+        } else {
+            let id = short_id(&accepted.session);
+            print(&format!(
+                "session {id}: the answer continues in the background; llm :attach {id} shows it\n"
+            ))?;
         }
-        Ok(match ask::ask(paths, request.clone(), format)? {
-            Outcome::Answered(answer) if args.offer && answer.proposals > 0 => Ok(PROPOSALS),
-            Outcome::Answered(_) => Ok(0),
-            Outcome::Unasked => Ok(Kind::Approval.exit_code()),
-            Outcome::NothingConfigured(e) => Err(e),
-        })
+        return Ok(0);
+    }
+    let once = || -> Result<std::result::Result<u8, Error>> {
+        if args.command {
+            return Ok(command_suggestion::suggest(paths, request.clone())?.map_or(Ok(0), Err));
+        }
+        Ok(exit_code(
+            ask::ask(paths, request.clone(), format)?,
+            args.offer,
+        ))
     };
     match once()? {
         Ok(code) => Ok(code),
-        // In a script or a pipe nobody expects to be asked.
+        // In a script or a pipe nobody can answer questions about the configuration.
         Err(e)
             if !args.json
                 && std::io::stdin().is_terminal()
@@ -87,7 +100,50 @@ pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
     }
 }
 
-/// Words that are not UTF-8 are shown to the model as well as they can be.
+/// Follows the running answer of a session, or shows its last answer.
+///
+/// # Errors
+/// There is no such session, or the request failed.
+pub fn attach(paths: &Paths, args: args::AttachArgs) -> Result<u8> {
+    let format = output_format(args.json, args.raw);
+    follow(paths, args.id, args.shell, format, args.offer)
+}
+
+fn follow(
+    paths: &Paths,
+    session: Option<String>,
+    shell: Option<ShellId>,
+    format: OutputFormat,
+    offer: bool,
+) -> Result<u8> {
+    let request = Attach {
+        session,
+        shell,
+        can_answer: ControllingTty::open().is_ok(),
+        tty: tty_name(),
+    };
+    exit_code(ask::attach(paths, request, format)?, offer)
+}
+
+fn output_format(json: bool, raw: bool) -> OutputFormat {
+    match (json, raw) {
+        (true, _) => OutputFormat::Json,
+        (_, true) => OutputFormat::Raw,
+        _ => OutputFormat::Auto,
+    }
+}
+
+/// Returns the exit code of an answered prompt, or the error if no model is configured.
+fn exit_code(outcome: AskOutcome, offer: bool) -> std::result::Result<u8, Error> {
+    match outcome {
+        AskOutcome::Answered(answer) if offer && answer.proposals > 0 => Ok(PROPOSALS_WAITING),
+        AskOutcome::Answered(_) => Ok(0),
+        AskOutcome::Unasked => Ok(Kind::Approval.exit_code()),
+        AskOutcome::NothingConfigured(e) => Err(e),
+    }
+}
+
+/// Joins the words; bytes that are not UTF-8 become replacement characters.
 fn words(words: &[OsString]) -> String {
     let words: Vec<_> = words.iter().map(|w| w.to_string_lossy()).collect();
     words.join(" ")

@@ -5,8 +5,8 @@ use std::io::Read;
 use super::args::{ByHand, Call};
 use super::{print, print_json};
 use crate::chat::{CallStatus, Operation};
-use crate::client::output::{Format, Output};
-use crate::client::serve::{End, Serving};
+use crate::client::output::{AnswerOutput, OutputFormat};
+use crate::client::request_loop::{RequestEnd, RequestLoop};
 use crate::config::env_overrides;
 use crate::error::{Context, Error, Kind, Result};
 use crate::paths::Paths;
@@ -25,14 +25,14 @@ pub fn run(paths: &Paths, command: Call) -> Result<u8> {
     };
     let json = args.json;
     let request = Request::Call(Box::new(call_request(operation, args)?));
-    let mut output = Output::new(Format::Beside);
-    let mut serving = Serving::begin(paths, &request, &mut output)?;
-    let mut called: Called = match serving.follow()? {
-        End::Reply(body) => protocol::parse(&body)?,
-        End::Failed(failure) => return Err(failure.into()),
-        End::Closed => return Ok(0),
+    let mut output = AnswerOutput::new(OutputFormat::ProgressOnly);
+    let mut request_loop = RequestLoop::begin(paths, &request, &mut output)?;
+    let mut called: Called = match request_loop.follow()? {
+        RequestEnd::Reply(body) => protocol::parse(&body)?,
+        RequestEnd::Failed(failure) => return Err(failure.into()),
+        RequestEnd::OutputClosed => return Ok(0),
     };
-    drop(serving);
+    drop(request_loop);
     called.why = called.why.map(in_command_line_terms);
     if json {
         print_json(&called)?;

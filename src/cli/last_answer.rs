@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::record_view::{self, DetailLevel};
 use super::{print, print_json};
 use crate::client::connect;
-use crate::client::signals::Signals;
+use crate::client::signals::SignalPipes;
 use crate::client::terminal;
 use crate::error::Result;
 use crate::paths::Paths;
@@ -80,7 +80,7 @@ fn show_text(paths: &Paths, text: &str) -> Result<()> {
         return print(text);
     }
     // While the pager runs, Ctrl-C belongs to it.
-    let _signals = Signals::catch()?;
+    let _signals = SignalPipes::catch()?;
     let code = run_pager(paths, text).unwrap_or(127);
     match code {
         // The shell did not find the pager.
@@ -107,7 +107,7 @@ fn run_pager(paths: &Paths, text: &str) -> std::io::Result<i32> {
         .arg(crate::config::preferences::pager())
         .stdin(file)
         .spawn()?;
-    terminal::attend(&child).map_err(std::io::Error::other)
+    terminal::wait_for_program(&child).map_err(std::io::Error::other)
 }
 
 #[cfg(test)]

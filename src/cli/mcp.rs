@@ -13,7 +13,7 @@ use super::call::current_directory;
 use super::table::{count, shorten_paths, table, wrap_indented};
 use super::{columns, mcp_import, mcp_login, print, print_json};
 use crate::client::connect;
-use crate::client::tools::cut;
+use crate::client::text_format::cut;
 use crate::config::env_overrides;
 use crate::error::{Error, Result};
 use crate::paths::Paths;
@@ -118,7 +118,7 @@ fn print_names<T: DeserializeOwned>(
     what: McpRequest,
     name: impl Fn(&T) -> String,
 ) -> Result<()> {
-    let found: Vec<T> = match request(what).and_then(|r| connect::glance(paths, &r)) {
+    let found: Vec<T> = match request(what).and_then(|r| connect::try_query(paths, &r)) {
         Ok(Some(found)) => found,
         Ok(None) | Err(_) => Vec::new(),
     };
@@ -187,7 +187,7 @@ fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
     }
     // Reports each server whose tools are missing from the list; the daemon has already waited for them.
     let servers: Option<Vec<ServerInfo>> =
-        connect::glance(paths, &self::request(McpRequest::List)?)?;
+        connect::try_query(paths, &self::request(McpRequest::List)?)?;
     let is_selected = |s: &ServerInfo| alias.as_ref().is_none_or(|a| s.alias == *a);
     for server in servers.into_iter().flatten().filter(is_selected) {
         let reason = match server.status {

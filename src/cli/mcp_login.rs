@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 
 use super::print;
 use super::table::count;
-use crate::client::connect::{self, Existing};
-use crate::client::signals::Signals;
+use crate::client::connect::{self, ExistingDaemon};
+use crate::client::signals::SignalPipes;
 use crate::config::mcp::{Auth, Server, Transport};
 use crate::config::{self, Overrides, env_overrides};
 use crate::error::{Context, Error, Kind, Result};
@@ -47,7 +47,7 @@ pub fn log_in(paths: &Paths, alias: &str) -> Result<()> {
         .enable_all()
         .build()
         .context(|| "cannot start the runtime".into())?;
-    let signals = Signals::catch()?;
+    let signals = SignalPipes::catch()?;
     let result = runtime.block_on(async {
         tokio::select! {
             biased;
@@ -68,7 +68,7 @@ pub fn log_in(paths: &Paths, alias: &str) -> Result<()> {
 }
 
 /// Waits for Ctrl-C, hang-up or termination.
-async fn wait_for_interrupt(signals: &Signals) -> Result<()> {
+async fn wait_for_interrupt(signals: &SignalPipes) -> Result<()> {
     let set_up = || "cannot set up signals".into();
     let end = signals.end.try_clone().context(set_up)?;
     let end = tokio::net::UnixStream::from_std(end).context(set_up)?;
@@ -132,7 +132,7 @@ fn configured_url(server: &Server) -> Result<String> {
 /// Returns the URL of a server that was connected at run time and is not in the configuration.
 fn unconfigured_url(paths: &Paths, alias: &str) -> Result<Option<String>> {
     let servers: Vec<ServerInfo> =
-        connect::glance(paths, &mcp_request(McpRequest::List)?)?.unwrap_or_default();
+        connect::try_query(paths, &mcp_request(McpRequest::List)?)?.unwrap_or_default();
     let server = servers
         .into_iter()
         .find(|s| s.alias == alias && !s.configured);
@@ -291,8 +291,8 @@ fn reconnect_server(paths: &Paths, alias: &str) -> Result<()> {
     })?;
     // The list is answered at once, without waiting for the server to start.
     let replied = match connect::existing(paths, &mcp_request(McpRequest::List)?) {
-        Ok(Existing::Serves(_)) => connect::request::<ServerInfo>(paths, &request),
-        Ok(Existing::Leaves(_) | Existing::Absent) => return Ok(()),
+        Ok(ExistingDaemon::Serves(_)) => connect::request::<ServerInfo>(paths, &request),
+        Ok(ExistingDaemon::Leaves(_) | ExistingDaemon::Absent) => return Ok(()),
         Err(e) => Err(e),
     };
     let line = match replied {

@@ -95,6 +95,7 @@ pub fn run(cli: Cli) -> Result<u8> {
     let paths = Paths::from_env;
     match cli.command {
         Command::Ask(args) => return ask::run(&paths()?, args),
+        Command::Attach(args) => return ask::attach(&paths()?, args),
         Command::Status(args) => status::run(&paths()?, args.json)?,
         Command::Start => daemon::start(&paths()?)?,
         Command::Stop(args) => daemon::stop(&paths()?, args.now)?,
@@ -157,10 +158,10 @@ pub fn run(cli: Cli) -> Result<u8> {
                 }
                 None => None,
             };
-            let verdict =
+            let outcome =
                 propose::propose(&paths()?, &args.shell, &call::current_directory(), edited)?;
             // Not through the text sink: the zsh function needs exactly the bytes that were shown.
-            write(&format!("{}\n", verdict.lines()))?;
+            write(&format!("{}\n", outcome.lines()))?;
         }
         Command::Capture(args) => match args.pump {
             Some(pty) => capture::pump(&paths()?, &args.shell, &args.token, &pty)?,

@@ -9,8 +9,8 @@ use super::{model, model_install};
 use crate::broker::candidate::{Owner, owner};
 use crate::broker::detect::{self, HOSTED, Hosted, LOCALS};
 use crate::broker::{Broker, Endpoint};
-use crate::client::line;
-use crate::client::terminal::Tty;
+use crate::client::edit_line;
+use crate::client::terminal::ControllingTty;
 use crate::config::{self, key, toml_string};
 use crate::error::{Context, Error, Result};
 use crate::paths::Paths;
@@ -28,7 +28,7 @@ const MAX_ERROR: usize = 300;
 /// # Errors
 /// Returns `no_model` if the user leaves the menu; otherwise the terminal failed.
 pub fn run(paths: &Paths, no_model: Error) -> Result<()> {
-    let Ok(tty) = Tty::open() else {
+    let Ok(tty) = ControllingTty::open() else {
         return Err(no_model);
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -49,7 +49,7 @@ pub fn run(paths: &Paths, no_model: Error) -> Result<()> {
 
 struct Onboarding<'a> {
     paths: &'a Paths,
-    tty: Tty,
+    tty: ControllingTty,
     runtime: tokio::runtime::Runtime,
     broker: Broker,
 }
@@ -283,9 +283,9 @@ impl Onboarding<'_> {
 
     /// Reads a line; `None` means that the user leaves. The terminal mode is changed only while reading.
     fn ask(&self, question: &str, echo: bool) -> Result<Option<String>> {
-        let keys = self.tty.keys()?;
+        let keys = self.tty.raw_keys()?;
         self.print(question)?;
-        line::read(&self.tty, &keys, echo)
+        edit_line::read(&self.tty, &keys, echo)
     }
 
     fn report_failure(&self, e: &Error) -> Result<()> {

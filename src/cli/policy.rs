@@ -7,12 +7,12 @@ use serde::de::DeserializeOwned;
 use super::args::Policy;
 use super::call;
 use super::mcp::print_notice;
-use super::session::{short, span};
+use super::session::span;
 use super::table::table;
 use super::{columns, print, print_json};
 use crate::client::connect;
-use crate::client::frame::{Ink, Line, bit, fold};
-use crate::client::tools::cut;
+use crate::client::styled_line::{self, SpanStyle, StyledLine, fold};
+use crate::client::text_format::{cut, short_id};
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
@@ -103,8 +103,8 @@ fn list(paths: &Paths, json: bool) -> Result<()> {
         let now = now.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
         let row = |grant: &GrantInfo| {
             [
-                short(&grant.id).to_owned(),
-                short(&grant.session).to_owned(),
+                short_id(&grant.id).to_owned(),
+                short_id(&grant.session).to_owned(),
                 format!("{} ago", span(now.saturating_sub(grant.at_ms))),
                 format!("in {}", span(grant.until_ms.saturating_sub(now))),
                 one_line(&grant.what, MAX_NAME),
@@ -130,10 +130,14 @@ fn wrap_lines(lines: Vec<String>) -> String {
     let Some(width) = columns() else {
         return lines.concat();
     };
-    let text = |line: Line| line.into_iter().map(|b| b.text).chain(["\n".to_owned()]);
-    let wrapped = lines
-        .iter()
-        .flat_map(|line| fold(&[bit(line.trim_end(), Ink::Plain)], width, 4));
+    let text = |line: StyledLine| line.into_iter().map(|b| b.text).chain(["\n".to_owned()]);
+    let wrapped = lines.iter().flat_map(|line| {
+        fold(
+            &[styled_line::span(line.trim_end(), SpanStyle::Plain)],
+            width,
+            4,
+        )
+    });
     wrapped.flat_map(text).collect()
 }
 

@@ -4,9 +4,8 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use crate::chat::Operation;
-use crate::client::approve::arguments::grouped;
 use crate::client::operation::mark;
-use crate::client::tools::{cut, time, untabbed};
+use crate::client::text_format::{cut, grouped, time, untabbed};
 use crate::safety::alike;
 use crate::safety::text::{one_line, prose};
 
@@ -161,7 +160,11 @@ pub fn tool(record: &Value, detail: DetailLevel) -> String {
     let text = |key: &str| record[key].as_str().unwrap_or("");
     let number = |key: &str| record[key].as_u64().unwrap_or(0);
     let status = text("status");
-    let mut out = format!("┌ {} · {}", tool_name(record), one_line(&status.replace('_', " "), 20));
+    let mut out = format!(
+        "┌ {} · {}",
+        tool_name(record),
+        one_line(&status.replace('_', " "), 20)
+    );
     if !matches!(status, "denied" | "blocked" | "invalid_call") {
         let (time, bytes) = (time(number("duration_ms")), grouped(number("bytes")));
         out.push_str(&format!(" · {time} · {bytes} bytes"));

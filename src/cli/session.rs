@@ -5,26 +5,26 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::record_view::{self, DetailLevel};
 use super::{columns, print, print_json};
 use crate::client::connect;
-use crate::client::tools::cut;
+use crate::client::text_format::{cut, short_id};
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::protocol::{Request, SessionInfo, ShellId, Transcript};
 use crate::safety::text::one_line;
 
-/// The width of a line of a call where no terminal says it.
-const COLUMNS: usize = 100;
+/// Width of the lines of a tool call if stdout is not a terminal.
+const DEFAULT_COLUMNS: usize = 100;
 
-/// Lists the conversations.
+/// Lists the sessions.
 ///
 /// # Errors
-/// The daemon cannot be asked.
+/// The daemon cannot be reached.
 pub fn list(paths: &Paths, limit: usize, json: bool) -> Result<()> {
     let sessions: Vec<SessionInfo> = connect::request(paths, &Request::Sessions { limit })?;
     if json {
         return print_json(&sessions);
     }
     if sessions.is_empty() {
-        return print("no conversations yet\n");
+        return print("no sessions yet\n");
     }
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -33,30 +33,18 @@ pub fn list(paths: &Paths, limit: usize, json: bool) -> Result<()> {
         "{:<9} {:>10} {:>8}  {}\n",
         "id", "last used", "prompts", "first prompt"
     );
-    for s in sessions {
-        let id = short(&s.id);
-        let age = ago(now.saturating_sub(s.updated_ms));
-        let title = one_line(&s.title, 60);
-        let line = format!("{id:<9} {age:>10} {:>8}  {title}", s.prompts);
+    for session in sessions {
+        let id = short_id(&session.id);
+        let age = format!("{} ago", span(now.saturating_sub(session.updated_ms)));
+        let title = one_line(&session.title, 60);
+        let line = format!("{id:<9} {age:>10} {:>8}  {title}", session.prompts);
         out.push_str(&cut(&line, columns().unwrap_or(usize::MAX)));
         out.push('\n');
     }
     print(&out)
 }
 
-/// The end of an id, which differs where its beginning (the time) does not.
-pub fn short(id: &str) -> &str {
-    id.len()
-        .checked_sub(8)
-        .and_then(|at| id.get(at..))
-        .unwrap_or(id)
-}
-
-fn ago(ms: u64) -> String {
-    format!("{} ago", span(ms))
-}
-
-/// A time span as people say it.
+/// Formats a time span with one unit: `5 min`.
 pub(super) fn span(ms: u64) -> String {
     match ms / 1000 {
         s @ 0..60 => format!("{s} s"),
@@ -66,24 +54,24 @@ pub(super) fn span(ms: u64) -> String {
     }
 }
 
-/// Shows a conversation.
+/// Shows the records of a session.
 ///
 /// # Errors
-/// There is no such conversation.
+/// There is no such session.
 pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
     let transcript: Transcript = connect::request(paths, &request)?;
     if json {
         return transcript.records.iter().try_for_each(print_json);
     }
-    let columns = columns().unwrap_or(COLUMNS);
-    let mut out = format!("conversation {}\n", transcript.session);
+    let columns = columns().unwrap_or(DEFAULT_COLUMNS);
+    let mut out = format!("session {}\n", transcript.session);
     for record in &transcript.records {
         let text = |key: &str| record[key].as_str().unwrap_or("");
         match text("type") {
             "user" => out.push_str(&format!("\n> {}\n", text("prompt"))),
             "assistant" => {
                 let answer = text("text").trim_end();
-                // One that only calls has no words.
+                // An answer with only tool calls has no text.
                 if !answer.is_empty() || record["calls"].is_null() {
                     out.push_str(&format!("{answer}\n"));
                 }
@@ -125,14 +113,14 @@ pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
     print(&out)
 }
 
-/// Begins a new conversation in a shell.
+/// Starts a new session in a shell.
 ///
 /// # Errors
-/// It cannot be recorded.
+/// The session cannot be recorded.
 pub fn new(paths: &Paths, shell: ShellId, json: bool) -> Result<()> {
     let session: SessionInfo = connect::request(paths, &Request::NewSession { shell })?;
     if json {
         return print_json(&session);
     }
-    print(&format!("new conversation {}\n", short(&session.id)))
+    print(&format!("new session {}\n", short_id(&session.id)))
 }

@@ -2,7 +2,7 @@
 
 use super::table::count;
 use super::{print, print_json};
-use crate::client::connect::{self, Existing};
+use crate::client::connect::{self, ExistingDaemon};
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
@@ -19,8 +19,8 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
         overrides: env_overrides()?,
     };
     let mut connection = match connect::existing(paths, &request)? {
-        Existing::Serves(connection) => connection,
-        Existing::Leaves(version) => {
+        ExistingDaemon::Serves(connection) => connection,
+        ExistingDaemon::Leaves(version) => {
             if json {
                 let value =
                     serde_json::json!({"running": true, "leaving": true, "version": version});
@@ -30,7 +30,7 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
                 "the daemon (version {version}) is shutting down; it exits when its running turns end\n"
             ));
         }
-        Existing::Absent => {
+        ExistingDaemon::Absent => {
             if json {
                 return print_json(&serde_json::json!({"running": false}));
             }

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::client::tools::cut;
+use crate::client::text_format::cut;
 
 /// Widest padding of a column; a longer cell shifts the rest of its own row only.
 const MAX_COLUMN_WIDTH: usize = 36;

@@ -4,7 +4,7 @@ use super::args::Tools;
 use super::mcp::{self, first_line};
 use super::table::table;
 use super::{columns, print, print_json};
-use crate::client::tools::cut;
+use crate::client::text_format::cut;
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::protocol::tools::{FoundTool, McpRequest};

@@ -1,77 +1,113 @@
-//! One prompt, from the words to the last line: sends it, and shows what comes.
+//! Sends one prompt and shows its answer.
 
-use super::output::{Format, Output};
-use super::serve::{End, Serving};
+use super::connect;
+use super::output::{AnswerOutput, OutputFormat};
+use super::request_loop::{RequestEnd, RequestLoop};
 use crate::chat::Finish;
 use crate::error::{Error, Kind, Result};
 use crate::paths::Paths;
-use crate::protocol::{self, AnswerSummary, Ask, Request};
+use crate::protocol::{self, AnswerSummary, Ask, AskAccepted, Attach, Request};
 
-/// What became of a prompt.
+/// How a prompt ended.
 #[derive(Debug)]
-pub enum Outcome {
-    /// It was answered; so many commands are proposed.
+pub enum AskOutcome {
+    /// Answered.
     Answered(AnswerSummary),
-    /// It was answered, but for calls that there was no terminal to ask about.
+    /// Answered, with calls denied because there was no terminal to ask on.
     Unasked,
-    /// Nothing is configured and nothing was found.
+    /// No model is configured and none was found.
     NothingConfigured(Error),
 }
 
 /// Sends a prompt and shows the answer.
 ///
 /// # Errors
-/// What failed; [`Kind::Interrupted`] after Ctrl-C.
-pub fn ask(paths: &Paths, ask: Ask, format: Format) -> Result<Outcome> {
-    let mut output = Output::new(format);
-    let mut serving = Serving::begin(paths, &Request::Ask(Box::new(ask)), &mut output)?;
-    let result = follow(&mut serving);
-    let unasked = serving.unasked;
-    drop(serving);
-    let result = match result {
-        Err(e) if e.kind == Kind::Interrupted => Err(interrupted_by_person(&output)),
-        other => other,
+/// The request failed; [`Kind::Interrupted`] after Ctrl-C.
+pub fn ask(paths: &Paths, ask: Ask, format: OutputFormat) -> Result<AskOutcome> {
+    show_answer(paths, &Request::Ask(Box::new(ask)), format)
+}
+
+/// Follows the running turn of a session, or shows its last answer.
+///
+/// # Errors
+/// The request failed; [`Kind::Interrupted`] after Ctrl-C.
+pub fn attach(paths: &Paths, attach: Attach, format: OutputFormat) -> Result<AskOutcome> {
+    show_answer(paths, &Request::Attach(attach), format)
+}
+
+/// Sends a prompt whose turn continues without a client.
+///
+/// # Errors
+/// The daemon did not accept the prompt.
+pub fn ask_in_background(paths: &Paths, ask: Ask) -> Result<AskAccepted> {
+    let ask = Ask {
+        background: true,
+        ..ask
     };
-    match &result {
-        Ok(Outcome::Answered(answer)) if answer.finish == Finish::Interrupted => {
-            Err(interrupted_by_person(&output))
+    connect::request(paths, &Request::Ask(Box::new(ask)))
+}
+
+fn show_answer(paths: &Paths, request: &Request, format: OutputFormat) -> Result<AskOutcome> {
+    let mut output = AnswerOutput::new(format);
+    let mut request_loop = RequestLoop::begin(paths, request, &mut output)?;
+    let result = follow(&mut request_loop);
+    let (unasked, left) = (request_loop.unasked, request_loop.left);
+    // An answer that was interrupted elsewhere, or long ago, is shown like any other.
+    let interrupted_here = matches!(request, Request::Ask(_)) || request_loop.was_interrupted();
+    drop(request_loop);
+    match result {
+        Err(e) if left => {
+            output.failed(&e);
+            Err(Error::new(e.kind, "left; the answer continues").hint("llm :attach shows it"))
         }
-        Ok(Outcome::Answered(_)) if unasked => Ok(Outcome::Unasked),
+        Err(e) if e.kind == Kind::Interrupted => {
+            let e = interrupted(&output);
+            output.failed(&e);
+            Err(e)
+        }
         Err(e) => {
-            output.failed(e);
-            result
+            output.failed(&e);
+            Err(e)
         }
-        _ => result,
+        Ok(AskOutcome::Answered(answer)) if answer.finish == Finish::Interrupted => {
+            if interrupted_here {
+                return Err(interrupted(&output));
+            }
+            output.notice("the answer was interrupted");
+            Ok(AskOutcome::Answered(answer))
+        }
+        Ok(AskOutcome::Answered(_)) if unasked => Ok(AskOutcome::Unasked),
+        Ok(outcome) => Ok(outcome),
     }
 }
 
-fn follow(serving: &mut Serving<'_>) -> Result<Outcome> {
-    let answer: AnswerSummary = match serving.follow()? {
-        End::Reply(body) => protocol::parse(&body)?,
-        End::Failed(failure) if failure.nothing_configured => {
-            return Ok(Outcome::NothingConfigured(failure.into()));
+fn follow(request_loop: &mut RequestLoop<'_>) -> Result<AskOutcome> {
+    let answer: AnswerSummary = match request_loop.follow()? {
+        RequestEnd::Reply(body) => protocol::parse(&body)?,
+        RequestEnd::Failed(failure) if failure.nothing_configured => {
+            return Ok(AskOutcome::NothingConfigured(failure.into()));
         }
-        End::Failed(failure) => return Err(failure.into()),
-        End::Closed => return Ok(Outcome::Answered(nobody_reads())),
+        RequestEnd::Failed(failure) => return Err(failure.into()),
+        RequestEnd::OutputClosed => return Ok(AskOutcome::Answered(unread_answer())),
     };
-    Ok(Outcome::Answered(
-        match serving.show(|output| output.answer(&answer))? {
+    Ok(AskOutcome::Answered(
+        match request_loop.show(|output| output.answer(&answer))? {
             true => answer,
-            false => nobody_reads(),
+            false => unread_answer(),
         },
     ))
 }
 
-fn interrupted_by_person(output: &Output) -> Error {
-    let message = match output.any() {
+fn interrupted(output: &AnswerOutput) -> Error {
+    let message = match output.has_content() {
         true => "interrupted; what has arrived is kept",
         false => "interrupted",
     };
     Error::new(Kind::Interrupted, message)
 }
 
-/// Nobody reads the answer any more; that is no failure of ours.
-fn nobody_reads() -> AnswerSummary {
+/// Placeholder for the answer when stdout is closed, which is not an error.
+fn unread_answer() -> AnswerSummary {
     AnswerSummary {
         session: String::new(),
         model: String::new(),

@@ -1,11 +1,10 @@
-//! The pump behind an approved command: the command writes to a pty, the pump
-//! copies that to the person's terminal as it comes and keeps head and tail.
+//! Captures the output of an approved command: the command writes to a pty, and a pump copies it to the user's terminal
+//! and keeps head and tail for the journal.
 //!
-//! A pty and not a pipe, so that programs print as they would on the terminal:
-//! at once and in colour. `aish-helper capture` makes the pty, starts the pump
-//! as a process of its own session and prints the path of the pty for the shell
-//! to open. The pump lives until nobody has the pty open, so that a background
-//! job that the command has left goes on printing, or until the terminal is gone.
+//! A pty rather than a pipe, so that programs print as on the terminal, unbuffered and in colour. `aish-helper capture`
+//! opens the pty, starts the pump in a session of its own and prints the path of the pty for the shell to open. The pump
+//! runs until the last process has closed the pty, so that a background job of the command can go on printing, or until
+//! the terminal is gone.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -21,18 +20,18 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 use nix::sys::termios::{OutputFlags, SetArg, tcgetattr, tcsetattr};
 
-use super::connect::{self, Connection};
-use super::terminal::{self, Tty};
+use super::connect::{self, DaemonConnection};
+use super::terminal::{self, ControllingTty};
 use crate::error::{Context, Error, Result};
 use crate::paths::Paths;
 use crate::protocol::{self, Captured, Event, Failure, Request, ShellId, kind};
 
-/// Makes the pty and starts its pump; the path of the pty for the shell.
+/// Opens the pty and starts its pump. Returns the path of the pty for the shell.
 ///
 /// # Errors
-/// There is no terminal or no pty, or the command was not approved.
+/// No terminal or pty is available, or the command was not approved.
 pub fn start(shell: &ShellId, token: &str) -> Result<String> {
-    let tty = Tty::open()?;
+    let tty = ControllingTty::open()?;
     let (columns, rows) = terminal::size(&tty.file);
     let cells = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
     let size = Winsize {
@@ -42,12 +41,12 @@ pub fn start(shell: &ShellId, token: &str) -> Result<String> {
         ws_ypixel: 0,
     };
     let pty = openpty(&size, None).context(|| "cannot open a pty".into())?;
-    // A pump that inherited the slave would hold its own pty open and never see its end.
+    // A pump that inherited the slave would keep its own pty open and never see its end.
     for end in [&pty.master, &pty.slave] {
         fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))
             .context(|| "cannot set up the pty".into())?;
     }
-    // The real terminal turns LF into CR LF; doing it here too would be seen in the captured text.
+    // The real terminal converts LF to CR LF; converting here too would change the captured text.
     let mut modes = tcgetattr(&pty.slave).context(|| "cannot set up the pty".into())?;
     modes.output_flags.remove(OutputFlags::OPOST);
     tcsetattr(&pty.slave, SetArg::TCSANOW, &modes).context(|| "cannot set up the pty".into())?;
@@ -63,66 +62,66 @@ pub fn start(shell: &ShellId, token: &str) -> Result<String> {
         .stderr(Stdio::from(OwnedFd::from(tty.file)))
         .spawn()
         .context(|| "cannot start the pump".into())?;
-    let mut said = String::new();
+    let mut report = String::new();
     if let Some(stdout) = child.stdout.take() {
-        // The pump says one line, or its end closes the pipe.
-        let _ = BufReader::new(stdout).read_line(&mut said);
+        // The pump writes one line, or closes the pipe by exiting.
+        let _ = BufReader::new(stdout).read_line(&mut report);
     }
-    // Our slave was open until here, so that the pump did not see the end before the beginning.
+    // Kept open until here, so that the pump does not see the end of the pty before the shell opens it.
     drop(pty.slave);
-    if said == "ready\n" {
+    if report == "ready\n" {
         return Ok(path.display().to_string());
     }
-    let why = match serde_json::from_str::<Failure>(&said) {
+    let cause = match serde_json::from_str::<Failure>(&report) {
         Ok(failure) => Error::from(failure),
         Err(_) => Error::runtime("the pump ended without a word"),
     };
     Err(Error {
-        message: format!("the output cannot be captured: {}", why.message),
-        hint: why.hint.or(Some("see: aish-helper doctor".into())),
-        ..why
+        message: format!("the output cannot be captured: {}", cause.message),
+        hint: cause.hint.or(Some("see: aish-helper doctor".into())),
+        ..cause
     })
 }
 
-/// The pump itself: stdin is the master, stderr the person's terminal.
+/// Runs the pump: stdin is the pty's master, stderr the user's terminal.
 ///
-/// What goes wrong before it is ready is said on stdout, where the starter reads and prints it.
+/// Failures before the pump is ready are written to stdout for the process that started it.
 ///
 /// # Errors
-/// The output cannot be copied any more.
+/// The output can no longer be copied.
 pub fn pump(paths: &Paths, shell: &ShellId, token: &str, path: &Path) -> Result<()> {
-    // A lock or a pipe of the shell's is not ours to hold.
+    // Inherited locks and pipes of the shell must not stay open.
     connect::close_inherited();
-    // Out of the shell's session: no job-control signal stops the copying, and `jobs` does not list it.
+    // In a session of its own, job control does not stop the pump, and `jobs` does not list it.
     let _ = nix::unistd::setsid();
-    match Pump::new(paths, shell, token, path) {
+    match CapturePump::new(paths, shell, token, path) {
         Ok(pump) => {
-            say("ready")?;
+            report_line("ready")?;
             pump.copy()
         }
-        Err(e) => say(&serde_json::to_string(&Failure::from(&e)).unwrap_or_default()),
+        Err(e) => report_line(&serde_json::to_string(&Failure::from(&e)).unwrap_or_default()),
     }
 }
 
-/// One line for the starter.
-fn say(line: &str) -> Result<()> {
+/// Writes one line for the process that started the pump.
+fn report_line(line: &str) -> Result<()> {
     std::io::stdout()
         .write_all(format!("{line}\n").as_bytes())
-        .context(|| "the starter has gone".into())
+        .context(|| "the process that started the pump has gone".into())
 }
 
-/// A pump that is ready.
-struct Pump {
+/// A pump that is ready to copy.
+struct CapturePump {
     master: File,
     terminal: File,
-    /// Held open, so that the end is not seen before the shell has opened the pty.
+    /// Kept open, so that the pump does not see the end of the pty before the shell opens it.
     slave: Option<File>,
-    connection: Option<Connection>,
-    kept: Kept,
+    connection: Option<DaemonConnection>,
+    output: BoundedOutput,
 }
 
-impl Pump {
-    fn new(paths: &Paths, shell: &ShellId, token: &str, path: &Path) -> Result<Pump> {
+impl CapturePump {
+    fn new(paths: &Paths, shell: &ShellId, token: &str, path: &Path) -> Result<CapturePump> {
         let master = std::io::stdin().as_fd().try_clone_to_owned();
         let terminal = std::io::stderr().as_fd().try_clone_to_owned();
         let slave = OpenOptions::new()
@@ -137,18 +136,18 @@ impl Pump {
         };
         let mut connection = connect::to_daemon(paths, &request)?;
         let limit = connection.reply()?;
-        Ok(Pump {
+        Ok(CapturePump {
             master: File::from(master.context(|| "no pty".into())?),
             terminal: File::from(terminal.context(|| "no terminal".into())?),
             slave: Some(slave),
             connection: Some(connection),
-            kept: Kept::new(limit),
+            output: BoundedOutput::new(limit),
         })
     }
 
     fn copy(mut self) -> Result<()> {
         let mut buffer = [0; 8 << 10];
-        // macOS cannot poll /dev/tty; there the next write finds out.
+        // macOS cannot poll /dev/tty; there the next write fails instead.
         let mut pollable = true;
         loop {
             let mut fds = vec![PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
@@ -156,7 +155,7 @@ impl Pump {
                 fds.push(PollFd::new(connection.fd(), PollFlags::POLLIN));
             }
             if pollable {
-                // Only for its hang-up: what is typed is not ours.
+                // Only for the hang-up: input belongs to the command.
                 fds.push(PollFd::new(self.terminal.as_fd(), PollFlags::empty()));
             }
             match poll(&mut fds, PollTimeout::NONE) {
@@ -165,12 +164,12 @@ impl Pump {
                 Err(e) => return Err(Error::runtime(format!("cannot wait for output: {e}"))),
             }
             let printed = fds[0].any().unwrap_or(true);
-            let told = self.connection.is_some() && fds[1].any().unwrap_or(true);
+            let finish_requested = self.connection.is_some() && fds[1].any().unwrap_or(true);
             let end = match fds.last().and_then(|fd| fd.revents()) {
                 Some(events) if pollable => events,
                 _ => PollFlags::empty(),
             };
-            // The terminal was closed, perhaps under a command that goes on: there is nowhere to show this.
+            // The terminal was closed, perhaps while the command continues: the output cannot be shown.
             if end.intersects(PollFlags::POLLHUP | PollFlags::POLLERR) {
                 return Ok(());
             }
@@ -179,52 +178,52 @@ impl Pump {
                 match self.master.read(&mut buffer) {
                     Ok(0) => return Ok(()),
                     Ok(n) => {
-                        self.kept.push(&buffer[..n]);
-                        // A terminal that was closed takes the rest with it.
+                        self.output.push(&buffer[..n]);
+                        // On a closed terminal the rest cannot be shown.
                         self.terminal
                             .write_all(&buffer[..n])
                             .context(|| "the terminal has gone".into())?;
-                        // What has come is shown and kept before the end is listened to.
+                        // Pending output is copied before the end of the command is handled.
                         continue;
                     }
                     Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                    // EIO: nobody has the pty open any more.
+                    // EIO: the last process has closed the pty.
                     Err(_) => return Ok(()),
                 }
             }
-            if told {
+            if finish_requested {
                 self.slave = None;
                 if let Some(mut connection) = self.connection.take() {
-                    finish(&mut connection, &self.kept);
+                    finish(&mut connection, &self.output);
                 }
             }
         }
     }
 }
 
-/// The command has ended, and all that it has printed was read. A daemon that has died asks for nothing.
-fn finish(connection: &mut Connection, kept: &Kept) {
+/// Sends the captured output if the daemon asks for it; a daemon that has ended does not.
+fn finish(connection: &mut DaemonConnection, output: &BoundedOutput) {
     if let Ok(Some((kind::EVENT, body))) = connection.read()
         && matches!(protocol::parse(&body), Ok(Event::CaptureFinish))
-        && let Ok(frame) = protocol::json_frame(kind::CAPTURED, &kept.captured())
+        && let Ok(frame) = protocol::json_frame(kind::CAPTURED, &output.captured())
     {
-        // Nobody is left to tell that the output was not recorded.
+        // The daemon is gone, and there is nobody else to report to.
         let _ = connection.send(&frame);
     }
 }
 
 /// The first and the last bytes of an output.
 #[derive(Debug)]
-struct Kept {
+struct BoundedOutput {
     half: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     omitted: u64,
 }
 
-impl Kept {
-    fn new(limit: usize) -> Kept {
-        Kept {
+impl BoundedOutput {
+    fn new(limit: usize) -> BoundedOutput {
+        BoundedOutput {
             half: limit / 2,
             head: Vec::new(),
             tail: VecDeque::new(),
@@ -233,9 +232,9 @@ impl Kept {
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        let room = self.half.saturating_sub(self.head.len()).min(bytes.len());
-        self.head.extend_from_slice(&bytes[..room]);
-        self.tail.extend(&bytes[room..]);
+        let head_space = self.half.saturating_sub(self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..head_space]);
+        self.tail.extend(&bytes[head_space..]);
         let over = self.tail.len().saturating_sub(self.half);
         self.tail.drain(..over);
         self.omitted += over as u64;
@@ -248,15 +247,15 @@ impl Kept {
             _ => (self.head.clone(), tail),
         };
         Captured {
-            head: plain(&head),
-            tail: plain(&tail),
+            head: screen_text(&head),
+            tail: screen_text(&tail),
             omitted: self.omitted,
         }
     }
 }
 
-/// The text as it stands on the screen: no colours, and of a line that was overwritten the last state.
-fn plain(bytes: &[u8]) -> String {
+/// Returns the text as the screen shows it: without colours, and the last state of an overwritten line.
+fn screen_text(bytes: &[u8]) -> String {
     let text =
         String::from_utf8_lossy(&strip_ansi_escapes::strip(mark_returns(bytes))).into_owned();
     let lines: Vec<&str> = text
@@ -271,7 +270,7 @@ fn plain(bytes: &[u8]) -> String {
     lines.join("\n")
 }
 
-/// Stands for a CR, which the stripping of escapes would take away.
+/// Substitute for CR, which stripping escapes would remove.
 const RETURN: char = '\u{f8ff}';
 
 fn mark_returns(bytes: &[u8]) -> Vec<u8> {
@@ -292,12 +291,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn head_and_tail_are_kept_and_the_rest_is_counted() {
-        let mut kept = Kept::new(10);
+    fn head_and_tail_are_kept_and_omitted_bytes_are_counted() {
+        let mut output = BoundedOutput::new(10);
         for part in ["abc", "defgh", "ijklmnop", "q"] {
-            kept.push(part.as_bytes());
+            output.push(part.as_bytes());
         }
-        let captured = kept.captured();
+        let captured = output.captured();
         assert_eq!(
             (
                 captured.head.as_str(),
@@ -306,18 +305,18 @@ mod tests {
             ),
             ("abcde", "mnopq", 7)
         );
-        let mut kept = Kept::new(10);
-        kept.push(b"abcdefgh");
+        let mut output = BoundedOutput::new(10);
+        output.push(b"abcdefgh");
         assert_eq!(
-            (kept.captured().head.as_str(), kept.captured().omitted),
+            (output.captured().head.as_str(), output.captured().omitted),
             ("abcdefgh", 0)
         );
     }
 
     #[test]
-    fn the_model_reads_what_stood_on_the_screen() {
-        assert_eq!(plain(b"\x1b[31mred\x1b[0m\r\n"), "red\n");
-        assert_eq!(plain(b" 10%\r 50%\r100%\ndone"), "100%\ndone");
-        assert_eq!(plain(b"a\xffb"), "a\u{fffd}b");
+    fn captured_text_is_the_text_on_the_screen() {
+        assert_eq!(screen_text(b"\x1b[31mred\x1b[0m\r\n"), "red\n");
+        assert_eq!(screen_text(b" 10%\r 50%\r100%\ndone"), "100%\ndone");
+        assert_eq!(screen_text(b"a\xffb"), "a\u{fffd}b");
     }
 }

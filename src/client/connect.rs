@@ -1,12 +1,13 @@
-//! Finds the daemon, or starts one: many clients at once get one daemon.
+//! Connects to the daemon, and starts it if necessary; concurrent clients start a single daemon.
 
-mod glance;
+mod spawn;
+mod try_query;
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use interprocess::ConnectWaitMode;
@@ -16,42 +17,42 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use self::glance::glance;
+pub use self::spawn::close_inherited;
+use self::spawn::{not_started, spawn_daemon};
+pub use self::try_query::try_query;
 use crate::error::{Context, Error, Result};
 use crate::paths::{Paths, lock_file};
 use crate::protocol::{self, Decoder, Failure, Hello, Request, kind};
 
-/// How long a connect may take: longer only when the backlog is full, since the daemon hangs.
-const CONNECT: Duration = Duration::from_secs(2);
-/// How long the daemon may take to say hello. It only hangs when it was stopped or is swapped out.
-const HELLO: Duration = Duration::from_secs(5);
-/// How long a fresh daemon may take until it is ready.
-const READY: Duration = Duration::from_secs(10);
-/// How long a client waits for an older daemon to end its turns.
-const LEAVE: Duration = Duration::from_secs(600);
-/// So often a daemon may leave just before it was to serve us.
-const TRIES: usize = 5;
-/// After this time it says what it waits for.
-const TELL: Duration = Duration::from_secs(1);
+/// Timeout of connect(2). It blocks only while the backlog is full because the daemon hangs.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the daemon may take to say hello. Only a stopped or swapped-out daemon takes that long.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a client waits for a leaving daemon to finish its turns.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(600);
+/// How many times the daemon may leave just as this client connects.
+const MAX_ATTEMPTS: usize = 5;
+/// Waits longer than this are reported on stderr.
+const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// A connection to the daemon that has said hello.
+/// A connection to the daemon after the exchange of hellos.
 #[derive(Debug)]
-pub struct Connection {
+pub struct DaemonConnection {
     stream: UnixStream,
     decoder: Decoder,
-    /// The daemon's process, as the kernel knows it.
+    /// Process id of the daemon, from the peer credentials of the socket.
     pub pid: Option<i32>,
 }
 
-/// What came of a try to connect.
-enum Probe {
-    Ready(UnixStream, Option<i32>),
+/// Result of connecting to the socket.
+enum SocketProbe {
+    Connected(UnixStream, Option<i32>),
     Absent,
 }
 
-fn probe(paths: &Paths) -> Result<Probe> {
+fn probe(paths: &Paths) -> Result<SocketProbe> {
     if !paths.check_run()? {
-        return Ok(Probe::Absent);
+        return Ok(SocketProbe::Absent);
     }
     let path = paths.socket();
     let name = path
@@ -60,18 +61,18 @@ fn probe(paths: &Paths) -> Result<Probe> {
         .context(|| format!("bad path {}", path.display()))?;
     let options = ConnectOptions::new()
         .name(name)
-        .wait_mode(ConnectWaitMode::Timeout(CONNECT));
+        .wait_mode(ConnectWaitMode::Timeout(CONNECT_TIMEOUT));
     match options.connect_sync() {
         Ok(stream) => {
             let pid = stream.peer_creds().ok().and_then(|c| c.pid());
             let Stream::UdSocket(stream) = stream;
-            Ok(Probe::Ready(
+            Ok(SocketProbe::Connected(
                 UnixStream::from(std::os::fd::OwnedFd::from(stream)),
                 pid,
             ))
         }
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-            Ok(Probe::Absent)
+            Ok(SocketProbe::Absent)
         }
         Err(e) if matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
             Err(hangs(None))
@@ -88,48 +89,50 @@ fn hangs(pid: Option<i32>) -> Error {
     Error::runtime(format!("the aish daemon{who} does not answer")).hint("run: aish-helper restart")
 }
 
-/// Who answers where no daemon is started.
+/// State of the running daemon, if there is one.
 #[derive(Debug)]
-pub enum Existing {
-    /// A daemon that has the request.
-    Serves(Connection),
-    /// One of this version that serves nobody any more; it ends when its turns have.
+pub enum ExistingDaemon {
+    /// The daemon accepted the request.
+    Serves(DaemonConnection),
+    /// A daemon of this version is finishing its turns and accepts no more requests.
     Leaves(String),
-    /// Nobody.
+    /// No daemon is running.
     Absent,
 }
 
-/// Looks at the running daemon, which this neither starts nor, when it is older, ends.
+/// Sends a request to the running daemon without starting one, and without replacing an older one.
 ///
 /// # Errors
 /// The socket directory is not safe, or the daemon hangs.
-pub fn existing(paths: &Paths, request: &Request) -> Result<Existing> {
-    let Probe::Ready(stream, pid) = probe(paths)? else {
-        return Ok(Existing::Absent);
+pub fn existing(paths: &Paths, request: &Request) -> Result<ExistingDaemon> {
+    let SocketProbe::Connected(stream, pid) = probe(paths)? else {
+        return Ok(ExistingDaemon::Absent);
     };
     let hello = Hello {
         read_only: true,
         ..Hello::ours()
     };
-    Ok(match greet_as(&hello, stream, pid, Some(request), HELLO)? {
-        Greeting::Served(connection) => Existing::Serves(connection),
-        Greeting::Leaving(Some(version)) => Existing::Leaves(version),
-        Greeting::Leaving(None) => Existing::Absent,
-    })
+    Ok(
+        match greet_as(&hello, stream, pid, Some(request), HELLO_TIMEOUT)? {
+            HelloReply::Served(connection) => ExistingDaemon::Serves(connection),
+            HelloReply::Leaving(Some(version)) => ExistingDaemon::Leaves(version),
+            HelloReply::Leaving(None) => ExistingDaemon::Absent,
+        },
+    )
 }
 
-/// Connects to the daemon, which is started if there is none, and sends it a request.
+/// Connects to the daemon, starting one if necessary, and sends it a request.
 ///
 /// # Errors
 /// The socket directory is not safe, the daemon hangs, or none can be started.
-pub fn to_daemon(paths: &Paths, request: &Request) -> Result<Connection> {
-    // An older daemon leaves when it hears a newer client; then the next try starts a new one.
-    for _ in 0..TRIES {
+pub fn to_daemon(paths: &Paths, request: &Request) -> Result<DaemonConnection> {
+    // An older daemon leaves when a newer client connects; the next attempt starts a new one.
+    for _ in 0..MAX_ATTEMPTS {
         let (stream, pid) = match probe(paths)? {
-            Probe::Ready(stream, pid) => (stream, pid),
-            Probe::Absent => start(paths)?,
+            SocketProbe::Connected(stream, pid) => (stream, pid),
+            SocketProbe::Absent => start(paths)?,
         };
-        if let Greeting::Served(connection) = greet(stream, pid, Some(request))? {
+        if let HelloReply::Served(connection) = greet(stream, pid, Some(request))? {
             return Ok(connection);
         }
         wait_until_gone(paths)?;
@@ -140,24 +143,25 @@ pub fn to_daemon(paths: &Paths, request: &Request) -> Result<Connection> {
     )
 }
 
-enum Greeting {
-    Served(Connection),
-    /// Its version, unless it ended without a word.
+/// The daemon's answer to the hello.
+enum HelloReply {
+    Served(DaemonConnection),
+    /// With the daemon's version, unless it closed the connection first.
     Leaving(Option<String>),
 }
 
-fn greet(stream: UnixStream, pid: Option<i32>, request: Option<&Request>) -> Result<Greeting> {
-    greet_as(&Hello::ours(), stream, pid, request, HELLO)
+fn greet(stream: UnixStream, pid: Option<i32>, request: Option<&Request>) -> Result<HelloReply> {
+    greet_as(&Hello::ours(), stream, pid, request, HELLO_TIMEOUT)
 }
 
-/// Hello and request go out in one write, so that a warm daemon costs one round trip.
+/// Sends hello and request in one write, so that a running daemon costs one round trip.
 fn greet_as(
     ours: &Hello,
     stream: UnixStream,
     pid: Option<i32>,
     request: Option<&Request>,
     patience: Duration,
-) -> Result<Greeting> {
+) -> Result<HelloReply> {
     let mut frames = protocol::json_frame(kind::HELLO, ours)?;
     if let Some(request) = request {
         frames.extend(protocol::json_frame(kind::REQUEST, request)?);
@@ -168,12 +172,12 @@ fn greet_as(
     stream
         .set_read_timeout(Some(patience))
         .context(|| "cannot set up the socket".into())?;
-    let mut connection = Connection {
+    let mut connection = DaemonConnection {
         stream,
         decoder: Decoder::default(),
         pid,
     };
-    // A daemon that turns us away may close before it has read all.
+    // A daemon that rejects the hello may close before it has read the request, so the reply counts first.
     let sent = connection.stream.write_all(&frames);
     let hello: Hello = match connection.read() {
         Ok(Some((kind::HELLO, body))) => protocol::parse(&body)?,
@@ -181,159 +185,107 @@ fn greet_as(
             return Err(Error::runtime("the daemon speaks another language")
                 .hint("run: aish-helper restart"));
         }
-        Ok(None) => return Ok(Greeting::Leaving(None)),
+        Ok(None) => return Ok(HelloReply::Leaving(None)),
         Err(e) if is_timeout(&e) => return Err(hangs(pid)),
-        // It ended with us in its backlog.
-        Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(Greeting::Leaving(None)),
+        // The daemon ended with this connection in its backlog.
+        Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(HelloReply::Leaving(None)),
         Err(e) => {
             return Err(Error::runtime(format!("cannot talk to the daemon: {e}"))
                 .hint("run: aish-helper restart"));
         }
     };
     if hello.leaving {
-        return Ok(Greeting::Leaving(Some(hello.version)));
+        return Ok(HelloReply::Leaving(Some(hello.version)));
     }
     sent.context(|| "cannot send the request to the daemon".into())?;
     connection
         .stream
         .set_read_timeout(None)
         .context(|| "cannot set up the socket".into())?;
-    Ok(Greeting::Served(connection))
+    Ok(HelloReply::Served(connection))
 }
 
 fn is_timeout(e: &std::io::Error) -> bool {
     matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
 }
 
-/// Starts a daemon, unless another client is at it: then waits for that one.
+/// Starts a daemon. If another client is starting one, waits for that client first.
 fn start(paths: &Paths) -> Result<(UnixStream, Option<i32>)> {
     paths.prepare_run()?;
-    let lock = lock_file(&paths.run.join("start.lock"))?;
-    // Whoever held the lock before may have started one.
-    if let Probe::Ready(stream, pid) = probe(paths)? {
+    let lock = report_wait(
+        "another aish-helper, which is starting the daemon; Ctrl-C stops waiting",
+        || lock_file(&paths.run.join("start.lock")),
+    )?;
+    // The previous holder of the lock may have started a daemon.
+    if let SocketProbe::Connected(stream, pid) = probe(paths)? {
         return Ok((stream, pid));
     }
-    // One whose socket is gone may still be ending its turns.
+    // A daemon that has removed its socket may still be finishing its turns.
     wait_until_gone(paths)?;
-    if let Probe::Ready(stream, pid) = probe(paths)? {
+    if let SocketProbe::Connected(stream, pid) = probe(paths)? {
         return Ok((stream, pid));
     }
     spawn_daemon()?;
     drop(lock);
     match probe(paths)? {
-        Probe::Ready(stream, pid) => Ok((stream, pid)),
-        Probe::Absent => Err(not_started("it ended at once")),
+        SocketProbe::Connected(stream, pid) => Ok((stream, pid)),
+        SocketProbe::Absent => Err(not_started("it ended at once")),
     }
 }
 
-fn not_started(why: &str) -> Error {
-    Error::runtime(format!("the daemon could not be started: {why}"))
-        .hint("see: aish-helper doctor")
-}
-
-/// Starts the daemon and waits until it says that it is ready, or why it is not.
-fn spawn_daemon() -> Result<()> {
-    let binary = std::env::current_exe().map_err(|e| not_started(&e.to_string()))?;
-    let mut child = Command::new(binary)
-        .args(["daemon", "--detach"])
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|e| not_started(&e.to_string()))?;
-    let Some(mut said) = child.stdout.take() else {
-        return Err(not_started("no pipe"));
-    };
-    let mut line = Vec::new();
-    let deadline = Instant::now() + READY;
-    let mut buffer = [0; 4096];
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if !readable(&said, left)? {
-            return Err(not_started("it was not ready in time"));
+/// Runs `wait` and says on stderr what it waits for if it takes longer than [`REPORT_AFTER`]. The wait itself stays a
+/// plain system call, which Ctrl-C ends.
+fn report_wait<T>(waits_for: &'static str, wait: impl FnOnce() -> T) -> T {
+    let (done, waiting) = channel::<()>();
+    let reporter = std::thread::spawn(move || {
+        if waiting.recv_timeout(REPORT_AFTER) == Err(RecvTimeoutError::Timeout) {
+            // A closed stderr cannot be reported anywhere.
+            let _ = writeln!(std::io::stderr(), "[aish] waiting for {waits_for}");
         }
-        match said.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n) => line.extend_from_slice(&buffer[..n]),
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(not_started(&e.to_string())),
-        }
-    }
-    match &line[..] {
-        b"ready\n" => Ok(()),
-        b"" => Err(not_started("it ended without a word")),
-        failure => match serde_json::from_slice::<Failure>(failure) {
-            Ok(failure) => Err(failure.into()),
-            Err(_) => Err(not_started(&String::from_utf8_lossy(failure))),
-        },
-    }
+    });
+    let result = wait();
+    drop(done);
+    // A panic of the reporter is impossible, and the result does not depend on it.
+    let _ = reporter.join();
+    result
 }
 
-fn readable(fd: &impl AsFd, patience: Duration) -> Result<bool> {
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
-    loop {
-        let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut fds, timeout) {
-            Err(nix::errno::Errno::EINTR) => {}
-            Err(e) => return Err(not_started(&e.to_string())),
-            Ok(n) => return Ok(n > 0),
-        }
-    }
-}
-
-/// Closes every descriptor but stdin, stdout and stderr, first thing in a process that lives on: whoever
-/// started it had locks and pipes open, which others wait for.
-pub fn close_inherited() {
-    // A snapshot: the listing itself has a descriptor open. Where there is no /dev/fd, nothing can be done.
-    let open: Vec<i32> = std::fs::read_dir("/dev/fd")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect();
-    for fd in open.into_iter().filter(|fd| *fd > 2) {
-        // EBADF: it was the listing.
-        let _ = nix::unistd::close(fd);
-    }
-}
-
-/// The process that listens on our socket, as the kernel knows it; it need not answer.
+/// Returns the process id of the listening daemon, even if it does not answer.
 pub fn listener_pid(paths: &Paths) -> Option<i32> {
     match probe(paths) {
-        Ok(Probe::Ready(_, pid)) => pid,
+        Ok(SocketProbe::Connected(_, pid)) => pid,
         _ => None,
     }
 }
 
-/// Waits until the daemon that is leaving has let go of its lock, or the next one serves already.
+/// Waits until the leaving daemon releases its lock, or the next daemon serves.
 ///
 /// # Errors
-/// It does not in ten minutes.
+/// The daemon is still running after [`LEAVE_TIMEOUT`].
 fn wait_until_gone(paths: &Paths) -> Result<()> {
     let path = paths.lock();
     let mut file = match File::open(&path) {
         Ok(file) => file,
-        // No daemon was ever here.
+        // No daemon has ever run.
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(e).context(|| format!("cannot open {}", path.display())),
     };
     let start = Instant::now();
-    let mut told = false;
+    let mut reported = false;
     loop {
-        // A lock cannot be waited for with a deadline; this is done once after an update.
+        // flock(2) has no timeout; this loop runs once after an update.
         match Flock::lock(file, FlockArg::LockSharedNonblock) {
             Ok(_) => return Ok(()),
             Err(_) if next_serves(paths)? => return Ok(()),
-            Err((again, _)) if start.elapsed() < LEAVE => file = again,
+            Err((again, _)) if start.elapsed() < LEAVE_TIMEOUT => file = again,
             Err(_) => {
                 return Err(Error::runtime("the daemon does not end its turns")
                     .hint("run: aish-helper stop --now"));
             }
         }
-        if !told && start.elapsed() > TELL {
-            told = true;
-            // There is nowhere else to say that stderr is closed.
+        if !reported && start.elapsed() > REPORT_AFTER {
+            reported = true;
+            // A closed stderr cannot be reported anywhere.
             let _ = writeln!(
                 std::io::stderr(),
                 "[aish] waiting for the daemon to end its turns; in a hurry: aish-helper stop --now"
@@ -343,38 +295,40 @@ fn wait_until_gone(paths: &Paths) -> Result<()> {
     }
 }
 
-/// Whether the daemon that listens now is not about to leave.
+/// Returns whether a daemon listens that is not about to leave.
 fn next_serves(paths: &Paths) -> Result<bool> {
     Ok(match probe(paths)? {
-        Probe::Ready(stream, pid) => matches!(greet(stream, pid, None)?, Greeting::Served(_)),
-        Probe::Absent => false,
+        SocketProbe::Connected(stream, pid) => {
+            matches!(greet(stream, pid, None)?, HelloReply::Served(_))
+        }
+        SocketProbe::Absent => false,
     })
 }
 
-/// Tells the daemon to end and waits until it has; `false` when there was none.
+/// Stops the daemon and waits until it has ended. Returns `false` if no daemon was running.
 ///
 /// # Errors
 /// The socket directory is not safe, or the daemon hangs.
 pub fn stop(paths: &Paths, now: bool) -> Result<bool> {
-    let Probe::Ready(stream, pid) = probe(paths)? else {
+    let SocketProbe::Connected(stream, pid) = probe(paths)? else {
         return Ok(false);
     };
-    // One that is leaving already serves nobody, but it hears this word.
-    if let Greeting::Served(mut connection) = greet(stream, pid, Some(&Request::Stop { now }))? {
+    // A daemon that is leaving already accepts no requests, but it accepts this one.
+    if let HelloReply::Served(mut connection) = greet(stream, pid, Some(&Request::Stop { now }))? {
         connection.reply::<()>()?;
     }
     wait_until_gone(paths)?;
     Ok(true)
 }
 
-impl Connection {
-    /// The next whole frame; `None` when the daemon has hung up.
+impl DaemonConnection {
+    /// Reads the next frame; `None` at end of file.
     ///
     /// # Errors
-    /// The socket failed or timed out, or what came is no frame.
+    /// The socket failed or timed out, or the bytes received are not a frame.
     pub fn read(&mut self) -> std::io::Result<Option<(u8, Vec<u8>)>> {
         loop {
-            if let Some(frame) = self.buffered()? {
+            if let Some(frame) = self.buffered_frame()? {
                 return Ok(Some(frame));
             }
             if !self.fill()? {
@@ -383,11 +337,11 @@ impl Connection {
         }
     }
 
-    /// The next whole frame of what was read already.
+    /// Returns the next complete frame without reading from the socket.
     ///
     /// # Errors
-    /// It is no frame.
-    pub fn buffered(&mut self) -> std::io::Result<Option<(u8, Vec<u8>)>> {
+    /// The bytes received are not a frame.
+    pub fn buffered_frame(&mut self) -> std::io::Result<Option<(u8, Vec<u8>)>> {
         let frame = self
             .decoder
             .next_frame()
@@ -395,7 +349,7 @@ impl Connection {
         Ok(frame.map(|(kind, body)| (kind, body.to_vec())))
     }
 
-    /// Reads once; `false` at the end.
+    /// Reads once from the socket. Returns `false` at end of file.
     ///
     /// # Errors
     /// The socket failed or timed out.
@@ -414,23 +368,24 @@ impl Connection {
         }
     }
 
-    /// Sends a whole frame.
+    /// Sends a frame.
     ///
     /// # Errors
-    /// The daemon has gone.
+    /// The daemon closed the connection.
     pub fn send(&mut self, frame: &[u8]) -> Result<()> {
         self.stream
             .write_all(frame)
             .context(|| "cannot talk to the daemon".into())
     }
 
-    /// Answers the daemon's wish for environment variables.
+    /// Sends the environment variables that the daemon asked for.
     ///
     /// # Errors
-    /// The daemon has gone.
+    /// The daemon closed the connection.
     pub fn send_env(&mut self, names: &[String]) -> Result<()> {
         let mut values = crate::config::key::variables();
-        // All is well: the values asked for. Else the names of all, so that the daemon can name the nearest.
+        // If none of the variables is set, the names of all variables are sent without values, so that the daemon can
+        // suggest the nearest one.
         let complete = names.iter().any(|n| values.contains_key(n));
         values.retain(|name, value| {
             if !names.contains(name) {
@@ -442,7 +397,7 @@ impl Connection {
         self.send(&frame)
     }
 
-    /// Waits for the reply; events that come before are left aside, but for wishes for variables.
+    /// Waits for the reply. Earlier events are ignored, except requests for environment variables.
     ///
     /// # Errors
     /// The request failed, or the daemon has gone.
@@ -464,22 +419,22 @@ impl Connection {
         }
     }
 
-    /// The socket, to wait on together with other things.
+    /// Returns the socket, for use with poll(2).
     pub fn fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.stream.as_fd()
     }
 }
 
-/// The daemon ended before it had replied.
+/// Error for a daemon that ended before it replied.
 pub fn daemon_gone() -> Error {
     Error::runtime("the aish daemon ended before it had answered")
         .hint("what had arrived is shown above; ask again, and see: aish-helper doctor")
 }
 
-/// Asks one thing of the daemon, which is started if there is none.
+/// Sends a request to the daemon, starting one if necessary, and returns the reply.
 ///
 /// # Errors
-/// As for [`to_daemon`] and [`Connection::reply`].
+/// As for [`to_daemon`] and [`DaemonConnection::reply`].
 pub fn request<T: DeserializeOwned + Serialize>(paths: &Paths, request: &Request) -> Result<T> {
     to_daemon(paths, request)?.reply()
 }

@@ -1,21 +1,26 @@
-//! What runs in the person's terminal: small, synchronous, without a runtime, TLS or config.
+//! The terminal client: small and synchronous, without a runtime, TLS or configuration.
 
+mod answer_text;
 pub mod approve;
+pub mod argument_lines;
 pub mod ask;
-mod asking;
+pub mod call_frames;
 pub mod capture;
-pub mod command;
+pub mod command_suggestion;
 pub mod connect;
+pub mod edit_line;
 pub mod elicit;
-pub mod frame;
-pub mod gather;
-pub mod line;
-mod news;
+mod frame_queue;
+mod new_tools_view;
 pub mod operation;
 pub mod output;
+pub mod prompt_input;
 pub mod propose;
+mod question_closed;
 pub mod render;
-pub mod serve;
+pub mod request_loop;
 pub mod signals;
+pub mod styled_line;
 pub mod terminal;
-pub mod tools;
+pub mod terminal_prompt;
+pub mod text_format;

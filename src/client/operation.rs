@@ -1,10 +1,10 @@
-//! What a call does, as it is marked wherever calls are shown: in questions, in frames, in lists.
+//! Operation classes of tool calls as questions, call frames and lists show them. The daemon decides the class.
 
-use super::frame::{Bit, Ink, bit};
+use super::styled_line::{SpanStyle, StyledSpan, span};
 use crate::chat::Operation;
 use crate::protocol::tools::ToolInfo;
 
-/// The mark of an operation, one column wide: `r`ead, `w`rite, `!` destructive.
+/// Returns the one-column mark of an operation: `r`ead, `w`rite, `!` destructive.
 pub fn mark(operation: Operation) -> &'static str {
     match operation {
         Operation::Read => "r",
@@ -13,32 +13,37 @@ pub fn mark(operation: Operation) -> &'static str {
     }
 }
 
-/// The mark as it is drawn: what destroys is seen first.
-pub(super) fn marked(operation: Operation) -> Bit {
-    bit(mark(operation), ink(operation))
+/// Returns the mark with its style.
+pub(super) fn marked(operation: Operation) -> StyledSpan {
+    span(mark(operation), style_of(operation))
 }
 
-/// How the word for an operation is drawn.
-pub(super) fn ink(operation: Operation) -> Ink {
+/// Returns the style of an operation's mark and name; a destructive one must stand out.
+pub(super) fn style_of(operation: Operation) -> SpanStyle {
     match operation {
-        Operation::Destructive => Ink::Alarm,
-        Operation::Read => Ink::Dim,
-        Operation::Write => Ink::Plain,
+        Operation::Destructive => SpanStyle::Alarm,
+        Operation::Read => SpanStyle::Dim,
+        Operation::Write => SpanStyle::Plain,
     }
 }
 
-/// What the server says of a tool, and what that is worth where it makes it look harmless.
-pub(super) fn says(tool: &ToolInfo) -> String {
-    let word = match (tool.destructive, tool.read_only) {
+/// Returns whether the server annotates a tool as read-only.
+pub(super) fn is_read_only(tool: &ToolInfo) -> bool {
+    tool.read_only == Some(true) && tool.destructive != Some(true)
+}
+
+/// Describes the annotations of a tool, and whether they are trusted where they make it look harmless.
+pub(super) fn server_claim(tool: &ToolInfo) -> String {
+    let claim = match (tool.destructive, tool.read_only) {
         (Some(true), _) => return "says: destructive".to_string(),
         (_, Some(true)) => "only reads",
         (Some(false), _) => "not destructive",
         (None, Some(false)) => return "says: writes".to_string(),
         (None, None) => return "says nothing of it".to_string(),
     };
-    let belief = match tool.trusted {
+    let trust = match tool.trusted {
         true => "trusted",
         false => "not trusted",
     };
-    format!("says: {word}, {belief}")
+    format!("says: {claim}, {trust}")
 }

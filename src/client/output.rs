@@ -1,4 +1,4 @@
-//! How an answer is shown: rendered on a terminal, plain on a pipe, or as JSON Lines.
+//! Output of an answer: rendered on a terminal, plain text on a pipe, or JSON Lines.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,58 +8,60 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
-use super::frame::{Line, paint};
-use super::news;
+use super::answer_text::{attached_line, footer, push_command};
+use super::call_frames::CallFrames;
+use super::new_tools_view;
 use super::render::{Options, Renderer};
+use super::styled_line::{StyledLine, paint};
 use super::terminal;
-use super::tools::{Frames, cut};
+use super::text_format::cut;
 use crate::chat::{CallStatus, Finish};
 use crate::error::Error;
 use crate::protocol::tools::Reaction;
 use crate::protocol::{AnswerSummary, Event, Failure};
-use crate::safety::text::{Mode, Piece, Shown, TextSink, one_line, strict_pieces};
+use crate::safety::text::{Mode, Piece, TextSink, one_line};
 
-/// What the person asked the output to be.
+/// Format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Markdown rendered for the terminal; plain text where there is none.
+pub enum OutputFormat {
+    /// Markdown rendered on a terminal, plain text elsewhere.
     Auto,
-    /// The text as it came, on a terminal too.
+    /// The unrendered text, on a terminal too.
     Raw,
     /// Every event as a line of JSON.
     Json,
-    /// What comes with the reply is printed by whoever gets it: no part of it is shown beside.
-    Beside,
+    /// Progress on stderr only: the caller prints the reply.
+    ProgressOnly,
 }
 
-/// The frames of the spinner, one every [`super::serve`] tick.
+/// Frames of the spinner; [`super::request_loop`] shows the next one at an interval.
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "⠇"];
 
-/// Where the answer goes. Everything is collected and written once a frame.
-pub struct Output {
-    way: Way,
+/// Writer of an answer. Collects the output of each protocol frame and writes it at once.
+pub struct AnswerOutput {
+    mode: OutputMode,
     stdout: io::Stdout,
     out: Vec<u8>,
-    /// Whether stderr is a terminal with colours.
-    dim: bool,
-    /// Frames of the spinner shown so far; it stands on the current line of stderr.
+    /// stderr is a terminal with colours.
+    stderr_color: bool,
+    /// Index of the spinner frame on the current line of stderr.
     spinner: Option<usize>,
-    /// What stands behind the spinner: how far a call has got.
+    /// Progress of a tool call, shown behind the spinner.
     progress: String,
-    /// The columns that the spinner has taken.
-    spun: usize,
-    frames: Frames,
-    /// [`Format::Beside`].
-    beside_only: bool,
-    /// stdout is a terminal, so that a spinner and a footer make sense.
+    /// Width of the spinner line.
+    spinner_width: usize,
+    frames: CallFrames,
+    /// [`OutputFormat::ProgressOnly`].
+    progress_only: bool,
+    /// stdout is a terminal: show a spinner and a footer.
     terminal: bool,
-    /// Some of the answer has come.
-    any: bool,
-    /// Readable once the person has had enough: then nobody waits for a reader that does not read.
-    enough: Option<OwnedFd>,
+    /// Part of the answer has arrived.
+    has_content: bool,
+    /// Readable after Ctrl-C, when a write must no longer wait for stdout.
+    interrupt: Option<OwnedFd>,
 }
 
-enum Way {
+enum OutputMode {
     Rendered(Box<Renderer>, TextSink, Options),
     Plain {
         sink: TextSink,
@@ -69,76 +71,76 @@ enum Way {
     Json,
 }
 
-impl Output {
-    /// Output to stdout, with notices on stderr.
-    pub fn new(format: Format) -> Output {
+impl AnswerOutput {
+    /// Creates an output on stdout, with notices on stderr.
+    pub fn new(format: OutputFormat) -> AnswerOutput {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
-        let way = match format {
-            Format::Json => Way::Json,
-            Format::Auto if terminal => {
+        let mode = match format {
+            OutputFormat::Json => OutputMode::Json,
+            OutputFormat::Auto if terminal => {
                 let options = Options {
                     width: terminal::size(&stdout).0,
                     color: terminal::colors(&stdout),
                 };
-                Way::Rendered(
+                OutputMode::Rendered(
                     Box::new(Renderer::new(options)),
                     TextSink::new(Mode::Prose),
                     options,
                 )
             }
-            _ => Way::Plain {
+            _ => OutputMode::Plain {
                 sink: TextSink::new(Mode::Prose),
                 line_start: true,
                 any: false,
             },
         };
-        Output {
-            way,
+        AnswerOutput {
+            mode,
             stdout,
             out: Vec::new(),
-            dim: terminal::colors(&io::stderr()),
+            stderr_color: terminal::colors(&io::stderr()),
             spinner: None,
             progress: String::new(),
-            spun: 0,
-            frames: Frames::default(),
-            beside_only: format == Format::Beside,
+            spinner_width: 0,
+            frames: CallFrames::default(),
+            progress_only: format == OutputFormat::ProgressOnly,
             terminal,
-            any: false,
-            enough: None,
+            has_content: false,
+            interrupt: None,
         }
     }
 
-    /// From now on a write that would wait fails with [`io::ErrorKind::Interrupted`] when `enough` is readable.
-    pub fn interruptible(&mut self, enough: OwnedFd) {
-        self.enough = Some(enough);
+    /// Makes a blocked write fail with [`io::ErrorKind::Interrupted`] once `interrupt` is readable.
+    pub fn interruptible(&mut self, interrupt: OwnedFd) {
+        self.interrupt = Some(interrupt);
     }
 
-    /// Whether some of the answer has come.
-    pub fn any(&self) -> bool {
-        self.any
+    /// Returns whether part of the answer has arrived.
+    pub fn has_content(&self) -> bool {
+        self.has_content
     }
 
-    /// Whether a spinner may be shown while nothing comes: only on an empty line.
+    /// Returns whether a spinner may be shown: only on an empty line of a terminal.
     pub fn may_spin(&self) -> bool {
-        let fresh = match &self.way {
-            Way::Rendered(renderer, ..) => renderer.at_line_start(),
-            Way::Plain { line_start, .. } => *line_start,
-            Way::Json => false,
+        let fresh = match &self.mode {
+            OutputMode::Rendered(renderer, ..) => renderer.at_line_start(),
+            OutputMode::Plain { line_start, .. } => *line_start,
+            OutputMode::Json => false,
         };
         fresh && self.terminal && io::stderr().is_terminal()
     }
 
     /// Shows the next frame of the spinner, in the foreground.
     pub fn spin(&mut self) {
-        // In the background the line belongs to the shell and to whoever types in it.
+        // In the background the line belongs to the shell's line editor.
         if !terminal::foreground(&io::stderr()) {
             self.spinner = None;
             return;
         }
         let frame = self.spinner.map_or(0, |n| n + 1);
         self.spinner = Some(frame);
-        let sign = if self.dim {
+        let sign = if self.stderr_color {
             SPINNER[frame % SPINNER.len()]
         } else {
             "."
@@ -150,40 +152,44 @@ impl Output {
         };
         let taken = line.width();
         let rest = " ".repeat(
-            self.spun
+            self.spinner_width
                 .saturating_sub(taken)
                 .min(width.saturating_sub(taken)),
         );
-        self.spun = taken;
-        // Only a decoration: a terminal that fails here fails at the next write too.
+        self.spinner_width = taken;
+        // Only decoration: a lost terminal is reported by the next write.
         let _ = write!(io::stderr(), "\r{line}{rest} \r");
     }
 
-    /// Takes the spinner away.
-    pub fn unspin(&mut self) {
-        let spun = std::mem::take(&mut self.spun);
+    /// Removes the spinner.
+    pub fn clear_spinner(&mut self) {
+        let spinner_width = std::mem::take(&mut self.spinner_width);
         if self.spinner.take().is_some() && terminal::foreground(&io::stderr()) {
             let width = terminal::size(&io::stderr()).0.saturating_sub(1);
-            let _ = write!(io::stderr(), "\r{}\r", " ".repeat((spun + 1).min(width)));
+            let _ = write!(
+                io::stderr(),
+                "\r{}\r",
+                " ".repeat((spinner_width + 1).min(width))
+            );
         }
     }
 
-    /// Shows a part of the answer.
+    /// Writes a part of the answer.
     ///
     /// # Errors
     /// stdout is closed.
     pub fn text(&mut self, text: &str) -> io::Result<()> {
-        self.unspin();
-        self.any |= !text.is_empty();
+        self.clear_spinner();
+        self.has_content |= !text.is_empty();
         self.frames.interrupted();
-        match &mut self.way {
-            Way::Rendered(renderer, sink, _) => {
+        match &mut self.mode {
+            OutputMode::Rendered(renderer, sink, _) => {
                 let out = &mut self.out;
                 sink.push_with(text, &mut |piece| match piece {
                     Piece::Text(t) | Piece::Mark(t) => renderer.push(t, out),
                 });
             }
-            Way::Plain {
+            OutputMode::Plain {
                 sink,
                 line_start,
                 any,
@@ -197,18 +203,18 @@ impl Output {
                     *any = true;
                 }
             }
-            Way::Json => self.json(&json!({"type": "text", "text": text})),
+            OutputMode::Json => self.json(&json!({"type": "text", "text": text})),
         }
         self.flush()
     }
 
-    /// Shows an event.
+    /// Writes what an event means to the user.
     ///
     /// # Errors
     /// stdout is closed.
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
-        self.any |= matches!(event, Event::Proposal { .. });
-        if matches!(self.way, Way::Json) {
+        self.has_content |= matches!(event, Event::Proposal { .. });
+        if matches!(self.mode, OutputMode::Json) {
             if !matches!(
                 event,
                 Event::EnvRequested { .. } | Event::CaptureFinish | Event::Unknown
@@ -219,50 +225,61 @@ impl Output {
         }
         match event {
             Event::Notice { text } => {
-                self.unspin();
+                self.clear_spinner();
                 self.end_block(true);
                 self.flush()?;
                 self.notice(text);
             }
             Event::Proposal { command } => {
-                self.unspin();
+                self.clear_spinner();
                 self.proposal(command);
                 self.flush()?;
             }
             Event::ToolCallStarted(begin) => {
                 let lines = self.frames.begin(begin, self.width());
-                self.beside(&lines)?;
+                self.write_progress(&lines)?;
             }
             Event::ToolCallProgress { text } => self.progress = one_line(text, 200),
             Event::ToolCallFinished(end) => {
                 let mut end = end.clone();
-                if self.beside_only {
-                    // An error says the same, in words for the command line.
+                if self.progress_only {
+                    // The error of the command says the same.
                     if matches!(end.status, CallStatus::Blocked | CallStatus::InvalidCall) {
                         return Ok(());
                     }
                     (end.head, end.more) = (String::new(), 0);
                 }
                 let lines = self.frames.end(&end, self.width());
-                self.beside(&lines)?;
+                self.write_progress(&lines)?;
             }
             Event::NewTools(tools) => {
-                let lines = news::lines(tools, self.width());
-                self.beside(&lines)?;
+                let lines = new_tools_view::lines(tools, self.width());
+                self.write_progress(&lines)?;
             }
-            // The question stands on a line of its own.
-            Event::ApprovalRequested(_) | Event::ElicitationRequested(_) => self.beside(&[])?,
+            Event::Attached {
+                session,
+                prompt,
+                running,
+                ..
+            } => {
+                let line = attached_line(session, prompt, *running);
+                self.notice(&line);
+            }
+            // The question begins on a line of its own.
+            Event::ApprovalRequested(_) | Event::ElicitationRequested(_) => {
+                self.write_progress(&[])?
+            }
             _ => {}
         }
         Ok(())
     }
 
-    /// A question about a call ended without an answer.
-    pub fn withdrawn(&mut self) {
+    /// Records that a question about a call was withdrawn.
+    pub fn question_withdrawn(&mut self) {
         self.frames.withdrawn();
     }
 
-    /// The columns for what goes beside the answer.
+    /// Returns the columns available on stderr.
     fn width(&self) -> usize {
         match io::stderr().is_terminal() {
             true => terminal::size(&io::stderr()).0.saturating_sub(1),
@@ -270,28 +287,28 @@ impl Output {
         }
     }
 
-    /// Lines beside the answer, on stderr.
-    fn beside(&mut self, lines: &[Line]) -> io::Result<()> {
-        self.unspin();
+    /// Writes lines to stderr, between parts of the answer.
+    fn write_progress(&mut self, lines: &[StyledLine]) -> io::Result<()> {
+        self.clear_spinner();
         self.progress.clear();
         self.end_block(true);
         self.flush()?;
         let mut out = String::new();
         for line in lines {
-            paint(line, self.dim, &mut out);
+            paint(line, self.stderr_color, &mut out);
             out.push('\n');
         }
-        // There is nowhere else to say that stderr is closed.
+        // A closed stderr cannot be reported anywhere.
         let _ = io::stderr().write_all(out.as_bytes());
         Ok(())
     }
 
-    /// What was said to a question, for whoever follows the events.
+    /// Writes the answer to a question, for readers of the JSON events.
     ///
     /// # Errors
     /// stdout is closed.
     pub fn reacted(&mut self, reaction: &Reaction) -> io::Result<()> {
-        if matches!(self.way, Way::Json) {
+        if matches!(self.mode, OutputMode::Json) {
             let line = match reaction {
                 Reaction::Call {
                     id,
@@ -301,7 +318,7 @@ impl Output {
                 } => {
                     json!({"type": "confirmed", "id": id, "verdict": verdict, "arguments": arguments})
                 }
-                // What it says is between the person and the server.
+                // The content is not printed: it is meant for the server only.
                 Reaction::Elicit { id, action, .. } => {
                     json!({"type": "elicited", "id": id, "action": action})
                 }
@@ -311,23 +328,23 @@ impl Output {
         self.flush()
     }
 
-    /// A line in aish's own words, on stderr.
+    /// Writes a notice to stderr.
     pub fn notice(&mut self, text: &str) {
-        self.unspin();
+        self.clear_spinner();
         self.frames.interrupted();
-        let (dim, plain) = if self.dim {
+        let (dim, plain) = if self.stderr_color {
             ("\x1b[2m", "\x1b[0m")
         } else {
             ("", "")
         };
-        // There is nowhere else to say that stderr is closed.
+        // A closed stderr cannot be reported anywhere.
         let _ = writeln!(io::stderr(), "{dim}[aish] {}{plain}", one_line(text, 500));
     }
 
-    /// Ends what the renderer has open, so that a line of our own can follow, and more of the answer where `more`.
+    /// Ends the current block, so that a line of aish can follow; `more` says whether the answer continues after it.
     fn end_block(&mut self, more: bool) {
-        match &mut self.way {
-            Way::Rendered(renderer, sink, _) => {
+        match &mut self.mode {
+            OutputMode::Rendered(renderer, sink, _) => {
                 let (mut rest, out) = (String::new(), &mut self.out);
                 sink.finish(&mut rest);
                 renderer.push(&rest, out);
@@ -337,7 +354,7 @@ impl Output {
                     renderer.finish(out);
                 }
             }
-            Way::Plain {
+            OutputMode::Plain {
                 sink,
                 line_start,
                 any,
@@ -350,14 +367,14 @@ impl Output {
                 }
                 (*line_start, *any) = (true, false);
             }
-            Way::Json => {}
+            OutputMode::Json => {}
         }
     }
 
     fn proposal(&mut self, command: &str) {
         self.end_block(true);
-        let color = matches!(&self.way, Way::Rendered(_, _, o) if o.color);
-        if matches!(self.way, Way::Rendered(..)) {
+        let color = matches!(&self.mode, OutputMode::Rendered(_, _, o) if o.color);
+        if matches!(self.mode, OutputMode::Rendered(..)) {
             self.out.extend_from_slice(if color {
                 b"\x1b[36m  $ \x1b[0m"
             } else {
@@ -366,17 +383,17 @@ impl Output {
         } else {
             self.out.extend_from_slice(b"CMD: ");
         }
-        command_bytes(command, color, &mut self.out);
+        push_command(command, color, &mut self.out);
         self.out.push(b'\n');
     }
 
-    /// The answer is complete.
+    /// Writes the end of the answer.
     ///
     /// # Errors
     /// stdout is closed.
     pub fn answer(&mut self, answer: &AnswerSummary) -> io::Result<()> {
-        self.unspin();
-        if matches!(self.way, Way::Json) {
+        self.clear_spinner();
+        if matches!(self.mode, OutputMode::Json) {
             let mut line = json!(answer);
             line["type"] = json!("answer");
             self.json(&line);
@@ -391,9 +408,9 @@ impl Output {
             Finish::ContentFilter => self.notice("the provider has filtered the answer"),
             _ => {}
         }
-        // That it was interrupted is said in a line of its own.
+        // An interruption is reported by the caller.
         if self.terminal && answer.finish != Finish::Interrupted {
-            let (dim, plain) = if self.dim {
+            let (dim, plain) = if self.stderr_color {
                 ("\x1b[2m", "\x1b[0m")
             } else {
                 ("", "")
@@ -403,30 +420,30 @@ impl Output {
         Ok(())
     }
 
-    /// The prompt failed.
+    /// Writes the end of a failed request.
     pub fn failed(&mut self, e: &Error) {
-        self.unspin();
-        if matches!(self.way, Way::Json) {
+        self.clear_spinner();
+        if matches!(self.mode, OutputMode::Json) {
             let mut line = json!(Failure::from(e));
             line["type"] = json!("error");
             self.json(&line);
         } else {
             self.end_block(false);
         }
-        // The error itself is printed by whoever gets it; a closed stdout is no news then.
+        // The caller prints the error itself; a closed stdout does not matter any more.
         let _ = self.flush();
     }
 
-    /// The terminal has another size now.
+    /// Adapts to a changed terminal size.
     pub fn resized(&mut self) {
-        if let Way::Rendered(renderer, _, options) = &mut self.way {
+        if let OutputMode::Rendered(renderer, _, options) = &mut self.mode {
             options.width = terminal::size(&self.stdout).0;
             renderer.resize(options.width);
         }
     }
 
     fn json<T: serde::Serialize>(&mut self, line: &T) {
-        // Plain data with text keys always serialises.
+        // Serialising plain data with text keys cannot fail.
         let _ = crate::safety::json::line(line, &mut self.out);
     }
 
@@ -434,66 +451,31 @@ impl Output {
         if self.out.is_empty() {
             return Ok(());
         }
-        // Not through the line buffer of `Stdout`: a frame is one write.
-        let written = write_all(&self.stdout, &self.out, self.enough.as_ref());
+        // Not through the line buffer of `Stdout`: one write per frame.
+        let written = write_all(&self.stdout, &self.out, self.interrupt.as_ref());
         self.out.clear();
         written
     }
 }
 
-/// So much a pipe that is ready takes without waiting (`PIPE_BUF`).
-const READY: usize = 4096;
+/// Bytes that a writable pipe accepts without blocking (`PIPE_BUF`).
+const ATOMIC_WRITE: usize = 4096;
 
-fn write_all(fd: &impl AsFd, mut bytes: &[u8], enough: Option<&OwnedFd>) -> io::Result<()> {
+fn write_all(fd: &impl AsFd, mut bytes: &[u8], interrupt: Option<&OwnedFd>) -> io::Result<()> {
     while !bytes.is_empty() {
         let mut fds = vec![PollFd::new(fd.as_fd(), PollFlags::POLLOUT)];
-        fds.extend(enough.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
+        fds.extend(interrupt.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
         match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) if fds[0].any() == Some(false) => return Err(io::ErrorKind::Interrupted.into()),
             Ok(_) => {}
             Err(Errno::EINTR) => continue,
             Err(e) => return Err(e.into()),
         }
-        match nix::unistd::write(fd, &bytes[..bytes.len().min(READY)]) {
+        match nix::unistd::write(fd, &bytes[..bytes.len().min(ATOMIC_WRITE)]) {
             Ok(n) => bytes = &bytes[n..],
             Err(Errno::EINTR | Errno::EAGAIN) => {}
             Err(e) => return Err(e.into()),
         }
     }
     Ok(())
-}
-
-/// A command, exactly: what is not plain to see is marked, in reverse where there is colour.
-fn command_bytes(command: &str, color: bool, out: &mut Vec<u8>) {
-    for piece in strict_pieces(command) {
-        match piece {
-            Shown::Text(t) => styled(&t, "\x1b[1m", color, out),
-            Shown::Mark(t) => styled(&t, "\x1b[7m", color, out),
-        }
-    }
-}
-
-/// Text that was made safe, with an attribute of ours around it.
-pub fn styled(text: &str, on: &str, color: bool, out: &mut Vec<u8>) {
-    let (on, off) = if color { (on, "\x1b[0m") } else { ("", "") };
-    for part in [on, text, off] {
-        out.extend_from_slice(part.as_bytes());
-    }
-}
-
-/// `model · 12 + 345 tokens · 1.2 s · $0.0031`
-fn footer(answer: &AnswerSummary) -> String {
-    let mut parts = vec![one_line(&answer.model, 60)];
-    if let (Some(prompt), Some(completion)) = (answer.prompt_tokens, answer.completion_tokens) {
-        parts.push(format!("{prompt} + {completion} tokens"));
-    }
-    parts.push(format!("{:.1} s", answer.seconds));
-    if let Some(cost) = answer.cost {
-        parts.push(if cost < 0.01 {
-            format!("${cost:.5}")
-        } else {
-            format!("${cost:.2}")
-        });
-    }
-    parts.join(" · ")
 }

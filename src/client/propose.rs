@@ -1,70 +1,73 @@
-//! The question about a proposed command, asked on the person's terminal.
+//! The question about a proposed command, asked on the user's terminal.
 //!
-//! What is shown is what runs. A command longer than the screen must be read to
-//! its end before it can be accepted, and keys typed before the question count for nothing.
+//! The command that is shown is the command that runs. A command longer than the screen must be read to its end before
+//! it can be accepted, and keys typed before the question was visible do not count.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use super::connect;
-use super::frame::{Ink, Line, bit, paint, wrap};
-use super::terminal::{self, INTERRUPT, Tty};
+use super::signals::SignalPipes;
+use super::styled_line::{SpanStyle, StyledLine, span, wrap};
+use super::terminal::ControllingTty;
+use super::terminal_prompt::pager::{PagerEnd, PagerKeys, read_or_leave};
+use super::terminal_prompt::{PromptEnd, PromptKey, PromptResult, TerminalPrompt};
 use crate::config::env_overrides;
-use crate::error::{Context, Error, Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::paths::Paths;
 use crate::protocol::{Choice, Decided, Proposal, Request, ShellId};
 use crate::safety::text::{Shown, one_line, strict, strict_pieces};
 
-/// The most that is shown of where a rule stands.
-const RULE: usize = 1000;
+/// Longest description of a rule's origin, in columns.
+const RULE_COLUMNS: usize = 1000;
 
-/// What the zsh function is told to do.
+const CTRL_D: u8 = 4;
+
+/// What the zsh function does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Run it; `terminal`: with the terminal for itself.
+pub enum ProposalOutcome {
+    /// Run the command.
     Run {
-        /// The proposal.
+        /// Token of the proposal.
         token: String,
         /// The command, exactly as shown.
         command: String,
-        /// Its output is not captured.
+        /// The command gets the terminal for itself and its output is not captured.
         terminal: bool,
     },
-    /// Let the person edit it, then ask again.
+    /// Let the user edit the command (token, command), then ask again.
     Edit(String, String),
-    /// Put it in the edit buffer.
+    /// Put the command (token, command) into the edit buffer.
     Insert(String, String),
-    /// It was refused; the next one may come.
-    No(String),
-    /// It and the rest were refused.
+    /// This command was refused; ask about the next one.
+    Refused(String),
+    /// This command and all others were refused.
     Quit,
-    /// Nothing waits.
-    None,
+    /// No proposal is waiting.
+    NothingWaiting,
 }
 
-impl Verdict {
-    /// What goes to the zsh function: a line of words, and the command where there is one.
+impl ProposalOutcome {
+    /// Formats the outcome for the zsh function: a line of words, then the command if there is one.
     pub fn lines(&self) -> String {
         match self {
-            Verdict::Run {
+            ProposalOutcome::Run {
                 token,
                 command,
                 terminal,
             } => {
-                format!(
-                    "run {token} {}\n{command}",
-                    if *terminal { "terminal" } else { "capture" }
-                )
+                let how = if *terminal { "terminal" } else { "capture" };
+                format!("run {token} {how}\n{command}")
             }
-            Verdict::Edit(token, command) => format!("edit {token}\n{command}"),
-            Verdict::Insert(token, command) => format!("insert {token}\n{command}"),
-            Verdict::No(token) => format!("no {token}"),
-            Verdict::Quit => "quit".to_string(),
-            Verdict::None => "none".to_string(),
+            ProposalOutcome::Edit(token, command) => format!("edit {token}\n{command}"),
+            ProposalOutcome::Insert(token, command) => format!("insert {token}\n{command}"),
+            ProposalOutcome::Refused(token) => format!("no {token}"),
+            ProposalOutcome::Quit => "quit".to_string(),
+            ProposalOutcome::NothingWaiting => "none".to_string(),
         }
     }
 }
 
-/// Asks about the next proposal of a shell, or about it as the person has edited it.
+/// Asks about the next proposal of `shell`; `edited` is its token and the command as the user edited it.
 ///
 /// # Errors
 /// There is no terminal (exit code 4), or the daemon could not record the answer.
@@ -73,7 +76,7 @@ pub fn propose(
     shell: &ShellId,
     cwd: &str,
     edited: Option<(String, String)>,
-) -> Result<Verdict> {
+) -> Result<ProposalOutcome> {
     let overrides = env_overrides()?;
     let request = Request::NextProposal {
         shell: shell.clone(),
@@ -81,23 +84,23 @@ pub fn propose(
         overrides: overrides.clone(),
     };
     let Some(proposal) = connect::request::<Option<Proposal>>(paths, &request)? else {
-        return Ok(Verdict::None);
+        return Ok(ProposalOutcome::NothingWaiting);
     };
     if let Some(rule) = &proposal.denied {
         let command = strict(&proposal.command);
-        let rule = one_line(rule, RULE);
+        let rule = one_line(rule, RULE_COLUMNS);
         let line = format!("[aish] not offered, since {rule} says deny: {command}\n");
-        // There is nowhere else to say that stderr is closed.
+        // A closed stderr cannot be reported anywhere.
         let _ = std::io::stderr().write_all(line.as_bytes());
-        return Ok(Verdict::No(proposal.token));
+        return Ok(ProposalOutcome::Refused(proposal.token));
     }
-    let (command, fresh) = match edited {
-        Some((token, text)) if token == proposal.token => (text, false),
+    let (command, was_edited) = match edited {
+        Some((token, text)) if token == proposal.token => (text, true),
         Some(_) => return Err(Error::runtime("this proposal is no longer waiting")),
-        None => (proposal.command.clone(), true),
+        None => (proposal.command.clone(), false),
     };
     let token = proposal.token.clone();
-    let asked = proposal.confirm || !fresh;
+    let asked = proposal.confirm || was_edited;
     let decide = |choice| -> Result<Decided> {
         let request = Request::Decide {
             shell: shell.clone(),
@@ -111,10 +114,10 @@ pub fn propose(
         connect::request(paths, &request)
     };
     let key = if command.trim().is_empty() {
-        Key::No
+        ProposalKey::No
     } else if asked {
         match question(&proposal, &command) {
-            // Ctrl-C is the word on the rest of them too.
+            // Ctrl-C refuses the remaining proposals too.
             Err(e) if e.kind == Kind::Interrupted => {
                 decide(Choice::Quit)?;
                 return Err(e);
@@ -122,37 +125,37 @@ pub fn propose(
             key => key?,
         }
     } else {
-        // A rule of the person's allows it, or confirm_cmd = false; without a terminal nothing is run all the same.
-        Tty::open()?;
-        Key::Yes
+        // Allowed by a rule of the user or by confirm_cmd = false. Without a terminal nothing runs even then.
+        ControllingTty::open()?;
+        ProposalKey::Yes
     };
     Ok(match key {
-        Key::Yes => {
+        ProposalKey::Yes => {
             let decided = decide(Choice::Run)?;
-            Verdict::Run {
+            ProposalOutcome::Run {
                 token,
                 command,
                 terminal: decided.terminal,
             }
         }
-        Key::Edit => Verdict::Edit(token, command),
-        Key::Insert => {
+        ProposalKey::Edit => ProposalOutcome::Edit(token, command),
+        ProposalKey::Insert => {
             decide(Choice::Insert)?;
-            Verdict::Insert(token, command)
+            ProposalOutcome::Insert(token, command)
         }
-        Key::No => {
+        ProposalKey::No => {
             decide(Choice::No)?;
-            Verdict::No(token)
+            ProposalOutcome::Refused(token)
         }
-        Key::Quit => {
+        ProposalKey::Quit => {
             decide(Choice::Quit)?;
-            Verdict::Quit
+            ProposalOutcome::Quit
         }
     })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Key {
+enum ProposalKey {
     Yes,
     Edit,
     Insert,
@@ -160,113 +163,93 @@ enum Key {
     Quit,
 }
 
-/// Draws the question and waits for its answer.
-fn question(proposal: &Proposal, command: &str) -> Result<Key> {
-    let tty = Tty::open()?;
-    let color = tty.file.is_terminal() && terminal::colors(&tty.file);
-    let (width, height) = terminal::size(&tty.file);
-    let say = |text: &[u8]| {
-        (&tty.file)
-            .write_all(text)
-            .context(|| "cannot write to the terminal".into())
-    };
-    let (bold, dim, plain) = if color {
-        ("\x1b[1m", "\x1b[2m", "\x1b[0m")
-    } else {
-        ("", "", "")
-    };
-
-    let mut head = format!("{dim}┌{plain} {bold}run this command?{plain}");
-    if proposal.of > 1 {
-        head.push_str(&format!(
-            "{dim}  {} of {}{plain}",
-            proposal.number, proposal.of
-        ));
+/// Keys that refuse the command. Enter alone refuses: it is the key that is pressed without reading.
+fn refusal(key: PromptKey) -> Option<(ProposalKey, &'static str)> {
+    match key {
+        PromptKey::Byte(b'n' | b'N' | b'\n' | b'\r') => Some((ProposalKey::No, "no")),
+        PromptKey::Byte(b'q' | b'Q' | CTRL_D) => Some((ProposalKey::Quit, "quit")),
+        _ => None,
     }
-    say(format!("{head}\n").as_bytes())?;
+}
 
-    let lines = lines(command, width.saturating_sub(2));
-    let page = height.saturating_sub(4).max(1);
-    let mut keys = tty.keys()?;
-    let mut shown = 0;
-    loop {
-        for line in lines.iter().skip(shown).take(page) {
-            let mut out = format!("{dim}│{plain} ");
-            paint(line, color, &mut out);
-            out.push('\n');
-            say(out.as_bytes())?;
+fn answer(key: PromptKey) -> Option<(ProposalKey, &'static str)> {
+    match key {
+        PromptKey::Byte(b'y' | b'Y') => Some((ProposalKey::Yes, "yes")),
+        PromptKey::Byte(b'e' | b'E') => Some((ProposalKey::Edit, "edit")),
+        PromptKey::Byte(b'i' | b'I') => Some((ProposalKey::Insert, "insert")),
+        key => refusal(key),
+    }
+}
+
+/// Draws the question and waits for its answer.
+fn question(proposal: &Proposal, command: &str) -> Result<ProposalKey> {
+    // Before signals are caught: without a terminal the error says how to get one.
+    drop(ControllingTty::open()?);
+    let signals = SignalPipes::catch()?;
+    let asked = TerminalPrompt::open(&signals, None)
+        .and_then(|mut prompt| ask(&mut prompt, proposal, command));
+    asked.map_err(|end| match end {
+        PromptEnd::NoTerminal(reason) => {
+            Error::new(Kind::Approval, format!("{reason}, so nothing was run"))
+                .hint("run llm in a terminal to decide on proposed commands")
         }
-        shown = (shown + page).min(lines.len());
-        let left = lines.len() - shown;
-        if left == 0 {
-            break;
-        }
-        say(format!("{dim}└{plain} {left} more lines: [space] read on  [n]o  [q]uit ").as_bytes())?;
-        if keys.settle()? {
-            return interrupted(&say);
-        }
+        _ => Error::new(Kind::Interrupted, "interrupted; nothing was run"),
+    })
+}
+
+fn ask(
+    prompt: &mut TerminalPrompt<'_>,
+    proposal: &Proposal,
+    command: &str,
+) -> PromptResult<ProposalKey> {
+    let pager_keys = PagerKeys {
+        hints: [
+            "more lines: [space] read on  [n]o  [q]uit ",
+            "more: [space] [n]o [q]uit ",
+        ],
+        reserved_rows: 4,
+        leaving_answers: true,
+        leave: &refusal,
+    };
+    let mut asked = || -> PromptResult<ProposalKey> {
         loop {
-            match keys.read()? {
-                b' ' | b'j' | b'f' => break,
-                b'n' | b'N' | b'\n' | b'\r' => {
-                    say(b"no\n")?;
-                    return Ok(Key::No);
-                }
-                b'q' | b'Q' | 4 => {
-                    say(b"quit\n")?;
-                    return Ok(Key::Quit);
-                }
-                INTERRUPT => return interrupted(&say),
-                _ => {}
+            let mut head = vec![span("run this command?", SpanStyle::Bold)];
+            if proposal.of > 1 {
+                let position = format!("  {} of {}", proposal.number, proposal.of);
+                head.push(span(position, SpanStyle::Dim));
+            }
+            prompt.frame_line("┌", &head)?;
+            let lines = |width| command_lines(command, width);
+            if let PagerEnd::Left(key) = read_or_leave(prompt, &lines, &pager_keys)? {
+                return Ok(key);
+            }
+            let keys = "[y]es run  [e]dit  [i]nsert in the prompt  [n]o  [q]uit ";
+            if let Some(key) = prompt.choose(keys, &answer)? {
+                return Ok(key);
             }
         }
-        say(b"\n")?;
+    };
+    let result = asked();
+    if result == Err(PromptEnd::Interrupted) {
+        prompt.write("\n")?;
     }
-    say(
-        format!("{dim}└{plain} [y]es run  [e]dit  [i]nsert in the prompt  [n]o  [q]uit ")
-            .as_bytes(),
-    )?;
-    if keys.settle()? {
-        return interrupted(&say);
-    }
-    loop {
-        let (key, word) = match keys.read()? {
-            b'y' | b'Y' => (Key::Yes, "yes"),
-            b'e' | b'E' => (Key::Edit, "edit"),
-            b'i' | b'I' => (Key::Insert, "insert"),
-            // Enter alone is no: it is the key that is pressed without reading.
-            b'n' | b'N' | b'\n' | b'\r' => (Key::No, "no"),
-            b'q' | b'Q' | 4 => (Key::Quit, "quit"),
-            INTERRUPT => return interrupted(&say),
-            _ => continue,
-        };
-        say(format!("{word}\n").as_bytes())?;
-        return Ok(key);
-    }
+    result
 }
 
-fn interrupted(say: &dyn Fn(&[u8]) -> Result<()>) -> Result<Key> {
-    say(b"\n")?;
-    Err(Error::new(
-        Kind::Interrupted,
-        "interrupted; nothing was run",
-    ))
-}
-
-/// The command in lines of `width` columns; a newline in it is marked and then also breaks the line.
-fn lines(command: &str, width: usize) -> Vec<Line> {
-    let mut bits = Vec::new();
+/// Lays the command out in `width` columns; a newline in the command is marked and also breaks the line.
+fn command_lines(command: &str, width: usize) -> Vec<StyledLine> {
+    let mut spans = Vec::new();
     for piece in strict_pieces(command) {
         match piece {
-            Shown::Text(text) => bits.push(bit(text, Ink::Bold)),
+            Shown::Text(text) => spans.push(span(text, SpanStyle::Bold)),
             Shown::Mark(mark) => {
-                let end = mark.contains("\\n");
-                bits.push(bit(mark, Ink::Mark));
-                bits.extend(end.then(|| bit("\n", Ink::Plain)));
+                let is_newline = mark.contains("\\n");
+                spans.push(span(mark, SpanStyle::Mark));
+                spans.extend(is_newline.then(|| span("\n", SpanStyle::Plain)));
             }
         }
     }
-    wrap(&bits, width, 0)
+    wrap(&spans, width, 0)
 }
 
 #[cfg(test)]
@@ -275,20 +258,20 @@ mod tests {
 
     #[test]
     fn a_newline_is_marked_and_ends_a_line() {
-        let text: Vec<String> = lines("a\nb\n", 80)
+        let text: Vec<String> = command_lines("a\nb\n", 80)
             .iter()
-            .map(|l| l.iter().map(|b| b.text.as_str()).collect())
+            .map(|line| line.iter().map(|span| span.text.as_str()).collect())
             .collect();
         assert_eq!(text, ["a‹\\n›", "b‹\\n›"]);
     }
 
     #[test]
-    fn a_verdict_carries_the_command_untouched() {
-        let verdict = Verdict::Run {
+    fn an_outcome_carries_the_command_unchanged() {
+        let outcome = ProposalOutcome::Run {
             token: "t".into(),
             command: "echo  'a\nb'".into(),
             terminal: false,
         };
-        assert_eq!(verdict.lines(), "run t capture\necho  'a\nb'");
+        assert_eq!(outcome.lines(), "run t capture\necho  'a\nb'");
     }
 }

@@ -1,4 +1,4 @@
-//! The signals that wake the client while it follows an answer; at other times they do what they always do.
+//! Signals delivered through pipes while the client follows an answer; otherwise they have their default effect.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -10,24 +10,30 @@ use signal_hook::{flag, low_level};
 
 use crate::error::{Context, Result};
 
-/// A pipe for each thing that a signal can ask for; a byte in it is one signal.
+/// One pipe per purpose; each byte in a pipe is one signal.
 #[derive(Debug)]
-pub struct Signals {
-    /// The turn is to end.
+pub struct SignalPipes {
+    /// SIGINT, SIGQUIT, SIGTERM, SIGHUP: the turn ends.
     pub end: UnixStream,
-    /// Ctrl-Z.
+    /// The last end signal was not SIGINT: a client that only follows a turn leaves without stopping the turn.
+    leaves: Arc<AtomicBool>,
+    /// SIGTSTP (Ctrl-Z).
     pub stop: UnixStream,
-    /// It goes on after a stop, in the foreground or not.
-    pub goes_on: UnixStream,
-    /// The terminal has another size.
+    /// SIGCONT: the process continues after a stop, in the foreground or not.
+    pub resume: UnixStream,
+    /// SIGWINCH: the terminal size changed.
     pub resize: UnixStream,
-    /// Nobody reads the pipes: a signal does what it does by default.
+    /// Nothing reads the pipes, so signals have their default effect.
     idle: Arc<AtomicBool>,
 }
 
-impl Signals {
-    fn new() -> io::Result<Signals> {
+impl SignalPipes {
+    fn new() -> io::Result<SignalPipes> {
         let idle = Arc::new(AtomicBool::new(true));
+        let leaves = Arc::new(AtomicBool::new(false));
+        for signal in [SIGQUIT, SIGTERM, SIGHUP] {
+            flag::register(signal, Arc::clone(&leaves))?;
+        }
         let pair = |signals: &[i32]| -> io::Result<UnixStream> {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
@@ -37,54 +43,61 @@ impl Signals {
             }
             Ok(read)
         };
-        Ok(Signals {
+        Ok(SignalPipes {
             end: pair(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP])?,
             stop: pair(&[SIGTSTP])?,
-            goes_on: pair(&[SIGCONT])?,
+            resume: pair(&[SIGCONT])?,
             resize: pair(&[SIGWINCH])?,
             idle,
+            leaves,
         })
     }
 
-    /// Catches the signals until the guard is dropped.
+    /// Returns whether a signal other than SIGINT has asked this process to end.
+    pub fn leaves(&self) -> bool {
+        self.leaves.load(Ordering::SeqCst)
+    }
+
+    /// Directs the signals to the pipes until the guard is dropped.
     ///
     /// # Errors
-    /// There are no file descriptors left.
-    pub fn catch() -> Result<Caught> {
-        // Once in a process: what is registered stays so, even for a second prompt.
-        static SIGNALS: OnceLock<Signals> = OnceLock::new();
+    /// No file descriptors are left.
+    pub fn catch() -> Result<CaughtSignals> {
+        // Once per process: handlers stay registered, also for a second prompt.
+        static SIGNALS: OnceLock<SignalPipes> = OnceLock::new();
         let signals = match SIGNALS.get() {
             Some(signals) => signals,
             None => {
-                let new = Signals::new().context(|| "cannot set up signals".into())?;
+                let new = SignalPipes::new().context(|| "cannot set up signals".into())?;
                 SIGNALS.get_or_init(|| new)
             }
         };
+        signals.leaves.store(false, Ordering::SeqCst);
         signals.idle.store(false, Ordering::SeqCst);
-        Ok(Caught(signals))
+        Ok(CaughtSignals(signals))
     }
 }
 
-/// While it lives, signals go to the pipes.
+/// Guard that directs signals to the pipes.
 #[derive(Debug)]
-pub struct Caught(&'static Signals);
+pub struct CaughtSignals(&'static SignalPipes);
 
-impl std::ops::Deref for Caught {
-    type Target = Signals;
+impl std::ops::Deref for CaughtSignals {
+    type Target = SignalPipes;
 
-    fn deref(&self) -> &Signals {
+    fn deref(&self) -> &SignalPipes {
         self.0
     }
 }
 
-impl Drop for Caught {
+impl Drop for CaughtSignals {
     fn drop(&mut self) {
         self.0.idle.store(true, Ordering::SeqCst);
     }
 }
 
-/// Takes the bytes away; whether there were any.
-pub fn took(mut pipe: &UnixStream) -> bool {
+/// Removes the bytes from a pipe. Returns whether there were any.
+pub fn drain(mut pipe: &UnixStream) -> bool {
     let mut bytes = [0; 64];
     pipe.read(&mut bytes).is_ok_and(|n| n > 0)
 }

@@ -1,26 +1,25 @@
-//! The terminal: its size, its modes, single keys.
+//! Size and modes of the controlling terminal.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, getpgrp, tcgetpgrp};
+use nix::unistd::{Pid, getpgrp, tcgetpgrp, ttyname};
 
 use crate::error::{Context, Error, Kind, Result};
 
-/// Keys are not taken before none has come for so long: whoever types on, or holds a key down, did not mean it.
+/// Silence required before a key answers a question, so that typing ahead and held-down keys do not.
 pub const SETTLE: Duration = Duration::from_millis(100);
-/// Ctrl-C, where it is a key.
+/// Ctrl-C in single-key mode.
 pub const INTERRUPT: u8 = 3;
 
-/// Columns and rows; 80 × 24 where the terminal does not say.
+/// Returns columns and rows, or 80 × 24 if the terminal does not report them.
 pub fn size(fd: &impl AsFd) -> (usize, usize) {
     match terminal_size::terminal_size_of(fd) {
         Some((w, h)) if w.0 > 0 && h.0 > 0 => (usize::from(w.0), usize::from(h.0)),
@@ -29,22 +28,31 @@ pub fn size(fd: &impl AsFd) -> (usize, usize) {
     }
 }
 
-/// Whether colours are wanted on this terminal.
+/// Returns whether to use colours on this terminal.
 pub fn colors(fd: &impl IsTerminal) -> bool {
     fd.is_terminal() && crate::config::preferences::wants_colors()
 }
 
-/// Whether our process group has the terminal, so that nobody else is typed to or writes there.
+/// Returns whether this process group is in the foreground of the terminal.
 pub fn foreground(fd: &impl AsFd) -> bool {
     tcgetpgrp(fd).is_ok_and(|group| group == getpgrp())
 }
 
-/// Waits for a program that has the terminal; its exit code, or 128 and the signal that ended it. With Ctrl-Z
-/// it stops, and we with it, so that the shell sees it.
+/// Returns the name of the terminal of stdin, stdout or stderr, such as `pts/3`.
+pub fn tty_name() -> Option<String> {
+    let name = ttyname(io::stdin())
+        .or_else(|_| ttyname(io::stdout()))
+        .or_else(|_| ttyname(io::stderr()));
+    let name = name.ok()?.display().to_string();
+    Some(name.strip_prefix("/dev/").unwrap_or(&name).to_string())
+}
+
+/// Waits for a program that has the terminal. Returns its exit code, or 128 plus the signal that killed it. When the
+/// program stops (Ctrl-Z), this process stops too, so that the shell sees a stopped job.
 ///
 /// # Errors
-/// It is no child of ours.
-pub fn attend(child: &Child) -> Result<i32> {
+/// The program is not a child of this process.
+pub fn wait_for_program(child: &Child) -> Result<i32> {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
     loop {
         match waitpid(pid, Some(WaitPidFlag::WUNTRACED)) {
@@ -60,26 +68,27 @@ pub fn attend(child: &Child) -> Result<i32> {
     }
 }
 
-/// Keeps keys that are typed while an answer streams out of it: they wait for the shell. Ctrl-C and Ctrl-Z work on.
+/// Guard that suppresses the echo while an answer streams, so that typed keys do not appear in it. The shell reads them
+/// afterwards. Ctrl-C and Ctrl-Z keep their effect.
 #[derive(Debug, Default)]
-pub struct Quiet {
-    on: bool,
+pub struct EchoGuard {
+    suppressed: bool,
 }
 
-impl Quiet {
-    /// Turns the echo off, where stdout is a terminal that is ours.
-    pub fn on(&mut self) {
-        self.on = self.set(LocalFlags::empty()) || self.on;
+impl EchoGuard {
+    /// Turns the echo off if stdout is a terminal with this process in the foreground.
+    pub fn suppress(&mut self) {
+        self.suppressed = self.set(LocalFlags::empty()) || self.suppressed;
     }
 
-    /// Turns the echo on again, if it was turned off.
-    pub fn off(&mut self) {
-        if std::mem::take(&mut self.on) {
+    /// Turns the echo on again if it was turned off.
+    pub fn restore(&mut self) {
+        if std::mem::take(&mut self.suppressed) {
             self.set(LocalFlags::ECHO);
         }
     }
 
-    /// Whether the echo has changed. In the background the terminal is another's, who has set it up.
+    /// Returns whether the echo changed. In the background the modes belong to the foreground job.
     fn set(&self, echo: LocalFlags) -> bool {
         let stdout = io::stdout();
         if !foreground(&stdout) {
@@ -92,35 +101,35 @@ impl Quiet {
             return false;
         }
         modes.local_flags.set(LocalFlags::ECHO, !echo.is_empty());
-        // Without waiting for a terminal that has been stopped with Ctrl-S, and without loss of what was typed.
+        // TCSANOW: waits for no output held by Ctrl-S, and keeps pending input.
         tcsetattr(&stdout, SetArg::TCSANOW, &modes).is_ok()
     }
 }
 
-impl Drop for Quiet {
+impl Drop for EchoGuard {
     fn drop(&mut self) {
-        self.off();
+        self.restore();
     }
 }
 
-/// The terminal of the person, whatever stdin and stdout are.
+/// The controlling terminal, independent of stdin and stdout.
 #[derive(Debug)]
-pub struct Tty {
+pub struct ControllingTty {
     /// `/dev/tty`.
     pub file: File,
 }
 
-impl Tty {
-    /// Opens it.
+impl ControllingTty {
+    /// Opens `/dev/tty`.
     ///
     /// # Errors
-    /// There is none (exit code 4): nothing can be asked.
-    pub fn open() -> Result<Tty> {
+    /// There is no controlling terminal (exit code 4).
+    pub fn open() -> Result<ControllingTty> {
         OpenOptions::new()
             .read(true)
             .write(true)
             .open("/dev/tty")
-            .map(|file| Tty { file })
+            .map(|file| ControllingTty { file })
             .map_err(|_| {
                 Error::new(
                     Kind::Approval,
@@ -130,97 +139,38 @@ impl Tty {
             })
     }
 
-    /// Single keys without echo until the guard is dropped; Ctrl-C is a key then.
+    /// Switches to single keys without echo until the guard is dropped. Ctrl-C then is a key, not a signal.
     ///
     /// # Errors
-    /// It is no terminal, or it has gone.
-    pub fn keys(&self) -> Result<Keys> {
+    /// The terminal is lost.
+    pub fn raw_keys(&self) -> Result<RawKeyMode> {
         let file = self
             .file
             .try_clone()
             .context(|| "cannot set up the terminal".into())?;
-        let before = tcgetattr(&self.file).context(|| "cannot set up the terminal".into())?;
-        let mut raw = before.clone();
+        let saved_modes = tcgetattr(&self.file).context(|| "cannot set up the terminal".into())?;
+        let mut raw = saved_modes.clone();
         raw.local_flags
             .remove(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG);
         tcsetattr(&self.file, SetArg::TCSADRAIN, &raw)
             .context(|| "cannot set up the terminal".into())?;
-        Ok(Keys { file, before })
+        Ok(RawKeyMode { file, saved_modes })
     }
 }
 
-/// The terminal in single-key mode.
+/// Guard that keeps the terminal in single-key mode and restores its modes when dropped.
 #[derive(Debug)]
-pub struct Keys {
+pub struct RawKeyMode {
     file: File,
-    before: Termios,
+    saved_modes: Termios,
 }
 
-impl Keys {
-    /// Throws away what is typed until there is silence, as it was begun before the question could be read; whether Ctrl-C was among it, which
-    /// whoever asks must heed: it is the one key that is meant whenever it comes.
-    ///
-    /// # Errors
-    /// The terminal has gone.
-    pub fn settle(&self) -> Result<bool> {
-        let mut end = Instant::now() + SETTLE;
-        let mut buffer = [0; 1024];
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            if !self.wait(left)? {
-                if left.is_zero() {
-                    return Ok(false);
-                }
-                continue;
-            }
-            match (&self.file).read(&mut buffer) {
-                Ok(0) => return Err(Error::runtime("the terminal has gone")),
-                Ok(length) if buffer[..length].contains(&INTERRUPT) => return Ok(true),
-                Ok(_) => end = Instant::now() + SETTLE,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e).context(|| "cannot read the terminal".into()),
-            }
-        }
-    }
-
-    /// Waits for input, or a signal, at most so long; whether there is input.
-    fn wait(&self, patience: Duration) -> Result<bool> {
-        let mut fds = [PollFd::new(self.file.as_fd(), PollFlags::POLLIN)];
-        let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
-        match poll(&mut fds, timeout) {
-            Ok(ready) => Ok(ready > 0),
-            Err(Errno::EINTR) => Ok(false),
-            Err(e) => Err(Error::runtime(format!("cannot read the terminal: {e}"))),
-        }
-    }
-
-    /// The next key. The rest of an escape sequence (an arrow key) is passed over.
-    ///
-    /// # Errors
-    /// The terminal has gone.
-    pub fn read(&mut self) -> Result<u8> {
-        let mut buffer = [0; 64];
-        loop {
-            let length = (&self.file)
-                .read(&mut buffer)
-                .context(|| "cannot read the terminal".into())?;
-            match buffer[..length] {
-                [] => return Err(Error::runtime("the terminal has gone")),
-                [key] => return Ok(key),
-                // Pressed twice it is meant twice.
-                ref keys if keys.contains(&INTERRUPT) => return Ok(INTERRUPT),
-                // Several bytes at once are an escape sequence, a pasted text or no ASCII: no answer.
-                _ => {}
-            }
-        }
-    }
-}
-
-impl Drop for Keys {
+impl Drop for RawKeyMode {
     fn drop(&mut self) {
-        // A terminal that has gone needs no restoring; in the background it is another's, and we would be stopped.
+        // A lost terminal needs no restoring. In the background the terminal belongs to another job, and changing its
+        // modes would stop this process.
         if foreground(&self.file) {
-            let _ = tcsetattr(&self.file, SetArg::TCSADRAIN, &self.before);
+            let _ = tcsetattr(&self.file, SetArg::TCSADRAIN, &self.saved_modes);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The whole from outside: `aish-helper` and its daemon, with real signals, files and processes.
 
 mod activity;
+mod attach;
 mod daemon;
 mod durable;
 mod failures;

@@ -1,4 +1,4 @@
-//! Conversations: whose a prompt is, and what a restart leaves of it.
+//! Sessions: which one a prompt belongs to, and that a restart keeps it.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::cli::prompt::half;
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::{Helper, records};
 
-/// A provider whose answers are numbered.
+/// A provider with numbered answers.
 fn counting() -> Helper {
     let mut n = 0;
     Helper::with(Provider::answering(move |_| {
@@ -21,7 +21,7 @@ impl Helper {
         call.args(["--", words]).run().ok()
     }
 
-    /// What the last request said, instructions left out.
+    /// The messages of the last request without the instructions.
     fn last_talk(&self) -> Vec<String> {
         let last = self.provider.requests().len() - 1;
         let messages = self.messages(last).into_iter().skip(1);
@@ -35,7 +35,7 @@ impl Helper {
 }
 
 #[test]
-fn each_shell_has_a_conversation_of_its_own() {
+fn each_shell_has_its_own_session() {
     let helper = counting();
     helper.ask_in("a", &[], "one");
     helper.ask_in("b", &[], "two");
@@ -43,14 +43,14 @@ fn each_shell_has_a_conversation_of_its_own() {
     assert_eq!(helper.last_talk(), ["one", "answer 1", "three"]);
     helper.ask_in("b", &[], "four");
     assert_eq!(helper.last_talk(), ["two", "answer 2", "four"]);
-    // Without a shell each prompt stands alone.
+    // Without a shell each prompt has its own session.
     helper.call(["ask", "five"]).run().ok();
     assert_eq!(helper.last_talk(), ["five"]);
     assert_eq!(helper.sessions().len(), 3);
 }
 
 #[test]
-fn a_conversation_is_begun_continued_and_attached() {
+fn a_session_is_started_continued_and_attached() {
     let helper = counting();
     helper.ask_in("a", &[], "one");
     helper.ask_in("a", &["--new"], "two");
@@ -64,7 +64,7 @@ fn a_conversation_is_begun_continued_and_attached() {
     let part = &first[first.len() - 8..];
     helper.ask_in("b", &["--attach", part], "four");
     assert_eq!(helper.last_talk(), ["one", "answer 1", "four"]);
-    // It is the shell's own from then on, and the one last used.
+    // From now on it is the shell's own session, and the one last used.
     helper.ask_in("b", &[], "five");
     assert_eq!(helper.last_talk().len(), 5);
     helper.ask_in("c", &["-c"], "six");
@@ -77,7 +77,7 @@ fn a_conversation_is_begun_continued_and_attached() {
 }
 
 #[test]
-fn a_conversation_that_is_not_there_is_a_mistake_of_the_call() {
+fn an_unknown_session_is_a_usage_error() {
     let helper = counting();
     let error = helper.call(["ask", "-c", "x"]).run().fails(2);
     assert!(error.contains("no session to continue"), "{error}");
@@ -96,8 +96,8 @@ fn a_conversation_that_is_not_there_is_a_mistake_of_the_call() {
     assert_eq!(helper.sessions().len(), 2);
 }
 
-/// Everything that a conversation can hold, with the daemon ended in between as `end` does it.
-fn conversation_across(end: impl Fn(&Helper)) {
+/// A session with every kind of record, with the daemon ended by `end` in between.
+fn session_across(end: impl Fn(&Helper)) {
     let helper = Helper::new([
         Script::tokens(["# Hé 👩‍💻\n\n", "CMD: ls -l\n", "\ttail  \n\n"]),
         half("never"),
@@ -141,7 +141,7 @@ fn conversation_across(end: impl Fn(&Helper)) {
 
 #[test]
 fn a_restart_rebuilds_what_the_model_sees_exactly() {
-    conversation_across(|helper| {
+    session_across(|helper| {
         let old = helper.daemon();
         let said = helper.call(["restart"]).run().ok();
         assert_eq!(said, "the daemon is running\n");
@@ -151,11 +151,11 @@ fn a_restart_rebuilds_what_the_model_sees_exactly() {
 
 #[test]
 fn a_kill_rebuilds_what_the_model_sees_exactly() {
-    conversation_across(Helper::kill_daemon);
+    session_across(Helper::kill_daemon);
 }
 
 #[test]
-fn conversations_are_listed_shown_and_begun_for_scripts() {
+fn sessions_are_listed_shown_and_started_for_scripts() {
     let helper = counting();
     let list = |args: &[&str]| {
         helper
@@ -242,14 +242,14 @@ fn a_shell_may_choose_its_model() {
     let call = helper.call(["model", "use", "othr", "--shell", "a"]);
     let error = call.run().fails(3);
     assert!(error.contains("did you mean other?"), "{error}");
-    // For all shells: the config itself, picked up by the daemon that runs.
+    // For all shells: the running daemon reads the changed configuration.
     helper.call(["model", "use", "other"]).run().ok();
     helper.ask_in("b", &[], "x");
     assert_eq!(model(), "other-1");
 }
 
 #[test]
-fn what_a_person_decides_does_not_wait_for_an_answer() {
+fn decisions_of_the_user_do_not_wait_for_an_answer() {
     let helper = Helper::new([half("on"), Script::tokens(["ok"])]);
     let mut ask = helper.call(["ask", "--shell", "s1", "x"]).start();
     ask.stdout.wait_text("half ");
@@ -259,7 +259,7 @@ fn what_a_person_decides_does_not_wait_for_an_answer() {
     assert_eq!(helper.records_of("model").len(), 1);
     helper.provider.open("on");
     assert_eq!(ask.finish().ok(), "half whole\n");
-    // What was written in the middle of a turn keeps question and answer together.
+    // A record written during a turn does not separate question and answer.
     helper.ask_in("s1", &[], "y");
     let roles: Vec<String> = helper.messages(1).into_iter().map(|m| m.0).collect();
     assert_eq!(roles, ["system", "user", "assistant", "user"]);
@@ -274,7 +274,7 @@ fn two_prompts_of_one_shell_wait_for_each_other() {
     second
         .stderr
         .wait_text("waiting for the answer to “first”; Ctrl-C stops waiting");
-    // One that does not want to wait may leave.
+    // A waiting prompt can be cancelled.
     let third = helper.call(["ask", "--shell", "s1", "third"]).start();
     third
         .stderr

@@ -1,5 +1,9 @@
 //! An answer on a real terminal.
 
+use std::os::unix::fs::DirBuilderExt;
+
+use aish::paths::lock_file;
+
 use crate::fakes::provider::{Part, Provider, Script, finish_event, text_event};
 use crate::support::helper::Helper;
 use crate::support::pty::Zsh;
@@ -11,7 +15,7 @@ fn plain(provider: Provider) -> Helper {
     helper
 }
 
-/// A stream of events with a gate somewhere.
+/// A stream of events, possibly with a gate.
 fn stream(parts: impl IntoIterator<Item = Part>) -> Script {
     let end = [finish_event("stop"), "data: [DONE]\n\n".to_owned()];
     let end = end.iter().map(|e| Part::from(e.as_str()));
@@ -22,7 +26,7 @@ fn text(text: &str) -> Part {
     Part::from(text_event(text).as_str())
 }
 
-/// What the terminal got for a line.
+/// Returns the bytes that the terminal got for a line.
 fn shown(zsh: &mut Zsh<'_>, line: &str) -> String {
     let before = zsh.raw().len();
     zsh.run(line);
@@ -50,7 +54,7 @@ fn markdown_is_rendered_unless_it_is_wanted_raw() {
     let out = shown(&mut zsh, "aish-helper ask --raw x");
     assert!(out.contains("some **bold** words"), "{out:?}");
     assert!(!out.contains("\x1b]0;"), "{out:?}");
-    // zsh itself uses colour sequences around its prompt, but none of these.
+    // zsh itself uses other colour sequences around its prompt.
     let out = shown(&mut zsh, "NO_COLOR=1 aish-helper ask x");
     let colored = ["\x1b[0;", "\x1b[1m", "\x1b[2m", "\x1b[3"];
     assert!(!colored.iter().any(|c| out.contains(c)), "{out:?}");
@@ -61,7 +65,7 @@ fn markdown_is_rendered_unless_it_is_wanted_raw() {
 }
 
 #[test]
-fn something_moves_until_the_first_word_comes() {
+fn a_spinner_moves_until_the_first_word() {
     let helper = plain(Provider::start([stream([Part::Gate("on"), text("hello")])]));
     let mut zsh = Zsh::start(&helper.home);
     zsh.send("aish-helper ask x\r");
@@ -90,7 +94,7 @@ fn ctrl_c_leaves_the_shell_usable() {
         screen.contains("interrupted; what has arrived is kept"),
         "{screen}"
     );
-    // zsh ends the whole line on a Ctrl-C that its command has died of, and goes on otherwise.
+    // zsh abandons the line if its command died of SIGINT, and continues otherwise.
     assert!(screen.contains("code=130"), "{screen}");
     helper.provider.wait_closed(1);
     assert_eq!(
@@ -108,7 +112,7 @@ fn a_prompt_of_several_lines_is_typed() {
     zsh.send("first line\rsecond line\r\x04");
     zsh.prompt();
     assert_eq!(helper.content().trim_end(), "first line\nsecond line");
-    // Nothing typed is nothing asked.
+    // An empty prompt is a usage error.
     zsh.send("aish-helper ask; print code=$?\r");
     zsh.wait_for("the second question", |s| {
         s.contents().matches("end it with Ctrl-D").count() == 2
@@ -120,7 +124,7 @@ fn a_prompt_of_several_lines_is_typed() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_terminal_of_one_column_and_one_that_changes_are_no_trouble() {
+fn a_terminal_may_be_one_column_wide_and_change_its_size() {
     let answer = || {
         stream([
             text("# Title\n\nsome **words** in `code` and | a | table |\n\n"),
@@ -138,7 +142,7 @@ fn a_terminal_of_one_column_and_one_that_changes_are_no_trouble() {
             .args(["-F", &tty, "cols", &n.to_string()]);
         call.run().ok();
     };
-    // The prompt is drawn at the full width again.
+    // zsh draws its prompt at the full width again.
     zsh.send(format!(
         "aish-helper ask x; print code=$? >code; stty -F {tty} cols 120\r"
     ));
@@ -186,7 +190,7 @@ fn a_stopped_prompt_leaves_the_terminal_as_it_was() {
     let mut zsh = Zsh::start(&helper.home);
     zsh.send("aish-helper ask x\r");
     zsh.wait_text("one");
-    // Ctrl-Z gives the terminal back as it was, and fg takes it again.
+    // Ctrl-Z restores the terminal modes, and fg sets them again.
     zsh.send("\x1a");
     zsh.wait_text("suspended");
     zsh.prompt();
@@ -212,4 +216,28 @@ fn a_proposal_in_a_fence_leaves_no_fence_and_keeps_blank_lines() {
         screen.contains("Try:\n\n  $ ls -l\n\nThen look.\n"),
         "{screen}"
     );
+}
+
+#[test]
+fn a_client_that_waits_for_another_to_start_the_daemon_says_so() {
+    let helper = plain(Provider::answering(|_| Script::tokens(["ok"])));
+    let run = helper.path("run");
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&run)
+        .expect("the directory");
+    let lock = lock_file(&run.join("start.lock")).expect("the lock");
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("aish-helper ask x; print code=$?\r");
+    zsh.wait_text("[aish] waiting for another aish-helper, which is starting the daemon; Ctrl-C stops waiting");
+    zsh.send("\x03");
+    zsh.prompt();
+    // The next client waits too, and continues once the lock is free.
+    zsh.send("aish-helper ask x\r");
+    zsh.wait_for("the second wait", |s| {
+        s.contents().matches("waiting for another").count() == 2
+    });
+    drop(lock);
+    zsh.wait_text("\nok\n");
+    zsh.prompt();
 }

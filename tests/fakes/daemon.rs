@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use aish::protocol::tools::Reaction;
 use aish::protocol::{
-    AnswerSummary, Ask, Decoder, Event, Hello, Request, Transcript, json_frame, kind, parse,
-    text_frame,
+    AnswerSummary, Ask, AskAccepted, Attach, Decoder, Event, Hello, Request, Transcript,
+    json_frame, kind, parse, text_frame,
 };
 use serde_json::Value;
 
@@ -144,7 +144,20 @@ impl Wire {
             Request::Ask(ask) => {
                 let wire = self;
                 // The test may have ended.
-                let _ = prompts.send(Prompt { ask: *ask, wire });
+                let _ = prompts.send(Prompt {
+                    ask: *ask,
+                    attach: None,
+                    wire,
+                });
+            }
+            Request::Attach(attach) => {
+                let wire = self;
+                // The test may have ended.
+                let _ = prompts.send(Prompt {
+                    ask: Ask::default(),
+                    attach: Some(attach),
+                    wire,
+                });
             }
             Request::Transcript { .. } => {
                 let records = records.lock().expect("records").clone();
@@ -168,6 +181,8 @@ impl Wire {
 /// A prompt that waits for its answer.
 pub struct Prompt {
     pub ask: Ask,
+    /// Set for a client that follows a turn.
+    pub attach: Option<Attach>,
     wire: Wire,
 }
 
@@ -176,6 +191,30 @@ impl Prompt {
     pub fn event(&mut self, event: &Event) {
         self.wire
             .send(&json_frame(kind::EVENT, event).expect("a frame"));
+    }
+
+    /// Sends several events in one write, as in the replay of a turn.
+    pub fn events(&mut self, events: &[Event]) {
+        let frames: Vec<u8> = events
+            .iter()
+            .flat_map(|event| json_frame(kind::EVENT, event).expect("a frame"))
+            .collect();
+        self.wire.send(&frames);
+    }
+
+    /// Accepts a prompt that continues in the background.
+    pub fn accept(&mut self) {
+        let accepted = AskAccepted {
+            session: "2026-session-1a2b3c4d".into(),
+            prompt_id: "p".into(),
+        };
+        self.wire
+            .send(&json_frame(kind::REPLY, &accepted).expect("a frame"));
+    }
+
+    /// Waits until the client has closed the connection without a word.
+    pub fn left(&mut self) {
+        assert_eq!(self.wire.frame(PATIENCE), None);
     }
 
     /// Sends a part of the answer.

@@ -1,4 +1,4 @@
-//! What servers ask.
+//! Elicitations of MCP servers.
 
 use aish::protocol::tools::{Elicit, End};
 use serde_json::Value;
@@ -27,7 +27,7 @@ fn page(url: &str) -> Event {
     }))
 }
 
-/// Begins a prompt whose tool's server asks.
+/// Starts a prompt during which an MCP server asks.
 fn begin(zsh: &Zsh<'_>, daemon: &Daemon, event: &Event) -> Prompt {
     zsh.send("clear; aish-helper ask x; print code=$?\r");
     let mut prompt = daemon.prompt();
@@ -79,7 +79,7 @@ fn a_form_is_filled_field_by_field_and_shown_before_it_is_sent() {
         "required": ["a_name", "b_age", "d_color", "e_tags"],
     });
     let mut prompt = begin(&zsh, &daemon, &form(schema));
-    // What is typed before the first field stands is thrown away, and a first line may come too early.
+    // Keys typed before the first field is visible are discarded, so the first line may come too early.
     let name = "text, at least 2 characters";
     zsh.wait_text(name);
     press_until(&zsh, "J\r", "that is not text, at least 2 characters");
@@ -167,7 +167,7 @@ fn a_form_can_be_declined_filled_again_or_left() {
 }
 
 #[test]
-fn what_is_no_form_is_declined() {
+fn an_invalid_form_is_declined() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let schema = json!({"type": "object", "properties": {"x\x1b[2J": {"type": "object"}}});
@@ -183,7 +183,7 @@ fn what_is_no_form_is_declined() {
 }
 
 #[test]
-fn a_page_is_opened_by_the_person_alone() {
+fn a_page_is_opened_only_by_the_user() {
     let (home, daemon) = home();
     for program in ["xdg-open", "open"] {
         home.program(
@@ -231,7 +231,7 @@ fn a_page_is_opened_by_the_person_alone() {
     zsh.run("until [[ -e ~/opened ]]; do :; done");
     assert_eq!(home.read("opened"), url);
 
-    // What is no web address is shown, and never opened.
+    // An address that is not a web address is shown and never opened.
     let mut prompt = begin(&zsh, &daemon, &page("file:///etc/passwd"));
     assert_eq!(answer(prompt.reaction()), ("decline".into(), None));
     zsh.wait_text("no web address: it is not opened\n│ file:///etc/passwd\n└ declined");
@@ -241,13 +241,13 @@ fn a_page_is_opened_by_the_person_alone() {
 }
 
 #[test]
-fn nobody_there_is_a_cancel() {
+fn without_a_terminal_the_question_is_dismissed() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     zsh.send("setsid -w aish-helper ask x </dev/null >out 2>err; print code=$?\r");
     let mut prompt = daemon.prompt();
     prompt.event(&form(json!({})));
-    assert_eq!(answer(prompt.reaction()), ("cancel".into(), None));
+    assert_eq!(answer(prompt.reaction()), ("no_terminal".into(), None));
     prompt.reply("stop");
     zsh.prompt();
     assert!(zsh.screen().contains("code=4"), "{}", zsh.screen());
@@ -258,7 +258,7 @@ fn nobody_there_is_a_cancel() {
 }
 
 #[test]
-fn a_call_that_ends_ends_its_question() {
+fn the_end_of_a_call_withdraws_its_question() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let mut prompt = begin(
@@ -277,7 +277,7 @@ fn a_call_that_ends_ends_its_question() {
         more: 0,
         notes: Vec::new(),
     }));
-    zsh.wait_text("no answer is wanted any more");
+    zsh.wait_text("the question was withdrawn");
     prompt.reply("stop");
     zsh.prompt();
     assert!(

@@ -1,4 +1,4 @@
-//! What is seen of a call besides the question, and of the last answer afterwards.
+//! Frames around calls, views of new tools, and the last answer.
 
 use aish::protocol::tools::{Begin, End, NewTools, ToolInfo};
 
@@ -30,7 +30,7 @@ fn end_event(status: CallStatus, head: &str, more: usize) -> Event {
 }
 
 #[test]
-fn a_call_stands_in_a_frame_between_the_words() {
+fn a_call_has_a_frame_between_parts_of_the_answer() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     zsh.send("clear; aish-helper ask x\r");
@@ -40,7 +40,7 @@ fn a_call_stands_in_a_frame_between_the_words() {
     prompt.event(&Event::ToolCallProgress {
         text: format!("reading \x1b[2J{}", "3 of 4 ".repeat(40)),
     });
-    // On the line of the spinner, cut to the width.
+    // Progress is on the line of the spinner, cut to the width.
     zsh.wait_for("the progress", |s| {
         s.contents()
             .lines()
@@ -70,7 +70,7 @@ fn a_call_stands_in_a_frame_between_the_words() {
 }
 
 #[test]
-fn what_became_of_a_call_is_said_plainly() {
+fn the_status_of_a_call_is_shown() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     zsh.send("clear; aish-helper ask --raw x >out\r");
@@ -93,7 +93,7 @@ fn what_became_of_a_call_is_said_plainly() {
     prompt.event(&blocked);
     prompt.reply("stop");
     zsh.prompt();
-    // Into a file goes the answer alone.
+    // A file gets only the answer.
     assert_eq!(home.read("out"), "so\n".repeat(5));
     let screen = zsh.screen();
     for text in [
@@ -159,7 +159,7 @@ fn new_tools_are_shown_whole_before_the_question() {
 ┌ w github.create_issue ";
     assert!(screen.contains(wanted), "{screen}");
     verdict(press(&zsh, &mut prompt, "n"));
-    // More of them than the screen has lines are all printed, and nothing waits for the person.
+    // More tools than the screen has lines are all printed, without a pager.
     let seen = zsh.raw().len();
     prompt.event(&new_tools(30));
     prompt.text("That was it.");

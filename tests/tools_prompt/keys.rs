@@ -1,4 +1,4 @@
-//! What the keys do, and what happens without any.
+//! Keys of an approval, and how it ends without one.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn each_key_says_what_it_means() {
         prompt.reply("stop");
         zsh.prompt();
     }
-    // The terminal is as it was.
+    // The terminal modes are restored.
     assert_eq!(
         zsh.eval("stty -a | grep -ow -e '-*echo' -e '-*icanon' -e '-*isig'"),
         "isig\nicanon\necho\n"
@@ -40,7 +40,7 @@ fn each_key_says_what_it_means() {
 }
 
 #[test]
-fn other_keys_and_pastes_are_no_answer() {
+fn other_keys_and_pastes_do_not_answer() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
@@ -73,7 +73,7 @@ fn always_takes_two_keys() {
     );
     for other in ["y", "a", "\r", "\x1b", "t"] {
         press_until(&zsh, "A", "[A] again: yes, always   any other key: back ");
-        // Once it is quiet, so that it is a key and not the rest of one held down.
+        // After a silence, so that the key counts as a new one.
         press_until(&zsh, other, "back\r\n");
         assert_eq!(
             prompt.reaction_within(Duration::from_millis(200)),
@@ -89,7 +89,7 @@ fn always_takes_two_keys() {
         ),
         "{screen}"
     );
-    // Held down it is one key.
+    // A key held down counts once.
     held(&zsh, &mut prompt, "A");
     assert_eq!(
         verdict(press(&zsh, &mut prompt, "A")),
@@ -101,7 +101,7 @@ fn always_takes_two_keys() {
 }
 
 #[test]
-fn a_key_that_would_do_nothing_is_not_there_and_says_why() {
+fn a_key_without_effect_is_not_offered_and_says_why() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let destroys = || {
@@ -177,7 +177,7 @@ fn a_key_that_would_do_nothing_is_not_there_and_says_why() {
 }
 
 #[test]
-fn keys_typed_before_the_question_are_thrown_away() {
+fn keys_typed_before_the_question_are_discarded() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     zsh.send("clear; aish-helper ask x\r");
@@ -195,7 +195,7 @@ fn keys_typed_before_the_question_are_thrown_away() {
 }
 
 #[test]
-fn a_key_held_down_is_no_answer_until_it_was_let_go() {
+fn a_key_held_down_does_not_answer_until_released() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     zsh.send("clear; aish-helper ask x\r");
@@ -205,7 +205,7 @@ fn a_key_held_down_is_no_answer_until_it_was_let_go() {
         held(&zsh, &mut prompt, "y");
         assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
     }
-    // Nor does it keep a daemon that ends from being noticed.
+    // The end of the daemon is noticed while a key is held down.
     prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
     held(&zsh, &mut prompt, "y");
     drop(prompt);
@@ -228,7 +228,7 @@ fn a_denial_may_have_words() {
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
     zsh.wait_text(KEYS);
     press_until(&zsh, "d", "\n> ");
-    // Esc leads back.
+    // Esc goes back.
     press_until(&zsh, "\x1b", "run? [y]es");
     press_until(&zsh, "d", "\n> ");
     // Left, Ctrl-A and Delete, Ctrl-E and Ctrl-W.
@@ -241,7 +241,7 @@ fn a_denial_may_have_words() {
 }
 
 #[test]
-fn words_longer_than_a_row_are_drawn_on_one() {
+fn words_longer_than_a_row_are_edited_on_one_row() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let tty = zsh.eval("print -rn -- $TTY");
@@ -285,7 +285,7 @@ fn edited_arguments_are_shown_again_before_they_run() {
     assert_eq!(home.read("before"), "{\n  \"a\": \"old\"\n}\n");
     assert!(!std::path::Path::new(home.read("where").trim()).exists());
 
-    // What is no object is not taken, and can be mended.
+    // Text that is not an object is rejected, and the next edit continues from it.
     edit("echo '[1]' >\"$2\"");
     press_until(&zsh, "e", "that is no JSON object");
     edit("exit 3");
@@ -332,7 +332,7 @@ fn an_edit_that_does_not_fit_must_be_read_to_its_end() {
 fn ctrl_c_counts_from_the_first_moment() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
-    // Once, as soon as the question can be seen; and later, several at once.
+    // Once as soon as the question is visible; later several at once.
     for (keys, wait) in [("\x03", 0), ("yy\x03y", 0), ("\x03\x03", 200)] {
         let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
         zsh.wait_text(KEYS);
@@ -360,7 +360,7 @@ fn ctrl_c_denies_and_ends_the_turn() {
         "icanon\necho\n"
     );
 
-    // A daemon that does not end it in time does not keep the person waiting.
+    // A daemon that does not end the turn in time does not keep the user waiting.
     let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
     zsh.wait_text(KEYS);
     let pressed = Instant::now();
@@ -392,7 +392,7 @@ fn ctrl_z_stops_it_and_fg_asks_again() {
     prompt.reply("stop");
     zsh.prompt();
 
-    // In the background nobody can be asked.
+    // A background job cannot ask.
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{\"a\":1}"));
     zsh.wait_text(KEYS);
     press_until(&zsh, "\x1a", "suspended");
@@ -405,7 +405,7 @@ fn ctrl_z_stops_it_and_fg_asks_again() {
 }
 
 #[test]
-fn it_is_asked_in_a_pipe_too() {
+fn a_question_is_asked_with_stdout_in_a_pipe() {
     let (home, daemon) = home();
     home.zshrc(&source_plugin());
     let mut zsh = Zsh::start(&home);
@@ -445,7 +445,7 @@ fn json_lines_hold_the_question_and_its_end() {
 }
 
 #[test]
-fn without_a_terminal_it_is_denied_and_said_so() {
+fn without_a_terminal_the_call_is_denied_with_a_notice() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let line = "setsid -w aish-helper ask x </dev/null >out 2>err; print code=$?";
@@ -460,7 +460,7 @@ fn without_a_terminal_it_is_denied_and_said_so() {
         "[aish] github.create_issue: there is no terminal to ask on, so the answer is no\n"
     );
     assert_eq!(home.read("out"), "well\n");
-    // A job in the background is not asked either, and does not stop.
+    // A background job is not asked either, and is not stopped.
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x 2>err &", &question("{}"));
     assert_eq!(verdict(prompt.reaction()).0, Verdict::NoTerminal);
     prompt.reply("stop");
@@ -470,7 +470,7 @@ fn without_a_terminal_it_is_denied_and_said_so() {
 }
 
 #[test]
-fn a_daemon_that_dies_while_it_asks_has_denied() {
+fn a_call_is_denied_if_the_daemon_dies_while_it_asks() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     for before in ["", "d"] {
@@ -497,12 +497,12 @@ fn a_daemon_that_dies_while_it_asks_has_denied() {
 }
 
 #[test]
-fn a_daemon_that_wants_no_answer_any_more_ends_the_question() {
+fn the_end_of_the_turn_withdraws_the_question() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
     zsh.wait_text(KEYS);
-    // A daemon that is stopped says all of this.
+    // A daemon that is being stopped sends all of this.
     prompt.event(&Event::Notice {
         text: "the daemon ends, so it asks no more".into(),
     });
@@ -521,14 +521,14 @@ fn a_daemon_that_wants_no_answer_any_more_ends_the_question() {
     let screen = zsh.screen();
     assert!(
         screen.contains(
-            "no answer is wanted any more\n[aish] the daemon ends, so it asks no more\n[aish] interrupted\n"
+            "the question was withdrawn\n[aish] the daemon ends, so it asks no more\n[aish] interrupted\n"
         ),
         "{screen}"
     );
 }
 
 #[test]
-fn a_signal_ends_it_as_ctrl_c_does() {
+fn a_signal_ends_the_question_as_ctrl_c_does() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let line = "sh -c 'echo $$ >pid; exec aish-helper ask x'; print code=$?";
@@ -545,7 +545,7 @@ fn a_signal_ends_it_as_ctrl_c_does() {
 fn a_terminal_that_goes_away_denies() {
     let (home, daemon) = home();
     let zsh = Zsh::start(&home);
-    // Not even by its hang-up does it hear of it.
+    // The client ignores SIGHUP here, so that it only sees the lost terminal.
     let line = "trap '' HUP; aish-helper ask x";
     let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
     zsh.wait_text(KEYS);

@@ -1,4 +1,4 @@
-//! What the question looks like.
+//! Layout of an approval.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn the_question_says_what_is_called_with_what() {
             "└ run? [y]es  [n]o  [t]ool for this session  [r]eads for this session  [A]lways  [e]dit  [d]eny and say why  [?]",
         ]
     );
-    // The tail must have been seen before a yes counts.
+    // The end must have been shown before y counts.
     press_until(&zsh, "y", "End.\"");
     let screen = zsh.screen();
     assert!(
@@ -66,7 +66,7 @@ fn more_than_a_screen_is_read_page_by_page() {
             "more lines: [space] read on  [k] back  [G] to the end  [q]uit reading",
         );
         assert!(zsh.screen().contains("line 47") && !zsh.screen().contains("line 48"));
-        // Leaving in the middle is not having read it.
+        // Leaving in the middle does not count as read.
         press_until(&zsh, "q", "run? [y]es");
         press_until(&zsh, key, "more lines: [space]");
         press_until(&zsh, " ", "line 94\\n");
@@ -90,7 +90,7 @@ fn more_than_a_screen_is_read_page_by_page() {
 }
 
 #[test]
-fn what_is_hostile_is_seen_and_does_nothing() {
+fn hostile_text_is_visible_and_harmless() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let mut question = question(
@@ -130,7 +130,7 @@ fn what_is_hostile_is_seen_and_does_nothing() {
         shown.contains("https://x/‹\\x1b›]52;c;aGk=‹\\x07›"),
         "{shown}"
     );
-    // Enter alone is no.
+    // Enter alone refuses.
     assert_eq!(
         verdict(press(&zsh, &mut prompt, "\r")).0,
         Verdict::No { words: None }
@@ -148,14 +148,14 @@ fn what_is_hostile_is_seen_and_does_nothing() {
         "\u{200b}",
         "\u{9b}",
     ] {
-        // zsh's own `clear` homes the cursor.
+        // zsh's own `clear` moves the cursor home.
         let times = out.matches(sequence).count();
         assert_eq!(times, 0, "{sequence:?} {out:?}");
     }
 }
 
 #[test]
-fn all_that_is_known_is_shown_on_request() {
+fn details_are_shown_on_request() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let mut question = question("{}");
@@ -221,7 +221,7 @@ fn all_that_is_known_is_shown_on_request() {
     zsh.prompt();
 }
 
-/// A question about a call that destroys, as its model declares and its server denies.
+/// A question about a call that the model declares destructive and the server does not.
 fn dangerous() -> Question {
     let mut question = question(r#"{"path":"/home/me/notes"}"#);
     question.tool.name = "files.delete".into();
@@ -247,7 +247,7 @@ fn how_dangerous_it_is_stands_first_and_why_it_is_wanted_is_cut_to_a_line() {
     let mut zsh = Zsh::start(&home);
     let before = zsh.raw().len();
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &dangerous());
-    // The model's words look like the line of the keys.
+    // The model's reason imitates the line of keys.
     zsh.wait_text("[d]eny and say why  [?]");
     assert_eq!(
         frame(&zsh),
@@ -336,7 +336,7 @@ fn a_long_change_must_be_read_to_its_end() {
         let mut prompt = asked(&zsh, &daemon, line, &question);
         zsh.wait_text(" more lines of what has changed, ↓ to read all");
         zsh.wait_text("│ title  \"x\"");
-        // The question has to fit the screen.
+        // The question fits the screen.
         assert!(zsh.screen().contains("┌ w github"), "{}", zsh.screen());
         press_until(
             &zsh,
@@ -348,7 +348,7 @@ fn a_long_change_must_be_read_to_its_end() {
         press_until(&zsh, "j", "line 46\x1b");
         press_until(&zsh, "G", "line 100\x1b");
         zsh.wait_text(KEYS);
-        // What was read once is so after an edit too.
+        // Changes that were read once stay read after an edit.
         press_until(&zsh, "e", "  edited");
         zsh.wait_text("│ title  \"new\"");
         press_until(&zsh, "A", "[A] again");
@@ -387,7 +387,7 @@ fn few_columns_tear_no_words_and_hide_no_keys() {
                 ]
             );
         }
-        // All at once, and nothing of it is passed over.
+        // All at once, without skipping a line.
         press_until(&zsh, "j", "more: [space] [k] [G] [q]");
         press_until(&zsh, "G", "word \"");
         press_until(&zsh, "?", "more: [space] [k] [G] [q]");
@@ -453,7 +453,7 @@ fn a_narrow_terminal_and_one_that_changes_show_all_of_it() {
             "  [?]",
         ]
     );
-    // From another terminal, as a window that is dragged: the question is drawn anew.
+    // Resized from another terminal, like a dragged window: the question is drawn again.
     let status = std::process::Command::new("stty")
         .args(["-F", tty.trim(), "cols", "120", "rows", "50"])
         .status()

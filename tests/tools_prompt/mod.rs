@@ -1,6 +1,7 @@
-//! The questions about tools, as they stand on a real terminal. The daemon is one that does what the test
-//! says, so that every order of things can be had.
+//! Questions about tools on a real terminal, with a fake daemon that the test controls, so that events can come in any
+//! order.
 
+mod attach;
 mod elicit;
 mod frames;
 mod keys;
@@ -19,10 +20,10 @@ use crate::support::PATIENCE;
 use crate::support::home::Home;
 use crate::support::pty::Zsh;
 
-/// The end of the question.
+/// End of the line of keys.
 pub const KEYS: &str = "[?]";
 
-/// A home whose shell has no plugin, and the daemon in it.
+/// A home whose shell has no plugin, and the fake daemon in it.
 fn home() -> (Home, Daemon) {
     let home = Home::new();
     home.zshrc("");
@@ -62,15 +63,17 @@ fn question(arguments: &str) -> Question {
     }
 }
 
-/// Asks with a line, and gets asked.
+/// Types a command line that asks, and sends it a question.
 fn asked(zsh: &Zsh<'_>, daemon: &Daemon, line: &str, question: &Question) -> Prompt {
     zsh.send(format!("clear; {line}\r"));
     let mut prompt = daemon.prompt();
+    // The question before may still be on the screen.
+    zsh.wait_for("a clear screen", |screen| !screen.contents().contains(KEYS));
     prompt.event(&Event::ApprovalRequested(Box::new(question.clone())));
     prompt
 }
 
-/// Presses a key until it is answered: those that come too early are thrown away.
+/// Presses a key until the client reacts; keys pressed too early are discarded.
 fn press(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) -> Reaction {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
@@ -82,7 +85,7 @@ fn press(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) -> Reaction {
     panic!("{key:?} is never taken: {}", zsh.screen());
 }
 
-/// Holds a key down for a while, in which nothing is answered.
+/// Holds a key down for a while and checks that the client does not react.
 fn held(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) {
     for _ in 0..30 {
         zsh.send(key);
@@ -91,7 +94,7 @@ fn held(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) {
     }
 }
 
-/// Presses a key until the terminal gets something, in one colour.
+/// Presses a key until the terminal gets `text`, without a colour change inside.
 pub fn press_until(zsh: &Zsh<'_>, key: &str, text: &str) {
     let deadline = Instant::now() + PATIENCE;
     let seen = zsh.raw().len();

@@ -1,4 +1,4 @@
-//! The whole way: a real shell, the real daemon, a scripted model and a real MCP server.
+//! End to end: a real shell, the real daemon, a scripted model and a real MCP server.
 
 use crate::fakes::provider::Script;
 use crate::support::home::source_plugin;

@@ -1,4 +1,4 @@
-//! The hooks: one event a command, and nothing felt at the prompt whatever has become of the daemon.
+//! The hooks: one event per command, no delay at the prompt whatever the state of the daemon.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
 
 #[test]
-fn a_command_is_told_with_all_there_is_to_know() {
+fn a_command_is_reported_with_all_its_fields() {
     let home = Home::with_stub(":");
     home.zshrc(&format!(
         "export VIRTUAL_ENV=/venv SECRET=hush\nAISH_ENV='VIRTUAL_ENV UNSET a[$(touch$IFS$HOME/pwned)]'\n{}",
@@ -92,7 +92,7 @@ fn any_bytes_arrive_as_they_are() {
     assert_eq!(cmd.text(8), "true one\ntwo");
     assert!(cmd.text(6).ends_with("/new\nline"), "{cmd:?}");
 
-    // Every byte, UTF-8 or not, in a text of several chunks. No keyboard types that: the hook is asked directly.
+    // Every byte, valid UTF-8 or not, in several chunks. A keyboard cannot type that, so the hook is called directly.
     let mut long: Vec<u8> = b"true ".to_vec();
     long.extend((0..9000u32).flat_map(|i| {
         let b = (i % 255 + 1) as u8;
@@ -126,7 +126,7 @@ fn a_huge_command_is_cut() {
 }
 
 #[test]
-fn a_leading_space_means_forget_it() {
+fn a_command_with_a_leading_space_is_not_reported() {
     let home = Home::with_stub(":");
     let events = Events::listen(&home);
     let mut zsh = Zsh::start(&home);
@@ -161,7 +161,7 @@ fn fifty_shells_never_mix() {
     zsh.run("source ~/many.zsh");
     assert_eq!(home.read("sent").lines().count(), 50);
     events.mark();
-    // Whatever arrives is whole; a full pipe may have cost some of them, and the first write never.
+    // Every event that arrives is complete. A full pipe may drop some, but never the first.
     let mut whole = 0;
     loop {
         let event = events.next();
@@ -178,7 +178,7 @@ fn fifty_shells_never_mix() {
 }
 
 #[test]
-fn the_daemon_is_started_once_where_nobody_listens() {
+fn the_daemon_is_started_once_if_nobody_reads_the_fifo() {
     let home = Home::with_stub(
         "[[ $1 == start ]] && print -r -- started >>$HOME/starts; mkfifo $HOME/done 2>/dev/null; : >$HOME/done",
     );
@@ -191,7 +191,72 @@ fn the_daemon_is_started_once_where_nobody_listens() {
 }
 
 #[test]
-fn nothing_is_felt_without_a_channel() {
+fn a_dead_daemon_is_started_again_with_growing_delays() {
+    let home =
+        Home::with_stub("[[ $1 == start ]] && print -r -- started >>$HOME/starts && : >$HOME/done");
+    // The stub waits until the test reads the FIFO.
+    nix::unistd::mkfifo(&home.path("done"), nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    let mut zsh = Zsh::start(&home);
+    zsh.run("cat done");
+    zsh.run("true");
+    assert_eq!(home.read("starts"), "started\n");
+    assert_eq!(
+        zsh.eval("print -r -- $_aish[start_delay] $(( _aish[start_at] > _aish[started] + 9 ))"),
+        "20 1\n"
+    );
+    // As if the delay had passed.
+    zsh.run("_aish[start_at]=0");
+    zsh.run("cat done");
+    zsh.run("true");
+    assert_eq!(home.read("starts"), "started\nstarted\n");
+    assert_eq!(zsh.eval("print -r -- $_aish[start_delay]"), "40\n");
+    zsh.run("_aish[start_at]=0 _aish[start_delay]=600");
+    zsh.run("cat done");
+    assert_eq!(
+        zsh.eval("print -r -- $_aish[start_delay]"),
+        "600\n",
+        "the delay is bounded"
+    );
+    // After an hour of service the daemon gets the short delay again.
+    zsh.run("(( _aish[started] -= 3601 )); _aish[start_at]=0");
+    zsh.run("cat done");
+    assert_eq!(zsh.eval("print -r -- $_aish[start_delay]"), "20\n");
+}
+
+#[test]
+fn a_notice_of_the_daemon_is_printed_once() {
+    let home = Home::with_stub(":");
+    let events = Events::listen(&home);
+    let mut zsh = Zsh::start(&home);
+    let shell = events.hello().shell;
+    let dir = home.path("aish/run/notices");
+    std::fs::create_dir(&dir).expect("the directory");
+    std::fs::write(
+        dir.join(&shell),
+        "the answer to “x” is done: llm :attach shows it\x1b]0;x\x07\n",
+    )
+    .expect("a notice");
+    zsh.run("");
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("\n[aish] the answer to “x” is done: llm :attach shows it^[]0;x^G\n<2>"),
+        "{screen}"
+    );
+    let left = std::fs::read_dir(&dir).expect("the directory").count();
+    assert_eq!(left, 0, "printed and removed");
+    zsh.run("(exit 3)");
+    assert_eq!(zsh.screen().matches("is done").count(), 1);
+    // A notice for another shell stays, and the exit code is still the command's.
+    std::fs::write(dir.join("1-2"), "for another shell\n").expect("a notice");
+    std::fs::write(dir.join(&shell), "second\n").expect("a notice");
+    zsh.run("(exit 3)");
+    assert_eq!(zsh.eval("print -r -- $?"), "3\n");
+    assert!(zsh.screen().contains("\n[aish] second\n"));
+    assert!(dir.join("1-2").exists());
+}
+
+#[test]
+fn without_a_fifo_nothing_is_printed_or_written() {
     let home = Home::with_stub(":");
     let run = home.path("aish/run");
     std::fs::create_dir_all(&run).expect("run");
@@ -201,7 +266,7 @@ fn nothing_is_felt_without_a_channel() {
             "file" => std::fs::write(&path, "").expect("a file"),
             "directory" => std::fs::create_dir(&path).expect("a directory"),
             "dangling" => std::os::unix::fs::symlink("/nowhere", &path).expect("a link"),
-            // With nobody at its other end.
+            // Without a reader.
             "fifo" => drop(make_fifo(&home)),
             _ => {}
         }
@@ -221,10 +286,10 @@ fn nothing_is_felt_without_a_channel() {
 }
 
 #[test]
-fn a_reader_that_stopped_reading_costs_events_and_nothing_else() {
+fn a_reader_that_stopped_reading_costs_only_events() {
     let home = Home::with_stub(":");
     let path = make_fifo(&home);
-    // Open, and never read: as a daemon under SIGSTOP.
+    // Open but never read, like a daemon under SIGSTOP.
     let mut reader = open_fifo(&path);
     let mut zsh = Zsh::start(&home);
     zsh.run("cmd=\"true ${(l:30000::x:)}\"");
@@ -236,7 +301,7 @@ fn a_reader_that_stopped_reading_costs_events_and_nothing_else() {
         "\n",
         "the next that listens is greeted anew"
     );
-    // It reads again, and hears of this shell again.
+    // The reader continues, and gets a new hello of this shell.
     let mut got = Vec::new();
     let mut buffer = vec![0; 65536];
     while poll(

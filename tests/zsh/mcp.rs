@@ -1,4 +1,4 @@
-//! `llm :mcp` and the completion of what servers have, in a real zsh with the real helper.
+//! `llm :mcp` and the completion of servers, tools and prompts, in a real zsh with the real helper.
 
 use serde_json::json;
 
@@ -113,7 +113,7 @@ fn tab_completes_what_the_daemon_knows() {
     zsh.wait_text("llm :mcp disconnect");
     zsh.send("\x15");
     zsh.run("true");
-    // The plugin has started a daemon by now or soon; either way no server was started for a look.
+    // The plugin starts a daemon about now; completion starts no MCP server in any case.
     assert_eq!(server.count("initialize"), 0);
     zsh.run("llm :mcp list >/dev/null");
     for (typed, completed) in [

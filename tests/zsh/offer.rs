@@ -1,4 +1,4 @@
-//! What was proposed and approved runs in the user's own shell, exactly.
+//! Approved commands run in the user's own shell, exactly as shown.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
 
-/// A helper whose every `propose` answers with the next file of `answers`.
+/// A stub helper whose `propose` prints the next file of `answers` at each call.
 const PROPOSES: &str = r#"case $1 in
-  ask) print -r -- answered; exit 10 ;;
+  ask|attach) print -r -- answered; exit 10 ;;
   propose)
     [[ $* == *--edited* ]] && cat >$HOME/edited
     n=$(( $(cat $HOME/n 2>/dev/null) + 1 )); print $n >$HOME/n
@@ -27,7 +27,7 @@ fn proposing(zshrc: &str, answers: &[&[u8]]) -> Home {
     home
 }
 
-/// The calls after `ask`, each as its name and what follows the shell's id.
+/// The calls after the first, each as its name and the arguments after the shell's id.
 fn after_ask(home: &Home) -> Vec<String> {
     home.calls()[1..]
         .iter()
@@ -75,6 +75,30 @@ fn a_command_changes_the_shell_it_runs_in() {
         "{history}"
     );
     assert!(zsh.screen().contains("its output is not captured"));
+}
+
+#[test]
+fn attach_offers_the_proposed_commands() {
+    let home = proposing("", &[b"run t1 terminal\nprint -r -- ran >~/said"]);
+    let mut zsh = Zsh::start(&home);
+    zsh.run("llm :attach 1a2b");
+    let calls = home.calls();
+    let [command, shell, _, offer, session] = &calls[0][..] else {
+        panic!("{calls:?}")
+    };
+    assert_eq!(
+        [command, shell, offer, session],
+        ["attach", "--shell", "--offer", "1a2b"]
+    );
+    assert_eq!(
+        after_ask(&home),
+        ["propose", "exec-done t1 --exit 0", "propose"]
+    );
+    assert_eq!(home.read("said"), "ran\n");
+    // Without a terminal nothing is offered.
+    zsh.run("llm :attach | cat");
+    let last = home.calls().pop().expect("a call");
+    assert_eq!((&last[0][..], last.len()), ("attach", 3), "{last:?}");
 }
 
 #[test]
@@ -288,7 +312,7 @@ fn an_approved_command_that_asks_is_not_offered_another() {
             b"run t2 terminal\nprint second >~/said",
         ],
     );
-    // As the client does: proposals wait only where they may be offered.
+    // As the client does: exit code 10 only with --offer.
     home.stub(&PROPOSES.replace("exit 10", "[[ $* != *--offer* ]] || exit 10"));
     let mut zsh = Zsh::start(&home);
     zsh.run("llm x");
@@ -336,7 +360,7 @@ fn pagers_are_off_while_the_output_is_captured() {
         "export PAGER=most\nexport GIT_PAGER=delta\nexport MANPAGER=cat\n\
          typeset -r SYSTEMD_PAGER=fixed\n0\n"
     );
-    // As they were: a value with blanks, unexported, unset, local to a function.
+    // Restored: a value with blanks, unexported, unset, local to a function.
     let home = proposing(
         zshrc,
         &[b"run t1 capture\nfalse", b"run t2 terminal\nenv >~/during"],
@@ -369,7 +393,7 @@ fn what_goes_on_after_a_stop_is_another_shell_and_gets_no_offers() {
         zsh.wait_text("\nstep 1");
         zsh.send("\x1a");
         zsh.prompt();
-        // zsh waits for nothing that it starts between the stop and the prompt.
+        // zsh does not wait for processes that it starts between the stop and the prompt.
         let exit = 128 + nix::libc::SIGTSTP;
         zsh.run(&format!(
             "until [[ \"$(<calls)\" == *--exit?{exit}* ]]; do :; done"
@@ -377,7 +401,7 @@ fn what_goes_on_after_a_stop_is_another_shell_and_gets_no_offers() {
         zsh.send("fg\r");
         std::fs::write(home.path("gate"), "go on\n").expect("it reads");
         zsh.prompt();
-        // The fork may end a moment after fg comes back.
+        // The fork may end a moment after fg returns.
         zsh.wait_text("\nstep 3\n");
         zsh.wait_text("went on as a job, apart from this shell; nothing more is offered");
         assert_eq!(

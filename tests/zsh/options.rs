@@ -1,11 +1,11 @@
-//! Whatever options the user has: the plugin works, and says nothing.
+//! The plugin works with any options of the user, and prints nothing.
 
 use crate::support::events::Events;
 use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
 
 #[test]
-fn the_users_options_are_no_trap() {
+fn the_plugin_works_with_any_options() {
     for options in [
         "ksh_arrays",
         "sh_word_split",
@@ -89,7 +89,7 @@ fn tracing_shows_a_line_for_each_hook_and_no_more() {
 }
 
 #[test]
-fn an_odd_ifs_is_no_trap() {
+fn the_plugin_works_with_any_ifs() {
     let home = Home::with_stub("print -r -- answered");
     home.zshrc(&format!("IFS=a\n{}", source_plugin()));
     let events = Events::listen(&home);

@@ -1,4 +1,4 @@
-//! Together with the plugins that people have.
+//! Together with popular zsh plugins.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::support::pty::Zsh;
 const SUGGESTIONS: &str = "/usr/share/zsh-autosuggestions/zsh-autosuggestions.zsh";
 const HIGHLIGHTING: &str = "/usr/share/zsh-syntax-highlighting/zsh-syntax-highlighting.zsh";
 
-/// What a user does, whatever else is loaded.
+/// Checks what a user does, with other plugins loaded.
 fn works(name: &str, zshrc: &str) {
     let home =
         Home::with_stub("[[ $* == *--command* ]] && print -r -- 'ls -l' || print -r -- answered");
@@ -91,8 +91,8 @@ fn the_way_oh_my_zsh_loads() {
     std::fs::create_dir_all(custom.parent().expect("a parent")).expect("custom");
     let repo = env!("CARGO_MANIFEST_DIR");
     std::os::unix::fs::symlink(format!("{repo}/zsh"), &custom).expect("a link");
-    // It puts each plugin on fpath, runs compinit, sets terminal modes with the line hooks, then sources the plugins
-    // from within a function.
+    // oh-my-zsh puts each plugin on fpath, runs compinit, sets terminal modes in the line hooks, then sources the
+    // plugins inside a function.
     let zshrc = format!(
         "ZSH_CUSTOM={custom}\nfpath=($ZSH_CUSTOM $fpath)\nautoload -Uz compinit && compinit -u -d ~/dump\n\
          zle-line-init() {{ echoti smkx }}\nzle-line-finish() {{ echoti rmkx }}\nzle -N zle-line-init\nzle -N zle-line-finish\n\

@@ -37,7 +37,7 @@ fn unloading_leaves_nothing() {
         assert_ne!(home.read("before"), home.read("between"));
         assert_eq!(home.read("after"), home.read("before"));
         assert!(!home.read("after").contains("aish"));
-        // And it can come back.
+        // The plugin can be loaded again.
         zsh.run("loaded");
         zsh.run("llm what's up");
         assert_eq!(home.calls().last().expect("a call")[4..], ["what's", "up"]);
@@ -110,7 +110,7 @@ fn an_installed_plugin_uses_the_helper_beside_it() {
         home.path("pre fix/bin/aish-helper"),
     )
     .expect("moved");
-    // By a link, as plugin managers do.
+    // Through a link, as plugin managers do.
     std::os::unix::fs::symlink(share.join("zsh/aish.plugin.zsh"), home.path("aish.zsh"))
         .expect("a link");
     home.zshrc("source ~/aish.zsh");

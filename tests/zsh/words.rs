@@ -1,4 +1,4 @@
-//! `llm` and the words behind it: what the user types is what the model gets.
+//! `llm` and its words: the model gets what the user types.
 
 use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
@@ -156,7 +156,7 @@ fn shell_syntax_keeps_its_meaning() {
         zsh.run(line);
         let calls = home.calls();
         assert_eq!(calls.len(), 1, "{line}\n{}", zsh.screen());
-        // Nobody is there to be asked when the answer goes into a file or a pipe.
+        // Without --offer if the answer goes into a file or a pipe.
         assert_eq!(calls[0][3..], **words, "{line}");
         assert_eq!(home.read("out"), *out, "{line}");
     }
@@ -235,7 +235,7 @@ fn history_and_screen_hold_what_was_typed() {
         history.starts_with("llm what's up\nllm say \"oops\nllm plain words\n"),
         "{history}"
     );
-    // And what comes back from the history means the same.
+    // A line from the history means the same.
     zsh.run("!llm what");
     let _ = std::fs::remove_file(home.path("calls"));
     zsh.send("\x10\x10\x10\x10\x10\r");
@@ -283,7 +283,7 @@ fn other_lines_are_left_alone() {
     ] {
         assert_eq!(zsh.eval(line), out);
     }
-    // A continued line is none of ours.
+    // A continuation line is not rewritten.
     zsh.run("print -r -- \"\rllm {a,b}\" >out");
     assert_eq!(home.read("out"), "\nllm {a,b}\n");
 }
@@ -296,7 +296,7 @@ fn a_pasted_page_is_quick() {
         page.trim_end()
     );
     let big = "it's a long page ".repeat(1200);
-    // Too long to be looked through: what does not parse is prose, what parses is the shell's.
+    // Too long to rewrite: prose if zsh cannot parse it, shell code otherwise.
     assert_eq!(
         asked(&format!("\x1b[200~llm {big}isn't\x1b[201~")),
         [format!("{big}isn't")]
@@ -315,7 +315,7 @@ fn the_exit_code_of_the_client_is_the_functions() {
 }
 
 #[test]
-fn a_missing_helper_is_one_line_with_the_remedy() {
+fn a_missing_helper_is_reported_with_the_remedy() {
     let home = Home::new();
     std::fs::remove_file(home.path("bin/aish-helper")).expect("the link");
     let mut zsh = Zsh::start(&home);
@@ -328,7 +328,7 @@ fn a_missing_helper_is_one_line_with_the_remedy() {
     zsh.run("AISH_HELPER=/nowhere/aish");
     assert_eq!(
         zsh.eval("llm hello"),
-        "llm: AISH_HELPER is no program: /nowhere/aish: set it to the path of aish-helper, or unset it\n"
+        "llm: AISH_HELPER is not a program: /nowhere/aish: set it to the path of aish-helper, or unset it\n"
     );
 }
 
@@ -380,7 +380,7 @@ fn meta_commands_are_mapped() {
 }
 
 #[test]
-fn help_is_our_own_and_an_unknown_command_names_the_nearest() {
+fn help_is_printed_and_an_unknown_command_names_the_nearest() {
     let home = Home::with_stub("print -r -- answered");
     let mut zsh = Zsh::start(&home);
     let help = zsh.eval("llm :help");
@@ -410,7 +410,7 @@ fn help_is_our_own_and_an_unknown_command_names_the_nearest() {
             "{said}"
         );
     }
-    // Near to nothing, and too long to look for anything near.
+    // Unlike any command, and too long to search for a similar one.
     for typed in [":wq", &format!(":status{}", "x".repeat(60))] {
         let said = zsh.eval(&format!("llm {typed}"));
         assert_eq!(said.lines().count(), 1, "{said}");

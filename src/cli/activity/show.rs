@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::{action_table, entry_json, rfc3339};
 use crate::cli::{print_json, write};
-use crate::client::approve::arguments::grouped;
-use crate::client::tools::time;
+use crate::client::text_format::{grouped, time};
 use crate::error::Result;
 use crate::history::index::{Entry, Index};
 use crate::safety::alike;

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cli::table::{count, table};
 use crate::cli::{columns, print, print_json};
-use crate::client::approve::arguments::grouped;
-use crate::client::tools::{cut, time};
+use crate::client::text_format::{cut, grouped, time};
 use crate::error::Result;
 use crate::history::index::row::STATUSES;
 use crate::history::index::{Stats, Tally};

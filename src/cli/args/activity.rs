@@ -1,4 +1,4 @@
-//! `aish-helper activity`: what of the record is meant, and how it is printed.
+//! `aish-helper activity`: filters and output formats.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
@@ -10,19 +10,19 @@ use crate::history::index::row::{OPERATIONS, STATUSES, TYPES};
 pub enum Activity {
     /// List what was done, newest first
     List {
-        /// What is meant
+        /// Filters
         #[command(flatten)]
         acts: Acts,
-        /// At most so many
+        /// Maximum number of entries
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show an act in full, and all that led to it and came of it
+    /// Show a record in full, with what led to it and what followed
     Show {
-        /// Its id, or a part of it that no other has
+        /// Id of the record, or a unique part of it
         id: String,
         /// Print JSON
         #[arg(long)]
@@ -30,19 +30,19 @@ pub enum Activity {
     },
     /// Print the records of what was done, oldest first
     Export {
-        /// What is meant
+        /// Filters
         #[command(flatten)]
         acts: Acts,
-        /// At most so many, the newest
+        /// Maximum number of records; the newest are kept
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         limit: Option<u32>,
-        /// In which format
+        /// Output format
         #[arg(long, value_enum, default_value_t = Format::Jsonl)]
         format: Format,
     },
     /// Count what was done, and how long it took
     Stats {
-        /// What is meant
+        /// Filters
         #[command(flatten)]
         acts: Acts,
         /// Print JSON
@@ -51,39 +51,39 @@ pub enum Activity {
     },
 }
 
-/// Which acts are meant: all conditions hold, and of several values of one any.
+/// Filters on records. All filters must match; several values of one filter are alternatives.
 #[derive(Debug, Args)]
 pub struct Acts {
-    /// Of this type
+    /// Records of this type
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = PossibleValuesParser::new(TYPES))]
     pub types: Vec<String>,
     /// Calls with this operation
     #[arg(long = "intent-type", value_name = "OPERATION", value_delimiter = ',', value_parser = PossibleValuesParser::new(OPERATIONS))]
     pub operations: Vec<String>,
-    /// What ended so
+    /// Records with this status
     #[arg(long = "status", value_name = "STATUS", value_delimiter = ',', value_parser = PossibleValuesParser::new(STATUSES))]
     pub statuses: Vec<String>,
-    /// Of this MCP server
+    /// Calls of this MCP server
     #[arg(long = "server", value_name = "ALIAS", value_delimiter = ',')]
     pub servers: Vec<String>,
-    /// Of this tool, TOOL or ALIAS.TOOL
+    /// Calls of this tool, TOOL or ALIAS.TOOL
     #[arg(long = "tool", value_name = "TOOL", value_delimiter = ',')]
     pub tools: Vec<String>,
-    /// Of this conversation: its id, or a part of it that no other has
+    /// Records of this session, by its id or a unique part of it
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
-    /// From then on: a date (2026-11-01), a time (2026-11-01T12:30) or a span (2h, 7d) before now
+    /// Records since a date (2026-11-01), a time (2026-11-01T12:30) or a time span before now (2h, 7d)
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
-    /// Up to then, a date included
+    /// Records up to this time; a date is included
     #[arg(long, value_name = "WHEN")]
     pub until: Option<String>,
 }
 
-/// The formats of an export.
+/// Formats of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A line of JSON for each record, all of it
+    /// Each complete record as a line of JSON
     Jsonl,
     /// A table for a spreadsheet
     Csv,

@@ -8,27 +8,27 @@ use crate::protocol::ShellId;
 /// `aish-helper policy`
 #[derive(Debug, Subcommand)]
 pub enum Policy {
-    /// List the rules in force in this directory, and what was allowed at prompts
+    /// List the rules in force in this directory, and the grants given at prompts
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Take back what was allowed: at a prompt, or by a rule of the configuration
+    /// Revoke a grant given at a prompt, or remove a rule of the configuration
     Revoke {
-        /// The id of a grant, or a part of it that no other has; or a name, ALIAS.TOOL
+        /// Id of a grant, or a unique part of it; or a name, ALIAS.TOOL
         #[arg(value_name = "ID|RULE")]
         name: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say what would be decided about a call, by which rule, and why
+    /// Explain what would be decided about a call, by which rule, and why
     Explain {
         /// The tool, SERVER:TOOL; or shell, fs.write or network
         #[arg(value_name = "SERVER:TOOL")]
         name: String,
-        /// Its arguments, a JSON object; - reads them from stdin
+        /// Arguments, a JSON object; - reads them from stdin
         #[arg(
             long = "json_args",
             alias = "json-args",
@@ -36,13 +36,13 @@ pub enum Policy {
             default_value = "{}"
         )]
         json_args: String,
-        /// What its caller declares that it does
+        /// Operation that the caller declares
         #[arg(long, value_name = "OPERATION", value_parser = PossibleValuesParser::new(["read", "write", "destructive"]))]
         intent_type: Option<String>,
-        /// How sensitive its caller declares its data to be
+        /// Sensitivity that the caller declares
         #[arg(long, value_name = "LEVEL", value_parser = PossibleValuesParser::new(["public", "internal", "private", "unknown"]))]
         sensitivity: Option<String>,
-        /// The shell whose conversation makes the call
+        /// The shell whose session makes the call
         #[arg(long, value_name = "ID", hide = true)]
         shell: Option<ShellId>,
         /// Print JSON

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::CheckResult;
-use crate::client::connect::{self, Existing};
+use crate::client::connect::{self, ExistingDaemon};
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
@@ -17,9 +17,9 @@ pub(super) fn query_status(paths: &Paths) -> Result<Option<Status>> {
         overrides: env_overrides().unwrap_or_else(|_| BTreeMap::new()),
     };
     match connect::existing(paths, &request)? {
-        Existing::Serves(mut connection) => connection.reply().map(Some),
+        ExistingDaemon::Serves(mut connection) => connection.reply().map(Some),
         // The next llm waits until it exits and starts a new one.
-        Existing::Leaves(_) | Existing::Absent => Ok(None),
+        ExistingDaemon::Leaves(_) | ExistingDaemon::Absent => Ok(None),
     }
 }
 

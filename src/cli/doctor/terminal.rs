@@ -1,7 +1,7 @@
 //! CheckResult of the terminal that shows the answers.
 
 use super::CheckResult;
-use crate::client::terminal::{Tty, size};
+use crate::client::terminal::{ControllingTty, size};
 use crate::config::preferences::wants_colors;
 use crate::paths::variable;
 
@@ -22,7 +22,7 @@ impl TerminalFacts {
     pub(super) fn current() -> TerminalFacts {
         let text = |name: &str| variable(name).map(|value| value.to_string_lossy().into_owned());
         TerminalFacts {
-            size: Tty::open().ok().map(|tty| size(&tty.file)),
+            size: ControllingTty::open().ok().map(|tty| size(&tty.file)),
             term: text("TERM").unwrap_or_default(),
             locale: ["LC_ALL", "LC_CTYPE", "LANG"]
                 .into_iter()

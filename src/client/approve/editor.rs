@@ -1,4 +1,4 @@
-//! Arguments in the person's own editor.
+//! Editing arguments in the user's editor.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -7,27 +7,27 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::client::terminal::{Tty, attend};
+use crate::client::terminal::{ControllingTty, wait_for_program};
 use crate::error::{Context, Error, Result};
 
-/// No arguments are longer.
-const MAX: u64 = 16 << 20;
+/// Most bytes read back from the editor.
+const MAX_BYTES: u64 = 16 << 20;
 
-/// A file that only its owner can read, in a directory of its own; both go with it.
-struct Scratch {
+/// A private file in a directory of its own; both are removed when dropped.
+struct ScratchFile {
     dir: PathBuf,
 }
 
-impl Scratch {
-    fn new(run: &Path, text: &str) -> Result<Scratch> {
-        let dir = run.join(format!("edit-{}", std::process::id()));
-        // What an earlier process of this number has left. Whatever it is, it is in a directory of ours.
+impl ScratchFile {
+    fn new(run_dir: &Path, text: &str) -> Result<ScratchFile> {
+        let dir = run_dir.join(format!("edit-{}", std::process::id()));
+        // Left over by an earlier process with this id; everything in the run directory is ours.
         let _ = fs::remove_dir_all(&dir);
         DirBuilder::new()
             .mode(0o700)
             .create(&dir)
             .context(|| format!("cannot make {}", dir.display()))?;
-        let scratch = Scratch { dir };
+        let scratch = ScratchFile { dir };
         OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -43,24 +43,24 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFile {
     fn drop(&mut self) {
-        // It is private all the same.
+        // A file left behind stays private.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
-/// Lets the person edit `text` with `editor`, a command line; what stands in the file then.
+/// Opens `text` in `editor`, a command line, and returns the edited text.
 ///
 /// # Errors
-/// The editor cannot be started or fails, or what it leaves is no text.
-pub fn edit(tty: &Tty, run: &Path, editor: &OsStr, text: &str) -> Result<String> {
-    let scratch = Scratch::new(run, text)?;
+/// The editor cannot be started or fails, or leaves a file that is not UTF-8.
+pub fn edit(tty: &ControllingTty, run_dir: &Path, editor: &OsStr, text: &str) -> Result<String> {
+    let scratch = ScratchFile::new(run_dir, text)?;
     let terminal = || -> Result<Stdio> {
         let file = tty.file.try_clone();
         Ok(file.context(|| "cannot lend the terminal".into())?.into())
     };
-    // Through a shell, as it may have options: EDITOR='code --wait'.
+    // Through a shell, as the command may have options: EDITOR='code --wait'.
     let mut line = editor.to_os_string();
     line.push(" \"$1\"");
     let child = Command::new("/bin/sh")
@@ -73,13 +73,13 @@ pub fn edit(tty: &Tty, run: &Path, editor: &OsStr, text: &str) -> Result<String>
         .stderr(terminal()?)
         .spawn()
         .context(|| "cannot start the editor".into())?;
-    match attend(&child)? {
+    match wait_for_program(&child)? {
         0 => {}
         code => return Err(Error::runtime(format!("the editor failed with {code}"))),
     }
     let mut edited = String::new();
     fs::File::open(scratch.file())
-        .and_then(|file| file.take(MAX).read_to_string(&mut edited))
+        .and_then(|file| file.take(MAX_BYTES).read_to_string(&mut edited))
         .map_err(|e| Error::runtime(format!("cannot read what was edited: {e}")))?;
     Ok(edited)
 }

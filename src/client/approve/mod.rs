@@ -1,256 +1,269 @@
-//! May this tool be called? Asked on the person's terminal; what is shown is what is sent.
+//! The question about a tool call, asked on the user's terminal. The arguments that are shown are the arguments sent.
 //!
-//! A long text must have been read to its end before it can be approved, and so must what has changed of a tool;
-//! edited arguments are shown again before they can be, and keys that were typed before the question stood count
-//! for nothing. A yes that outlives the session takes two keys.
+//! Long arguments, and changes of a tool, must be read to the end before the call can be approved. Edited arguments are
+//! shown again first, and keys typed before the question was visible do not count. An approval that outlives the
+//! session takes two keys.
 
-pub mod arguments;
+mod approval_keys;
 mod editor;
-mod keys;
-mod look;
-pub mod pager;
+mod layout;
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
 
-use self::arguments::lines;
-use super::asking::{Answered, Asking, Happened, Key, Over, Typed};
-use super::frame::{Ink, bit, fold};
+use super::argument_lines;
+use super::styled_line::{SpanStyle, fold, span};
+use super::terminal_prompt::{
+    EditedLine, PromptEnd, PromptInput, PromptKey, PromptResult, TerminalPrompt, pager,
+};
 use crate::protocol::tools::{Question, Verdict};
 use crate::safety::policy::canonical;
 use crate::safety::text::one_line;
 
-/// Asks; what the person says, and the arguments as they were shown last.
+const CTRL_D: u8 = 4;
+
+/// Asks about a call. Returns the verdict and the arguments as they were shown last.
 ///
 /// # Errors
-/// There was no answer.
+/// The question ended without an answer.
 pub fn ask(
-    asking: &mut Asking<'_>,
+    prompt: &mut TerminalPrompt<'_>,
     question: &Question,
-    run: &Path,
-) -> Answered<(Verdict, String)> {
-    let result = stand(asking, question, run);
-    if let Err(over) = &result {
-        pager::ended(asking, over);
+    run_dir: &Path,
+) -> PromptResult<(Verdict, String)> {
+    let result = prompt_loop(prompt, question, run_dir);
+    if let Err(end) = &result {
+        prompt.write_end(end);
     }
     result
 }
 
-fn stand(asking: &mut Asking<'_>, question: &Question, run: &Path) -> Answered<(Verdict, String)> {
+fn prompt_loop(
+    prompt: &mut TerminalPrompt<'_>,
+    question: &Question,
+    run_dir: &Path,
+) -> PromptResult<(Verdict, String)> {
     let mut arguments = question.arguments.clone();
-    // What was edited and is no object yet, so that it can be mended.
+    // Edited text that is not a JSON object yet, so that the next edit continues from it.
     let mut draft = None;
     let mut edited = false;
-    let mut seen = Seen::default();
-    'anew: loop {
-        draw(asking, question, &arguments, edited, &mut seen)?;
+    let mut progress = ReadProgress::default();
+    'redraw: loop {
+        draw(prompt, question, &arguments, edited, &mut progress)?;
         loop {
-            let line = keys::line(asking, question);
-            asking.say(&line)?;
-            let key = match asking.answer()? {
-                Happened::Key(key) => key,
-                Happened::Changed => {
-                    asking.say("\n")?;
-                    continue 'anew;
+            let line = approval_keys::line(prompt, question);
+            prompt.write(&line)?;
+            let key = match prompt.answer_key()? {
+                PromptInput::Key(key) => key,
+                PromptInput::Redraw => {
+                    prompt.write("\n")?;
+                    continue 'redraw;
                 }
             };
-            // What is still to be read, or all of it once more.
-            let change = !seen.change || seen.arguments;
-            let whole = |width: usize| {
-                let mut all = match change {
-                    true => look::changes(question, width),
+            // The part still to be read, or everything again.
+            let with_changes = !progress.changes || progress.arguments;
+            let full_text = |width: usize| {
+                let mut all = match with_changes {
+                    true => layout::changes(question, width),
                     false => Vec::new(),
                 };
-                all.extend(lines(&arguments, width, true).lines);
+                all.extend(argument_lines::lines(&arguments, width, true).lines);
                 all
             };
-            let verdict = match key {
-                Key::Byte(b'y' | b'Y') => (Verdict::Once, "yes".to_string()),
-                Key::Byte(byte @ (b't' | b'T' | b'r' | b'R' | b'A' | b'a')) => {
-                    match keys::beyond(byte, question) {
+            let (verdict, word) = match key {
+                PromptKey::Byte(b'y' | b'Y') => (Verdict::Once, "yes".to_string()),
+                PromptKey::Byte(byte @ (b't' | b'T' | b'r' | b'R' | b'A' | b'a')) => {
+                    match approval_keys::lasting_verdict(byte, question) {
                         Ok(verdict) => verdict,
-                        Err(why) => {
-                            say_line(asking, &format!("\n{why}"))?;
+                        Err(reason) => {
+                            write_line(prompt, &format!("\n{reason}"))?;
                             continue;
                         }
                     }
                 }
-                // Enter alone is no: it is the key that is pressed without reading.
-                Key::Byte(b'n' | b'N' | b'\r' | b'\n' | 4) => {
+                // Enter alone refuses: it is the key that is pressed without reading.
+                PromptKey::Byte(b'n' | b'N' | b'\r' | b'\n' | CTRL_D) => {
                     (Verdict::No { words: None }, "no".to_string())
                 }
-                Key::Byte(b'd' | b'D') => {
-                    asking.say("deny\nwhy? (Enter: without words, Esc: back)\n> ")?;
-                    match asking.typed("")? {
-                        Typed::Line(words) => {
+                PromptKey::Byte(b'd' | b'D') => {
+                    prompt.write("deny\nwhy? (Enter: without words, Esc: back)\n> ")?;
+                    match prompt.edit_line("")? {
+                        EditedLine::Accepted(words) => {
                             let words = Some(words.trim().to_string()).filter(|w| !w.is_empty());
                             return Ok((Verdict::No { words }, arguments));
                         }
-                        Typed::None => continue,
+                        EditedLine::Cancelled => continue,
                     }
                 }
-                Key::Byte(b'e' | b'E') => {
-                    asking.say("edit\n")?;
+                PromptKey::Byte(b'e' | b'E') => {
+                    prompt.write("edit\n")?;
                     let text = draft.take().unwrap_or_else(|| pretty(&arguments));
-                    match edit(asking, run, &text)? {
-                        Edited::As(new) if new != canonical(&arguments).unwrap_or_default() => {
-                            (arguments, edited, seen.arguments) = (new, true, false);
-                            continue 'anew;
+                    match edit(prompt, run_dir, &text)? {
+                        EditResult::Object(new)
+                            if new != canonical(&arguments).unwrap_or_default() =>
+                        {
+                            (arguments, edited, progress.arguments) = (new, true, false);
+                            continue 'redraw;
                         }
-                        Edited::As(_) => say_line(asking, "nothing has changed")?,
-                        Edited::Broken(text, why) => {
+                        EditResult::Object(_) => write_line(prompt, "nothing has changed")?,
+                        EditResult::Invalid(text, reason) => {
                             draft = Some(text);
-                            say_line(asking, &why)?;
+                            write_line(prompt, &reason)?;
                         }
-                        Edited::Failed(why) => say_line(asking, &why)?,
+                        EditResult::Failed(reason) => write_line(prompt, &reason)?,
                     }
-                    continue 'anew;
+                    continue 'redraw;
                 }
-                Key::Byte(b'?') => {
-                    asking.say("?\n")?;
-                    pager::read(asking, &|width| look::details(question, width))?;
+                PromptKey::Byte(b'?') => {
+                    prompt.write("?\n")?;
+                    pager::read(prompt, &|width| layout::details(question, width))?;
                     continue;
                 }
-                Key::Down | Key::Up | Key::Byte(b' ' | b'j' | b'k') => {
-                    asking.say("\n")?;
-                    seen.read(pager::read(asking, &whole)?);
+                PromptKey::Down | PromptKey::Up | PromptKey::Byte(b' ' | b'j' | b'k') => {
+                    prompt.write("\n")?;
+                    progress.mark_read(pager::read(prompt, &full_text)?);
                     continue;
                 }
                 _ => {
-                    say_line(asking, "\nthat is none of the keys; [?] explains them")?;
+                    write_line(prompt, "\nthat is none of the keys; [?] explains them")?;
                     continue;
                 }
             };
-            let asks = !matches!(verdict.0, Verdict::No { .. });
-            if asks && !(seen.change && seen.arguments) {
-                let what = match seen.change {
+            let approves = !matches!(verdict, Verdict::No { .. });
+            if approves && !(progress.changes && progress.arguments) {
+                let unread = match progress.changes {
                     true => "the arguments to their end",
                     false => "what has changed, and the arguments, to the end",
                 };
-                say_line(asking, &format!("\nnot yet: read {what} first"))?;
-                seen.read(pager::read(asking, &whole)?);
+                write_line(prompt, &format!("\nnot yet: read {unread} first"))?;
+                progress.mark_read(pager::read(prompt, &full_text)?);
                 continue;
             }
-            if verdict.0 == Verdict::Always {
-                say_line(asking, &format!("\n{}", keys::forever(question)))?;
-                asking.say(&format!("{} {}", asking.dim("└"), keys::AGAIN))?;
-                match asking.answer()? {
-                    Happened::Key(Key::Byte(b'A')) => {}
-                    Happened::Key(_) => {
-                        asking.say("back\n")?;
+            if verdict == Verdict::Always {
+                write_line(
+                    prompt,
+                    &format!("\n{}", approval_keys::always_effect(question)),
+                )?;
+                let keys = format!("{} {}", prompt.dim("└"), approval_keys::CONFIRM_ALWAYS);
+                prompt.write(&keys)?;
+                match prompt.answer_key()? {
+                    PromptInput::Key(PromptKey::Byte(b'A')) => {}
+                    PromptInput::Key(_) => {
+                        prompt.write("back\n")?;
                         continue;
                     }
-                    Happened::Changed => {
-                        asking.say("\n")?;
-                        continue 'anew;
+                    PromptInput::Redraw => {
+                        prompt.write("\n")?;
+                        continue 'redraw;
                     }
                 }
             }
-            match verdict.0 != Verdict::Always
-                && asking.size.0 < keys::end(&line) + verdict.1.width()
-            {
-                true => say_line(asking, &format!("\n{}", verdict.1))?,
-                false => asking.say(&format!("{}\n", verdict.1))?,
+            let needs_line = verdict != Verdict::Always
+                && prompt.size.0 < approval_keys::end_column(&line) + word.width();
+            match needs_line {
+                true => write_line(prompt, &format!("\n{word}"))?,
+                false => prompt.write(&format!("{word}\n"))?,
             }
-            return Ok((verdict.0, arguments));
+            return Ok((verdict, arguments));
         }
     }
 }
 
-/// What the person has seen to its end.
+/// What the user has seen to the end.
 #[derive(Debug, Default)]
-struct Seen {
-    change: bool,
+struct ReadProgress {
+    changes: bool,
     arguments: bool,
 }
 
-impl Seen {
-    /// All was read, or not.
-    fn read(&mut self, all: bool) {
-        self.change |= all;
-        self.arguments |= all;
+impl ReadProgress {
+    /// Records the result of the pager, which shows changes and arguments.
+    fn mark_read(&mut self, to_the_end: bool) {
+        self.changes |= to_the_end;
+        self.arguments |= to_the_end;
     }
 }
 
-/// Draws the question, but for its keys: as much of it as the screen holds.
+/// Draws as much of the question as the screen holds, without the line of keys.
 fn draw(
-    asking: &Asking<'_>,
+    prompt: &TerminalPrompt<'_>,
     question: &Question,
     arguments: &str,
     edited: bool,
-    seen: &mut Seen,
-) -> Answered<()> {
-    let head = look::head(question, edited, asking.size.0);
-    // The keys take two lines, and what stood there before is to be seen too.
-    let room = asking.size.1.saturating_sub(head.len() + 5).max(2);
+    progress: &mut ReadProgress,
+) -> PromptResult<()> {
+    let head = layout::head(question, edited, prompt.size.0);
+    // Two lines for the keys, and some of the text above stays visible.
+    let rows = prompt.size.1.saturating_sub(head.len() + 5).max(2);
     for (n, line) in head.iter().enumerate() {
-        asking.line(if n == 0 { "┌" } else { "│" }, line)?;
+        prompt.frame_line(if n == 0 { "┌" } else { "│" }, line)?;
     }
-    let more = |rest: usize, what: &str| -> Answered<()> {
-        let more = format!("… {rest} more lines{what}, ↓ to read all");
-        asking.line("│", &vec![bit(more, Ink::Dim)])
+    let note_hidden = |hidden: usize, subject: &str| -> PromptResult<()> {
+        let note = format!("… {hidden} more lines{subject}, ↓ to read all");
+        prompt.frame_line("│", &vec![span(note, SpanStyle::Dim)])
     };
-    let short = lines(arguments, asking.width(), false);
-    let change = look::changes(question, asking.width());
-    let most = room.saturating_sub(short.lines.len()).max(room / 2);
-    let shown = change.len().min(most);
-    for line in &change[..shown] {
-        asking.line("│", line)?;
+    let short = argument_lines::lines(arguments, prompt.width(), false);
+    let changes = layout::changes(question, prompt.width());
+    let change_rows = rows.saturating_sub(short.lines.len()).max(rows / 2);
+    let visible = changes.len().min(change_rows);
+    for line in &changes[..visible] {
+        prompt.frame_line("│", line)?;
     }
-    if shown < change.len() {
-        more(change.len() - shown, " of what has changed")?;
+    if visible < changes.len() {
+        note_hidden(changes.len() - visible, " of what has changed")?;
     }
-    seen.change |= shown == change.len();
-    let room = room - shown;
-    let shown = short.lines.len().min(room.max(1));
-    for line in &short.lines[..shown] {
-        asking.line("│", line)?;
+    progress.changes |= visible == changes.len();
+    let rows = rows - visible;
+    let visible = short.lines.len().min(rows.max(1));
+    for line in &short.lines[..visible] {
+        prompt.frame_line("│", line)?;
     }
-    if shown < short.lines.len() {
-        more(short.lines.len() - shown, "")?;
+    if visible < short.lines.len() {
+        note_hidden(short.lines.len() - visible, "")?;
     }
-    seen.arguments |= short.whole && shown == short.lines.len();
+    progress.arguments |= short.complete && visible == short.lines.len();
     Ok(())
 }
 
-/// A line in words of our own.
-fn say_line(asking: &Asking<'_>, text: &str) -> Answered<()> {
-    let (before, text) = match text.strip_prefix('\n') {
+/// Writes trusted text as lines of its own; a leading newline ends the line of keys first.
+fn write_line(prompt: &TerminalPrompt<'_>, text: &str) -> PromptResult<()> {
+    let (newline, text) = match text.strip_prefix('\n') {
         Some(text) => ("\n", text),
         None => ("", text),
     };
-    asking.say(before)?;
-    for line in fold(&[bit(one_line(text, 300), Ink::Dim)], asking.size.0, 0) {
-        let text: String = line.into_iter().map(|b| b.text).collect();
-        asking.say(&format!("{}\n", asking.dim(&text)))?;
+    prompt.write(newline)?;
+    let text = span(one_line(text, 300), SpanStyle::Dim);
+    for line in fold(&[text], prompt.size.0, 0) {
+        let text: String = line.into_iter().map(|span| span.text).collect();
+        prompt.write(&format!("{}\n", prompt.dim(&text)))?;
     }
     Ok(())
 }
 
-/// What came of an edit.
-enum Edited {
-    /// An object, in its canonical form.
-    As(String),
-    /// No object: the text, and why.
-    Broken(String, String),
-    /// The editor failed.
+/// Result of editing the arguments.
+enum EditResult {
+    /// A JSON object in canonical form.
+    Object(String),
+    /// Text that is not a JSON object, and why.
+    Invalid(String, String),
+    /// The editor failed, with the message.
     Failed(String),
 }
 
-fn edit(asking: &mut Asking<'_>, run: &Path, text: &str) -> Answered<Edited> {
+fn edit(prompt: &mut TerminalPrompt<'_>, run_dir: &Path, text: &str) -> PromptResult<EditResult> {
     let editor = crate::config::preferences::editor();
-    let done = asking.lend(|tty| editor::edit(tty, run, &editor, text))?;
-    Ok(match done {
-        Err(e) => Edited::Failed(format!("{}; the arguments are as before", e.message)),
+    let edited = prompt.lend(|tty| editor::edit(tty, run_dir, &editor, text))?;
+    Ok(match edited {
+        Err(e) => EditResult::Failed(format!("{}; the arguments are as before", e.message)),
         Ok(text) => match canonical(&text) {
-            Ok(new) => Edited::As(new),
-            Err(why) => {
-                let why = format!(
-                    "that is no JSON object: {why}; the arguments are as before, [e] mends it"
+            Ok(new) => EditResult::Object(new),
+            Err(reason) => {
+                let message = format!(
+                    "that is no JSON object: {reason}; the arguments are as before, [e] mends it"
                 );
-                Edited::Broken(text, why)
+                EditResult::Invalid(text, message)
             }
         },
     })
@@ -264,11 +277,14 @@ fn pretty(arguments: &str) -> String {
     }
 }
 
-/// How a question ended, where it had no answer.
-pub fn verdict(over: &Over) -> Option<Verdict> {
-    match over {
-        Over::Stop => Some(Verdict::Stop),
-        Over::NoTerminal(_) => Some(Verdict::NoTerminal),
-        Over::Gone | Over::Withdrawn => None,
+/// Returns the verdict to send for a question that ended without an answer, if the daemon waits for one.
+pub fn verdict_without_answer(end: &PromptEnd) -> Option<Verdict> {
+    match end {
+        PromptEnd::Interrupted => Some(Verdict::Stop),
+        PromptEnd::NoTerminal(_) => Some(Verdict::NoTerminal),
+        PromptEnd::DaemonGone
+        | PromptEnd::Withdrawn
+        | PromptEnd::AnsweredElsewhere(_)
+        | PromptEnd::ClosedBefore => None,
     }
 }

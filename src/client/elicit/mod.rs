@@ -1,91 +1,95 @@
-//! What a server asks the person while a call of theirs runs: a form, field by field, or a page to open.
+//! Elicitation: an MCP server asks the user something while one of its tools runs, with a form or a page to open.
 //!
-//! It is the server that asks, and that gets the answer: both are said. Nothing is sent that was not shown
-//! whole and agreed to.
+//! The question names the server, which also gets the answer. Only an answer that was shown in full and confirmed is sent.
 
-pub mod field;
+pub mod form_field;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use serde_json::{Map, Value};
 
-use self::field::{Field, fields};
-use super::approve::{arguments, pager};
-use super::asking::{Answered, Asking, Happened, Key, Over, Typed};
-use super::frame::{Bit, Ink, Line, bit, bits, fold, wrap};
+use self::form_field::{FormField, form_fields};
+use super::argument_lines;
+use super::styled_line::{SpanStyle, StyledLine, StyledSpan, fold, span, spans, wrap};
+use super::terminal_prompt::{EditedLine, PromptEnd, PromptKey, PromptResult, TerminalPrompt};
 use crate::protocol::tools::{Elicit, ElicitationAction};
 use crate::safety::alike;
 
-/// What the person said.
-#[derive(Debug, PartialEq)]
-pub enum Answer {
-    /// Yes; the object that a form asked for.
+const CTRL_D: u8 = 4;
+const ESCAPE: u8 = 0x1b;
+
+/// The user's answer to an elicitation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ElicitationAnswer {
+    /// Accepted, with the object for a form.
     Accept(Option<Value>),
-    /// No.
+    /// Declined.
     Decline,
-    /// Not now.
+    /// Dismissed without an answer.
     Cancel,
 }
 
-/// Asks.
+/// Asks the user on the terminal.
 ///
 /// # Errors
-/// There was no answer.
-pub fn ask(asking: &mut Asking<'_>, elicit: &Elicit) -> Answered<Answer> {
+/// The question ended without an answer.
+pub fn ask(prompt: &mut TerminalPrompt<'_>, elicit: &Elicit) -> PromptResult<ElicitationAnswer> {
     let result = match &elicit.url {
-        Some(url) => page(asking, elicit, url),
-        None => form(asking, elicit),
+        Some(url) => open_page(prompt, elicit, url),
+        None => form(prompt, elicit),
     };
-    if let Err(over) = &result {
-        pager::ended(asking, over);
+    if let Err(end) = &result {
+        prompt.write_end(end);
     }
     result
 }
 
-/// Who asks, and what they say.
-fn head(asking: &Asking<'_>, elicit: &Elicit, note: &str) -> Answered<()> {
+/// Writes the server's name and message.
+fn write_head(prompt: &TerminalPrompt<'_>, elicit: &Elicit, note: &str) -> PromptResult<()> {
     let server = alike::name(&elicit.server);
     let head = [
-        bit(format!("server {server} asks you"), Ink::Bold),
-        bit(format!("  it gets your answer; {note}"), Ink::Dim),
+        span(format!("server {server} asks you"), SpanStyle::Bold),
+        span(format!("  it gets your answer; {note}"), SpanStyle::Dim),
     ];
-    for (n, line) in fold(&head, asking.width(), 2).iter().enumerate() {
-        asking.line(if n == 0 { "┌" } else { "│" }, line)?;
+    for (n, line) in fold(&head, prompt.width(), 2).iter().enumerate() {
+        prompt.frame_line(if n == 0 { "┌" } else { "│" }, line)?;
     }
     for part in elicit.message.lines() {
-        let part: Vec<Bit> = bits(alike::pieces(part), Ink::Plain).collect();
-        put(asking, &part)?;
+        let part: Vec<StyledSpan> = spans(alike::pieces(part), SpanStyle::Plain).collect();
+        write_spans(prompt, &part)?;
     }
     Ok(())
 }
 
-fn put(asking: &Asking<'_>, text: &[Bit]) -> Answered<()> {
-    let lines = fold(text, asking.width(), 2);
-    lines.iter().try_for_each(|line| asking.line("│", line))
+fn write_spans(prompt: &TerminalPrompt<'_>, text: &[StyledSpan]) -> PromptResult<()> {
+    let lines = fold(text, prompt.width(), 2);
+    lines
+        .iter()
+        .try_for_each(|line| prompt.frame_line("│", line))
 }
 
-fn say(asking: &Asking<'_>, text: &str) -> Answered<()> {
-    put(asking, &[bit(text, Ink::Dim)])
+fn write_note(prompt: &TerminalPrompt<'_>, text: &str) -> PromptResult<()> {
+    write_spans(prompt, &[span(text, SpanStyle::Dim)])
 }
 
-fn form(asking: &mut Asking<'_>, elicit: &Elicit) -> Answered<Answer> {
+fn form(prompt: &mut TerminalPrompt<'_>, elicit: &Elicit) -> PromptResult<ElicitationAnswer> {
     let schema = elicit.schema.clone().unwrap_or(Value::Null);
-    head(asking, elicit, "it must not ask for passwords or keys here")?;
-    let fields = match fields(&schema) {
+    write_head(prompt, elicit, "it must not ask for passwords or keys here")?;
+    let fields = match form_fields(&schema) {
         Ok(fields) => fields,
-        Err(why) => {
-            let line: Line = bits(alike::pieces(&why), Ink::Plain).collect();
-            put(asking, &line)?;
-            asking.say(&format!("{} declined\n", asking.dim("└")))?;
-            return Ok(Answer::Decline);
+        Err(reason) => {
+            let line: StyledLine = spans(alike::pieces(&reason), SpanStyle::Plain).collect();
+            write_spans(prompt, &line)?;
+            prompt.write(&format!("{} declined\n", prompt.dim("└")))?;
+            return Ok(ElicitationAnswer::Decline);
         }
     };
     let mut content = Map::new();
-    'anew: loop {
-        asking.settle()?;
+    'fill: loop {
+        prompt.settle()?;
         for field in &fields {
-            match fill(asking, field)? {
+            match fill_field(prompt, field)? {
                 Some(Some(value)) => {
                     content.insert(field.name.clone(), value);
                 }
@@ -93,142 +97,134 @@ fn form(asking: &mut Asking<'_>, elicit: &Elicit) -> Answered<Answer> {
                     content.remove(&field.name);
                 }
                 None => {
-                    asking.say(&format!("{} cancelled\n", asking.dim("└")))?;
-                    return Ok(Answer::Cancel);
+                    prompt.write(&format!("{} cancelled\n", prompt.dim("└")))?;
+                    return Ok(ElicitationAnswer::Cancel);
                 }
             }
         }
         loop {
             let object = Value::Object(content.clone());
-            say(asking, "this is sent:")?;
-            for line in arguments::lines(&object.to_string(), asking.width(), true).lines {
-                asking.line("│", &line)?;
+            write_note(prompt, "this is sent:")?;
+            for line in argument_lines::lines(&object.to_string(), prompt.width(), true).lines {
+                prompt.frame_line("│", &line)?;
             }
-            match choose(asking, "send? [y]es  [n]o  [e]dit again ", b"e")? {
-                Some(b'y') => return Ok(Answer::Accept(Some(object))),
-                Some(b'e') => continue 'anew,
-                Some(0x1b) => return Ok(Answer::Cancel),
-                Some(_) => return Ok(Answer::Decline),
+            match choose(prompt, "send? [y]es  [n]o  [e]dit again ", (b'e', "edit"))? {
+                Some(b'y') => return Ok(ElicitationAnswer::Accept(Some(object))),
+                Some(b'e') => continue 'fill,
+                Some(ESCAPE) => return Ok(ElicitationAnswer::Cancel),
+                Some(_) => return Ok(ElicitationAnswer::Decline),
                 None => {}
             }
         }
     }
 }
 
-/// Asks for one field until it is right. `None`: the person has had enough.
-fn fill(asking: &mut Asking<'_>, field: &Field) -> Answered<Option<Option<Value>>> {
-    let mut name: Vec<Bit> = bits(alike::pieces(&field.name), Ink::Name).collect();
+/// Asks for one field until its value is valid. Returns `None` if the user cancelled, `Some(None)` for a field left out.
+fn fill_field(
+    prompt: &mut TerminalPrompt<'_>,
+    field: &FormField,
+) -> PromptResult<Option<Option<Value>>> {
+    let mut name: Vec<StyledSpan> = spans(alike::pieces(&field.name), SpanStyle::Name).collect();
     for about in &field.about {
-        name.push(bit("  ", Ink::Plain));
-        name.extend(bits(alike::pieces(about), Ink::Plain));
+        name.push(span("  ", SpanStyle::Plain));
+        name.extend(spans(alike::pieces(about), SpanStyle::Plain));
     }
-    put(asking, &name)?;
+    write_spans(prompt, &name)?;
     for (n, choice) in field.choices().iter().enumerate() {
-        let mut line = vec![bit(format!("  {}) ", n + 1), Ink::Dim)];
-        line.extend(bits(alike::pieces(&choice.title), Ink::Plain));
-        put(asking, &line)?;
+        let mut line = vec![span(format!("  {}) ", n + 1), SpanStyle::Dim)];
+        line.extend(spans(alike::pieces(&choice.title), SpanStyle::Plain));
+        write_spans(prompt, &line)?;
     }
-    let mut hint = vec![bit("  ", Ink::Plain)];
+    let mut hint = vec![span("  ", SpanStyle::Plain)];
     let text = format!("{}; Esc: cancel", field.hint());
-    hint.extend(bits(alike::pieces(&text), Ink::Dim));
-    put(asking, &hint)?;
+    hint.extend(spans(alike::pieces(&text), SpanStyle::Dim));
+    write_spans(prompt, &hint)?;
     loop {
-        asking.say("> ")?;
-        match asking.typed("")? {
-            Typed::None => return Ok(None),
-            Typed::Line(text) => match field.take(&text) {
+        prompt.write("> ")?;
+        match prompt.edit_line("")? {
+            EditedLine::Cancelled => return Ok(None),
+            EditedLine::Accepted(text) => match field.take(&text) {
                 Ok(value) => return Ok(Some(value)),
-                Err(why) => say(asking, &format!("  {why}"))?,
+                Err(reason) => write_note(prompt, &format!("  {reason}"))?,
             },
         }
     }
 }
 
-fn page(asking: &mut Asking<'_>, elicit: &Elicit, url: &str) -> Answered<Answer> {
+fn open_page(
+    prompt: &mut TerminalPrompt<'_>,
+    elicit: &Elicit,
+    url: &str,
+) -> PromptResult<ElicitationAnswer> {
     loop {
-        head(
-            asking,
+        write_head(
+            prompt,
             elicit,
             "what you do on its page is between you and the page",
         )?;
         let host = host(url);
-        let mut line = vec![bit("page at  ", Ink::Dim)];
+        let mut line = vec![span("page at  ", SpanStyle::Dim)];
         match host {
-            Some(host) => line.push(bit(alike::name(host), Ink::Bold)),
-            None => line.push(bit("no web address: it is not opened", Ink::Bold)),
+            Some(host) => line.push(span(alike::name(host), SpanStyle::Bold)),
+            None => line.push(span("no web address: it is not opened", SpanStyle::Bold)),
         }
-        put(asking, &line)?;
-        // Exact, and not prose.
-        let whole: Vec<Bit> = bits(alike::pieces(url), Ink::Plain).collect();
-        for line in wrap(&whole, asking.width(), 2) {
-            asking.line("│", &line)?;
+        write_spans(prompt, &line)?;
+        // The exact address, not wrapped as prose.
+        let whole: Vec<StyledSpan> = spans(alike::pieces(url), SpanStyle::Plain).collect();
+        for line in wrap(&whole, prompt.width(), 2) {
+            prompt.frame_line("│", &line)?;
         }
         if host.is_none() {
-            asking.say(&format!("{} declined\n", asking.dim("└")))?;
-            return Ok(Answer::Decline);
+            prompt.write(&format!("{} declined\n", prompt.dim("└")))?;
+            return Ok(ElicitationAnswer::Decline);
         }
         let keys = "[o]pen it  [y]es, opened by hand  [n]o ";
-        return Ok(match choose(asking, keys, b"o")? {
+        return Ok(match choose(prompt, keys, (b'o', "open"))? {
             Some(b'o') => {
-                if !open(url) {
-                    asking.say("no browser could be started; open the page by hand\n")?;
+                if !open_browser(url) {
+                    prompt.write("no browser could be started; open the page by hand\n")?;
                 }
-                Answer::Accept(None)
+                ElicitationAnswer::Accept(None)
             }
-            Some(b'y') => Answer::Accept(None),
-            Some(0x1b) => Answer::Cancel,
-            Some(_) => Answer::Decline,
+            Some(b'y') => ElicitationAnswer::Accept(None),
+            Some(ESCAPE) => ElicitationAnswer::Cancel,
+            Some(_) => ElicitationAnswer::Decline,
             None => continue,
         });
     }
 }
 
-/// Waits for y, n, Esc or one of `more`; `None` when the question must be drawn again.
-fn choose(asking: &mut Asking<'_>, keys: &str, more: &[u8]) -> Answered<Option<u8>> {
-    loop {
-        asking.say(&format!("{} {keys}", asking.dim("└")))?;
-        let (key, word) = match asking.answer()? {
-            Happened::Changed => {
-                asking.say("\n")?;
-                return Ok(None);
-            }
-            Happened::Key(Key::Byte(b'y' | b'Y')) => (b'y', "yes"),
-            Happened::Key(Key::Byte(b'n' | b'N' | b'\r' | b'\n' | 4)) => (b'n', "no"),
-            Happened::Key(Key::Escape) => (0x1b, "cancelled"),
-            Happened::Key(Key::Byte(key)) if more.contains(&key.to_ascii_lowercase()) => {
-                let word = if key.eq_ignore_ascii_case(&b'o') {
-                    "open"
-                } else {
-                    "edit"
-                };
-                (key.to_ascii_lowercase(), word)
-            }
-            Happened::Key(_) => {
-                asking.say("\nthat is none of the keys\n")?;
-                continue;
-            }
-        };
-        asking.say(&format!("{word}\n"))?;
-        return Ok(Some(key));
-    }
+/// Waits for y, n, Esc or the key of `extra` with its word. Returns `None` if the question must be drawn again.
+fn choose(
+    prompt: &mut TerminalPrompt<'_>,
+    keys: &str,
+    extra: (u8, &'static str),
+) -> PromptResult<Option<u8>> {
+    prompt.choose(keys, &|key| match key {
+        PromptKey::Byte(b'y' | b'Y') => Some((b'y', "yes")),
+        PromptKey::Byte(b'n' | b'N' | b'\r' | b'\n' | CTRL_D) => Some((b'n', "no")),
+        PromptKey::Escape => Some((ESCAPE, "cancelled")),
+        PromptKey::Byte(key) if key.to_ascii_lowercase() == extra.0 => Some(extra),
+        _ => None,
+    })
 }
 
-/// Where a web address leads, port included; none where it is no plain one.
+/// Returns the host and port of a web address; `None` if it is not a plain web address.
 fn host(url: &str) -> Option<&str> {
     let rest = ["https://", "http://"].iter().find_map(|scheme| {
         url.get(..scheme.len())
             .filter(|s| s.eq_ignore_ascii_case(scheme))
             .map(|s| &url[s.len()..])
     })?;
-    // A browser takes \ for /.
+    // Browsers treat \ as /.
     let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
     let host = rest[..end].rsplit('@').next().unwrap_or_default();
     let odd = url.chars().any(|c| c.is_control() || c.is_whitespace());
     (!host.is_empty() && !odd).then_some(host)
 }
 
-/// Hands an address to the person's browser, whose output is not ours.
-fn open(url: &str) -> bool {
+/// Opens an address in the user's browser. Returns whether the browser could be started.
+fn open_browser(url: &str) -> bool {
     let program = match cfg!(target_os = "macos") {
         true => "open",
         false => "xdg-open",
@@ -238,20 +234,31 @@ fn open(url: &str) -> bool {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Ctrl-C here is not for it.
+        // Ctrl-C on this terminal must not end the browser.
         .process_group(0)
         .spawn()
         .is_ok()
 }
 
-/// The words of the protocol for what was said; without an answer it is `cancel`.
-pub fn action(answer: &Answered<Answer>) -> Option<(ElicitationAction, Option<Value>)> {
+/// Returns the action and content to send to the server, if it still waits; without an answer it is `cancel`.
+pub fn action(
+    answer: &PromptResult<ElicitationAnswer>,
+) -> Option<(ElicitationAction, Option<Value>)> {
     match answer {
-        Ok(Answer::Accept(content)) => Some((ElicitationAction::Accept, content.clone())),
-        Ok(Answer::Decline) => Some((ElicitationAction::Decline, None)),
-        Ok(Answer::Cancel) | Err(Over::Stop) => Some((ElicitationAction::Cancel, None)),
-        Err(Over::NoTerminal(_)) => Some((ElicitationAction::NoTerminal, None)),
-        Err(Over::Gone | Over::Withdrawn) => None,
+        Ok(ElicitationAnswer::Accept(content)) => {
+            Some((ElicitationAction::Accept, content.clone()))
+        }
+        Ok(ElicitationAnswer::Decline) => Some((ElicitationAction::Decline, None)),
+        Ok(ElicitationAnswer::Cancel) | Err(PromptEnd::Interrupted) => {
+            Some((ElicitationAction::Cancel, None))
+        }
+        Err(PromptEnd::NoTerminal(_)) => Some((ElicitationAction::NoTerminal, None)),
+        Err(
+            PromptEnd::DaemonGone
+            | PromptEnd::Withdrawn
+            | PromptEnd::AnsweredElsewhere(_)
+            | PromptEnd::ClosedBefore,
+        ) => None,
     }
 }
 
@@ -260,7 +267,7 @@ mod tests {
     use super::host;
 
     #[test]
-    fn where_an_address_leads() {
+    fn the_host_of_an_address_is_the_one_a_browser_visits() {
         for (url, to) in [
             ("https://a.example/x", Some("a.example")),
             ("HTTPS://a.example:8443?x", Some("a.example:8443")),

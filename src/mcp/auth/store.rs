@@ -30,8 +30,11 @@ const MAX_BYTES: u64 = 1 << 20;
 pub struct Tokens {
     dir: PathBuf,
     /// What was read of each file, and the state that the file was in: every request asks for it.
-    cache: Arc<Mutex<HashMap<PathBuf, (FileStamp, Option<Record>)>>>,
+    cache: Arc<Mutex<TokenCache>>,
 }
+
+/// Files by path.
+type TokenCache = HashMap<PathBuf, (FileStamp, Option<Record>)>;
 
 /// Tells whether a file is the one that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,51 +1,50 @@
-//! Tools that the person has not seen yet, whole and in few lines: what each does, in its server's words, and
-//! what it takes.
+//! View of tools that the user has not seen yet: every word of each tool's description and schema, in few lines.
 
 use serde_json::Value;
 
-use super::frame::{Ink, Line, bit, bits, fold};
-use super::operation::{marked, says};
+use super::operation::{marked, server_claim};
+use super::styled_line::{SpanStyle, StyledLine, fold, span, spans};
 use crate::protocol::tools::{NewTools, ToolInfo};
 use crate::safety::alike;
 
-/// No wider: prose is read in columns.
-const WIDEST: usize = 100;
+/// Widest column of prose that reads well.
+const MAX_WIDTH: usize = 100;
 
-/// The lines, in so many columns.
-pub fn lines(news: &NewTools, width: usize) -> Vec<Line> {
-    let width = width.min(WIDEST);
-    let server = alike::name(&news.server);
-    let s = if news.tools.len() == 1 { "" } else { "s" };
-    let head = match news.first {
-        true => format!("new server {server}, {} tool{s}", news.tools.len()),
-        false => format!("{} new tool{s} of server {server}", news.tools.len()),
+/// Lays new tools out in `width` columns.
+pub fn lines(new_tools: &NewTools, width: usize) -> Vec<StyledLine> {
+    let width = width.min(MAX_WIDTH);
+    let server = alike::name(&new_tools.server);
+    let s = if new_tools.tools.len() == 1 { "" } else { "s" };
+    let head = match new_tools.first {
+        true => format!("new server {server}, {} tool{s}", new_tools.tools.len()),
+        false => format!("{} new tool{s} of server {server}", new_tools.tools.len()),
     };
     let mut lines = Vec::new();
-    let mut put = |sign: &str, hang: usize, line: Line| {
+    let mut put = |sign: &str, hang: usize, line: StyledLine| {
         for (n, part) in fold(&line, width.saturating_sub(4).max(1), hang)
             .into_iter()
             .enumerate()
         {
             let sign = if n == 0 { sign } else { "│" };
-            let mut whole = vec![bit(format!("  {sign} "), Ink::Dim)];
+            let mut whole = vec![span(format!("  {sign} "), SpanStyle::Dim)];
             whole.extend(part);
             lines.push(whole);
         }
     };
-    let mut line = vec![bit(head, Ink::Bold), bit(" · at ", Ink::Dim)];
-    line.extend(bits(alike::pieces(&news.target), Ink::Dim));
+    let mut line = vec![span(head, SpanStyle::Bold), span(" · at ", SpanStyle::Dim)];
+    line.extend(spans(alike::pieces(&new_tools.target), SpanStyle::Dim));
     put("┌", 2, line);
-    for tool in &news.tools {
+    for tool in &new_tools.tools {
         let short = tool.name.strip_prefix(&format!("{}.", tool.server));
         let name = vec![
             marked(tool.operation),
-            bit(" ", Ink::Plain),
-            bit(alike::name(short.unwrap_or(&tool.name)), Ink::Bold),
-            bit(format!("  server {}", says(tool)), Ink::Dim),
+            span(" ", SpanStyle::Plain),
+            span(alike::name(short.unwrap_or(&tool.name)), SpanStyle::Bold),
+            span(format!("  server {}", server_claim(tool)), SpanStyle::Dim),
         ];
         put("│", 4, name);
         for mut part in prose(&tool.description).into_iter().filter(|l| l.len() > 1) {
-            part.insert(0, bit("  ", Ink::Plain));
+            part.insert(0, span("  ", SpanStyle::Plain));
             put("│", 2, part);
         }
         for part in parameters(tool) {
@@ -53,75 +52,78 @@ pub fn lines(news: &NewTools, width: usize) -> Vec<Line> {
         }
     }
     let again = format!("shown once; again: aish-helper mcp tools {server}");
-    put("└", 2, vec![bit(again, Ink::Dim)]);
+    put("└", 2, vec![span(again, SpanStyle::Dim)]);
     lines
 }
 
-/// What a server says, a line a line of it, without the empty ones at its ends. How far a line is indented says
-/// something; that it is so by a screen's width does not.
-pub fn prose(text: &str) -> Vec<Line> {
+/// Returns the lines of a server's text without empty lines at the ends. Indentation is kept up to four columns, since
+/// a wider one could push text out of sight.
+pub fn prose(text: &str) -> Vec<StyledLine> {
     let mut lines = Vec::new();
     for line in text.trim().lines() {
         let words = line.trim_start_matches([' ', '\t']).trim_end();
         let indent = (line.len() - line.trim_start_matches([' ', '\t']).len()).min(4);
-        let mut shown = vec![bit(" ".repeat(indent), Ink::Plain)];
-        shown.extend(bits(alike::pieces(words), Ink::Plain));
+        let mut shown = vec![span(" ".repeat(indent), SpanStyle::Plain)];
+        shown.extend(spans(alike::pieces(words), SpanStyle::Plain));
         lines.push(shown);
     }
     lines
 }
 
-/// What a tool takes: first what must be given. A line for each that the server says something about, and one for
-/// all that it says nothing about; then every other word of its schema, since the model reads them all.
-fn parameters(tool: &ToolInfo) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+/// Returns a tool's parameters, required ones first: a line for each with a description, and one for all without. Then
+/// every other text of the schema, since the model reads them all.
+fn parameters(tool: &ToolInfo) -> Vec<StyledLine> {
+    let mut lines: Vec<StyledLine> = Vec::new();
     let mut seen = String::new();
     let none = serde_json::Map::new();
     let properties = tool.schema["properties"].as_object().unwrap_or(&none);
     let required = tool.schema["required"].as_array();
-    let must = |name: &str| required.is_some_and(|all| all.iter().any(|r| r == name));
+    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|r| r == name));
     for (needed, word) in [(true, "needs"), (false, "takes")] {
-        let mut silent = Line::new();
-        for (name, schema) in properties.iter().filter(|(name, _)| must(name) == needed) {
-            let kind = kind(schema);
+        let mut undescribed = StyledLine::new();
+        for (name, schema) in properties
+            .iter()
+            .filter(|(name, _)| is_required(name) == needed)
+        {
+            let kind = type_and_default(schema);
             let text = one_row(schema["description"].as_str().unwrap_or_default());
             for part in [name, &kind, &text] {
                 seen.push_str(part);
                 seen.push('\n');
             }
-            let mut shown: Line = bits(alike::pieces(name), Ink::Name).collect();
-            shown.push(bit(" ", Ink::Plain));
-            shown.extend(bits(alike::pieces(&kind), Ink::Plain));
+            let mut shown: StyledLine = spans(alike::pieces(name), SpanStyle::Name).collect();
+            shown.push(span(" ", SpanStyle::Plain));
+            shown.extend(spans(alike::pieces(&kind), SpanStyle::Plain));
             if text.is_empty() {
-                if !silent.is_empty() {
-                    silent.push(bit(", ", Ink::Plain));
+                if !undescribed.is_empty() {
+                    undescribed.push(span(", ", SpanStyle::Plain));
                 }
-                silent.extend(shown);
+                undescribed.extend(shown);
             } else {
-                shown.push(bit("  ", Ink::Plain));
-                shown.extend(bits(alike::pieces(&text), Ink::Dim));
+                shown.push(span("  ", SpanStyle::Plain));
+                shown.extend(spans(alike::pieces(&text), SpanStyle::Dim));
                 lines.push(labelled(word, shown));
             }
         }
-        if !silent.is_empty() {
-            lines.push(labelled(word, silent));
+        if !undescribed.is_empty() {
+            lines.push(labelled(word, undescribed));
         }
     }
     let mut rest = Vec::new();
     unseen(&tool.schema, "", &seen, &mut rest);
     for (place, text) in rest {
-        let mut shown: Line = bits(alike::pieces(&place), Ink::Name).collect();
+        let mut shown: StyledLine = spans(alike::pieces(&place), SpanStyle::Name).collect();
         if !text.is_empty() {
-            shown.push(bit("  ", Ink::Plain));
-            shown.extend(bits(alike::pieces(&text), Ink::Dim));
+            shown.push(span("  ", SpanStyle::Plain));
+            shown.extend(spans(alike::pieces(&text), SpanStyle::Dim));
         }
         lines.push(labelled("where", shown));
     }
     lines
 }
 
-fn labelled(word: &str, rest: Line) -> Line {
-    let mut line = vec![bit(format!("  {word}  "), Ink::Dim)];
+fn labelled(word: &str, rest: StyledLine) -> StyledLine {
+    let mut line = vec![span(format!("  {word}  "), SpanStyle::Dim)];
     line.extend(rest);
     line
 }
@@ -130,17 +132,17 @@ fn one_row(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A value where it stands for itself.
-fn word(value: &Value) -> String {
+/// Returns a JSON value as text, strings without quotes.
+fn plain_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
 }
 
-/// The type of a value in a word, or in a few; and what it is if it is not given. A schema is no deeper than its
-/// parser lets it be.
-fn kind(schema: &Value) -> String {
+/// Describes the type of a schema and its default in a few words. The recursion is bounded by the depth limit of the
+/// JSON parser.
+fn type_and_default(schema: &Value) -> String {
     match schema.get("default") {
         None | Some(Value::Null) => of_type(schema),
         Some(default) => format!("{} = {default}", of_type(schema)),
@@ -152,27 +154,27 @@ fn of_type(schema: &Value) -> String {
         all.iter().map(word).collect::<Vec<_>>().join("|")
     };
     if let Some(values) = schema["enum"].as_array() {
-        return one_of(values, word);
+        return one_of(values, plain_value);
     }
     if let Some(value) = schema.get("const") {
-        return word(value);
+        return plain_value(value);
     }
     for key in ["anyOf", "oneOf"] {
         if let Some(kinds) = schema[key].as_array() {
-            return one_of(kinds, kind);
+            return one_of(kinds, type_and_default);
         }
     }
     match &schema["type"] {
-        Value::Array(types) => one_of(types, word),
+        Value::Array(types) => one_of(types, plain_value),
         Value::String(t) if t == "array" => match schema.get("items") {
-            Some(items) => format!("{}[]", kind(items)),
+            Some(items) => format!("{}[]", type_and_default(items)),
             None => "array".to_string(),
         },
         Value::String(t) if t == "object" => match schema["properties"].as_object() {
             Some(inner) if !inner.is_empty() => {
                 let fields = inner.iter();
                 let fields: Vec<String> = fields
-                    .map(|(name, of)| format!("{name} {}", kind(of)))
+                    .map(|(name, of)| format!("{name} {}", type_and_default(of)))
                     .collect();
                 format!("{{{}}}", fields.join(", "))
             }
@@ -183,24 +185,24 @@ fn of_type(schema: &Value) -> String {
     }
 }
 
-/// The longest that a single word is.
-const PLAIN: usize = 32;
+/// Longest text that counts as a single word.
+const WORD_LENGTH: usize = 32;
 
-/// Whether it is a single word, as the names and the types of schemas are, which tells a model nothing.
-fn plain(text: &str) -> bool {
+/// Returns whether `text` is a single word like the names and types of a schema, which carry no instructions.
+fn is_word(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "$#/._-".contains(c);
-    text.len() <= PLAIN && text.chars().all(fits)
+    text.len() <= WORD_LENGTH && text.chars().all(fits)
 }
 
-/// Every text of a schema that is not in `seen`, and where it stands: values and names, of whatever key.
+/// Collects every key and value of a schema that `seen` does not contain, with its place in the schema.
 fn unseen(schema: &Value, place: &str, seen: &str, out: &mut Vec<(String, String)>) {
-    let fresh = |text: &str| !plain(text) && !seen.contains(text);
+    let fresh = |text: &str| !is_word(text) && !seen.contains(text);
     match schema {
         Value::Array(all) => all.iter().for_each(|one| unseen(one, place, seen, out)),
         Value::Object(map) => {
             for (key, value) in map {
                 let inner = match (key.as_str(), place) {
-                    // They say nothing of where in the arguments it is.
+                    // Structural keys do not name a place in the arguments.
                     ("properties" | "items" | "anyOf" | "oneOf" | "allOf" | "description", _) => {
                         place.to_owned()
                     }
@@ -211,8 +213,8 @@ fn unseen(schema: &Value, place: &str, seen: &str, out: &mut Vec<(String, String
                     out.push((inner.clone(), String::new()));
                 }
                 match value {
-                    // One word of it is told too.
-                    Value::String(text) if key == "description" && plain(text) => {
+                    // A description is shown even if it is a single word.
+                    Value::String(text) if key == "description" && is_word(text) => {
                         if !seen.contains(text) {
                             out.push((inner, text.clone()));
                         }
@@ -223,7 +225,7 @@ fn unseen(schema: &Value, place: &str, seen: &str, out: &mut Vec<(String, String
         }
         Value::String(text) => {
             let text = one_row(text);
-            if fresh(&text) && !of_standard(place, &text) {
+            if fresh(&text) && !is_boilerplate(place, &text) {
                 out.push((place.to_owned(), text));
             }
         }
@@ -231,8 +233,9 @@ fn unseen(schema: &Value, place: &str, seen: &str, out: &mut Vec<(String, String
     }
 }
 
-/// What generators of schemas put there: the language's address, and a title that is the name once more.
-fn of_standard(place: &str, text: &str) -> bool {
+/// Returns whether a text is generated boilerplate: the address of the schema language, or a title that repeats the
+/// name.
+fn is_boilerplate(place: &str, text: &str) -> bool {
     let letters = |text: &str| -> String {
         let kept = text.chars().filter(char::is_ascii_alphanumeric);
         kept.map(|c| c.to_ascii_lowercase()).collect()
@@ -274,9 +277,9 @@ mod tests {
         }
     }
 
-    fn shown(news: &NewTools, width: usize) -> Vec<String> {
-        let text = |l: &Line| l.iter().map(|b| b.text.as_str()).collect::<String>();
-        let lines: Vec<String> = lines(news, width).iter().map(text).collect();
+    fn shown(new_tools: &NewTools, width: usize) -> Vec<String> {
+        let text = |l: &StyledLine| l.iter().map(|b| b.text.as_str()).collect::<String>();
+        let lines: Vec<String> = lines(new_tools, width).iter().map(text).collect();
         for line in &lines {
             assert!(
                 unicode_width::UnicodeWidthStr::width(line.as_str()) < width,
@@ -300,14 +303,14 @@ mod tests {
         (reset.destructive, reset.operation) = (Some(true), Operation::Destructive);
         let mut log = tool("log", "", json!({"type": "object"}));
         (log.read_only, log.trusted, log.operation) = (Some(true), true, Operation::Read);
-        let news = NewTools {
+        let new_tools = NewTools {
             server: "git".into(),
             target: "uvx mcp-server-git".into(),
             first: true,
             tools: vec![reset, log],
         };
         assert_eq!(
-            shown(&news, 80),
+            shown(&new_tools, 80),
             [
                 "  ┌ new server git, 2 tools · at uvx mcp-server-git",
                 "  │ ! reset  server says: destructive",
@@ -340,14 +343,14 @@ mod tests {
             "x-note": {"and now": 1},
             "additionalProperties": false,
         });
-        let news = NewTools {
+        let new_tools = NewTools {
             server: "git".into(),
             target: "x".into(),
             first: false,
             tools: vec![tool("reset", "", schema)],
         };
         assert_eq!(
-            shown(&news, 100)[2..],
+            shown(&new_tools, 100)[2..],
             [
                 "  │   needs  author {full_name string, tags one of|b[]}",
                 "  │   takes  mode a|b|c|d|e|f|g h = \"a\"  How",
@@ -359,16 +362,16 @@ mod tests {
                 "  └ shown once; again: aish-helper mcp tools git",
             ]
         );
-        // However deep.
+        // At any depth.
         let deep = (0..40).fold(
             json!({"description": "last-word"}),
             |inner, _| json!({"type": "object", "properties": {"a": inner}}),
         );
-        let news = NewTools {
+        let new_tools = NewTools {
             tools: vec![tool("reset", "", deep)],
-            ..news
+            ..new_tools
         };
-        assert!(shown(&news, 100).concat().contains("last-word"));
+        assert!(shown(&new_tools, 100).concat().contains("last-word"));
     }
 
     #[test]
@@ -377,14 +380,14 @@ mod tests {
             "items": {"description": "deep and \u{1b}"}}}});
         let mut evil = tool("rm\u{200b}", "\u{1b}]0;x\u{7}\r\u{202e}", schema);
         (evil.read_only, evil.destructive) = (Some(true), None);
-        let news = NewTools {
+        let new_tools = NewTools {
             server: "git".into(),
             target: "https://x/\u{1b}[2J".into(),
             first: false,
             tools: vec![evil],
         };
         assert_eq!(
-            shown(&news, 80),
+            shown(&new_tools, 80),
             [
                 "  ┌ 1 new tool of server git · at https://x/‹\\x1b›[2J",
                 "  │ w rm‹U+200B›  server says: only reads, not trusted",

@@ -1,33 +1,34 @@
-//! The keys of the question: which there are, what they mean, and why some are not there.
+//! The keys of an approval: which are offered, what they mean, and why some are not offered.
 
-use crate::client::asking::Asking;
+use crate::client::operation::is_read_only;
+use crate::client::terminal_prompt::TerminalPrompt;
 use crate::protocol::tools::{Question, Verdict};
 use crate::safety::alike;
 use crate::safety::policy::{CHANGED, GRANT_MS, UNCONFIGURED};
 use crate::safety::text::one_line;
 
-/// The rule that asks about everything: nothing that a person has to be told.
-pub const DEFAULT: &str = "policy.default";
+/// Rule that asks about every call. The question does not mention it.
+pub const DEFAULT_RULE: &str = "policy.default";
 
-/// Behind the words on what a yes for good does.
-pub const AGAIN: &str = "[A] again: yes, always   any other key: back ";
+/// Line of keys below the effect of a lasting approval.
+pub const CONFIRM_ALWAYS: &str = "[A] again: yes, always   any other key: back ";
 
-/// A key of the question.
-struct Key {
-    /// Without it among the offers the key is not there.
+/// A key as the line of keys shows it.
+struct KeyLabel {
+    /// The key is shown only if the question offers this; `None`: always.
     offer: Option<&'static str>,
-    /// In full, and where the line would not hold that.
+    /// The label in full, and for a narrow terminal.
     words: [&'static str; 2],
 }
 
-const fn key(offer: Option<&'static str>, wide: &'static str, short: &'static str) -> Key {
-    Key {
+const fn key(offer: Option<&'static str>, wide: &'static str, short: &'static str) -> KeyLabel {
+    KeyLabel {
         offer,
         words: [wide, short],
     }
 }
 
-const KEYS: [Key; 9] = [
+const KEYS: [KeyLabel; 9] = [
     key(None, "run?", "run?"),
     key(None, "[y]es ", "[y]es "),
     key(None, "[n]o ", "[n]o "),
@@ -47,16 +48,16 @@ const KEYS: [Key; 9] = [
     key(None, "[?]", "[?]"),
 ];
 
-/// The line of the keys.
-pub fn line(asking: &Asking<'_>, question: &Question) -> String {
-    let there = |key: &&Key| key.offer.is_none_or(|offer| offers(question, offer));
-    let words = |n: usize| KEYS.iter().filter(there).map(move |key| key.words[n]);
+/// Returns the line of keys, broken where the terminal is narrow.
+pub fn line(prompt: &TerminalPrompt<'_>, question: &Question) -> String {
+    let offered = |key: &&KeyLabel| key.offer.is_none_or(|offer| offers(question, offer));
+    let words = |n: usize| KEYS.iter().filter(offered).map(move |key| key.words[n]);
     let wide = 1 + words(0).map(|key| 1 + key.len()).sum::<usize>();
-    let form = usize::from(wide + 2 > asking.size.0);
-    let mut out = asking.dim("└");
+    let form = usize::from(wide + 2 > prompt.size.0);
+    let mut out = prompt.dim("└");
     let mut column = 1;
     for key in words(form) {
-        if column > 2 && column + 1 + key.trim_end().len() > asking.size.0.saturating_sub(2) {
+        if column > 2 && column + 1 + key.trim_end().len() > prompt.size.0.saturating_sub(2) {
             out.push_str("\n ");
             column = 1;
         }
@@ -68,8 +69,8 @@ pub fn line(asking: &Asking<'_>, question: &Question) -> String {
     out
 }
 
-/// The column where a line of the keys ends.
-pub fn end(line: &str) -> usize {
+/// Returns the column where the last line of the keys ends.
+pub fn end_column(line: &str) -> usize {
     let last = line.rsplit('\n').next().unwrap_or_default();
     match last.rsplit_once('└') {
         Some((_, keys)) => 1 + keys.trim_start_matches("\x1b[0m").len(),
@@ -77,15 +78,16 @@ pub fn end(line: &str) -> usize {
     }
 }
 
+/// Returns whether `question` offers the answer named `offer`.
 pub fn offers(question: &Question, offer: &str) -> bool {
     question.offers.iter().any(|o| o == offer)
 }
 
-/// What a key says that goes beyond this once, and in words; or why it is not there.
+/// Returns the verdict of a key that approves more than this one call, and the words to echo.
 ///
 /// # Errors
-/// It says nothing here.
-pub fn beyond(byte: u8, question: &Question) -> Result<(Verdict, String), String> {
+/// Why the key is not offered.
+pub fn lasting_verdict(byte: u8, question: &Question) -> Result<(Verdict, String), String> {
     let (offer, verdict, words) = match byte {
         b't' | b'T' => (
             "tool",
@@ -93,15 +95,15 @@ pub fn beyond(byte: u8, question: &Question) -> Result<(Verdict, String), String
             "this tool for this session".to_string(),
         ),
         b'r' | b'R' => {
-            let words = format!("reads for this session: {}", reads(question));
+            let words = format!("reads for this session: {}", reading_tools(question));
             ("reads", Verdict::Reads, words)
         }
         _ => ("always", Verdict::Always, "always".to_string()),
     };
     if !offers(question, offer) {
-        return Err(withheld(question, offer));
+        return Err(reason_not_offered(question, offer));
     }
-    // It is the key that used to mean less.
+    // Earlier versions used [a] for the session only.
     if byte == b'a' {
         return Err(match offers(question, "tool") {
             true => "always is [A], with Shift; for this session alone it is [t]".to_string(),
@@ -111,10 +113,10 @@ pub fn beyond(byte: u8, question: &Question) -> Result<(Verdict, String), String
     Ok((verdict, words))
 }
 
-/// Why an answer would have no effect.
-fn withheld(question: &Question, offer: &str) -> String {
+/// Returns why an answer would have no effect.
+fn reason_not_offered(question: &Question, offer: &str) -> String {
     let server = alike::name(&question.tool.server);
-    if offer == "reads" && super::look::reads_only(&question.tool) {
+    if offer == "reads" && is_read_only(&question.tool) {
         return format!(
             "that would not cover this call, which is taken for: {}",
             question.operation.as_str()
@@ -123,14 +125,14 @@ fn withheld(question: &Question, offer: &str) -> String {
     if offer == "reads" {
         return format!("server {server} does not say of this tool that it only reads");
     }
-    // All that the session can be told, and no more: it is the rule that cannot be.
+    // A session grant is possible, so only the rule is not.
     if offer == "always" && offers(question, "tool") && question.why != UNCONFIGURED {
         return format!(
             "no rule can be kept: server {server} was connected by hand, or aish may not write the configuration"
         );
     }
     match question.why.as_str() {
-        why if why.starts_with(DEFAULT) || why == CHANGED => {
+        why if why.starts_with(DEFAULT_RULE) || why == CHANGED => {
             "this can be allowed one call at a time only".to_string()
         }
         UNCONFIGURED if offer == "always" => {
@@ -141,8 +143,8 @@ fn withheld(question: &Question, offer: &str) -> String {
     }
 }
 
-/// The tools that `reads` would allow.
-pub fn reads(question: &Question) -> String {
+/// Describes the tools that the answer `reads` would allow.
+pub fn reading_tools(question: &Question) -> String {
     let (total, writing) = question.server_tools;
     let word = match question.tool.trusted {
         true => "",
@@ -153,15 +155,15 @@ pub fn reads(question: &Question) -> String {
     format!("{reading} of the {total} tools of {server}, which only read{word}")
 }
 
-/// What a yes for good does.
-pub fn forever(question: &Question) -> String {
+/// Describes the effect of a lasting approval.
+pub fn always_effect(question: &Question) -> String {
     format!(
         "always: your config.toml gets a rule that allows {}, whatever its arguments, in every session",
         alike::name(&question.tool.name)
     )
 }
 
-/// The keys and what they do.
+/// Returns each offered key with its effect.
 pub fn explained(question: &Question) -> Vec<(&'static str, String)> {
     let hours = GRANT_MS / 3_600_000;
     let session = format!("for this session, until the daemon ends, {hours} hours at most");
@@ -178,7 +180,7 @@ pub fn explained(question: &Question) -> Vec<(&'static str, String)> {
         (
             "r",
             "reads",
-            format!("yes, and {session}, to {}", reads(question)),
+            format!("yes, and {session}, to {}", reading_tools(question)),
         ),
         (
             "A",

@@ -1,4 +1,4 @@
-//! What goes into a prompt: the words, stdin, files.
+//! Input of a prompt: words, stdin and files.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -9,16 +9,16 @@ use std::path::PathBuf;
 use crate::error::{Context, Error, Result};
 use crate::protocol::Attachment;
 
-/// More than this is no prompt but a mistake.
-const MAX_INPUT: u64 = 24 << 20;
+/// Most bytes of a prompt with its attachments.
+const MAX_BYTES: u64 = 24 << 20;
 
-/// The prompt's words, or stdin where there are none, and the attachments.
+/// Reads the prompt, from stdin if there are no words, and its attachments.
 ///
 /// # Errors
-/// There is no prompt, or a file cannot be read as text.
-pub fn gather(words: &str, files: &[PathBuf]) -> Result<(String, Vec<Attachment>)> {
+/// The prompt is empty, or a file cannot be read as text.
+pub fn read_prompt(words: &str, files: &[PathBuf]) -> Result<(String, Vec<Attachment>)> {
     let mut attachments = Vec::new();
-    let mut left = MAX_INPUT;
+    let mut left = MAX_BYTES;
     for path in files {
         let file = File::open(path).map_err(|e| {
             Error::usage(format!("cannot read {}: {e}", path.display()))
@@ -34,9 +34,9 @@ pub fn gather(words: &str, files: &[PathBuf]) -> Result<(String, Vec<Attachment>
     let mut text = words.to_string();
     if stdin.is_terminal() {
         if text.trim().is_empty() {
-            text = read_lines(&stdin)?;
+            text = read_typed_lines(&stdin)?;
         }
-    } else if gives_data() {
+    } else if stdin_has_data() {
         let read = read_text(stdin.lock(), "stdin", &mut left)?;
         if text.trim().is_empty() {
             text = read;
@@ -53,8 +53,8 @@ pub fn gather(words: &str, files: &[PathBuf]) -> Result<(String, Vec<Attachment>
     Ok((text, attachments))
 }
 
-/// Whether stdin is something that a person has put there: `/dev/null` and other devices are not.
-fn gives_data() -> bool {
+/// Returns whether stdin is a file, pipe or socket. `/dev/null` and other devices are not input.
+pub fn stdin_has_data() -> bool {
     let stdin = io::stdin();
     let Ok(file) = stdin.as_fd().try_clone_to_owned().map(File::from) else {
         return false;
@@ -74,7 +74,7 @@ fn read_text(reader: impl Read, name: &str, left: &mut u64) -> Result<String> {
     if bytes.len() as u64 > *left {
         return Err(Error::usage(format!(
             "{name} is too large: a prompt takes at most {} MB",
-            MAX_INPUT >> 20
+            MAX_BYTES >> 20
         ))
         .hint("attach the part that matters, for example with head or grep"));
     }
@@ -86,8 +86,8 @@ fn read_text(reader: impl Read, name: &str, left: &mut u64) -> Result<String> {
         .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
-/// A prompt of several lines, typed.
-fn read_lines(stdin: &io::Stdin) -> Result<String> {
+/// Reads a prompt of several lines from the terminal.
+fn read_typed_lines(stdin: &io::Stdin) -> Result<String> {
     let _ = writeln!(
         io::stderr(),
         "Your prompt; end it with Ctrl-D on a line of its own:"

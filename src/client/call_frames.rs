@@ -1,45 +1,44 @@
-//! The frames around a call: what is called, and what came of it. Indented, in few lines; the whole is a
-//! `llm :last` away.
+//! Frames around tool calls: what is called and with what result, indented and in a few lines. `llm :last` shows the
+//! whole result.
 
 use std::collections::HashMap;
 
-use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use super::approve::arguments::grouped;
-use super::frame::{Ink, Line, bit, columns};
 use super::operation::marked;
+use super::styled_line::{SpanStyle, StyledLine, columns, span};
+use super::text_format::{cut, grouped, time, untabbed};
 use crate::chat::CallStatus;
 use crate::protocol::tools::{Begin, End};
 use crate::safety::alike;
 use crate::safety::text::{one_line, prose};
 
-/// The calls that are shown.
+/// State of the call frames on the terminal.
 #[derive(Debug, Default)]
-pub struct Frames {
+pub struct CallFrames {
     /// The call whose frame is open on the last line.
     open: Option<String>,
-    /// The daemon wanted no answer to its question any more: that stands there, and why is to come.
+    /// The question about the next call to end was withdrawn, which the terminal already shows.
     withdrawn: bool,
-    /// The arguments of the calls that run, so that calls of one tool are told apart.
+    /// Arguments of the running calls, which tell calls of one tool apart.
     running: HashMap<String, String>,
 }
 
-impl Frames {
-    /// Something else was printed.
+impl CallFrames {
+    /// Records that other text follows the open frame.
     pub fn interrupted(&mut self) {
         self.open = None;
     }
 
-    /// A question ended without an answer.
+    /// Records that the question about a call was withdrawn.
     pub fn withdrawn(&mut self) {
         self.withdrawn = true;
     }
 
-    /// The lines for a call that begins, in so many columns.
-    pub fn begin(&mut self, begin: &Begin, width: usize) -> Vec<Line> {
+    /// Returns the lines for a call that begins, cut to `width` columns.
+    pub fn begin(&mut self, begin: &Begin, width: usize) -> Vec<StyledLine> {
         let arguments = alike::text(&begin.arguments);
-        // A tool of no server is one of our own: the line of its end says all there is.
+        // Builtin tools have no server prefix; the line of their end says everything.
         if !begin.name.contains('.') {
             self.running.insert(begin.id.clone(), cut(&arguments, 200));
             return Vec::new();
@@ -48,23 +47,26 @@ impl Frames {
         let name = alike::name(&begin.name);
         let text = match &begin.rule {
             None => name,
-            // Nobody has seen them yet.
+            // Allowed by a rule, so no question has shown the arguments.
             Some(_) => format!("{name} {arguments}"),
         };
-        let mut first = vec![bit("  ┌ ", Ink::Dim)];
+        let mut first = vec![span("  ┌ ", SpanStyle::Dim)];
         first.push(marked(begin.operation));
-        first.push(bit(" ", Ink::Dim));
+        first.push(span(" ", SpanStyle::Dim));
         let room = width.saturating_sub(columns(&first)).max(1);
-        first.push(bit(cut(&text, room), Ink::Dim));
+        first.push(span(cut(&text, room), SpanStyle::Dim));
         let mut lines = vec![first];
         if let Some(rule) = &begin.rule {
-            // Who was asked has seen it with the question.
+            // A question would have shown the warning.
             if let Some(warning) = &begin.warning {
                 let text = cut(
                     &format!("warning: {}", one_line(warning, 300)),
                     width.saturating_sub(4),
                 );
-                lines.push(vec![bit("  │ ", Ink::Dim), bit(text, Ink::Alarm)]);
+                lines.push(vec![
+                    span("  │ ", SpanStyle::Dim),
+                    span(text, SpanStyle::Alarm),
+                ]);
             }
             let by = format!("  │ allowed by {}", one_line(rule, 200));
             lines.push(dim(&by, width));
@@ -73,8 +75,8 @@ impl Frames {
         lines
     }
 
-    /// The lines for a call that has ended or was not made.
-    pub fn end(&mut self, end: &End, width: usize) -> Vec<Line> {
+    /// Returns the lines for a call that has ended or was not made.
+    pub fn end(&mut self, end: &End, width: usize) -> Vec<StyledLine> {
         if std::mem::take(&mut self.withdrawn) && end.status == CallStatus::Denied {
             return Vec::new();
         }
@@ -86,8 +88,8 @@ impl Frames {
             name = format!("{name} {}", cut(&arguments, room.max(12)));
         }
         let made = end.status.was_made();
-        // Of a call that was not made, it is why.
-        let (head, why): (Vec<&str>, &str) = match made {
+        // For a call that was not made, the head is the reason.
+        let (head, reason): (Vec<&str>, &str) = match made {
             true => (end.head.lines().collect(), ""),
             false => (Vec::new(), &end.head),
         };
@@ -107,14 +109,18 @@ impl Frames {
         }
         let mut parts = Vec::new();
         if !known && lines.is_empty() {
-            // What became of it has to have room.
+            // Half of the width is left for the result.
             parts.push(cut(&name, width / 2));
         }
         match end.status {
             CallStatus::Success => {}
             CallStatus::ToolError => parts.push("the tool reports an error".to_string()),
-            other if why.is_empty() => parts.push(status_words(other).to_string()),
-            other => parts.push(format!("{}: {}", status_words(other), one_line(why, 300))),
+            other if reason.is_empty() => parts.push(status_words(other).to_string()),
+            other => parts.push(format!(
+                "{}: {}",
+                status_words(other),
+                one_line(reason, 300)
+            )),
         }
         if made {
             parts.push(time(end.ms));
@@ -126,7 +132,7 @@ impl Frames {
     }
 }
 
-/// The status in the words of a terminal line.
+/// Returns the status in the words of a terminal line.
 fn status_words(status: CallStatus) -> &'static str {
     match status {
         CallStatus::CallFailed => "failed",
@@ -135,47 +141,9 @@ fn status_words(status: CallStatus) -> &'static str {
     }
 }
 
-/// As much of a line as fits, less prominent than the answer.
-fn dim(text: &str, width: usize) -> Line {
-    vec![bit(cut(text, width), Ink::Dim)]
-}
-
-/// `12 ms`, `1.2 s`, `1 min 5 s`
-pub fn time(ms: u64) -> String {
-    match ms / 1000 {
-        0 => format!("{ms} ms"),
-        s @ 60.. => format!("{} min {} s", s / 60, s % 60),
-        s => format!("{s}.{} s", ms % 1000 / 100),
-    }
-}
-
-/// As much of a line as fits.
-pub fn cut(line: &str, width: usize) -> String {
-    if line.width() <= width {
-        return line.to_string();
-    }
-    let mut out = String::new();
-    let mut column = 1;
-    for cluster in line.graphemes(true) {
-        column += cluster.width();
-        if column > width {
-            break;
-        }
-        out.push_str(cluster);
-    }
-    out + "…"
-}
-
-/// A line with spaces for its tabs.
-pub fn untabbed(line: &str) -> String {
-    let mut out = String::new();
-    for (n, part) in line.split('\t').enumerate() {
-        if n > 0 {
-            out.push_str(&" ".repeat(8 - out.width() % 8));
-        }
-        out.push_str(part);
-    }
-    out
+/// Returns a dim line, cut to `width` columns.
+fn dim(text: &str, width: usize) -> StyledLine {
+    vec![span(cut(text, width), SpanStyle::Dim)]
 }
 
 #[cfg(test)]
@@ -183,8 +151,8 @@ mod tests {
     use super::*;
     use crate::chat::Operation;
 
-    fn text(lines: Vec<Line>) -> Vec<String> {
-        let line = |l: &Line| l.iter().map(|b| b.text.as_str()).collect();
+    fn text(lines: Vec<StyledLine>) -> Vec<String> {
+        let line = |l: &StyledLine| l.iter().map(|b| b.text.as_str()).collect();
         lines.iter().map(line).collect()
     }
 
@@ -214,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_begun_and_ended() {
-        let mut frames = Frames::default();
+        let mut frames = CallFrames::default();
         assert_eq!(text(frames.begin(&begin(None), 80)), ["  ┌ r fs.read"]);
         assert_eq!(
             text(frames.end(&end(CallStatus::Success, "one\x1b[2J\n\ttwo\n", 12), 80)),
@@ -245,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_tool_of_our_own_takes_one_line() {
-        let mut frames = Frames::default();
+        let mut frames = CallFrames::default();
         let begin = Begin {
             name: "retrieve_tools".into(),
             arguments: r#"{"query":"write a file"}"#.into(),
@@ -265,7 +233,7 @@ mod tests {
 
     #[test]
     fn an_end_without_its_beginning_says_whose_it_is() {
-        let mut frames = Frames::default();
+        let mut frames = CallFrames::default();
         assert_eq!(
             text(frames.end(&end(CallStatus::Denied, "", 0), 80)),
             ["  └ fs.read · denied"]
@@ -288,7 +256,7 @@ mod tests {
             assert!(text(frames.end(&end(status, "", 0), 80))[0].contains(words));
         }
         let long = format!("fs.{}", "x".repeat(128));
-        let mut frames = Frames::default();
+        let mut frames = CallFrames::default();
         let named = Begin {
             name: long.clone(),
             ..begin(None)
@@ -315,13 +283,11 @@ mod tests {
             text(frames.end(&said, 23))[0],
             format!("  ┌ {}…", &half[..18])
         );
-        assert_eq!([time(0), time(12), time(1000)], ["0 ms", "12 ms", "1.0 s"]);
-        assert_eq!(time(65_000), "1 min 5 s");
     }
 
     #[test]
     fn calls_of_one_tool_at_once_are_told_apart() {
-        let mut frames = Frames::default();
+        let mut frames = CallFrames::default();
         for (id, path) in [("1", "/a"), ("2", "/b"), ("3", &"/c".repeat(100))] {
             let begun = Begin {
                 id: id.into(),
@@ -355,7 +321,7 @@ mod tests {
 
     #[test]
     fn what_a_call_does_stands_in_front_and_why_it_was_not_made_behind() {
-        let mut frames = Frames::default();
+        let mut frames = CallFrames::default();
         let destroys = Begin {
             operation: Operation::Destructive,
             warning: Some("the server says\u{1b} otherwise".into()),
@@ -375,7 +341,7 @@ mod tests {
         };
         assert_eq!(text(frames.begin(&asked, 80)), ["  ┌ ! fs.read"]);
         frames.interrupted();
-        let mut frames = Frames::default();
+        let mut frames = CallFrames::default();
         let why = "Intent mismatch: tool is call_tool_read but intent declares write";
         assert_eq!(
             text(frames.end(&end(CallStatus::Blocked, why, 0), 200)),

@@ -1,58 +1,59 @@
-//! The arguments of a call as lines that a person can read: what is shown is what is sent.
-//!
-//! They are read off the very text that is sent, and not off a value that was parsed from it. Strings
-//! are escaped as in JSON; what is invisible, or looks like something else, is marked.
+//! Layout of a call's arguments as readable lines. The lines are made from the exact text that is sent, not from a parsed
+//! value. Strings are escaped as in JSON; invisible characters and lookalikes are marked.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::client::frame::{Bit, Ink, Line, bit, bits, columns, wrap};
+use crate::client::styled_line::{SpanStyle, StyledLine, StyledSpan, columns, span, spans, wrap};
+use crate::client::text_format::grouped;
 use crate::safety::alike;
 
-/// Deeper than this, values stand on one line.
-const DEPTH: usize = 32;
-/// A string that takes more lines is cut short, until the person reads on.
-const LINES: usize = 3;
-/// So wide at most is the column of the keys.
-const KEYS: usize = 32;
+/// Values nested deeper are laid out on one line.
+const MAX_DEPTH: usize = 32;
+/// Strings that need more lines are cut until the user reads on.
+const STRING_LINES: usize = 3;
+/// Widest column of keys.
+const KEY_COLUMNS: usize = 32;
 
-/// The lines of some arguments.
+/// Arguments laid out as lines.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ArgumentLines {
     /// The lines.
-    pub lines: Vec<Line>,
-    /// Nothing is left out.
-    pub whole: bool,
+    pub lines: Vec<StyledLine>,
+    /// No string was cut.
+    pub complete: bool,
 }
 
-/// The lines of the object `text` in `width` columns, long strings cut short unless `whole`.
+/// Lays the JSON object `text` out in `width` columns, with long strings cut unless `whole` is set.
 ///
-/// A text that is no object is shown as it is.
-pub fn lines(text: &str, width: usize, whole: bool) -> Shown {
-    let mut page = Page {
+/// Text that is not an object is shown unchanged.
+pub fn lines(text: &str, width: usize, whole: bool) -> ArgumentLines {
+    let mut page = ArgumentLayout {
         width,
         brief: !whole,
         lines: Vec::new(),
         cut: false,
     };
-    match serde_json::from_str::<Entries<'_>>(text) {
-        Ok(Entries(entries)) if entries.is_empty() => page.put(&[bit("no arguments", Ink::Dim)], 0),
-        Ok(Entries(entries)) => page.top(&entries),
+    match serde_json::from_str::<ObjectEntries<'_>>(text) {
+        Ok(ObjectEntries(entries)) if entries.is_empty() => {
+            page.put(&[span("no arguments", SpanStyle::Dim)], 0)
+        }
+        Ok(ObjectEntries(entries)) => page.top(&entries),
         Err(_) => {
-            let raw: Vec<Bit> = bits(alike::pieces(text), Ink::Plain).collect();
+            let raw: Vec<StyledSpan> = spans(alike::pieces(text), SpanStyle::Plain).collect();
             page.put(&raw, 2);
         }
     }
-    Shown {
+    ArgumentLines {
         lines: page.lines,
-        whole: !page.cut,
+        complete: !page.cut,
     }
 }
 
-/// Any JSON as lines, for what a server says about a tool.
-pub fn json(text: &str, width: usize) -> Vec<Line> {
-    let mut page = Page {
+/// Lays any JSON out in `width` columns, such as a tool's schema.
+pub fn json(text: &str, width: usize) -> Vec<StyledLine> {
+    let mut page = ArgumentLayout {
         width,
         brief: false,
         lines: Vec::new(),
@@ -64,45 +65,55 @@ pub fn json(text: &str, width: usize) -> Vec<Line> {
     page.lines
 }
 
-struct Page {
+struct ArgumentLayout {
     width: usize,
     brief: bool,
-    lines: Vec<Line>,
+    lines: Vec<StyledLine>,
     cut: bool,
 }
 
-impl Page {
-    fn put(&mut self, line: &[Bit], hang: usize) {
+impl ArgumentLayout {
+    fn put(&mut self, line: &[StyledSpan], hang: usize) {
         self.lines.extend(wrap(line, self.width, hang));
     }
 
-    /// One key a line, the values below each other.
+    /// Writes one key a line with its value in a second column.
     fn top(&mut self, entries: &[(String, &RawValue)]) {
-        let keys: Vec<Vec<Bit>> = entries.iter().map(|(key, _)| label(key)).collect();
-        let most = KEYS.min(self.width / 2);
+        let keys: Vec<Vec<StyledSpan>> = entries.iter().map(|(key, _)| label(key)).collect();
+        let most = KEY_COLUMNS.min(self.width / 2);
         let widest = keys.iter().map(|k| columns(k)).filter(|w| *w <= most).max();
         let column = widest.unwrap_or(0);
         for (mut key, (_, value)) in keys.into_iter().zip(entries) {
             let pad = column.saturating_sub(columns(&key)) + 2;
-            key.push(bit(" ".repeat(pad), Ink::Plain));
+            key.push(span(" ".repeat(pad), SpanStyle::Plain));
             self.value(key, value.get(), 0, column + 2, "");
         }
     }
 
-    /// A value behind its key, at `depth` levels of indentation; what goes on begins at `hang`.
-    fn value(&mut self, mut line: Vec<Bit>, raw: &str, depth: usize, hang: usize, end: &str) {
-        // Deep down it stays where it is, so that there is room for the value.
+    /// Writes a value behind its key, at `depth` levels of indentation; continued lines begin at column `hang`.
+    fn value(
+        &mut self,
+        mut line: Vec<StyledSpan>,
+        raw: &str,
+        depth: usize,
+        hang: usize,
+        end: &str,
+    ) {
+        // The indentation is limited, so that deep values keep some width.
         let indent = (depth * 2).min(self.width / 3);
-        let (open, close, children): (_, _, Vec<(Vec<Bit>, &RawValue)>) = match raw.as_bytes() {
+        let (open, close, children): (_, _, Vec<(Vec<StyledSpan>, &RawValue)>) = match raw
+            .as_bytes()
+        {
             [b'"', ..] => {
                 self.string(line, raw, hang, end);
                 return;
             }
-            [b'{', ..] if depth < DEPTH => match serde_json::from_str::<Entries<'_>>(raw) {
-                Ok(Entries(entries)) => {
+            [b'{', ..] if depth < MAX_DEPTH => match serde_json::from_str::<ObjectEntries<'_>>(raw)
+            {
+                Ok(ObjectEntries(entries)) => {
                     let key = |k: &str| {
                         let mut key = quoted(k);
-                        key.push(bit(": ", Ink::Plain));
+                        key.push(span(": ", SpanStyle::Plain));
                         key
                     };
                     let children = entries.iter().map(|(k, v)| (key(k), *v)).collect();
@@ -110,7 +121,7 @@ impl Page {
                 }
                 Err(_) => ("", "", Vec::new()),
             },
-            [b'[', ..] if depth < DEPTH => match serde_json::from_str::<Vec<&RawValue>>(raw) {
+            [b'[', ..] if depth < MAX_DEPTH => match serde_json::from_str::<Vec<&RawValue>>(raw) {
                 Ok(items) => {
                     let short = flat(&items, end);
                     if short
@@ -129,42 +140,43 @@ impl Page {
             _ => ("", "", Vec::new()),
         };
         if open.is_empty() {
-            line.extend(bits(alike::pieces(raw), Ink::Plain));
-            line.push(bit(end, Ink::Plain));
+            line.extend(spans(alike::pieces(raw), SpanStyle::Plain));
+            line.push(span(end, SpanStyle::Plain));
             self.put(&line, hang);
             return;
         }
         if children.is_empty() {
-            line.push(bit(format!("{open}{close}{end}"), Ink::Plain));
+            line.push(span(format!("{open}{close}{end}"), SpanStyle::Plain));
             self.put(&line, hang);
             return;
         }
-        line.push(bit(open, Ink::Plain));
+        line.push(span(open, SpanStyle::Plain));
         self.put(&line, hang);
         let last = children.len() - 1;
         for (n, (key, value)) in children.into_iter().enumerate() {
-            let mut line = vec![bit(" ".repeat(indent + 2), Ink::Plain)];
+            let mut line = vec![span(" ".repeat(indent + 2), SpanStyle::Plain)];
             line.extend(key);
             let end = if n < last { "," } else { "" };
             self.value(line, value.get(), depth + 1, indent + 4, end);
         }
         let close = format!("{}{close}{end}", " ".repeat(indent));
-        self.put(&[bit(close, Ink::Plain)], hang);
+        self.put(&[span(close, SpanStyle::Plain)], hang);
     }
 
-    fn string(&mut self, mut line: Vec<Bit>, raw: &str, hang: usize, end: &str) {
+    fn string(&mut self, mut line: Vec<StyledSpan>, raw: &str, hang: usize, end: &str) {
         let Ok(text) = serde_json::from_str::<String>(raw) else {
-            line.extend(bits(alike::pieces(raw), Ink::Plain));
+            line.extend(spans(alike::pieces(raw), SpanStyle::Plain));
             self.put(&line, hang);
             return;
         };
         let before = line.len();
         line.extend(quoted(&text));
-        line.push(bit(end, Ink::Plain));
-        let room = self.width.saturating_sub(hang.min(self.width / 2)).max(1);
-        // Far too long a text is not laid out only to be cut.
+        line.push(span(end, SpanStyle::Plain));
+        let columns_left = self.width.saturating_sub(hang.min(self.width / 2)).max(1);
+        // A very long text is not laid out just to be cut.
         let long = self.brief
-            && (text.len() > room * LINES * 4 || wrap(&line, self.width, hang).len() > LINES);
+            && (text.len() > columns_left * STRING_LINES * 4
+                || wrap(&line, self.width, hang).len() > STRING_LINES);
         if long {
             let note = format!(" ({} bytes, ↓ to read all)", grouped(text.len() as u64));
             let left = self
@@ -175,114 +187,106 @@ impl Page {
             begin.pop();
             let mut cut = wrap(&begin, left.max(1), 0).swap_remove(0);
             if left < 8 {
-                cut = vec![bit("\"", Ink::Plain)];
+                cut = vec![span("\"", SpanStyle::Plain)];
             }
             line.truncate(before);
             line.extend(cut);
-            line.push(bit("…\"", Ink::Plain));
-            line.push(bit(note, Ink::Dim));
+            line.push(span("…\"", SpanStyle::Plain));
+            line.push(span(note, SpanStyle::Dim));
             self.cut = true;
         }
         self.put(&line, hang);
     }
 }
 
-/// An array of numbers and short words as it stands on one line.
-fn flat(items: &[&RawValue], end: &str) -> Option<Vec<Bit>> {
-    let mut line = vec![bit("[", Ink::Plain)];
+/// Returns an array of numbers and short strings as one line, or `None` if it needs several.
+fn flat(items: &[&RawValue], end: &str) -> Option<Vec<StyledSpan>> {
+    let mut line = vec![span("[", SpanStyle::Plain)];
     for (n, item) in items.iter().enumerate() {
         let raw = item.get();
         if n > 0 {
-            line.push(bit(", ", Ink::Plain));
+            line.push(span(", ", SpanStyle::Plain));
         }
         match raw.as_bytes() {
             [b'{' | b'[', ..] => return None,
             [b'"', ..] if raw.len() < 200 => {
                 line.extend(quoted(&serde_json::from_str::<String>(raw).ok()?));
             }
-            _ if raw.len() < 200 && n < 200 => line.extend(bits(alike::pieces(raw), Ink::Plain)),
+            _ if raw.len() < 200 && n < 200 => {
+                line.extend(spans(alike::pieces(raw), SpanStyle::Plain))
+            }
             _ => return None,
         }
     }
-    // A line break in a text would break the line.
+    // A line break in a string would break the line.
     if line.iter().any(|b| b.text == "\n") {
         return None;
     }
-    line.push(bit(format!("]{end}"), Ink::Plain));
+    line.push(span(format!("]{end}"), SpanStyle::Plain));
     Some(line)
 }
 
-/// A key: bare where it is a plain word, so that it cannot be mistaken for anything else.
-fn label(key: &str) -> Vec<Bit> {
+/// Returns a key: bare if it is a plain word, quoted otherwise, so that it cannot imitate other text.
+fn label(key: &str) -> Vec<StyledSpan> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.$@".contains(c);
     if !key.is_empty() && key.chars().all(plain) {
-        vec![bit(key, Ink::Name)]
+        vec![span(key, SpanStyle::Name)]
     } else {
         quoted(key)
     }
 }
 
-/// A string of JSON: escaped as there, and a line a line of its text.
-fn quoted(text: &str) -> Vec<Bit> {
-    let mut line = vec![bit("\"", Ink::Plain)];
+/// Returns a string escaped as in JSON, with a line break after each line of its text.
+fn quoted(text: &str) -> Vec<StyledSpan> {
+    let mut line = vec![span("\"", SpanStyle::Plain)];
     let mut from = 0;
     for (at, c) in text.char_indices() {
         let escape = match c {
-            '"' => bit("\\\"", Ink::Plain),
-            '\\' => bit("\\\\", Ink::Plain),
-            '\n' => bit("\\n", Ink::Plain),
-            '\t' => bit("\\t", Ink::Plain),
-            '\r' => bit("\\r", Ink::Mark),
-            c if c.is_ascii_control() => bit(format!("\\u{:04x}", u32::from(c)), Ink::Mark),
+            '"' => span("\\\"", SpanStyle::Plain),
+            '\\' => span("\\\\", SpanStyle::Plain),
+            '\n' => span("\\n", SpanStyle::Plain),
+            '\t' => span("\\t", SpanStyle::Plain),
+            '\r' => span("\\r", SpanStyle::Mark),
+            c if c.is_ascii_control() => span(format!("\\u{:04x}", u32::from(c)), SpanStyle::Mark),
             _ => continue,
         };
-        line.extend(bits(alike::pieces(&text[from..at]), Ink::Plain));
+        line.extend(spans(alike::pieces(&text[from..at]), SpanStyle::Plain));
         line.push(escape);
         from = at + c.len_utf8();
         if c == '\n' && from < text.len() {
-            line.push(bit("\n", Ink::Plain));
+            line.push(span("\n", SpanStyle::Plain));
         }
     }
-    line.extend(bits(alike::pieces(&text[from..]), Ink::Plain));
-    line.push(bit("\"", Ink::Plain));
+    line.extend(spans(alike::pieces(&text[from..]), SpanStyle::Plain));
+    line.push(span("\"", SpanStyle::Plain));
     line
 }
 
-/// `1204` as `1,204`.
-pub fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
+/// Entries of a JSON object in their order, values as raw text.
+struct ObjectEntries<'a>(Vec<(String, &'a RawValue)>);
 
-/// The entries of an object in their order, values as they are written.
-struct Entries<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Entries<'de> {
+impl<'de> Deserialize<'de> for ObjectEntries<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Each;
-        impl<'de> Visitor<'de> for Each {
-            type Value = Entries<'de>;
+        struct EntryVisitor;
+        impl<'de> Visitor<'de> for EntryVisitor {
+            type Value = ObjectEntries<'de>;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<ObjectEntries<'de>, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry::<String, &RawValue>()? {
                     entries.push(entry);
                 }
-                Ok(Entries(entries))
+                Ok(ObjectEntries(entries))
             }
         }
-        from.deserialize_map(Each)
+        from.deserialize_map(EntryVisitor)
     }
 }
 
@@ -293,8 +297,8 @@ mod tests {
 
     fn shown(text: &str, width: usize, whole: bool) -> (Vec<String>, bool) {
         let shown = lines(text, width, whole);
-        let line = |l: &Line| l.iter().map(|b| b.text.as_str()).collect();
-        (shown.lines.iter().map(line).collect(), shown.whole)
+        let line = |l: &StyledLine| l.iter().map(|b| b.text.as_str()).collect();
+        (shown.lines.iter().map(line).collect(), shown.complete)
     }
 
     fn all(text: &str) -> Vec<String> {
@@ -338,7 +342,7 @@ mod tests {
                 "t      \"p‹U+0430›ypal\"",
             ]
         );
-        // No line of a value begins where a key would.
+        // Lines of a value never begin in the column of the keys.
         let (lines, _) = shown(r#"{"body":"one\nforce  false\ntwo"}"#, 80, true);
         assert_eq!(
             lines,
@@ -366,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_is_no_trouble() {
+    fn deep_nesting_is_laid_out() {
         let text = format!(r#"{{"a":{}{}}}"#, "[".repeat(100), "]".repeat(100));
         for width in [20, 80] {
             let (lines, _) = shown(&text, width, true);
@@ -385,7 +389,7 @@ mod tests {
                 prop_assert!(unicode_width::UnicodeWidthStr::width(line.as_str()) <= width, "{line:?}");
             }
             let bare = |s: &str| s.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
-            // Marks add letters of their own.
+            // Marks add letters.
             if bare(&value) == value {
                 prop_assert!(bare(&lines.concat()).ends_with(&value));
             }

@@ -1,4 +1,4 @@
-//! Words turned into one command, outside of any conversation.
+//! Turns words into one shell command, outside of any conversation.
 
 use std::io::{self, Write};
 
@@ -8,11 +8,11 @@ use crate::paths::Paths;
 use crate::protocol::tools::{Reaction, Verdict};
 use crate::protocol::{self, Ask, Event, Failure, Request, kind};
 
-/// Words to one command: prints it and nothing else.
+/// Asks for a command and prints it, and nothing else. Returns the error if nothing is configured.
 ///
 /// # Errors
-/// What failed; an answer without a command is a failure.
-pub fn command(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
+/// The request failed, or the answer contains no command.
+pub fn suggest(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
     let request = Request::Ask(Box::new(ask));
     let mut connection = connect::to_daemon(paths, &request)?;
     let mut text = String::new();
@@ -24,9 +24,9 @@ pub fn command(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
             Some((kind::TEXT, body)) => text.push_str(&String::from_utf8_lossy(&body)),
             Some((kind::EVENT, body)) => match protocol::parse(&body)? {
                 Event::EnvRequested { names } => connection.send_env(&names)?,
-                // A model that knows the other instructions may answer with their mark.
+                // A model may mark the command as in a normal answer.
                 Event::Proposal { command } => text.push_str(&format!("\n{command}\n")),
-                // Here nothing is offered that could be called.
+                // No tools are offered here, so no call can be approved.
                 Event::ApprovalRequested(question) => connection.send(&protocol::json_frame(
                     kind::REACTION,
                     &Reaction::Call {
@@ -63,9 +63,9 @@ pub fn command(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
     }
 }
 
-/// The first line that is no decoration: models put commands in fences and backticks all the same.
+/// Returns the first line without decoration; models use fences and backticks despite the instructions.
 ///
-/// A line that holds a control or invisible character is no command: it goes into an edit buffer.
+/// A line with control or invisible characters is rejected, since it would go into the shell's edit buffer.
 fn bare_command(text: &str) -> Option<&str> {
     let line = text
         .lines()
@@ -77,7 +77,7 @@ fn bare_command(text: &str) -> Option<&str> {
         Some(inner) if !inner.contains('`') => inner,
         _ => line,
     };
-    // What the strict sink would mark could hide a part of the command from the eye.
+    // Characters that the strict sink marks could hide a part of the command.
     let plain = crate::safety::text::strict(line) == line;
     (!line.is_empty() && plain).then_some(line)
 }
@@ -87,7 +87,7 @@ mod tests {
     use super::bare_command;
 
     #[test]
-    fn a_command_is_found_in_what_models_say() {
+    fn a_command_is_found_in_an_answer() {
         for (said, command) in [
             ("ls -l\n", Some("ls -l")),
             ("```zsh\nls -l\n```\n", Some("ls -l")),

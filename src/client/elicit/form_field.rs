@@ -1,69 +1,69 @@
-//! The fields of a form that a server asks for, and what may be typed into them. Pure.
+//! Fields of an elicitation form and the values they accept. Pure.
 //! <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation>
 
 use serde_json::{Number, Value, json};
 
-/// More is no question to a person.
-const MOST: usize = 64;
+/// Most fields of a form that a user can be asked to fill in.
+const MAX_FIELDS: usize = 64;
 
-/// The same of choices: a person has to find theirs among them.
-const MOST_CHOICES: usize = 200;
+/// Most choices of a field, since the user must find one of them.
+const MAX_CHOICES: usize = 200;
 
-/// A field.
+/// A field of a form.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Field {
-    /// Its key in the answer.
+pub struct FormField {
+    /// Key in the answer.
     pub name: String,
-    /// A name for people, and what it is for.
+    /// Title and description.
     pub about: Vec<String>,
-    /// It cannot be left empty.
+    /// The field cannot be left empty.
     pub required: bool,
-    /// What Enter alone means.
+    /// Value of an empty line.
     pub default: Option<Value>,
-    kind: Kind,
+    kind: FieldKind,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Kind {
+enum FieldKind {
     Text {
-        least: Option<u64>,
-        most: Option<u64>,
+        min: Option<u64>,
+        max: Option<u64>,
         format: Option<String>,
     },
     Number {
         whole: bool,
-        least: Option<f64>,
-        most: Option<f64>,
+        min: Option<f64>,
+        max: Option<f64>,
     },
     Boolean,
-    One(Vec<Choice>),
+    One(Vec<FieldChoice>),
     Many {
-        choices: Vec<Choice>,
-        least: Option<u64>,
-        most: Option<u64>,
+        choices: Vec<FieldChoice>,
+        min: Option<u64>,
+        max: Option<u64>,
     },
 }
 
-/// One of several values.
+/// A value to choose.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct FieldChoice {
     value: String,
-    /// What it is called.
+    /// Name for the user.
     pub title: String,
 }
 
-/// The fields of a schema, in its order.
+/// Parses the fields of a schema, in its order.
 ///
 /// # Errors
-/// It asks for what no form of the protocol can ask; in words.
-pub fn fields(schema: &Value) -> Result<Vec<Field>, String> {
+/// Why the schema is not a form of the protocol.
+pub fn form_fields(schema: &Value) -> Result<Vec<FormField>, String> {
     let Some(properties) = schema["properties"].as_object() else {
         return match schema["properties"] {
             Value::Null => Ok(Vec::new()),
             _ => Err("its form is none".to_string()),
         };
     };
-    if properties.len() > MOST {
+    if properties.len() > MAX_FIELDS {
         return Err(format!("its form has {} fields", properties.len()));
     }
     let required: Vec<&str> = schema["required"]
@@ -76,7 +76,7 @@ pub fn fields(schema: &Value) -> Result<Vec<Field>, String> {
             let kind =
                 kind(about).ok_or_else(|| format!("its form asks for no plain value: {name}"))?;
             let text = |key: &str| about[key].as_str().map(str::to_string);
-            let field = Field {
+            let field = FormField {
                 name: name.clone(),
                 about: [text("title"), text("description")]
                     .into_iter()
@@ -87,12 +87,12 @@ pub fn fields(schema: &Value) -> Result<Vec<Field>, String> {
                 kind,
             };
             let count = field.choices().len();
-            if count > MOST_CHOICES {
+            if count > MAX_CHOICES {
                 return Err(format!("its form has {count} choices for {name}"));
             }
-            // A default that would not be taken if it were typed is none.
-            let default = about.get("default").filter(|value| field.fits(value));
-            Ok(Field {
+            // A default that the field itself would reject is ignored.
+            let default = about.get("default").filter(|value| field.accepts(value));
+            Ok(FormField {
                 default: default.cloned(),
                 ..field
             })
@@ -100,35 +100,35 @@ pub fn fields(schema: &Value) -> Result<Vec<Field>, String> {
         .collect()
 }
 
-fn kind(about: &Value) -> Option<Kind> {
+fn kind(about: &Value) -> Option<FieldKind> {
     let count = |key: &str| about[key].as_u64();
     let bound = |key: &str| about[key].as_f64();
     if let Some(choices) = choices(about) {
-        return Some(Kind::One(choices));
+        return Some(FieldKind::One(choices));
     }
     Some(match about["type"].as_str()? {
-        "string" => Kind::Text {
-            least: count("minLength"),
-            most: count("maxLength"),
+        "string" => FieldKind::Text {
+            min: count("minLength"),
+            max: count("maxLength"),
             format: about["format"].as_str().map(str::to_string),
         },
-        kind @ ("number" | "integer") => Kind::Number {
+        kind @ ("number" | "integer") => FieldKind::Number {
             whole: kind == "integer",
-            least: bound("minimum"),
-            most: bound("maximum"),
+            min: bound("minimum"),
+            max: bound("maximum"),
         },
-        "boolean" => Kind::Boolean,
-        "array" => Kind::Many {
+        "boolean" => FieldKind::Boolean,
+        "array" => FieldKind::Many {
             choices: choices(&about["items"])?,
-            least: count("minItems"),
-            most: count("maxItems"),
+            min: count("minItems"),
+            max: count("maxItems"),
         },
         _ => return None,
     })
 }
 
-/// `enum` (with `enumNames`), or `oneOf` or `anyOf` with a `const` and a `title` each.
-fn choices(about: &Value) -> Option<Vec<Choice>> {
+/// Parses choices: `enum` (with `enumNames`), or `oneOf` or `anyOf` with a `const` and a `title` each.
+fn choices(about: &Value) -> Option<Vec<FieldChoice>> {
     if let Some(values) = about["enum"].as_array() {
         return values
             .iter()
@@ -136,7 +136,7 @@ fn choices(about: &Value) -> Option<Vec<Choice>> {
             .map(|(n, value)| {
                 let value = value.as_str()?.to_string();
                 let title = about["enumNames"][n].as_str().unwrap_or(&value).to_string();
-                Some(Choice { value, title })
+                Some(FieldChoice { value, title })
             })
             .collect();
     }
@@ -146,28 +146,24 @@ fn choices(about: &Value) -> Option<Vec<Choice>> {
         .map(|one| {
             let value = one["const"].as_str()?.to_string();
             let title = one["title"].as_str().unwrap_or(&value).to_string();
-            Some(Choice { value, title })
+            Some(FieldChoice { value, title })
         })
         .collect()
 }
 
-impl Field {
-    /// What it can be chosen from.
-    pub fn choices(&self) -> &[Choice] {
+impl FormField {
+    /// Returns the values to choose from; empty for other fields.
+    pub fn choices(&self) -> &[FieldChoice] {
         match &self.kind {
-            Kind::One(choices) | Kind::Many { choices, .. } => choices,
+            FieldKind::One(choices) | FieldKind::Many { choices, .. } => choices,
             _ => &[],
         }
     }
 
-    /// What may be typed, in words.
+    /// Describes the accepted input.
     pub fn hint(&self) -> String {
         let mut hint = match &self.kind {
-            Kind::Text {
-                least,
-                most,
-                format,
-            } => {
+            FieldKind::Text { min, max, format } => {
                 let what = match format.as_deref() {
                     Some("email") => "an e-mail address",
                     Some("uri") => "an address such as https://…",
@@ -175,29 +171,29 @@ impl Field {
                     Some("date-time") => "a time, YYYY-MM-DDThh:mm:ssZ",
                     _ => "text",
                 };
-                format!("{what}{}", range(*least, *most, " characters"))
+                format!("{what}{}", range(*min, *max, " characters"))
             }
-            Kind::Number { whole, least, most } => {
+            FieldKind::Number { whole, min, max } => {
                 let what = if *whole { "a whole number" } else { "a number" };
-                format!("{what}{}", range(*least, *most, ""))
+                format!("{what}{}", range(*min, *max, ""))
             }
-            Kind::Boolean => "y or n".to_string(),
-            Kind::One(_) => "one of these, its number or its text".to_string(),
-            Kind::Many { least, most, .. } => format!(
+            FieldKind::Boolean => "y or n".to_string(),
+            FieldKind::One(_) => "one of these, its number or its text".to_string(),
+            FieldKind::Many { min, max, .. } => format!(
                 "any of these, numbers or texts with commas{}",
-                range(*least, *most, " of them")
+                range(*min, *max, " of them")
             ),
         };
         match &self.default {
-            Some(default) => hint.push_str(&format!("; Enter: {}", self.plain(default))),
+            Some(default) => hint.push_str(&format!("; Enter: {}", self.typed_form(default))),
             None if !self.required => hint.push_str("; Enter: leave it out"),
             None => {}
         }
         hint
     }
 
-    /// A value as one would type it: what can be chosen, by its title.
-    fn plain(&self, value: &Value) -> String {
+    /// Formats a value as the user would type it, choices by their title.
+    fn typed_form(&self, value: &Value) -> String {
         match value {
             Value::String(text) => {
                 let choice = self.choices().iter().find(|c| c.value == *text);
@@ -206,17 +202,17 @@ impl Field {
             Value::Bool(true) => "y".to_string(),
             Value::Bool(false) => "n".to_string(),
             Value::Array(all) => {
-                let all: Vec<String> = all.iter().map(|v| self.plain(v)).collect();
+                let all: Vec<String> = all.iter().map(|v| self.typed_form(v)).collect();
                 all.join(", ")
             }
             other => other.to_string(),
         }
     }
 
-    /// The value of what was typed; `None`: it is left out.
+    /// Parses typed text; `None` leaves the field out.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// Why the text is not accepted.
     pub fn take(&self, typed: &str) -> Result<Option<Value>, String> {
         if typed.trim().is_empty() {
             return match (&self.default, self.required) {
@@ -226,13 +222,13 @@ impl Field {
             };
         }
         let value = self.parse(typed.trim())?;
-        match self.fits(&value) {
+        match self.accepts(&value) {
             true => Ok(Some(value)),
-            false => Err(format!("that is not {}", self.wanted())),
+            false => Err(format!("that is not {}", self.expected_input())),
         }
     }
 
-    fn wanted(&self) -> String {
+    fn expected_input(&self) -> String {
         self.hint()
             .split(';')
             .next()
@@ -247,7 +243,7 @@ impl Field {
                 Err(_) => Number::from_f64(typed.parse().ok()?),
             }
         };
-        let choose = |choices: &[Choice], typed: &str| -> Result<Value, String> {
+        let choose = |choices: &[FieldChoice], typed: &str| -> Result<Value, String> {
             let numbered = typed
                 .parse::<usize>()
                 .ok()
@@ -261,17 +257,17 @@ impl Field {
                 .ok_or_else(|| "that is none of these".to_string())
         };
         match &self.kind {
-            Kind::Text { .. } => Ok(json!(typed)),
-            Kind::Number { .. } => number(typed)
+            FieldKind::Text { .. } => Ok(json!(typed)),
+            FieldKind::Number { .. } => number(typed)
                 .map(Value::Number)
-                .ok_or_else(|| format!("that is not {}", self.wanted())),
-            Kind::Boolean => match typed.to_ascii_lowercase().as_str() {
+                .ok_or_else(|| format!("that is not {}", self.expected_input())),
+            FieldKind::Boolean => match typed.to_ascii_lowercase().as_str() {
                 "y" | "yes" | "true" => Ok(json!(true)),
                 "n" | "no" | "false" => Ok(json!(false)),
                 _ => Err("that is neither y nor n".to_string()),
             },
-            Kind::One(choices) => choose(choices, typed),
-            Kind::Many { choices, .. } => {
+            FieldKind::One(choices) => choose(choices, typed),
+            FieldKind::Many { choices, .. } => {
                 let mut all: Vec<Value> = Vec::new();
                 for part in typed.split(',').map(str::trim).filter(|p| !p.is_empty()) {
                     let value = choose(choices, part)?;
@@ -284,46 +280,38 @@ impl Field {
         }
     }
 
-    /// Whether the schema allows this value.
-    fn fits(&self, value: &Value) -> bool {
-        let within = |n: u64, least: &Option<u64>, most: &Option<u64>| {
-            least.is_none_or(|l| n >= l) && most.is_none_or(|m| n <= m)
+    /// Returns whether the schema allows `value`.
+    fn accepts(&self, value: &Value) -> bool {
+        let within = |n: u64, min: &Option<u64>, max: &Option<u64>| {
+            min.is_none_or(|l| n >= l) && max.is_none_or(|m| n <= m)
         };
-        let offered = |choices: &[Choice], value: &Value| {
+        let is_choice = |choices: &[FieldChoice], value: &Value| {
             value
                 .as_str()
                 .is_some_and(|v| choices.iter().any(|c| c.value == v))
         };
         match &self.kind {
-            Kind::Text {
-                least,
-                most,
-                format,
-            } => value.as_str().is_some_and(|text| {
-                within(text.chars().count() as u64, least, most)
-                    && format.as_deref().is_none_or(|f| is_of_format(text, f))
+            FieldKind::Text { min, max, format } => value.as_str().is_some_and(|text| {
+                within(text.chars().count() as u64, min, max)
+                    && format.as_deref().is_none_or(|f| has_format(text, f))
             }),
-            Kind::Number { whole, least, most } => value.as_f64().is_some_and(|n| {
+            FieldKind::Number { whole, min, max } => value.as_f64().is_some_and(|n| {
                 (!whole || value.is_i64() || value.is_u64())
-                    && least.is_none_or(|l| n >= l)
-                    && most.is_none_or(|m| n <= m)
+                    && min.is_none_or(|l| n >= l)
+                    && max.is_none_or(|m| n <= m)
             }),
-            Kind::Boolean => value.is_boolean(),
-            Kind::One(choices) => offered(choices, value),
-            Kind::Many {
-                choices,
-                least,
-                most,
-            } => value.as_array().is_some_and(|all| {
-                within(all.len() as u64, least, most) && all.iter().all(|v| offered(choices, v))
+            FieldKind::Boolean => value.is_boolean(),
+            FieldKind::One(choices) => is_choice(choices, value),
+            FieldKind::Many { choices, min, max } => value.as_array().is_some_and(|all| {
+                within(all.len() as u64, min, max) && all.iter().all(|v| is_choice(choices, v))
             }),
         }
     }
 }
 
-/// Whether a text is plausible as what the schema wants. The server has the last word.
-fn is_of_format(text: &str, format: &str) -> bool {
-    let digits = |text: &str, shape: &str| {
+/// Returns whether `text` plausibly has a format of the schema. The server validates it finally.
+fn has_format(text: &str, format: &str) -> bool {
+    let matches_shape = |text: &str, shape: &str| {
         text.len() == shape.len()
             && text.bytes().zip(shape.bytes()).all(|(t, s)| match s {
                 b'0' => t.is_ascii_digit(),
@@ -342,20 +330,20 @@ fn is_of_format(text: &str, format: &str) -> bool {
                 && !rest.is_empty()
                 && !text.contains(' ')
         }),
-        "date" => digits(text, "0000-00-00"),
+        "date" => matches_shape(text, "0000-00-00"),
         "date-time" => text
             .get(..19)
-            .is_some_and(|t| digits(t, "0000-00-00T00:00:00")),
+            .is_some_and(|t| matches_shape(t, "0000-00-00T00:00:00")),
         _ => true,
     }
 }
 
-/// `, 3 to 10 characters`
-fn range<T: std::fmt::Display>(least: Option<T>, most: Option<T>, of: &str) -> String {
-    match (least, most) {
-        (Some(least), Some(most)) => format!(", {least} to {most}{of}"),
-        (Some(least), None) => format!(", at least {least}{of}"),
-        (None, Some(most)) => format!(", at most {most}{of}"),
+/// Formats a range: `, 3 to 10 characters`.
+fn range<T: std::fmt::Display>(min: Option<T>, max: Option<T>, of: &str) -> String {
+    match (min, max) {
+        (Some(min), Some(max)) => format!(", {min} to {max}{of}"),
+        (Some(min), None) => format!(", at least {min}{of}"),
+        (None, Some(max)) => format!(", at most {max}{of}"),
         (None, None) => String::new(),
     }
 }
@@ -364,13 +352,13 @@ fn range<T: std::fmt::Display>(least: Option<T>, most: Option<T>, of: &str) -> S
 mod tests {
     use super::*;
 
-    fn field(about: Value) -> Field {
+    fn field(about: Value) -> FormField {
         let schema = json!({ "type": "object", "properties": { "x": about }, "required": ["x"] });
-        fields(&schema).unwrap().remove(0)
+        form_fields(&schema).unwrap().remove(0)
     }
 
     #[test]
-    fn what_is_typed_is_checked() {
+    fn typed_values_are_validated() {
         for (about, typed, value) in [
             (json!({"type": "string"}), " a b ", Some(json!("a b"))),
             (json!({"type": "string"}), " ", None),
@@ -473,7 +461,7 @@ mod tests {
             "b": {"type": "boolean"},
             "c": {"type": "integer", "maximum": 2, "default": 3},
         }});
-        let fields = fields(&schema).unwrap();
+        let fields = form_fields(&schema).unwrap();
         assert_eq!(fields[0].take("").unwrap(), Some(json!(3)));
         assert_eq!(fields[0].hint(), "a whole number; Enter: 3");
         assert_eq!(fields[1].take("").unwrap(), None);
@@ -481,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_form_is_refused() {
+    fn schemas_that_are_not_forms_are_refused() {
         for schema in [
             json!({"properties": {"x": {"type": "object"}}}),
             json!({"properties": {"x": {"type": "array", "items": {"type": "string"}}}}),
@@ -489,8 +477,8 @@ mod tests {
             json!({"properties": []}),
             json!({"properties": {"x": {"enum": vec!["a"; 201]}}}),
         ] {
-            assert!(fields(&schema).is_err(), "{schema}");
+            assert!(form_fields(&schema).is_err(), "{schema}");
         }
-        assert_eq!(fields(&json!({"type": "object"})).unwrap(), []);
+        assert_eq!(form_fields(&json!({"type": "object"})).unwrap(), []);
     }
 }

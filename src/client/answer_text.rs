@@ -1,0 +1,53 @@
+//! Lines that surround an answer: proposed commands, the footer, and what an attached client follows.
+
+use super::text_format::{cut, short_id};
+use crate::protocol::AnswerSummary;
+use crate::safety::text::{Shown, one_line, strict_pieces};
+
+/// Returns the line that says which answer a client follows, or that it is the last one. The text is untrusted.
+pub fn attached_line(session: &str, prompt: &str, running: bool) -> String {
+    let session = short_id(session);
+    let words: Vec<&str> = prompt.split_whitespace().collect();
+    let prompt = cut(&words.join(" "), 60);
+    match running {
+        true => format!(
+            "session {session} is answering “{prompt}”; Ctrl-C stops the answer, Ctrl-\\ only leaves it"
+        ),
+        false => format!("the last answer of session {session}, to “{prompt}”"),
+    }
+}
+
+/// Appends a command exactly; invisible characters are marked, in reverse video if `color` is set.
+pub fn push_command(command: &str, color: bool, out: &mut Vec<u8>) {
+    for piece in strict_pieces(command) {
+        match piece {
+            Shown::Text(t) => push_styled(&t, "\x1b[1m", color, out),
+            Shown::Mark(t) => push_styled(&t, "\x1b[7m", color, out),
+        }
+    }
+}
+
+/// Appends safe text with the terminal attribute `on`.
+fn push_styled(text: &str, on: &str, color: bool, out: &mut Vec<u8>) {
+    let (on, off) = if color { (on, "\x1b[0m") } else { ("", "") };
+    for part in [on, text, off] {
+        out.extend_from_slice(part.as_bytes());
+    }
+}
+
+/// Formats the footer: `model · 12 + 345 tokens · 1.2 s · $0.0031`.
+pub fn footer(answer: &AnswerSummary) -> String {
+    let mut parts = vec![one_line(&answer.model, 60)];
+    if let (Some(prompt), Some(completion)) = (answer.prompt_tokens, answer.completion_tokens) {
+        parts.push(format!("{prompt} + {completion} tokens"));
+    }
+    parts.push(format!("{:.1} s", answer.seconds));
+    if let Some(cost) = answer.cost {
+        parts.push(if cost < 0.01 {
+            format!("${cost:.5}")
+        } else {
+            format!("${cost:.2}")
+        });
+    }
+    parts.join(" · ")
+}

@@ -1,0 +1,181 @@
+//! Layout of the question about a tool call: the call, what its server says about the tool, and what has changed.
+
+use super::approval_keys::{self, DEFAULT_RULE};
+use crate::chat::Sensitivity;
+use crate::client::argument_lines;
+use crate::client::new_tools_view::prose;
+use crate::client::operation::{marked, server_claim, style_of};
+use crate::client::styled_line::{SpanStyle, StyledLine, StyledSpan, columns, fold, span, spans};
+use crate::client::text_format::cut;
+use crate::protocol::tools::{Intent, Question};
+use crate::safety::alike;
+use crate::safety::policy::CHANGED;
+
+/// Widest head: on a wide terminal the name and what is said about it stay close together.
+const MAX_WIDTH: usize = 96;
+/// Width of the column of names in the details.
+const NAME_WIDTH: usize = 17;
+/// Deepest indentation of a changed line: its text must stay visible.
+const MAX_INDENT: usize = 24;
+
+/// Returns the head: the tool, what its server says about it, what the model declares, and warnings.
+pub fn head(question: &Question, edited: bool, width: usize) -> Vec<StyledLine> {
+    let tool = &question.tool;
+    let room = width.min(MAX_WIDTH).saturating_sub(2).max(1);
+    let mut line = vec![
+        marked(question.operation),
+        span(" ", SpanStyle::Plain),
+        span(alike::name(&tool.name), SpanStyle::Bold),
+    ];
+    if question.of > 1 {
+        line.push(span(
+            format!("  {} of {}", question.number, question.of),
+            SpanStyle::Dim,
+        ));
+    }
+    if edited {
+        line.push(span("  edited", SpanStyle::Dim));
+    }
+    let about = vec![
+        span(question.operation.as_str(), style_of(question.operation)),
+        span(
+            format!(
+                " · server {} {}",
+                alike::name(&tool.server),
+                server_claim(tool)
+            ),
+            SpanStyle::Dim,
+        ),
+    ];
+    let pad = room
+        .checked_sub(columns(&line) + columns(&about))
+        .filter(|pad| *pad > 1);
+    let mut lines = match pad {
+        Some(pad) => {
+            line.push(span(" ".repeat(pad), SpanStyle::Plain));
+            line.extend(about);
+            fold(&line, room, 2)
+        }
+        None => {
+            let mut lines = fold(&line, room, 2);
+            lines.extend(fold(&about, room, 2));
+            lines
+        }
+    };
+    if let Some(warning) = &question.warning {
+        let mut line = vec![span("warning: ", SpanStyle::Alarm)];
+        line.extend(spans(alike::pieces(warning), SpanStyle::Alarm));
+        lines.extend(fold(&line, room, 2));
+    }
+    if let Some(intent) = &question.intent {
+        lines.push(declared(intent, room));
+    }
+    let said = question.why == CHANGED && !question.changes.is_empty();
+    if !question.why.starts_with(DEFAULT_RULE) && !said {
+        let mut line = vec![span("asked by ", SpanStyle::Dim)];
+        line.extend(spans(alike::pieces(&question.why), SpanStyle::Dim));
+        lines.extend(fold(&line, room, 2));
+    }
+    lines
+}
+
+/// Returns what the model declares, on one line. Its reason comes last, as it is free text.
+fn declared(intent: &Intent, room: usize) -> StyledLine {
+    let mut words = intent.operation_type.as_str().to_string();
+    if let Some(sensitivity) = &intent.data_sensitivity {
+        words.push_str(&format!(" · {} data", sensitivity.as_str()));
+    }
+    let mut line = vec![
+        span("declared ", SpanStyle::Dim),
+        span(words, SpanStyle::Dim),
+    ];
+    if let Some(reason) = &intent.reason {
+        line.push(span(" · ", SpanStyle::Dim));
+        let words: Vec<&str> = reason.split_whitespace().collect();
+        let whole = format!("\"{}\"", alike::text(&words.join(" ")));
+        let left = room.saturating_sub(columns(&line));
+        let short = cut(&whole, left);
+        if short == whole {
+            line.push(span(whole, SpanStyle::Plain));
+        } else {
+            let all = " [?] all";
+            line.push(span(
+                cut(&whole, left.saturating_sub(all.len())),
+                SpanStyle::Plain,
+            ));
+            line.push(span(all, SpanStyle::Dim));
+        }
+    }
+    line
+}
+
+/// Returns the differences to what the user was shown last. Signs in front make them readable without colour.
+pub fn changes(question: &Question, width: usize) -> Vec<StyledLine> {
+    if question.changes.is_empty() {
+        return Vec::new();
+    }
+    let head = "it has changed since you were shown it; - is gone, + is new:";
+    let mut lines = fold(&[span(head, SpanStyle::Alarm)], width, 2);
+    for change in &question.changes {
+        let (sign, style) = match change.sign {
+            '+' => ("+ ", SpanStyle::Added),
+            '-' => ("- ", SpanStyle::Gone),
+            _ => ("  ", SpanStyle::Dim),
+        };
+        // Leading spaces come from our own layout of the schema and hide nothing.
+        let text = change.text.trim_start_matches(' ');
+        let indent = change.text.len() - text.len();
+        let mut line = vec![span(
+            format!("{sign}{:1$}", "", indent.min(MAX_INDENT)),
+            style,
+        )];
+        line.extend(spans(alike::pieces(text), style));
+        lines.extend(fold(&line, width, 4));
+    }
+    lines.push(vec![span("it would be called with:", SpanStyle::Dim)]);
+    lines
+}
+
+/// Returns the effect of each key and everything known about the call and its tool.
+pub fn details(question: &Question, width: usize) -> Vec<StyledLine> {
+    let tool = &question.tool;
+    let mut lines = Vec::new();
+    let mut put = |name: &str, text: &str| {
+        for (n, part) in prose(text).into_iter().enumerate() {
+            let name = if n == 0 { name } else { "" };
+            let mut line: Vec<StyledSpan> =
+                vec![span(format!("{name:<NAME_WIDTH$}"), SpanStyle::Name)];
+            line.extend(part);
+            lines.extend(fold(&line, width, NAME_WIDTH));
+        }
+    };
+    for (key, does) in approval_keys::explained(question) {
+        put(key, &does);
+    }
+    put("taken for", question.operation.as_str());
+    if let Some(intent) = &question.intent {
+        let sensitivity = intent.data_sensitivity.map(Sensitivity::as_str);
+        put("declared", intent.operation_type.as_str());
+        put("data", sensitivity.unwrap_or("not said"));
+        put("reason", intent.reason.as_deref().unwrap_or("not said"));
+    }
+    if let Some(warning) = &question.warning {
+        put("warning", warning);
+    }
+    put("asked by", &question.why);
+    put("server", &format!("{} at {}", tool.server, question.target));
+    put("title", tool.title.as_deref().unwrap_or("none"));
+    for (name, word) in tool.says() {
+        put(name, word);
+    }
+    put(
+        "description",
+        match tool.description.as_str() {
+            "" => "none",
+            text => text,
+        },
+    );
+    lines.push(vec![span("schema", SpanStyle::Name)]);
+    lines.extend(argument_lines::json(&tool.schema.to_string(), width));
+    lines
+}

@@ -1,0 +1,492 @@
+//! Follows a request that can ask the user questions (a prompt, a manual tool call): shows its events, asks its
+//! questions and forwards Ctrl-C as a cancellation. A request that only follows a turn can also be left without ending it.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, raise};
+
+use super::connect::{self, DaemonConnection, daemon_gone};
+use super::frame_queue::FrameQueue;
+use super::output::AnswerOutput;
+use super::question_closed::{closed_text, end_by_close};
+use super::signals::{CaughtSignals, SignalPipes, drain};
+use super::terminal::{self, EchoGuard};
+use super::terminal_prompt::{PendingRequest, PromptEnd, PromptResult, TerminalPrompt};
+use super::{approve, elicit};
+use crate::error::{Context, Error, Kind, Result};
+use crate::paths::Paths;
+use crate::protocol::tools::{Elicit, ElicitationAction, Question, Reaction, Verdict};
+use crate::protocol::{self, Event, Failure, Request, kind};
+
+/// How long an interrupted turn may take to report what it has kept.
+const CANCEL_GRACE: Duration = Duration::from_millis(80);
+/// The same after Ctrl-C at a question, when the daemon first writes the denial to disk.
+const DENIAL_GRACE: Duration = Duration::from_millis(500);
+/// Time before the first frame of the spinner and between frames.
+const SPINNER_INTERVAL: Duration = Duration::from_millis(120);
+/// Pause within an answer after which the spinner appears.
+const SPINNER_PAUSE: Duration = Duration::from_secs(1);
+
+/// How a request ended.
+#[derive(Debug)]
+pub enum RequestEnd {
+    /// The body of the daemon's reply.
+    Reply(Vec<u8>),
+    /// The daemon could not serve the request.
+    Failed(Failure),
+    /// stdout is closed (`llm … | head`), which is not an error.
+    OutputClosed,
+}
+
+/// Follows one request until its end.
+pub struct RequestLoop<'a> {
+    frames: FrameQueue,
+    /// Output of the request.
+    pub output: &'a mut AnswerOutput,
+    signals: CaughtSignals,
+    echo: EchoGuard,
+    /// Directory for private files.
+    run_dir: &'a Path,
+    /// Set after Ctrl-C: when to stop waiting for the daemon.
+    deadline: Option<Instant>,
+    /// Number of tool calls that are running.
+    running_calls: usize,
+    /// A question was denied because there was no terminal.
+    pub unasked: bool,
+    /// The request follows a turn that it did not start.
+    follows: bool,
+    /// A signal ended the following, and the turn continues.
+    pub left: bool,
+    /// This client's terminal, as the daemon names it in events.
+    tty: Option<String>,
+    /// The last question that was answered here.
+    answered: Option<String>,
+}
+
+impl<'a> RequestLoop<'a> {
+    /// Sends `request`. Until the loop is dropped, signals are caught and typed keys are not echoed.
+    ///
+    /// # Errors
+    /// The daemon cannot be reached or started.
+    pub fn begin(
+        paths: &'a Paths,
+        request: &Request,
+        output: &'a mut AnswerOutput,
+    ) -> Result<RequestLoop<'a>> {
+        let connection = connect::to_daemon(paths, request)?;
+        // Not earlier: while connecting to a daemon that hangs, Ctrl-C must end this process.
+        let signals = SignalPipes::catch()?;
+        let end_signals = signals.end.try_clone();
+        output.interruptible(
+            end_signals
+                .context(|| "cannot set up signals".into())?
+                .into(),
+        );
+        let mut echo = EchoGuard::default();
+        echo.suppress();
+        Ok(RequestLoop {
+            frames: FrameQueue::new(connection),
+            output,
+            signals,
+            echo,
+            run_dir: &paths.run,
+            deadline: None,
+            running_calls: 0,
+            unasked: false,
+            follows: matches!(request, Request::Attach(_)),
+            left: false,
+            tty: terminal::tty_name(),
+            answered: None,
+        })
+    }
+
+    /// Shows events and asks questions until the request ends.
+    ///
+    /// # Errors
+    /// The daemon is gone; [`Kind::Interrupted`] after Ctrl-C, once the daemon had time to reply.
+    pub fn follow(&mut self) -> Result<RequestEnd> {
+        let mut spin_at = Instant::now() + SPINNER_INTERVAL;
+        loop {
+            while let Some((kind, body)) = self
+                .frames
+                .next_frame()
+                .context(|| "cannot talk to the daemon".into())?
+            {
+                match kind {
+                    kind::REPLY => return Ok(RequestEnd::Reply(body)),
+                    kind::FAILURE => return Ok(RequestEnd::Failed(protocol::parse(&body)?)),
+                    _ => {}
+                }
+                let handled = self.handle_frame(kind, &body);
+                if !self.still_read(handled)? {
+                    return Ok(RequestEnd::OutputClosed);
+                }
+                if kind == kind::TEXT || kind == kind::EVENT {
+                    let pause = match self.output.has_content() && self.running_calls == 0 {
+                        true => SPINNER_PAUSE,
+                        false => SPINNER_INTERVAL,
+                    };
+                    spin_at = Instant::now() + pause;
+                }
+            }
+            let patience = match self.deadline {
+                Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
+                    Some(left) => Some(left),
+                    None => return Err(interrupted()),
+                },
+                None if self.output.may_spin() => {
+                    Some(spin_at.saturating_duration_since(Instant::now()))
+                }
+                None => None,
+            };
+            let connection = &mut self.frames.connection;
+            match wait(connection, &self.signals, patience, self.deadline.is_none())? {
+                WakeReason::Daemon => match connection.fill() {
+                    Ok(true) => {}
+                    Ok(false) => return Err(daemon_gone()),
+                    Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {
+                        return Err(daemon_gone());
+                    }
+                    Err(e) => {
+                        return Err(Error::runtime(format!("cannot talk to the daemon: {e}")));
+                    }
+                },
+                WakeReason::End if self.leaves() => {
+                    self.left = true;
+                    return Err(interrupted());
+                }
+                WakeReason::End => {
+                    self.deadline = Some(Instant::now() + CANCEL_GRACE);
+                    // If the daemon is gone, the next read reports it.
+                    let _ = self.cancel();
+                }
+                WakeReason::Resize => self.output.resized(),
+                WakeReason::Stop => {
+                    self.output.clear_spinner();
+                    self.echo.restore();
+                    // The default effect of Ctrl-Z, with the terminal modes of the shell. Returns after SIGCONT.
+                    let _ = raise(Signal::SIGSTOP);
+                }
+                WakeReason::Resume => {
+                    self.echo.suppress();
+                    // The window may have another size than before the stop.
+                    self.output.resized();
+                }
+                WakeReason::Timeout => {
+                    if self.deadline.is_none() {
+                        self.output.spin();
+                        spin_at = Instant::now() + SPINNER_INTERVAL;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the end of the output. Returns `false` if stdout is closed.
+    ///
+    /// # Errors
+    /// Writing failed; [`Kind::Interrupted`] after Ctrl-C while stdout accepted nothing.
+    pub fn show(
+        &mut self,
+        write: impl FnOnce(&mut AnswerOutput) -> io::Result<()>,
+    ) -> Result<bool> {
+        let written = write(self.output).map_err(LoopStop::from);
+        self.still_read(written)
+    }
+
+    /// Returns `false` if a step found stdout closed.
+    fn still_read(&mut self, step: std::result::Result<(), LoopStop>) -> Result<bool> {
+        match step {
+            Ok(()) => Ok(true),
+            Err(LoopStop::Failed(e)) => Err(e),
+            Err(LoopStop::OutputClosed) => Ok(false),
+            Err(LoopStop::OutputBlocked) => {
+                // The daemon may have received an earlier CANCEL already.
+                let _ = self.cancel();
+                Err(interrupted())
+            }
+        }
+    }
+
+    /// Returns whether a signal asks to stop following without stopping the turn.
+    fn leaves(&self) -> bool {
+        self.follows && self.signals.leaves()
+    }
+
+    /// Returns whether Ctrl-C was pressed here.
+    pub fn was_interrupted(&self) -> bool {
+        self.deadline.is_some()
+    }
+
+    fn cancel(&mut self) -> Result<()> {
+        self.frames
+            .connection
+            .send(&protocol::json_frame(kind::CANCEL, &())?)
+    }
+
+    fn handle_frame(&mut self, kind: u8, body: &[u8]) -> std::result::Result<(), LoopStop> {
+        match kind {
+            kind::TEXT => {
+                // The daemon sends whole characters; anything else is shown as replacement characters.
+                self.output.text(&String::from_utf8_lossy(body))?;
+            }
+            kind::EVENT => match protocol::parse::<Event>(body)? {
+                Event::EnvRequested { names } => self.frames.connection.send_env(&names)?,
+                event => {
+                    self.output.event(&event)?;
+                    match &event {
+                        Event::ApprovalRequested(question) => self.approve_call(question)?,
+                        Event::ElicitationRequested(elicit) => self.elicit(elicit)?,
+                        Event::QuestionClosed {
+                            id,
+                            answered_in,
+                            outcome,
+                        } if self.answered.as_ref() == Some(id) && *answered_in != self.tty => {
+                            let closed = closed_text(answered_in.as_deref(), *outcome);
+                            self.output.notice(&format!("too late: {closed}"));
+                        }
+                        Event::ToolCallStarted(_) => self.running_calls += 1,
+                        Event::ToolCallFinished(_) => {
+                            self.running_calls = self.running_calls.saturating_sub(1);
+                        }
+                        _ => {}
+                    }
+                }
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Asks about `subject` on the terminal, unless the request was interrupted or the question is closed already.
+    fn ask<T>(
+        &mut self,
+        subject: &str,
+        ended_by: &dyn Fn(&Event) -> Option<PromptEnd>,
+        ask: impl FnOnce(&mut TerminalPrompt<'_>) -> PromptResult<T>,
+    ) -> PromptResult<T> {
+        if self.deadline.is_some() {
+            return Err(PromptEnd::Interrupted);
+        }
+        let mut request = PendingRequest {
+            frames: &mut self.frames,
+            echo: &mut self.echo,
+            ended_by,
+        };
+        if let Some(end) = request.end_in_waiting_frames() {
+            if let PromptEnd::AnsweredElsewhere(text) = end {
+                self.output.notice(&format!("{subject}: {text}"));
+            }
+            return Err(PromptEnd::ClosedBefore);
+        }
+        let answer = TerminalPrompt::open(&self.signals, Some(request))
+            .and_then(|mut prompt| ask(&mut prompt));
+        match answer {
+            // The signal is still in its pipe and ends the loop.
+            Err(PromptEnd::Interrupted) if self.leaves() => Err(PromptEnd::ClosedBefore),
+            answer => answer,
+        }
+    }
+
+    /// Asks whether a tool may be called.
+    fn approve_call(&mut self, question: &Question) -> std::result::Result<(), LoopStop> {
+        let run_dir = self.run_dir;
+        let name = &question.tool.name;
+        // Events of other calls do not end the question.
+        let ended_by = |event: &Event| end_by_close(event, &question.id);
+        let answer = self.ask(name, &ended_by, |prompt| {
+            approve::ask(prompt, question, run_dir)
+        });
+        let (verdict, arguments) = match answer {
+            Ok(answer) => answer,
+            Err(end) => {
+                if end == PromptEnd::Withdrawn {
+                    self.output.question_withdrawn();
+                }
+                let Some(verdict) = self.unanswered(&end, name)? else {
+                    return Ok(());
+                };
+                (verdict, question.arguments.clone())
+            }
+        };
+        self.react(&Reaction::Call {
+            id: question.id.clone(),
+            digest: question.shown_digest(),
+            verdict,
+            arguments,
+        })
+    }
+
+    /// Asks what an MCP server wants to know.
+    fn elicit(&mut self, asked: &Elicit) -> std::result::Result<(), LoopStop> {
+        // Once its call has ended, the server no longer needs the answer.
+        let calls = self.running_calls;
+        let ended_by = |event: &Event| match event {
+            Event::ToolCallFinished(_) if calls <= 1 => Some(PromptEnd::Withdrawn),
+            event => end_by_close(event, &asked.id),
+        };
+        let name = format!("server {}", asked.server);
+        let answer = self.ask(&name, &ended_by, |prompt| elicit::ask(prompt, asked));
+        let action = elicit::action(&answer);
+        if let Err(end) = &answer {
+            let _ = self.unanswered(end, &name)?;
+        }
+        let Some((action, content)) = action else {
+            return Ok(());
+        };
+        self.react(&Reaction::Elicit {
+            id: asked.id.clone(),
+            digest: asked.shown_digest(),
+            content,
+            action,
+        })?;
+        if self.deadline.is_some() {
+            // If the daemon is gone, the next read reports it.
+            let _ = self.cancel();
+        }
+        Ok(())
+    }
+
+    /// Handles a question about `name` that ended without an answer. Returns the verdict to send, if any.
+    fn unanswered(
+        &mut self,
+        end: &PromptEnd,
+        name: &str,
+    ) -> std::result::Result<Option<Verdict>, LoopStop> {
+        match end {
+            PromptEnd::DaemonGone => return Err(LoopStop::Failed(gone_while_asking())),
+            PromptEnd::Interrupted => {
+                let _ = self.deadline.get_or_insert(Instant::now() + DENIAL_GRACE);
+            }
+            PromptEnd::NoTerminal(reason) if self.follows => {
+                let text = format!("{name}: {reason}; another terminal can answer");
+                self.output.notice(&text);
+            }
+            PromptEnd::NoTerminal(reason) => {
+                self.unasked = true;
+                self.output
+                    .notice(&format!("{name}: {reason}, so the answer is no"));
+            }
+            PromptEnd::Withdrawn | PromptEnd::AnsweredElsewhere(_) | PromptEnd::ClosedBefore => {}
+        }
+        Ok(approve::verdict_without_answer(end))
+    }
+
+    fn react(&mut self, reaction: &Reaction) -> std::result::Result<(), LoopStop> {
+        self.answered = match reaction {
+            Reaction::Call {
+                verdict: Verdict::NoTerminal,
+                ..
+            }
+            | Reaction::Elicit {
+                action: ElicitationAction::NoTerminal,
+                ..
+            } => None,
+            Reaction::Call { id, .. } | Reaction::Elicit { id, .. } => Some(id.clone()),
+        };
+        self.output.reacted(reaction)?;
+        // If the daemon is gone, the next read reports it.
+        let _ = self
+            .frames
+            .connection
+            .send(&protocol::json_frame(kind::REACTION, reaction)?);
+        Ok(())
+    }
+}
+
+fn gone_while_asking() -> Error {
+    Error::runtime("the aish daemon ended while it asked; the call was denied")
+        .hint("ask again, and see: aish-helper doctor")
+}
+
+fn interrupted() -> Error {
+    Error::new(Kind::Interrupted, "interrupted")
+}
+
+/// Why the loop stops before the request ends.
+enum LoopStop {
+    Failed(Error),
+    /// stdout is closed: `llm … | head`.
+    OutputClosed,
+    /// Ctrl-C while stdout accepted nothing: `llm … | less`.
+    OutputBlocked,
+}
+
+impl From<Error> for LoopStop {
+    fn from(e: Error) -> LoopStop {
+        LoopStop::Failed(e)
+    }
+}
+
+impl From<io::Error> for LoopStop {
+    fn from(e: io::Error) -> LoopStop {
+        match e.kind() {
+            io::ErrorKind::BrokenPipe => LoopStop::OutputClosed,
+            io::ErrorKind::Interrupted => LoopStop::OutputBlocked,
+            _ => LoopStop::Failed(Error::runtime(format!("cannot write the answer: {e}"))),
+        }
+    }
+}
+
+enum WakeReason {
+    Daemon,
+    End,
+    Stop,
+    Resume,
+    Resize,
+    Timeout,
+}
+
+/// Waits for the daemon, a signal or the timeout. A signal that ends the turn stays in its pipe, so that later writes
+/// to a blocked stdout fail instead of waiting.
+fn wait(
+    connection: &DaemonConnection,
+    signals: &SignalPipes,
+    patience: Option<Duration>,
+    interruptible: bool,
+) -> Result<WakeReason> {
+    let timeout = match patience {
+        None => PollTimeout::NONE,
+        // Rounded up, so that a remaining fraction of a millisecond does not busy-loop.
+        Some(p) => PollTimeout::try_from(p + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX),
+    };
+    let end_flags = match interruptible {
+        true => PollFlags::POLLIN,
+        false => PollFlags::empty(),
+    };
+    loop {
+        let mut fds = [
+            PollFd::new(connection.fd(), PollFlags::POLLIN),
+            PollFd::new(signals.end.as_fd(), end_flags),
+            PollFd::new(signals.resize.as_fd(), PollFlags::POLLIN),
+            PollFd::new(signals.stop.as_fd(), PollFlags::POLLIN),
+            PollFd::new(signals.resume.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut fds, timeout) {
+            Err(nix::errno::Errno::EINTR) => continue,
+            Err(e) => return Err(Error::runtime(format!("cannot wait for the daemon: {e}"))),
+            Ok(0) => return Ok(WakeReason::Timeout),
+            Ok(_) => {}
+        }
+        let ready = fds.map(|fd| fd.any().unwrap_or(true));
+        if ready[1] {
+            return Ok(WakeReason::End);
+        }
+        if ready[3] && drain(&signals.stop) {
+            return Ok(WakeReason::Stop);
+        }
+        if ready[4] && drain(&signals.resume) {
+            return Ok(WakeReason::Resume);
+        }
+        if ready[2] && drain(&signals.resize) {
+            return Ok(WakeReason::Resize);
+        }
+        if ready[0] {
+            return Ok(WakeReason::Daemon);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Styled lines for frames on the terminal, wrapped to a width. Their text has passed the sink for untrusted text.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+use crate::safety::text::Shown;
+
+/// Style of a span on a terminal with colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpanStyle {
+    /// Default style.
+    Plain,
+    /// The subject of a question.
+    Bold,
+    /// Secondary text.
+    Dim,
+    /// A name or key.
+    Name,
+    /// A warning.
+    Alarm,
+    /// An added line of a difference.
+    Added,
+    /// A removed line of a difference.
+    Gone,
+    /// A substitute for an invisible character; never broken across lines, always distinct from text.
+    Mark,
+}
+
+/// Text in one style, safe to print. The text `"\n"` ends a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StyledSpan {
+    /// The text.
+    pub text: String,
+    /// Its style.
+    pub style: SpanStyle,
+}
+
+/// A line of spans.
+pub type StyledLine = Vec<StyledSpan>;
+
+/// Creates a span of trusted text.
+pub fn span(text: impl Into<String>, style: SpanStyle) -> StyledSpan {
+    StyledSpan {
+        text: text.into(),
+        style,
+    }
+}
+
+/// Converts the output of the text sink to spans.
+pub fn spans(
+    pieces: impl IntoIterator<Item = Shown>,
+    style: SpanStyle,
+) -> impl Iterator<Item = StyledSpan> {
+    pieces.into_iter().map(move |piece| match piece {
+        Shown::Text(text) => StyledSpan { text, style },
+        Shown::Mark(text) => span(text, SpanStyle::Mark),
+    })
+}
+
+/// Returns the width of spans on one line.
+pub fn columns(spans: &[StyledSpan]) -> usize {
+    spans.iter().map(|b| b.text.width()).sum()
+}
+
+/// Breaks spans into lines of `width` columns at any character. Continued lines begin with `hang` spaces, which tells
+/// them from new lines.
+pub fn wrap(spans: &[StyledSpan], width: usize, hang: usize) -> Vec<StyledLine> {
+    let (width, hang) = (width.max(1), hang.min(width / 2));
+    let mut lines = vec![StyledLine::new()];
+    let mut column = 0;
+    let mut indent = 0;
+    let mut add = |text: &str, style: SpanStyle, wide: usize| {
+        if text == "\n" || column + wide > width && column > indent {
+            lines.push(match hang {
+                0 => StyledLine::new(),
+                _ => vec![span(" ".repeat(hang), SpanStyle::Plain)],
+            });
+            (column, indent) = (hang, hang);
+            if text == "\n" {
+                return;
+            }
+        }
+        column += wide;
+        if let Some(line) = lines.last_mut() {
+            match line.last_mut() {
+                Some(last) if last.style == style && style != SpanStyle::Mark => {
+                    last.text.push_str(text)
+                }
+                _ => line.push(span(text, style)),
+            }
+        }
+    };
+    for piece in spans {
+        if piece.style == SpanStyle::Mark || piece.text == "\n" {
+            add(&piece.text, piece.style, piece.text.width());
+        } else if piece.text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+            for at in 0..piece.text.len() {
+                add(&piece.text[at..=at], piece.style, 1);
+            }
+        } else {
+            for cluster in piece.text.graphemes(true) {
+                add(cluster, piece.style, cluster.width());
+            }
+        }
+    }
+    // A trailing line break does not open a line.
+    if lines.len() > 1 && column == indent {
+        lines.pop();
+    }
+    lines
+}
+
+/// Breaks prose at spaces, which are then dropped; a word longer than a line is broken as by [`wrap`].
+pub fn fold(spans: &[StyledSpan], width: usize, hang: usize) -> Vec<StyledLine> {
+    let (width, hang) = (width.max(1), hang.min(width / 2));
+    let mut folder = WordFolder {
+        width,
+        hang,
+        column: 0,
+        gap: StyledLine::new(),
+        word: StyledLine::new(),
+        out: StyledLine::new(),
+    };
+    for piece in spans {
+        if piece.text == "\n" {
+            folder.place();
+            folder.gap.clear();
+            folder.out.push(piece.clone());
+            folder.column = hang;
+        } else if piece.style == SpanStyle::Mark {
+            folder.word.push(piece.clone());
+        } else {
+            for part in piece.text.split_inclusive(' ') {
+                let word = part.trim_end_matches(' ');
+                if !word.is_empty() {
+                    folder.word.push(span(word, piece.style));
+                }
+                if word.len() < part.len() {
+                    folder.place();
+                    folder.gap.push(span(" ", piece.style));
+                }
+            }
+        }
+    }
+    folder.place();
+    wrap(&folder.out, width, hang)
+}
+
+struct WordFolder {
+    width: usize,
+    hang: usize,
+    column: usize,
+    /// Spaces before the word.
+    gap: StyledLine,
+    word: StyledLine,
+    out: StyledLine,
+}
+
+impl WordFolder {
+    /// Places the finished word on this line or the next.
+    fn place(&mut self) {
+        if self.word.is_empty() {
+            return;
+        }
+        let wide = columns(&self.word);
+        self.column += columns(&self.gap) + wide;
+        if self.column > self.width && self.hang + wide <= self.width {
+            self.gap.clear();
+            self.out.push(span("\n", SpanStyle::Plain));
+            self.column = self.hang + wide;
+        }
+        while self.column > self.width {
+            self.column -= self.width - self.hang;
+        }
+        self.out.append(&mut self.gap);
+        self.out.append(&mut self.word);
+    }
+}
+
+/// Appends the text of a line to `out`, with colours if `color` is set.
+pub fn paint(line: &[StyledSpan], color: bool, out: &mut String) {
+    for piece in line {
+        let on = match piece.style {
+            _ if !color => "",
+            SpanStyle::Plain => "",
+            SpanStyle::Bold => "\x1b[1m",
+            SpanStyle::Dim => "\x1b[2m",
+            SpanStyle::Name => "\x1b[36m",
+            SpanStyle::Alarm => "\x1b[1;31m",
+            SpanStyle::Added => "\x1b[32m",
+            SpanStyle::Gone => "\x1b[31m",
+            SpanStyle::Mark => "\x1b[7m",
+        };
+        out.push_str(on);
+        out.push_str(&piece.text);
+        if !on.is_empty() {
+            out.push_str("\x1b[0m");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::safety::text::{strict, strict_pieces};
+
+    fn text(lines: &[StyledLine]) -> Vec<String> {
+        let line = |l: &StyledLine| l.iter().map(|b| b.text.as_str()).collect();
+        lines.iter().map(line).collect()
+    }
+
+    fn cut(text_of: &str, width: usize) -> Vec<String> {
+        let spans: Vec<StyledSpan> = spans(strict_pieces(text_of), SpanStyle::Bold).collect();
+        text(&wrap(&spans, width, 0))
+    }
+
+    #[test]
+    fn every_byte_is_shown_and_no_line_is_too_wide() {
+        let command = "echo 日本語日本語 | tr a b; rm\u{200b} x";
+        for width in 1..40 {
+            assert_eq!(cut(command, width).concat(), strict(command), "{width}");
+        }
+        assert_eq!(cut("echo 日本語", 8), ["echo 日", "本語"]);
+    }
+
+    #[test]
+    fn continued_lines_are_indented() {
+        let spans = [
+            span("abcdef", SpanStyle::Plain),
+            span("\n", SpanStyle::Plain),
+            span("g", SpanStyle::Plain),
+        ];
+        assert_eq!(text(&wrap(&spans, 4, 2)), ["abcd", "  ef", "  g"]);
+        assert_eq!(text(&wrap(&spans[..2], 80, 2)), ["abcdef"]);
+    }
+
+    #[test]
+    fn prose_breaks_between_words() {
+        let folded = |prose: &str, width| {
+            let spans: Vec<StyledSpan> = spans(strict_pieces(prose), SpanStyle::Plain).collect();
+            text(&fold(&spans, width, 2))
+        };
+        let prose = "moves server files, 日本語 too";
+        assert_eq!(
+            folded(prose, 14),
+            ["moves server", "  files,", "  日本語 too"]
+        );
+        assert_eq!(folded(prose, 80), [prose]);
+        assert_eq!(
+            folded("a verylongword b", 6),
+            ["a very", "  long", "  word", "  b"]
+        );
+        assert_eq!(folded("  in  it", 80), ["  in  it"]);
+        for width in 1..40 {
+            let bare = |s: &str| s.replace(' ', "");
+            assert_eq!(bare(&folded(prose, width).concat()), bare(prose), "{width}");
+        }
+    }
+}

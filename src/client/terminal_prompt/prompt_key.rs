@@ -1,0 +1,53 @@
+//! Keys as the terminal sends them, decoded from the bytes of one read.
+
+/// A key press.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PromptKey {
+    /// A single byte.
+    Byte(u8),
+    /// Cursor or page down.
+    Down,
+    /// Cursor or page up.
+    Up,
+    /// The End key.
+    End,
+    /// Esc alone.
+    Escape,
+    /// Anything else: another escape sequence, a paste, a non-ASCII character.
+    Other,
+}
+
+impl PromptKey {
+    /// Decodes the bytes of one read. Several bytes that are not a known sequence are [`PromptKey::Other`], so that a
+    /// paste answers nothing.
+    pub fn parse(bytes: &[u8]) -> PromptKey {
+        match bytes {
+            b"\x1b" => PromptKey::Escape,
+            [byte] => PromptKey::Byte(*byte),
+            b"\x1b[B" | b"\x1bOB" | b"\x1b[6~" => PromptKey::Down,
+            b"\x1b[F" | b"\x1bOF" | b"\x1b[4~" => PromptKey::End,
+            b"\x1b[A" | b"\x1bOA" | b"\x1b[5~" => PromptKey::Up,
+            _ => PromptKey::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paste_is_not_a_key() {
+        for (bytes, key) in [
+            (&b"y"[..], PromptKey::Byte(b'y')),
+            (b"\x1b", PromptKey::Escape),
+            (b"\x1b[B", PromptKey::Down),
+            (b"\x1bOA", PromptKey::Up),
+            (b"yy", PromptKey::Other),
+            (b"\xc3\xbf", PromptKey::Other),
+            (b"\x1b[200~y\x1b[201~", PromptKey::Other),
+        ] {
+            assert_eq!(PromptKey::parse(bytes), key, "{bytes:?}");
+        }
+    }
+}

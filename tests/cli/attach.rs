@@ -1,0 +1,238 @@
+//! One turn on several terminals: following it, answering its questions, leaving it in the background, stopping a
+//! client with Ctrl-Z. Everything is real but the model.
+
+use serde_json::json;
+
+use crate::fakes::provider::{Part, Script, Shape, call_events, finish_event, text_event};
+use crate::support::helper::Helper;
+use crate::support::pty::Zsh;
+use crate::tools::Tools;
+use crate::tools_prompt::{KEYS, press_until};
+
+fn text(text: &str) -> Part {
+    Part::from(text_event(text).as_str())
+}
+
+/// An answer that ends with a reason.
+fn answer(parts: impl IntoIterator<Item = Part>, reason: &str) -> Script {
+    let end = [finish_event(reason), "data: [DONE]\n\n".to_owned()];
+    let end = end.iter().map(|event| Part::from(event.as_str()));
+    Script::events(parts.into_iter().chain(end))
+}
+
+/// A model that says something, calls `fs.write` once the gate `call` is open, and ends.
+fn calling() -> [Script; 2] {
+    let call = call_events(
+        Shape::Fragments,
+        &[("a", "fs.write", "{\"to\":\"/tmp/x\"}")],
+    );
+    let call = call.iter().map(|event| Part::from(event.as_str()));
+    let parts = [text("half of it "), Part::Gate("call")].into_iter();
+    [
+        answer(parts.chain(call), "tool_calls"),
+        Script::tokens(["All done."]),
+    ]
+}
+
+/// The short id of the only session.
+fn session(helper: &Helper) -> String {
+    let sessions = helper.sessions();
+    assert_eq!(sessions.len(), 1);
+    let id = sessions[0].file_stem().expect("a name").to_string_lossy();
+    id[id.len() - 8..].to_owned()
+}
+
+/// The terminal of a shell as other terminals name it.
+fn tty(zsh: &mut Zsh<'_>) -> String {
+    let tty = zsh.eval("print -rn -- $TTY");
+    tty.trim_start_matches("/dev/").to_owned()
+}
+
+/// Waits until the daemon has left a notice for a shell.
+fn noticed(helper: &Helper) {
+    helper.until("there is a notice", || {
+        let Ok(dir) = std::fs::read_dir(helper.path("run/notices")) else {
+            return false;
+        };
+        // A name with a dot is a file that is still being written.
+        dir.flatten()
+            .any(|entry| !entry.file_name().to_string_lossy().contains('.'))
+    });
+}
+
+#[test]
+fn a_running_answer_is_followed_and_its_question_answered_in_either_terminal() {
+    for answering in [0, 1] {
+        let tools = Tools::new(calling(), "");
+        let home = &tools.helper.home;
+        let mut terminals = [Zsh::start(home), Zsh::start(home)];
+        let names = [tty(&mut terminals[0]), tty(&mut terminals[1])];
+        terminals[0].send("clear; llm write it\r");
+        terminals[0].wait_text("half of it");
+        let id = session(&tools.helper);
+        terminals[1].send(format!("clear; llm --attach {id}\r"));
+        terminals[1].wait_text("half of it");
+        assert!(
+            terminals[1].screen().contains("is answering “write it”"),
+            "{}",
+            terminals[1].screen()
+        );
+        tools.helper.provider.open("call");
+        for zsh in &terminals {
+            zsh.wait_text("\"/tmp/x\"");
+            zsh.wait_text(KEYS);
+        }
+        assert_eq!(tools.called(), []);
+        press_until(&terminals[answering], "y", "yes\r\n");
+        terminals[1 - answering]
+            .wait_text(&format!("answered in {}: allowed once", names[answering]));
+        for zsh in &mut terminals {
+            zsh.wait_text("All done.");
+            zsh.prompt();
+        }
+        assert_eq!(
+            tools.called(),
+            [("write".into(), json!({ "to": "/tmp/x" }))]
+        );
+        // The third comes after the end and reads the journal.
+        let mut third = Zsh::start(home);
+        third.run(&format!("llm --attach {id}"));
+        let screen = third.screen();
+        assert!(screen.contains("All done."), "{screen}");
+        assert!(screen.contains("write it"), "{screen}");
+    }
+}
+
+#[test]
+fn a_background_answer_is_announced_and_its_commands_are_offered() {
+    let helper = Helper::new([answer(
+        [
+            text("Thinking.\n"),
+            Part::Gate("on"),
+            text("CMD: touch made\n"),
+        ],
+        "stop",
+    )]);
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm --background make it");
+    let id = session(&helper);
+    let screen = zsh.screen();
+    assert!(
+        screen.contains(&format!(
+            "session {id}: the answer continues in the background"
+        )),
+        "{screen}"
+    );
+    helper.provider.wait_gate("on");
+    zsh.run("");
+    assert!(!zsh.screen().contains("is done"), "{}", zsh.screen());
+    helper.provider.open("on");
+    noticed(&helper);
+    zsh.run("");
+    let notice = "[aish] the answer to “make it” is done: llm :attach shows it";
+    assert!(zsh.screen().contains(notice), "{}", zsh.screen());
+    zsh.send("clear; llm :attach\r");
+    zsh.wait_text("[y]es run");
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("Thinking.") && screen.contains("$ touch made"),
+        "{screen}"
+    );
+    press_until(&zsh, "y", "yes\r\n");
+    zsh.prompt();
+    assert!(helper.home.path("made").exists());
+    zsh.run("");
+    assert!(!zsh.screen().contains(notice), "{}", zsh.screen());
+}
+
+#[test]
+fn a_background_question_waits_for_the_user() {
+    let tools = Tools::new(calling(), "");
+    let mut zsh = Zsh::start(&tools.helper.home);
+    zsh.run("llm --background write it");
+    tools.helper.provider.open("call");
+    noticed(&tools.helper);
+    zsh.run("");
+    assert!(
+        zsh.screen()
+            .contains("[aish] “write it” waits for your answer: llm :attach shows it"),
+        "{}",
+        zsh.screen()
+    );
+    zsh.send("clear; llm :attach\r");
+    zsh.wait_text(KEYS);
+    assert_eq!(tools.called(), []);
+    press_until(&zsh, "y", "yes\r\n");
+    zsh.wait_text("All done.");
+    zsh.prompt();
+    assert_eq!(tools.called().len(), 1);
+}
+
+#[test]
+fn a_stopped_client_holds_up_nobody_and_shows_the_rest() {
+    let line = text_event("0123456789 0123456789 0123456789 0123456789\n");
+    let helper = Helper::new([answer(
+        [
+            text("begin\n"),
+            Part::Gate("flood"),
+            // More than the socket holds while the client does not read.
+            Part::Repeat(line.into_bytes(), 20_000),
+            Part::Gate("end"),
+            text("the very end\n"),
+        ],
+        "stop",
+    )]);
+    let mut first = Zsh::start(&helper.home);
+    first.send("llm --raw count\r");
+    first.wait_text("begin");
+    let id = session(&helper);
+    first.send("\x1a");
+    first.wait_text("suspended");
+    first.prompt();
+    helper.provider.open("flood");
+    helper.provider.wait_gate("end");
+    // Another prompt of the session says what it waits for, and can be stopped.
+    let mut second = Zsh::start(&helper.home);
+    second.send(format!("llm --attach {id} and more; print code=$?\r"));
+    second.wait_text("waiting for the answer to “count”");
+    second.send("\x03");
+    second.prompt();
+    assert!(second.screen().contains("code=130"), "{}", second.screen());
+    helper.provider.open("end");
+    helper.until_finish("stop");
+    // The client is still stopped, and the daemon ends all the same.
+    second.run("aish-helper stop; print stopped=$?");
+    assert!(second.screen().contains("stopped=0"), "{}", second.screen());
+    first.send("clear; fg\r");
+    first.wait_text("0123456789 0123456789");
+    first.prompt();
+    assert_eq!(first.eval("stty -a | grep -o ' echo '"), " echo \n");
+}
+
+#[test]
+fn a_stopped_client_shows_the_whole_answer_after_fg() {
+    let line = text_event("0123456789 0123456789 0123456789 0123456789\n");
+    let helper = Helper::new([answer(
+        [
+            text("begin\n"),
+            Part::Gate("flood"),
+            Part::Repeat(line.into_bytes(), 20_000),
+            text("the very end\n"),
+        ],
+        "stop",
+    )]);
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm --raw count\r");
+    zsh.wait_text("begin");
+    zsh.send("\x1a");
+    zsh.wait_text("suspended");
+    zsh.prompt();
+    helper.provider.open("flood");
+    helper.until_finish("stop");
+    let before = zsh.raw().len();
+    zsh.send("fg\r");
+    zsh.wait_text("the very end");
+    zsh.prompt();
+    let shown = String::from_utf8_lossy(&zsh.raw()[before..]).into_owned();
+    assert_eq!(shown.matches("0123456789\r\n").count(), 20_000);
+}
