@@ -19,7 +19,10 @@ use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use aish::history::record::{Act, Annotations, Body, Call, Intent, Links, Output, Record, VERSION};
+use aish::history::record::{
+    Call, CommandOutput, Record, RecordBody, RecordIds, RecordedAnnotations, RecordedCall,
+    RecordedIntent, VERSION,
+};
 use support::{FigureReport, Home, Samples, row};
 use uuid::Uuid;
 
@@ -109,14 +112,14 @@ impl Writer {
         }
     }
 
-    fn put(&mut self, chance: &mut Chance, links: &Links, body: Body) -> String {
+    fn put(&mut self, chance: &mut Chance, links: &RecordIds, body: RecordBody) -> String {
         let id = chance.id(self.at_ms).to_string();
         let record = Record {
             v: VERSION,
             id: id.clone(),
-            at_ms: self.at_ms,
+            timestamp_ms: self.at_ms,
             body,
-            links: links.clone(),
+            ids: links.clone(),
         };
         serde_json::to_writer(&mut self.file, &record).unwrap();
         self.file.write_all(b"\n").unwrap();
@@ -140,13 +143,13 @@ fn session(dir: &Path, chance: &mut Chance, start_ms: u64, records: u64) -> Stri
     let name = chance.id(start_ms).to_string();
     let mut out = Writer::new(&dir.join(format!("{name}.jsonl")), start_ms);
     let shell = format!("{}-{}", 1000 + chance.below(30_000), start_ms / 1000);
-    let mut links = Links {
+    let mut links = RecordIds {
         user: Some("ada".into()),
         session: Some(name.clone()),
         shell: Some(shell.clone()),
-        ..Links::default()
+        ..RecordIds::default()
     };
-    let body = Body::Session {
+    let body = RecordBody::Session {
         session: name.clone(),
         shell: Some(shell.clone()),
     };
@@ -156,7 +159,7 @@ fn session(dir: &Path, chance: &mut Chance, start_ms: u64, records: u64) -> Stri
         links.request = Some(chance.id(out.at_ms).to_string());
         links.command = Some(format!("{shell}@{}", out.at_ms));
         let text = chance.text(100);
-        let body = Body::User {
+        let body = RecordBody::User {
             content: format!("[cwd /home/ada/work]\n{text}"),
             text,
             shell: Some(shell.clone()),
@@ -180,8 +183,8 @@ fn session(dir: &Path, chance: &mut Chance, start_ms: u64, records: u64) -> Stri
     name
 }
 
-fn answer(chance: &mut Chance, calls: Vec<Call>) -> Body {
-    Body::Assistant {
+fn answer(chance: &mut Chance, calls: Vec<Call>) -> RecordBody {
+    RecordBody::Assistant {
         text: match calls.is_empty() {
             true => chance.text(900),
             false => String::new(),
@@ -196,7 +199,7 @@ fn answer(chance: &mut Chance, calls: Vec<Call>) -> Body {
     }
 }
 
-fn call(out: &mut Writer, chance: &mut Chance, links: &mut Links) {
+fn call(out: &mut Writer, chance: &mut Chance, links: &mut RecordIds) {
     let (server, (tool, operation)) = (chance.of(&SERVERS), chance.of(&TOOLS));
     let name = format!("{server}.{tool}");
     let call = format!("call_{:016x}", chance.next());
@@ -211,25 +214,25 @@ fn call(out: &mut Writer, chance: &mut Chance, links: &mut Links) {
     }];
     let asks = answer(chance, calls);
     out.put(chance, links, asks);
-    let act = Act {
+    let act = RecordedCall {
         server: server.into(),
         tool: tool.into(),
         variant: Some(format!("call_tool_{operation}")),
         operation: operation.into(),
-        intent: Some(Intent {
+        intent: Some(RecordedIntent {
             operation_type: operation.into(),
             data_sensitivity: Some("internal".into()),
             reason: Some(chance.text(60)),
         }),
-        annotations: Annotations {
+        annotations: RecordedAnnotations {
             read_only_hint: Some(operation == "read"),
             destructive_hint: Some(operation == "destructive"),
-            ..Annotations::default()
+            ..RecordedAnnotations::default()
         },
     };
     let (status, by, decision) = end(chance);
     let digest = format!("{:064x}", chance.next());
-    let body = Body::Approval {
+    let body = RecordBody::Approval {
         call: call.clone(),
         name: name.clone(),
         decision: decision.into(),
@@ -243,7 +246,7 @@ fn call(out: &mut Writer, chance: &mut Chance, links: &mut Links) {
     let text = chance.text(1200);
     let ms = 20 + chance.below(2_000);
     out.at_ms += ms;
-    let body = Body::Tool {
+    let body = RecordBody::Tool {
         call,
         name,
         status: status.into(),
@@ -261,11 +264,11 @@ fn call(out: &mut Writer, chance: &mut Chance, links: &mut Links) {
     out.put(chance, links, body);
 }
 
-fn command(out: &mut Writer, chance: &mut Chance, links: &Links) {
+fn command(out: &mut Writer, chance: &mut Chance, links: &RecordIds) {
     let token = format!("{:016x}", chance.next());
     let command = format!("cargo test -p part-{}", chance.below(40));
     out.at_ms += 2_000;
-    let body = Body::Decision {
+    let body = RecordBody::CommandApproval {
         token: token.clone(),
         choice: chance.of(&["run", "run", "run", "insert", "no"]).into(),
         proposed: command.clone(),
@@ -274,12 +277,12 @@ fn command(out: &mut Writer, chance: &mut Chance, links: &Links) {
     };
     out.put(chance, links, body);
     out.at_ms += 3_000;
-    let body = Body::Exec {
+    let body = RecordBody::CommandResult {
         token,
         command,
         exit: i32::from(chance.below(5) == 0),
         ms: Some(3_000),
-        output: Some(Output {
+        output: Some(CommandOutput {
             head: chance.text(600),
             tail: String::new(),
             omitted: 0,
@@ -307,7 +310,7 @@ fn journal(dir: &Path, now_ms: u64) -> (u64, String) {
     let mut shells = Writer::new(&dir.join("shells.jsonl"), from);
     for n in 0..COMMANDS {
         shells.at_ms = from + span / COMMANDS * n;
-        let body = Body::Command {
+        let body = RecordBody::ShellCommand {
             shell: format!("{}-{}", 1000 + n % 400, from / 1000),
             command: format!("git log --oneline -n {} -- src", n % 100),
             cwd: "/home/ada/work".into(),
@@ -318,7 +321,7 @@ fn journal(dir: &Path, now_ms: u64) -> (u64, String) {
             session: None,
             env: Vec::new(),
         };
-        shells.put(&mut chance, &Links::default(), body);
+        shells.put(&mut chance, &RecordIds::default(), body);
     }
     shells.file.flush().unwrap();
     records += shells.written;
@@ -327,7 +330,7 @@ fn journal(dir: &Path, now_ms: u64) -> (u64, String) {
     for n in 0..rest {
         acts.at_ms = from + span / rest * n;
         let alias = chance.of(&SERVERS);
-        let body = Body::Server {
+        let body = RecordBody::Server {
             alias: alias.into(),
             event: chance.of(&["connected", "disconnected", "failed"]).into(),
             target: format!("npx -y @example/server-{alias}"),
@@ -335,7 +338,7 @@ fn journal(dir: &Path, now_ms: u64) -> (u64, String) {
             tools: TOOLS.len(),
             error: None,
         };
-        acts.put(&mut chance, &Links::default(), body);
+        acts.put(&mut chance, &RecordIds::default(), body);
     }
     acts.file.flush().unwrap();
     (records + acts.written, middle)
@@ -413,11 +416,11 @@ fn main() -> ExitCode {
             asked.time(took);
         }
         // A record has come since.
-        let body = Body::Attached {
+        let body = RecordBody::Attached {
             shell: "another".into(),
         };
         let mut chance = Chance(grown.0.len() as u64);
-        let links = Links::default();
+        let links = RecordIds::default();
         let file = OpenOptions::new()
             .append(true)
             .open(dir.join(format!("{session}.jsonl")));

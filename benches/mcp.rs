@@ -29,12 +29,13 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use aish::chat::Operation;
-use aish::config::mcp::Server;
-use aish::mcp::{Credentials, Pool};
+use aish::chat::OperationClass;
+use aish::config::mcp::ServerSettings;
+use aish::mcp::{ServerCredentials, ServerPool};
 use aish::safety::intent::{self, IntentCheck};
 use aish::safety::policy::{
-    self, Call, Consent, Decision, Grants, Rule, Rules, Subject, Wish, Word,
+    self, ApprovalScope, CallRequest, ExactCall, GrantSet, PolicyDecision, PolicyRule, RuleEffect,
+    RuleSet, RuleSubject,
 };
 use provider::Provider;
 use serde_json::json;
@@ -202,39 +203,39 @@ impl Drop for Real {
 }
 
 /// A pool with these servers, and how long it took until the last was ready.
-async fn connect(urls: &[String], state: &TempDir) -> (Pool, Duration) {
+async fn connect(urls: &[String], state: &TempDir) -> (ServerPool, Duration) {
     let start = Instant::now();
-    let pool = Pool::new(
+    let pool = ServerPool::new(
         state.path().to_owned(),
         TaskTracker::new(),
         CancellationToken::new(),
     );
     for (n, url) in urls.iter().enumerate() {
-        let server = Server::at(format!("s{n}"), url);
-        pool.start(server, true, async { Ok(Credentials::default()) });
+        let server = ServerSettings::with_url(format!("s{n}"), url);
+        pool.start(server, true, async { Ok(ServerCredentials::default()) });
     }
     let catalog = pool.catalog(Duration::from_secs(20)).await;
-    assert!(catalog.without.is_empty(), "{:?}", catalog.without);
+    assert!(catalog.unavailable.is_empty(), "{:?}", catalog.unavailable);
     (pool, start.elapsed())
 }
 
 /// What the gate does before each call, and the call.
-async fn call(pool: &Pool, argument: &str, text: &str) -> String {
+async fn call(pool: &ServerPool, argument: &str, text: &str) -> String {
     let arguments = serde_json::json!({ argument: text }).to_string();
     let catalog = pool.catalog(Duration::ZERO).await;
     let tool = catalog.find("s0.echo").unwrap();
-    let call = Call {
+    let call = ExactCall {
         server: &tool.server,
         tool: &tool.tool,
         identity: &tool.identity,
         arguments: &arguments,
     };
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
-    let approved = policy::consent(
-        &Wish::new(call),
-        Consent::Once,
+    let approved = policy::approve(
+        &CallRequest::new(call),
+        ApprovalScope::Once,
         [],
-        &mut Grants::default(),
+        &mut GrantSet::default(),
         now,
         "",
     );
@@ -476,16 +477,16 @@ fn checks(report: &mut FigureReport) {
         "operation_type": "read", "data_sensitivity": "private", "reason": reason,
     } });
     let arguments = arguments.as_object().unwrap();
-    let rule = |n| Rule {
-        subject: Subject::Tool("other".into(), format!("tool{n}")),
-        word: Word::Deny,
+    let rule = |n| PolicyRule {
+        subject: RuleSubject::Tool("other".into(), format!("tool{n}")),
+        effect: RuleEffect::Deny,
         source: String::new(),
     };
-    let rules = Rules {
+    let rules = RuleSet {
         list: (0..1_000).map(rule).collect(),
-        ..Rules::default()
+        ..RuleSet::default()
     };
-    let call = Call {
+    let call = ExactCall {
         server: "s",
         tool: "t",
         identity: "",
@@ -494,18 +495,24 @@ fn checks(report: &mut FigureReport) {
     let (mut checked, mut decided) = (Samples::default(), Samples::default());
     for _ in 0..CALLS {
         let begun = Instant::now();
-        let intent = intent::parse_intent(Operation::Read, arguments).unwrap();
-        let says = intent::check_intent(Operation::Read, &intent, "s:t", Default::default(), true);
+        let intent = intent::parse_intent(OperationClass::Read, arguments).unwrap();
+        let says = intent::check_intent(
+            OperationClass::Read,
+            &intent,
+            "s:t",
+            Default::default(),
+            true,
+        );
         checked.number(begun.elapsed().as_secs_f64() * 1e6);
         assert_eq!(says, IntentCheck::Consistent);
-        let wish = Wish {
+        let wish = CallRequest {
             intent: Some(&intent),
-            ..Wish::new(call)
+            ..CallRequest::new(call)
         };
         let begun = Instant::now();
-        let decision = policy::decide(&wish, &rules, &Grants::default(), 0);
+        let decision = policy::decide(&wish, &rules, &GrantSet::default(), 0);
         decided.number(begun.elapsed().as_secs_f64() * 1e6);
-        assert!(matches!(decision, Decision::Ask(_)));
+        assert!(matches!(decision, PolicyDecision::Ask(_)));
     }
     report.at_most("check_intent", checked.median(), 1_000.0);
     report.at_most("decide_1000_rules", decided.median(), 1_000.0);

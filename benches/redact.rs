@@ -20,13 +20,13 @@ fn best(mut work: impl FnMut()) -> Duration {
 
 fn main() {
     let start = Instant::now();
-    Redactor::warm();
+    Redactor::prebuild();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     println!("rules built in {:.2} ms", ms(start.elapsed()));
     let formats = Redactor::default();
     let values = Redactor::default();
     for n in 0..10 {
-        values.know("key", &format!("value-{n}-of-some-length-that-is-known"));
+        values.add_secret("key", &format!("value-{n}-of-some-length-that-is-known"));
     }
     println!(
         "{:<8}{:>16}{:>24}",

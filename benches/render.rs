@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench render` prints megabytes a second, and the time for an answer of about 20,000 tokens.
 
-use aish::client::render::{Options, Renderer};
+use aish::client::render::{MarkdownRenderer, RenderOptions};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn run(document: &str, frame: usize) -> (usize, Duration) {
 
 fn once(frames: &[&str]) -> Duration {
     let start = Instant::now();
-    let mut renderer = Renderer::new(Options {
+    let mut renderer = MarkdownRenderer::new(RenderOptions {
         width: 100,
         color: true,
     });

@@ -18,7 +18,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use aish::chat::Tool;
+use aish::chat::ToolDefinition;
 use aish::tools::search::{RESULT_LIMIT, RetrieveRequest, ToolIndex, retrieve};
 use aish::tools::split;
 use serde_json::json;
@@ -94,7 +94,7 @@ fn quality(installed: &Path) {
     table(&rows);
     println!("not all found of: {}\n", missed.join("; "));
     let index = ToolIndex::new(&tools);
-    let declared = |tools: &[Tool]| tools.iter().map(size).sum::<usize>();
+    let declared = |tools: &[ToolDefinition]| tools.iter().map(size).sum::<usize>();
     let mut answers = Samples::default();
     for question in graded::questions() {
         let wanted = RetrieveRequest {
@@ -107,7 +107,7 @@ fn quality(installed: &Path) {
     }
     let mut servers: Vec<&str> = tools.iter().map(|tool| tool.server.as_str()).collect();
     servers.dedup();
-    let few = split::tools(servers);
+    let few = split::split_tools(servers);
     let (direct, split) = (tokens(declared(&tools)), tokens(declared(&few)));
     println!(
         "with every request: {direct:.0} tokens for {} tools, {split:.0} for the {} of the split: {:.0} % less. \
@@ -120,7 +120,7 @@ fn quality(installed: &Path) {
 }
 
 /// The bytes of a tool in a request.
-fn size(tool: &Tool) -> usize {
+fn size(tool: &ToolDefinition) -> usize {
     let schema: serde_json::Value = serde_json::from_str(&tool.schema).unwrap();
     let function =
         json!({"name": tool.name, "description": tool.description, "parameters": schema});
@@ -135,7 +135,7 @@ fn tokens(bytes: usize) -> f64 {
 }
 
 /// A catalog that is too large for anybody.
-fn many() -> Vec<Tool> {
+fn many() -> Vec<ToolDefinition> {
     let tool = |n: usize| {
         let verb = VERBS[n % VERBS.len()];
         let noun = NOUNS[n / VERBS.len() % NOUNS.len()];
@@ -156,7 +156,7 @@ fn many() -> Vec<Tool> {
             },
             "required": [format!("{noun}_id")],
         });
-        Tool {
+        ToolDefinition {
             name: format!("{server}.{verb}_{noun}"),
             tool: format!("{verb}_{noun}"),
             description: format!(
@@ -165,7 +165,7 @@ fn many() -> Vec<Tool> {
             ),
             schema: schema.to_string(),
             server,
-            ..Tool::default()
+            ..ToolDefinition::default()
         }
     };
     (0..TOOLS).map(tool).collect()

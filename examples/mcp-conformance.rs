@@ -8,13 +8,16 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-use aish::chat::Tool;
+use aish::chat::ToolDefinition;
 use aish::client::elicit::form_field::form_fields;
-use aish::config::mcp::Server;
-use aish::error::{Context as _, Error};
-use aish::mcp::auth::{Identity, Login, Place, Tokens};
-use aish::mcp::{CallEvent, Credentials, Elicit, Elicited, Pool, State, Status};
-use aish::safety::policy::{self, Call, Consent, Grants, Wish};
+use aish::config::mcp::ServerSettings;
+use aish::error::{Error, ErrorContext as _};
+use aish::mcp::auth::{ClientIdentity, NetworkZone, OAuthLogin, TokenStore};
+use aish::mcp::{
+    CallEvent, ConnectionStatus, ElicitationRequest, ElicitationResponse, ServerCredentials,
+    ServerPool, ServerState,
+};
+use aish::safety::policy::{self, ApprovalScope, CallRequest, ExactCall, GrantSet};
 use aish::secret::Secret;
 use reqwest::Url;
 use serde_json::{Map, Value, json};
@@ -64,9 +67,9 @@ async fn run() -> Outcome {
     let state = tempfile::tempdir().map_err(|e| e.to_string())?;
     let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
     let mut session = Session {
-        pool: Pool::new(state.path().to_owned(), tasks.clone(), cancel.clone()),
-        tokens: Tokens::new(state.path().to_owned()),
-        server: Server::at(ALIAS, &url),
+        pool: ServerPool::new(state.path().to_owned(), tasks.clone(), cancel.clone()),
+        tokens: TokenStore::new(state.path().to_owned()),
+        server: ServerSettings::with_url(ALIAS, &url),
         url,
         context,
         logins: 0,
@@ -80,9 +83,9 @@ async fn run() -> Outcome {
 }
 
 struct Session {
-    pool: Pool,
-    tokens: Tokens,
-    server: Server,
+    pool: ServerPool,
+    tokens: TokenStore,
+    server: ServerSettings,
     url: String,
     context: Value,
     logins: usize,
@@ -109,14 +112,14 @@ impl Session {
     async fn connect(&mut self) -> Outcome {
         loop {
             let patience = Instant::now() + PATIENCE;
-            let credentials = async { Ok(Credentials::default()) };
+            let credentials = async { Ok(ServerCredentials::default()) };
             self.pool.start(self.server.clone(), true, credentials);
             self.pool.catalog(PATIENCE).await;
             loop {
                 let state = self.state()?;
                 match state.status {
-                    Status::Ready => return Ok(()),
-                    Status::Login => break self.log_in().await?,
+                    ConnectionStatus::Ready => return Ok(()),
+                    ConnectionStatus::LoginRequired => break self.log_in().await?,
                     // The pool retries: the suite starts all clients at once.
                     _ if Instant::now() < patience => sleep(Duration::from_millis(50)).await,
                     _ => {
@@ -129,7 +132,7 @@ impl Session {
         }
     }
 
-    fn state(&self) -> Outcome<State> {
+    fn state(&self) -> Outcome<ServerState> {
         let states = self.pool.states();
         states.into_iter().next().ok_or("no server".to_owned())
     }
@@ -142,12 +145,12 @@ impl Session {
         let server = Url::parse(&self.url).map_err(|e| e.to_string())?;
         let text = |key: &str| self.context[key].as_str();
         let given = text("client_id").map(|id| (id.to_owned(), text("client_secret")));
-        let login = Login {
+        let login = OAuthLogin {
             tokens: &self.tokens,
-            from: Place::named(&server),
+            from: NetworkZone::named(&server),
             server,
             challenge: None,
-            identity: Identity {
+            identity: ClientIdentity {
                 given: given.map(|(id, secret)| (id, secret.map(Secret::new))),
                 document: Some(DOCUMENT.to_owned()),
             },
@@ -157,7 +160,7 @@ impl Session {
     }
 
     /// Calls to make: those given by the suite, or each tool once.
-    fn calls<'a>(&self, tools: &'a [Tool]) -> Outcome<Vec<(&'a Tool, Value)>> {
+    fn calls<'a>(&self, tools: &'a [ToolDefinition]) -> Outcome<Vec<(&'a ToolDefinition, Value)>> {
         // One tool whose schema is passed to the other.
         if let [seen, echo] = tools
             && echo.tool == "json_schema_echo"
@@ -177,14 +180,15 @@ impl Session {
     }
 
     /// Calls a tool; if the server requires a login for it, logs in and calls again.
-    async fn call_or_log_in(&mut self, tool: &Tool, arguments: &Value) -> Outcome {
+    async fn call_or_log_in(&mut self, tool: &ToolDefinition, arguments: &Value) -> Outcome {
         loop {
             let outcome = self.call(tool, arguments).await;
             let Err(why) = &outcome else {
                 return outcome;
             };
             // A missing permission does not change the server's status.
-            let login = self.state()?.status == Status::Login || why.contains(BEYOND);
+            let login =
+                self.state()?.status == ConnectionStatus::LoginRequired || why.contains(BEYOND);
             if !login {
                 return outcome;
             }
@@ -193,9 +197,9 @@ impl Session {
         }
     }
 
-    async fn call(&self, tool: &Tool, arguments: &Value) -> Outcome {
+    async fn call(&self, tool: &ToolDefinition, arguments: &Value) -> Outcome {
         let arguments = arguments.to_string();
-        let call = Call {
+        let call = ExactCall {
             server: &tool.server,
             tool: &tool.tool,
             identity: &tool.identity,
@@ -204,11 +208,11 @@ impl Session {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = now.map_err(|e| e.to_string())?.as_millis();
         let now = u64::try_from(now).map_err(|e| e.to_string())?;
-        let approved = policy::consent(
-            &Wish::new(call),
-            Consent::Once,
+        let approved = policy::approve(
+            &CallRequest::new(call),
+            ApprovalScope::Once,
             [],
-            &mut Grants::default(),
+            &mut GrantSet::default(),
             now,
             "",
         );
@@ -274,9 +278,9 @@ async fn visit(page: Url) -> aish::error::Result<Url> {
 }
 
 /// Answers a form with the default of each field; declines if a field has none.
-fn default_answer(elicit: &Elicit) -> Elicited {
+fn default_answer(elicit: &ElicitationRequest) -> ElicitationResponse {
     let Some(schema) = &elicit.schema else {
-        return Elicited::Decline;
+        return ElicitationResponse::Decline;
     };
     let entered = || -> Outcome<Map<_, _>> {
         let mut content = Map::new();
@@ -286,13 +290,13 @@ fn default_answer(elicit: &Elicit) -> Elicited {
         Ok(content)
     };
     match entered() {
-        Ok(content) => Elicited::Accept(Some(content.into())),
-        Err(_) => Elicited::Decline,
+        Ok(content) => ElicitationResponse::Accept(Some(content.into())),
+        Err(_) => ElicitationResponse::Decline,
     }
 }
 
 /// Minimal arguments that a tool's schema allows.
-fn minimal_arguments(tool: &Tool) -> Value {
+fn minimal_arguments(tool: &ToolDefinition) -> Value {
     let schema: Value = serde_json::from_str(&tool.schema).unwrap_or_default();
     let required = schema["required"].as_array().into_iter().flatten();
     let value = |name: &str| match schema["properties"][name]["type"].as_str() {

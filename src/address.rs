@@ -12,7 +12,7 @@ use reqwest::Url;
 ///
 /// # Errors
 /// The reason, phrased to follow the place where the address is written.
-pub fn clear_text(url: &Url) -> Result<(), String> {
+pub fn check_key_transport(url: &Url) -> Result<(), String> {
     if url.scheme() == "https" || is_loopback(url) || is_private(url) {
         return Ok(());
     }
@@ -41,12 +41,12 @@ pub fn is_loopback(url: &Url) -> bool {
 
 /// Whether the URL has a numeric address in a private network.
 pub fn is_private(url: &Url) -> bool {
-    address(url).is_some_and(|ip| Place::of(ip) == Place::Inside)
+    address(url).is_some_and(|ip| NetworkZone::of(ip) == NetworkZone::Inside)
 }
 
 /// Network zone of an address, ordered from outside to inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum NetworkZone {
     /// The internet.
     Outside,
     /// A private network: a LAN, a company network, a VPN.
@@ -58,78 +58,82 @@ pub enum Place {
     Forbidden,
 }
 
-impl Place {
+impl NetworkZone {
     /// Returns the zone of an IP address.
-    pub fn of(ip: IpAddr) -> Place {
+    pub fn of(ip: IpAddr) -> NetworkZone {
         match ip {
-            IpAddr::V4(ip) => Place::of_v4(ip),
-            IpAddr::V6(ip) => Place::of_v6(ip),
+            IpAddr::V4(ip) => NetworkZone::of_v4(ip),
+            IpAddr::V6(ip) => NetworkZone::of_v6(ip),
         }
     }
 
-    fn of_v4(ip: Ipv4Addr) -> Place {
+    fn of_v4(ip: Ipv4Addr) -> NetworkZone {
         let [a, b, c, _] = ip.octets();
         match (a, b, c) {
-            (127, ..) => Place::Here,
+            (127, ..) => NetworkZone::Here,
             // 100.64.0.0/10 is used by overlay networks.
-            (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => Place::Inside,
-            (0, ..) | (169, 254, _) | (192, 0, 0) | (198, 18..=19, _) | (224.., ..) => {
-                Place::Forbidden
+            (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => {
+                NetworkZone::Inside
             }
-            _ => Place::Outside,
+            (0, ..) | (169, 254, _) | (192, 0, 0) | (198, 18..=19, _) | (224.., ..) => {
+                NetworkZone::Forbidden
+            }
+            _ => NetworkZone::Outside,
         }
     }
 
-    fn of_v6(ip: Ipv6Addr) -> Place {
+    fn of_v6(ip: Ipv6Addr) -> NetworkZone {
         let low = |high: u16, low: u16| {
             let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-            Place::of_v4(Ipv4Addr::new(a, b, c, d))
+            NetworkZone::of_v4(Ipv4Addr::new(a, b, c, d))
         };
         match ip.segments() {
-            [0, 0, 0, 0, 0, 0, 0, 1] => Place::Here,
+            [0, 0, 0, 0, 0, 0, 0, 1] => NetworkZone::Here,
             // An IPv4 address embedded in IPv6: mapped, compatible, NAT64, 6to4.
             [0, 0, 0, 0, 0, 0 | 0xffff, a, b] | [0x64, 0xff9b, 0, 0, 0, 0, a, b] => low(a, b),
             [0x2002, a, b, ..] => low(a, b),
             // Teredo and local NAT64 also embed an IPv4 address, each in its own encoding.
-            [0x2001, 0, ..] | [0x64, 0xff9b, 1, ..] => Place::Forbidden,
-            [0xfc00..=0xfdff, ..] => Place::Inside,
+            [0x2001, 0, ..] | [0x64, 0xff9b, 1, ..] => NetworkZone::Forbidden,
+            [0xfc00..=0xfdff, ..] => NetworkZone::Inside,
             // Link-local, deprecated site-local, multicast.
-            [0xfe80..=0xffff, ..] => Place::Forbidden,
-            _ => Place::Outside,
+            [0xfe80..=0xffff, ..] => NetworkZone::Forbidden,
+            _ => NetworkZone::Outside,
         }
     }
 
     /// Returns the zone of a URL without name resolution: a name could lead anywhere and counts as outside, unless it
     /// can only mean this machine.
-    pub fn named(url: &Url) -> Place {
+    pub fn named(url: &Url) -> NetworkZone {
         if let Some(ip) = address(url) {
-            return Place::of(ip);
+            return NetworkZone::of(ip);
         }
         let host = url.host_str().unwrap_or_default().trim_end_matches('.');
         if host == "localhost" || host.ends_with(".localhost") {
-            Place::Here
+            NetworkZone::Here
         } else {
-            Place::Outside
+            NetworkZone::Outside
         }
     }
 
     /// A phrase that follows an address.
     fn description(self) -> &'static str {
         match self {
-            Place::Outside => "is on the internet",
-            Place::Inside => "is in a private network",
-            Place::Here => "is this machine",
-            Place::Forbidden => "is not an address for a server",
+            NetworkZone::Outside => "is on the internet",
+            NetworkZone::Inside => "is in a private network",
+            NetworkZone::Here => "is this machine",
+            NetworkZone::Forbidden => "is not an address for a server",
         }
     }
 
     /// Whether a server in this zone may refer us to an address in zone `there`: no further inside than itself. A
     /// server in the forbidden zone counts as outside.
-    fn may_refer_to(self, there: Place) -> bool {
+    fn may_refer_to(self, there: NetworkZone) -> bool {
         match there {
-            Place::Outside => true,
-            Place::Inside | Place::Here => there <= self && self != Place::Forbidden,
-            Place::Forbidden => false,
+            NetworkZone::Outside => true,
+            NetworkZone::Inside | NetworkZone::Here => {
+                there <= self && self != NetworkZone::Forbidden
+            }
+            NetworkZone::Forbidden => false,
         }
     }
 
@@ -139,7 +143,7 @@ impl Place {
     /// # Errors
     /// The address and its zone, phrased to follow what named the address.
     pub fn admits(self, ip: IpAddr) -> Result<(), String> {
-        let place = Place::of(ip);
+        let place = NetworkZone::of(ip);
         if self.may_refer_to(place) {
             return Ok(());
         }
@@ -152,7 +156,7 @@ impl Place {
 ///
 /// # Errors
 /// The reason, phrased to follow the URL.
-pub fn named_by(server: &Url, from: Place, url: &Url) -> Result<(), String> {
+pub fn check_referral(server: &Url, from: NetworkZone, url: &Url) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err("it is not a web address".into());
     }
@@ -162,14 +166,14 @@ pub fn named_by(server: &Url, from: Place, url: &Url) -> Result<(), String> {
     if url.origin() == server.origin() {
         return Ok(());
     }
-    let place = Place::named(url);
-    if place == Place::Forbidden {
+    let place = NetworkZone::named(url);
+    if place == NetworkZone::Forbidden {
         return Err(format!("it {}", place.description()));
     }
     if !from.may_refer_to(place) {
         return Err(format!("it {}, and {server} is not", place.description()));
     }
-    if url.scheme() != "https" && place == Place::Outside {
+    if url.scheme() != "https" && place == NetworkZone::Outside {
         return Err("it is not https".into());
     }
     Ok(())
@@ -181,7 +185,7 @@ mod tests {
 
     #[test]
     fn keys_are_sent_unencrypted_only_over_private_networks() {
-        let of = |text: &str| clear_text(&Url::parse(text).unwrap());
+        let of = |text: &str| check_key_transport(&Url::parse(text).unwrap());
         for fine in [
             "https://example.com",
             "http://localhost:1",
@@ -207,46 +211,46 @@ mod tests {
     #[test]
     fn numeric_addresses_have_the_expected_zone() {
         for (text, place) in [
-            ("8.8.8.8", Place::Outside),
-            ("100.63.255.255", Place::Outside),
-            ("172.15.0.1", Place::Outside),
-            ("172.32.0.1", Place::Outside),
-            ("198.20.0.1", Place::Outside),
-            ("2606:4700::1", Place::Outside),
-            ("::ffff:8.8.8.8", Place::Outside),
-            ("2002:808:808::", Place::Outside),
-            ("10.1.2.3", Place::Inside),
-            ("172.16.0.1", Place::Inside),
-            ("172.31.255.255", Place::Inside),
-            ("192.168.1.1", Place::Inside),
-            ("100.64.0.1", Place::Inside),
-            ("fd00::1", Place::Inside),
-            ("fc00::1", Place::Inside),
-            ("::ffff:10.0.0.1", Place::Inside),
-            ("64:ff9b::192.168.0.1", Place::Inside),
-            ("2002:a00:1::", Place::Inside),
-            ("127.0.0.1", Place::Here),
-            ("127.255.0.9", Place::Here),
-            ("::1", Place::Here),
-            ("::ffff:127.0.0.1", Place::Here),
-            ("::127.0.0.1", Place::Here),
-            ("2002:7f00:1::", Place::Here),
-            ("0.0.0.0", Place::Forbidden),
-            ("::", Place::Forbidden),
-            ("169.254.169.254", Place::Forbidden),
-            ("::ffff:169.254.169.254", Place::Forbidden),
-            ("64:ff9b::169.254.169.254", Place::Forbidden),
-            ("192.0.0.192", Place::Forbidden),
-            ("198.18.0.1", Place::Forbidden),
-            ("224.0.0.1", Place::Forbidden),
-            ("255.255.255.255", Place::Forbidden),
-            ("fe80::1", Place::Forbidden),
-            ("fec0::1", Place::Forbidden),
-            ("ff02::1", Place::Forbidden),
-            ("2001::1", Place::Forbidden),
-            ("64:ff9b:1::a00:1", Place::Forbidden),
+            ("8.8.8.8", NetworkZone::Outside),
+            ("100.63.255.255", NetworkZone::Outside),
+            ("172.15.0.1", NetworkZone::Outside),
+            ("172.32.0.1", NetworkZone::Outside),
+            ("198.20.0.1", NetworkZone::Outside),
+            ("2606:4700::1", NetworkZone::Outside),
+            ("::ffff:8.8.8.8", NetworkZone::Outside),
+            ("2002:808:808::", NetworkZone::Outside),
+            ("10.1.2.3", NetworkZone::Inside),
+            ("172.16.0.1", NetworkZone::Inside),
+            ("172.31.255.255", NetworkZone::Inside),
+            ("192.168.1.1", NetworkZone::Inside),
+            ("100.64.0.1", NetworkZone::Inside),
+            ("fd00::1", NetworkZone::Inside),
+            ("fc00::1", NetworkZone::Inside),
+            ("::ffff:10.0.0.1", NetworkZone::Inside),
+            ("64:ff9b::192.168.0.1", NetworkZone::Inside),
+            ("2002:a00:1::", NetworkZone::Inside),
+            ("127.0.0.1", NetworkZone::Here),
+            ("127.255.0.9", NetworkZone::Here),
+            ("::1", NetworkZone::Here),
+            ("::ffff:127.0.0.1", NetworkZone::Here),
+            ("::127.0.0.1", NetworkZone::Here),
+            ("2002:7f00:1::", NetworkZone::Here),
+            ("0.0.0.0", NetworkZone::Forbidden),
+            ("::", NetworkZone::Forbidden),
+            ("169.254.169.254", NetworkZone::Forbidden),
+            ("::ffff:169.254.169.254", NetworkZone::Forbidden),
+            ("64:ff9b::169.254.169.254", NetworkZone::Forbidden),
+            ("192.0.0.192", NetworkZone::Forbidden),
+            ("198.18.0.1", NetworkZone::Forbidden),
+            ("224.0.0.1", NetworkZone::Forbidden),
+            ("255.255.255.255", NetworkZone::Forbidden),
+            ("fe80::1", NetworkZone::Forbidden),
+            ("fec0::1", NetworkZone::Forbidden),
+            ("ff02::1", NetworkZone::Forbidden),
+            ("2001::1", NetworkZone::Forbidden),
+            ("64:ff9b:1::a00:1", NetworkZone::Forbidden),
         ] {
-            assert_eq!(Place::of(text.parse().unwrap()), place, "{text}");
+            assert_eq!(NetworkZone::of(text.parse().unwrap()), place, "{text}");
         }
     }
 
@@ -254,7 +258,11 @@ mod tests {
     fn a_server_cannot_refer_to_an_address_further_inside() {
         let check = |server: &str, url: &str| {
             let server = Url::parse(server).unwrap();
-            named_by(&server, Place::named(&server), &Url::parse(url).unwrap())
+            check_referral(
+                &server,
+                NetworkZone::named(&server),
+                &Url::parse(url).unwrap(),
+            )
         };
         let (public, private, local) = (
             "https://mcp.example.com/mcp",

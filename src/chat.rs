@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// One message of the conversation that is sent to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
+pub enum ChatMessage {
     /// System instructions.
     System(String),
     /// The user's prompt, preceded by the shell context.
@@ -16,17 +16,17 @@ pub enum Message {
     Tool(ToolResult),
 }
 
-impl Message {
+impl ChatMessage {
     /// An answer without tool calls.
-    pub fn assistant(text: impl Into<String>) -> Message {
-        Message::Assistant(text.into(), Vec::new())
+    pub fn assistant(text: impl Into<String>) -> ChatMessage {
+        ChatMessage::Assistant(text.into(), Vec::new())
     }
 
     /// Returns the text of the message.
     pub fn text(&self) -> &str {
         match self {
-            Message::System(t) | Message::User(t) | Message::Assistant(t, _) => t,
-            Message::Tool(result) => &result.text,
+            ChatMessage::System(t) | ChatMessage::User(t) | ChatMessage::Assistant(t, _) => t,
+            ChatMessage::Tool(result) => &result.text,
         }
     }
 }
@@ -54,12 +54,12 @@ pub struct ToolResult {
     /// The tool's output, or why there is none.
     pub text: String,
     /// Images that the tool returned.
-    pub images: Vec<Image>,
+    pub images: Vec<ImageContent>,
 }
 
 /// An image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct ImageContent {
     /// MIME type, such as `image/png`.
     pub mime: String,
     /// Base64 data, as received.
@@ -68,7 +68,7 @@ pub struct Image {
 
 /// A tool that can be called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tool {
+pub struct ToolDefinition {
     /// `alias.tool`, as used on the screen, in the configuration and in the history.
     pub name: String,
     /// The server's alias.
@@ -82,7 +82,7 @@ pub struct Tool {
     /// JSON Schema of the arguments: the text of a JSON object.
     pub schema: String,
     /// The server's annotations.
-    pub annotations: Annotations,
+    pub annotations: ToolAnnotations,
     /// The user trusts the server's annotations (`trust_annotations = true`).
     pub trusted: bool,
     /// Fingerprint of the definition without its annotations and of how the server is reached. A tool with another
@@ -93,7 +93,7 @@ pub struct Tool {
 /// A server's hints about a tool, which may be false.
 /// <https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Annotations {
+pub struct ToolAnnotations {
     /// `readOnlyHint`: the tool does not modify its environment.
     pub read_only: Option<bool>,
     /// `destructiveHint`: the tool may perform destructive updates.
@@ -104,20 +104,20 @@ pub struct Annotations {
     pub open_world: Option<bool>,
 }
 
-impl Annotations {
+impl ToolAnnotations {
     /// Whether the annotations declare the tool read-only. Both hints at once count as destructive.
     pub fn reads_only(&self) -> bool {
-        self.operation() == Operation::Read
+        self.operation() == OperationClass::Read
     }
 
     /// Returns the operation class according to the server; without hints, a write.
-    pub fn operation(&self) -> Operation {
+    pub fn operation(&self) -> OperationClass {
         if self.destructive == Some(true) {
-            Operation::Destructive
+            OperationClass::Destructive
         } else if self.read_only == Some(true) {
-            Operation::Read
+            OperationClass::Read
         } else {
-            Operation::Write
+            OperationClass::Write
         }
     }
 }
@@ -125,7 +125,7 @@ impl Annotations {
 /// Operation class of a tool call, ordered by severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Operation {
+pub enum OperationClass {
     /// Changes nothing.
     Read,
     /// Creates or changes something.
@@ -134,43 +134,49 @@ pub enum Operation {
     Destructive,
 }
 
-impl Operation {
+impl OperationClass {
     /// All classes.
-    pub const ALL: [Operation; 3] = [Operation::Read, Operation::Write, Operation::Destructive];
+    pub const ALL: [OperationClass; 3] = [
+        OperationClass::Read,
+        OperationClass::Write,
+        OperationClass::Destructive,
+    ];
 
     /// Returns the name in the configuration, in intents and in the history.
     pub fn as_str(self) -> &'static str {
         match self {
-            Operation::Read => "read",
-            Operation::Write => "write",
-            Operation::Destructive => "destructive",
+            OperationClass::Read => "read",
+            OperationClass::Write => "write",
+            OperationClass::Destructive => "destructive",
         }
     }
 
     /// Parses the name.
-    pub fn from_word(word: &str) -> Option<Operation> {
-        Operation::ALL.into_iter().find(|o| o.as_str() == word)
+    pub fn from_name(word: &str) -> Option<OperationClass> {
+        OperationClass::ALL.into_iter().find(|o| o.as_str() == word)
     }
 
     /// Returns the `call_tool_*` tool through which a model calls tools of this class.
-    pub fn variant(self) -> &'static str {
+    pub fn call_tool_name(self) -> &'static str {
         match self {
-            Operation::Read => "call_tool_read",
-            Operation::Write => "call_tool_write",
-            Operation::Destructive => "call_tool_destructive",
+            OperationClass::Read => "call_tool_read",
+            OperationClass::Write => "call_tool_write",
+            OperationClass::Destructive => "call_tool_destructive",
         }
     }
 
     /// Returns the class of a `call_tool_*` tool.
-    pub fn of_variant(name: &str) -> Option<Operation> {
-        Operation::ALL.into_iter().find(|o| o.variant() == name)
+    pub fn from_call_tool_name(name: &str) -> Option<OperationClass> {
+        OperationClass::ALL
+            .into_iter()
+            .find(|o| o.call_tool_name() == name)
     }
 }
 
 /// Declared sensitivity of the data that a call handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sensitivity {
+pub enum DataSensitivity {
     /// Publicly known.
     Public,
     /// Internal to an organisation.
@@ -181,45 +187,47 @@ pub enum Sensitivity {
     Unknown,
 }
 
-impl Sensitivity {
+impl DataSensitivity {
     /// All values.
-    pub const ALL: [Sensitivity; 4] = [
-        Sensitivity::Public,
-        Sensitivity::Internal,
-        Sensitivity::Private,
-        Sensitivity::Unknown,
+    pub const ALL: [DataSensitivity; 4] = [
+        DataSensitivity::Public,
+        DataSensitivity::Internal,
+        DataSensitivity::Private,
+        DataSensitivity::Unknown,
     ];
 
     /// Returns the name in the configuration and in intents.
     pub fn as_str(self) -> &'static str {
         match self {
-            Sensitivity::Public => "public",
-            Sensitivity::Internal => "internal",
-            Sensitivity::Private => "private",
-            Sensitivity::Unknown => "unknown",
+            DataSensitivity::Public => "public",
+            DataSensitivity::Internal => "internal",
+            DataSensitivity::Private => "private",
+            DataSensitivity::Unknown => "unknown",
         }
     }
 
     /// Parses the name.
-    pub fn from_word(word: &str) -> Option<Sensitivity> {
-        Sensitivity::ALL.into_iter().find(|s| s.as_str() == word)
+    pub fn from_name(word: &str) -> Option<DataSensitivity> {
+        DataSensitivity::ALL
+            .into_iter()
+            .find(|s| s.as_str() == word)
     }
 }
 
 /// What a caller declares about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Intent {
+pub struct CallIntent {
     /// Declared operation class.
-    pub operation: Operation,
+    pub operation: OperationClass,
     /// Declared data sensitivity.
-    pub sensitivity: Option<Sensitivity>,
+    pub sensitivity: Option<DataSensitivity>,
     /// Reason for the call; at most 1000 characters.
     pub reason: Option<String>,
 }
 
 /// Token counts of one request, as reported by the provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens in the request.
     pub prompt_tokens: u64,
     /// Tokens in the answer.
@@ -229,7 +237,7 @@ pub struct Usage {
 /// Why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finish {
+pub enum FinishReason {
     /// The answer is complete, or the model waits for tool results.
     Stop,
     /// `max_tokens` or the context window was reached.
@@ -242,26 +250,26 @@ pub enum Finish {
     Error,
 }
 
-impl Finish {
+impl FinishReason {
     /// Returns the name on the wire, in the history and in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Finish::Stop => "stop",
-            Finish::Length => "length",
-            Finish::ContentFilter => "content_filter",
-            Finish::Interrupted => "interrupted",
-            Finish::Error => "error",
+            FinishReason::Stop => "stop",
+            FinishReason::Length => "length",
+            FinishReason::ContentFilter => "content_filter",
+            FinishReason::Interrupted => "interrupted",
+            FinishReason::Error => "error",
         }
     }
 
     /// Returns the finish of that word.
-    pub fn from_word(word: &str) -> Option<Finish> {
+    pub fn from_word(word: &str) -> Option<FinishReason> {
         [
-            Finish::Stop,
-            Finish::Length,
-            Finish::ContentFilter,
-            Finish::Interrupted,
-            Finish::Error,
+            FinishReason::Stop,
+            FinishReason::Length,
+            FinishReason::ContentFilter,
+            FinishReason::Interrupted,
+            FinishReason::Error,
         ]
         .into_iter()
         .find(|finish| finish.as_str() == word)
@@ -316,7 +324,7 @@ impl CallStatus {
 
 /// One item of a streamed answer, in order of arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Chunk {
+pub enum StreamItem {
     /// Text of the answer.
     Text(String),
     /// Reasoning before the answer; not part of it.
@@ -326,9 +334,9 @@ pub enum Chunk {
     /// The model's name as reported by the provider. At most once.
     Model(String),
     /// Token counts. At most once, at the end.
-    Usage(Usage),
+    Usage(TokenUsage),
     /// A message for the user while the request continues, such as a pending retry.
     Notice(String),
     /// The answer is complete; nothing follows.
-    Done(Finish),
+    Done(FinishReason),
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Error category; decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ErrorKind {
     /// The model, the transport, the daemon or a file failed.
     Runtime,
     /// The command line is invalid.
@@ -20,26 +20,26 @@ pub enum Kind {
     Interrupted,
 }
 
-impl Kind {
+impl ErrorKind {
     /// Returns the process exit code: 1, 2, 3, 4 or 130.
     pub fn exit_code(self) -> u8 {
         match self {
-            Kind::Runtime => 1,
-            Kind::Usage => 2,
-            Kind::Config => 3,
-            Kind::Approval => 4,
-            Kind::Interrupted => 130,
+            ErrorKind::Runtime => 1,
+            ErrorKind::Usage => 2,
+            ErrorKind::Config => 3,
+            ErrorKind::Approval => 4,
+            ErrorKind::Interrupted => 130,
         }
     }
 
     /// Returns the name of the kind on the wire and in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::Runtime => "runtime",
-            Kind::Usage => "usage",
-            Kind::Config => "config",
-            Kind::Approval => "approval",
-            Kind::Interrupted => "interrupted",
+            ErrorKind::Runtime => "runtime",
+            ErrorKind::Usage => "usage",
+            ErrorKind::Config => "config",
+            ErrorKind::Approval => "approval",
+            ErrorKind::Interrupted => "interrupted",
         }
     }
 }
@@ -50,13 +50,13 @@ impl Kind {
 #[derive(Debug, Clone)]
 pub struct Error {
     /// Decides the exit code.
-    pub kind: Kind,
+    pub kind: ErrorKind,
     /// What failed and where: one line without a final full stop.
     pub message: String,
     /// What to do next: one line.
     pub hint: Option<String>,
     /// The provider rejected the API key.
-    pub refused: bool,
+    pub key_rejected: bool,
 }
 
 /// Result with the crate's [`Error`].
@@ -64,28 +64,28 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// Creates an error of `kind`.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error {
             kind,
             message: message.into(),
             hint: None,
-            refused: false,
+            key_rejected: false,
         }
     }
 
     /// A failure of the model, the transport, the daemon or a file (exit code 1).
     pub fn runtime(message: impl Into<String>) -> Self {
-        Error::new(Kind::Runtime, message)
+        Error::new(ErrorKind::Runtime, message)
     }
 
     /// An invalid command line (exit code 2).
     pub fn usage(message: impl Into<String>) -> Self {
-        Error::new(Kind::Usage, message)
+        Error::new(ErrorKind::Usage, message)
     }
 
     /// An invalid or missing configuration (exit code 3).
     pub fn config(message: impl Into<String>) -> Self {
-        Error::new(Kind::Config, message)
+        Error::new(ErrorKind::Config, message)
     }
 
     /// Adds what to do next.
@@ -109,7 +109,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// Adds what was being done to an underlying error.
-pub trait Context<T> {
+pub trait ErrorContext<T> {
     /// `what` names the action and its object: `"cannot read /etc/x"`.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ pub trait Context<T> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 
-impl<T, E: fmt::Display> Context<T> for std::result::Result<T, E> {
+impl<T, E: fmt::Display> ErrorContext<T> for std::result::Result<T, E> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|e| Error::runtime(format!("{}: {e}", what())))
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, ErrorContext, Result};
 
 /// `sun_path` holds 104 bytes on macOS and 108 on Linux, including the final NUL.
 const SOCKET_PATH_MAX: usize = 103;

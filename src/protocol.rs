@@ -16,10 +16,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::event::{Event, QuestionOutcome};
-pub use self::frame::{Decoder, HEADER, MAX_FRAME, json_frame, parse, parse_header, text_frame};
+pub use self::frame::{
+    FrameDecoder, HEADER, MAX_FRAME, json_frame, parse, parse_header, text_frame,
+};
 pub use self::reply::{
-    AnswerSummary, AskAccepted, Captured, Decided, Failure, ModelInfo, Proposal, SessionInfo,
-    Status, Transcript,
+    AnswerSummary, AskAccepted, CapturedOutput, DaemonStatus, DecisionReply, ModelInfo, Proposal,
+    RequestFailure, SessionInfo, Transcript,
 };
 pub use self::shell_id::ShellId;
 
@@ -69,7 +71,7 @@ pub struct Hello {
 
 impl Hello {
     /// Returns the hello of this binary.
-    pub fn ours() -> Hello {
+    pub fn current() -> Hello {
         Hello {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").to_string(),
@@ -96,10 +98,10 @@ fn version_parts(version: &str) -> Vec<u64> {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Request {
     /// Sends one prompt. Answered by text frames, events and [`AnswerSummary`]; with `background` by [`AskAccepted`].
-    Ask(Box<Ask>),
+    Ask(Box<AskRequest>),
     /// Watches the running turn of a session, from its start. Answered as [`Request::Ask`] is; where no turn runs,
     /// by the last answer in the journal.
-    Attach(Attach),
+    Attach(AttachRequest),
     /// Reports the daemon's state: [`Status`].
     Status {
         /// The shell whose model is reported.
@@ -164,7 +166,7 @@ pub enum Request {
         /// The proposal.
         token: String,
         /// The person's choice.
-        choice: Choice,
+        choice: CommandChoice,
         /// The command as shown, which is what runs. Differs from the proposal after an edit.
         command: String,
         /// The working directory.
@@ -183,7 +185,7 @@ pub enum Request {
         token: String,
     },
     /// Calls a tool for a person. Answered by events and [`tools::Called`].
-    Call(Box<tools::ByHand>),
+    Call(Box<tools::ManualCall>),
     /// A request about MCP servers.
     Mcp {
         /// The request.
@@ -217,7 +219,7 @@ pub enum Request {
 
 /// One prompt with its context.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Ask {
+pub struct AskRequest {
     /// The client's shell, where the plugin is loaded.
     pub shell: Option<ShellId>,
     /// The session the prompt is added to.
@@ -256,7 +258,7 @@ pub struct Ask {
 
 /// Which turn to watch.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Attach {
+pub struct AttachRequest {
     /// A unique prefix of the session's id; `None` is the shell's own session.
     pub session: Option<String>,
     /// The client's shell.
@@ -294,7 +296,7 @@ pub struct Attachment {
 /// A person's decision on a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Choice {
+pub enum CommandChoice {
     /// Run it in the shell.
     Run,
     /// Put it in the next edit buffer.
@@ -313,7 +315,7 @@ mod tests {
     fn versions_compare_by_number() {
         let v = |s: &str| Hello {
             version: s.into(),
-            ..Hello::ours()
+            ..Hello::current()
         };
         assert!(v("0.10.0").is_newer("0.9.9"));
         assert!(!v("0.9.0").is_newer("0.9.0"));

@@ -13,7 +13,7 @@ fn readme_names_every_variable_and_key() {
     for name in aish::config::override_variables() {
         assert!(readme.contains(name), "{name}");
     }
-    for name in aish::broker::detect::variables().filter(|v| v.ends_with("_KEY")) {
+    for name in aish::broker::autodetect::variables().filter(|v| v.ends_with("_KEY")) {
         assert!(readme.contains(name), "{name}");
     }
     let plugin = document("zsh/aish.plugin.zsh");
@@ -25,14 +25,14 @@ fn readme_names_every_variable_and_key() {
 
 #[test]
 fn readme_names_every_exit_code() {
-    use aish::error::Kind;
+    use aish::error::ErrorKind;
     let readme = document("README.md");
     for kind in [
-        Kind::Runtime,
-        Kind::Usage,
-        Kind::Config,
-        Kind::Approval,
-        Kind::Interrupted,
+        ErrorKind::Runtime,
+        ErrorKind::Usage,
+        ErrorKind::Config,
+        ErrorKind::Approval,
+        ErrorKind::Interrupted,
     ] {
         assert!(
             readme.contains(&format!("| {} |", kind.exit_code())),

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use aish::chat::CallStatus;
-use aish::protocol::{self, Ask, Decoder, Event, Hello, Request, ShellId, kind};
+use aish::protocol::{self, AskRequest, Event, FrameDecoder, Hello, Request, ShellId, kind};
 
 use super::provider::{self, Script, Shape};
 use super::support::Home;
@@ -54,17 +54,17 @@ pub fn model(request: &provider::Request) -> Script {
 /// the end of the last of them.
 pub fn ask(home: &Home, shell: Option<&str>, asked: [&str; 5]) -> Vec<Duration> {
     let [rounds, calls] = [asked[0], asked[1]].map(|n| n.parse::<usize>().unwrap());
-    let ask = Ask {
+    let ask = AskRequest {
         shell: shell.map(|s| ShellId::parse(s).unwrap()),
         text: asked.join(" "),
         cwd: "/".to_owned(),
-        ..Ask::default()
+        ..AskRequest::default()
     };
     let mut socket = UnixStream::connect(home.path().join("run/sock")).unwrap();
-    let hello = protocol::json_frame(kind::HELLO, &Hello::ours()).unwrap();
+    let hello = protocol::json_frame(kind::HELLO, &Hello::current()).unwrap();
     let request = protocol::json_frame(kind::REQUEST, &Request::Ask(Box::new(ask))).unwrap();
     socket.write_all(&[hello, request].concat()).unwrap();
-    let mut decoder = Decoder::default();
+    let mut decoder = FrameDecoder::default();
     let mut buffer = vec![0; 64 << 10];
     let (mut took, mut ended) = (Vec::new(), 0);
     let mut start = Instant::now();

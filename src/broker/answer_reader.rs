@@ -11,14 +11,14 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, Sleep};
 use tokio_util::task::TaskTracker;
 
-use super::endpoint::{Endpoint, authority, place};
+use super::endpoint::{ModelEndpoint, authority, place};
 use super::provider::chat::{ChatAnswer, StreamError};
 use super::sse::SseDecoder;
 use super::transport::HttpResponse;
 use super::transport_error::TransportError;
 use super::wire_names::WireNames;
-use super::{Chunk, retry, send, server_error};
-use crate::chat::{Finish, Message};
+use super::{StreamItem, retry, send, server_error};
+use crate::chat::{ChatMessage, FinishReason};
 use crate::error::{Error, Result};
 
 /// Maximum size of an answer on the wire.
@@ -69,7 +69,7 @@ enum BodyFormat {
 
 /// Reads one answer.
 pub struct AnswerReader<'a> {
-    endpoint: &'a Endpoint,
+    endpoint: &'a ModelEndpoint,
     url: &'a Url,
     response: HttpResponse,
     /// Whether the body ended in the middle of an event.
@@ -79,7 +79,7 @@ pub struct AnswerReader<'a> {
     answer: ChatAnswer,
     /// The body so far, unless it is an event stream.
     unrecognized: Vec<u8>,
-    undelivered: Vec<Chunk>,
+    undelivered: Vec<StreamItem>,
     received_bytes: usize,
     /// When the server last sent something.
     last_received: Instant,
@@ -92,11 +92,11 @@ impl<'a> AnswerReader<'a> {
     ///
     /// # Errors
     /// The body is compressed although the request forbids it: a small body could grow without bound.
-    pub fn new(endpoint: &'a Endpoint, url: &'a Url, response: HttpResponse) -> Result<Self> {
+    pub fn new(endpoint: &'a ModelEndpoint, url: &'a Url, response: HttpResponse) -> Result<Self> {
         if let Some(encoding) = response.header("content-encoding")
             && !encoding.eq_ignore_ascii_case(b"identity")
         {
-            let encoding = endpoint.scrub(&String::from_utf8_lossy(encoding));
+            let encoding = endpoint.quote_masked(&String::from_utf8_lossy(encoding));
             return Err(Error::runtime(format!(
                 "{} compresses its answer ({encoding}), which was not asked for",
                 authority(url)
@@ -134,25 +134,25 @@ impl<'a> AnswerReader<'a> {
     /// The answer is incomplete.
     pub async fn run(
         mut self,
-        out: &Sender<Chunk>,
+        out: &Sender<StreamItem>,
         tasks: &TaskTracker,
         names: &WireNames,
-        messages: &[Message],
-    ) -> Result<Finish> {
+        messages: &[ChatMessage],
+    ) -> Result<FinishReason> {
         let result = self.read(out).await;
         self.flush(out).await;
         let result = result.and_then(|()| self.finish());
         // A filtered answer may lack calls or parts of them.
-        if matches!(result, Ok(finish) if finish != Finish::ContentFilter) {
+        if matches!(result, Ok(finish) if finish != FinishReason::ContentFilter) {
             for call in self.answer.calls.take(names, messages) {
-                send(out, Chunk::Call(call)).await;
+                send(out, StreamItem::Call(call)).await;
             }
         }
         if let Some(usage) = self.answer.usage {
-            send(out, Chunk::Usage(usage)).await;
+            send(out, StreamItem::Usage(usage)).await;
         }
         let finish = result?;
-        send(out, Chunk::Done(finish)).await;
+        send(out, StreamItem::Done(finish)).await;
         // In most cases the end of the body has arrived with the end of the answer.
         self.next_until(self.last_received).await;
         if self.pending_end.is_none() {
@@ -161,7 +161,7 @@ impl<'a> AnswerReader<'a> {
         Ok(finish)
     }
 
-    async fn read(&mut self, out: &Sender<Chunk>) -> Result<()> {
+    async fn read(&mut self, out: &Sender<StreamItem>) -> Result<()> {
         let mut alarm = pin!(tokio::time::sleep(self.endpoint.idle_timeout));
         let mut delivered: Option<Instant> = None;
         while !self.answer.done {
@@ -371,17 +371,17 @@ impl<'a> AnswerReader<'a> {
     }
 
     /// Returns why the answer finished, or an error if the answer is incomplete.
-    fn finish(&self) -> Result<Finish> {
+    fn finish(&self) -> Result<FinishReason> {
         let at = authority(self.url);
-        let model = self.endpoint.scrub(&self.endpoint.model);
+        let model = self.endpoint.quote_masked(&self.endpoint.model);
         let finish = match self.answer.finish {
             Some(finish) => finish,
-            None if self.answer.done => Finish::Stop,
+            None if self.answer.done => FinishReason::Stop,
             None if self.received_bytes == 0 => {
                 return Err(server_error(format!("{at} sent an empty body")));
             }
             // Some servers close the connection after the last call; complete arguments show that nothing is missing.
-            None if self.answer.calls.is_complete() && !self.event_cut_off => Finish::Stop,
+            None if self.answer.calls.is_complete() && !self.event_cut_off => FinishReason::Stop,
             None => {
                 return Err(Error::runtime(format!(
                     "the answer was cut off: {at} closed the connection"
@@ -389,14 +389,16 @@ impl<'a> AnswerReader<'a> {
                 .hint("what has arrived is kept; ask again for the rest"));
             }
         };
-        let calls = !self.answer.calls.is_empty() && finish != Finish::ContentFilter;
+        let calls = !self.answer.calls.is_empty() && finish != FinishReason::ContentFilter;
         if self.answer.text || calls {
             return Ok(finish);
         }
         Err(match finish {
-            Finish::ContentFilter => Error::runtime(format!("{at} filtered the whole answer"))
-                .hint("put the question in other words, or use another model with -m"),
-            Finish::Length if self.answer.reasoning => Error::runtime(format!(
+            FinishReason::ContentFilter => {
+                Error::runtime(format!("{at} filtered the whole answer"))
+                    .hint("put the question in other words, or use another model with -m")
+            }
+            FinishReason::Length if self.answer.reasoning => Error::runtime(format!(
                 "{model} at {at} used up its tokens before it came to an answer"
             ))
             .hint("raise max_tokens of this model in the configuration"),
@@ -405,7 +407,7 @@ impl<'a> AnswerReader<'a> {
         })
     }
 
-    async fn flush(&mut self, out: &Sender<Chunk>) {
+    async fn flush(&mut self, out: &Sender<StreamItem>) {
         for chunk in self.undelivered.drain(..) {
             send(out, chunk).await;
         }
@@ -417,10 +419,13 @@ impl<'a> AnswerReader<'a> {
             StreamError::EventTooLong => format!("{at} sent a line longer than 1 MiB"),
             StreamError::BadJson(start) => format!(
                 "{at} sent a piece of the answer that is not JSON: {}",
-                self.endpoint.scrub(start)
+                self.endpoint.quote_masked(start)
             ),
             StreamError::Server(message) => {
-                format!("{at} reports an error: {}", self.endpoint.scrub(message))
+                format!(
+                    "{at} reports an error: {}",
+                    self.endpoint.quote_masked(message)
+                )
             }
             StreamError::CallLimit(limit) => format!("{at} sent {limit}"),
         })
@@ -433,7 +438,7 @@ impl<'a> AnswerReader<'a> {
         Error::runtime(format!(
             "{} sent something else than an answer: {}",
             place(self.url),
-            self.endpoint.scrub(line)
+            self.endpoint.quote_masked(line)
         ))
         .hint("base_url may point at a web page or another API; it usually ends in /v1")
     }

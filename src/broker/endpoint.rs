@@ -18,7 +18,7 @@ const MAX_QUOTE_CHARS: usize = 300;
 
 /// One model at one server, with everything that a request needs.
 #[derive(Clone)]
-pub struct Endpoint {
+pub struct ModelEndpoint {
     /// The base of every URL, usually ending in `/v1`.
     pub base_url: String,
     /// The model's name as the server knows it.
@@ -41,7 +41,7 @@ pub struct Endpoint {
     pub key_name: Option<String>,
 }
 
-impl fmt::Debug for Endpoint {
+impl fmt::Debug for ModelEndpoint {
     /// Omits the headers and the URL, which may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
@@ -52,7 +52,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-impl Endpoint {
+impl ModelEndpoint {
     /// Returns the URL of `path` under `base_url`; a query, as Azure needs it, stays at the end.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Endpoint {
         let wrong = |why: &str| {
             Error::config(format!(
                 "base_url {:?} of model {}: {why}",
-                self.scrub(&self.base_url),
+                self.quote_masked(&self.base_url),
                 self.model
             ))
             .hint("it looks like https://api.example.com/v1 or http://127.0.0.1:8080/v1")
@@ -119,7 +119,7 @@ impl Endpoint {
 
     /// Returns a server's text as one short line without secrets. The key and the values of the configured headers are
     /// masked before the text is cut, so that no part of them remains.
-    pub fn scrub(&self, text: &str) -> String {
+    pub fn quote_masked(&self, text: &str) -> String {
         let mut text = text.to_owned();
         if let Some(key) = &self.key {
             text = Secret::new(key.expose().trim()).mask(&text);
@@ -175,8 +175,8 @@ pub fn place(url: &Url) -> String {
 mod tests {
     use super::*;
 
-    fn endpoint(base_url: &str) -> Endpoint {
-        Endpoint {
+    fn endpoint(base_url: &str) -> ModelEndpoint {
+        ModelEndpoint {
             base_url: base_url.to_owned(),
             model: "m".to_owned(),
             key: Some(Secret::new("sk-secret\n")),
@@ -207,7 +207,7 @@ mod tests {
     fn an_invalid_base_url_is_a_configuration_error() {
         for base in ["", "localhost:8080/v1", "ftp://h/v1", "data:x", "http://"] {
             let error = endpoint(base).url(&["models"]).unwrap_err();
-            assert_eq!(error.kind, crate::error::Kind::Config, "{base}");
+            assert_eq!(error.kind, crate::error::ErrorKind::Config, "{base}");
         }
     }
 
@@ -221,11 +221,11 @@ mod tests {
     #[test]
     fn text_is_masked_before_it_is_cut() {
         let text = format!("{} sk-secret", "x".repeat(MAX_QUOTE_CHARS - 4));
-        let line = endpoint("http://h").scrub(&text);
+        let line = endpoint("http://h").quote_masked(&text);
         assert!(!line.contains("sk-"), "{line}");
         assert_eq!(line.chars().count(), MAX_QUOTE_CHARS + 1);
         assert_eq!(
-            endpoint("http://h").scrub("a\r\n\x1b[31m  team-secret\u{85}b"),
+            endpoint("http://h").quote_masked("a\r\n\x1b[31m  team-secret\u{85}b"),
             "a [31m [REDACTED] b"
         );
     }

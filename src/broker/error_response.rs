@@ -2,7 +2,7 @@
 
 use reqwest::Url;
 
-use super::endpoint::{Endpoint, authority, place};
+use super::endpoint::{ModelEndpoint, authority, place};
 use super::provider::chat::error_message;
 use super::retry::GiveUpReason;
 use crate::error::Error;
@@ -28,7 +28,7 @@ enum ErrorResponseKind {
 #[derive(Debug)]
 pub struct ErrorResponse<'a> {
     /// The endpoint that answered.
-    pub endpoint: &'a Endpoint,
+    pub endpoint: &'a ModelEndpoint,
     /// The address of the request.
     pub url: &'a Url,
     /// Whether the request declared tools.
@@ -115,7 +115,7 @@ impl ErrorResponse<'_> {
         let at = authority(self.url);
         let status = self.status;
         let message = self.server_message();
-        let model = self.endpoint.scrub(&self.endpoint.model);
+        let model = self.endpoint.quote_masked(&self.endpoint.model);
         let kind = self.kind(&message.to_lowercase());
         let said = if message.is_empty() {
             String::new()
@@ -141,7 +141,7 @@ impl ErrorResponse<'_> {
             .hint("look at the provider's billing page, or use another model with -m"),
             ErrorResponseKind::Redirect => {
                 let target = self.location.as_deref().map_or_else(String::new, |location| {
-                    format!(" to {}", self.endpoint.scrub(without_query(location)))
+                    format!(" to {}", self.endpoint.quote_masked(without_query(location)))
                 });
                 Error::runtime(format!(
                     "{} redirects{target} ({status}), which is not followed",
@@ -151,7 +151,7 @@ impl ErrorResponse<'_> {
             }
             ErrorResponseKind::AccessDenied => {
                 let mut error = Error::runtime(format!("{at} refuses access ({status}){said}"));
-                error.refused = true;
+                error.key_rejected = true;
                 match (&self.endpoint.key_name, &self.endpoint.key) {
                     (Some(name), _) => error.hint(format!("check the key in {name}")),
                     (None, Some(_)) => error.hint("check the key of this model"),
@@ -192,9 +192,9 @@ impl ErrorResponse<'_> {
     fn server_message(&self) -> String {
         let body = self.body.trim();
         match error_message(body) {
-            Some(words) => self.endpoint.scrub(&words),
-            None if body.starts_with('<') => self.endpoint.scrub(&without_tags(body)),
-            None => self.endpoint.scrub(body),
+            Some(words) => self.endpoint.quote_masked(&words),
+            None if body.starts_with('<') => self.endpoint.quote_masked(&without_tags(body)),
+            None => self.endpoint.quote_masked(body),
         }
     }
 }

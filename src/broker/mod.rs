@@ -5,15 +5,15 @@
 //! closes the connection to the provider.
 
 mod answer_reader;
-pub mod candidate;
-pub mod detect;
+pub mod autodetect;
 pub mod endpoint;
 mod error_response;
 mod http1;
+pub mod key_probe;
 pub mod model_list;
+pub mod model_server;
 pub mod provider;
 pub mod retry;
-pub mod serve;
 pub mod sse;
 mod transport;
 mod transport_error;
@@ -29,13 +29,13 @@ use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use self::endpoint::Endpoint;
+pub use self::endpoint::ModelEndpoint;
 use self::error_response::ErrorResponse;
 use self::provider::chat::{self, ServerQuirks};
 use self::retry::{GiveUpReason, RetryDecision};
 use self::transport::HttpResponse;
-pub use crate::chat::Chunk;
-use crate::chat::{Finish, Message, Tool};
+pub use crate::chat::StreamItem;
+use crate::chat::{ChatMessage, FinishReason, ToolDefinition};
 use crate::error::{Error, Result};
 
 /// Maximum number of bytes read from the body of an error response.
@@ -94,27 +94,27 @@ impl Broker {
     /// One line that says what failed, where, and what to do next.
     pub async fn stream(
         &self,
-        endpoint: &Endpoint,
-        messages: &[Message],
-        tools: &[Tool],
+        endpoint: &ModelEndpoint,
+        messages: &[ChatMessage],
+        tools: &[ToolDefinition],
         cancel: &CancellationToken,
-        out: &Sender<Chunk>,
-    ) -> Result<Finish> {
+        out: &Sender<StreamItem>,
+    ) -> Result<FinishReason> {
         tokio::select! {
             biased;
-            () = cancel.cancelled() => Ok(Finish::Interrupted),
-            () = out.closed() => Ok(Finish::Interrupted),
+            () = cancel.cancelled() => Ok(FinishReason::Interrupted),
+            () = out.closed() => Ok(FinishReason::Interrupted),
             result = self.stream_with_retries(endpoint, messages, tools, out) => result,
         }
     }
 
     async fn stream_with_retries(
         &self,
-        endpoint: &Endpoint,
-        messages: &[Message],
-        tools: &[Tool],
-        out: &Sender<Chunk>,
-    ) -> Result<Finish> {
+        endpoint: &ModelEndpoint,
+        messages: &[ChatMessage],
+        tools: &[ToolDefinition],
+        out: &Sender<StreamItem>,
+    ) -> Result<FinishReason> {
         let url = endpoint.url(&["chat", "completions"])?;
         let headers = endpoint.header_map()?;
         let mut quirks = self.known_quirks(endpoint);
@@ -134,7 +134,7 @@ impl Broker {
                 return reader.run(out, &self.tasks, &names, messages).await;
             }
             let (refusal, after) = read_error(endpoint, &url, response).await;
-            let has_results = messages.iter().any(|m| matches!(m, Message::Tool(_)));
+            let has_results = messages.iter().any(|m| matches!(m, ChatMessage::Tool(_)));
             let refusal = ErrorResponse {
                 sent_tools: !tools.is_empty(),
                 sent_tool_role: endpoint.use_tool_role && has_results,
@@ -160,20 +160,20 @@ impl Broker {
                         retry::readable(wait),
                         retry::MAX_RETRIES
                     );
-                    send(out, Chunk::Notice(notice)).await;
+                    send(out, StreamItem::Notice(notice)).await;
                     tokio::time::sleep(wait).await;
                 }
             }
         }
     }
 
-    fn known_quirks(&self, endpoint: &Endpoint) -> ServerQuirks {
+    fn known_quirks(&self, endpoint: &ModelEndpoint) -> ServerQuirks {
         let key = (endpoint.base_url.clone(), endpoint.model.clone());
         let known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&key).copied().unwrap_or_default()
     }
 
-    fn remember_quirks(&self, endpoint: &Endpoint, quirks: ServerQuirks) {
+    fn remember_quirks(&self, endpoint: &ModelEndpoint, quirks: ServerQuirks) {
         let key = (endpoint.base_url.clone(), endpoint.model.clone());
         let mut known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(key, quirks);
@@ -182,7 +182,7 @@ impl Broker {
 
 /// Reads an error response, and the wait that it asks for.
 async fn read_error<'a>(
-    endpoint: &'a Endpoint,
+    endpoint: &'a ModelEndpoint,
     url: &'a Url,
     mut response: HttpResponse,
 ) -> (ErrorResponse<'a>, retry::RetryAfter) {
@@ -205,7 +205,7 @@ async fn read_error<'a>(
 }
 
 /// Sends a chunk. [`Broker::stream`] notices a dropped receiver.
-async fn send(out: &Sender<Chunk>, chunk: Chunk) {
+async fn send(out: &Sender<StreamItem>, chunk: StreamItem) {
     let _ = out.send(chunk).await;
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::endpoint::{authority, place};
 use super::retry::{self, GiveUpReason};
 use super::transport::{BodyEnd, HttpResponse};
-use super::{Broker, Endpoint, answer_reader, read_error};
+use super::{Broker, ModelEndpoint, answer_reader, read_error};
 use crate::error::{Error, Result};
 
 /// Maximum size of a list of models; the longest known list is under 1 MiB.
@@ -33,14 +33,14 @@ impl Broker {
     ///
     /// # Errors
     /// The server is not reached, refuses access, or does not send a whole list of models in time.
-    pub async fn probe(&self, endpoint: &Endpoint) -> Result<ProbeReport> {
+    pub async fn probe(&self, endpoint: &ModelEndpoint) -> Result<ProbeReport> {
         self.probe_within(endpoint, PROBE_TIMEOUT).await
     }
 
     /// Like [`Broker::probe`], with another time-out.
     pub(super) async fn probe_within(
         &self,
-        endpoint: &Endpoint,
+        endpoint: &ModelEndpoint,
         timeout: Duration,
     ) -> Result<ProbeReport> {
         let start = Instant::now();
@@ -65,7 +65,7 @@ impl Broker {
     ///
     /// # Errors
     /// The server refuses access or is not reached.
-    pub(super) async fn check_access(&self, endpoint: &Endpoint, path: &[&str]) -> Result<()> {
+    pub(super) async fn check_access(&self, endpoint: &ModelEndpoint, path: &[&str]) -> Result<()> {
         self.get_path(endpoint, path, PROBE_TIMEOUT)
             .await
             .map(|_| ())
@@ -73,7 +73,7 @@ impl Broker {
 
     async fn get_path(
         &self,
-        endpoint: &Endpoint,
+        endpoint: &ModelEndpoint,
         path: &[&str],
         timeout: Duration,
     ) -> Result<(Url, HttpResponse)> {
@@ -93,7 +93,13 @@ impl Broker {
 }
 
 /// Returns the error for a body that is not a list of models.
-fn no_list(endpoint: &Endpoint, url: &Url, body: &[u8], end: &BodyEnd, timeout: Duration) -> Error {
+fn no_list(
+    endpoint: &ModelEndpoint,
+    url: &Url,
+    body: &[u8],
+    end: &BodyEnd,
+    timeout: Duration,
+) -> Error {
     let at = authority(url);
     match end {
         BodyEnd::Complete => {
@@ -102,7 +108,7 @@ fn no_list(endpoint: &Endpoint, url: &Url, body: &[u8], end: &BodyEnd, timeout: 
             Error::runtime(format!(
                 "{} sent something else than a list of models: {}",
                 place(url),
-                endpoint.scrub(line.unwrap_or(""))
+                endpoint.quote_masked(line.unwrap_or(""))
             ))
             .hint("base_url may point at a web page or another API; it usually ends in /v1")
         }
@@ -177,7 +183,7 @@ mod tests {
             // Ends when the client closes the connection.
             let _ = stream.read_u8().await;
         };
-        let endpoint = super::super::detect::endpoint(&base_url, "m");
+        let endpoint = super::super::autodetect::endpoint(&base_url, "m");
         let broker = Broker::new();
         let timeout = Duration::from_millis(200);
         let (result, ()) = tokio::join!(broker.probe_within(&endpoint, timeout), server);

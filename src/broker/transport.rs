@@ -10,7 +10,7 @@ use reqwest::{Client, Method, Url};
 use super::http1;
 use super::transport_error::{TransportError, closed_while_idle};
 use crate::address::is_loopback;
-use crate::error::{Context, Result};
+use crate::error::{ErrorContext, Result};
 use crate::http_client::{ProxyUse, client_builder};
 
 /// How long establishing a connection may take.

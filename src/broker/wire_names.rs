@@ -90,7 +90,7 @@ impl WireNames {
     }
 
     /// Returns the tool's own name for a wire name. A name that was not sent stays unchanged.
-    pub fn from_wire<'a>(&'a self, wire: &'a str) -> &'a str {
+    pub fn original_name<'a>(&'a self, wire: &'a str) -> &'a str {
         self.from_wire.get(wire).map_or(wire, String::as_str)
     }
 
@@ -153,16 +153,16 @@ mod tests {
         assert!(names.has_dots());
         let names = WireNames::new(list, [], false);
         assert_eq!(wires(&names, &list), ["fs__read", "git-hub__create_issue"]);
-        assert_eq!(names.from_wire("fs__read"), "fs.read");
+        assert_eq!(names.original_name("fs__read"), "fs.read");
         assert!(!names.has_dots());
     }
 
     #[test]
     fn a_name_that_was_not_sent_stays_unchanged() {
         let names = WireNames::new(["fs.read"], [], false);
-        assert_eq!(names.from_wire("fs.read"), "fs.read");
-        assert_eq!(names.from_wire("fs__write"), "fs__write");
-        assert_eq!(names.from_wire(""), "");
+        assert_eq!(names.original_name("fs.read"), "fs.read");
+        assert_eq!(names.original_name("fs__write"), "fs__write");
+        assert_eq!(names.original_name(""), "");
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
         let names = WireNames::new([long.as_str()], [], false);
         let wire = names.to_wire(&long).to_owned();
         assert!(wire.starts_with("fs__xxx") && fits(&wire, false), "{wire}");
-        assert_eq!(names.from_wire(&wire), long);
+        assert_eq!(names.original_name(&wire), long);
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         let names = WireNames::new(["fs.read"], ["fs__read", "", "né", "fs.read"], false);
         assert_eq!(names.to_wire("fs.read"), "fs__read");
         assert_ne!(names.to_wire("fs__read"), "fs__read");
-        assert_eq!(names.from_wire(names.to_wire("fs__read")), "fs__read");
+        assert_eq!(names.original_name(names.to_wire("fs__read")), "fs__read");
         assert_eq!((names.to_wire(""), names.to_wire("né")), ("_", "n_"));
     }
 
@@ -232,7 +232,7 @@ mod tests {
                 let wire = names.to_wire(name);
                 prop_assert!(fits(wire, dots), "{name:?} is {wire:?}");
                 prop_assert!(seen.insert(wire.to_owned()), "{wire:?} is there twice");
-                prop_assert_eq!(names.from_wire(wire), name);
+                prop_assert_eq!(names.original_name(wire), name);
             }
             let (mut turned, mut rest) = (tools.clone(), others.clone());
             turned.reverse();

@@ -9,16 +9,16 @@ mod time_point;
 use chrono::{Datelike, Local, TimeZone, Utc};
 use serde_json::{Value, json};
 
-use super::args::{Activity, Acts};
+use super::args::{ActivityCommand, RecordFilter};
 use super::table::table;
 use super::{columns, print, print_json, write};
 use crate::client::terminal::colors;
 use crate::client::text_format::{cut, short_id, time};
-use crate::config::nearest;
+use crate::config::nearest_name;
 use crate::error::{Error, Result};
-use crate::history::index::{Entry, Filter, Index};
+use crate::history::index::{ActivityEntry, ActivityFilter, Index};
 use crate::paths::Paths;
-use crate::safety::alike;
+use crate::safety::confusables;
 use crate::safety::text::one_line;
 
 /// Minimum terminal width for the columns `took` and `by`.
@@ -32,15 +32,15 @@ const MAX_NAMES: usize = 20;
 ///
 /// # Errors
 /// The action is unknown, or the journal cannot be read.
-pub fn run(paths: &Paths, command: Activity) -> Result<()> {
+pub fn run(paths: &Paths, command: ActivityCommand) -> Result<()> {
     let index = &mut Index::open(&paths.journal(), &paths.state, progress::watch())?;
     match command {
-        Activity::List { acts, limit, json } => {
+        ActivityCommand::List { acts, limit, json } => {
             let filter = build_filter(index, acts)?;
             list(index, &filter, limit as usize, json)
         }
-        Activity::Show { id, json } => show::run(index, &id, json),
-        Activity::Export {
+        ActivityCommand::Show { id, json } => show::run(index, &id, json),
+        ActivityCommand::Export {
             acts,
             limit,
             format,
@@ -49,7 +49,7 @@ pub fn run(paths: &Paths, command: Activity) -> Result<()> {
             let limit = limit.map_or(usize::MAX, |n| n as usize);
             export::run(index, &filter, limit, format)
         }
-        Activity::Stats { acts, json } => {
+        ActivityCommand::Stats { acts, json } => {
             let filter = build_filter(index, acts)?;
             stats::run(&index.stats(&filter)?, json)
         }
@@ -58,7 +58,7 @@ pub fn run(paths: &Paths, command: Activity) -> Result<()> {
 
 /// Converts the options to a filter. A server or tool that the journal does not contain is an error, not an empty
 /// list.
-fn build_filter(index: &mut Index, acts: Acts) -> Result<Filter> {
+fn build_filter(index: &mut Index, acts: RecordFilter) -> Result<ActivityFilter> {
     let now = Local::now();
     let moment = |text: &Option<String>, end: bool| -> Result<Option<u64>> {
         let text = text.as_deref();
@@ -91,7 +91,7 @@ fn build_filter(index: &mut Index, acts: Acts) -> Result<Filter> {
         }
     }
     let session = acts.session.map(|part| index.session(&part)).transpose()?;
-    Ok(Filter {
+    Ok(ActivityFilter {
         types: acts.types,
         operations: acts.operations,
         statuses: acts.statuses,
@@ -115,14 +115,14 @@ fn unknown_name(kind: &str, word: &str, names: &[String]) -> Error {
         shown.push_str(&format!(" and {} more", names.len() - MAX_NAMES));
     }
     let tails = names.iter().filter_map(|n| Some(n.split_once('.')?.1));
-    let near = nearest(word, names.iter().map(String::as_str).chain(tails));
+    let near = nearest_name(word, names.iter().map(String::as_str).chain(tails));
     let near = near
         .map(|n| format!("did you mean {n}? "))
         .unwrap_or_default();
     error.hint(format!("{near}recorded are: {shown}"))
 }
 
-fn list(index: &mut Index, filter: &Filter, limit: usize, json: bool) -> Result<()> {
+fn list(index: &mut Index, filter: &ActivityFilter, limit: usize, json: bool) -> Result<()> {
     // One extra entry shows whether more exist.
     let mut entries = index.list(filter, limit.saturating_add(1))?;
     let more = entries.len() > limit;
@@ -144,7 +144,7 @@ fn list(index: &mut Index, filter: &Filter, limit: usize, json: bool) -> Result<
 }
 
 /// Formats an action as JSON.
-fn entry_json(entry: &Entry) -> Value {
+fn entry_json(entry: &ActivityEntry) -> Value {
     json!({
         "id": entry.id,
         "time": rfc3339(entry.at_ms),
@@ -190,14 +190,14 @@ fn operation_mark(operation: Option<&str>) -> &'static str {
 }
 
 /// Describes an action in one line.
-fn describe(entry: &Entry) -> String {
+fn describe(entry: &ActivityEntry) -> String {
     let kind = &entry.kind;
     let name = [&kind.server, &kind.tool].into_iter().flatten();
-    let name: Vec<String> = name.map(|n| alike::name(n)).collect();
+    let name: Vec<String> = name.map(|n| confusables::marked_name(n)).collect();
     let name = name.join(".");
     let text = match &*kind.kind {
         // Escaped in full, because look-alike characters could hide what was called.
-        "tool" | "approval" => cut(&alike::text(&entry.what), MAX_TEXT),
+        "tool" | "approval" => cut(&confusables::marked_text(&entry.what), MAX_TEXT),
         // A list shows the text of several lines as one.
         "prompt" | "answer" => {
             let words: Vec<&str> = entry.what.split_whitespace().collect();
@@ -209,14 +209,14 @@ fn describe(entry: &Entry) -> String {
 }
 
 /// Formats actions as a table with a legend of the marks; an arrow points at the action `selected`.
-fn action_table(entries: &[Entry], selected: Option<&str>) -> String {
+fn action_table(entries: &[ActivityEntry], selected: Option<&str>) -> String {
     let width = columns();
-    let pointer = |entry: &Entry| match selected {
+    let pointer = |entry: &ActivityEntry| match selected {
         None => "",
         Some(id) if entry.id == id => "▶ ",
         Some(_) => "  ",
     };
-    let row = |entry: &Entry| {
+    let row = |entry: &ActivityEntry| {
         let kind = &entry.kind;
         [
             format!("{}{}", pointer(entry), local_time(entry.at_ms)),

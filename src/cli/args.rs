@@ -10,8 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::protocol::ShellId;
 
-pub use self::activity::{Activity, Acts, Format};
-pub use self::policy::Policy;
+pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
+pub use self::policy::PolicyCommand;
 
 /// The helper behind `llm`, an AI companion for the ordinary zsh.
 #[derive(Debug, Parser)]
@@ -28,77 +28,77 @@ pub use self::policy::Policy;
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// Commands of aish-helper.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Ask the model; the zsh function `llm` runs this command
-    Ask(Ask),
+    Ask(AskArgs),
     /// Follow a running answer, or show the last answer of a session
     Attach(AttachArgs),
     /// Show the state of the daemon
-    Status(Json),
+    Status(JsonArgs),
     /// Start the daemon if it is not running
     Start,
     /// Stop the daemon after its running turns
-    Stop(Stop),
+    Stop(StopArgs),
     /// Stop the daemon and start it again
-    Restart(Stop),
+    Restart(StopArgs),
     /// Run the daemon
-    Daemon(Daemon),
+    Daemon(DaemonArgs),
     /// Check everything that aish needs, and say how to fix what is missing
-    Doctor(Json),
+    Doctor(JsonArgs),
     /// Show and check the configuration
     #[command(subcommand)]
-    Config(Config),
+    Config(ConfigCommand),
     /// List, choose and install models
     #[command(subcommand)]
-    Model(Model),
+    Model(ModelCommand),
     /// List and show sessions
     #[command(subcommand)]
-    Session(Session),
+    Session(SessionCommand),
     /// Connect to MCP servers, and list what they offer
     #[command(subcommand)]
-    Mcp(Mcp),
+    Mcp(McpCommand),
     /// Search the tools of all MCP servers
     #[command(subcommand)]
-    Tools(Tools),
+    Tools(ToolsCommand),
     /// Call a tool of an MCP server by hand, through the same checks as a model
     #[command(subcommand)]
-    Call(Call),
+    Call(CallCommand),
     /// Show the rules for tool calls, explain a decision, and revoke what was allowed
     #[command(subcommand)]
-    Policy(Policy),
+    Policy(PolicyCommand),
     /// Search the record of everything that was done
     #[command(subcommand)]
-    Activity(Activity),
+    Activity(ActivityCommand),
     /// Remove secrets from stdin as aish does before text is stored or sent
     ///
     /// The text goes to stdout with REDACTED:kind in brackets in place of each key, token or password of a known form; the
     /// position of each goes to stderr, as line:column kind. Keys, tokens and headers in the configuration, and in the
     /// variables it names, are recognized too. Secrets that only the running daemon knows are not: the output of key_cmd
     /// and auth_cmd, logins, and variables of MCP servers.
-    Redact(Redact),
+    Redact(RedactArgs),
     /// Print the zsh completions of aish-helper
     Completions,
     /// Print the man page
     Man,
     /// Ask about the next proposed command (for the plugin)
     #[command(hide = true)]
-    Propose(Propose),
+    Propose(ProposeArgs),
     /// Capture the output of an approved command (for the plugin)
     #[command(hide = true)]
-    Capture(Capture),
+    Capture(CaptureArgs),
     /// Report the exit code of an approved command (for the plugin)
     #[command(hide = true)]
-    ExecDone(ExecDone),
+    ExecDone(ExecDoneArgs),
 }
 
 /// `--json`
 #[derive(Debug, Args)]
-pub struct Json {
+pub struct JsonArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -106,7 +106,7 @@ pub struct Json {
 
 /// `aish-helper redact`
 #[derive(Debug, Args)]
-pub struct Redact {
+pub struct RedactArgs {
     /// Print a line of JSON for each secret found, without its text
     #[arg(long)]
     pub json: bool,
@@ -117,7 +117,7 @@ pub struct Redact {
 
 /// `aish-helper ask`
 #[derive(Debug, Args)]
-pub struct Ask {
+pub struct AskArgs {
     /// Use this model, by its name in the configuration
     #[arg(short, long, value_name = "NAME")]
     pub model: Option<String>,
@@ -186,7 +186,7 @@ pub struct AttachArgs {
 
 /// `aish-helper stop` and `restart`
 #[derive(Debug, Args)]
-pub struct Stop {
+pub struct StopArgs {
     /// Do not wait for running turns
     #[arg(long)]
     pub now: bool,
@@ -194,7 +194,7 @@ pub struct Stop {
 
 /// `aish-helper daemon`
 #[derive(Debug, Args)]
-pub struct Daemon {
+pub struct DaemonArgs {
     /// Stay in the foreground and log to stderr
     #[arg(long, required_unless_present = "detach")]
     pub foreground: bool,
@@ -205,18 +205,18 @@ pub struct Daemon {
 
 /// `aish-helper config`
 #[derive(Debug, Subcommand)]
-pub enum Config {
+pub enum ConfigCommand {
     /// Print the path of the configuration
-    Path(Json),
+    Path(JsonArgs),
     /// Print everything that is wrong with the configuration
-    Check(Json),
+    Check(JsonArgs),
     /// Print the effective configuration, and where each value comes from
-    Show(Json),
+    Show(JsonArgs),
 }
 
 /// `aish-helper model`
 #[derive(Debug, Subcommand)]
-pub enum Model {
+pub enum ModelCommand {
     /// List the models of the configuration
     List {
         /// Print JSON
@@ -241,20 +241,20 @@ pub enum Model {
     Install {
         /// Name of the model
         #[arg(value_enum)]
-        name: Installable,
+        name: InstallableModel,
     },
 }
 
 /// Models that can be installed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Installable {
+pub enum InstallableModel {
     /// SmolLM2-135M-Instruct, 98 MB, Apache-2.0
     Smollm2,
 }
 
 /// `aish-helper session`
 #[derive(Debug, Subcommand)]
-pub enum Session {
+pub enum SessionCommand {
     /// List the sessions, last used first
     List {
         /// Maximum number of entries
@@ -300,16 +300,16 @@ pub enum Session {
 
 /// `aish-helper mcp`
 #[derive(Debug, Subcommand)]
-pub enum Mcp {
+pub enum McpCommand {
     /// List the servers
-    List(Of),
+    List(ListArgs),
     /// List the tools
     Tools {
         /// Only of this server
         alias: Option<String>,
         /// Output format
         #[command(flatten)]
-        of: Of,
+        of: ListArgs,
     },
     /// Show the full description of a tool
     Tool {
@@ -353,7 +353,7 @@ pub enum Mcp {
         alias: Option<String>,
         /// Output format
         #[command(flatten)]
-        of: Of,
+        of: ListArgs,
     },
     /// List the prompts
     Prompts {
@@ -361,7 +361,7 @@ pub enum Mcp {
         alias: Option<String>,
         /// Output format
         #[command(flatten)]
-        of: Of,
+        of: ListArgs,
     },
     /// Print the text of a prompt
     Prompt {
@@ -386,7 +386,7 @@ pub enum Mcp {
 
 /// `aish-helper tools`
 #[derive(Debug, Subcommand)]
-pub enum Tools {
+pub enum ToolsCommand {
     /// Find the tools that match a query, best first
     Search {
         /// What the tool should do
@@ -403,18 +403,18 @@ pub enum Tools {
 
 /// `aish-helper call`
 #[derive(Debug, Subcommand)]
-pub enum Call {
+pub enum CallCommand {
     /// Call a tool that changes nothing
-    ToolRead(ByHand),
+    ToolRead(ManualCallArgs),
     /// Call a tool that creates or changes something
-    ToolWrite(ByHand),
+    ToolWrite(ManualCallArgs),
     /// Call a tool that may destroy something
-    ToolDestructive(ByHand),
+    ToolDestructive(ManualCallArgs),
 }
 
 /// A manual tool call.
 #[derive(Debug, Args)]
-pub struct ByHand {
+pub struct ManualCallArgs {
     /// The tool
     #[arg(long, value_name = "SERVER:TOOL")]
     pub tool_name: String,
@@ -439,7 +439,7 @@ pub struct ByHand {
 
 /// Output format of a list.
 #[derive(Debug, Args)]
-pub struct Of {
+pub struct ListArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -450,7 +450,7 @@ pub struct Of {
 
 /// `aish-helper propose`
 #[derive(Debug, Args)]
-pub struct Propose {
+pub struct ProposeArgs {
     /// The shell
     #[arg(long, value_name = "ID")]
     pub shell: ShellId,
@@ -461,7 +461,7 @@ pub struct Propose {
 
 /// `aish-helper capture`
 #[derive(Debug, Args)]
-pub struct Capture {
+pub struct CaptureArgs {
     /// The shell
     #[arg(long, value_name = "ID")]
     pub shell: ShellId,
@@ -474,7 +474,7 @@ pub struct Capture {
 
 /// `aish-helper exec-done`
 #[derive(Debug, Args)]
-pub struct ExecDone {
+pub struct ExecDoneArgs {
     /// The shell
     #[arg(long, value_name = "ID")]
     pub shell: ShellId,

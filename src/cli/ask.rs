@@ -11,9 +11,9 @@ use crate::client::prompt_input;
 use crate::client::terminal::{ControllingTty, tty_name};
 use crate::client::text_format::short_id;
 use crate::config::env_overrides;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
-use crate::protocol::{Ask, Attach, SessionChoice, ShellId};
+use crate::protocol::{AskRequest, AttachRequest, SessionChoice, ShellId};
 
 /// Exit code that tells the zsh function that proposed commands are waiting.
 const PROPOSALS_WAITING: u8 = 10;
@@ -29,14 +29,14 @@ fn milliseconds(seconds: &str) -> Option<u64> {
 ///
 /// # Errors
 /// The request failed.
-pub fn run(paths: &Paths, args: args::Ask) -> Result<u8> {
+pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
     let format = output_format(args.json, args.raw);
     let has_input = !args.words.is_empty() || !args.files.is_empty();
     if args.attach.is_some() && !has_input && !prompt_input::stdin_has_data() {
         return follow(paths, args.attach, args.shell, format, args.offer);
     }
     let (text, attachments) = prompt_input::read_prompt(&words(&args.words), &args.files)?;
-    let request = Ask {
+    let request = AskRequest {
         session: if args.new {
             SessionChoice::New
         } else if args.continue_ {
@@ -116,7 +116,7 @@ fn follow(
     format: OutputFormat,
     offer: bool,
 ) -> Result<u8> {
-    let request = Attach {
+    let request = AttachRequest {
         session,
         shell,
         can_answer: ControllingTty::open().is_ok(),
@@ -138,7 +138,7 @@ fn exit_code(outcome: AskOutcome, offer: bool) -> std::result::Result<u8, Error>
     match outcome {
         AskOutcome::Answered(answer) if offer && answer.proposals > 0 => Ok(PROPOSALS_WAITING),
         AskOutcome::Answered(_) => Ok(0),
-        AskOutcome::Unasked => Ok(Kind::Approval.exit_code()),
+        AskOutcome::Unasked => Ok(ErrorKind::Approval.exit_code()),
         AskOutcome::NothingConfigured(e) => Err(e),
     }
 }

@@ -2,32 +2,32 @@
 
 use std::io::Read;
 
-use super::args::{ByHand, Call};
+use super::args::{CallCommand, ManualCallArgs};
 use super::{print, print_json};
-use crate::chat::{CallStatus, Operation};
+use crate::chat::{CallStatus, OperationClass};
 use crate::client::output::{AnswerOutput, OutputFormat};
 use crate::client::request_loop::{RequestEnd, RequestLoop};
 use crate::config::env_overrides;
-use crate::error::{Context, Error, Kind, Result};
+use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::Paths;
-use crate::protocol::tools::{self, Called};
+use crate::protocol::tools::{self, ManualCallResult};
 use crate::protocol::{self, Request};
 
 /// Calls the tool and returns the exit code.
 ///
 /// # Errors
 /// The call was not made or has no result.
-pub fn run(paths: &Paths, command: Call) -> Result<u8> {
+pub fn run(paths: &Paths, command: CallCommand) -> Result<u8> {
     let (operation, args) = match command {
-        Call::ToolRead(args) => (Operation::Read, args),
-        Call::ToolWrite(args) => (Operation::Write, args),
-        Call::ToolDestructive(args) => (Operation::Destructive, args),
+        CallCommand::ToolRead(args) => (OperationClass::Read, args),
+        CallCommand::ToolWrite(args) => (OperationClass::Write, args),
+        CallCommand::ToolDestructive(args) => (OperationClass::Destructive, args),
     };
     let json = args.json;
     let request = Request::Call(Box::new(call_request(operation, args)?));
     let mut output = AnswerOutput::new(OutputFormat::ProgressOnly);
     let mut request_loop = RequestLoop::begin(paths, &request, &mut output)?;
-    let mut called: Called = match request_loop.follow()? {
+    let mut called: ManualCallResult = match request_loop.follow()? {
         RequestEnd::Reply(body) => protocol::parse(&body)?,
         RequestEnd::Failed(failure) => return Err(failure.into()),
         RequestEnd::OutputClosed => return Ok(0),
@@ -44,12 +44,12 @@ pub fn run(paths: &Paths, command: Call) -> Result<u8> {
     let kind = match (called.status, called.kind) {
         (CallStatus::Success, _) => return Ok(0),
         // The tool's own error message was printed.
-        (CallStatus::ToolError, _) => return Ok(Kind::Runtime.exit_code()),
-        (_, kind) => kind.unwrap_or(Kind::Runtime),
+        (CallStatus::ToolError, _) => return Ok(ErrorKind::Runtime.exit_code()),
+        (_, kind) => kind.unwrap_or(ErrorKind::Runtime),
     };
     let error = Error::new(kind, reason);
     Err(match kind {
-        Kind::Usage => error.hint("see: aish-helper tools search, aish-helper call --help"),
+        ErrorKind::Usage => error.hint("see: aish-helper tools search, aish-helper call --help"),
         _ => error,
     })
 }
@@ -67,8 +67,8 @@ fn in_command_line_terms(mut message: String) -> String {
     message
 }
 
-fn call_request(operation: Operation, args: ByHand) -> Result<tools::ByHand> {
-    Ok(tools::ByHand {
+fn call_request(operation: OperationClass, args: ManualCallArgs) -> Result<tools::ManualCall> {
+    Ok(tools::ManualCall {
         operation,
         name: args.tool_name,
         arguments: read_arguments(args.json_args)?,

@@ -6,8 +6,8 @@ use super::json_line;
 
 use crate::config::origin::{EffectiveSetting, SettingOrigin};
 use crate::config::resolve::resolve_with_origins;
-use crate::config::{self, ConfigProblem, Overrides};
-use crate::error::{Kind, Result};
+use crate::config::{self, ConfigOverrides, ConfigProblem};
+use crate::error::{ErrorKind, Result};
 use crate::paths::Paths;
 
 /// Returns the path of the file, which need not exist.
@@ -15,7 +15,7 @@ use crate::paths::Paths;
 /// # Errors
 /// Both `config.toml` and `aish.json` exist.
 pub fn path(paths: &Paths, json: bool) -> Result<String> {
-    let (path, exists) = config::path(paths)?;
+    let (path, exists) = config::config_path(paths)?;
     let path = path.display().to_string();
     if json {
         return json_line(&json!({"path": path, "exists": exists}));
@@ -25,18 +25,18 @@ pub fn path(paths: &Paths, json: bool) -> Result<String> {
 
 /// Returns the faults of the file, a line each, and the exit code: 0 or 3.
 pub fn check(paths: &Paths, json: bool) -> (String, u8) {
-    let problems = config::problems(paths);
+    let problems = config::file_problems(paths);
     let code = if problems.is_empty() {
         0
     } else {
-        Kind::Config.exit_code()
+        ErrorKind::Config.exit_code()
     };
     let text = if json {
         let list: Vec<Value> = problems.iter().map(problem_json).collect();
         // Serializing fails only for maps whose keys are not strings.
         json_line(&json!({"ok": list.is_empty(), "problems": list})).unwrap_or_default()
     } else if problems.is_empty() {
-        match config::path(paths) {
+        match config::config_path(paths) {
             Ok((path, true)) => format!("{}: no problem found\n", path.display()),
             _ => "there is no configuration file, and none is needed\n".to_string(),
         }
@@ -59,8 +59,8 @@ fn problem_json(p: &ConfigProblem) -> Value {
 ///
 /// # Errors
 /// The configuration cannot be loaded.
-pub fn show(paths: &Paths, over: &Overrides, json: bool) -> Result<String> {
-    let file = config::read(paths)?;
+pub fn show(paths: &Paths, over: &ConfigOverrides, json: bool) -> Result<String> {
+    let file = config::read_file(paths)?;
     let (_, settings) = resolve_with_origins(&file, over)?;
     let path = file.path.as_ref().map(|p| p.display().to_string());
     if json {
@@ -169,7 +169,7 @@ serve.command = ["run", "--api-key", "s3cret", "{port}"]
     fn show_prints_the_origin_of_each_value() {
         let (_home, paths) = home("[shell]\noutput_bytes = 1000\n");
         let map = BTreeMap::from([("AISH_CONFIRM_CMD".to_string(), "no".to_string())]);
-        let over = Overrides::from_map(&map).unwrap();
+        let over = ConfigOverrides::from_map(&map).unwrap();
         let text = show(&paths, &over, false).unwrap();
         let file = paths.config.join("config.toml");
         let squeezed: Vec<String> = text
@@ -194,7 +194,7 @@ serve.command = ["run", "--api-key", "s3cret", "{port}"]
     fn show_replaces_secrets() {
         let (_home, paths) = home(&SECRETS.replace("https://a.example", "http://127.0.0.1:1"));
         for json in [false, true] {
-            let text = show(&paths, &Overrides::default(), json).unwrap();
+            let text = show(&paths, &ConfigOverrides::default(), json).unwrap();
             assert!(!text.contains("s3cret"), "{text}");
             assert!(
                 text.contains("[REDACTED]") && text.contains("echo …"),
@@ -202,8 +202,8 @@ serve.command = ["run", "--api-key", "s3cret", "{port}"]
             );
             assert!(text.contains("aish"), "harmless headers are shown: {text}");
         }
-        let config = config::load(&paths, &Overrides::default()).unwrap();
+        let config = config::load(&paths, &ConfigOverrides::default()).unwrap();
         assert!(!format!("{config:?}").contains("s3cret"));
-        assert!(!format!("{:?}", config::read(&paths).unwrap()).contains("s3cret"));
+        assert!(!format!("{:?}", config::read_file(&paths).unwrap()).contains("s3cret"));
     }
 }

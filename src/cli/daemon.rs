@@ -16,10 +16,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::print;
 use crate::client::connect;
-use crate::error::{Context, Error, Kind, Result};
+use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::{Paths, make_dir};
-use crate::protocol::{Failure, Request};
-use crate::safety::redact::ours;
+use crate::protocol::{Request, RequestFailure};
+use crate::safety::redact::global_redactor;
 
 /// Size above which the log is rotated; one rotated file is kept.
 const MAX_LOG_BYTES: u64 = 1 << 20;
@@ -105,7 +105,7 @@ pub fn run(paths: Paths, detach: bool) -> Result<()> {
     if let Err(e) = &result {
         tracing::error!("{e}");
         // Nobody reads this if the client already received "ready".
-        notify_client(&serde_json::to_string(&Failure::from(e)).unwrap_or_default());
+        notify_client(&serde_json::to_string(&RequestFailure::from(e)).unwrap_or_default());
     }
     // The client prints the failure; stderr is closed.
     result.or(Ok(()))
@@ -200,7 +200,7 @@ fn open_log(paths: &Paths) -> Result<BoundedLog> {
     let path = paths.log();
     let file = append_to(&path).map_err(|e| {
         Error::new(
-            Kind::Runtime,
+            ErrorKind::Runtime,
             format!("cannot write the log {}: {e}", path.display()),
         )
         .hint("make the file writable, or set AISH_HOME to a writable directory")
@@ -215,7 +215,8 @@ struct RedactingWriter<W>(W);
 impl<W: Write> Write for RedactingWriter<W> {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        self.0.write_all(ours().redact(&text).as_bytes())?;
+        self.0
+            .write_all(global_redactor().redact(&text).as_bytes())?;
         Ok(line.len())
     }
 

@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 
 use super::args::Cli;
-use crate::error::{Context, Result};
+use crate::error::{ErrorContext, Result};
 
 /// Renders one page with a section for each command.
 ///

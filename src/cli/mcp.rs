@@ -8,7 +8,7 @@ use std::io::Write;
 
 use serde::de::DeserializeOwned;
 
-use super::args::{Mcp, Of};
+use super::args::{ListArgs, McpCommand};
 use super::call::current_directory;
 use super::table::{count, shorten_paths, table, wrap_indented};
 use super::{columns, mcp_import, mcp_login, print, print_json};
@@ -33,18 +33,18 @@ const MAX_TARGET: usize = 1000;
 ///
 /// # Errors
 /// The alias, tool or prompt is unknown, or the server fails.
-pub fn run(paths: &Paths, command: Mcp) -> Result<()> {
+pub fn run(paths: &Paths, command: McpCommand) -> Result<()> {
     match command {
-        Mcp::List(of) => list(paths, &of),
-        Mcp::Tools { alias, of } => tools(paths, alias, &of),
-        Mcp::Tool { name, json } => {
+        McpCommand::List(of) => list(paths, &of),
+        McpCommand::Tools { alias, of } => tools(paths, alias, &of),
+        McpCommand::Tool { name, json } => {
             let tool: ToolInfo = ask(paths, McpRequest::Tool { name })?;
             match json {
                 true => print_json(&tool),
                 false => print(&tool_page(&tool)),
             }
         }
-        Mcp::Connect { url, alias, json } => {
+        McpCommand::Connect { url, alias, json } => {
             let server: ServerInfo = ask(paths, McpRequest::Connect { url, alias })?;
             if json {
                 return print_json(&server);
@@ -59,7 +59,7 @@ pub fn run(paths: &Paths, command: Mcp) -> Result<()> {
                 count(server.tools, "tool")
             ))
         }
-        Mcp::Disconnect { alias, json } => {
+        McpCommand::Disconnect { alias, json } => {
             let request = McpRequest::Disconnect {
                 alias: alias.clone(),
             };
@@ -72,11 +72,11 @@ pub fn run(paths: &Paths, command: Mcp) -> Result<()> {
                 false => print(&format!("{alias} was not connected\n")),
             }
         }
-        Mcp::Login { alias } => mcp_login::log_in(paths, &alias),
-        Mcp::Logout { alias } => mcp_login::log_out(paths, &alias),
-        Mcp::Resources { alias, of } => resources(paths, alias, &of),
-        Mcp::Prompts { alias, of } => prompts(paths, alias, &of),
-        Mcp::Prompt {
+        McpCommand::Login { alias } => mcp_login::log_in(paths, &alias),
+        McpCommand::Logout { alias } => mcp_login::log_out(paths, &alias),
+        McpCommand::Resources { alias, of } => resources(paths, alias, &of),
+        McpCommand::Prompts { alias, of } => prompts(paths, alias, &of),
+        McpCommand::Prompt {
             name,
             arguments,
             json,
@@ -91,7 +91,7 @@ pub fn run(paths: &Paths, command: Mcp) -> Result<()> {
                 false => print(&format!("{}\n", text.trim_end())),
             }
         }
-        Mcp::Import { file, json } => mcp_import::run(paths, &file, json),
+        McpCommand::Import { file, json } => mcp_import::run(paths, &file, json),
     }
 }
 
@@ -129,7 +129,7 @@ fn print_names<T: DeserializeOwned>(
     print(&names.iter().map(|n| format!("{n}\n")).collect::<String>())
 }
 
-fn list(paths: &Paths, of: &Of) -> Result<()> {
+fn list(paths: &Paths, of: &ListArgs) -> Result<()> {
     if of.names {
         return print_names(paths, McpRequest::List, |s: &ServerInfo| s.alias.clone());
     }
@@ -174,7 +174,7 @@ fn list(paths: &Paths, of: &Of) -> Result<()> {
     print(&out)
 }
 
-fn tools(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
+fn tools(paths: &Paths, alias: Option<String>, of: &ListArgs) -> Result<()> {
     let request = McpRequest::Tools {
         alias: alias.clone(),
     };
@@ -258,7 +258,7 @@ fn tool_page(tool: &ToolInfo) -> String {
         out.push_str(&format!("\n{}", indented(&tool.description)));
     }
     out.push('\n');
-    for (name, word) in tool.says() {
+    for (name, word) in tool.annotation_words() {
         out.push_str(&format!("{name:<16} {word}\n"));
     }
     let schema = serde_json::to_string_pretty(&tool.schema).unwrap_or_default();
@@ -269,7 +269,7 @@ fn tool_page(tool: &ToolInfo) -> String {
     out
 }
 
-fn resources(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
+fn resources(paths: &Paths, alias: Option<String>, of: &ListArgs) -> Result<()> {
     let request = McpRequest::Resources { alias };
     let name = |r: &ResourceInfo| format!("{}:{}", r.server, r.uri);
     if of.names {
@@ -300,7 +300,7 @@ fn resources(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
     print(&table(rows.iter(), columns(), cut).concat())
 }
 
-fn prompts(paths: &Paths, alias: Option<String>, of: &Of) -> Result<()> {
+fn prompts(paths: &Paths, alias: Option<String>, of: &ListArgs) -> Result<()> {
     let request = McpRequest::Prompts { alias };
     if of.names {
         return print_names(paths, request, |p: &PromptInfo| p.name.clone());
@@ -359,7 +359,7 @@ mod tests {
             idempotent: None,
             open_world: Some(true),
             trusted: false,
-            operation: crate::chat::Operation::Write,
+            operation: crate::chat::OperationClass::Write,
             schema: serde_json::json!({"type": "object", "title": "\u{202e}x"}),
         }
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::call::current_directory;
 use super::{print, print_json};
 use crate::config::import::{self, ImportEntry, ImportedServer};
-use crate::config::{self, Overrides};
+use crate::config::{self, ConfigOverrides};
 use crate::error::{Error, Result};
 use crate::paths::Paths;
 use crate::safety::text::one_line;
@@ -25,7 +25,7 @@ const MAX_NAME: usize = 60;
 /// The file is not such a configuration, or `config.toml` cannot be read or written.
 pub fn run(paths: &Paths, file: &Path, json: bool) -> Result<()> {
     let text = read(file)?;
-    let config = config::load(paths, &Overrides::default())?;
+    let config = config::load(paths, &ConfigOverrides::default())?;
     let is_configured = |alias: &str| config.mcp.servers.contains_key(alias);
     let imports = import::read(&text, is_configured).map_err(|reason| {
         Error::usage(format!("{}: {reason}", file.display()))
@@ -39,7 +39,7 @@ pub fn run(paths: &Paths, file: &Path, json: bool) -> Result<()> {
     let written = match new.is_empty() {
         true => None,
         false => {
-            config::may_write(&config, Path::new(&current_directory()))?;
+            config::check_may_write(&config, Path::new(&current_directory()))?;
             Some(config::add_servers(paths, &new)?)
         }
     };

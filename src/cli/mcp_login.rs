@@ -16,10 +16,12 @@ use super::print;
 use super::table::count;
 use crate::client::connect::{self, ExistingDaemon};
 use crate::client::signals::SignalPipes;
-use crate::config::mcp::{Auth, Server, Transport};
-use crate::config::{self, Overrides, env_overrides};
-use crate::error::{Context, Error, Kind, Result};
-use crate::mcp::auth::{Identity, Login, Place, Tokens, signs};
+use crate::config::mcp::{ServerSettings, ServerTransport, TokenSource};
+use crate::config::{self, ConfigOverrides, env_overrides};
+use crate::error::{Error, ErrorContext, ErrorKind, Result};
+use crate::mcp::auth::{
+    ClientIdentity, NetworkZone, OAuthLogin, TokenStore, is_authorization_header,
+};
 use crate::paths::{self, Paths};
 use crate::protocol::Request;
 use crate::protocol::tools::{McpRequest, ServerInfo};
@@ -52,7 +54,7 @@ pub fn log_in(paths: &Paths, alias: &str) -> Result<()> {
         tokio::select! {
             biased;
             interrupted = wait_for_interrupt(&signals) => Err(match interrupted {
-                Ok(()) => Error::new(Kind::Interrupted, "interrupted; not logged in"),
+                Ok(()) => Error::new(ErrorKind::Interrupted, "interrupted; not logged in"),
                 Err(e) => e,
             }),
             result = authorize(paths, alias, &url) => result,
@@ -84,7 +86,7 @@ pub fn log_out(paths: &Paths, alias: &str) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .context(|| "cannot start the runtime".into())?;
-    let tokens = Tokens::new(paths.state.clone());
+    let tokens = TokenStore::new(paths.state.clone());
     if !runtime.block_on(tokens.forget(url.as_str()))? {
         return print(&format!("there was no login to {alias}\n"));
     }
@@ -94,7 +96,7 @@ pub fn log_out(paths: &Paths, alias: &str) -> Result<()> {
 
 /// Returns the URL of a server that supports a login.
 fn login_url(paths: &Paths, alias: &str) -> Result<Url> {
-    let config = config::load(paths, &Overrides::from_map(&env_overrides()?)?)?;
+    let config = config::load(paths, &ConfigOverrides::from_map(&env_overrides()?)?)?;
     let target = match config.mcp.servers.get(alias) {
         Some(server) => configured_url(server)?,
         None => unconfigured_url(paths, alias)?.ok_or_else(|| {
@@ -106,19 +108,19 @@ fn login_url(paths: &Paths, alias: &str) -> Result<Url> {
         .map_err(|_| Error::config(format!("{alias}: {target} is not a web address")))
 }
 
-fn configured_url(server: &Server) -> Result<String> {
+fn configured_url(server: &ServerSettings) -> Result<String> {
     let alias = &server.alias;
-    let Transport::Http { url, auth, headers } = &server.transport else {
+    let ServerTransport::Http { url, auth, headers } = &server.transport else {
         return Err(Error::usage(format!(
             "{alias} is a program, not an HTTP server, so it has no login"
         ))
         .hint("pass it credentials through its env table"));
     };
     let set = match auth {
-        Auth::Token(_) => "auth_token",
-        Auth::Env(_) => "auth_env",
-        Auth::Cmd(_) => "auth_cmd",
-        Auth::None => match headers.iter().find(|(n, _)| signs(n)) {
+        TokenSource::Token(_) => "auth_token",
+        TokenSource::Env(_) => "auth_env",
+        TokenSource::Cmd(_) => "auth_cmd",
+        TokenSource::None => match headers.iter().find(|(n, _)| is_authorization_header(n)) {
             Some((name, _)) => name,
             None => return Ok(url.clone()),
         },
@@ -158,12 +160,12 @@ async fn authorize(paths: &Paths, alias: &str, url: &Url) -> Result<()> {
         .context(|| "cannot listen for the browser".into())?
         .port();
     let redirect = format!("http://127.0.0.1:{port}{CALLBACK_PATH}");
-    let login = Login {
-        tokens: &Tokens::new(paths.state.clone()),
+    let login = OAuthLogin {
+        tokens: &TokenStore::new(paths.state.clone()),
         server: url.clone(),
-        from: Place::named(url),
+        from: NetworkZone::named(url),
         challenge: None,
-        identity: Identity::default(),
+        identity: ClientIdentity::default(),
         redirect: &redirect,
     };
     login

@@ -27,12 +27,12 @@ pub mod tools;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
 
-use args::{Ask, Cli, Command, Config, Model, Session};
+use args::{AskArgs, Cli, CliCommand, ConfigCommand, ModelCommand, SessionCommand};
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
 use crate::client::{capture, connect, propose};
-use crate::config::{Overrides, env_overrides};
-use crate::error::{Context, Error, Kind, Result};
+use crate::config::{ConfigOverrides, env_overrides};
+use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::Paths;
 use crate::protocol::Request;
 use crate::safety::text;
@@ -47,11 +47,11 @@ use crate::safety::text;
 pub fn parse() -> Result<Cli> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if words.first().is_some_and(|w| w == "ask") {
-        let parser = Ask::augment_args(clap::Command::new("ask"));
+        let parser = AskArgs::augment_args(clap::Command::new("ask"));
         let matches = parser.try_get_matches_from(words);
-        if let Ok(ask) = matches.and_then(|m| Ask::from_arg_matches(&m)) {
+        if let Ok(ask) = matches.and_then(|m| AskArgs::from_arg_matches(&m)) {
             return Ok(Cli {
-                command: Command::Ask(ask),
+                command: CliCommand::Ask(ask),
             });
         }
     }
@@ -94,31 +94,37 @@ fn usage_error(e: &clap::Error, first: &str) -> Error {
 pub fn run(cli: Cli) -> Result<u8> {
     let paths = Paths::from_env;
     match cli.command {
-        Command::Ask(args) => return ask::run(&paths()?, args),
-        Command::Attach(args) => return ask::attach(&paths()?, args),
-        Command::Status(args) => status::run(&paths()?, args.json)?,
-        Command::Start => daemon::start(&paths()?)?,
-        Command::Stop(args) => daemon::stop(&paths()?, args.now)?,
-        Command::Restart(args) => daemon::restart(&paths()?, args.now)?,
-        Command::Daemon(args) => daemon::run(paths()?, args.detach)?,
-        Command::Doctor(args) => return doctor::run(paths(), args.json),
-        Command::Config(Config::Path(args)) => print(&config::path(&paths()?, args.json)?)?,
-        Command::Config(Config::Check(args)) => {
+        CliCommand::Ask(args) => return ask::run(&paths()?, args),
+        CliCommand::Attach(args) => return ask::attach(&paths()?, args),
+        CliCommand::Status(args) => status::run(&paths()?, args.json)?,
+        CliCommand::Start => daemon::start(&paths()?)?,
+        CliCommand::Stop(args) => daemon::stop(&paths()?, args.now)?,
+        CliCommand::Restart(args) => daemon::restart(&paths()?, args.now)?,
+        CliCommand::Daemon(args) => daemon::run(paths()?, args.detach)?,
+        CliCommand::Doctor(args) => return doctor::run(paths(), args.json),
+        CliCommand::Config(ConfigCommand::Path(args)) => {
+            print(&config::path(&paths()?, args.json)?)?
+        }
+        CliCommand::Config(ConfigCommand::Check(args)) => {
             let (text, code) = config::check(&paths()?, args.json);
             print(&text)?;
             return Ok(code);
         }
-        Command::Config(Config::Show(args)) => {
-            let overrides = Overrides::from_map(&env_overrides()?)?;
+        CliCommand::Config(ConfigCommand::Show(args)) => {
+            let overrides = ConfigOverrides::from_map(&env_overrides()?)?;
             print(&config::show(&paths()?, &overrides, args.json)?)?;
         }
-        Command::Model(Model::List { json, shell }) => model::list(&paths()?, json, shell)?,
-        Command::Model(Model::Use { name, shell, json }) => {
+        CliCommand::Model(ModelCommand::List { json, shell }) => {
+            model::list(&paths()?, json, shell)?
+        }
+        CliCommand::Model(ModelCommand::Use { name, shell, json }) => {
             model::choose(&paths()?, &name, shell, json)?
         }
-        Command::Model(Model::Install { name: _ }) => model::install(&paths()?)?,
-        Command::Session(Session::List { limit, json }) => session::list(&paths()?, limit, json)?,
-        Command::Session(Session::Show {
+        CliCommand::Model(ModelCommand::Install { name: _ }) => model::install(&paths()?)?,
+        CliCommand::Session(SessionCommand::List { limit, json }) => {
+            session::list(&paths()?, limit, json)?
+        }
+        CliCommand::Session(SessionCommand::Show {
             id,
             limit,
             shell,
@@ -135,19 +141,21 @@ pub fn run(cli: Cli) -> Result<u8> {
                 json,
             )?;
         }
-        Command::Session(Session::Last { shell, json }) => {
+        CliCommand::Session(SessionCommand::Last { shell, json }) => {
             last_answer::show_last(&paths()?, shell, json)?
         }
-        Command::Session(Session::New { shell, json }) => session::new(&paths()?, shell, json)?,
-        Command::Mcp(command) => mcp::run(&paths()?, command)?,
-        Command::Activity(command) => activity::run(&paths()?, command)?,
-        Command::Policy(command) => policy::run(&paths()?, command)?,
-        Command::Redact(args) => redact::run(&paths()?, &args)?,
-        Command::Tools(command) => tools::run(&paths()?, command)?,
-        Command::Call(command) => return call::run(&paths()?, command),
-        Command::Completions => print(&completions::zsh_completions())?,
-        Command::Man => print(&man_page::render()?)?,
-        Command::Propose(args) => {
+        CliCommand::Session(SessionCommand::New { shell, json }) => {
+            session::new(&paths()?, shell, json)?
+        }
+        CliCommand::Mcp(command) => mcp::run(&paths()?, command)?,
+        CliCommand::Activity(command) => activity::run(&paths()?, command)?,
+        CliCommand::Policy(command) => policy::run(&paths()?, command)?,
+        CliCommand::Redact(args) => redact::run(&paths()?, &args)?,
+        CliCommand::Tools(command) => tools::run(&paths()?, command)?,
+        CliCommand::Call(command) => return call::run(&paths()?, command),
+        CliCommand::Completions => print(&completions::zsh_completions())?,
+        CliCommand::Man => print(&man_page::render()?)?,
+        CliCommand::Propose(args) => {
             let edited = match args.edited {
                 Some(token) => {
                     let mut text = String::new();
@@ -163,11 +171,11 @@ pub fn run(cli: Cli) -> Result<u8> {
             // Not through the text sink: the zsh function needs exactly the bytes that were shown.
             write(&format!("{}\n", outcome.lines()))?;
         }
-        Command::Capture(args) => match args.pump {
+        CliCommand::Capture(args) => match args.pump {
             Some(pty) => capture::pump(&paths()?, &args.shell, &args.token, &pty)?,
             None => write(&format!("{}\n", capture::start(&args.shell, &args.token)?))?,
         },
-        Command::ExecDone(args) => {
+        CliCommand::ExecDone(args) => {
             let request = Request::ExecDone {
                 shell: args.shell,
                 token: args.token,
@@ -220,13 +228,13 @@ pub fn print_json<T: serde::Serialize>(value: &T) -> Result<()> {
 /// The value cannot be represented as JSON.
 pub fn json_line<T: serde::Serialize>(value: &T) -> Result<String> {
     let mut line = Vec::new();
-    crate::safety::json::line(value, &mut line).context(|| "cannot print".into())?;
+    crate::safety::json::append_json_line(value, &mut line).context(|| "cannot print".into())?;
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
 /// Prints an error and its hint on stderr.
 pub fn report(e: &Error) {
-    let prefix = if e.kind == Kind::Interrupted {
+    let prefix = if e.kind == ErrorKind::Interrupted {
         "[aish]"
     } else {
         "aish:"

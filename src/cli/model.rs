@@ -25,7 +25,7 @@ pub fn list(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
         return print_json(&models);
     }
     if models.is_empty() {
-        let (path, _) = config::path(paths)?;
+        let (path, _) = config::config_path(paths)?;
         return print(&format!(
             "no models are configured in {}; llm uses a key in the environment or a local server\n",
             path.display()
@@ -77,8 +77,8 @@ pub fn choose(paths: &Paths, name: &str, shell: Option<ShellId>, json: bool) -> 
 /// # Errors
 /// A project file denies it, or the configuration cannot be read.
 pub fn check_may_write(paths: &Paths) -> Result<()> {
-    let config = config::load(paths, &config::Overrides::default())?;
-    config::may_write(&config, Path::new(&current_directory()))
+    let config = config::load(paths, &config::ConfigOverrides::default())?;
+    config::check_may_write(&config, Path::new(&current_directory()))
 }
 
 /// Installs the tiny model and adds it to the configuration.
@@ -109,7 +109,7 @@ pub fn set_up(paths: &Paths, say: &mut dyn FnMut(&str)) -> Result<()> {
     // Before the download, which takes long.
     check_may_write(paths)?;
     let installed = model_install::install(paths, name, say)?;
-    let config = config::load(paths, &config::Overrides::default())?;
+    let config = config::load(paths, &config::ConfigOverrides::default())?;
     if config.models.contains_key(name) {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Error, ErrorContext as _, Result};
 use crate::paths::{Paths, make_dir};
 
 /// The only installable model, and the name of its entry in the configuration.

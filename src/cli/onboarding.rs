@@ -6,13 +6,13 @@
 use std::io::Write;
 
 use super::{model, model_install};
-use crate::broker::candidate::{Owner, owner};
-use crate::broker::detect::{self, HOSTED, Hosted, LOCALS};
-use crate::broker::{Broker, Endpoint};
+use crate::broker::autodetect::{self, HOSTED_PROVIDERS, HostedProvider, LOCAL_SERVERS};
+use crate::broker::key_probe::{KeyOwner, key_owner};
+use crate::broker::{Broker, ModelEndpoint};
 use crate::client::edit_line;
 use crate::client::terminal::ControllingTty;
 use crate::config::{self, key, toml_string};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
 use crate::safety::text::{one_line, prose};
 use crate::secret::Secret;
@@ -64,7 +64,7 @@ enum DialogStep {
 
 /// Provider that the user names for a key.
 enum ProviderChoice {
-    Provider(&'static Hosted),
+    Provider(&'static HostedProvider),
     /// Discard the key.
     Back,
     Leave,
@@ -104,16 +104,16 @@ impl Onboarding<'_> {
             let Some(key) = self.checked_key(&typed)? else {
                 continue;
             };
-            let hosted = match owner(&key) {
-                Owner::Known(hosted) => hosted,
-                Owner::Foreign(name) => {
+            let hosted = match key_owner(&key) {
+                KeyOwner::Known(hosted) => hosted,
+                KeyOwner::Foreign(name) => {
                     self.print(&format!(
                         "  That is a key of {name}, whose API aish does not support;\n  \
                          OpenRouter offers its models.\n"
                     ))?;
                     continue;
                 }
-                Owner::Unknown => match self.ask_provider()? {
+                KeyOwner::Unknown => match self.ask_provider()? {
                     ProviderChoice::Provider(hosted) => hosted,
                     ProviderChoice::Back => continue,
                     ProviderChoice::Leave => return Ok(DialogStep::Leave),
@@ -133,7 +133,7 @@ impl Onboarding<'_> {
 
     /// Asks which provider a key belongs to when its form does not tell.
     fn ask_provider(&self) -> Result<ProviderChoice> {
-        let names: Vec<&str> = HOSTED.iter().map(|h| h.name).collect();
+        let names: Vec<&str> = HOSTED_PROVIDERS.iter().map(|h| h.name).collect();
         let names = names.join(", ");
         self.print(&format!("  One of: {names}\n"))?;
         loop {
@@ -144,7 +144,7 @@ impl Onboarding<'_> {
             if typed.is_empty() || typed == "q" {
                 return Ok(ProviderChoice::Back);
             }
-            let by_name = HOSTED.iter().find(|h| h.name == typed);
+            let by_name = HOSTED_PROVIDERS.iter().find(|h| h.name == typed);
             if let Some(hosted) = by_name {
                 return Ok(ProviderChoice::Provider(hosted));
             }
@@ -163,12 +163,12 @@ impl Onboarding<'_> {
             return Ok(DialogStep::Leave);
         }
         let no_variables = std::collections::BTreeMap::new();
-        let found = detect::detect(&self.broker, &no_variables, &LOCALS);
+        let found = autodetect::detect(&self.broker, &no_variables, &LOCAL_SERVERS);
         match self.runtime.block_on(found) {
             // The daemon detects the server in the same way and reports which model it uses.
             Ok(Some(_)) => Ok(DialogStep::Done),
             Ok(None) => {
-                let ports: Vec<String> = LOCALS.iter().map(|l| l.port.to_string()).collect();
+                let ports: Vec<String> = LOCAL_SERVERS.iter().map(|l| l.port.to_string()).collect();
                 self.print(&format!(
                     "  No server with a model answers on 127.0.0.1, ports {}.\n",
                     ports.join(", ")
@@ -256,7 +256,7 @@ impl Onboarding<'_> {
     }
 
     /// Writes a verified model to the configuration and stores its key.
-    fn save_model(&self, name: &str, endpoint: &Endpoint) -> Result<()> {
+    fn save_model(&self, name: &str, endpoint: &ModelEndpoint) -> Result<()> {
         model::check_may_write(self.paths)?;
         let mut table = format!(
             "base_url = {}\nmodel = {}\n",
@@ -264,12 +264,12 @@ impl Onboarding<'_> {
             toml_string(&endpoint.model)
         );
         if let Some(secret) = &endpoint.key {
-            let command = key::keep(self.paths, name, secret)?;
+            let command = key::store_key(self.paths, name, secret)?;
             table.push_str(&format!("key_cmd = {}\n", toml_string(&command)));
         }
         config::add_model(self.paths, name, &table, true)
-            .inspect_err(|_| key::forget(self.paths, name))?;
-        let (file, _) = config::path(self.paths)?;
+            .inspect_err(|_| key::remove_key(self.paths, name))?;
+        let (file, _) = config::config_path(self.paths)?;
         let key = match endpoint.key {
             Some(_) => format!(",\n  the key in {}", self.paths.keys().join(name).display()),
             None => String::new(),
@@ -305,7 +305,7 @@ impl Onboarding<'_> {
 }
 
 fn menu_text() -> String {
-    let names: Vec<&str> = HOSTED.iter().map(|h| h.name).collect();
+    let names: Vec<&str> = HOSTED_PROVIDERS.iter().map(|h| h.name).collect();
     format!(
         "No model is set up yet. Choose one, then your prompt is answered:\n\
          \x20 1  paste an API key\n\

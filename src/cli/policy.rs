@@ -4,10 +4,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
 
-use super::args::Policy;
+use super::args::PolicyCommand;
 use super::call;
 use super::mcp::print_notice;
-use super::session::span;
+use super::session::duration_text;
 use super::table::table;
 use super::{columns, print, print_json};
 use crate::client::connect;
@@ -17,7 +17,7 @@ use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::protocol::policy::{
-    Considered, Explanation, GrantInfo, InForce, PolicyRequest, Revoked, RuleInfo,
+    Explanation, GrantInfo, InForce, PolicyRequest, RevokedGrant, RuleInfo, RuleReport,
 };
 use crate::protocol::{Request, ShellId};
 use crate::safety::text::one_line;
@@ -30,18 +30,18 @@ const MAX_SOURCE: usize = 1000;
 ///
 /// # Errors
 /// The configuration is invalid, or the tool, rule or grant is unknown.
-pub fn run(paths: &Paths, command: Policy) -> Result<()> {
+pub fn run(paths: &Paths, command: PolicyCommand) -> Result<()> {
     match command {
-        Policy::List { json } => list(paths, json),
-        Policy::Revoke { name, json } => {
-            let revoked: Vec<Revoked> = ask(paths, PolicyRequest::Revoke { name }, None)?;
+        PolicyCommand::List { json } => list(paths, json),
+        PolicyCommand::Revoke { name, json } => {
+            let revoked: Vec<RevokedGrant> = ask(paths, PolicyRequest::Revoke { name }, None)?;
             if json {
                 return print_json(&revoked);
             }
-            let line = |r: &Revoked| format!("revoked: {}\n", one_line(&r.what, MAX_NAME));
+            let line = |r: &RevokedGrant| format!("revoked: {}\n", one_line(&r.what, MAX_NAME));
             print(&revoked.iter().map(line).collect::<String>())
         }
-        Policy::Explain {
+        PolicyCommand::Explain {
             name,
             json_args,
             intent_type,
@@ -105,8 +105,8 @@ fn list(paths: &Paths, json: bool) -> Result<()> {
             [
                 short_id(&grant.id).to_owned(),
                 short_id(&grant.session).to_owned(),
-                format!("{} ago", span(now.saturating_sub(grant.at_ms))),
-                format!("in {}", span(grant.until_ms.saturating_sub(now))),
+                format!("{} ago", duration_text(now.saturating_sub(grant.at_ms))),
+                format!("in {}", duration_text(grant.until_ms.saturating_sub(now))),
                 one_line(&grant.what, MAX_NAME),
             ]
         };
@@ -163,7 +163,7 @@ fn explanation_page(explained: &Explanation) -> String {
         Some(operation) => out.push_str(&format!("treated as {operation}: {reason}\n\n")),
         None => out.push_str(&format!("{reason}\n\n")),
     }
-    let row = |rule: &Considered| {
+    let row = |rule: &RuleReport| {
         let source = one_line(&rule.source, MAX_SOURCE);
         let standing = match rule.standing.as_str() {
             "idle" => "-",

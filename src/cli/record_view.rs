@@ -3,10 +3,10 @@
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-use crate::chat::Operation;
+use crate::chat::OperationClass;
 use crate::client::operation::mark;
 use crate::client::text_format::{cut, grouped, time, untabbed};
-use crate::safety::alike;
+use crate::safety::confusables;
 use crate::safety::text::{one_line, prose};
 
 /// Lines of a result shown in an excerpt.
@@ -26,12 +26,15 @@ pub enum DetailLevel {
 /// Formats `[head text]`.
 fn bracketed(head: &str, text: &str, detail: DetailLevel) -> String {
     let DetailLevel::Excerpt(width) = detail else {
-        return format!("[{head} {}]\n", alike::text(text));
+        return format!("[{head} {}]\n", confusables::marked_text(text));
     };
     let available = width.saturating_sub(head.width() + 3).max(10);
     // Escapes only as detail as can be shown.
     let start: String = text.chars().take(width + 1).collect();
-    format!("[{head} {}]\n", cut(&alike::text(&start), available))
+    format!(
+        "[{head} {}]\n",
+        cut(&confusables::marked_text(&start), available)
+    )
 }
 
 /// Formats the tool calls of an answer, one per line.
@@ -39,7 +42,7 @@ pub fn calls(answer: &Value, detail: DetailLevel) -> String {
     let calls = answer["calls"].as_array().into_iter().flatten();
     calls
         .map(|call| {
-            let name = alike::name(call["name"].as_str().unwrap_or(""));
+            let name = confusables::marked_name(call["name"].as_str().unwrap_or(""));
             let arguments = call["arguments"].as_str().unwrap_or("");
             bracketed(&format!("calls {name}"), arguments, detail)
         })
@@ -78,9 +81,9 @@ pub fn approval(record: &Value, detail: DetailLevel) -> String {
 
 /// Returns the name of the tool, prefixed with the mark of its operation if that is recorded.
 fn tool_name(record: &Value) -> String {
-    let name = alike::name(record["name"].as_str().unwrap_or(""));
+    let name = confusables::marked_name(record["name"].as_str().unwrap_or(""));
     let operation = record["action"]["operation"].as_str();
-    match operation.and_then(Operation::from_word) {
+    match operation.and_then(OperationClass::from_name) {
         None => name,
         Some(operation) => format!("{} {name}", mark(operation)),
     }
@@ -138,7 +141,7 @@ pub fn server(record: &Value) -> String {
     let text = |key: &str| record[key].as_str().unwrap_or("");
     let mut line = format!(
         "[server {} {}",
-        alike::name(text("alias")),
+        confusables::marked_name(text("alias")),
         match text("event") {
             "login" => "needs a login".to_owned(),
             other => one_line(other, 20),
@@ -175,7 +178,7 @@ pub fn tool(record: &Value, detail: DetailLevel) -> String {
         decision_line(record, detail),
     ];
     for line in notes.into_iter().flatten() {
-        let line = format!("[{}]", alike::text(&line));
+        let line = format!("[{}]", confusables::marked_text(&line));
         out.push_str(&match detail {
             DetailLevel::Full => format!("│ {line}\n"),
             DetailLevel::Excerpt(width) => format!("│ {}\n", cut(&line, width.saturating_sub(2))),

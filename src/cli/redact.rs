@@ -5,12 +5,12 @@ use std::io::{ErrorKind, IsTerminal, Read, Write};
 
 use serde::Serialize;
 
-use super::args::Redact;
+use super::args::RedactArgs;
 use super::{json_line, write};
-use crate::config::{self, Overrides, key};
-use crate::error::{Context, Error, Result};
+use crate::config::{self, ConfigOverrides, key};
+use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
-use crate::safety::redact::{Redactor, Stream};
+use crate::safety::redact::{RedactStream, Redactor};
 use crate::safety::text;
 use crate::safety::utf8::Utf8Stream;
 
@@ -32,15 +32,16 @@ struct SecretFinding<'a> {
 ///
 /// # Errors
 /// stdin or stdout failed, or the configuration, which holds known secrets, is invalid.
-pub fn run(paths: &Paths, args: &Redact) -> Result<()> {
+pub fn run(paths: &Paths, args: &RedactArgs) -> Result<()> {
     if args.file.is_some() {
         let error = Error::usage("redact reads stdin and takes no file argument");
         return Err(error.hint("run: aish-helper redact < FILE"));
     }
     let json = args.json;
     let redactor = Redactor::default();
-    for (kind, value) in key::secrets(&config::load(paths, &Overrides::default())?) {
-        redactor.know(kind, &value);
+    for (kind, value) in key::configured_secrets(&config::load(paths, &ConfigOverrides::default())?)
+    {
+        redactor.add_secret(kind, &value);
     }
     let mut stdin = std::io::stdin().lock();
     let mut screen = std::io::stdout().is_terminal().then(TerminalText::default);
@@ -95,7 +96,7 @@ pub fn run(paths: &Paths, args: &Redact) -> Result<()> {
 }
 
 fn take_findings(
-    stream: &mut Stream,
+    stream: &mut RedactStream,
     positions: &mut LinePositions,
 ) -> Vec<(SecretFinding<'static>, std::sync::Arc<str>)> {
     let found = stream.take_found().into_iter().map(|found| {
@@ -112,7 +113,7 @@ fn take_findings(
         )
     });
     let found = found.collect();
-    positions.locate(stream.passed());
+    positions.locate(stream.searched_to());
     found
 }
 

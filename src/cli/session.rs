@@ -35,7 +35,10 @@ pub fn list(paths: &Paths, limit: usize, json: bool) -> Result<()> {
     );
     for session in sessions {
         let id = short_id(&session.id);
-        let age = format!("{} ago", span(now.saturating_sub(session.updated_ms)));
+        let age = format!(
+            "{} ago",
+            duration_text(now.saturating_sub(session.updated_ms))
+        );
         let title = one_line(&session.title, 60);
         let line = format!("{id:<9} {age:>10} {:>8}  {title}", session.prompts);
         out.push_str(&cut(&line, columns().unwrap_or(usize::MAX)));
@@ -45,7 +48,7 @@ pub fn list(paths: &Paths, limit: usize, json: bool) -> Result<()> {
 }
 
 /// Formats a time span with one unit: `5 min`.
-pub(super) fn span(ms: u64) -> String {
+pub(super) fn duration_text(ms: u64) -> String {
     match ms / 1000 {
         s @ 0..60 => format!("{s} s"),
         s @ 60..3600 => format!("{} min", s / 60),

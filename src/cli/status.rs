@@ -7,7 +7,7 @@ use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::protocol::tools::{ServerInfo, ServerStatus};
-use crate::protocol::{Request, Status};
+use crate::protocol::{DaemonStatus, Request};
 
 /// Shows the state of the daemon without starting one.
 ///
@@ -39,7 +39,7 @@ pub fn run(paths: &Paths, json: bool) -> Result<()> {
             );
         }
     };
-    let status: Status = connection.reply()?;
+    let status: DaemonStatus = connection.reply()?;
     if json {
         let mut value = serde_json::json!(status);
         value["running"] = true.into();

@@ -1,6 +1,6 @@
 //! `aish-helper tools search`.
 
-use super::args::Tools;
+use super::args::ToolsCommand;
 use super::mcp::{self, first_line};
 use super::table::table;
 use super::{columns, print, print_json};
@@ -17,8 +17,8 @@ const MAX_NAME: usize = 80;
 ///
 /// # Errors
 /// The configuration is invalid, or a server fails.
-pub fn run(paths: &Paths, command: Tools) -> Result<()> {
-    let Tools::Search { query, limit, json } = command;
+pub fn run(paths: &Paths, command: ToolsCommand) -> Result<()> {
+    let ToolsCommand::Search { query, limit, json } = command;
     let query = query.join(" ");
     let found: Vec<FoundTool> = mcp::ask(paths, McpRequest::Search { query, limit })?;
     if json {

@@ -2,7 +2,7 @@
 
 use super::text_format::{cut, short_id};
 use crate::protocol::AnswerSummary;
-use crate::safety::text::{Shown, one_line, strict_pieces};
+use crate::safety::text::{OwnedPiece, one_line, strict_pieces};
 
 /// Returns the line that says which answer a client follows, or that it is the last one. The text is untrusted.
 pub fn attached_line(session: &str, prompt: &str, running: bool) -> String {
@@ -21,8 +21,8 @@ pub fn attached_line(session: &str, prompt: &str, running: bool) -> String {
 pub fn push_command(command: &str, color: bool, out: &mut Vec<u8>) {
     for piece in strict_pieces(command) {
         match piece {
-            Shown::Text(t) => push_styled(&t, "\x1b[1m", color, out),
-            Shown::Mark(t) => push_styled(&t, "\x1b[7m", color, out),
+            OwnedPiece::Text(t) => push_styled(&t, "\x1b[1m", color, out),
+            OwnedPiece::Mark(t) => push_styled(&t, "\x1b[7m", color, out),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::client::styled_line::{SpanStyle, StyledLine, StyledSpan, columns, span, spans, wrap};
 use crate::client::text_format::grouped;
-use crate::safety::alike;
+use crate::safety::confusables;
 
 /// Values nested deeper are laid out on one line.
 const MAX_DEPTH: usize = 32;
@@ -41,7 +41,8 @@ pub fn lines(text: &str, width: usize, whole: bool) -> ArgumentLines {
         }
         Ok(ObjectEntries(entries)) => page.top(&entries),
         Err(_) => {
-            let raw: Vec<StyledSpan> = spans(alike::pieces(text), SpanStyle::Plain).collect();
+            let raw: Vec<StyledSpan> =
+                spans(confusables::marked_pieces(text), SpanStyle::Plain).collect();
             page.put(&raw, 2);
         }
     }
@@ -140,7 +141,7 @@ impl ArgumentLayout {
             _ => ("", "", Vec::new()),
         };
         if open.is_empty() {
-            line.extend(spans(alike::pieces(raw), SpanStyle::Plain));
+            line.extend(spans(confusables::marked_pieces(raw), SpanStyle::Plain));
             line.push(span(end, SpanStyle::Plain));
             self.put(&line, hang);
             return;
@@ -165,7 +166,7 @@ impl ArgumentLayout {
 
     fn string(&mut self, mut line: Vec<StyledSpan>, raw: &str, hang: usize, end: &str) {
         let Ok(text) = serde_json::from_str::<String>(raw) else {
-            line.extend(spans(alike::pieces(raw), SpanStyle::Plain));
+            line.extend(spans(confusables::marked_pieces(raw), SpanStyle::Plain));
             self.put(&line, hang);
             return;
         };
@@ -213,7 +214,7 @@ fn flat(items: &[&RawValue], end: &str) -> Option<Vec<StyledSpan>> {
                 line.extend(quoted(&serde_json::from_str::<String>(raw).ok()?));
             }
             _ if raw.len() < 200 && n < 200 => {
-                line.extend(spans(alike::pieces(raw), SpanStyle::Plain))
+                line.extend(spans(confusables::marked_pieces(raw), SpanStyle::Plain))
             }
             _ => return None,
         }
@@ -250,14 +251,20 @@ fn quoted(text: &str) -> Vec<StyledSpan> {
             c if c.is_ascii_control() => span(format!("\\u{:04x}", u32::from(c)), SpanStyle::Mark),
             _ => continue,
         };
-        line.extend(spans(alike::pieces(&text[from..at]), SpanStyle::Plain));
+        line.extend(spans(
+            confusables::marked_pieces(&text[from..at]),
+            SpanStyle::Plain,
+        ));
         line.push(escape);
         from = at + c.len_utf8();
         if c == '\n' && from < text.len() {
             line.push(span("\n", SpanStyle::Plain));
         }
     }
-    line.extend(spans(alike::pieces(&text[from..]), SpanStyle::Plain));
+    line.extend(spans(
+        confusables::marked_pieces(&text[from..]),
+        SpanStyle::Plain,
+    ));
     line.push(span("\"", SpanStyle::Plain));
     line
 }

@@ -3,10 +3,10 @@
 use super::connect;
 use super::output::{AnswerOutput, OutputFormat};
 use super::request_loop::{RequestEnd, RequestLoop};
-use crate::chat::Finish;
-use crate::error::{Error, Kind, Result};
+use crate::chat::FinishReason;
+use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
-use crate::protocol::{self, AnswerSummary, Ask, AskAccepted, Attach, Request};
+use crate::protocol::{self, AnswerSummary, AskAccepted, AskRequest, AttachRequest, Request};
 
 /// How a prompt ended.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub enum AskOutcome {
 ///
 /// # Errors
 /// The request failed; [`Kind::Interrupted`] after Ctrl-C.
-pub fn ask(paths: &Paths, ask: Ask, format: OutputFormat) -> Result<AskOutcome> {
+pub fn ask(paths: &Paths, ask: AskRequest, format: OutputFormat) -> Result<AskOutcome> {
     show_answer(paths, &Request::Ask(Box::new(ask)), format)
 }
 
@@ -31,7 +31,7 @@ pub fn ask(paths: &Paths, ask: Ask, format: OutputFormat) -> Result<AskOutcome> 
 ///
 /// # Errors
 /// The request failed; [`Kind::Interrupted`] after Ctrl-C.
-pub fn attach(paths: &Paths, attach: Attach, format: OutputFormat) -> Result<AskOutcome> {
+pub fn attach(paths: &Paths, attach: AttachRequest, format: OutputFormat) -> Result<AskOutcome> {
     show_answer(paths, &Request::Attach(attach), format)
 }
 
@@ -39,8 +39,8 @@ pub fn attach(paths: &Paths, attach: Attach, format: OutputFormat) -> Result<Ask
 ///
 /// # Errors
 /// The daemon did not accept the prompt.
-pub fn ask_in_background(paths: &Paths, ask: Ask) -> Result<AskAccepted> {
-    let ask = Ask {
+pub fn ask_in_background(paths: &Paths, ask: AskRequest) -> Result<AskAccepted> {
+    let ask = AskRequest {
         background: true,
         ..ask
     };
@@ -60,7 +60,7 @@ fn show_answer(paths: &Paths, request: &Request, format: OutputFormat) -> Result
             output.failed(&e);
             Err(Error::new(e.kind, "left; the answer continues").hint("llm :attach shows it"))
         }
-        Err(e) if e.kind == Kind::Interrupted => {
+        Err(e) if e.kind == ErrorKind::Interrupted => {
             let e = interrupted(&output);
             output.failed(&e);
             Err(e)
@@ -69,7 +69,7 @@ fn show_answer(paths: &Paths, request: &Request, format: OutputFormat) -> Result
             output.failed(&e);
             Err(e)
         }
-        Ok(AskOutcome::Answered(answer)) if answer.finish == Finish::Interrupted => {
+        Ok(AskOutcome::Answered(answer)) if answer.finish == FinishReason::Interrupted => {
             if interrupted_here {
                 return Err(interrupted(&output));
             }
@@ -103,7 +103,7 @@ fn interrupted(output: &AnswerOutput) -> Error {
         true => "interrupted; what has arrived is kept",
         false => "interrupted",
     };
-    Error::new(Kind::Interrupted, message)
+    Error::new(ErrorKind::Interrupted, message)
 }
 
 /// Placeholder for the answer when stdout is closed, which is not an error.
@@ -111,7 +111,7 @@ fn unread_answer() -> AnswerSummary {
     AnswerSummary {
         session: String::new(),
         model: String::new(),
-        finish: Finish::Stop,
+        finish: FinishReason::Stop,
         prompt_tokens: None,
         completion_tokens: None,
         seconds: 0.0,

@@ -9,8 +9,8 @@ use super::operation::marked;
 use super::styled_line::{SpanStyle, StyledLine, columns, span};
 use super::text_format::{cut, grouped, time, untabbed};
 use crate::chat::CallStatus;
-use crate::protocol::tools::{Begin, End};
-use crate::safety::alike;
+use crate::protocol::tools::{CallFinished, CallStarted};
+use crate::safety::confusables;
 use crate::safety::text::{one_line, prose};
 
 /// State of the call frames on the terminal.
@@ -36,15 +36,15 @@ impl CallFrames {
     }
 
     /// Returns the lines for a call that begins, cut to `width` columns.
-    pub fn begin(&mut self, begin: &Begin, width: usize) -> Vec<StyledLine> {
-        let arguments = alike::text(&begin.arguments);
+    pub fn begin(&mut self, begin: &CallStarted, width: usize) -> Vec<StyledLine> {
+        let arguments = confusables::marked_text(&begin.arguments);
         // Builtin tools have no server prefix; the line of their end says everything.
         if !begin.name.contains('.') {
             self.running.insert(begin.id.clone(), cut(&arguments, 200));
             return Vec::new();
         }
         self.open = Some(begin.id.clone());
-        let name = alike::name(&begin.name);
+        let name = confusables::marked_name(&begin.name);
         let text = match &begin.rule {
             None => name,
             // Allowed by a rule, so no question has shown the arguments.
@@ -76,13 +76,13 @@ impl CallFrames {
     }
 
     /// Returns the lines for a call that has ended or was not made.
-    pub fn end(&mut self, end: &End, width: usize) -> Vec<StyledLine> {
+    pub fn end(&mut self, end: &CallFinished, width: usize) -> Vec<StyledLine> {
         if std::mem::take(&mut self.withdrawn) && end.status == CallStatus::Denied {
             return Vec::new();
         }
         let known = self.open.take().is_some_and(|id| id == end.id);
         let mut lines = Vec::new();
-        let mut name = alike::name(&end.name);
+        let mut name = confusables::marked_name(&end.name);
         if let Some(arguments) = self.running.remove(&end.id) {
             let room = (width / 2).saturating_sub(name.width() + 1);
             name = format!("{name} {}", cut(&arguments, room.max(12)));
@@ -123,7 +123,7 @@ impl CallFrames {
             )),
         }
         if made {
-            parts.push(time(end.ms));
+            parts.push(time(end.duration_ms));
             let s = if end.bytes == 1 { "" } else { "s" };
             parts.push(format!("{} byte{s}", grouped(end.bytes)));
         }
@@ -149,30 +149,30 @@ fn dim(text: &str, width: usize) -> StyledLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chat::Operation;
+    use crate::chat::OperationClass;
 
     fn text(lines: Vec<StyledLine>) -> Vec<String> {
         let line = |l: &StyledLine| l.iter().map(|b| b.text.as_str()).collect();
         lines.iter().map(line).collect()
     }
 
-    fn begin(rule: Option<&str>) -> Begin {
-        Begin {
+    fn begin(rule: Option<&str>) -> CallStarted {
+        CallStarted {
             id: "1".into(),
             name: "fs.read".into(),
             arguments: r#"{"path":"/etc/hosts\u001b"}"#.into(),
             rule: rule.map(str::to_string),
-            operation: Operation::Read,
+            operation: OperationClass::Read,
             warning: None,
         }
     }
 
-    fn end(status: CallStatus, head: &str, more: usize) -> End {
-        End {
+    fn end(status: CallStatus, head: &str, more: usize) -> CallFinished {
+        CallFinished {
             id: "1".into(),
             name: "fs.read".into(),
             status,
-            ms: 1234,
+            duration_ms: 1234,
             bytes: 1204,
             head: head.into(),
             more,
@@ -200,7 +200,7 @@ mod tests {
                 "  │ allowed by mcp.auto_approve.\"fs.*\"",
             ]
         );
-        let one = End {
+        let one = CallFinished {
             bytes: 1,
             ..end(CallStatus::Success, "1", 0)
         };
@@ -214,14 +214,14 @@ mod tests {
     #[test]
     fn a_tool_of_our_own_takes_one_line() {
         let mut frames = CallFrames::default();
-        let begin = Begin {
+        let begin = CallStarted {
             name: "retrieve_tools".into(),
             arguments: r#"{"query":"write a file"}"#.into(),
-            operation: Operation::Read,
+            operation: OperationClass::Read,
             ..begin(None)
         };
         assert!(frames.begin(&begin, 100).is_empty());
-        let end = End {
+        let end = CallFinished {
             name: "retrieve_tools".into(),
             ..end(CallStatus::Success, "", 0)
         };
@@ -257,7 +257,7 @@ mod tests {
         }
         let long = format!("fs.{}", "x".repeat(128));
         let mut frames = CallFrames::default();
-        let named = Begin {
+        let named = CallStarted {
             name: long.clone(),
             ..begin(None)
         };
@@ -267,7 +267,7 @@ mod tests {
             [format!("  ┌ r {}…", &long[..18])]
         );
         frames.interrupted();
-        let denied = End {
+        let denied = CallFinished {
             name: long.clone(),
             ..end(CallStatus::Denied, "", 0)
         };
@@ -275,7 +275,7 @@ mod tests {
             text(frames.end(&denied, 40)),
             [format!("  └ {half}… · denied")]
         );
-        let said = End {
+        let said = CallFinished {
             name: long,
             ..end(CallStatus::Success, "no", 0)
         };
@@ -289,7 +289,7 @@ mod tests {
     fn calls_of_one_tool_at_once_are_told_apart() {
         let mut frames = CallFrames::default();
         for (id, path) in [("1", "/a"), ("2", "/b"), ("3", &"/c".repeat(100))] {
-            let begun = Begin {
+            let begun = CallStarted {
                 id: id.into(),
                 arguments: format!("{{\"path\":\"{path}\"}}"),
                 ..begin(Some("fs.*"))
@@ -297,7 +297,7 @@ mod tests {
             frames.begin(&begun, 60);
         }
         let mut ended = |id: &str, head: &str| {
-            let end = End {
+            let end = CallFinished {
                 id: id.into(),
                 bytes: 1,
                 ..end(CallStatus::Success, head, 0)
@@ -322,8 +322,8 @@ mod tests {
     #[test]
     fn what_a_call_does_stands_in_front_and_why_it_was_not_made_behind() {
         let mut frames = CallFrames::default();
-        let destroys = Begin {
-            operation: Operation::Destructive,
+        let destroys = CallStarted {
+            operation: OperationClass::Destructive,
             warning: Some("the server says\u{1b} otherwise".into()),
             ..begin(Some("policy.rules"))
         };
@@ -335,7 +335,7 @@ mod tests {
                 "  │ allowed by policy.rules",
             ]
         );
-        let asked = Begin {
+        let asked = CallStarted {
             rule: None,
             ..destroys
         };

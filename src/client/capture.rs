@@ -22,9 +22,9 @@ use nix::sys::termios::{OutputFlags, SetArg, tcgetattr, tcsetattr};
 
 use super::connect::{self, DaemonConnection};
 use super::terminal::{self, ControllingTty};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
-use crate::protocol::{self, Captured, Event, Failure, Request, ShellId, kind};
+use crate::protocol::{self, CapturedOutput, Event, Request, RequestFailure, ShellId, kind};
 
 /// Opens the pty and starts its pump. Returns the path of the pty for the shell.
 ///
@@ -72,7 +72,7 @@ pub fn start(shell: &ShellId, token: &str) -> Result<String> {
     if report == "ready\n" {
         return Ok(path.display().to_string());
     }
-    let cause = match serde_json::from_str::<Failure>(&report) {
+    let cause = match serde_json::from_str::<RequestFailure>(&report) {
         Ok(failure) => Error::from(failure),
         Err(_) => Error::runtime("the pump ended without a word"),
     };
@@ -99,7 +99,9 @@ pub fn pump(paths: &Paths, shell: &ShellId, token: &str, path: &Path) -> Result<
             report_line("ready")?;
             pump.copy()
         }
-        Err(e) => report_line(&serde_json::to_string(&Failure::from(&e)).unwrap_or_default()),
+        Err(e) => {
+            report_line(&serde_json::to_string(&RequestFailure::from(&e)).unwrap_or_default())
+        }
     }
 }
 
@@ -240,13 +242,13 @@ impl BoundedOutput {
         self.omitted += over as u64;
     }
 
-    fn captured(&self) -> Captured {
+    fn captured(&self) -> CapturedOutput {
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         let (head, tail) = match self.omitted {
             0 => ([&self.head[..], &tail].concat(), Vec::new()),
             _ => (self.head.clone(), tail),
         };
-        Captured {
+        CapturedOutput {
             head: screen_text(&head),
             tail: screen_text(&tail),
             omitted: self.omitted,

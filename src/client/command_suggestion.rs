@@ -3,16 +3,16 @@
 use std::io::{self, Write};
 
 use super::connect::{self, daemon_gone};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
-use crate::protocol::tools::{Reaction, Verdict};
-use crate::protocol::{self, Ask, Event, Failure, Request, kind};
+use crate::protocol::tools::{ApprovalVerdict, Reaction};
+use crate::protocol::{self, AskRequest, Event, Request, RequestFailure, kind};
 
 /// Asks for a command and prints it, and nothing else. Returns the error if nothing is configured.
 ///
 /// # Errors
 /// The request failed, or the answer contains no command.
-pub fn suggest(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
+pub fn suggest(paths: &Paths, ask: AskRequest) -> Result<Option<Error>> {
     let request = Request::Ask(Box::new(ask));
     let mut connection = connect::to_daemon(paths, &request)?;
     let mut text = String::new();
@@ -32,7 +32,7 @@ pub fn suggest(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
                     &Reaction::Call {
                         digest: question.shown_digest(),
                         id: question.id,
-                        verdict: Verdict::NoTerminal,
+                        verdict: ApprovalVerdict::NoTerminal,
                         arguments: question.arguments,
                     },
                 )?)?,
@@ -40,7 +40,7 @@ pub fn suggest(paths: &Paths, ask: Ask) -> Result<Option<Error>> {
             },
             Some((kind::REPLY, _)) => break,
             Some((kind::FAILURE, body)) => {
-                let failure: Failure = protocol::parse(&body)?;
+                let failure: RequestFailure = protocol::parse(&body)?;
                 if failure.nothing_configured {
                     return Ok(Some(failure.into()));
                 }

@@ -20,9 +20,9 @@ use serde::de::DeserializeOwned;
 pub use self::spawn::close_inherited;
 use self::spawn::{not_started, spawn_daemon};
 pub use self::try_query::try_query;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{Paths, lock_file};
-use crate::protocol::{self, Decoder, Failure, Hello, Request, kind};
+use crate::protocol::{self, FrameDecoder, Hello, Request, RequestFailure, kind};
 
 /// Timeout of connect(2). It blocks only while the backlog is full because the daemon hangs.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ const REPORT_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct DaemonConnection {
     stream: UnixStream,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     /// Process id of the daemon, from the peer credentials of the socket.
     pub pid: Option<i32>,
 }
@@ -110,7 +110,7 @@ pub fn existing(paths: &Paths, request: &Request) -> Result<ExistingDaemon> {
     };
     let hello = Hello {
         read_only: true,
-        ..Hello::ours()
+        ..Hello::current()
     };
     Ok(
         match greet_as(&hello, stream, pid, Some(request), HELLO_TIMEOUT)? {
@@ -151,7 +151,7 @@ enum HelloReply {
 }
 
 fn greet(stream: UnixStream, pid: Option<i32>, request: Option<&Request>) -> Result<HelloReply> {
-    greet_as(&Hello::ours(), stream, pid, request, HELLO_TIMEOUT)
+    greet_as(&Hello::current(), stream, pid, request, HELLO_TIMEOUT)
 }
 
 /// Sends hello and request in one write, so that a running daemon costs one round trip.
@@ -174,7 +174,7 @@ fn greet_as(
         .context(|| "cannot set up the socket".into())?;
     let mut connection = DaemonConnection {
         stream,
-        decoder: Decoder::default(),
+        decoder: FrameDecoder::default(),
         pid,
     };
     // A daemon that rejects the hello may close before it has read the request, so the reply counts first.
@@ -383,7 +383,7 @@ impl DaemonConnection {
     /// # Errors
     /// The daemon closed the connection.
     pub fn send_env(&mut self, names: &[String]) -> Result<()> {
-        let mut values = crate::config::key::variables();
+        let mut values = crate::config::key::process_variables();
         // If none of the variables is set, the names of all variables are sent without values, so that the daemon can
         // suggest the nearest one.
         let complete = names.iter().any(|n| values.contains_key(n));
@@ -406,7 +406,7 @@ impl DaemonConnection {
             match self.read().context(|| "cannot talk to the daemon".into())? {
                 Some((kind::REPLY, body)) => return protocol::parse(&body),
                 Some((kind::FAILURE, body)) => {
-                    return Err(protocol::parse::<Failure>(&body)?.into());
+                    return Err(protocol::parse::<RequestFailure>(&body)?.into());
                 }
                 Some((kind::EVENT, body)) => {
                     if let protocol::Event::EnvRequested { names } = protocol::parse(&body)? {

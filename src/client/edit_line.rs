@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::terminal::{ControllingTty, RawKeyMode};
-use crate::error::{Context, Error, Kind, Result};
+use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::safety::text::strict;
 
 /// Longest line, in bytes; longer than any API key or address.
@@ -34,7 +34,7 @@ pub fn read(tty: &ControllingTty, _mode: &RawKeyMode, echo: bool) -> Result<Opti
                 EditStep::Interrupt => {
                     // If this fails, the error below reaches the user all the same.
                     let _ = (&tty.file).write_all(b"\n");
-                    return Err(Error::new(Kind::Interrupted, "interrupted"));
+                    return Err(Error::new(ErrorKind::Interrupted, "interrupted"));
                 }
                 EditStep::Shown(show) => (show, None),
                 EditStep::Hidden => continue,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::operation::{marked, server_claim};
 use super::styled_line::{SpanStyle, StyledLine, fold, span, spans};
 use crate::protocol::tools::{NewTools, ToolInfo};
-use crate::safety::alike;
+use crate::safety::confusables;
 
 /// Widest column of prose that reads well.
 const MAX_WIDTH: usize = 100;
@@ -13,7 +13,7 @@ const MAX_WIDTH: usize = 100;
 /// Lays new tools out in `width` columns.
 pub fn lines(new_tools: &NewTools, width: usize) -> Vec<StyledLine> {
     let width = width.min(MAX_WIDTH);
-    let server = alike::name(&new_tools.server);
+    let server = confusables::marked_name(&new_tools.server);
     let s = if new_tools.tools.len() == 1 { "" } else { "s" };
     let head = match new_tools.first {
         true => format!("new server {server}, {} tool{s}", new_tools.tools.len()),
@@ -32,14 +32,20 @@ pub fn lines(new_tools: &NewTools, width: usize) -> Vec<StyledLine> {
         }
     };
     let mut line = vec![span(head, SpanStyle::Bold), span(" · at ", SpanStyle::Dim)];
-    line.extend(spans(alike::pieces(&new_tools.target), SpanStyle::Dim));
+    line.extend(spans(
+        confusables::marked_pieces(&new_tools.target),
+        SpanStyle::Dim,
+    ));
     put("┌", 2, line);
     for tool in &new_tools.tools {
         let short = tool.name.strip_prefix(&format!("{}.", tool.server));
         let name = vec![
             marked(tool.operation),
             span(" ", SpanStyle::Plain),
-            span(alike::name(short.unwrap_or(&tool.name)), SpanStyle::Bold),
+            span(
+                confusables::marked_name(short.unwrap_or(&tool.name)),
+                SpanStyle::Bold,
+            ),
             span(format!("  server {}", server_claim(tool)), SpanStyle::Dim),
         ];
         put("│", 4, name);
@@ -64,7 +70,7 @@ pub fn prose(text: &str) -> Vec<StyledLine> {
         let words = line.trim_start_matches([' ', '\t']).trim_end();
         let indent = (line.len() - line.trim_start_matches([' ', '\t']).len()).min(4);
         let mut shown = vec![span(" ".repeat(indent), SpanStyle::Plain)];
-        shown.extend(spans(alike::pieces(words), SpanStyle::Plain));
+        shown.extend(spans(confusables::marked_pieces(words), SpanStyle::Plain));
         lines.push(shown);
     }
     lines
@@ -91,9 +97,10 @@ fn parameters(tool: &ToolInfo) -> Vec<StyledLine> {
                 seen.push_str(part);
                 seen.push('\n');
             }
-            let mut shown: StyledLine = spans(alike::pieces(name), SpanStyle::Name).collect();
+            let mut shown: StyledLine =
+                spans(confusables::marked_pieces(name), SpanStyle::Name).collect();
             shown.push(span(" ", SpanStyle::Plain));
-            shown.extend(spans(alike::pieces(&kind), SpanStyle::Plain));
+            shown.extend(spans(confusables::marked_pieces(&kind), SpanStyle::Plain));
             if text.is_empty() {
                 if !undescribed.is_empty() {
                     undescribed.push(span(", ", SpanStyle::Plain));
@@ -101,7 +108,7 @@ fn parameters(tool: &ToolInfo) -> Vec<StyledLine> {
                 undescribed.extend(shown);
             } else {
                 shown.push(span("  ", SpanStyle::Plain));
-                shown.extend(spans(alike::pieces(&text), SpanStyle::Dim));
+                shown.extend(spans(confusables::marked_pieces(&text), SpanStyle::Dim));
                 lines.push(labelled(word, shown));
             }
         }
@@ -112,10 +119,11 @@ fn parameters(tool: &ToolInfo) -> Vec<StyledLine> {
     let mut rest = Vec::new();
     unseen(&tool.schema, "", &seen, &mut rest);
     for (place, text) in rest {
-        let mut shown: StyledLine = spans(alike::pieces(&place), SpanStyle::Name).collect();
+        let mut shown: StyledLine =
+            spans(confusables::marked_pieces(&place), SpanStyle::Name).collect();
         if !text.is_empty() {
             shown.push(span("  ", SpanStyle::Plain));
-            shown.extend(spans(alike::pieces(&text), SpanStyle::Dim));
+            shown.extend(spans(confusables::marked_pieces(&text), SpanStyle::Dim));
         }
         lines.push(labelled("where", shown));
     }
@@ -258,7 +266,7 @@ fn is_boilerplate(place: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chat::Operation;
+    use crate::chat::OperationClass;
     use serde_json::json;
 
     fn tool(name: &str, description: &str, schema: Value) -> ToolInfo {
@@ -272,7 +280,7 @@ mod tests {
             idempotent: None,
             open_world: None,
             trusted: false,
-            operation: Operation::Write,
+            operation: OperationClass::Write,
             schema,
         }
     }
@@ -300,9 +308,9 @@ mod tests {
             "x": {},
         }});
         let mut reset = tool("reset", "Resets.\n\n    Args:\n\tall\n", schema);
-        (reset.destructive, reset.operation) = (Some(true), Operation::Destructive);
+        (reset.destructive, reset.operation) = (Some(true), OperationClass::Destructive);
         let mut log = tool("log", "", json!({"type": "object"}));
-        (log.read_only, log.trusted, log.operation) = (Some(true), true, Operation::Read);
+        (log.read_only, log.trusted, log.operation) = (Some(true), true, OperationClass::Read);
         let new_tools = NewTools {
             server: "git".into(),
             target: "uvx mcp-server-git".into(),

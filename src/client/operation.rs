@@ -1,29 +1,29 @@
 //! Operation classes of tool calls as questions, call frames and lists show them. The daemon decides the class.
 
 use super::styled_line::{SpanStyle, StyledSpan, span};
-use crate::chat::Operation;
+use crate::chat::OperationClass;
 use crate::protocol::tools::ToolInfo;
 
 /// Returns the one-column mark of an operation: `r`ead, `w`rite, `!` destructive.
-pub fn mark(operation: Operation) -> &'static str {
+pub fn mark(operation: OperationClass) -> &'static str {
     match operation {
-        Operation::Read => "r",
-        Operation::Write => "w",
-        Operation::Destructive => "!",
+        OperationClass::Read => "r",
+        OperationClass::Write => "w",
+        OperationClass::Destructive => "!",
     }
 }
 
 /// Returns the mark with its style.
-pub(super) fn marked(operation: Operation) -> StyledSpan {
+pub(super) fn marked(operation: OperationClass) -> StyledSpan {
     span(mark(operation), style_of(operation))
 }
 
 /// Returns the style of an operation's mark and name; a destructive one must stand out.
-pub(super) fn style_of(operation: Operation) -> SpanStyle {
+pub(super) fn style_of(operation: OperationClass) -> SpanStyle {
     match operation {
-        Operation::Destructive => SpanStyle::Alarm,
-        Operation::Read => SpanStyle::Dim,
-        Operation::Write => SpanStyle::Plain,
+        OperationClass::Destructive => SpanStyle::Alarm,
+        OperationClass::Read => SpanStyle::Dim,
+        OperationClass::Write => SpanStyle::Plain,
     }
 }
 

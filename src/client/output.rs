@@ -11,15 +11,15 @@ use unicode_width::UnicodeWidthStr;
 use super::answer_text::{attached_line, footer, push_command};
 use super::call_frames::CallFrames;
 use super::new_tools_view;
-use super::render::{Options, Renderer};
+use super::render::{MarkdownRenderer, RenderOptions};
 use super::styled_line::{StyledLine, paint};
 use super::terminal;
 use super::text_format::cut;
-use crate::chat::{CallStatus, Finish};
+use crate::chat::{CallStatus, FinishReason};
 use crate::error::Error;
 use crate::protocol::tools::Reaction;
-use crate::protocol::{AnswerSummary, Event, Failure};
-use crate::safety::text::{Mode, Piece, TextSink, one_line};
+use crate::protocol::{AnswerSummary, Event, RequestFailure};
+use crate::safety::text::{SafePiece, SinkMode, TextSink, one_line};
 
 /// Format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub struct AnswerOutput {
 }
 
 enum OutputMode {
-    Rendered(Box<Renderer>, TextSink, Options),
+    Rendered(Box<MarkdownRenderer>, TextSink, RenderOptions),
     Plain {
         sink: TextSink,
         line_start: bool,
@@ -79,18 +79,18 @@ impl AnswerOutput {
         let mode = match format {
             OutputFormat::Json => OutputMode::Json,
             OutputFormat::Auto if terminal => {
-                let options = Options {
+                let options = RenderOptions {
                     width: terminal::size(&stdout).0,
                     color: terminal::colors(&stdout),
                 };
                 OutputMode::Rendered(
-                    Box::new(Renderer::new(options)),
-                    TextSink::new(Mode::Prose),
+                    Box::new(MarkdownRenderer::new(options)),
+                    TextSink::new(SinkMode::Prose),
                     options,
                 )
             }
             _ => OutputMode::Plain {
-                sink: TextSink::new(Mode::Prose),
+                sink: TextSink::new(SinkMode::Prose),
                 line_start: true,
                 any: false,
             },
@@ -186,7 +186,7 @@ impl AnswerOutput {
             OutputMode::Rendered(renderer, sink, _) => {
                 let out = &mut self.out;
                 sink.push_with(text, &mut |piece| match piece {
-                    Piece::Text(t) | Piece::Mark(t) => renderer.push(t, out),
+                    SafePiece::Text(t) | SafePiece::Mark(t) => renderer.push(t, out),
                 });
             }
             OutputMode::Plain {
@@ -196,7 +196,7 @@ impl AnswerOutput {
             } => {
                 let out = &mut self.out;
                 sink.push_with(text, &mut |piece| match piece {
-                    Piece::Text(t) | Piece::Mark(t) => out.extend_from_slice(t.as_bytes()),
+                    SafePiece::Text(t) | SafePiece::Mark(t) => out.extend_from_slice(t.as_bytes()),
                 });
                 if let Some(last) = self.out.last() {
                     *line_start = *last == b'\n';
@@ -402,14 +402,14 @@ impl AnswerOutput {
         self.end_block(false);
         self.flush()?;
         match answer.finish {
-            Finish::Length => {
+            FinishReason::Length => {
                 self.notice("the answer was cut off by the model's limit; say: llm go on")
             }
-            Finish::ContentFilter => self.notice("the provider has filtered the answer"),
+            FinishReason::ContentFilter => self.notice("the provider has filtered the answer"),
             _ => {}
         }
         // An interruption is reported by the caller.
-        if self.terminal && answer.finish != Finish::Interrupted {
+        if self.terminal && answer.finish != FinishReason::Interrupted {
             let (dim, plain) = if self.stderr_color {
                 ("\x1b[2m", "\x1b[0m")
             } else {
@@ -424,7 +424,7 @@ impl AnswerOutput {
     pub fn failed(&mut self, e: &Error) {
         self.clear_spinner();
         if matches!(self.mode, OutputMode::Json) {
-            let mut line = json!(Failure::from(e));
+            let mut line = json!(RequestFailure::from(e));
             line["type"] = json!("error");
             self.json(&line);
         } else {
@@ -444,7 +444,7 @@ impl AnswerOutput {
 
     fn json<T: serde::Serialize>(&mut self, line: &T) {
         // Serialising plain data with text keys cannot fail.
-        let _ = crate::safety::json::line(line, &mut self.out);
+        let _ = crate::safety::json::append_json_line(line, &mut self.out);
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -12,10 +12,10 @@ use super::terminal::ControllingTty;
 use super::terminal_prompt::pager::{PagerEnd, PagerKeys, read_or_leave};
 use super::terminal_prompt::{PromptEnd, PromptKey, PromptResult, TerminalPrompt};
 use crate::config::env_overrides;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
-use crate::protocol::{Choice, Decided, Proposal, Request, ShellId};
-use crate::safety::text::{Shown, one_line, strict, strict_pieces};
+use crate::protocol::{CommandChoice, DecisionReply, Proposal, Request, ShellId};
+use crate::safety::text::{OwnedPiece, one_line, strict, strict_pieces};
 
 /// Longest description of a rule's origin, in columns.
 const RULE_COLUMNS: usize = 1000;
@@ -101,7 +101,7 @@ pub fn propose(
     };
     let token = proposal.token.clone();
     let asked = proposal.confirm || was_edited;
-    let decide = |choice| -> Result<Decided> {
+    let decide = |choice| -> Result<DecisionReply> {
         let request = Request::Decide {
             shell: shell.clone(),
             token: token.clone(),
@@ -118,8 +118,8 @@ pub fn propose(
     } else if asked {
         match question(&proposal, &command) {
             // Ctrl-C refuses the remaining proposals too.
-            Err(e) if e.kind == Kind::Interrupted => {
-                decide(Choice::Quit)?;
+            Err(e) if e.kind == ErrorKind::Interrupted => {
+                decide(CommandChoice::Quit)?;
                 return Err(e);
             }
             key => key?,
@@ -131,7 +131,7 @@ pub fn propose(
     };
     Ok(match key {
         ProposalKey::Yes => {
-            let decided = decide(Choice::Run)?;
+            let decided = decide(CommandChoice::Run)?;
             ProposalOutcome::Run {
                 token,
                 command,
@@ -140,15 +140,15 @@ pub fn propose(
         }
         ProposalKey::Edit => ProposalOutcome::Edit(token, command),
         ProposalKey::Insert => {
-            decide(Choice::Insert)?;
+            decide(CommandChoice::Insert)?;
             ProposalOutcome::Insert(token, command)
         }
         ProposalKey::No => {
-            decide(Choice::No)?;
+            decide(CommandChoice::No)?;
             ProposalOutcome::Refused(token)
         }
         ProposalKey::Quit => {
-            decide(Choice::Quit)?;
+            decide(CommandChoice::Quit)?;
             ProposalOutcome::Quit
         }
     })
@@ -190,10 +190,10 @@ fn question(proposal: &Proposal, command: &str) -> Result<ProposalKey> {
         .and_then(|mut prompt| ask(&mut prompt, proposal, command));
     asked.map_err(|end| match end {
         PromptEnd::NoTerminal(reason) => {
-            Error::new(Kind::Approval, format!("{reason}, so nothing was run"))
+            Error::new(ErrorKind::Approval, format!("{reason}, so nothing was run"))
                 .hint("run llm in a terminal to decide on proposed commands")
         }
-        _ => Error::new(Kind::Interrupted, "interrupted; nothing was run"),
+        _ => Error::new(ErrorKind::Interrupted, "interrupted; nothing was run"),
     })
 }
 
@@ -241,8 +241,8 @@ fn command_lines(command: &str, width: usize) -> Vec<StyledLine> {
     let mut spans = Vec::new();
     for piece in strict_pieces(command) {
         match piece {
-            Shown::Text(text) => spans.push(span(text, SpanStyle::Bold)),
-            Shown::Mark(mark) => {
+            OwnedPiece::Text(text) => spans.push(span(text, SpanStyle::Bold)),
+            OwnedPiece::Mark(mark) => {
                 let is_newline = mark.contains("\\n");
                 spans.push(span(mark, SpanStyle::Mark));
                 spans.extend(is_newline.then(|| span("\n", SpanStyle::Plain)));

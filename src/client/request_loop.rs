@@ -17,10 +17,12 @@ use super::signals::{CaughtSignals, SignalPipes, drain};
 use super::terminal::{self, EchoGuard};
 use super::terminal_prompt::{PendingRequest, PromptEnd, PromptResult, TerminalPrompt};
 use super::{approve, elicit};
-use crate::error::{Context, Error, Kind, Result};
+use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::Paths;
-use crate::protocol::tools::{Elicit, ElicitationAction, Question, Reaction, Verdict};
-use crate::protocol::{self, Event, Failure, Request, kind};
+use crate::protocol::tools::{
+    ApprovalRequest, ApprovalVerdict, ElicitationAction, ElicitationPrompt, Reaction,
+};
+use crate::protocol::{self, Event, Request, RequestFailure, kind};
 
 /// How long an interrupted turn may take to report what it has kept.
 const CANCEL_GRACE: Duration = Duration::from_millis(80);
@@ -37,7 +39,7 @@ pub enum RequestEnd {
     /// The body of the daemon's reply.
     Reply(Vec<u8>),
     /// The daemon could not serve the request.
-    Failed(Failure),
+    Failed(RequestFailure),
     /// stdout is closed (`llm … | head`), which is not an error.
     OutputClosed,
 }
@@ -293,7 +295,7 @@ impl<'a> RequestLoop<'a> {
     }
 
     /// Asks whether a tool may be called.
-    fn approve_call(&mut self, question: &Question) -> std::result::Result<(), LoopStop> {
+    fn approve_call(&mut self, question: &ApprovalRequest) -> std::result::Result<(), LoopStop> {
         let run_dir = self.run_dir;
         let name = &question.tool.name;
         // Events of other calls do not end the question.
@@ -322,7 +324,7 @@ impl<'a> RequestLoop<'a> {
     }
 
     /// Asks what an MCP server wants to know.
-    fn elicit(&mut self, asked: &Elicit) -> std::result::Result<(), LoopStop> {
+    fn elicit(&mut self, asked: &ElicitationPrompt) -> std::result::Result<(), LoopStop> {
         // Once its call has ended, the server no longer needs the answer.
         let calls = self.running_calls;
         let ended_by = |event: &Event| match event {
@@ -356,7 +358,7 @@ impl<'a> RequestLoop<'a> {
         &mut self,
         end: &PromptEnd,
         name: &str,
-    ) -> std::result::Result<Option<Verdict>, LoopStop> {
+    ) -> std::result::Result<Option<ApprovalVerdict>, LoopStop> {
         match end {
             PromptEnd::DaemonGone => return Err(LoopStop::Failed(gone_while_asking())),
             PromptEnd::Interrupted => {
@@ -379,7 +381,7 @@ impl<'a> RequestLoop<'a> {
     fn react(&mut self, reaction: &Reaction) -> std::result::Result<(), LoopStop> {
         self.answered = match reaction {
             Reaction::Call {
-                verdict: Verdict::NoTerminal,
+                verdict: ApprovalVerdict::NoTerminal,
                 ..
             }
             | Reaction::Elicit {
@@ -404,7 +406,7 @@ fn gone_while_asking() -> Error {
 }
 
 fn interrupted() -> Error {
-    Error::new(Kind::Interrupted, "interrupted")
+    Error::new(ErrorKind::Interrupted, "interrupted")
 }
 
 /// Why the loop stops before the request ends.

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::{flag, low_level};
 
-use crate::error::{Context, Result};
+use crate::error::{ErrorContext, Result};
 
 /// One pipe per purpose; each byte in a pipe is one signal.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use crate::safety::text::Shown;
+use crate::safety::text::OwnedPiece;
 
 /// Style of a span on a terminal with colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +48,12 @@ pub fn span(text: impl Into<String>, style: SpanStyle) -> StyledSpan {
 
 /// Converts the output of the text sink to spans.
 pub fn spans(
-    pieces: impl IntoIterator<Item = Shown>,
+    pieces: impl IntoIterator<Item = OwnedPiece>,
     style: SpanStyle,
 ) -> impl Iterator<Item = StyledSpan> {
     pieces.into_iter().map(move |piece| match piece {
-        Shown::Text(text) => StyledSpan { text, style },
-        Shown::Mark(text) => span(text, SpanStyle::Mark),
+        OwnedPiece::Text(text) => StyledSpan { text, style },
+        OwnedPiece::Mark(text) => span(text, SpanStyle::Mark),
     })
 }
 

@@ -12,7 +12,7 @@ use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, ttyname};
 
-use crate::error::{Context, Error, Kind, Result};
+use crate::error::{Error, ErrorContext, ErrorKind, Result};
 
 /// Silence required before a key answers a question, so that typing ahead and held-down keys do not.
 pub const SETTLE: Duration = Duration::from_millis(100);
@@ -132,7 +132,7 @@ impl ControllingTty {
             .map(|file| ControllingTty { file })
             .map_err(|_| {
                 Error::new(
-                    Kind::Approval,
+                    ErrorKind::Approval,
                     "there is no terminal to ask on, so nothing was run",
                 )
                 .hint("run llm in a terminal to decide on proposed commands")

@@ -6,7 +6,7 @@ use std::fs::{self, File as OpenFile};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-pub use policy_rule::{ALLOWED, allow_always, remove_rule};
+pub use policy_rule::{ALLOWED_COMMENT, allow_always, remove_rule};
 
 use nix::fcntl::Flock;
 use toml::de::DeTable;
@@ -17,9 +17,9 @@ use super::settings::no_such_model;
 use super::table_reader::shown_key;
 use super::toml_text::toml_string;
 use super::value_checks::check_model_name;
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Error, ErrorContext as _, Result};
 use crate::paths::{Paths, link_target, lock_file, make_dir, replace_secret_file};
-use crate::safety::policy::{Own, Rule, Subject, Word};
+use crate::safety::policy::{BuiltinAction, PolicyRule, RuleEffect, RuleSubject};
 
 /// Appends `[models.NAME]` with the lines of `table_text` to `config.toml`, and makes the model the default if
 /// `make_default`. Values from elsewhere must be written with [`toml_string`].
@@ -133,7 +133,9 @@ fn edit(
         })
     };
     let file = check(&old).map_err(|e| e.hint("correct the file: aish-helper config check"))?;
-    let denies = |r: &&Rule| r.subject == Subject::Own(Own::FsWrite) && r.word == Word::Deny;
+    let denies = |r: &&PolicyRule| {
+        r.subject == RuleSubject::Action(BuiltinAction::FsWrite) && r.effect == RuleEffect::Deny
+    };
     if let Some(rule) = file.config.policy.list.iter().find(denies) {
         let (path, key) = (path.display(), &rule.source);
         let line = file.values.line(key).unwrap_or_default();

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::mcp::alias_like;
+use super::mcp::free_alias;
 use super::syntax_tree::{self, SyntaxValue, TableEntry};
 use super::table_reader::shown_key;
 use super::toml_text::{check_server, toml_string};
@@ -70,7 +70,7 @@ pub fn read(text: &str, is_configured: impl Fn(&str) -> bool) -> Result<Vec<Impo
     let mut all = Vec::new();
     for entry in servers {
         let name = entry.key.clone();
-        let plain_alias = alias_like(&name, |_| false);
+        let plain_alias = free_alias(&name, |_| false);
         if is_configured(&plain_alias) {
             let reason = format!("there is a server {plain_alias} already");
             all.push(ImportEntry {
@@ -79,7 +79,7 @@ pub fn read(text: &str, is_configured: impl Fn(&str) -> bool) -> Result<Vec<Impo
             });
             continue;
         }
-        let alias = alias_like(&name, |a| is_configured(a) || taken.contains(a));
+        let alias = free_alias(&name, |a| is_configured(a) || taken.contains(a));
         let server = server(&entry.node.value, &alias);
         if server.is_ok() {
             taken.insert(alias);
@@ -133,7 +133,7 @@ fn meaning(text: &str) -> ImportedText {
             _ => ImportedText::Mixed,
         };
     }
-    if let Some(name) = value_checks::variable(trimmed) {
+    if let Some(name) = value_checks::variable_reference(trimmed) {
         return ImportedText::Variable(name.to_string());
     }
     match text.contains("${") {

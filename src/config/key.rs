@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::mcp::{Auth, Transport};
+use super::mcp::{ServerTransport, TokenSource};
 use super::model::{KeySource, ModelSettings};
 use super::settings::Config;
 use super::table_reader::shown_key;
 pub use super::value_checks::checked_key as checked;
-use super::value_checks::nearest;
+use super::value_checks::nearest_name;
 use crate::error::{Error, Result};
 use crate::paths::{Paths, make_dir, replace_file, replace_secret_file};
 use crate::secret::Secret;
@@ -16,7 +16,7 @@ use crate::secret::Secret;
 ///
 /// # Errors
 /// The variable is unset (the message has file, line, key and the most similar variable), or its value is not a key.
-pub fn from_env(
+pub fn key_from_variables(
     config: &Config,
     model: &ModelSettings,
     variables: &BTreeMap<String, String>,
@@ -41,7 +41,7 @@ pub fn from_env(
 ///
 /// # Errors
 /// The output is not a key.
-pub fn from_output(config: &Config, model: &ModelSettings, output: &[u8]) -> Result<String> {
+pub fn key_from_output(config: &Config, model: &ModelSettings, output: &[u8]) -> Result<String> {
     checked(output).map_err(|fault| {
         let place = place(config, model, "key_cmd");
         Error::config(format!("{place}: the output of the command {fault}"))
@@ -64,7 +64,7 @@ fn place(config: &Config, model: &ModelSettings, key: &str) -> String {
 
 /// The message for a variable that is unset, with the most similar variable of `names`.
 pub(super) fn unset<'n>(variable: &str, names: impl IntoIterator<Item = &'n str>) -> String {
-    match nearest(variable, names) {
+    match nearest_name(variable, names) {
         Some(near) => format!("the variable {variable} is not set; did you mean {near}?"),
         None => format!("the variable {variable} is not set"),
     }
@@ -74,7 +74,7 @@ pub(super) fn unset<'n>(variable: &str, names: impl IntoIterator<Item = &'n str>
 ///
 /// # Errors
 /// The file cannot be written, or its path is not UTF-8.
-pub fn keep(paths: &Paths, name: &str, key: &Secret) -> Result<String> {
+pub fn store_key(paths: &Paths, name: &str, key: &Secret) -> Result<String> {
     let dir = paths.keys();
     make_dir(&dir)?;
     let path = dir.join(name);
@@ -89,13 +89,13 @@ pub fn keep(paths: &Paths, name: &str, key: &Secret) -> Result<String> {
 }
 
 /// Removes the key that [`keep`] stored.
-pub fn forget(paths: &Paths, name: &str) {
+pub fn remove_key(paths: &Paths, name: &str) {
     // A file that does not exist needs no removal.
     let _ = std::fs::remove_file(paths.keys().join(name));
 }
 
 /// Returns the variables of this process that are UTF-8 and not empty.
-pub fn variables() -> BTreeMap<String, String> {
+pub fn process_variables() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(_, value)| !value.is_empty())
@@ -103,8 +103,8 @@ pub fn variables() -> BTreeMap<String, String> {
 }
 
 /// Returns the secrets in a configuration and in the variables that it names, each with its kind. No command is run.
-pub fn secrets(config: &Config) -> Vec<(&'static str, String)> {
-    let (variables, mut all) = (variables(), Vec::new());
+pub fn configured_secrets(config: &Config) -> Vec<(&'static str, String)> {
+    let (variables, mut all) = (process_variables(), Vec::new());
     let value = |name: &String| variables.get(name).map(|text| text.trim().to_owned());
     for model in config.models.values() {
         let headers = model.headers.iter();
@@ -114,13 +114,13 @@ pub fn secrets(config: &Config) -> Vec<(&'static str, String)> {
         }
     }
     for server in config.mcp.servers.values() {
-        let Transport::Http { auth, headers, .. } = &server.transport else {
+        let ServerTransport::Http { auth, headers, .. } = &server.transport else {
             continue;
         };
         let token = match auth {
-            Auth::Token(token) => Some(token.expose().to_owned()),
-            Auth::Env(name) => value(name),
-            Auth::None | Auth::Cmd(_) => None,
+            TokenSource::Token(token) => Some(token.expose().to_owned()),
+            TokenSource::Env(name) => value(name),
+            TokenSource::None | TokenSource::Cmd(_) => None,
         };
         let headers = headers.iter().map(|(_, value)| value.clone());
         all.extend(headers.chain(token).map(|value| ("mcp-secret", value)));
@@ -130,7 +130,7 @@ pub fn secrets(config: &Config) -> Vec<(&'static str, String)> {
 
 /// Returns the names of the variables of this process.
 pub(super) fn variable_names() -> Vec<String> {
-    variables().into_keys().collect()
+    process_variables().into_keys().collect()
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let home = tempfile::tempdir().unwrap();
         let paths = Paths::under(&home.path().join("o'brien $(x)"), 1).unwrap();
-        let command = keep(&paths, "openai", &Secret::new("sk-1")).unwrap();
+        let command = store_key(&paths, "openai", &Secret::new("sk-1")).unwrap();
         assert!(!command.contains("sk-1"));
         let file = paths.keys().join("openai");
         let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
@@ -170,9 +170,9 @@ mod tests {
             .output()
             .unwrap();
         assert_eq!(output.stdout, b"sk-1");
-        keep(&paths, "openai", &Secret::new("sk-2")).unwrap();
+        store_key(&paths, "openai", &Secret::new("sk-2")).unwrap();
         assert_eq!(std::fs::read(&file).unwrap(), b"sk-2");
-        forget(&paths, "openai");
+        remove_key(&paths, "openai");
         assert!(!file.exists());
     }
 
@@ -190,10 +190,10 @@ mod tests {
         };
         let map = |v: &str| BTreeMap::from([("K".to_string(), v.to_string())]);
         assert_eq!(
-            from_env(&config, &model, &map("sk-1")).unwrap(),
+            key_from_variables(&config, &model, &map("sk-1")).unwrap(),
             Some("sk-1".into())
         );
-        let error = from_env(&config, &model, &map("sk-1 sk-1")).unwrap_err();
+        let error = key_from_variables(&config, &model, &map("sk-1 sk-1")).unwrap_err();
         assert!(
             error
                 .message
@@ -201,10 +201,13 @@ mod tests {
             "{error}"
         );
         assert!(!error.to_string().contains("sk-1"));
-        assert!(from_env(&config, &model, &map(" ")).is_err());
-        let error = from_output(&config, &model, b"gpg: sk-1 failed").unwrap_err();
+        assert!(key_from_variables(&config, &model, &map(" ")).is_err());
+        let error = key_from_output(&config, &model, b"gpg: sk-1 failed").unwrap_err();
         assert!(!error.to_string().contains("sk-1"));
         model.key = KeySource::None;
-        assert_eq!(from_env(&config, &model, &map("sk-1")).unwrap(), None);
+        assert_eq!(
+            key_from_variables(&config, &model, &map("sk-1")).unwrap(),
+            None
+        );
     }
 }

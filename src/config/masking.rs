@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::value_checks::{is_public_header, is_secret_name, variable};
+use super::value_checks::{is_public_header, is_secret_name, variable_reference};
 use crate::secret::REDACTED;
 
 /// Replaces the values in the query of a server's address: `https://a.example/mcp?k=…`.
@@ -117,5 +117,7 @@ pub(super) fn mask_header(name: &str, value: &str) -> String {
 
 /// Shows a variable of a server's environment if its value is the name of another variable.
 pub(super) fn mask_server_variable(_: &str, value: &str) -> String {
-    variable(value).map_or(REDACTED, |_| value).to_owned()
+    variable_reference(value)
+        .map_or(REDACTED, |_| value)
+        .to_owned()
 }

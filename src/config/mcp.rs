@@ -17,12 +17,12 @@ use super::value_checks::{
     ALIAS_MAX, check_server_header, check_server_variable, check_token, check_variable_name,
     is_public_header, server_url,
 };
-pub use super::value_checks::{check_url, is_alias, variable};
+pub use super::value_checks::{check_url, is_alias, variable_reference};
 use crate::address;
 use crate::secret::{Secret, fingerprint};
 
 /// Returns a free alias that resembles `name`, or `server` if no character of the name is allowed.
-pub fn alias_like(name: &str, taken: impl Fn(&str) -> bool) -> String {
+pub fn free_alias(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let mut like = String::new();
     for c in name.chars().map(|c| c.to_ascii_lowercase()) {
         if c.is_ascii_alphanumeric() {
@@ -56,32 +56,32 @@ pub fn alias_like(name: &str, taken: impl Fn(&str) -> bool) -> String {
 ///
 /// # Errors
 /// The URL is not valid; a message that follows it.
-pub fn alias_of_url(url: &str, taken: impl Fn(&str) -> bool) -> Result<String, String> {
+pub fn free_alias_for_url(url: &str, taken: impl Fn(&str) -> bool) -> Result<String, String> {
     let url = server_url(url)?;
     let host = url.host_str().unwrap_or_default();
     if crate::address::is_loopback(&url) {
-        return Ok(alias_like("local", taken));
+        return Ok(free_alias("local", taken));
     }
     if host.parse::<std::net::IpAddr>().is_ok() || host.starts_with('[') {
-        return Ok(alias_like(host.trim_matches(['[', ']']), taken));
+        return Ok(free_alias(host.trim_matches(['[', ']']), taken));
     }
     // Generic labels do not identify a server, and neither does the top-level domain.
     let labels: Vec<&str> = host.split('.').filter(|l| !l.is_empty()).collect();
     let candidates = &labels[..labels.len().saturating_sub(1)];
     let specific = |label: &&&str| !matches!(**label, "www" | "mcp" | "api" | "app" | "server");
     let label = candidates.iter().find(specific).or(labels.first());
-    Ok(alias_like(label.unwrap_or(&host), taken))
+    Ok(free_alias(label.unwrap_or(&host), taken))
 }
 
 section! {
     /// An MCP server whose tools the model may call. It has either a `url` or a `command`.
     #[derive(Debug, Clone, PartialEq)]
-    pub struct Server in "mcp.servers.ALIAS" {
+    pub struct ServerSettings in "mcp.servers.ALIAS" {
         /// How long a call may take, in seconds.
         timeout: Duration = Duration::from_secs(60), in_seconds(), range(1, 86_400);
         /// How the protocol begins: `"modern"` is `server/discover` alone, `"legacy"` is `initialize` alone, `"auto"` tries
         /// the former and then the latter. The default is `"auto"` with a `url` and `"legacy"` with a `command`.
-        lifecycle: Lifecycle = Lifecycle::Auto;
+        lifecycle: HandshakeMode = HandshakeMode::Auto;
         /// Believe what the server says about its tools: a tool that is declared read-only counts as read-only for the
         /// rules, and its calls may run in parallel.
         trust_annotations: bool = false;
@@ -94,7 +94,7 @@ section! {
         /// The alias of the server, `[a-z0-9][a-z0-9-]{0,19}`.
         alias: String = String::new();
         /// How to reach the server.
-        transport: Transport = Transport::default();
+        transport: ServerTransport = ServerTransport::default();
     }
     finish finish_server, inputs TransportSettings {
         /// The endpoint of the server (Streamable HTTP). `https://` is required where a token or a secret header is sent,
@@ -122,7 +122,11 @@ section! {
 }
 
 /// Combines the settings of the transport, and checks that they fit together.
-fn finish_server(server: &mut Server, reader: &TableReader<'_>, settings: TransportSettings) {
+fn finish_server(
+    server: &mut ServerSettings,
+    reader: &TableReader<'_>,
+    settings: TransportSettings,
+) {
     server.alias = reader.name().to_owned();
     let has = |key: &&str| reader.has(key);
     let (has_url, has_command) = (reader.has("url"), reader.has("command"));
@@ -152,44 +156,44 @@ fn finish_server(server: &mut Server, reader: &TableReader<'_>, settings: Transp
     let has_secret = has_auth || settings.headers.iter().any(|(n, _)| !is_public_header(n));
     if has_secret
         && let Some(Ok(url)) = settings.url.as_deref().map(server_url)
-        && let Err(message) = address::clear_text(&url)
+        && let Err(message) = address::check_key_transport(&url)
     {
         reader.fault_at("url", message);
     }
     if has_command && !reader.has("lifecycle") {
-        server.lifecycle = Lifecycle::Legacy;
-        reader.replace_default("lifecycle", Lifecycle::Legacy.word());
+        server.lifecycle = HandshakeMode::Legacy;
+        reader.replace_default("lifecycle", HandshakeMode::Legacy.word());
     }
     server.transport = match (settings.url, settings.command) {
-        (None, Some(command)) => Transport::Stdio {
+        (None, Some(command)) => ServerTransport::Stdio {
             command,
             args: settings.args.unwrap_or_default(),
             env: settings.env,
         },
-        (url, _) => Transport::Http {
+        (url, _) => ServerTransport::Http {
             url: url.unwrap_or_default(),
             auth: match (settings.auth_token, settings.auth_env, settings.auth_cmd) {
-                (Some(token), _, _) => Auth::Token(Secret::new(token.trim())),
-                (None, Some(name), _) => Auth::Env(name),
-                (None, None, Some(command)) => Auth::Cmd(command),
-                (None, None, None) => Auth::None,
+                (Some(token), _, _) => TokenSource::Token(Secret::new(token.trim())),
+                (None, Some(name), _) => TokenSource::Env(name),
+                (None, None, Some(command)) => TokenSource::Cmd(command),
+                (None, None, None) => TokenSource::None,
             },
             headers: settings.headers,
         },
     };
 }
 
-impl Server {
+impl ServerSettings {
     /// A server at a URL, with the defaults for everything else.
-    pub fn at(alias: impl Into<String>, url: impl Into<String>) -> Server {
-        Server {
+    pub fn with_url(alias: impl Into<String>, url: impl Into<String>) -> ServerSettings {
+        ServerSettings {
             alias: alias.into(),
-            transport: Transport::Http {
+            transport: ServerTransport::Http {
                 url: url.into(),
-                auth: Auth::None,
+                auth: TokenSource::None,
                 headers: Vec::new(),
             },
-            ..Server::default()
+            ..ServerSettings::default()
         }
     }
 
@@ -202,16 +206,16 @@ impl Server {
     /// The settings that name a variable of the shell, each with that variable.
     pub(super) fn variable_settings(&self) -> Vec<(String, String)> {
         match &self.transport {
-            Transport::Http {
-                auth: Auth::Env(name),
+            ServerTransport::Http {
+                auth: TokenSource::Env(name),
                 ..
             } => vec![("auth_env".to_owned(), name.clone())],
-            Transport::Http { .. } => Vec::new(),
-            Transport::Stdio { env, .. } => env
+            ServerTransport::Http { .. } => Vec::new(),
+            ServerTransport::Stdio { env, .. } => env
                 .iter()
                 .filter_map(|(name, value)| {
                     let key = format!("env.{}", shown_key(name));
-                    Some((key, variable(value)?.to_owned()))
+                    Some((key, variable_reference(value)?.to_owned()))
                 })
                 .collect(),
         }
@@ -220,8 +224,8 @@ impl Server {
     /// The URL, or the command with its arguments, without values that may be secret.
     pub fn target(&self) -> String {
         match &self.transport {
-            Transport::Http { url, .. } => shown_url(url),
-            Transport::Stdio { command, args, .. } => {
+            ServerTransport::Http { url, .. } => shown_url(url),
+            ServerTransport::Stdio { command, args, .. } => {
                 let mut words = vec![command.clone()];
                 words.extend(shown_words(args));
                 words.join(" ")
@@ -237,17 +241,17 @@ impl Server {
             both.cloned().collect()
         };
         let all = match &self.transport {
-            Transport::Http { url, auth, headers } => {
+            ServerTransport::Http { url, auth, headers } => {
                 let (kind, value) = match auth {
-                    Auth::None => ("none", ""),
-                    Auth::Token(token) => ("token", token.expose()),
-                    Auth::Env(name) => ("env", name.as_str()),
-                    Auth::Cmd(command) => ("cmd", command.as_str()),
+                    TokenSource::None => ("none", ""),
+                    TokenSource::Token(token) => ("token", token.expose()),
+                    TokenSource::Env(name) => ("env", name.as_str()),
+                    TokenSource::Cmd(command) => ("cmd", command.as_str()),
                 };
                 let fixed = ["http", url.as_str(), kind, value].map(str::to_string);
                 [fixed.to_vec(), parts(headers)].concat()
             }
-            Transport::Stdio { command, args, env } => {
+            ServerTransport::Stdio { command, args, env } => {
                 let fixed = ["stdio".into(), command.clone(), args.len().to_string()];
                 [fixed.to_vec(), args.clone(), parts(env)].concat()
             }
@@ -258,13 +262,13 @@ impl Server {
 
 /// How to reach a server.
 #[derive(Clone, PartialEq)]
-pub enum Transport {
+pub enum ServerTransport {
     /// Streamable HTTP.
     Http {
         /// The endpoint.
         url: String,
         /// Where the bearer token comes from.
-        auth: Auth,
+        auth: TokenSource,
         /// Sent with every request; values may be secrets.
         headers: Vec<(String, String)>,
     },
@@ -280,29 +284,29 @@ pub enum Transport {
     },
 }
 
-impl Default for Transport {
-    fn default() -> Transport {
-        Transport::Http {
+impl Default for ServerTransport {
+    fn default() -> ServerTransport {
+        ServerTransport::Http {
             url: String::new(),
-            auth: Auth::None,
+            auth: TokenSource::None,
             headers: Vec::new(),
         }
     }
 }
 
-impl fmt::Debug for Transport {
+impl fmt::Debug for ServerTransport {
     /// Without headers, arguments and environment, which may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Transport::Http { url, .. } => write!(f, "Http({})", shown_url(url)),
-            Transport::Stdio { command, .. } => write!(f, "Stdio({command})"),
+            ServerTransport::Http { url, .. } => write!(f, "Http({})", shown_url(url)),
+            ServerTransport::Stdio { command, .. } => write!(f, "Stdio({command})"),
         }
     }
 }
 
 /// Where a bearer token comes from.
 #[derive(Clone, Default, PartialEq)]
-pub enum Auth {
+pub enum TokenSource {
     /// No token, or the one from `aish-helper mcp login`.
     #[default]
     None,
@@ -316,7 +320,7 @@ pub enum Auth {
 
 /// Which handshakes of the protocol to try.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Lifecycle {
+pub enum HandshakeMode {
     /// `server/discover`, then `initialize`. The default for HTTP.
     #[default]
     Auto,
@@ -327,21 +331,25 @@ pub enum Lifecycle {
     Modern,
 }
 
-impl Lifecycle {
+impl HandshakeMode {
     /// The word in the file.
     pub fn word(self) -> &'static str {
         match self {
-            Lifecycle::Auto => "auto",
-            Lifecycle::Legacy => "legacy",
-            Lifecycle::Modern => "modern",
+            HandshakeMode::Auto => "auto",
+            HandshakeMode::Legacy => "legacy",
+            HandshakeMode::Modern => "modern",
         }
     }
 }
 
 word_setting!(
-    Lifecycle,
-    [Lifecycle::Auto, Lifecycle::Legacy, Lifecycle::Modern],
-    Lifecycle::word
+    HandshakeMode,
+    [
+        HandshakeMode::Auto,
+        HandshakeMode::Legacy,
+        HandshakeMode::Modern
+    ],
+    HandshakeMode::word
 );
 
 #[cfg(test)]

@@ -31,17 +31,17 @@ mod value_checks;
 use std::path::PathBuf;
 
 pub use disk::ConfigStamp;
-pub use edit::{ALLOWED, add_model, add_servers, allow_always, remove_rule, set_default};
+pub use edit::{ALLOWED_COMMENT, add_model, add_servers, allow_always, remove_rule, set_default};
 pub use file::{ConfigFile, ConfigProblem};
 pub use model::{KeySource, LocalServer, ModelPrice, ModelSettings, ProviderKind};
-pub use overrides::{Overrides, env_overrides, override_variables};
-pub use project_rules::{ProjectRules, may_write, rules_in_force};
+pub use overrides::{ConfigOverrides, env_overrides, override_variables};
+pub use project_rules::{ProjectRules, check_may_write, rules_in_force};
 pub use settings::{
     Config, ContextSettings, HistorySettings, IntentSettings, McpSettings, PolicySettings,
     ShellSettings, ToolExposure, ToolSettings,
 };
 pub use toml_text::toml_string;
-pub use value_checks::nearest;
+pub use value_checks::nearest_name;
 
 use crate::address;
 use crate::error::{Error, Result};
@@ -51,7 +51,7 @@ use crate::paths::Paths;
 ///
 /// # Errors
 /// The first fault of the file, and the number of other faults.
-pub fn read(paths: &Paths) -> Result<ConfigFile> {
+pub fn read_file(paths: &Paths) -> Result<ConfigFile> {
     disk::read(paths).map_err(|problems| {
         let more = problems.len().saturating_sub(1);
         let first = problems
@@ -69,12 +69,12 @@ pub fn read(paths: &Paths) -> Result<ConfigFile> {
 ///
 /// # Errors
 /// The file is wrong, or an override names a model that does not exist.
-pub fn load(paths: &Paths, overrides: &Overrides) -> Result<Config> {
-    resolve::resolve(&read(paths)?, overrides)
+pub fn load(paths: &Paths, overrides: &ConfigOverrides) -> Result<Config> {
+    resolve::resolve(&read_file(paths)?, overrides)
 }
 
 /// Returns every fault of the file, including variables that it names and that this process does not have.
-pub fn problems(paths: &Paths) -> Vec<ConfigProblem> {
+pub fn file_problems(paths: &Paths) -> Vec<ConfigProblem> {
     let file = match disk::read(paths) {
         Ok(file) => file,
         Err(problems) => return problems,
@@ -112,7 +112,7 @@ pub fn problems(paths: &Paths) -> Vec<ConfigProblem> {
 ///
 /// # Errors
 /// Both `config.toml` and `aish.json` exist.
-pub fn path(paths: &Paths) -> Result<(PathBuf, bool)> {
+pub fn config_path(paths: &Paths) -> Result<(PathBuf, bool)> {
     match disk::find(paths) {
         Ok(Some((path, _))) => Ok((path, true)),
         Ok(None) => Ok((paths.config.join("config.toml"), false)),
@@ -128,7 +128,7 @@ pub fn path(paths: &Paths) -> Result<(PathBuf, bool)> {
 pub fn check_base_url(text: &str, with_key: bool) -> std::result::Result<(), String> {
     let url = value_checks::base_url(text)?;
     if with_key {
-        address::clear_text(&url)?;
+        address::check_key_transport(&url)?;
     }
     Ok(())
 }

@@ -183,7 +183,7 @@ fn finish_model(model: &mut ModelSettings, reader: &TableReader<'_>, keys: KeySe
         return;
     };
     let has_secret = has_key || model.headers.iter().any(|(n, _)| !is_public_header(n));
-    if has_secret && let Err(message) = address::clear_text(&url) {
+    if has_secret && let Err(message) = address::check_key_transport(&url) {
         reader.fault_at("base_url", message);
     }
     if model.serve.is_some() && !address::is_loopback(&url) {

@@ -24,7 +24,7 @@ pub fn override_variables() -> impl Iterator<Item = &'static str> {
 
 /// Values from the environment and the command line, checked. They are collected by the client of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Overrides {
+pub struct ConfigOverrides {
     /// The model of `--model`.
     pub(super) flag_model: Option<String>,
     /// `AISH_MODEL`.
@@ -62,12 +62,12 @@ pub(super) fn bad_variable(name: &str, message: impl std::fmt::Display) -> Error
         .hint(format!("set it right, or run: unset {name}"))
 }
 
-impl Overrides {
+impl ConfigOverrides {
     /// Checks a map such as that of [`env_overrides`]. Unknown names are ignored.
     ///
     /// # Errors
     /// A value is wrong; the message names the variable.
-    pub fn from_map(map: &BTreeMap<String, String>) -> Result<Overrides> {
+    pub fn from_map(map: &BTreeMap<String, String>) -> Result<ConfigOverrides> {
         let get = |name: &str| map.get(name).filter(|v| !v.is_empty()).cloned();
         let mut settings = BTreeMap::new();
         for spec in Config::SECTION.overridable() {
@@ -78,7 +78,7 @@ impl Overrides {
                 settings.insert(name.to_owned(), text);
             }
         }
-        let overrides = Overrides {
+        let overrides = ConfigOverrides {
             flag_model: None,
             model: get("AISH_MODEL"),
             base_url: get("AISH_BASE_URL"),
@@ -96,7 +96,7 @@ impl Overrides {
         };
         let url = base_url(address).map_err(|m| bad_variable("AISH_BASE_URL", m))?;
         if overrides.key_env.is_some() {
-            address::clear_text(&url).map_err(|m| bad_variable("AISH_BASE_URL", m))?;
+            address::check_key_transport(&url).map_err(|m| bad_variable("AISH_BASE_URL", m))?;
         }
         if overrides.model.is_none() {
             let message = "needs AISH_MODEL, the model's name on that server";
@@ -107,7 +107,7 @@ impl Overrides {
 
     /// Adds the model of `-m NAME`.
     #[must_use]
-    pub fn with_model(mut self, name: Option<String>) -> Overrides {
+    pub fn with_model(mut self, name: Option<String>) -> ConfigOverrides {
         self.flag_model = name.or(self.flag_model);
         self
     }

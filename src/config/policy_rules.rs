@@ -7,20 +7,20 @@ use super::setting::{SettingSpec, SettingType, ValueKind};
 use super::setting_types::{parse_word, read_dotted_map, word_setting, words};
 use super::syntax_tree::SyntaxValue;
 use super::table_reader::{FileScope, TableReader, must_be};
-use super::value_checks::{check_alias, nearest};
-use crate::safety::policy::{Own, Rule, Subject, Word};
+use super::value_checks::{check_alias, nearest_name};
+use crate::safety::policy::{BuiltinAction, PolicyRule, RuleEffect, RuleSubject};
 
-word_setting!(Word, Word::ALL, Word::as_str);
+word_setting!(RuleEffect, RuleEffect::ALL, RuleEffect::as_str);
 
 /// The alias of the server for whose tool `write` a rule on `fs.write` is ambiguous.
 pub(super) const FS: &str = "fs";
 
 /// `[policy.rules]`, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct PolicyRules(pub(super) Vec<Rule>);
+pub struct PolicyRules(pub(super) Vec<PolicyRule>);
 
 impl SettingType for PolicyRules {
-    const KIND: ValueKind = ValueKind::Map(&ValueKind::Words(words::<Word>));
+    const KIND: ValueKind = ValueKind::Map(&ValueKind::Words(words::<RuleEffect>));
 
     fn parse(value: &SyntaxValue, _: &SettingSpec) -> Result<PolicyRules, String> {
         Err(must_be("a table", value))
@@ -39,14 +39,14 @@ impl SettingType for PolicyRules {
             return default();
         };
         let mut rules = Vec::new();
-        for (name, word, line) in read_dotted_map(&table, "\"deny\"", parse_word::<Word>) {
+        for (name, word, line) in read_dotted_map(&table, "\"deny\"", parse_word::<RuleEffect>) {
             match rule_subject(&table, &name, word) {
                 Ok(subject) => {
                     table.log(&name, word.as_str(), SettingOrigin::File(line));
                     let source = table.path(&name);
-                    rules.push(Rule {
+                    rules.push(PolicyRule {
                         subject,
-                        word,
+                        effect: word,
                         source,
                     });
                 }
@@ -58,34 +58,38 @@ impl SettingType for PolicyRules {
 }
 
 /// Parses the name of a rule and checks that the file can have this rule.
-fn rule_subject(table: &TableReader<'_>, name: &str, word: Word) -> Result<Subject, String> {
+fn rule_subject(
+    table: &TableReader<'_>,
+    name: &str,
+    word: RuleEffect,
+) -> Result<RuleSubject, String> {
     let aliases = &table.context.aliases;
-    let subject = Subject::parse(name).map_err(|message| {
-        let own = Own::ALL.iter().map(|own| own.as_str());
-        match nearest(name, own) {
+    let subject = RuleSubject::parse(name).map_err(|message| {
+        let own = BuiltinAction::ALL.iter().map(|own| own.as_str());
+        match nearest_name(name, own) {
             Some(near) => format!("no rule is about this; did you mean \"{near}\"?"),
             None => message,
         }
     })?;
     match &subject {
-        Subject::Tool(alias, tool) => check_rule_alias(alias, tool, aliases)?,
-        Subject::Server(alias) => check_rule_alias(alias, "*", aliases)?,
+        RuleSubject::Tool(alias, tool) => check_rule_alias(alias, tool, aliases)?,
+        RuleSubject::Server(alias) => check_rule_alias(alias, "*", aliases)?,
         _ => {}
     }
     let is_user = table.context.scope == FileScope::User;
     // In a project's file the rule is ignored with a notice of its own, as every rule that allows.
-    if is_user && word == Word::Allow && matches!(subject, Subject::Sensitivity(_)) {
+    if is_user && word == RuleEffect::Allow && matches!(subject, RuleSubject::Sensitivity(_)) {
         let message =
             "a declaration of the model can only make a rule stricter: write \"ask\" or \"deny\"";
         return Err(message.into());
     }
     let is_own_act = match subject {
-        Subject::Own(Own::Network) => true,
+        RuleSubject::Action(BuiltinAction::Network) => true,
         // With a server called fs, `fs.write` may be meant for its tool.
-        Subject::Own(Own::FsWrite) => !aliases.iter().any(|alias| alias == FS),
+        RuleSubject::Action(BuiltinAction::FsWrite) => !aliases.iter().any(|alias| alias == FS),
         _ => false,
     };
-    if is_own_act && word == Word::Ask {
+    if is_own_act && word == RuleEffect::Ask {
         let message = "only a command of the user does this, so there is no question to ask: write \"deny\" or leave it out";
         return Err(message.into());
     }
@@ -94,17 +98,17 @@ fn rule_subject(table: &TableReader<'_>, name: &str, word: Word) -> Result<Subje
 
 /// Checks the alias in a rule. The server itself need not be configured: it may be connected by hand, or added later.
 fn check_rule_alias(alias: &str, tool: &str, aliases: &[String]) -> Result<(), String> {
-    check_alias(alias).map_err(
-        |message| match nearest(alias, aliases.iter().map(String::as_str)) {
+    check_alias(alias).map_err(|message| {
+        match nearest_name(alias, aliases.iter().map(String::as_str)) {
             Some(near) => format!("no server has this alias; did you mean \"{near}.{tool}\"?"),
             None => message,
-        },
-    )
+        }
+    })
 }
 
 /// `[mcp.auto_approve]` as rules, sorted by name: `true` allows, `false` asks.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct AutoApprovals(pub(super) Vec<Rule>);
+pub struct AutoApprovals(pub(super) Vec<PolicyRule>);
 
 impl SettingType for AutoApprovals {
     const KIND: ValueKind = ValueKind::Map(&ValueKind::Boolean);
@@ -133,12 +137,12 @@ impl SettingType for AutoApprovals {
                     table.log(&name, approved, SettingOrigin::File(line));
                     let source = table.path(&name);
                     let word = match approved {
-                        true => Word::Allow,
-                        false => Word::Ask,
+                        true => RuleEffect::Allow,
+                        false => RuleEffect::Ask,
                     };
-                    rules.push(Rule {
+                    rules.push(PolicyRule {
                         subject,
-                        word,
+                        effect: word,
                         source,
                     });
                 }
@@ -151,13 +155,13 @@ impl SettingType for AutoApprovals {
 }
 
 /// Parses `alias.tool` or `alias.*`. Only tools can be approved here, so `fs.write` is the tool of a server.
-fn approval_subject(name: &str, aliases: &[String]) -> Result<Subject, String> {
+fn approval_subject(name: &str, aliases: &[String]) -> Result<RuleSubject, String> {
     let form = "must be \"alias.tool\", or \"alias.*\" for all tools of a server";
     let Some((alias, tool)) = name.split_once('.') else {
         return Err(form.into());
     };
     check_rule_alias(alias, tool, aliases)?;
-    Subject::of_tools(name).ok_or_else(|| form.into())
+    RuleSubject::of_tools(name).ok_or_else(|| form.into())
 }
 
 #[cfg(test)]

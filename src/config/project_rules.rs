@@ -10,9 +10,11 @@ use super::disk;
 use super::file::{ConfigProblem, parse_project};
 use super::settings::Config;
 use super::table_reader::TableFault;
-use crate::chat::Operation;
+use crate::chat::OperationClass;
 use crate::error::{Error, Result};
-use crate::safety::policy::{Fallback, Own, Rule, Rules, Subject, Word};
+use crate::safety::policy::{
+    BuiltinAction, DefaultRule, PolicyRule, RuleEffect, RuleSet, RuleSubject,
+};
 
 /// The file name.
 const NAME: &str = ".aish.toml";
@@ -24,18 +26,18 @@ const MAX_BYTES: u64 = 64 * 1024;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProjectRules {
     /// The rules, which all ask or deny.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<PolicyRule>,
     /// The strictest default of the files.
-    pub default: Option<Fallback>,
+    pub default: Option<DefaultRule>,
     /// Faults in the files, a line each, for the user.
     pub notices: Vec<String>,
 }
 
 /// Returns the rules in force in a directory, the user's and those of its projects, and the faults of the latter.
-pub fn rules_in_force(config: &Config, cwd: &Path) -> (Rules, Vec<String>) {
+pub fn rules_in_force(config: &Config, cwd: &Path) -> (RuleSet, Vec<String>) {
     let (own, project) = (&config.policy, ProjectRules::around(config, cwd));
-    let stricter = project.default.filter(|d| d.word > own.default.word);
-    let rules = Rules {
+    let stricter = project.default.filter(|d| d.effect > own.default.effect);
+    let rules = RuleSet {
         default: stricter.unwrap_or_else(|| own.default.clone()),
         list: own.list.clone(),
         project: project.rules,
@@ -48,12 +50,15 @@ pub fn rules_in_force(config: &Config, cwd: &Path) -> (Rules, Vec<String>) {
 ///
 /// # Errors
 /// A project denies it.
-pub fn may_write(config: &Config, cwd: &Path) -> Result<()> {
-    let rules = Rules {
+pub fn check_may_write(config: &Config, cwd: &Path) -> Result<()> {
+    let rules = RuleSet {
         project: ProjectRules::around(config, cwd).rules,
-        ..Rules::default()
+        ..RuleSet::default()
     };
-    match rules.own(Own::FsWrite).filter(|r| r.word == Word::Deny) {
+    match rules
+        .rule_for_action(BuiltinAction::FsWrite)
+        .filter(|r| r.effect == RuleEffect::Deny)
+    {
         None => Ok(()),
         Some(rule) => {
             let message = format!(
@@ -96,14 +101,14 @@ impl ProjectRules {
         let key = "policy.default";
         let default = values
             .line(key)
-            .map(|line| (key.to_owned(), None, config.policy.default.word, line));
+            .map(|line| (key.to_owned(), None, config.policy.default.effect, line));
         let rules = std::mem::take(&mut config.policy.list).into_iter();
         let rules = rules.map(|rule| {
             let line = values.line(&rule.source).unwrap_or_default();
-            (rule.source, Some(rule.subject), rule.word, line)
+            (rule.source, Some(rule.subject), rule.effect, line)
         });
         for (key, subject, word, line) in default.into_iter().chain(rules) {
-            if word == Word::Allow {
+            if word == RuleEffect::Allow {
                 let message = "a project can only \"ask\" and \"deny\": this rule is ignored";
                 let fault = TableFault {
                     line,
@@ -116,9 +121,9 @@ impl ProjectRules {
             }
             let source = format!("{}:{line}: {key}", path.display());
             match subject {
-                Some(subject) => self.rules.push(Rule {
+                Some(subject) => self.rules.push(PolicyRule {
                     subject,
-                    word,
+                    effect: word,
                     source,
                 }),
                 None => self.tighten_default(word, source),
@@ -126,25 +131,30 @@ impl ProjectRules {
         }
     }
 
-    fn tighten_default(&mut self, word: Word, source: String) {
-        if self.default.as_ref().is_none_or(|d| d.word < word) {
-            self.default = Some(Fallback { word, source });
+    fn tighten_default(&mut self, word: RuleEffect, source: String) {
+        if self.default.as_ref().is_none_or(|d| d.effect < word) {
+            self.default = Some(DefaultRule {
+                effect: word,
+                source,
+            });
         }
     }
 
     /// Asks about everything while a file is invalid, and denies what cannot be asked about.
     fn distrust(&mut self, path: &Path, problem: impl Display) {
-        let tools = Operation::ALL.into_iter().map(Subject::Operation);
-        let tools = tools.map(|subject| (subject, Word::Ask));
-        let own = Own::ALL.into_iter().map(|own| match own {
-            Own::Shell => (Subject::Own(own), Word::Ask),
+        let tools = OperationClass::ALL.into_iter().map(RuleSubject::Operation);
+        let tools = tools.map(|subject| (subject, RuleEffect::Ask));
+        let own = BuiltinAction::ALL.into_iter().map(|own| match own {
+            BuiltinAction::Shell => (RuleSubject::Action(own), RuleEffect::Ask),
             // There is no question to ask about these.
-            Own::FsWrite | Own::Network => (Subject::Own(own), Word::Deny),
+            BuiltinAction::FsWrite | BuiltinAction::Network => {
+                (RuleSubject::Action(own), RuleEffect::Deny)
+            }
         });
         self.rules
-            .extend(tools.chain(own).map(|(subject, word)| Rule {
+            .extend(tools.chain(own).map(|(subject, word)| PolicyRule {
                 subject,
-                word,
+                effect: word,
                 source: format!("{}: is not valid", path.display()),
             }));
         self.notices.push(format!(

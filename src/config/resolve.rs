@@ -4,7 +4,7 @@
 use super::file::ConfigFile;
 use super::model::{KeySource, ModelSettings};
 use super::origin::{EffectiveSetting, SettingLog, SettingOrigin};
-use super::overrides::{Overrides, bad_variable};
+use super::overrides::{ConfigOverrides, bad_variable};
 use super::setting::SectionType;
 use super::settings::{Config, no_such_model};
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ const ENV_MODEL: &str = "env";
 ///
 /// # Errors
 /// `-m` or `AISH_MODEL` names a model that does not exist.
-pub fn resolve(file: &ConfigFile, overrides: &Overrides) -> Result<Config> {
+pub fn resolve(file: &ConfigFile, overrides: &ConfigOverrides) -> Result<Config> {
     resolve_with(file, overrides, &mut SettingLog::default())
 }
 
@@ -26,14 +26,18 @@ pub fn resolve(file: &ConfigFile, overrides: &Overrides) -> Result<Config> {
 /// As for [`resolve`].
 pub fn resolve_with_origins(
     file: &ConfigFile,
-    overrides: &Overrides,
+    overrides: &ConfigOverrides,
 ) -> Result<(Config, Vec<EffectiveSetting>)> {
     let mut log = file.values.clone();
     let config = resolve_with(file, overrides, &mut log)?;
     Ok((config, log.into_entries()))
 }
 
-fn resolve_with(file: &ConfigFile, overrides: &Overrides, log: &mut SettingLog) -> Result<Config> {
+fn resolve_with(
+    file: &ConfigFile,
+    overrides: &ConfigOverrides,
+    log: &mut SettingLog,
+) -> Result<Config> {
     let mut config = file.config.clone();
     config.apply_overrides("", &overrides.settings, log);
     if let (Some(base_url), Some(id)) = (&overrides.base_url, &overrides.model) {
@@ -58,7 +62,7 @@ fn resolve_with(file: &ConfigFile, overrides: &Overrides, log: &mut SettingLog) 
 fn choose_model(
     config: &Config,
     file: &ConfigFile,
-    overrides: &Overrides,
+    overrides: &ConfigOverrides,
 ) -> Option<(String, SettingOrigin)> {
     if let Some(name) = &overrides.flag_model {
         return Some((name.clone(), SettingOrigin::Flag("--model")));
@@ -86,7 +90,7 @@ fn env_model(
     log: &mut SettingLog,
     base_url: &str,
     id: &str,
-    overrides: &Overrides,
+    overrides: &ConfigOverrides,
 ) -> ModelSettings {
     // It replaces a model of that name in the file.
     log.remove_table("models.env.");

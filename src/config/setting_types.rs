@@ -9,7 +9,7 @@ use super::origin::{SettingLog, SettingOrigin};
 use super::setting::{SectionType, SettingSpec, SettingType, ValueKind};
 use super::syntax_tree::SyntaxValue;
 use super::table_reader::{TableReader, must_be};
-use super::value_checks::nearest;
+use super::value_checks::nearest_name;
 
 impl SettingType for bool {
     const KIND: ValueKind = ValueKind::Boolean;
@@ -252,7 +252,7 @@ pub(super) fn parse_word<T: WordType>(value: &SyntaxValue) -> Result<T, String> 
     let found = T::VALUES.iter().find(|value| value.word() == text);
     found.copied().ok_or_else(|| {
         let words = words::<T>();
-        match nearest(&text, words.iter().copied()) {
+        match nearest_name(&text, words.iter().copied()) {
             Some(word) => format!("unknown value; did you mean \"{word}\"?"),
             None => format!("unknown value; the values are \"{}\"", words.join("\", \"")),
         }

@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::mcp::Server;
+use super::mcp::ServerSettings;
 use super::model::ModelSettings;
 use super::policy_rules::{AutoApprovals, PolicyRules};
 use super::section::section;
 use super::setting_types::word_setting;
 use super::table_reader::{TableReader, shown_key};
 use super::value_checks::{
-    check_alias, check_context_variable, check_model_name, check_program_name, nearest,
+    check_alias, check_context_variable, check_model_name, check_program_name, nearest_name,
 };
 use crate::error::{Error, Result};
-use crate::safety::policy::{Fallback, Rules, Word};
+use crate::safety::policy::{DefaultRule, RuleEffect, RuleSet};
 
 section! {
     /// The configuration in force.
@@ -46,7 +46,7 @@ section! {
     }
     derived {
         /// The rules of `[policy]` and `[mcp.auto_approve]`; for a prompt, those of its projects too.
-        policy: Rules = Rules::default();
+        policy: RuleSet = RuleSet::default();
         /// The file that was read.
         file: Option<PathBuf> = None;
     }
@@ -127,7 +127,7 @@ section! {
         /// How much of one tool result the model gets, in bytes.
         max_result_bytes: usize = 65_536, range(1_024, 16_777_216);
         /// The MCP servers, by the aliases that you choose: 1 to 20 of the characters `a-z 0-9 -`.
-        servers: BTreeMap<String, Server> = BTreeMap::new(), check(check_alias), example("tracker");
+        servers: BTreeMap<String, ServerSettings> = BTreeMap::new(), check(check_alias), example("tracker");
         /// Rules for tools in a shorter form: `true` allows, `false` asks. The names are those of `policy.rules`.
         auto_approve: AutoApprovals = AutoApprovals::default(), example("\"tracker.get_issue\" = true");
     }
@@ -203,7 +203,7 @@ section! {
     #[derive(Debug, Clone, PartialEq)]
     pub struct PolicySettings in "policy" {
         /// What happens to a call for which there is no rule.
-        default: Word = Word::Ask, in_project();
+        default: RuleEffect = RuleEffect::Ask, in_project();
         /// How long a question of a background turn waits for an answer. Then it is denied.
         wait: Duration = Duration::from_secs(600), range(1, 604_800);
         /// Rules by what they are about: a tool `"alias.tool"`, all tools of a server `"alias.*"`, calls by their effect
@@ -225,10 +225,10 @@ fn finish_config(config: &mut Config, reader: &TableReader<'_>) {
     }
     let mut list = std::mem::take(&mut config.mcp.auto_approve).0;
     list.extend(std::mem::take(&mut config.approvals.rules).0);
-    config.policy = Rules {
-        default: Fallback {
-            word: config.approvals.default,
-            ..Rules::default().default
+    config.policy = RuleSet {
+        default: DefaultRule {
+            effect: config.approvals.default,
+            ..RuleSet::default().default
         },
         list,
         project: Vec::new(),
@@ -241,7 +241,7 @@ pub(super) fn no_such_model<'n>(
     names: impl IntoIterator<Item = &'n str> + Clone,
 ) -> String {
     let shown = shown_key(name);
-    match nearest(name, names.clone()) {
+    match nearest_name(name, names.clone()) {
         Some(near) => format!("no model is named {shown}; did you mean {near}?"),
         None => {
             let all: Vec<&str> = names.into_iter().collect();

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::origin::{SettingLog, SettingOrigin};
 use super::syntax_tree::{SyntaxNode, SyntaxValue, TableEntry};
-use super::value_checks::nearest;
+use super::value_checks::nearest_name;
 
 /// A fault in a file, before the file's path is attached.
 #[derive(Debug, Clone, PartialEq)]
@@ -182,7 +182,7 @@ impl<'t> TableReader<'t> {
             if known.contains(&e.key.as_str()) {
                 continue;
             }
-            let near = nearest(&e.key, known.iter().copied());
+            let near = nearest_name(&e.key, known.iter().copied());
             let message = if known.contains(&"key_env") && is_literal_key(&e.key) {
                 "unknown key; keys are not kept in this file: use key_env (the name of a variable) or key_cmd (a command that prints the key)".to_string()
             } else if let Some(near) = near {

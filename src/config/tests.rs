@@ -25,9 +25,9 @@ fn home_with(text: &str) -> (tempfile::TempDir, Paths) {
     (home, paths)
 }
 
-fn overrides(pairs: &[(&str, &str)]) -> Result<Overrides> {
+fn overrides(pairs: &[(&str, &str)]) -> Result<ConfigOverrides> {
     let map = pairs.iter().map(|(k, v)| ((*k).into(), (*v).into()));
-    Overrides::from_map(&map.collect())
+    ConfigOverrides::from_map(&map.collect())
 }
 
 fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -64,16 +64,16 @@ commands = 3
 fn no_file_is_a_valid_configuration() {
     let home = tempfile::tempdir().unwrap();
     let paths = Paths::under(home.path(), 1).unwrap();
-    let config = load(&paths, &Overrides::default()).unwrap();
+    let config = load(&paths, &ConfigOverrides::default()).unwrap();
     assert_eq!(config, Config::default());
     assert_eq!(config.current().unwrap(), None);
-    assert_eq!(problems(&paths), []);
+    assert_eq!(file_problems(&paths), []);
 }
 
 #[test]
 fn starter_is_valid_as_it_is_and_sets_nothing() {
     let (_home, paths) = home_with(&starter());
-    let mut config = load(&paths, &Overrides::default()).unwrap();
+    let mut config = load(&paths, &ConfigOverrides::default()).unwrap();
     config.file = None;
     assert_eq!(config, Config::default());
 }
@@ -95,7 +95,7 @@ fn uncommented(alternatives: bool) -> String {
 fn starter_is_valid_with_every_setting_uncommented() {
     let whole = uncommented(false);
     let file = parse(&whole, FileFormat::Toml, std::path::Path::new("/c")).unwrap();
-    let (config, settings) = resolve_with_origins(&file, &Overrides::default()).unwrap();
+    let (config, settings) = resolve_with_origins(&file, &ConfigOverrides::default()).unwrap();
     assert_eq!(
         config.system_prompt.as_deref(),
         Some("Answer in one sentence.")
@@ -204,7 +204,7 @@ fn unknown_keys_are_rejected_in_every_section() {
 fn one_declaration_makes_a_setting() {
     let read = |text: &str| {
         let file = parse(text, FileFormat::Toml, std::path::Path::new("/c")).unwrap();
-        let (config, settings) = resolve_with_origins(&file, &Overrides::default()).unwrap();
+        let (config, settings) = resolve_with_origins(&file, &ConfigOverrides::default()).unwrap();
         let setting = settings
             .into_iter()
             .find(|s| s.key == "policy.wait")
@@ -551,7 +551,7 @@ fn json_and_toml_give_equal_configurations() {
         "shell": {"confirm_cmd": false}, "context": {"commands": 3}}"#;
     let read = |text, format| {
         let file = parse(text, format, std::path::Path::new("/c")).unwrap();
-        let mut config = resolve(&file, &Overrides::default()).unwrap();
+        let mut config = resolve(&file, &ConfigOverrides::default()).unwrap();
         config.models.values_mut().for_each(|m| m.line = 0);
         config
     };
@@ -561,13 +561,13 @@ fn json_and_toml_give_equal_configurations() {
 #[test]
 fn flags_beat_environment_beats_file_beats_default() {
     let (_home, paths) = home_with(GOOD);
-    let file = read(&paths).unwrap();
-    let origin = |over: &Overrides, key: &str| {
+    let file = read_file(&paths).unwrap();
+    let origin = |over: &ConfigOverrides, key: &str| {
         let (config, settings) = resolve_with_origins(&file, over).unwrap();
         let setting = settings.into_iter().find(|s| s.key == key).unwrap();
         (config, setting.origin)
     };
-    let default = Overrides::default();
+    let default = ConfigOverrides::default();
     let (config, from) = origin(&default, "default_model");
     assert_eq!(
         (config.default_model.as_deref(), from),
@@ -623,7 +623,7 @@ fn tool_role_and_images_of_a_model_are_read() {
             std::path::Path::new("/c"),
         )
         .unwrap();
-        let config = resolve(&file, &Overrides::default()).unwrap();
+        let config = resolve(&file, &ConfigOverrides::default()).unwrap();
         let model = &config.models["gpt"];
         (model.use_tool_role, model.images)
     };
@@ -646,7 +646,8 @@ fn environment_alone_can_define_a_model() {
         ("env", "some/model")
     );
     assert_eq!(model.key, KeySource::Env("MY_KEY".into()));
-    let error = key::from_env(&config, model, &variables(&[("MY_KEYS", "x")])).unwrap_err();
+    let error =
+        key::key_from_variables(&config, model, &variables(&[("MY_KEYS", "x")])).unwrap_err();
     assert_eq!(
         error.message,
         "the environment variable AISH_KEY_ENV: the variable MY_KEY is not set; did you mean MY_KEYS?"
@@ -695,11 +696,11 @@ fn invalid_variable_is_named_in_the_error() {
             error.message,
             format!("the environment variable {expected}")
         );
-        assert_eq!(error.kind, crate::error::Kind::Config);
+        assert_eq!(error.kind, crate::error::ErrorKind::Config);
     }
     assert_eq!(
         overrides(&[("AISH_CONFIRM_CMD", "")]).unwrap(),
-        Overrides::default()
+        ConfigOverrides::default()
     );
     let (_home, paths) = home_with(GOOD);
     let error = load(&paths, &overrides(&[("AISH_MODEL", "lama")]).unwrap()).unwrap_err();
@@ -707,7 +708,11 @@ fn invalid_variable_is_named_in_the_error() {
         error.message,
         "the environment variable AISH_MODEL: no model is named lama; did you mean llama?"
     );
-    let error = load(&paths, &Overrides::default().with_model(Some("zzz".into()))).unwrap_err();
+    let error = load(
+        &paths,
+        &ConfigOverrides::default().with_model(Some("zzz".into())),
+    )
+    .unwrap_err();
     assert_eq!(
         error.message,
         "no model is named zzz; the models are gpt, llama"
@@ -718,11 +723,11 @@ fn invalid_variable_is_named_in_the_error() {
 fn single_model_is_the_default_and_several_are_an_error() {
     let one = model_with("");
     let file = parse(&one, FileFormat::Toml, std::path::Path::new("/c")).unwrap();
-    let config = resolve(&file, &Overrides::default()).unwrap();
+    let config = resolve(&file, &ConfigOverrides::default()).unwrap();
     assert_eq!(config.current().unwrap().unwrap().name, "gpt");
     let two = GOOD.replace("default_model = \"gpt\"", "");
     let file = parse(&two, FileFormat::Toml, std::path::Path::new("/c")).unwrap();
-    let error = resolve(&file, &Overrides::default())
+    let error = resolve(&file, &ConfigOverrides::default())
         .unwrap()
         .current()
         .unwrap_err();
@@ -732,7 +737,7 @@ fn single_model_is_the_default_and_several_are_an_error() {
 #[test]
 fn load_reports_the_first_fault_and_the_number_of_others() {
     let (_home, paths) = home_with("[shell]\nconfirm = 1\n[context]\ncommand = 1\nenvs = 1\n");
-    let error = load(&paths, &Overrides::default()).unwrap_err();
+    let error = load(&paths, &ConfigOverrides::default()).unwrap_err();
     let file = paths.config.join("config.toml");
     assert_eq!(
         error.to_string(),
@@ -746,7 +751,7 @@ fn load_reports_the_first_fault_and_the_number_of_others() {
 #[test]
 fn unset_key_variable_is_reported_with_its_line() {
     let (_home, paths) = home_with(&model_with("key_env = 'CARGO_MANIFEST_DIRR'"));
-    let found = problems(&paths);
+    let found = file_problems(&paths);
     assert_eq!(
         found[0].to_string(),
         format!(
@@ -754,8 +759,8 @@ fn unset_key_variable_is_reported_with_its_line() {
             paths.config.join("config.toml").display()
         )
     );
-    let config = load(&paths, &Overrides::default()).unwrap();
-    let error = key::from_env(
+    let config = load(&paths, &ConfigOverrides::default()).unwrap();
+    let error = key::key_from_variables(
         &config,
         &config.models["gpt"],
         &variables(&[("CARGO_MANIFEST_DIR", "x")]),
@@ -773,7 +778,7 @@ fn unset_variables_of_servers_are_reported_with_their_lines() {
          [mcp.servers.c]\nurl = 'https://c.example'\nauth_env = 'AISH_NO_SUCH_D'\ndisabled = true\n\
          [mcp.servers.d]\nurl = 'https://d.example'\nauth_env = 'AISH_NO_SUCH_E'\nauth_token = 't'\n",
     );
-    let found = problems(&paths);
+    let found = file_problems(&paths);
     let found: Vec<_> = found.iter().map(|p| (p.line, p.key.as_str())).collect();
     assert_eq!(
         found,
@@ -788,15 +793,15 @@ fn unset_variables_of_servers_are_reported_with_their_lines() {
 fn toml_and_json_together_are_an_error() {
     let (_home, paths) = home_with("");
     fs::write(paths.config.join("aish.json"), "{}").unwrap();
-    let error = load(&paths, &Overrides::default()).unwrap_err();
+    let error = load(&paths, &ConfigOverrides::default()).unwrap_err();
     assert!(
         error.message.contains("config.toml") && error.message.contains("aish.json"),
         "{error}"
     );
-    assert!(path(&paths).is_err());
+    assert!(config_path(&paths).is_err());
     assert!(add_model(&paths, "a", "", false).is_err());
     fs::remove_file(paths.config.join("config.toml")).unwrap();
-    let config = load(&paths, &Overrides::default()).unwrap();
+    let config = load(&paths, &ConfigOverrides::default()).unwrap();
     assert_eq!(config.file, Some(paths.config.join("aish.json")));
 }
 
@@ -805,7 +810,7 @@ fn file_that_others_can_write_is_refused() {
     let (_home, paths) = home_with("");
     let file = paths.config.join("config.toml");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o646)).unwrap();
-    let error = load(&paths, &Overrides::default()).unwrap_err();
+    let error = load(&paths, &ConfigOverrides::default()).unwrap_err();
     assert_eq!(
         error.message,
         format!(
@@ -814,7 +819,7 @@ fn file_that_others_can_write_is_refused() {
         )
     );
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    assert!(load(&paths, &Overrides::default()).is_ok());
+    assert!(load(&paths, &ConfigOverrides::default()).is_ok());
 }
 
 #[test]
@@ -824,17 +829,23 @@ fn link_is_followed_and_a_fifo_is_refused() {
     let real = home.path().join("dotfiles.toml");
     fs::write(&real, GOOD).unwrap();
     std::os::unix::fs::symlink(&real, &file).unwrap();
-    assert_eq!(load(&paths, &Overrides::default()).unwrap().models.len(), 2);
+    assert_eq!(
+        load(&paths, &ConfigOverrides::default())
+            .unwrap()
+            .models
+            .len(),
+        2
+    );
     let entry = "base_url = 'http://127.0.0.1:1/v1'\nmodel = 'm'";
     add_model(&paths, "new", entry, true).unwrap();
     assert!(fs::symlink_metadata(&file).unwrap().is_symlink());
     assert!(fs::read_to_string(&real).unwrap().contains("[models.new]"));
     fs::remove_file(&real).unwrap();
-    let error = load(&paths, &Overrides::default()).unwrap_err();
+    let error = load(&paths, &ConfigOverrides::default()).unwrap_err();
     assert!(error.message.contains("cannot be opened"), "{error}");
     fs::remove_file(&file).unwrap();
     nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let error = load(&paths, &Overrides::default()).unwrap_err();
+    let error = load(&paths, &ConfigOverrides::default()).unwrap_err();
     assert!(error.message.ends_with("is not a regular file"), "{error}");
 }
 
@@ -842,7 +853,7 @@ fn link_is_followed_and_a_fifo_is_refused() {
 fn invalid_utf8_is_reported_with_its_line() {
     let (_home, paths) = home();
     fs::write(paths.config.join("config.toml"), b"# a\n# \xff\n").unwrap();
-    let error = load(&paths, &Overrides::default()).unwrap_err();
+    let error = load(&paths, &ConfigOverrides::default()).unwrap_err();
     assert!(
         error.message.ends_with("config.toml:2: is not UTF-8 text"),
         "{error}"
@@ -899,7 +910,7 @@ fn add_model_keeps_every_other_byte() {
             1,
             "no temporary file is left"
         );
-        let config = load(&paths, &Overrides::default()).unwrap();
+        let config = load(&paths, &ConfigOverrides::default()).unwrap();
         assert_eq!(config.current().unwrap().unwrap().name, "new");
         // A second model whose name needs quotes; the default stays.
         add_model(&paths, "a/b:1.5", entry, false).unwrap();
@@ -964,7 +975,13 @@ fn concurrent_additions_are_all_kept() {
             s.spawn(move || add_model(paths, &format!("m{i}"), entry, true).unwrap());
         }
     });
-    assert_eq!(load(&paths, &Overrides::default()).unwrap().models.len(), 8);
+    assert_eq!(
+        load(&paths, &ConfigOverrides::default())
+            .unwrap()
+            .models
+            .len(),
+        8
+    );
 }
 
 #[test]
@@ -973,7 +990,13 @@ fn add_model_makes_the_directory() {
     let paths = Paths::under(&home.path().join("new"), 1).unwrap();
     let entry = "base_url = 'http://127.0.0.1:1/v1'\nmodel = 'm'";
     add_model(&paths, "a", entry, false).unwrap();
-    assert_eq!(load(&paths, &Overrides::default()).unwrap().models.len(), 1);
+    assert_eq!(
+        load(&paths, &ConfigOverrides::default())
+            .unwrap()
+            .models
+            .len(),
+        1
+    );
 }
 
 /// Fragments of configurations in any order, with arbitrary text between them.
@@ -1026,7 +1049,7 @@ proptest! {
             let lines = text.split('\n').count();
             match parse(&text, format, std::path::Path::new("/c")) {
                 Ok(file) => {
-                    let (config, _) = resolve_with_origins(&file, &Overrides::default()).unwrap();
+                    let (config, _) = resolve_with_origins(&file, &ConfigOverrides::default()).unwrap();
                     prop_assert!(config.current().is_ok() || config.models.len() > 1);
                 }
                 Err(problems) => {

@@ -5,7 +5,7 @@ use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 
 /// Returns the most similar of `names`, if one is similar enough to be a likely typo.
-pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub fn nearest_name<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let word = word.to_lowercase();
     names
         .into_iter()
@@ -84,7 +84,7 @@ pub(super) fn check_alias(name: &str) -> Result<(), String> {
 }
 
 /// Returns the variable that a value of `env` refers to, if it is `$NAME`.
-pub fn variable(value: &str) -> Option<&str> {
+pub fn variable_reference(value: &str) -> Option<&str> {
     let name = value.strip_prefix('$')?;
     (!name.is_empty() && check_variable_name(name).is_ok()).then_some(name)
 }

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::chat::{Image, Message, ToolCall, ToolResult};
-use crate::history::record::{Body, Record};
+use crate::chat::{ChatMessage, ImageContent, ToolCall, ToolResult};
+use crate::history::record::{Record, RecordBody};
 
 /// Sent to the model in place of a missing result.
 pub const NO_RESULT: &str = "[no result: the call failed]";
@@ -18,18 +18,18 @@ pub const INTERRUPTED: &str = "[no result: interrupted]";
 /// of the calls and before anything else; no result is without a call; no two calls share an id. A prompt without an
 /// answer gets a note in place of the answer if another prompt follows, since strict chat templates require alternating
 /// roles.
-pub fn conversation(records: &[Record]) -> Vec<Message> {
+pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
     let mut talk = ConversationBuilder::default();
     for record in records {
         match &record.body {
-            Body::User { content, .. } => {
+            RecordBody::User { content, .. } => {
                 talk.end_round();
-                if matches!(talk.messages.last(), Some(Message::User(_))) {
-                    talk.messages.push(Message::assistant("[no answer]"));
+                if matches!(talk.messages.last(), Some(ChatMessage::User(_))) {
+                    talk.messages.push(ChatMessage::assistant("[no answer]"));
                 }
-                talk.messages.push(Message::User(content.clone()));
+                talk.messages.push(ChatMessage::User(content.clone()));
             }
-            Body::Assistant {
+            RecordBody::Assistant {
                 text,
                 calls,
                 finish,
@@ -39,7 +39,7 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
                 // Ignore an answer without a prompt, and a second answer.
                 if matches!(
                     talk.messages.last(),
-                    Some(Message::User(_) | Message::Tool(_))
+                    Some(ChatMessage::User(_) | ChatMessage::Tool(_))
                 ) {
                     let text = match finish.as_str() {
                         _ if !text.is_empty() || !calls.is_empty() => text.clone(),
@@ -66,11 +66,11 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
                             extra: call.extra.clone(),
                         })
                         .collect();
-                    talk.messages.push(Message::Assistant(text, calls));
+                    talk.messages.push(ChatMessage::Assistant(text, calls));
                 }
             }
-            Body::Approval { decision, .. } => talk.stopped |= decision == "stop",
-            Body::Tool {
+            RecordBody::Approval { decision, .. } => talk.stopped |= decision == "stop",
+            RecordBody::Tool {
                 call,
                 status,
                 text,
@@ -93,7 +93,7 @@ pub fn conversation(records: &[Record]) -> Vec<Message> {
 /// The conversation while it is being rebuilt.
 #[derive(Default)]
 struct ConversationBuilder {
-    messages: Vec<Message>,
+    messages: Vec<ChatMessage>,
     /// The calls of the last answer.
     open: Vec<OpenCall>,
     /// The user cancelled those calls.
@@ -107,7 +107,7 @@ struct OpenCall {
     recorded: String,
     id: String,
     name: String,
-    result: Option<(String, Vec<Image>)>,
+    result: Option<(String, Vec<ImageContent>)>,
 }
 
 impl ConversationBuilder {
@@ -118,7 +118,7 @@ impl ConversationBuilder {
             let (text, images) = open
                 .result
                 .unwrap_or_else(|| (missing.to_string(), Vec::new()));
-            self.messages.push(Message::Tool(ToolResult {
+            self.messages.push(ChatMessage::Tool(ToolResult {
                 id: open.id,
                 name: open.name,
                 text,
@@ -158,10 +158,10 @@ fn result_text(status: &str, text: &str) -> String {
     }
 }
 
-fn decode_images(images: &[(String, String)]) -> Vec<Image> {
+fn decode_images(images: &[(String, String)]) -> Vec<ImageContent> {
     images
         .iter()
-        .map(|(mime, data)| Image {
+        .map(|(mime, data)| ImageContent {
             mime: mime.clone(),
             data: data.clone(),
         })

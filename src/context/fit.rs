@@ -1,6 +1,6 @@
 //! Selects the part of a conversation that fits into the model's context window. Pure.
 
-use crate::chat::{Message, Tool};
+use crate::chat::{ChatMessage, ToolDefinition};
 
 /// Marks where a result was truncated.
 const TRUNCATED: &str = "\n[… left out to fit the model's window]";
@@ -21,14 +21,14 @@ const FRAME_TOKENS: usize = 8;
 /// counts as 1,500 tokens.
 pub fn fit(
     system: String,
-    conversation: &[Message],
-    tools: &[Tool],
+    conversation: &[ChatMessage],
+    tools: &[ToolDefinition],
     window: Option<u32>,
     reserve: u32,
-) -> (Vec<Message>, usize) {
-    let system = Message::System(system);
+) -> (Vec<ChatMessage>, usize) {
+    let system = ChatMessage::System(system);
     let mut starts: Vec<usize> = (0..conversation.len())
-        .filter(|at| *at == 0 || matches!(conversation[*at], Message::User(_)))
+        .filter(|at| *at == 0 || matches!(conversation[*at], ChatMessage::User(_)))
         .collect();
     let last = starts.pop().unwrap_or(0);
     let mut first = 0;
@@ -62,7 +62,7 @@ pub fn fit(
 }
 
 /// Truncates the longest results until everything fits into `room` tokens, or none is longer than [`MIN_RESULT_BYTES`].
-fn truncate_results(messages: &mut [Message], room: usize) {
+fn truncate_results(messages: &mut [ChatMessage], room: usize) {
     let used: usize = messages.iter().map(message_tokens).sum();
     if used <= room {
         return;
@@ -70,7 +70,7 @@ fn truncate_results(messages: &mut [Message], room: usize) {
     // Finds the largest limit for a single result with which everything fits.
     let (mut low, mut high) = (MIN_RESULT_BYTES, MIN_RESULT_BYTES);
     for message in messages.iter() {
-        if let Message::Tool(result) = message {
+        if let ChatMessage::Tool(result) = message {
             high = high.max(result.text.len());
         }
     }
@@ -79,7 +79,7 @@ fn truncate_results(messages: &mut [Message], room: usize) {
         let saved: usize = messages
             .iter()
             .map(|m| match m {
-                Message::Tool(result) if result.text.len() > middle => {
+                ChatMessage::Tool(result) if result.text.len() > middle => {
                     result.text.len() / BYTES - middle / BYTES
                 }
                 _ => 0,
@@ -92,7 +92,7 @@ fn truncate_results(messages: &mut [Message], room: usize) {
         }
     }
     for message in messages {
-        if let Message::Tool(result) = message
+        if let ChatMessage::Tool(result) = message
             && result.text.len() > low
         {
             let mut end = low - TRUNCATED.len();
@@ -111,9 +111,9 @@ const IMAGE_TOKENS: usize = 1500;
 /// Bytes that count as one token.
 const BYTES: usize = 3;
 
-fn message_tokens(message: &Message) -> usize {
+fn message_tokens(message: &ChatMessage) -> usize {
     let calls = match message {
-        Message::Assistant(_, calls) => calls
+        ChatMessage::Assistant(_, calls) => calls
             .iter()
             .map(|c| {
                 let extra = c.extra.as_ref().map_or(0, String::len);
@@ -123,13 +123,13 @@ fn message_tokens(message: &Message) -> usize {
         _ => 0,
     };
     let images = match message {
-        Message::Tool(result) => result.images.len() * IMAGE_TOKENS,
+        ChatMessage::Tool(result) => result.images.len() * IMAGE_TOKENS,
         _ => 0,
     };
     message.text().len() / BYTES + FRAME_TOKENS + calls + images
 }
 
-fn tool_tokens(tool: &Tool) -> usize {
+fn tool_tokens(tool: &ToolDefinition) -> usize {
     (tool.name.len() + tool.description.len() + tool.schema.len()) / BYTES + FRAME_TOKENS
 }
 
@@ -138,12 +138,12 @@ mod tests {
     use super::*;
     use crate::chat::{ToolCall, ToolResult};
 
-    fn user(bytes: usize) -> Message {
-        Message::User("u".repeat(bytes))
+    fn user(bytes: usize) -> ChatMessage {
+        ChatMessage::User("u".repeat(bytes))
     }
 
     /// An answer with one call, and its result.
-    fn round(id: &str, bytes: usize) -> [Message; 2] {
+    fn round(id: &str, bytes: usize) -> [ChatMessage; 2] {
         let call = ToolCall {
             id: id.into(),
             name: "x.y".into(),
@@ -157,20 +157,20 @@ mod tests {
             ..ToolResult::default()
         };
         [
-            Message::Assistant(String::new(), vec![call]),
-            Message::Tool(result),
+            ChatMessage::Assistant(String::new(), vec![call]),
+            ChatMessage::Tool(result),
         ]
     }
 
-    fn all(messages: &[Message]) -> usize {
+    fn all(messages: &[ChatMessage]) -> usize {
         messages.iter().map(message_tokens).sum()
     }
 
     #[test]
     fn the_oldest_prompts_are_dropped_with_their_answers() {
-        let mut talk = vec![user(900), Message::assistant("A"), user(30)];
+        let mut talk = vec![user(900), ChatMessage::assistant("A"), user(30)];
         talk.extend(round("a", 60));
-        talk.extend([Message::assistant("B"), user(3)]);
+        talk.extend([ChatMessage::assistant("B"), user(3)]);
         let fitted = |window| fit("s".into(), &talk, &[], window, 50);
         let (messages, left_out) = fitted(Some(200));
         assert_eq!((messages.len(), left_out), (6, 1));
@@ -191,10 +191,10 @@ mod tests {
 
     #[test]
     fn tool_definitions_count_against_the_window() {
-        let talk = [user(30), Message::assistant("A"), user(3)];
-        let tool = Tool {
+        let talk = [user(30), ChatMessage::assistant("A"), user(3)];
+        let tool = ToolDefinition {
             schema: "x".repeat(3000),
-            ..Tool::default()
+            ..ToolDefinition::default()
         };
         assert_eq!(fit("s".into(), &talk, &[], Some(1000), 50).1, 0);
         assert_eq!(fit("s".into(), &talk, &[tool], Some(1000), 50).1, 1);
@@ -211,7 +211,7 @@ mod tests {
             assert_eq!((messages.len(), left_out), (8, 0));
             let fits = all(&messages) <= window as usize - 1000;
             let results = messages.iter().filter_map(|m| match m {
-                Message::Tool(r) => Some(r.text.len()),
+                ChatMessage::Tool(r) => Some(r.text.len()),
                 _ => None,
             });
             let results: Vec<usize> = results.collect();

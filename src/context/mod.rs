@@ -8,27 +8,27 @@ use std::fmt::Write;
 
 pub use self::conversation::{INTERRUPTED, NO_RESULT, conversation};
 pub use self::fit::fit;
-use crate::history::record::Output;
+use crate::history::record::CommandOutput;
 use crate::safety::text::one_line;
 
 /// Shell context of one prompt.
 #[derive(Debug, Default)]
-pub struct Facts<'a> {
+pub struct ShellContext<'a> {
     /// The working directory.
     pub cwd: &'a str,
     /// Commands since the last prompt, oldest first.
-    pub commands: Vec<CommandFact<'a>>,
+    pub commands: Vec<ObservedCommand<'a>>,
     /// Environment variables, as `NAME=value`.
     pub env: &'a [String],
     /// Approved commands that have finished since the last prompt.
-    pub finished: Vec<ExecFact<'a>>,
+    pub finished: Vec<FinishedCommand<'a>>,
     /// Standard input and files, as name and text.
     pub attachments: Vec<(&'a str, &'a str)>,
 }
 
 /// A command that the user ran. Its output is unknown.
 #[derive(Debug)]
-pub struct CommandFact<'a> {
+pub struct ObservedCommand<'a> {
     /// The command line.
     pub command: &'a str,
     /// Its working directory.
@@ -41,13 +41,13 @@ pub struct CommandFact<'a> {
 
 /// A command that was proposed, approved and run.
 #[derive(Debug)]
-pub struct ExecFact<'a> {
+pub struct FinishedCommand<'a> {
     /// The command line.
     pub command: &'a str,
     /// Its exit code.
     pub exit: i32,
     /// Its output, if captured.
-    pub output: Option<&'a Output>,
+    pub output: Option<&'a CommandOutput>,
 }
 
 /// Instructions at the start of every conversation, unless `system_prompt` replaces them.
@@ -83,7 +83,7 @@ Reply with the command alone: one line, no explanation, no Markdown, no prompt s
 
 /// Returns the user message for a prompt: the shell context, then the user's words. Without context it is the words
 /// alone.
-pub fn content(text: &str, facts: &Facts<'_>) -> String {
+pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
     let mut out = String::new();
     if !facts.commands.is_empty() || !facts.env.is_empty() {
         let _ = writeln!(out, "<commands cwd={:?}>", facts.cwd);
@@ -136,7 +136,7 @@ pub fn content(text: &str, facts: &Facts<'_>) -> String {
 
 /// Returns a notice for a user who asks after a failed command whose output was not captured, if nothing else was sent
 /// along that could explain it.
-pub fn unseen(facts: &Facts<'_>) -> Option<String> {
+pub fn unseen_failure(facts: &ShellContext<'_>) -> Option<String> {
     let captured = facts.finished.iter().any(|e| e.output.is_some());
     if captured || !facts.attachments.is_empty() {
         return None;
@@ -169,26 +169,26 @@ mod tests {
 
     #[test]
     fn a_prompt_without_context_is_unchanged() {
-        assert_eq!(content("why?", &Facts::default()), "why?");
+        assert_eq!(render_prompt("why?", &ShellContext::default()), "why?");
     }
 
     #[test]
     fn the_context_precedes_the_prompt_and_names_missing_output() {
-        let output = Output {
+        let output = CommandOutput {
             head: "a\n".into(),
             tail: "z\n".into(),
             omitted: 7,
         };
-        let facts = Facts {
+        let facts = ShellContext {
             cwd: "/src",
-            commands: vec![CommandFact {
+            commands: vec![ObservedCommand {
                 command: "make",
                 cwd: "/",
                 exit: 2,
                 duration_ms: 3140,
             }],
             env: &["VIRTUAL_ENV=/v".to_string()],
-            finished: vec![ExecFact {
+            finished: vec![FinishedCommand {
                 command: "ls",
                 exit: 0,
                 output: Some(&output),
@@ -196,15 +196,15 @@ mod tests {
             attachments: vec![("err.log", "boom\n")],
         };
         assert_eq!(
-            content("why?", &facts),
+            render_prompt("why?", &facts),
             "<commands cwd=\"/src\">\nVIRTUAL_ENV=/v\n$ make\n[exit 2, 3.1 s, in \"/\"; output not seen]\n</commands>\n\
              <output command=\"ls\" exit=\"0\">\na\n[… 7 bytes left out …]\nz\n</output>\n\
              <file name=\"err.log\">\nboom\n</file>\n\nwhy?"
         );
     }
 
-    fn command(command: &str, exit: i32) -> CommandFact<'_> {
-        CommandFact {
+    fn command(command: &str, exit: i32) -> ObservedCommand<'_> {
+        ObservedCommand {
             command,
             cwd: "/",
             exit,
@@ -213,9 +213,9 @@ mod tests {
     }
 
     fn unseen_after(command_text: &str, exit: i32) -> Option<String> {
-        unseen(&Facts {
+        unseen_failure(&ShellContext {
             commands: vec![command("false", 1), command(command_text, exit)],
-            ..Facts::default()
+            ..ShellContext::default()
         })
     }
 
@@ -234,35 +234,45 @@ mod tests {
         for exit in [0, 130, 146, 148] {
             assert_eq!(unseen_after("make", exit), None, "only the last one counts");
         }
-        assert_eq!(unseen(&Facts::default()), None);
+        assert_eq!(unseen_failure(&ShellContext::default()), None);
     }
 
     #[test]
     fn attached_output_gives_no_notice() {
-        let output = Output {
+        let output = CommandOutput {
             head: "boom".into(),
             tail: String::new(),
             omitted: 0,
         };
-        let exec = |output| ExecFact {
+        let exec = |output| FinishedCommand {
             command: "vim x",
             exit: 1,
             output,
         };
-        let facts = |attachments, execs| Facts {
+        let facts = |attachments, execs| ShellContext {
             commands: vec![command("make", 2)],
             attachments,
             finished: execs,
-            ..Facts::default()
+            ..ShellContext::default()
         };
-        assert_eq!(unseen(&facts(vec![("stdin", "boom")], vec![])), None);
-        assert_eq!(unseen(&facts(vec![], vec![exec(Some(&output))])), None);
-        assert!(unseen(&facts(vec![], vec![exec(None)])).is_some());
-        let alone = Facts {
+        assert_eq!(
+            unseen_failure(&facts(vec![("stdin", "boom")], vec![])),
+            None
+        );
+        assert_eq!(
+            unseen_failure(&facts(vec![], vec![exec(Some(&output))])),
+            None
+        );
+        assert!(unseen_failure(&facts(vec![], vec![exec(None)])).is_some());
+        let alone = ShellContext {
             finished: vec![exec(None)],
-            ..Facts::default()
+            ..ShellContext::default()
         };
-        assert!(unseen(&alone).unwrap().starts_with("vim x exited with 1"));
+        assert!(
+            unseen_failure(&alone)
+                .unwrap()
+                .starts_with("vim x exited with 1")
+        );
     }
 
     #[test]

@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use super::Daemon;
-use crate::chat::Finish;
+use crate::chat::FinishReason;
 use crate::error::{Error, Result};
-use crate::history::record::{Body, Record};
-use crate::protocol::{self, AnswerSummary, Attach, Event, ShellId, kind};
-use crate::session::conversation::{Session, Shared};
+use crate::history::record::{Record, RecordBody};
+use crate::protocol::{self, AnswerSummary, AttachRequest, Event, ShellId, kind};
+use crate::session::conversation::{Session, SharedSession};
 use crate::turn::command_extractor::{AnswerPiece, CommandExtractor};
 
 /// Returns the session to attach to.
 ///
 /// # Errors
 /// There is no such session, or the shell has none.
-pub async fn session(daemon: &Daemon, request: &Attach) -> Result<Shared> {
+pub async fn session(daemon: &Daemon, request: &AttachRequest) -> Result<SharedSession> {
     let id = match (&request.session, &request.shell) {
         (Some(wanted), _) => daemon.sessions.find(wanted).await?,
         (None, Some(shell)) => daemon
             .sessions
-            .of_shell(shell)
+            .session_for_shell(shell)
             .ok_or_else(|| Error::usage("this shell has no conversation yet"))?,
         (None, None) => {
             return Err(
@@ -45,10 +45,10 @@ pub fn last_answer(
 }
 
 fn frames(session: &str, records: &[Record], proposals: usize) -> Result<Vec<u8>> {
-    let is_prompt = |r: &Record| matches!(r.body, Body::User { .. });
+    let is_prompt = |r: &Record| matches!(r.body, RecordBody::User { .. });
     let at = records.iter().rposition(is_prompt);
     let at = at.ok_or_else(|| Error::usage("this conversation has no prompt yet"))?;
-    let Body::User { text, .. } = &records[at].body else {
+    let RecordBody::User { text, .. } = &records[at].body else {
         return Err(Error::usage("this conversation has no prompt yet"));
     };
     let mut out = Vec::new();
@@ -60,12 +60,12 @@ fn frames(session: &str, records: &[Record], proposals: usize) -> Result<Vec<u8>
         session: session.to_owned(),
         prompt: text.clone(),
         running: false,
-        started_ms: records[at].at_ms,
+        started_ms: records[at].timestamp_ms,
     })?;
     let mut answer = AnswerSummary {
         session: session.to_owned(),
         model: String::new(),
-        finish: Finish::Interrupted,
+        finish: FinishReason::Interrupted,
         prompt_tokens: None,
         completion_tokens: None,
         seconds: 0.0,
@@ -74,7 +74,7 @@ fn frames(session: &str, records: &[Record], proposals: usize) -> Result<Vec<u8>
     };
     let mut pieces = Vec::new();
     for record in &records[at..] {
-        let Body::Assistant {
+        let RecordBody::Assistant {
             text,
             model,
             finish,
@@ -94,12 +94,12 @@ fn frames(session: &str, records: &[Record], proposals: usize) -> Result<Vec<u8>
             pieces.push(AnswerPiece::Text("\n".to_owned()));
         }
         if let Some(error) = error {
-            answer.finish = Finish::Error;
+            answer.finish = FinishReason::Error;
             event(&Event::Notice {
                 text: format!("the answer failed: {error}"),
             })?;
         } else {
-            answer.finish = Finish::from_word(finish).unwrap_or(Finish::Interrupted);
+            answer.finish = FinishReason::from_word(finish).unwrap_or(FinishReason::Interrupted);
         }
         answer.model.clone_from(model);
         answer.prompt_tokens = sum(answer.prompt_tokens, *prompt_tokens);

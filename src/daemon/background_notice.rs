@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Daemon;
 use crate::config::Config;
-use crate::error::{Context, Result};
+use crate::error::{ErrorContext, Result};
 use crate::paths::{self, Paths};
 use crate::protocol::ShellId;
 use crate::safety::text::one_line;

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::call_context::CallContext;
 use super::tool_execution::{self, elapsed};
-use crate::chat::{Operation, ToolCall};
+use crate::chat::{OperationClass, ToolCall};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
-use crate::protocol::tools::{Begin, End};
+use crate::protocol::tools::{CallFinished, CallStarted};
 use crate::session::feed::TurnEvent;
 use crate::tools::builtin::RETRIEVE_TOOLS;
 use crate::tools::results::ReadRequest;
@@ -20,12 +20,12 @@ use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
 /// Makes a call of one of them.
 pub async fn call(context: &CallContext<'_>, call: &ToolCall) -> CallOutcome {
     let begun = Instant::now();
-    let begin = Begin {
+    let begin = CallStarted {
         id: call.id.clone(),
         name: call.name.clone(),
         arguments: call.arguments.clone(),
         rule: None,
-        operation: Operation::Read,
+        operation: OperationClass::Read,
         warning: None,
     };
     context.feed.push(TurnEvent::CallStarted(begin));
@@ -35,11 +35,11 @@ pub async fn call(context: &CallContext<'_>, call: &ToolCall) -> CallOutcome {
         CallEnd::Said { bytes, .. } => *bytes,
         _ => 0,
     };
-    let end = End {
+    let end = CallFinished {
         id: call.id.clone(),
         name: call.name.clone(),
         status: outcome.status(),
-        ms,
+        duration_ms: ms,
         bytes,
         head: String::new(),
         more: 0,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Daemon;
 use super::rules_in_force::RequestContext;
 use crate::config::Config;
-use crate::history::record::Links;
-use crate::mcp::Catalog;
+use crate::history::record::RecordIds;
+use crate::mcp::ToolCatalog;
 use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
 
@@ -22,18 +22,18 @@ pub struct CallContext<'a> {
     /// Where the rules are read again.
     pub request: &'a RequestContext,
     /// The available tools.
-    pub catalog: &'a Catalog,
+    pub catalog: &'a ToolCatalog,
     /// How the tools were offered to the model.
-    pub exposure: Exposure,
+    pub exposure: ToolExposure,
     /// Reports progress, asks questions and cancels.
     pub feed: &'a Arc<TurnFeed>,
     /// The ids of the records.
-    pub links: Links,
+    pub links: RecordIds,
 }
 
 /// How the tools are offered to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exposure {
+pub enum ToolExposure {
     /// Each tool by itself.
     Direct {
         /// Whether `read_result` is offered too, because there is a cut result.

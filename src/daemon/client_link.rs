@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::frames::Connection;
 use crate::error::{Error, Result};
-use crate::history::record::Links;
+use crate::history::record::RecordIds;
 use crate::protocol::{self, Event, ShellId, kind};
 use crate::session::feed::{FeedItem, FeedOrigin, FeedWatcher, HangUpPolicy, TurnEvent, TurnFeed};
 
@@ -18,9 +18,9 @@ const VARIABLES_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Variables of a client's environment. It has those that are set, or where none of the requested ones is, the
 /// names of all others with empty values.
-pub type Variables = BTreeMap<String, String>;
+pub type ClientVariables = BTreeMap<String, String>;
 
-type VariablesRequest = (Vec<String>, oneshot::Sender<Variables>);
+type VariablesRequest = (Vec<String>, oneshot::Sender<ClientVariables>);
 
 /// A client, as the work for its request sees it.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub struct ClientHandle {
     /// The client only reads state: nothing is started for it.
     pub is_read_only: bool,
     /// The ids of every record of this request.
-    pub links: Links,
+    pub links: RecordIds,
     variables: mpsc::Sender<VariablesRequest>,
 }
 
@@ -39,7 +39,7 @@ impl ClientHandle {
     ///
     /// # Errors
     /// The client has hung up.
-    pub async fn variables(&self, names: Vec<String>) -> Result<Variables> {
+    pub async fn variables(&self, names: Vec<String>) -> Result<ClientVariables> {
         let ask = async {
             let gone = || Error::runtime("the client hung up");
             let (reply, variables) = oneshot::channel();
@@ -98,7 +98,7 @@ pub fn connect(
     can_answer: bool,
     cancel: CancellationToken,
     is_read_only: bool,
-    links: Links,
+    links: RecordIds,
 ) -> (ClientHandle, ClientLink) {
     let (sender, receiver) = mpsc::channel(1);
     let (hang_up, tty) = (origin.hang_up, origin.tty.clone());
@@ -141,7 +141,7 @@ pub async fn drive<T>(
     let mut work = std::pin::pin!(work);
     let mut done = None;
     let (mut out, mut written) = (Vec::new(), 0);
-    let mut asked: Option<oneshot::Sender<Variables>> = None;
+    let mut asked: Option<oneshot::Sender<ClientVariables>> = None;
     let mut may_ask = true;
     loop {
         if written == out.len() {
@@ -205,7 +205,12 @@ pub async fn drive<T>(
 }
 
 /// Takes a frame of the client.
-fn take(link: &ClientLink, kind: u8, body: &[u8], asked: &mut Option<oneshot::Sender<Variables>>) {
+fn take(
+    link: &ClientLink,
+    kind: u8,
+    body: &[u8],
+    asked: &mut Option<oneshot::Sender<ClientVariables>>,
+) {
     match kind {
         kind::CANCEL => link.watcher.feed().cancel_token().cancel(),
         kind::REACTION => match protocol::parse(body) {

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::{Daemon, rules_in_force};
-use crate::config::{Config, Overrides};
-use crate::error::{Error, Kind, Result};
+use crate::config::{Config, ConfigOverrides};
+use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
-use crate::history::record::{Body, Links, Output};
-use crate::protocol::{Captured, Choice, Decided, Proposal, ShellId};
-use crate::safety::policy::{Own, Rule, Word as Says};
+use crate::history::record::{CommandOutput, RecordBody, RecordIds};
+use crate::protocol::{CapturedOutput, CommandChoice, DecisionReply, Proposal, ShellId};
+use crate::safety::policy::{BuiltinAction, PolicyRule, RuleEffect as Says};
 use crate::session::lock;
 
 /// How long a pump may take to drain what a command has printed.
@@ -27,19 +27,19 @@ pub struct RunningCommand {
     shell: ShellId,
     session: String,
     /// What the answer that proposed it belongs to.
-    links: Links,
+    links: RecordIds,
     command: String,
     /// When it was approved, milliseconds since 1970.
     since_ms: u64,
     /// The pump, if one reported: told to finish, it answers with the output.
-    pump: Option<oneshot::Sender<oneshot::Sender<Captured>>>,
+    pump: Option<oneshot::Sender<oneshot::Sender<CapturedOutput>>>,
 }
 
 /// What a person says to a proposal.
 #[derive(Debug)]
 pub struct ProposalDecision {
     /// Their choice.
-    pub choice: Choice,
+    pub choice: CommandChoice,
     /// The command as it was shown.
     pub command: String,
     /// They were asked.
@@ -49,10 +49,10 @@ pub struct ProposalDecision {
 }
 
 /// The rule about commands that counts most in a directory.
-async fn rule(config: &mut Arc<Config>, cwd: &str) -> Result<Option<Rule>> {
+async fn rule(config: &mut Arc<Config>, cwd: &str) -> Result<Option<PolicyRule>> {
     // What is wrong with a project's file was told with the prompt.
     rules_in_force::apply(config, cwd).await?;
-    Ok(config.policy.own(Own::Shell).cloned())
+    Ok(config.policy.rule_for_action(BuiltinAction::Shell).cloned())
 }
 
 /// The next proposal of a shell. One that a rule denies is decided by that.
@@ -61,7 +61,7 @@ async fn rule(config: &mut Arc<Config>, cwd: &str) -> Result<Option<Rule>> {
 /// The config cannot be read, so that it is unknown whether to confirm; or the denial cannot be recorded.
 pub async fn next(
     daemon: &Daemon,
-    asks: Links,
+    asks: RecordIds,
     shell: &ShellId,
     cwd: &str,
     overrides: &BTreeMap<String, String>,
@@ -69,17 +69,19 @@ pub async fn next(
     let Some(waiting) = daemon.sessions.next_waiting(shell) else {
         return Ok(None);
     };
-    let mut config = daemon.models.config(&Overrides::from_map(overrides)?)?;
+    let mut config = daemon
+        .models
+        .config(&ConfigOverrides::from_map(overrides)?)?;
     let rule = rule(&mut config, cwd).await?;
-    let denies = rule.as_ref().filter(|rule| rule.word == Says::Deny);
+    let denies = rule.as_ref().filter(|rule| rule.effect == Says::Deny);
     if let Some(rule) = denies {
         let taken = daemon.sessions.take_waiting(shell, &waiting.token, false)?;
         let session = daemon.sessions.get(&taken.session).await?;
-        let links = Links {
+        let links = RecordIds {
             request: asks.request,
             ..taken.links
         };
-        let denied = Body::Decision {
+        let denied = RecordBody::CommandApproval {
             token: taken.token,
             choice: "denied".to_string(),
             proposed: taken.command.clone(),
@@ -95,7 +97,7 @@ pub async fn next(
         number: waiting.number,
         of: waiting.of,
         confirm: match &rule {
-            Some(rule) => rule.word != Says::Allow,
+            Some(rule) => rule.effect != Says::Allow,
             None => config.shell.confirm_cmd,
         },
     }))
@@ -107,23 +109,25 @@ pub async fn next(
 /// The proposal waits no more, a rule speaks against it, or the record could not be written: then nothing may run.
 pub async fn decide(
     daemon: &Daemon,
-    asks: Links,
+    asks: RecordIds,
     shell: &ShellId,
     token: &str,
     cwd: &str,
     said: ProposalDecision,
-) -> Result<Decided> {
+) -> Result<DecisionReply> {
     let ProposalDecision {
         choice,
         command,
         asked,
         overrides,
     } = said;
-    let mut config = daemon.models.config(&Overrides::from_map(&overrides)?)?;
+    let mut config = daemon
+        .models
+        .config(&ConfigOverrides::from_map(&overrides)?)?;
     let rule = rule(&mut config, cwd).await?;
     // It may have come since the proposal was shown.
     let (word, why) = match rule {
-        Some(rule) => (rule.word, rule.source),
+        Some(rule) => (rule.effect, rule.source),
         None => {
             let word = match config.shell.confirm_cmd {
                 true => Says::Ask,
@@ -137,36 +141,36 @@ pub async fn decide(
         Says::Ask => !asked,
         Says::Allow => false,
     };
-    if against && choice == Choice::Run {
+    if against && choice == CommandChoice::Run {
         let message = format!("not run: {why} says {}", word.as_str());
-        return Err(Error::new(Kind::Approval, message));
+        return Err(Error::new(ErrorKind::Approval, message));
     }
-    let by_rule = choice == Choice::Run && !asked;
+    let by_rule = choice == CommandChoice::Run && !asked;
     let waiting = daemon
         .sessions
-        .take_waiting(shell, token, choice == Choice::Quit)?;
+        .take_waiting(shell, token, choice == CommandChoice::Quit)?;
     let session = daemon.sessions.get(&waiting.session).await?;
     let word = match choice {
-        Choice::Run => "run",
-        Choice::Insert => "insert",
-        Choice::No => "no",
-        Choice::Quit => "quit",
+        CommandChoice::Run => "run",
+        CommandChoice::Insert => "insert",
+        CommandChoice::No => "no",
+        CommandChoice::Quit => "quit",
     };
     // The request is this one; all else is the answer's.
-    let links = Links {
+    let links = RecordIds {
         request: asks.request,
         ..waiting.links
     };
-    let decision = Body::Decision {
+    let decision = RecordBody::CommandApproval {
         token: token.to_string(),
         choice: word.to_string(),
         proposed: waiting.command,
         command: command.clone(),
         why: by_rule.then_some(why),
     };
-    if choice != Choice::Run {
+    if choice != CommandChoice::Run {
         session.record_written(&links, decision).await?;
-        return Ok(Decided { terminal: false });
+        return Ok(DecisionReply { terminal: false });
     }
     // A slow disk holds up this command, and nobody's answer.
     let synced = session.record_synced(&links, [decision]).await;
@@ -190,7 +194,7 @@ pub async fn decide(
             pump: None,
         },
     );
-    Ok(Decided { terminal })
+    Ok(DecisionReply { terminal })
 }
 
 /// Whether a command line starts a program that needs the terminal for itself.
@@ -216,7 +220,7 @@ fn wants_terminal(command: &str, programs: &[String]) -> bool {
 }
 
 /// An output pump waits for this: the sender takes what it has captured.
-pub type CaptureFinish = oneshot::Receiver<oneshot::Sender<Captured>>;
+pub type CaptureFinish = oneshot::Receiver<oneshot::Sender<CapturedOutput>>;
 
 /// Registers the output pump of an approved command. Returns how many bytes it should keep.
 ///
@@ -242,7 +246,7 @@ pub fn register_pump(
 /// The command was not approved, or the record could not be written.
 pub async fn exec_done(
     daemon: &Daemon,
-    asks: &Links,
+    asks: &RecordIds,
     shell: &ShellId,
     token: &str,
     exit: i32,
@@ -274,16 +278,16 @@ pub async fn exec_done(
         None => None,
     };
     let session = daemon.sessions.get(&exec.session).await?;
-    let links = Links {
+    let links = RecordIds {
         request: asks.request.clone(),
         ..exec.links
     };
-    let ended = Body::Exec {
+    let ended = RecordBody::CommandResult {
         token: token.to_string(),
         command: exec.command,
         exit,
         ms: Some(ms),
-        output: output.map(|c| Output {
+        output: output.map(|c| CommandOutput {
             head: c.head,
             tail: c.tail,
             omitted: c.omitted,
@@ -300,21 +304,25 @@ pub fn forget(daemon: &Daemon, ended: &HashSet<ShellId>) {
 /// A command that an earlier daemon saw approved, and that has ended only now.
 async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Result<RunningCommand> {
     let unknown = || Error::runtime("no approved command has this token");
-    let id = daemon.sessions.of_shell(shell).ok_or_else(unknown)?;
+    let id = daemon
+        .sessions
+        .session_for_shell(shell)
+        .ok_or_else(unknown)?;
     let approved = daemon.sessions.get(&id).await?.with_records(|records| {
         let mut approved = None;
         for record in records {
             match &record.body {
-                Body::Decision {
+                RecordBody::CommandApproval {
                     token: t,
                     choice,
                     command,
                     ..
                 } if t == token => {
                     let run = choice == "run";
-                    approved = run.then(|| (command.clone(), record.links.clone(), record.at_ms));
+                    approved =
+                        run.then(|| (command.clone(), record.ids.clone(), record.timestamp_ms));
                 }
-                Body::Exec { token: t, .. } if t == token => approved = None,
+                RecordBody::CommandResult { token: t, .. } if t == token => approved = None,
                 _ => {}
             }
         }

@@ -17,9 +17,10 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
-use crate::history::record::Links;
+use crate::history::record::RecordIds;
 use crate::protocol::{
-    self, Ask, AskAccepted, Attach, Event, Failure, Hello, PROTOCOL, Request, ShellId, kind,
+    self, AskAccepted, AskRequest, AttachRequest, Event, Hello, PROTOCOL, Request, RequestFailure,
+    ShellId, kind,
 };
 use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnEnd};
 
@@ -29,10 +30,10 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 const CAPTURE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A client whose hello was accepted.
-struct Peer {
+struct ClientPeer {
     connection: Connection,
     is_read_only: bool,
-    links: Links,
+    links: RecordIds,
 }
 
 /// Serves one client until it has its reply.
@@ -43,13 +44,13 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
         tracing::warn!(?uid, "refused the client of another user");
         return;
     }
-    let mut peer = Peer {
+    let mut peer = ClientPeer {
         connection: Connection::new(stream),
         is_read_only: false,
-        links: Links {
+        links: RecordIds {
             user: daemon.user.clone(),
             request: Some(uuid::Uuid::now_v7().to_string()),
-            ..Links::default()
+            ..RecordIds::default()
         },
     };
     match greet(&daemon, &mut peer).await {
@@ -62,7 +63,9 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
                 Ok(None) => Ok(()),
                 Err(e) => {
                     let writer = &mut peer.connection.writer;
-                    writer.send_json(kind::FAILURE, &Failure::from(&e)).await
+                    writer
+                        .send_json(kind::FAILURE, &RequestFailure::from(&e))
+                        .await
                 }
             };
             if let Err(e) = sent {
@@ -75,14 +78,14 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
 }
 
 /// Checks the client's version and reads its request; `None` when it is not served.
-async fn greet(daemon: &Daemon, peer: &mut Peer) -> Result<Option<Request>> {
+async fn greet(daemon: &Daemon, peer: &mut ClientPeer) -> Result<Option<Request>> {
     let Connection { reader, writer } = &mut peer.connection;
     let first = tokio::time::timeout(HELLO_DEADLINE, reader.expect::<Hello>(kind::HELLO));
     let hello = first
         .await
         .map_err(|_| Error::runtime("a client sent no hello in time"))??;
     peer.is_read_only = hello.read_only;
-    let mut ours = Hello::ours();
+    let mut ours = Hello::current();
     let replaced = !hello.read_only && hello.is_newer(&ours.version);
     ours.leaving = replaced || daemon.leaving.is_cancelled();
     writer.send_json(kind::HELLO, &ours).await?;
@@ -101,14 +104,18 @@ async fn greet(daemon: &Daemon, peer: &mut Peer) -> Result<Option<Request>> {
             hello.version, ours.version
         ))
         .hint("use the newer one, or run: aish-helper restart");
-        writer.send_json(kind::FAILURE, &Failure::from(&e)).await?;
+        writer
+            .send_json(kind::FAILURE, &RequestFailure::from(&e))
+            .await?;
         return Ok(None);
     }
     match tokio::time::timeout(HELLO_DEADLINE, reader.expect(kind::REQUEST)).await {
         Ok(Ok(request)) => Ok(Some(request)),
         Ok(Err(e)) => {
             // A malformed request: the client is told why.
-            writer.send_json(kind::FAILURE, &Failure::from(&e)).await?;
+            writer
+                .send_json(kind::FAILURE, &RequestFailure::from(&e))
+                .await?;
             Ok(None)
         }
         Err(_) => Err(Error::runtime("a client sent no request in time")),
@@ -118,7 +125,7 @@ async fn greet(daemon: &Daemon, peer: &mut Peer) -> Result<Option<Request>> {
 /// Serves a request. Returns the frame of the reply, unless it was sent.
 async fn dispatch(
     daemon: &Arc<Daemon>,
-    peer: &mut Peer,
+    peer: &mut ClientPeer,
     request: Request,
     work: TaskTrackerToken,
 ) -> Result<Option<Vec<u8>>> {
@@ -232,7 +239,11 @@ fn reply<T: Serialize>(body: &T) -> Result<Vec<u8>> {
 }
 
 /// Connects a request that is no prompt.
-fn connect(daemon: &Daemon, peer: &Peer, shell: Option<ShellId>) -> (ClientHandle, ClientLink) {
+fn connect(
+    daemon: &Daemon,
+    peer: &ClientPeer,
+    shell: Option<ShellId>,
+) -> (ClientHandle, ClientLink) {
     client_link::connect(
         request_origin(shell),
         true,
@@ -245,8 +256,8 @@ fn connect(daemon: &Daemon, peer: &Peer, shell: Option<ShellId>) -> (ClientHandl
 /// Starts a turn and shows it, unless it is to run in the background.
 async fn ask(
     daemon: &Arc<Daemon>,
-    peer: &mut Peer,
-    ask: Ask,
+    peer: &mut ClientPeer,
+    ask: AskRequest,
     work: TaskTrackerToken,
 ) -> Result<Option<Vec<u8>>> {
     let background = ask.background && !ask.command;
@@ -287,7 +298,7 @@ async fn ask(
 
 /// Shows a turn to its end. The client may stop reading for as long as it likes.
 async fn link_end(
-    peer: &mut Peer,
+    peer: &mut ClientPeer,
     mut link: ClientLink,
     end: impl Future<Output = TurnEnd>,
 ) -> Result<Option<Vec<u8>>> {
@@ -304,7 +315,11 @@ async fn link_end(
 }
 
 /// Shows the running turn of a session, or its last answer.
-async fn watch(daemon: &Daemon, peer: &mut Peer, request: Attach) -> Result<Option<Vec<u8>>> {
+async fn watch(
+    daemon: &Daemon,
+    peer: &mut ClientPeer,
+    request: AttachRequest,
+) -> Result<Option<Vec<u8>>> {
     let session = attach::session(daemon, &request).await?;
     let shell = request.shell.clone();
     // What it says is shown now.
@@ -345,7 +360,7 @@ async fn watch(daemon: &Daemon, peer: &mut Peer, request: Attach) -> Result<Opti
 /// Serves an output pump: waits for the end of its command, asks it for the output and passes that on.
 async fn capture(
     daemon: &Daemon,
-    peer: &mut Peer,
+    peer: &mut ClientPeer,
     shell: &ShellId,
     token: &str,
 ) -> Result<Option<Vec<u8>>> {

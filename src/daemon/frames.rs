@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::error::{Context, Error, Kind, Result};
-use crate::protocol::{self, Decoder, kind};
+use crate::error::{Error, ErrorContext, ErrorKind, Result};
+use crate::protocol::{self, FrameDecoder, kind};
 
 /// How long a client may take to read a reply that is no answer of a turn.
 const REPLY_DEADLINE: Duration = Duration::from_secs(30);
@@ -18,7 +18,7 @@ const REPLY_DEADLINE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct FrameReader {
     stream: Arc<Stream>,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     buffer: Vec<u8>,
 }
 
@@ -44,7 +44,7 @@ impl Connection {
         Connection {
             reader: FrameReader {
                 stream: stream.clone(),
-                decoder: Decoder::default(),
+                decoder: FrameDecoder::default(),
                 buffer: vec![0; 8 << 10],
             },
             writer: FrameWriter { stream },
@@ -78,7 +78,7 @@ impl FrameReader {
     pub async fn expect<T: DeserializeOwned>(&mut self, wanted: u8) -> Result<T> {
         match self.read().await? {
             Some((kind, body)) if kind == wanted => protocol::parse(&body),
-            Some((kind::CANCEL, _)) => Err(Error::new(Kind::Interrupted, "interrupted")),
+            Some((kind::CANCEL, _)) => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
             Some(_) => Err(Error::runtime("the client sent an unexpected frame")),
             None => Err(Error::runtime("the client hung up")),
         }

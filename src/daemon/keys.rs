@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::safety::redact::ours;
+use crate::safety::redact::global_redactor;
 use crate::secret::Secret;
 use crate::session::lock;
 
@@ -66,7 +66,7 @@ impl KeyCommands {
             return Ok(key);
         }
         let key = Secret::new(read(&run(command, whose).await?)?);
-        ours().know("key", key.expose().trim());
+        global_redactor().add_secret("key", key.expose().trim());
         *lock(&entry.printed) = Some((Instant::now(), key.clone()));
         Ok(key)
     }

@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use super::call_context::{CallContext, Exposure};
+use super::call_context::{CallContext, ToolExposure};
 use super::client_link::ClientHandle;
 use super::gate::CallGate;
 use super::rules_in_force::{self, RequestContext};
-use super::{Daemon, known, mcp, mcp_startup};
-use crate::chat::{CallStatus, Operation, ToolCall};
-use crate::config::Overrides;
-use crate::error::{Error, Kind, Result};
-use crate::history::record::Body;
-use crate::protocol::tools::{ByHand, Called};
+use super::{Daemon, mcp, mcp_startup, tool_history};
+use crate::chat::{CallStatus, OperationClass, ToolCall};
+use crate::config::ConfigOverrides;
+use crate::error::{Error, ErrorKind, Result};
+use crate::history::record::RecordBody;
+use crate::protocol::tools::{ManualCall, ManualCallResult};
 use crate::protocol::{self, kind};
 use crate::safety::policy;
 use crate::session::conversation::Session;
@@ -25,12 +25,12 @@ const REPLY: usize = 7 << 20;
 ///
 /// # Errors
 /// It could not be tried: the configuration is wrong, or there is no such server.
-pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ByHand) -> Result<Vec<u8>> {
+pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ManualCall) -> Result<Vec<u8>> {
     let _running = daemon.count_turn();
     let variant = by_hand.operation;
     let mut config = daemon
         .models
-        .config(&Overrides::from_map(&by_hand.overrides)?)?;
+        .config(&ConfigOverrides::from_map(&by_hand.overrides)?)?;
     for text in rules_in_force::apply(&mut config, &by_hand.cwd).await? {
         client.feed.notice(text);
     }
@@ -39,10 +39,10 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ByHand) -> Re
     if let Some((alias, _)) = by_hand.name.split_once([':', '.']) {
         mcp::ready(daemon, client, &config, Some(alias)).await?;
     }
-    let catalog = known::catalog(daemon, std::time::Duration::ZERO).await;
+    let catalog = tool_history::catalog(daemon, std::time::Duration::ZERO).await;
     let call = ToolCall {
         id: uuid::Uuid::now_v7().to_string(),
-        name: variant.variant().to_owned(),
+        name: variant.call_tool_name().to_owned(),
         arguments: arguments(variant, &by_hand)?,
         extra: None,
     };
@@ -50,7 +50,7 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ByHand) -> Re
     let links = client.links.clone();
     // A person reads to the end; what is recorded is as much as a model gets.
     let mut whole = config.as_ref().clone();
-    whole.mcp.max_result_bytes = results::MAX_RESULT;
+    whole.mcp.max_result_bytes = results::MAX_RESULT_BYTES;
     let request = RequestContext {
         cwd: by_hand.cwd,
         shell: None,
@@ -62,7 +62,7 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ByHand) -> Re
         config: &whole,
         request: &request,
         catalog: &catalog,
-        exposure: Exposure::Split {
+        exposure: ToolExposure::Split {
             strict: config.intent_declaration.strict_server_validation,
         },
         feed: &client.feed,
@@ -70,11 +70,11 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ByHand) -> Re
     };
     let calls = [call];
     let used = CallGate::new(context, &calls).make(0).await;
-    let mut called = Called {
+    let mut called = ManualCallResult {
         status: CallStatus::Interrupted,
         text: String::new(),
         why: None,
-        kind: Some(Kind::Interrupted),
+        kind: Some(ErrorKind::Interrupted),
         id: String::new(),
     };
     for (mut used, call) in used.into_iter().zip(&calls) {
@@ -85,7 +85,7 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ByHand) -> Re
         match &mut used.outcome {
             CallEnd::Said { text, .. } => {
                 called.kind = None;
-                let kept = results::cut(text, config.mcp.max_result_bytes, None);
+                let kept = results::truncate(text, config.mcp.max_result_bytes, None);
                 called.text = std::mem::replace(text, kept);
             }
             other => {
@@ -98,17 +98,17 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ByHand) -> Re
             called.why.get_or_insert(e.message);
         }
     }
-    let of_result = |body: &Body| matches!(body, Body::Tool { .. });
+    let of_result = |body: &RecordBody| matches!(body, RecordBody::Tool { .. });
     called.id = session.with_records(|records| {
         let result = records.iter().rev().find(|r| of_result(&r.body));
         result.map(|r| r.id.clone()).unwrap_or_default()
     });
-    called.text = results::cut(&called.text, REPLY, None);
+    called.text = results::truncate(&called.text, REPLY, None);
     protocol::json_frame(kind::REPLY, &called)
 }
 
 /// What a model would send for it.
-fn arguments(variant: Operation, by_hand: &ByHand) -> Result<String> {
+fn arguments(variant: OperationClass, by_hand: &ManualCall) -> Result<String> {
     let mut intent = json!({ "operation_type": variant.as_str() });
     if let Some(sensitivity) = &by_hand.sensitivity {
         intent["data_sensitivity"] = json!(sensitivity);
@@ -118,22 +118,22 @@ fn arguments(variant: Operation, by_hand: &ByHand) -> Result<String> {
     }
     let arguments =
         json!({ "name": by_hand.name, "args_json": by_hand.arguments, "intent": intent });
-    policy::canonical(&arguments.to_string())
+    policy::canonical_arguments(&arguments.to_string())
         .map_err(|_| Error::usage("the arguments are no JSON object"))
 }
 
 /// Whose fault it is that there is nothing to read. What a model would be told to mend is the command line's.
-fn fault(outcome: &CallEnd) -> Kind {
+fn fault(outcome: &CallEnd) -> ErrorKind {
     match outcome {
         CallEnd::Rejected(_) | CallEnd::Unread(_) | CallEnd::NoSuchTool | CallEnd::NoObject => {
-            Kind::Usage
+            ErrorKind::Usage
         }
         CallEnd::Denied(_) | CallEnd::Blocked(_) | CallEnd::NoTerminal | CallEnd::Unanswered(_) => {
-            Kind::Approval
+            ErrorKind::Approval
         }
-        CallEnd::Stopped | CallEnd::Interrupted => Kind::Interrupted,
+        CallEnd::Stopped | CallEnd::Interrupted => ErrorKind::Interrupted,
         CallEnd::Failed(_) | CallEnd::Unrecorded(_) | CallEnd::TooDeep | CallEnd::Said { .. } => {
-            Kind::Runtime
+            ErrorKind::Runtime
         }
     }
 }

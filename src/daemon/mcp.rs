@@ -8,16 +8,18 @@ use serde::Serialize;
 use super::client_link::ClientHandle;
 use super::tool_view::tool_info;
 use super::{Daemon, mcp_startup, rules_in_force};
-use crate::chat::Tool;
-use crate::config::mcp::{Auth, Server, Transport, alias_of_url, check_url, is_alias};
-use crate::config::{Config, Overrides, nearest};
-use crate::error::{Error, Kind, Result};
-use crate::mcp::{State, Status};
+use crate::chat::ToolDefinition;
+use crate::config::mcp::{
+    ServerSettings, ServerTransport, TokenSource, check_url, free_alias_for_url, is_alias,
+};
+use crate::config::{Config, ConfigOverrides, nearest_name};
+use crate::error::{Error, ErrorKind, Result};
+use crate::mcp::{ConnectionStatus, ServerState};
 use crate::protocol::tools::{
     FoundTool, McpRequest, PromptInfo, ResourceInfo, ServerInfo, ServerStatus, ToolInfo,
 };
 use crate::protocol::{self, kind};
-use crate::safety::policy::{Own, Subject, Word};
+use crate::safety::policy::{BuiltinAction, RuleEffect, RuleSubject};
 
 /// So long a list waits for servers that start now.
 const STARTING: Duration = Duration::from_secs(1);
@@ -35,7 +37,7 @@ pub async fn serve(
     cwd: &str,
 ) -> Result<Vec<u8>> {
     // No variable and no option says anything about servers.
-    let mut config = daemon.models.config(&Overrides::default())?;
+    let mut config = daemon.models.config(&ConfigOverrides::default())?;
     if matches!(
         request,
         McpRequest::Connect { .. } | McpRequest::Reconnect { .. }
@@ -55,7 +57,7 @@ pub async fn serve(
         }
         McpRequest::Tools { alias } => {
             let tools = tools(daemon, client, &config, alias.as_deref()).await?;
-            let ours = |t: &&Tool| alias.as_ref().is_none_or(|a| t.server == *a);
+            let ours = |t: &&ToolDefinition| alias.as_ref().is_none_or(|a| t.server == *a);
             let tools: Vec<ToolInfo> = tools.iter().filter(ours).map(tool_info).collect();
             reply(&tools)
         }
@@ -77,7 +79,7 @@ pub async fn serve(
         McpRequest::Disconnect { alias } => {
             known(daemon, &config, &alias)?;
             let states = daemon.mcp.states();
-            let off = |s: &State| s.alias == alias && s.status == Status::Disabled;
+            let off = |s: &ServerState| s.alias == alias && s.status == ConnectionStatus::Disabled;
             let connected = !states.iter().any(off);
             daemon.mcp.disconnect(&alias)?;
             reply(&connected)
@@ -143,7 +145,7 @@ fn reply<T: Serialize>(body: &T) -> Result<Vec<u8>> {
 
 /// Every server: those that the daemon has, and those of the configuration that it has not.
 pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
-    let waiting = daemon.mcp.wanting(&config.mcp.servers);
+    let waiting = daemon.mcp.pending_start(&config.mcp.servers);
     let states = daemon.mcp.states().into_iter();
     let tools = daemon.mcp.tools();
     let mut infos: Vec<ServerInfo> = states.map(|s| info(config, s, &tools)).collect();
@@ -170,10 +172,10 @@ pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
     infos
 }
 
-fn info(config: &Config, state: State, tools: &[Tool]) -> ServerInfo {
+fn info(config: &Config, state: ServerState, tools: &[ToolDefinition]) -> ServerInfo {
     let state = refused(config, state);
     let hints = match state.status {
-        Status::Ready => hints(config, &state.alias, tools),
+        ConnectionStatus::Ready => hints(config, &state.alias, tools),
         _ => Vec::new(),
     };
     ServerInfo {
@@ -189,18 +191,18 @@ fn info(config: &Config, state: State, tools: &[Tool]) -> ServerInfo {
     }
 }
 
-fn server_status(status: Status) -> ServerStatus {
+fn server_status(status: ConnectionStatus) -> ServerStatus {
     match status {
-        Status::Starting => ServerStatus::Starting,
-        Status::Ready => ServerStatus::Ready,
-        Status::Failed => ServerStatus::Failed,
-        Status::Login => ServerStatus::Login,
-        Status::Disabled => ServerStatus::Disabled,
+        ConnectionStatus::Starting => ServerStatus::Starting,
+        ConnectionStatus::Ready => ServerStatus::Ready,
+        ConnectionStatus::Failed => ServerStatus::Failed,
+        ConnectionStatus::LoginRequired => ServerStatus::Login,
+        ConnectionStatus::Disabled => ServerStatus::Disabled,
     }
 }
 
 /// What the configuration says of tools that a server, which is ready, does not offer: most likely a slip.
-fn hints(config: &Config, alias: &str, tools: &[Tool]) -> Vec<String> {
+fn hints(config: &Config, alias: &str, tools: &[ToolDefinition]) -> Vec<String> {
     let offers = |name: &str| tools.iter().any(|t| t.server == alias && t.tool == name);
     let server = config.mcp.servers.get(alias);
     let listed = server.iter().flat_map(|s| s.tools.iter().flatten());
@@ -210,7 +212,9 @@ fn hints(config: &Config, alias: &str, tools: &[Tool]) -> Vec<String> {
         .list
         .iter()
         .filter_map(|rule| match &rule.subject {
-            Subject::Tool(server, name) if server == alias => Some((&*rule.source, name.as_str())),
+            RuleSubject::Tool(server, name) if server == alias => {
+                Some((&*rule.source, name.as_str()))
+            }
             _ => None,
         });
     listed
@@ -221,17 +225,17 @@ fn hints(config: &Config, alias: &str, tools: &[Tool]) -> Vec<String> {
 }
 
 /// A server that has a token and asks for a login does not take that token; nobody can log in to it.
-fn refused(config: &Config, mut state: State) -> State {
+fn refused(config: &Config, mut state: ServerState) -> ServerState {
     let server = config.mcp.servers.get(&state.alias);
     let has_token = server.is_some_and(|s| match &s.transport {
-        Transport::Http { auth, headers, .. } => {
+        ServerTransport::Http { auth, headers, .. } => {
             let signs = |(name, _): &(String, String)| name.eq_ignore_ascii_case("authorization");
-            *auth != Auth::None || headers.iter().any(signs)
+            *auth != TokenSource::None || headers.iter().any(signs)
         }
-        Transport::Stdio { .. } => false,
+        ServerTransport::Stdio { .. } => false,
     });
-    if state.configured && has_token && state.status == Status::Login {
-        state.status = Status::Failed;
+    if state.configured && has_token && state.status == ConnectionStatus::LoginRequired {
+        state.status = ConnectionStatus::Failed;
         let why = state.error.unwrap_or_default();
         state.error = Some(format!("it does not take its token: {why}"));
     }
@@ -239,7 +243,7 @@ fn refused(config: &Config, mut state: State) -> State {
 }
 
 /// The server of that alias, as the configuration has it or as it was connected by hand.
-fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(Server, bool)> {
+fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(ServerSettings, bool)> {
     if let Some(server) = config.mcp.servers.get(alias) {
         return Ok((server.clone(), true));
     }
@@ -249,7 +253,7 @@ fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(Server, bool)
     let states = daemon.mcp.states();
     let names = states.iter().map(|s| s.alias.as_str());
     let names = names.chain(config.mcp.servers.keys().map(String::as_str));
-    Err(match nearest(alias, names) {
+    Err(match nearest_name(alias, names) {
         Some(near) => Error::usage(format!(
             "no MCP server is called {alias}; did you mean {near}?"
         )),
@@ -259,9 +263,9 @@ fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(Server, bool)
 }
 
 /// What to say of a tool that no server has.
-pub fn no_such_tool(name: &str, tools: &[Tool]) -> Error {
+pub fn no_such_tool(name: &str, tools: &[ToolDefinition]) -> Error {
     let names = tools.iter().map(|t| t.name.as_str());
-    match nearest(name, names) {
+    match nearest_name(name, names) {
         Some(near) => Error::usage(format!("no tool is called {name}; did you mean {near}?")),
         None => Error::usage(format!("no tool is called {name}")),
     }
@@ -274,13 +278,13 @@ async fn settle(
     client: &ClientHandle,
     alias: Option<&str>,
     patience: Duration,
-) -> Result<Option<State>> {
+) -> Result<Option<ServerState>> {
     let patience = match client.is_read_only {
         true => Duration::ZERO,
         false => patience,
     };
     let settled = async {
-        daemon.mcp.settled(alias, patience).await;
+        daemon.mcp.wait_until_settled(alias, patience).await;
         Ok(())
     };
     client.unless_cancelled(settled).await?;
@@ -303,7 +307,7 @@ pub async fn ready(
     };
     known(daemon, config, alias)?;
     match settle(daemon, client, Some(alias), STARTING).await? {
-        Some(state) if state.status == Status::Ready => Ok(()),
+        Some(state) if state.status == ConnectionStatus::Ready => Ok(()),
         Some(state) => Err(not_ready(&refused(config, state))),
         None => {
             let message = format!("the MCP server {alias} is turned off");
@@ -314,19 +318,19 @@ pub async fn ready(
 }
 
 /// What to say of a server that cannot be used.
-fn not_ready(state: &State) -> Error {
+fn not_ready(state: &ServerState) -> Error {
     let alias = &state.alias;
     let why = state.error.as_deref();
     let message = match state.status {
-        Status::Starting => format!("the MCP server {alias} is still starting"),
+        ConnectionStatus::Starting => format!("the MCP server {alias} is still starting"),
         status => format!(
             "the MCP server {alias} cannot be used: {}",
             why.unwrap_or(status.as_str())
         ),
     };
     let hint = match state.status {
-        Status::Login => format!("log in with: aish-helper mcp login {alias}"),
-        Status::Starting => "try again in a moment, or see: llm :mcp list".to_string(),
+        ConnectionStatus::LoginRequired => format!("log in with: aish-helper mcp login {alias}"),
+        ConnectionStatus::Starting => "try again in a moment, or see: llm :mcp list".to_string(),
         _ => format!("see: llm :mcp list; then try: llm :mcp connect {alias}"),
     };
     Error::runtime(message).hint(hint)
@@ -337,7 +341,7 @@ async fn tools(
     client: &ClientHandle,
     config: &Config,
     alias: Option<&str>,
-) -> Result<Arc<[Tool]>> {
+) -> Result<Arc<[ToolDefinition]>> {
     if !client.is_read_only {
         ready(daemon, client, config, alias).await?;
     }
@@ -354,13 +358,15 @@ async fn search(
 ) -> Result<Vec<FoundTool>> {
     ready(daemon, client, config, None).await?;
     // That of the pool, which is the same from one prompt to the next, and so is its index.
-    let tools = super::known::catalog(daemon, Duration::ZERO).await.tools;
+    let tools = super::tool_history::catalog(daemon, Duration::ZERO)
+        .await
+        .tools;
     let work = daemon.finder.search(&tools, query, limit);
     let found = client.unless_cancelled(work).await?.into_iter();
     let found = found.filter_map(|(at, score)| Some((tools.get(at)?, score)));
-    let info = |(tool, score): (&Tool, f32)| FoundTool {
+    let info = |(tool, score): (&ToolDefinition, f32)| FoundTool {
         score,
-        call_with: tool.annotations.operation().variant().to_string(),
+        call_with: tool.annotations.operation().call_tool_name().to_string(),
         tool: tool_info(tool),
     };
     Ok(found.map(info).collect())
@@ -389,7 +395,9 @@ async fn connect(
     let listed = list(daemon, config);
     let is_there = |info: &ServerInfo| {
         let server = known(daemon, config, &info.alias);
-        server.is_ok_and(|(s, _)| matches!(s.transport, Transport::Http { url: u, .. } if u == url))
+        server.is_ok_and(
+            |(s, _)| matches!(s.transport, ServerTransport::Http { url: u, .. } if u == url),
+        )
     };
     let same = |info: &&ServerInfo| match &alias {
         Some(alias) => info.alias == *alias,
@@ -404,14 +412,14 @@ async fn connect(
                 "choose another alias, or: llm :mcp disconnect {alias}"
             )));
         }
-        (None, Some(alias)) => (Server::at(alias, url), false),
+        (None, Some(alias)) => (ServerSettings::with_url(alias, url), false),
         (None, None) => {
             // A host chooses its name: it must not choose one that the person's rules are about.
             let rules = || config.policy.list.iter().map(|r| r.subject.to_string());
             let ruled = |alias: &str| rules().any(|r| r.split('.').next() == Some(alias));
             let taken = |alias: &str| listed.iter().any(|i| i.alias == alias) || ruled(alias);
-            let alias = alias_of_url(&url, taken).map_err(Error::usage)?;
-            (Server::at(alias, url), false)
+            let alias = free_alias_for_url(&url, taken).map_err(Error::usage)?;
+            (ServerSettings::with_url(alias, url), false)
         }
     };
     start(daemon, client, config, server.0, server.1).await
@@ -423,11 +431,11 @@ async fn start(
     daemon: &Daemon,
     client: &ClientHandle,
     config: &Config,
-    server: Server,
+    server: ServerSettings,
     configured: bool,
 ) -> Result<ServerInfo> {
-    let rule = config.policy.own(Own::Network);
-    if let Some(rule) = rule.filter(|r| !configured && r.word == Word::Deny) {
+    let rule = config.policy.rule_for_action(BuiltinAction::Network);
+    if let Some(rule) = rule.filter(|r| !configured && r.effect == RuleEffect::Deny) {
         let message = format!("cannot connect: {} says deny", rule.source);
         let hint = "write the server into the configuration, or change that rule";
         return Err(Error::usage(message).hint(hint));
@@ -435,7 +443,7 @@ async fn start(
     let alias = server.alias.clone();
     mcp_startup::start_now(daemon, client, server, configured).await?;
     let state = match settle(daemon, client, Some(&alias), CONNECTING).await {
-        Ok(Some(state)) if state.status == Status::Ready => {
+        Ok(Some(state)) if state.status == ConnectionStatus::Ready => {
             return Ok(info(config, state, &daemon.mcp.tools()));
         }
         Ok(state) => state.map(|s| refused(config, s)),
@@ -446,17 +454,17 @@ async fn start(
     };
     let Some(state) = state else {
         return Err(Error::new(
-            Kind::Interrupted,
+            ErrorKind::Interrupted,
             format!("the server {alias} was let go meanwhile"),
         ));
     };
     let target = &state.target;
-    if state.status == Status::Login {
+    if state.status == ConnectionStatus::LoginRequired {
         let message = format!("{alias} ({target}) wants you to log in");
         return Err(Error::runtime(message).hint(format!("run: aish-helper mcp login {alias}")));
     }
     // It has longer than a person waits here: a program that is fetched first, say.
-    if configured && state.status == Status::Starting {
+    if configured && state.status == ConnectionStatus::Starting {
         return Err(not_ready(&state));
     }
     give_up(daemon, &alias, configured);

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use super::Daemon;
-use super::client_link::{ClientHandle, Variables};
+use super::client_link::{ClientHandle, ClientVariables};
 use super::keys::KeyCommands;
-use crate::config::mcp::{Auth, Server, Transport, variable};
+use crate::config::mcp::{ServerSettings, ServerTransport, TokenSource, variable_reference};
 use crate::config::{Config, key};
 use crate::error::{Error, Result};
-use crate::mcp::{Credentials, Status};
+use crate::mcp::{ConnectionStatus, ServerCredentials};
 use crate::secret::Secret;
 use crate::session::lock;
 
@@ -26,7 +26,7 @@ pub type MissingEnvMap = Mutex<BTreeMap<String, MissingEnv>>;
 /// What such a server was started with.
 #[derive(Debug)]
 pub struct MissingEnv {
-    server: Server,
+    server: ServerSettings,
     /// The shell that used it last has not set a variable that it needs.
     variable: bool,
     /// The values of `auth_env` that it was started with. One that was refused is not tried again.
@@ -36,8 +36,8 @@ pub struct MissingEnv {
 /// Servers that a request should start, and the variables of the client's environment that they need.
 #[derive(Debug, Default)]
 pub struct PendingStart {
-    servers: Vec<Server>,
-    variables: Variables,
+    servers: Vec<ServerSettings>,
+    variables: ClientVariables,
 }
 
 /// Collects what the configured servers that should start need of the client's environment: those that are new or have
@@ -50,7 +50,7 @@ pub async fn collect(
     client: &ClientHandle,
     config: &Config,
 ) -> Result<PendingStart> {
-    let mut servers = daemon.mcp.wanting(&config.mcp.servers);
+    let mut servers = daemon.mcp.pending_start(&config.mcp.servers);
     let more = lacking(daemon, config);
     servers.extend(
         more.into_iter()
@@ -62,7 +62,7 @@ pub async fn collect(
     }
     let names: BTreeSet<String> = servers.iter().flat_map(needs).collect();
     let variables = match names.is_empty() {
-        true => Variables::new(),
+        true => ClientVariables::new(),
         false => client.variables(names.into_iter().collect()).await?,
     };
     Ok(PendingStart { servers, variables })
@@ -74,7 +74,7 @@ pub fn refresh(daemon: &Daemon, pending: PendingStart, config: &Config) {
     if servers.is_empty() {
         return;
     }
-    let wanted = daemon.mcp.wanting(&config.mcp.servers);
+    let wanted = daemon.mcp.pending_start(&config.mcp.servers);
     let lacking = lacking(daemon, config);
     for server in servers {
         let wanted = wanted.contains(&server);
@@ -94,7 +94,7 @@ pub async fn refresh_for(daemon: &Daemon, client: &ClientHandle, config: &Config
 }
 
 /// The servers that have failed for want of a variable, and those that have refused the token in one.
-fn lacking(daemon: &Daemon, config: &Config) -> Vec<Server> {
+fn lacking(daemon: &Daemon, config: &Config) -> Vec<ServerSettings> {
     let mut lacking = lock(&daemon.lacking);
     if lacking.is_empty() {
         return Vec::new();
@@ -103,8 +103,8 @@ fn lacking(daemon: &Daemon, config: &Config) -> Vec<Server> {
     let states = daemon.mcp.states();
     let lacks = |lack: &&MissingEnv| {
         let status = match lack.variable {
-            true => Status::Failed,
-            false => Status::Login,
+            true => ConnectionStatus::Failed,
+            false => ConnectionStatus::LoginRequired,
         };
         let mut of_it = states.iter().filter(|s| s.alias == lack.server.alias);
         of_it.any(|s| s.status == status)
@@ -116,7 +116,7 @@ fn lacking(daemon: &Daemon, config: &Config) -> Vec<Server> {
 /// Whether a start would end as the last one has: the person was told already, and would be with every prompt.
 fn in_vain(
     daemon: &Daemon,
-    server: &Server,
+    server: &ServerSettings,
     wanted: bool,
     variables: &BTreeMap<String, String>,
 ) -> bool {
@@ -135,7 +135,7 @@ fn in_vain(
 pub async fn start_now(
     daemon: &Daemon,
     client: &ClientHandle,
-    server: Server,
+    server: ServerSettings,
     configured: bool,
 ) -> Result<()> {
     let names: Vec<String> = needs(&server).collect();
@@ -147,7 +147,12 @@ pub async fn start_now(
     Ok(())
 }
 
-fn start(daemon: &Daemon, server: Server, configured: bool, variables: &BTreeMap<String, String>) {
+fn start(
+    daemon: &Daemon,
+    server: ServerSettings,
+    configured: bool,
+    variables: &BTreeMap<String, String>,
+) {
     note_lack(daemon, &server, variables);
     let keys = daemon.models.keys().clone();
     // It was started before: what its command has printed may be what has failed.
@@ -162,7 +167,7 @@ fn start(daemon: &Daemon, server: Server, configured: bool, variables: &BTreeMap
 }
 
 /// Notes what another shell may have in place of what a server is now started with.
-fn note_lack(daemon: &Daemon, server: &Server, variables: &BTreeMap<String, String>) {
+fn note_lack(daemon: &Daemon, server: &ServerSettings, variables: &BTreeMap<String, String>) {
     let mut lacking = lock(&daemon.lacking);
     let before = lacking.remove(&server.alias);
     let before = before.filter(|lack| lack.server == *server);
@@ -185,10 +190,10 @@ fn note_lack(daemon: &Daemon, server: &Server, variables: &BTreeMap<String, Stri
 }
 
 /// The value of `auth_env` in the shell that asks.
-fn token(server: &Server, variables: &BTreeMap<String, String>) -> Option<Secret> {
+fn token(server: &ServerSettings, variables: &BTreeMap<String, String>) -> Option<Secret> {
     match &server.transport {
-        Transport::Http {
-            auth: Auth::Env(name),
+        ServerTransport::Http {
+            auth: TokenSource::Env(name),
             ..
         } => get(variables, name).map(Secret::new),
         _ => None,
@@ -196,16 +201,16 @@ fn token(server: &Server, variables: &BTreeMap<String, String>) -> Option<Secret
 }
 
 /// The names of the variables that a server needs; the base environment need not be set.
-fn needs(server: &Server) -> impl Iterator<Item = String> {
+fn needs(server: &ServerSettings) -> impl Iterator<Item = String> {
     let base = match &server.transport {
-        Transport::Http { .. } => &[],
-        Transport::Stdio { .. } => ENVIRONMENT,
+        ServerTransport::Http { .. } => &[],
+        ServerTransport::Stdio { .. } => ENVIRONMENT,
     };
     let base = base.iter().map(|name| (*name).to_string());
     base.chain(server.variables())
 }
 
-fn missing(server: &Server, variables: &BTreeMap<String, String>) -> Vec<String> {
+fn missing(server: &ServerSettings, variables: &BTreeMap<String, String>) -> Vec<String> {
     let mut names = server.variables();
     names.retain(|name| get(variables, name).is_none());
     names.sort();
@@ -229,10 +234,10 @@ fn lacks(missing: &[String]) -> String {
     }
 }
 
-fn auth_cmd(server: &Server) -> Option<&str> {
+fn auth_cmd(server: &ServerSettings) -> Option<&str> {
     match &server.transport {
-        Transport::Http {
-            auth: Auth::Cmd(command),
+        ServerTransport::Http {
+            auth: TokenSource::Cmd(command),
             ..
         } => Some(command),
         _ => None,
@@ -241,17 +246,17 @@ fn auth_cmd(server: &Server) -> Option<&str> {
 
 /// What a server gets: ready at once, but for a token that a command prints.
 fn credentials(
-    server: &Server,
+    server: &ServerSettings,
     variables: &BTreeMap<String, String>,
     keys: KeyCommands,
-) -> impl Future<Output = Result<Credentials>> + Send + use<> {
+) -> impl Future<Output = Result<ServerCredentials>> + Send + use<> {
     let alias = server.alias.clone();
     let auth = match &server.transport {
-        Transport::Http { auth, .. } => auth.clone(),
-        Transport::Stdio { .. } => Auth::None,
+        ServerTransport::Http { auth, .. } => auth.clone(),
+        ServerTransport::Stdio { .. } => TokenSource::None,
     };
     let from_variable = match &auth {
-        Auth::Env(name) => get(variables, name).map(str::to_string),
+        TokenSource::Env(name) => get(variables, name).map(str::to_string),
         _ => None,
     };
     let env = environment(server, variables);
@@ -261,15 +266,15 @@ fn credentials(
             return Err(Error::config(lacks(&missing)));
         }
         let bearer = match auth {
-            Auth::None => None,
-            Auth::Token(token) => Some(token),
-            Auth::Env(name) => {
+            TokenSource::None => None,
+            TokenSource::Token(token) => Some(token),
+            TokenSource::Env(name) => {
                 let value = from_variable.unwrap_or_default();
                 let token = key::checked(value.as_bytes())
                     .map_err(|why| Error::config(format!("the variable {name} {why}")))?;
                 Some(Secret::new(token))
             }
-            Auth::Cmd(command) => {
+            TokenSource::Cmd(command) => {
                 let whose = format!("the auth_cmd of server {alias}");
                 let read = |output: &[u8]| {
                     key::checked(output)
@@ -278,20 +283,23 @@ fn credentials(
                 Some(keys.get(&command, &whose, read).await?)
             }
         };
-        Ok(Credentials { bearer, env })
+        Ok(ServerCredentials { bearer, env })
     }
 }
 
 /// The whole environment of a server that runs here.
-fn environment(server: &Server, variables: &BTreeMap<String, String>) -> Vec<(String, Secret)> {
-    let Transport::Stdio { env, .. } = &server.transport else {
+fn environment(
+    server: &ServerSettings,
+    variables: &BTreeMap<String, String>,
+) -> Vec<(String, Secret)> {
+    let ServerTransport::Stdio { env, .. } = &server.transport else {
         return Vec::new();
     };
     let base = ENVIRONMENT
         .iter()
         .filter_map(|name| Some(((*name).to_string(), get(variables, name)?)));
     let listed = env.iter().filter_map(|(name, value)| {
-        let value = match variable(value) {
+        let value = match variable_reference(value) {
             Some(of_shell) => get(variables, of_shell)?,
             None => value,
         };
@@ -308,26 +316,26 @@ fn environment(server: &Server, variables: &BTreeMap<String, String>) -> Vec<(St
 mod tests {
     use super::*;
 
-    fn stdio(env: &[(&str, &str)]) -> Server {
+    fn stdio(env: &[(&str, &str)]) -> ServerSettings {
         let own = |(n, v): &(&str, &str)| ((*n).to_string(), (*v).to_string());
-        Server {
-            transport: Transport::Stdio {
+        ServerSettings {
+            transport: ServerTransport::Stdio {
                 command: "x".into(),
                 args: Vec::new(),
                 env: env.iter().map(own).collect(),
             },
-            ..Server::at("s", "")
+            ..ServerSettings::with_url("s", "")
         }
     }
 
-    fn http(auth: Auth) -> Server {
-        Server {
-            transport: Transport::Http {
+    fn http(auth: TokenSource) -> ServerSettings {
+        ServerSettings {
+            transport: ServerTransport::Http {
                 url: "https://a.example".into(),
                 auth,
                 headers: Vec::new(),
             },
-            ..Server::at("s", "")
+            ..ServerSettings::with_url("s", "")
         }
     }
 
@@ -374,7 +382,7 @@ mod tests {
             lacks(&missing(&server, &set(&[]))),
             "needs $ONE, $TWO, which are not set in this shell"
         );
-        let server = http(Auth::Env("TOKEN".into()));
+        let server = http(TokenSource::Env("TOKEN".into()));
         assert_eq!(
             lacks(&missing(&server, &set(&[]))),
             "needs $TOKEN, which is not set in this shell"
@@ -383,22 +391,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_comes_from_where_the_file_says() {
-        let bearer = async |auth: Auth, variables: &[(&str, &str)]| {
+        let bearer = async |auth: TokenSource, variables: &[(&str, &str)]| {
             let credentials = credentials(&http(auth), &set(variables), KeyCommands::default());
             let bearer = credentials.await.map(|c| c.bearer);
             bearer.map(|b| b.map(|s| s.expose().to_string()))
         };
-        assert_eq!(bearer(Auth::None, &[]).await.unwrap(), None);
-        let token = Auth::Token(Secret::new("t"));
+        assert_eq!(bearer(TokenSource::None, &[]).await.unwrap(), None);
+        let token = TokenSource::Token(Secret::new("t"));
         assert_eq!(bearer(token, &[]).await.unwrap().unwrap(), "t");
-        let env = || Auth::Env("T".into());
+        let env = || TokenSource::Env("T".into());
         assert_eq!(bearer(env(), &[("T", " e ")]).await.unwrap().unwrap(), "e");
         let error = bearer(env(), &[("T", "s3cret s3cret")]).await.unwrap_err();
         assert_eq!(
             error.message,
             "the variable T is not a key: it has spaces, line breaks or other unusual characters"
         );
-        let cmd = |text: &str| Auth::Cmd(text.into());
+        let cmd = |text: &str| TokenSource::Cmd(text.into());
         assert_eq!(bearer(cmd("printf c"), &[]).await.unwrap().unwrap(), "c");
         let error = bearer(env(), &[]).await.unwrap_err();
         assert_eq!(error.message, "needs $T, which is not set in this shell");

@@ -3,8 +3,8 @@
 //! It binds its socket under a lock that it holds while it runs, accepts clients in a loop that waits for nothing
 //! else, and drains when it is told to stop: running turns end, and no new client is served.
 
-pub mod acts;
 pub mod attach;
+pub mod audit_log;
 pub mod background_notice;
 pub mod builtin_tools;
 pub mod call_context;
@@ -14,7 +14,6 @@ pub mod dispatch;
 pub mod frames;
 pub mod gate;
 pub mod keys;
-pub mod known;
 pub mod manual_call;
 pub mod mcp;
 pub mod mcp_startup;
@@ -28,6 +27,7 @@ pub mod shell_events;
 pub mod shells;
 pub mod tool_execution;
 pub mod tool_exposure;
+pub mod tool_history;
 pub mod tool_view;
 pub mod turn_context;
 pub mod turn_plan;
@@ -49,17 +49,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::broker::Broker;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, ErrorContext, Result};
 use crate::history::journal::{Journal, now_ms};
 use crate::history::partial_answer;
-use crate::mcp::{Pool, StateListener};
+use crate::mcp::{ServerPool, StateListener};
 use crate::paths::{Paths, lock_file};
 use crate::safety::redact::Redactor;
 use crate::session::lock;
-use crate::session::store::Sessions;
+use crate::session::store::SessionStore;
 use crate::tools::finder::ToolFinder;
 use crate::tools::results::ResultStore;
-use acts::Acts;
+use audit_log::AuditLog;
 use shells::ShellRegistry;
 
 /// How long connections may take to send their replies once the daemon ends.
@@ -79,15 +79,15 @@ pub struct Daemon {
     /// Sends requests to models.
     pub broker: Broker,
     /// The sessions.
-    pub sessions: Arc<Sessions>,
+    pub sessions: Arc<SessionStore>,
     /// The record of what happens outside of sessions.
-    pub acts: Arc<Acts>,
+    pub acts: Arc<AuditLog>,
     /// The shells and their last commands, as the hooks reported them.
     pub shells: Arc<Mutex<ShellRegistry>>,
     /// The MCP servers.
-    pub mcp: Pool,
+    pub mcp: ServerPool,
     /// The tools that the person was shown.
-    pub known: known::Known,
+    pub known: tool_history::ToolHistory,
     /// Servers that wait for a shell with their variables.
     pub lacking: mcp_startup::MissingEnvMap,
     /// The search index of the tools.
@@ -226,7 +226,7 @@ pub async fn run(
         }
     };
     let user = user();
-    let acts = Arc::new(Acts::new(journal.clone(), &paths.state, user.clone()));
+    let acts = Arc::new(AuditLog::new(journal.clone(), &paths.state, user.clone()));
     let on_state_change = {
         let acts = acts.clone();
         StateListener::new(move |state| acts.server(state))
@@ -234,16 +234,16 @@ pub async fn run(
     let tasks = TaskTracker::new();
     let daemon = Arc::new(Daemon {
         broker: Broker::new().tracked_by(tasks.clone()),
-        sessions: Arc::new(Sessions::new(journal, paths.state.join("shells"))),
+        sessions: Arc::new(SessionStore::new(journal, paths.state.join("shells"))),
         shells: Arc::new(Mutex::new(ShellRegistry::new(log, records, user.clone()))),
         // No tasks of the tracker: the servers stay until all of those have ended, which may call them.
-        mcp: Pool::new(
+        mcp: ServerPool::new(
             paths.state.clone(),
             TaskTracker::new(),
             cancel.child_token(),
         )
         .with_state_listener(on_state_change),
-        known: known::Known::new(&paths.state),
+        known: tool_history::ToolHistory::new(&paths.state),
         lacking: Mutex::default(),
         finder: Arc::default(),
         results: Arc::new(ResultStore::new(paths.state.join("results"))),
@@ -273,7 +273,7 @@ pub async fn run(
     ready();
     daemon.tasks.spawn(retention::keep(daemon.clone()));
     // Not before: a shell waits for us until then.
-    daemon.tasks.spawn_blocking(Redactor::warm);
+    daemon.tasks.spawn_blocking(Redactor::prebuild);
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
     daemon.connections.close();

@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::Daemon;
-use super::acts::Acts;
-use super::client_link::{ClientHandle, Variables};
+use super::audit_log::AuditLog;
+use super::client_link::{ClientHandle, ClientVariables};
 use super::keys::KeyCommands;
-use crate::broker::Endpoint;
-use crate::broker::detect::{self, Found};
-use crate::broker::serve::{ENVIRONMENT, Lease, Servers};
+use crate::broker::ModelEndpoint;
+use crate::broker::autodetect::{self, DetectedModel};
+use crate::broker::model_server::{ModelServers, SERVER_ENVIRONMENT, ServerLease};
 use crate::config::{
-    self, Config, ConfigFile, ConfigStamp, KeySource, LocalServer, ModelSettings, Overrides,
+    self, Config, ConfigFile, ConfigOverrides, ConfigStamp, KeySource, LocalServer, ModelSettings,
 };
 use crate::error::{Error, Result};
 use crate::mcp::learn_configured;
 use crate::paths::Paths;
-use crate::safety::redact::ours;
+use crate::safety::redact::global_redactor;
 use crate::secret::Secret;
 use crate::session::feed::TurnFeed;
 use crate::session::lock;
@@ -33,23 +33,23 @@ const STARTING: Duration = Duration::from_secs(1);
 pub struct ModelRegistry {
     paths: Paths,
     /// Where it is recorded that the rules have changed.
-    acts: Arc<Acts>,
+    acts: Arc<AuditLog>,
     file: Mutex<Option<(ConfigStamp, Arc<ConfigFile>)>>,
     /// The configuration resolved last: a turn asks for the same one with each tool call.
     resolved: Mutex<Option<ResolvedConfig>>,
     keys: KeyCommands,
     /// What was found last, when, and with which variables.
-    found: Mutex<Option<Remembered>>,
+    found: Mutex<Option<DetectionCache>>,
     /// What the person was told about it already.
     told: Mutex<BTreeSet<String>>,
-    servers: Servers,
+    servers: ModelServers,
 }
 
 /// A resolved configuration, and what it was resolved from.
-type ResolvedConfig = (Arc<ConfigFile>, Overrides, Arc<Config>);
+type ResolvedConfig = (Arc<ConfigFile>, ConfigOverrides, Arc<Config>);
 
 /// What was found, when, and with which variables.
-type Remembered = (Instant, BTreeMap<String, String>, Found);
+type DetectionCache = (Instant, BTreeMap<String, String>, DetectedModel);
 
 /// A model, ready to be asked.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub struct ChosenModel {
     /// Its name in the config, or of what was found.
     pub name: String,
     /// Where and how to ask it.
-    pub endpoint: Endpoint,
+    pub endpoint: ModelEndpoint,
     /// US dollars per million tokens in and out.
     pub price: Option<(f64, f64)>,
     /// Its context window in tokens.
@@ -73,7 +73,7 @@ pub struct ChosenModel {
     /// Its server, which is started by us when it is needed.
     pub serve: Option<LocalServer>,
     /// Holds its server while the prompt is answered.
-    lease: Option<Lease>,
+    lease: Option<ServerLease>,
 }
 
 impl ChosenModel {
@@ -85,7 +85,7 @@ impl ChosenModel {
 
 impl ModelRegistry {
     /// Nothing is read yet.
-    pub fn new(paths: &Paths, acts: Arc<Acts>) -> ModelRegistry {
+    pub fn new(paths: &Paths, acts: Arc<AuditLog>) -> ModelRegistry {
         ModelRegistry {
             paths: paths.clone(),
             acts,
@@ -94,7 +94,10 @@ impl ModelRegistry {
             keys: KeyCommands::default(),
             found: Mutex::default(),
             told: Mutex::default(),
-            servers: Servers::new(paths.state.clone(), crate::paths::environment(ENVIRONMENT)),
+            servers: ModelServers::new(
+                paths.state.clone(),
+                crate::paths::environment(SERVER_ENVIRONMENT),
+            ),
         }
     }
 
@@ -102,15 +105,15 @@ impl ModelRegistry {
     ///
     /// # Errors
     /// The file or an override is wrong.
-    pub fn config(&self, overrides: &Overrides) -> Result<Arc<Config>> {
+    pub fn config(&self, overrides: &ConfigOverrides) -> Result<Arc<Config>> {
         let stamp = ConfigStamp::of(&self.paths);
         let mut cached = lock(&self.file);
         let file = match &*cached {
             Some((seen, file)) if *seen == stamp => file.clone(),
             _ => {
-                let file = Arc::new(config::read(&self.paths)?);
+                let file = Arc::new(config::read_file(&self.paths)?);
                 // The rules of the file alone: what else an asking shell brings is no change of them.
-                if let Ok(plain) = config::resolve::resolve(&file, &Overrides::default()) {
+                if let Ok(plain) = config::resolve::resolve(&file, &ConfigOverrides::default()) {
                     self.acts.rules(&plain.policy);
                     self.acts.sync_every_record(plain.history.sync);
                     plain.mcp.servers.values().for_each(learn_configured);
@@ -139,7 +142,7 @@ impl ModelRegistry {
 
     /// A request has failed: what was remembered for it may be out of date.
     pub fn failed(&self, chosen: &ChosenModel, error: &Error) {
-        if error.refused
+        if error.key_rejected
             && let (Some(command), Some(key)) = (&chosen.key_cmd, &chosen.endpoint.key)
         {
             self.keys.forget(command, key);
@@ -168,9 +171,9 @@ pub struct ModelPlan {
     /// The configuration in force for the request.
     pub config: Arc<Config>,
     /// The variables that detection looks at, where it is needed.
-    detection: Option<Variables>,
+    detection: Option<ClientVariables>,
     /// The variable that holds the model's key.
-    key: Variables,
+    key: ClientVariables,
 }
 
 /// Resolves the configuration and asks the client for the variables that the choice of a model needs.
@@ -186,12 +189,12 @@ pub async fn prepare(
     of_session: Option<String>,
     overrides: &BTreeMap<String, String>,
 ) -> Result<ModelPlan> {
-    let overrides = Overrides::from_map(overrides)?.with_model(flag.or(of_session));
+    let overrides = ConfigOverrides::from_map(overrides)?.with_model(flag.or(of_session));
     let config = daemon.models.config(&overrides)?;
     let current = config.current()?;
     let detection = match current.is_none() || is_last_resort(&config, current) {
         true => {
-            let names = detect::variables().map(str::to_string).collect();
+            let names = autodetect::variables().map(str::to_string).collect();
             Some(client.variables(names).await?)
         }
         false => None,
@@ -200,7 +203,7 @@ pub async fn prepare(
     // whichever shell started it.
     let key = match current.map(|model| &model.key) {
         Some(KeySource::Env(name)) => client.variables(vec![name.clone()]).await?,
-        _ => Variables::new(),
+        _ => ClientVariables::new(),
     };
     Ok(ModelPlan {
         config,
@@ -233,15 +236,15 @@ pub async fn choose(
         && let Some(model) = chosen.config.current()?
     {
         let whose = format!("the key_cmd of model {}", model.name);
-        let read = |output: &[u8]| config::key::from_output(&chosen.config, model, output);
+        let read = |output: &[u8]| config::key::key_from_output(&chosen.config, model, output);
         let get = models.keys.get(command, &whose, read);
         chosen.endpoint.key = Some(feed.unless_cancelled(get).await?);
     }
     for (_, value) in &chosen.endpoint.headers {
-        ours().know("model-header", value);
+        global_redactor().add_secret("model-header", value);
     }
     if let Some(key) = &chosen.endpoint.key {
-        ours().know("model-key", key.expose().trim());
+        global_redactor().add_secret("model-key", key.expose().trim());
     }
     if let Some(serve) = chosen.serve.take() {
         let start = models
@@ -290,7 +293,7 @@ pub async fn look(
             window: None,
             config,
             notice: None,
-            found: Some(found.how),
+            found: Some(found.found_by),
             key_cmd: None,
             serve: None,
             lease: None,
@@ -302,7 +305,7 @@ pub async fn look(
     let (key, key_cmd) = match &model.key {
         KeySource::None => (None, None),
         KeySource::Env(_) => {
-            let key = config::key::from_env(&config, model, &plan.key)?;
+            let key = config::key::key_from_variables(&config, model, &plan.key)?;
             (key.map(Secret::new), None)
         }
         KeySource::Cmd(command) => (daemon.models.keys.known(command), Some(command.clone())),
@@ -323,14 +326,18 @@ pub async fn look(
 }
 
 /// Looks for keys in the client's environment and for local servers. A hit is remembered for a while.
-async fn find(daemon: &Daemon, variables: &Variables, feed: &TurnFeed) -> Result<Option<Found>> {
+async fn find(
+    daemon: &Daemon,
+    variables: &ClientVariables,
+    feed: &TurnFeed,
+) -> Result<Option<DetectedModel>> {
     if let Some((since, seen, found)) = &*lock(&daemon.models.found)
         && since.elapsed() < FOUND_AGE
         && seen == variables
     {
         return Ok(Some(found.clone()));
     }
-    let look = detect::detect(&daemon.broker, variables, &detect::LOCALS);
+    let look = autodetect::detect(&daemon.broker, variables, &autodetect::LOCAL_SERVERS);
     let found = feed.unless_cancelled(look).await?;
     *lock(&daemon.models.found) = found
         .clone()
@@ -338,8 +345,8 @@ async fn find(daemon: &Daemon, variables: &Variables, feed: &TurnFeed) -> Result
     Ok(found)
 }
 
-fn endpoint(model: &ModelSettings, key: Option<Secret>) -> Endpoint {
-    Endpoint {
+fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {
+    ModelEndpoint {
         base_url: model.base_url.clone(),
         model: model.model.clone(),
         key,

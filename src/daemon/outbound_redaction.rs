@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{LazyLock, Mutex};
 
-use crate::chat::{Message, Tool, ToolCall, ToolResult};
-use crate::safety::redact::ours;
+use crate::chat::{ChatMessage, ToolCall, ToolDefinition, ToolResult};
+use crate::safety::redact::global_redactor;
 use crate::session::lock;
 
 /// A conversation is sent again with each prompt, and its tools too: what had no secret is not looked through again
@@ -70,21 +70,26 @@ impl CleanTexts {
     }
 
     fn text(&self, learned: u64, text: &str) -> Option<String> {
-        self.redact(learned, text, |text| ours().redact(text), false)
+        self.redact(learned, text, |text| global_redactor().redact(text), false)
     }
 
     fn json(&self, learned: u64, text: &str) -> Option<String> {
-        self.redact(learned, text, |text| ours().redact_json(text), true)
+        self.redact(
+            learned,
+            text,
+            |text| global_redactor().redact_json(text),
+            true,
+        )
     }
 }
 
 /// The messages as they go out.
-pub fn messages(messages: &[Message]) -> Cow<'_, [Message]> {
-    let learned = ours().learned();
+pub fn messages(messages: &[ChatMessage]) -> Cow<'_, [ChatMessage]> {
+    let learned = global_redactor().value_count();
     each(messages, |message| match message {
-        Message::System(text) => CLEAN.text(learned, text).map(Message::System),
-        Message::User(text) => CLEAN.text(learned, text).map(Message::User),
-        Message::Assistant(text, calls) => {
+        ChatMessage::System(text) => CLEAN.text(learned, text).map(ChatMessage::System),
+        ChatMessage::User(text) => CLEAN.text(learned, text).map(ChatMessage::User),
+        ChatMessage::Assistant(text, calls) => {
             let new = CLEAN.text(learned, text);
             let new_calls = each(calls, |call| {
                 let arguments = CLEAN.json(learned, &call.arguments)?;
@@ -96,11 +101,11 @@ pub fn messages(messages: &[Message]) -> Cow<'_, [Message]> {
             let any = new.is_some() || matches!(new_calls, Cow::Owned(_));
             any.then(|| {
                 let text = new.unwrap_or_else(|| text.clone());
-                Message::Assistant(text, new_calls.into_owned())
+                ChatMessage::Assistant(text, new_calls.into_owned())
             })
         }
-        Message::Tool(result) => CLEAN.text(learned, &result.text).map(|text| {
-            Message::Tool(ToolResult {
+        ChatMessage::Tool(result) => CLEAN.text(learned, &result.text).map(|text| {
+            ChatMessage::Tool(ToolResult {
                 text,
                 ..result.clone()
             })
@@ -109,12 +114,12 @@ pub fn messages(messages: &[Message]) -> Cow<'_, [Message]> {
 }
 
 /// The tools as they go out.
-pub fn tools(tools: &[Tool]) -> Cow<'_, [Tool]> {
-    let learned = ours().learned();
+pub fn tools(tools: &[ToolDefinition]) -> Cow<'_, [ToolDefinition]> {
+    let learned = global_redactor().value_count();
     each(tools, |tool| {
         let description = CLEAN.text(learned, &tool.description);
         let schema = CLEAN.json(learned, &tool.schema);
-        (description.is_some() || schema.is_some()).then(|| Tool {
+        (description.is_some() || schema.is_some()).then(|| ToolDefinition {
             description: description.unwrap_or_else(|| tool.description.clone()),
             schema: schema.unwrap_or_else(|| tool.schema.clone()),
             ..tool.clone()
@@ -151,10 +156,13 @@ mod tests {
         };
         let talk = |secret: &str| {
             vec![
-                Message::System(format!("be {secret}")),
-                Message::User("plain".into()),
-                Message::Assistant(secret.into(), vec![call(format!("{{\"a\":\"{secret}\"}}"))]),
-                Message::Tool(result(format!("x\n{secret}"))),
+                ChatMessage::System(format!("be {secret}")),
+                ChatMessage::User("plain".into()),
+                ChatMessage::Assistant(
+                    secret.into(),
+                    vec![call(format!("{{\"a\":\"{secret}\"}}"))],
+                ),
+                ChatMessage::Tool(result(format!("x\n{secret}"))),
             ]
         };
         let mark = "[REDACTED:gitlab-token]";
@@ -166,22 +174,22 @@ mod tests {
     fn what_was_clean_is_looked_through_again_when_a_value_is_learned() {
         let value = "kuhTmx4wRpVz81";
         let talk = [
-            Message::System(format!("the word is {value}")),
-            Message::Tool(ToolResult {
+            ChatMessage::System(format!("the word is {value}")),
+            ChatMessage::Tool(ToolResult {
                 text: format!("a\n{value}\n"),
                 ..ToolResult::default()
             }),
         ];
-        let offered = [Tool {
+        let offered = [ToolDefinition {
             description: format!("says {value}"),
             schema: format!("{{\"default\":\"{value}\"}}"),
-            ..Tool::default()
+            ..ToolDefinition::default()
         }];
         for _ in 0..2 {
             assert!(matches!(messages(&talk), Cow::Borrowed(_)));
             assert!(matches!(tools(&offered), Cow::Borrowed(_)));
         }
-        ours().know("learned-later", value);
+        global_redactor().add_secret("learned-later", value);
         let text = format!("{:?} {:?}", messages(&talk), tools(&offered));
         assert!(!text.contains(value), "{text}");
         assert_eq!(text.matches("[REDACTED:learned-later]").count(), 4);

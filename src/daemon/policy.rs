@@ -3,24 +3,26 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::call_context::{CallContext, Exposure};
+use super::call_context::{CallContext, ToolExposure};
 use super::client_link::ClientHandle;
 use super::gate::CallGate;
 use super::rules_in_force::{self, RequestContext};
-use super::{Daemon, known, mcp, mcp_startup};
-use crate::chat::{Operation, ToolCall};
+use super::{Daemon, mcp, mcp_startup, tool_history};
+use crate::chat::{OperationClass, ToolCall};
 use crate::config::origin::{EffectiveSetting, SettingOrigin};
 use crate::config::resolve::resolve_with_origins;
-use crate::config::{self, Config, Overrides};
+use crate::config::{self, Config, ConfigOverrides};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
-use crate::history::record::{Body, Links};
+use crate::history::record::{RecordBody, RecordIds};
 use crate::protocol::policy::{
-    Considered, Explanation, GrantInfo, InForce, PolicyRequest, Revoked, RuleInfo,
+    Explanation, GrantInfo, InForce, PolicyRequest, RevokedGrant, RuleInfo, RuleReport,
 };
 use crate::protocol::{self, kind};
-use crate::safety::policy::{self, Grant, Own, Rule, Standing, Subject, Word};
-use crate::session::conversation::{Session, Shared};
+use crate::safety::policy::{
+    self, BuiltinAction, PolicyRule, RuleEffect, RuleStanding, RuleSubject, ToolGrant,
+};
+use crate::session::conversation::{Session, SharedSession};
 use crate::session::lock;
 use crate::turn::outcome::CallEnd;
 
@@ -34,7 +36,7 @@ pub async fn serve(
     request: PolicyRequest,
     request_context: RequestContext,
 ) -> Result<Vec<u8>> {
-    let overrides = Overrides::from_map(&request_context.overrides)?;
+    let overrides = ConfigOverrides::from_map(&request_context.overrides)?;
     let mut config = daemon.models.config(&overrides)?;
     let notices = rules_in_force::apply(&mut config, &request_context.cwd).await?;
     match request {
@@ -52,7 +54,9 @@ pub async fn serve(
             operation,
             sensitivity,
         } => {
-            let own = Own::ALL.into_iter().find(|own| own.as_str() == name);
+            let own = BuiltinAction::ALL
+                .into_iter()
+                .find(|own| own.as_str() == name);
             let mut explained = match own {
                 Some(own) => explain_own(own, &config),
                 None => {
@@ -77,9 +81,9 @@ pub async fn serve(
 
 /// Where each rule of the user's stands: its key, and that with file and line in front.
 fn places(daemon: &Daemon) -> Result<BTreeMap<String, String>> {
-    let file = config::read(&daemon.paths)?;
+    let file = config::read_file(&daemon.paths)?;
     let path = file.path.as_deref().map(|p| p.display().to_string());
-    let (_, settings) = resolve_with_origins(&file, &Overrides::default())?;
+    let (_, settings) = resolve_with_origins(&file, &ConfigOverrides::default())?;
     let place = |s: EffectiveSetting| match (s.origin, &path) {
         (SettingOrigin::File(line), Some(path)) => {
             Some((s.key.clone(), format!("{path}:{line}: {}", s.key)))
@@ -98,31 +102,32 @@ fn placed(places: &BTreeMap<String, String>, source: &str) -> String {
 
 fn list(daemon: &Daemon, config: &Config, notices: Vec<String>) -> Result<InForce> {
     let (rules, places) = (&config.policy, places(daemon)?);
-    let info = |what: String, says: Word, source: &str, project: bool| RuleInfo {
+    let info = |what: String, says: RuleEffect, source: &str, project: bool| RuleInfo {
         what,
         says: says.as_str().to_owned(),
         source: placed(&places, source),
         project,
     };
     let own = rules.list.iter().map(|rule| (rule, false));
-    let mut all: Vec<(&Rule, bool)> = own.chain(rules.project.iter().map(|r| (r, true))).collect();
-    all.sort_by_key(|(rule, _)| std::cmp::Reverse(rule.word));
-    let of_rule = |(rule, project): (&Rule, bool)| {
-        info(rule.subject.to_string(), rule.word, &rule.source, project)
+    let mut all: Vec<(&PolicyRule, bool)> =
+        own.chain(rules.project.iter().map(|r| (r, true))).collect();
+    all.sort_by_key(|(rule, _)| std::cmp::Reverse(rule.effect));
+    let of_rule = |(rule, project): (&PolicyRule, bool)| {
+        info(rule.subject.to_string(), rule.effect, &rule.source, project)
     };
     let default = &rules.default;
-    let of_grant = |(session, grant): (Shared, Grant)| GrantInfo {
-        what: grant.what(),
+    let of_grant = |(session, grant): (SharedSession, ToolGrant)| GrantInfo {
+        what: grant.subject(),
         id: grant.id,
         session: session.id.clone(),
-        at_ms: grant.at_ms,
-        until_ms: grant.until_ms,
+        at_ms: grant.granted_ms,
+        until_ms: grant.expires_ms,
     };
     let mut grants: Vec<GrantInfo> = grants(daemon).map(of_grant).collect();
     // Ids of one moment after another.
     grants.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(InForce {
-        default: info("default".to_owned(), default.word, &default.source, false),
+        default: info("default".to_owned(), default.effect, &default.source, false),
         rules: all.into_iter().map(of_rule).collect(),
         grants,
         notices,
@@ -130,25 +135,27 @@ fn list(daemon: &Daemon, config: &Config, notices: Vec<String>) -> Result<InForc
 }
 
 /// What holds of what was allowed at prompts, and in which session.
-fn grants(daemon: &Daemon) -> impl Iterator<Item = (Shared, Grant)> {
+fn grants(daemon: &Daemon) -> impl Iterator<Item = (SharedSession, ToolGrant)> {
     let now = now_ms();
     daemon.sessions.open().into_iter().flat_map(move |session| {
         let given = lock(&session.grants).list().to_vec();
-        let holds = given.into_iter().filter(move |grant| now < grant.until_ms);
+        let holds = given
+            .into_iter()
+            .filter(move |grant| now < grant.expires_ms);
         holds.map(move |grant| (session.clone(), grant))
     })
 }
 
 /// Records that what was allowed at prompts ends with the daemon.
 pub fn lapse(daemon: &Daemon) {
-    let links = Links {
+    let links = RecordIds {
         user: daemon.user.clone(),
-        ..Links::default()
+        ..RecordIds::default()
     };
     for (session, grant) in grants(daemon) {
-        let body = Body::Policy {
+        let body = RecordBody::Policy {
             change: "lapsed".to_owned(),
-            what: grant.says(),
+            what: grant.description(),
             grant: Some(grant.id),
             why: Some("the daemon ended".to_owned()),
         };
@@ -164,11 +171,11 @@ async fn revoke(
     client: &ClientHandle,
     config: &Config,
     name: String,
-) -> Result<Vec<Revoked>> {
+) -> Result<Vec<RevokedGrant>> {
     let is_id = !name.is_empty() && name.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    let meant = |grant: &Grant| match is_id {
+    let meant = |grant: &ToolGrant| match is_id {
         true => grant.id.contains(&name),
-        false => grant.what() == name,
+        false => grant.subject() == name,
     };
     let found: Vec<_> = grants(daemon).filter(|(_, grant)| meant(grant)).collect();
     if is_id && found.len() != 1 {
@@ -186,10 +193,10 @@ async fn revoke(
         if !lock(&session.grants).revoke(&grant.id) {
             continue;
         }
-        let body = taken_back(grant.says(), Some(grant.id.clone()), None);
+        let body = taken_back(grant.description(), Some(grant.id.clone()), None);
         recorded = recorded.and(session.record_written(links, body).await);
-        revoked.push(Revoked {
-            what: grant.says(),
+        revoked.push(RevokedGrant {
+            what: grant.description(),
             grant: Some(grant.id),
         });
     }
@@ -203,7 +210,7 @@ async fn revoke(
         removed.map_err(|e| Error::runtime(format!("cannot change the configuration: {e}")))??;
         let body = taken_back(name.clone(), None, Some(sources.join(", ")));
         recorded = recorded.and(daemon.acts.record_written(links, body).await);
-        revoked.push(Revoked {
+        revoked.push(RevokedGrant {
             what: name,
             grant: None,
         });
@@ -215,8 +222,8 @@ async fn revoke(
     Ok(revoked)
 }
 
-fn taken_back(what: String, grant: Option<String>, why: Option<String>) -> Body {
-    Body::Policy {
+fn taken_back(what: String, grant: Option<String>, why: Option<String>) -> RecordBody {
+    RecordBody::Policy {
         change: "revoked".to_owned(),
         what,
         grant,
@@ -247,17 +254,17 @@ async fn explain(
     };
     mcp_startup::refresh_for(daemon, client, config).await?;
     mcp::ready(daemon, client, config, Some(alias)).await?;
-    let catalog = known::catalog(daemon, Duration::ZERO).await;
+    let catalog = tool_history::catalog(daemon, Duration::ZERO).await;
     let name = format!("{alias}.{tool}");
     let found = catalog.find(&name);
     let found = found.ok_or_else(|| mcp::no_such_tool(&name, &catalog.tools))?;
     let shell = request_context.shell.as_ref();
-    let session = match shell.and_then(|shell| daemon.sessions.of_shell(shell)) {
+    let session = match shell.and_then(|shell| daemon.sessions.session_for_shell(shell)) {
         Some(id) => daemon.sessions.get(&id).await.ok(),
         None => None,
     };
     let session = session.unwrap_or_else(|| Session::outside(daemon.acts.log()));
-    let ask = |call: ToolCall, exposure: Exposure| {
+    let ask = |call: ToolCall, exposure: ToolExposure| {
         let context = CallContext {
             daemon,
             session: &session,
@@ -276,52 +283,54 @@ async fn explain(
         arguments,
         extra: None,
     };
-    let plain = policy::canonical(&wished.arguments)
+    let plain = policy::canonical_arguments(&wished.arguments)
         .map_err(|_| Error::usage("the arguments are no JSON object"))?;
     let mut rejected = None;
     let mut explained = Err(CallEnd::NoSuchTool);
     if wished.operation.is_some() || wished.sensitivity.is_some() {
         let of_tool = found.annotations.operation();
         let declared = wished.operation.as_deref();
-        let variant = declared.and_then(Operation::from_word).unwrap_or(of_tool);
+        let variant = declared
+            .and_then(OperationClass::from_name)
+            .unwrap_or(of_tool);
         let mut intent = serde_json::json!({ "operation_type": variant.as_str() });
         if let Some(sensitivity) = wished.sensitivity {
             intent["data_sensitivity"] = sensitivity.into();
         }
         let arguments = serde_json::json!({ "name": name, "args_json": plain, "intent": intent });
         let strict = config.intent_declaration.strict_server_validation;
-        let through = call(variant.variant(), arguments.to_string());
-        explained = ask(through, Exposure::Split { strict });
+        let through = call(variant.call_tool_name(), arguments.to_string());
+        explained = ask(through, ToolExposure::Split { strict });
         if let Err(CallEnd::Rejected(why) | CallEnd::Unread(why)) = &explained {
             rejected = Some(why.clone());
         }
     }
     let explained = match explained {
         Ok(explained) => Ok(explained),
-        Err(_) => ask(call(&name, plain), Exposure::Direct { reads_on: false }),
+        Err(_) => ask(call(&name, plain), ToolExposure::Direct { reads_on: false }),
     };
     let explained = explained.map_err(|_| Error::runtime("the server has gone"))?;
     Ok(Explanation {
         name: format!("{alias}:{tool}"),
-        says: explained.word.as_str().to_owned(),
-        by: explained.by,
+        says: explained.effect.as_str().to_owned(),
+        by: explained.decided_by,
         operation: Some(explained.operation.as_str().to_owned()),
-        because: explained.because.to_owned(),
+        because: explained.operation_reason.to_owned(),
         rejected,
         considered: explained.considered.into_iter().map(considered).collect(),
         notices: Vec::new(),
     })
 }
 
-fn considered(one: policy::Considered) -> Considered {
+fn considered(one: policy::ConsideredRule) -> RuleReport {
     let (standing, why) = match one.standing {
-        Standing::Decides => ("decides", None),
-        Standing::Overruled => ("overruled", None),
-        Standing::Idle(why) => ("idle", Some(why)),
+        RuleStanding::Decides => ("decides", None),
+        RuleStanding::Overruled => ("overruled", None),
+        RuleStanding::Inactive(why) => ("idle", Some(why)),
     };
-    Considered {
-        what: one.what,
-        says: one.says.as_str().to_owned(),
+    RuleReport {
+        what: one.subject,
+        says: one.effect.as_str().to_owned(),
         source: one.source,
         grant: one.grant,
         standing: standing.to_owned(),
@@ -330,33 +339,35 @@ fn considered(one: policy::Considered) -> Considered {
 }
 
 /// What is said to an act of the helper's own.
-fn explain_own(own: Own, config: &Config) -> Explanation {
+fn explain_own(own: BuiltinAction, config: &Config) -> Explanation {
     let rules = &config.policy;
     let (because, word, source) = match own {
-        Own::Shell => {
+        BuiltinAction::Shell => {
             let word = match config.shell.confirm_cmd {
-                true => Word::Ask,
-                false => Word::Allow,
+                true => RuleEffect::Ask,
+                false => RuleEffect::Allow,
             };
             let because = "a command that a model proposed is run in your shell";
             (because, word, "shell.confirm_cmd")
         }
-        Own::FsWrite => {
+        BuiltinAction::FsWrite => {
             let because = "your configuration is written to, when you say so";
-            (because, Word::Allow, "no rule is about it")
+            (because, RuleEffect::Allow, "no rule is about it")
         }
-        Own::Network => {
+        BuiltinAction::Network => {
             let because =
                 "a server is connected that your configuration does not have, when you say so";
-            (because, Word::Allow, "no rule is about it")
+            (because, RuleEffect::Allow, "no rule is about it")
         }
     };
-    let decides = rules.own(own);
+    let decides = rules.rule_for_action(own);
     let all = rules.list.iter().chain(&rules.project);
-    let mut all: Vec<&Rule> = all.filter(|r| r.subject == Subject::Own(own)).collect();
-    all.sort_by_key(|rule| std::cmp::Reverse(rule.word));
+    let mut all: Vec<&PolicyRule> = all
+        .filter(|r| r.subject == RuleSubject::Action(own))
+        .collect();
+    all.sort_by_key(|rule| std::cmp::Reverse(rule.effect));
     let standing = |this: bool| if this { "decides" } else { "overruled" }.to_owned();
-    let one = |what: String, says: Word, source: &str, this: bool| Considered {
+    let one = |what: String, says: RuleEffect, source: &str, this: bool| RuleReport {
         what,
         says: says.as_str().to_owned(),
         source: source.to_owned(),
@@ -364,12 +375,12 @@ fn explain_own(own: Own, config: &Config) -> Explanation {
         standing: standing(this),
         why: None,
     };
-    let mut considered: Vec<Considered> = all
+    let mut considered: Vec<RuleReport> = all
         .into_iter()
         .map(|rule| {
             let this = decides.is_some_and(|d| std::ptr::eq(d, rule));
-            let mut one = one(own.as_str().to_owned(), rule.word, &rule.source, this);
-            if own != Own::Shell && rule.word == Word::Ask {
+            let mut one = one(own.as_str().to_owned(), rule.effect, &rule.source, this);
+            if own != BuiltinAction::Shell && rule.effect == RuleEffect::Ask {
                 one.standing = "idle".to_owned();
                 one.why = Some("it is about the tool of that name".to_owned());
             }
@@ -377,7 +388,7 @@ fn explain_own(own: Own, config: &Config) -> Explanation {
         })
         .collect();
     considered.push(one("default".to_owned(), word, source, decides.is_none()));
-    let (word, by) = decides.map_or((word, source), |rule| (rule.word, rule.source.as_str()));
+    let (word, by) = decides.map_or((word, source), |rule| (rule.effect, rule.source.as_str()));
     Explanation {
         name: own.as_str().to_owned(),
         says: word.as_str().to_owned(),

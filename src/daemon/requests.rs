@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::client_link::ClientHandle;
 use super::{Daemon, mcp, model};
-use crate::broker::Endpoint;
-use crate::config::Overrides;
+use crate::broker::ModelEndpoint;
+use crate::config::ConfigOverrides;
 use crate::error::{Error, Result};
-use crate::history::record::{Body, Links};
-use crate::protocol::{ModelInfo, SessionChoice, SessionInfo, ShellId, Status, Transcript};
+use crate::history::record::{RecordBody, RecordIds};
+use crate::protocol::{DaemonStatus, ModelInfo, SessionChoice, SessionInfo, ShellId, Transcript};
 use crate::session::lock;
 
 /// How long `status` waits for the model's endpoint.
@@ -25,7 +25,7 @@ pub async fn status(
     client: &ClientHandle,
     shell: Option<&ShellId>,
     overrides: &BTreeMap<String, String>,
-) -> Result<Status> {
+) -> Result<DaemonStatus> {
     let of_session = session_model(daemon, shell).await;
     let looked = async {
         let plan = model::prepare(daemon, client, None, of_session, overrides).await?;
@@ -49,10 +49,10 @@ pub async fn status(
     let journal = daemon.sessions.journal.clone();
     let counted = blocking(move || Ok((journal.sessions().map_or(0, |s| s.len()), journal.size())));
     let (sessions, journal_bytes) = counted.await?;
-    let config = daemon.models.config(&Overrides::default()).ok();
+    let config = daemon.models.config(&ConfigOverrides::default()).ok();
     let servers = config.as_deref().map(|c| mcp::list(daemon, c));
     let config = config.and_then(|c| c.file.clone());
-    Ok(Status {
+    Ok(DaemonStatus {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_string(),
         uptime_seconds: daemon.started.elapsed().as_secs(),
@@ -70,7 +70,7 @@ pub async fn status(
     })
 }
 
-async fn endpoint_state(daemon: &Daemon, endpoint: &Endpoint) -> String {
+async fn endpoint_state(daemon: &Daemon, endpoint: &ModelEndpoint) -> String {
     match tokio::time::timeout(PROBE, daemon.broker.probe(endpoint)).await {
         Ok(Ok(report)) if report.has_model => "answers".to_string(),
         Ok(Ok(_)) => format!("answers, but does not list the model {}", endpoint.model),
@@ -97,7 +97,7 @@ fn memory() -> u64 {
 
 /// The model chosen for a shell's session, if it has one that can be read.
 async fn session_model(daemon: &Daemon, shell: Option<&ShellId>) -> Option<String> {
-    let id = daemon.sessions.of_shell(shell?)?;
+    let id = daemon.sessions.session_for_shell(shell?)?;
     daemon.sessions.get(&id).await.ok()?.model()
 }
 
@@ -116,7 +116,7 @@ pub async fn transcript(
         (Some(wanted), _) => daemon.sessions.find(&wanted).await?,
         (None, Some(shell)) => daemon
             .sessions
-            .of_shell(&shell)
+            .session_for_shell(&shell)
             .ok_or_else(|| Error::usage("this shell has no conversation yet"))?,
         (None, None) => {
             let journal = daemon.sessions.journal.clone();
@@ -179,8 +179,8 @@ async fn blocking<T: Send + 'static>(
 
 /// A fresh session for a shell.
 ///
-pub fn new_session(daemon: &Daemon, shell: &ShellId, links: &Links) -> SessionInfo {
-    let links = &Links {
+pub fn new_session(daemon: &Daemon, shell: &ShellId, links: &RecordIds) -> SessionInfo {
+    let links = &RecordIds {
         shell: Some(shell.to_string()),
         ..links.clone()
     };
@@ -201,10 +201,13 @@ pub async fn use_model(
     daemon: &Daemon,
     shell: &ShellId,
     model: String,
-    links: &Links,
+    links: &RecordIds,
 ) -> Result<()> {
-    daemon.models.config(&Overrides::default())?.model(&model)?;
-    let links = Links {
+    daemon
+        .models
+        .config(&ConfigOverrides::default())?
+        .model(&model)?;
+    let links = RecordIds {
         shell: Some(shell.to_string()),
         ..links.clone()
     };
@@ -212,7 +215,9 @@ pub async fn use_model(
     let session = sessions
         .choose(&SessionChoice::Shell, Some(shell), &links)
         .await?;
-    session.record_written(&links, Body::Model { model }).await
+    session
+        .record_written(&links, RecordBody::Model { model })
+        .await
 }
 
 /// The models of the config.
@@ -224,7 +229,9 @@ pub async fn models(
     shell: Option<&ShellId>,
     overrides: &BTreeMap<String, String>,
 ) -> Result<Vec<ModelInfo>> {
-    let config = daemon.models.config(&Overrides::from_map(overrides)?)?;
+    let config = daemon
+        .models
+        .config(&ConfigOverrides::from_map(overrides)?)?;
     let current = match session_model(daemon, shell).await {
         Some(name) => Some(name),
         None => config.current().ok().flatten().map(|m| m.name.clone()),

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 use super::Daemon;
-use crate::config::{HistorySettings, Overrides};
+use crate::config::{ConfigOverrides, HistorySettings};
 use crate::error::Result;
 use crate::history::journal::now_ms;
-use crate::history::retention::{Dropped, Limits, Retention};
+use crate::history::retention::{DroppedCounts, Retention, RetentionLimits};
 use crate::session::lock;
 
 /// How often the limits are applied.
@@ -30,7 +30,7 @@ pub async fn keep(daemon: Arc<Daemon>) {
             _ = hour.tick() => {}
         }
         // Nothing goes by limits that cannot be read.
-        let Ok(config) = daemon.models.config(&Overrides::default()) else {
+        let Ok(config) = daemon.models.config(&ConfigOverrides::default()) else {
             continue;
         };
         let of_task = daemon.clone();
@@ -43,11 +43,11 @@ pub async fn keep(daemon: Arc<Daemon>) {
         };
         retention = kept;
         match dropped {
-            Ok(Dropped {
+            Ok(DroppedCounts {
                 sessions: 0,
                 records: 0,
             }) => {}
-            Ok(Dropped { sessions, records }) => {
+            Ok(DroppedCounts { sessions, records }) => {
                 tracing::info!(
                     "the history has lost {sessions} old sessions and {records} other records"
                 );
@@ -57,8 +57,12 @@ pub async fn keep(daemon: Arc<Daemon>) {
     }
 }
 
-fn apply(daemon: &Daemon, retention: &mut Retention, history: &HistorySettings) -> Result<Dropped> {
-    let limits = Limits {
+fn apply(
+    daemon: &Daemon,
+    retention: &mut Retention,
+    history: &HistorySettings,
+) -> Result<DroppedCounts> {
+    let limits = RetentionLimits {
         since_ms: now_ms().saturating_sub(u64::from(history.max_days) * DAY),
         records: history.max_records,
         bytes: history.max_bytes,

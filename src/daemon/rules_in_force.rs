@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::config::{self, Config};
 use crate::error::{Error, Result};
-use crate::protocol::{Ask, ShellId};
+use crate::protocol::{AskRequest, ShellId};
 
 /// Where a request comes from: decides which rules are in force.
 #[derive(Debug, Clone)]
@@ -19,8 +19,8 @@ pub struct RequestContext {
     pub overrides: BTreeMap<String, String>,
 }
 
-impl From<&Ask> for RequestContext {
-    fn from(ask: &Ask) -> RequestContext {
+impl From<&AskRequest> for RequestContext {
+    fn from(ask: &AskRequest) -> RequestContext {
         RequestContext {
             cwd: ask.cwd.clone(),
             shell: ask.shell.clone(),

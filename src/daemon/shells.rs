@@ -9,11 +9,11 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 use super::shell_events::{ShellEvent, ShellEventDecoder};
-use crate::error::{Context, Error, Result};
-use crate::history::journal::{Log, fresh};
-use crate::history::record::{Body, Links, Record};
+use crate::error::{Error, ErrorContext, Result};
+use crate::history::journal::{JournalLog, new_record};
+use crate::history::record::{Record, RecordBody, RecordIds};
 use crate::protocol::ShellId;
-use crate::session::store::Sessions;
+use crate::session::store::SessionStore;
 use crate::session::{is_alive, lock};
 
 /// So many commands are kept for each shell.
@@ -23,7 +23,7 @@ const KEPT: usize = 64;
 #[derive(Debug, Default)]
 struct ShellState {
     pid: Option<i32>,
-    commands: VecDeque<Body>,
+    commands: VecDeque<RecordBody>,
 }
 
 /// All shells that were heard of.
@@ -32,14 +32,18 @@ pub struct ShellRegistry {
     shells: HashMap<ShellId, ShellState>,
     /// Shells that ended since [`ShellRegistry::ended`] was last called.
     ended: HashSet<ShellId>,
-    log: Option<Arc<Log>>,
+    log: Option<Arc<JournalLog>>,
     /// Whose they are.
     user: Option<String>,
 }
 
 impl ShellRegistry {
     /// Begins with the commands that the journal remembers. `user` is the login name.
-    pub fn new(log: Option<Log>, records: Vec<Record>, user: Option<String>) -> ShellRegistry {
+    pub fn new(
+        log: Option<JournalLog>,
+        records: Vec<Record>,
+        user: Option<String>,
+    ) -> ShellRegistry {
         let mut shells = ShellRegistry {
             shells: HashMap::new(),
             ended: HashSet::new(),
@@ -47,7 +51,7 @@ impl ShellRegistry {
             user,
         };
         for record in records {
-            if let Body::Command { shell, .. } = &record.body
+            if let RecordBody::ShellCommand { shell, .. } = &record.body
                 && let Ok(shell) = ShellId::parse(shell.as_str())
             {
                 shells.keep(&shell, record.body);
@@ -56,7 +60,7 @@ impl ShellRegistry {
         shells
     }
 
-    fn keep(&mut self, shell: &ShellId, body: Body) {
+    fn keep(&mut self, shell: &ShellId, body: RecordBody) {
         let commands = &mut self.shells.entry(shell.clone()).or_default().commands;
         if commands.len() == KEPT {
             commands.pop_front();
@@ -65,7 +69,7 @@ impl ShellRegistry {
     }
 
     /// The file that remembers the commands, if it could be opened.
-    pub fn log(&self) -> Option<Arc<Log>> {
+    pub fn log(&self) -> Option<Arc<JournalLog>> {
         self.log.clone()
     }
 
@@ -90,14 +94,14 @@ impl ShellRegistry {
                 command,
             } => {
                 self.shells.entry(shell.clone()).or_default().pid = Some(pid);
-                let links = Links {
+                let links = RecordIds {
                     user: self.user.clone(),
                     session: session.clone(),
                     shell: Some(shell.to_string()),
                     command: Some(format!("{shell}@{start_ms}")),
-                    ..Links::default()
+                    ..RecordIds::default()
                 };
-                let body = Body::Command {
+                let body = RecordBody::ShellCommand {
                     shell: shell.to_string(),
                     command,
                     cwd,
@@ -108,7 +112,7 @@ impl ShellRegistry {
                     session,
                     env,
                 };
-                let record = fresh(links, body);
+                let record = new_record(links, body);
                 let log = self.log.as_ref();
                 if let Some(Err(e)) = log.map(|log| log.write(std::slice::from_ref(&record))) {
                     tracing::warn!("{}", e.message);
@@ -120,12 +124,12 @@ impl ShellRegistry {
 
     /// The last commands of a shell that ended after a time (milliseconds since 1970), at most `limit`.
     /// The commands that are calls of aish itself say nothing, and are left out.
-    pub fn since(&self, shell: &ShellId, told_ms: u64, limit: usize) -> Vec<Body> {
+    pub fn since(&self, shell: &ShellId, told_ms: u64, limit: usize) -> Vec<RecordBody> {
         let Some(shell) = self.shells.get(shell) else {
             return Vec::new();
         };
         let fresh = shell.commands.iter().filter(|body| match body {
-            Body::Command {
+            RecordBody::ShellCommand {
                 start_ms,
                 duration_ms,
                 command,
@@ -187,7 +191,7 @@ pub fn make_fifo(path: &Path) -> Result<()> {
 pub async fn listen(
     path: &Path,
     shells: Arc<std::sync::Mutex<ShellRegistry>>,
-    sessions: Arc<Sessions>,
+    sessions: Arc<SessionStore>,
 ) -> Result<()> {
     let what = || format!("cannot read the FIFO {}", path.display());
     let mut reader = pipe::OpenOptions::new().open_receiver(path).context(what)?;
@@ -198,7 +202,7 @@ pub async fn listen(
     loop {
         let length = reader.read(&mut buffer).await.context(what)?;
         decoder.push(&buffer[..length], &mut |shell, event| {
-            let session = sessions.of_shell(shell);
+            let session = sessions.session_for_shell(shell);
             lock(&shells).take(shell, event, session);
         });
     }

@@ -15,14 +15,16 @@ use tokio_util::sync::CancellationToken;
 use super::Daemon;
 use super::background_notice::{self, question_patience};
 use super::call_context::CallContext;
-use crate::chat::{CallStatus, Operation, Tool, ToolCall};
+use crate::chat::{CallStatus, OperationClass, ToolCall, ToolDefinition};
 use crate::error::Error;
 use crate::history::journal::now_ms;
-use crate::mcp::{self, CallError, CallEvent, CallResult, Elicited};
+use crate::mcp::{self, CallError, CallEvent, CallResult, ElicitationResponse};
 use crate::protocol::QuestionOutcome;
-use crate::protocol::tools::{Begin, Elicit, ElicitationAction, End, Reaction};
-use crate::safety::policy::{Approved, Call};
-use crate::safety::redact::ours;
+use crate::protocol::tools::{
+    CallFinished, CallStarted, ElicitationAction, ElicitationPrompt, Reaction,
+};
+use crate::safety::policy::{Approved, ExactCall};
+use crate::safety::redact::global_redactor;
 use crate::session::feed::{GivenAnswer, TurnEvent, TurnFeed};
 use crate::tools::results;
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
@@ -40,11 +42,11 @@ const AT_ONCE: usize = 64 << 10;
 
 /// A call that may be made.
 #[derive(Debug)]
-pub struct Allowed<'a> {
+pub struct AllowedCall<'a> {
     /// As the model made it.
     pub call: &'a ToolCall,
     /// What it calls.
-    pub tool: &'a Tool,
+    pub tool: &'a ToolDefinition,
     /// The right to make it.
     pub approved: Approved,
     /// What is sent: the call's arguments, or those of the person's edit.
@@ -54,32 +56,32 @@ pub struct Allowed<'a> {
     /// By which rule it was allowed, where nobody was asked.
     pub rule: Option<String>,
     /// What it is taken for.
-    pub operation: Operation,
+    pub operation: OperationClass,
     /// What speaks against what it declares.
     pub warning: Option<String>,
     /// What its record says of it.
     pub account: CallSummary,
 }
 
-type Ended = Result<CallResult, CallError>;
+type CallAttempt = Result<CallResult, CallError>;
 
 /// A call that runs, or has ended.
-struct Running<'a> {
+struct RunningCall<'a> {
     call: &'a ToolCall,
     account: CallSummary,
     edited: Option<String>,
     begun: Instant,
-    work: Pin<Box<dyn Future<Output = Ended> + Send + 'a>>,
-    ended: Option<(Ended, u64)>,
+    work: Pin<Box<dyn Future<Output = CallAttempt> + Send + 'a>>,
+    ended: Option<(CallAttempt, u64)>,
 }
 
 /// A question of a server that waits for its turn, and who waits for the answer.
-type WaitingElicitation = (Elicit, oneshot::Sender<Elicited>);
+type WaitingElicitation = (ElicitationPrompt, oneshot::Sender<ElicitationResponse>);
 
 /// The question of a server that is asked now. Only one is asked at a time.
 struct AskedElicitation {
     id: String,
-    server: oneshot::Sender<Elicited>,
+    server: oneshot::Sender<ElicitationResponse>,
     answer: oneshot::Receiver<GivenAnswer>,
     deadline: tokio::time::Instant,
 }
@@ -91,13 +93,13 @@ enum ElicitationEnd {
 }
 
 /// Runs these calls concurrently. The turn's token ends them.
-pub async fn run(context: &CallContext<'_>, allowed: Vec<Allowed<'_>>) -> Vec<CallOutcome> {
+pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Vec<CallOutcome> {
     let (daemon, feed) = (context.daemon, context.feed);
     let cancel = feed.cancel_token().child_token();
     let (sender, mut events) = mpsc::channel(QUEUE);
     let mut running = Vec::new();
     for mut one in allowed {
-        feed.push(TurnEvent::CallStarted(Begin {
+        feed.push(TurnEvent::CallStarted(CallStarted {
             id: one.call.id.clone(),
             name: one.tool.name.clone(),
             arguments: one.arguments.clone(),
@@ -105,7 +107,7 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<Allowed<'_>>) -> Vec<Ca
             operation: one.operation,
             warning: one.warning.clone(),
         }));
-        running.push(Running {
+        running.push(RunningCall {
             call: one.call,
             account: std::mem::take(&mut one.account),
             edited: one.edited.then(|| one.arguments.clone()),
@@ -159,7 +161,7 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<Allowed<'_>>) -> Vec<Ca
     }
     let mut used = Vec::new();
     for one in running {
-        let Running {
+        let RunningCall {
             call,
             account,
             edited,
@@ -168,11 +170,11 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<Allowed<'_>>) -> Vec<Ca
             ..
         } = one;
         let (ended, ms) = ended.unwrap_or((Err(CallError::Interrupted), elapsed(begun)));
-        let mut end = End {
+        let mut end = CallFinished {
             id: call.id.clone(),
             name: account.name.clone().unwrap_or_default(),
             status: CallStatus::Interrupted,
-            ms,
+            duration_ms: ms,
             bytes: 0,
             head: String::new(),
             more: 0,
@@ -194,8 +196,8 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<Allowed<'_>>) -> Vec<Ca
 /// Asks the question of a server.
 fn ask(
     context: &CallContext<'_>,
-    mut question: Elicit,
-    server: oneshot::Sender<Elicited>,
+    mut question: ElicitationPrompt,
+    server: oneshot::Sender<ElicitationResponse>,
 ) -> AskedElicitation {
     question.digest = question.shown_digest();
     let (id, digest) = (question.id.clone(), question.digest.clone());
@@ -236,16 +238,25 @@ fn close(feed: &TurnFeed, asked: AskedElicitation, end: ElicitationEnd) {
             answered_in,
         }) => {
             let (elicited, outcome) = match action {
-                ElicitationAction::Accept => (Elicited::Accept(content), QuestionOutcome::Accepted),
-                ElicitationAction::Decline => (Elicited::Decline, QuestionOutcome::Declined),
+                ElicitationAction::Accept => (
+                    ElicitationResponse::Accept(content),
+                    QuestionOutcome::Accepted,
+                ),
+                ElicitationAction::Decline => {
+                    (ElicitationResponse::Decline, QuestionOutcome::Declined)
+                }
                 ElicitationAction::Cancel | ElicitationAction::NoTerminal => {
-                    (Elicited::Cancel, QuestionOutcome::Dismissed)
+                    (ElicitationResponse::Cancel, QuestionOutcome::Dismissed)
                 }
             };
             (elicited, answered_in, outcome)
         }
-        ElicitationEnd::Given(_) => (Elicited::Cancel, None, QuestionOutcome::Withdrawn),
-        ElicitationEnd::Closed(outcome) => (Elicited::Cancel, None, outcome),
+        ElicitationEnd::Given(_) => (
+            ElicitationResponse::Cancel,
+            None,
+            QuestionOutcome::Withdrawn,
+        ),
+        ElicitationEnd::Closed(outcome) => (ElicitationResponse::Cancel, None, outcome),
     };
     feed.close_question(&asked.id, answered_in, outcome);
     // The call may have ended meanwhile.
@@ -254,24 +265,24 @@ fn close(feed: &TurnFeed, asked: AskedElicitation, end: ElicitationEnd) {
 
 async fn call(
     daemon: &Daemon,
-    one: Allowed<'_>,
+    one: AllowedCall<'_>,
     events: mpsc::Sender<CallEvent>,
     cancel: CancellationToken,
-) -> Ended {
-    let call = Call {
+) -> CallAttempt {
+    let call = ExactCall {
         server: &one.tool.server,
         tool: &one.tool.tool,
         identity: &one.tool.identity,
         arguments: &one.arguments,
     };
     let pool = &daemon.mcp;
-    let most = results::MAX_RESULT;
+    let most = results::MAX_RESULT_BYTES;
     pool.call(one.approved, &call, now_ms(), most, &events, &cancel)
         .await
 }
 
 /// Waits until all have ended. May be dropped while it waits, and called again.
-async fn all(running: &mut [Running<'_>]) {
+async fn all(running: &mut [RunningCall<'_>]) {
     poll_fn(|context| {
         let mut all = Poll::Ready(());
         for one in running.iter_mut().filter(|one| one.ended.is_none()) {
@@ -290,8 +301,8 @@ pub fn elapsed(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn elicit(question: mcp::Elicit) -> Elicit {
-    Elicit {
+fn elicit(question: mcp::ElicitationRequest) -> ElicitationPrompt {
+    ElicitationPrompt {
         id: uuid::Uuid::now_v7().to_string(),
         server: question.server,
         message: question.message,
@@ -309,7 +320,7 @@ fn elicit(question: mcp::Elicit) -> Elicit {
 pub async fn fit(context: &CallContext<'_>, text: String) -> Result<(String, String), Error> {
     let most = context.config.mcp.max_result_bytes;
     // What is kept to be read on is no record, and would have its secrets still.
-    let clean = |text: String| match ours().redact(&text) {
+    let clean = |text: String| match global_redactor().redact(&text) {
         Cow::Owned(clean) => clean,
         Cow::Borrowed(_) => text,
     };
@@ -337,9 +348,9 @@ pub fn digest(text: &str) -> String {
 /// What became of a call, for the turn and for the client.
 async fn outcome(
     context: &CallContext<'_>,
-    ended: Ended,
+    ended: CallAttempt,
     edited: Option<String>,
-    end: &mut End,
+    end: &mut CallFinished,
 ) -> CallEnd {
     let result = match ended {
         Ok(result) => result,

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::call_context::Exposure;
+use super::call_context::ToolExposure;
 use super::mcp_startup::{self, PendingStart};
 use super::model::ChosenModel;
-use super::{Daemon, known};
-use crate::chat::Tool;
+use super::{Daemon, tool_history};
+use crate::chat::ToolDefinition;
 use crate::config::Config;
 use crate::error::Result;
 use crate::history::journal::now_ms;
-use crate::mcp::Catalog;
+use crate::mcp::ToolCatalog;
 use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
 use crate::tools::{builtin, split};
@@ -29,12 +29,12 @@ pub async fn catalog(
     session: &Session,
     chosen: &ChosenModel,
     pending: Option<PendingStart>,
-) -> Result<Catalog> {
+) -> Result<ToolCatalog> {
     let Some(pending) = pending.filter(|_| any(daemon, chosen)) else {
-        return Ok(Catalog::default());
+        return Ok(ToolCatalog::default());
     };
     mcp_startup::refresh(daemon, pending, &chosen.config);
-    let starting = async { Ok(known::catalog(daemon, PATIENCE).await) };
+    let starting = async { Ok(tool_history::catalog(daemon, PATIENCE).await) };
     let catalog = feed.unless_cancelled(starting).await?;
     without(feed, session, &catalog);
     Ok(catalog)
@@ -47,23 +47,23 @@ pub fn any(daemon: &Daemon, chosen: &ChosenModel) -> bool {
 
 /// The tools as the model is told of them: each, with the one that reads on in a long result once there is one; or the
 /// few through which it finds and calls them.
-pub fn tools(catalog: &Catalog, exposure: Exposure) -> Cow<'_, [Tool]> {
+pub fn tools(catalog: &ToolCatalog, exposure: ToolExposure) -> Cow<'_, [ToolDefinition]> {
     match exposure {
-        Exposure::Direct { reads_on: false } => return Cow::Borrowed(&catalog.tools),
-        Exposure::Direct { reads_on: true } => {
+        ToolExposure::Direct { reads_on: false } => return Cow::Borrowed(&catalog.tools),
+        ToolExposure::Direct { reads_on: true } => {
             let mut tools = catalog.tools.to_vec();
             tools.push(builtin::read_result_tool());
             return Cow::Owned(tools);
         }
-        Exposure::Split { .. } => {}
+        ToolExposure::Split { .. } => {}
     }
     let mut servers: Vec<&str> = catalog.tools.iter().map(|t| t.server.as_str()).collect();
     servers.dedup();
-    Cow::Owned(split::tools(servers))
+    Cow::Owned(split::split_tools(servers))
 }
 
 /// Makes the index of the tools while the model thinks, so that its first question of them need not wait.
-pub fn index(daemon: &Daemon, catalog: &Catalog) {
+pub fn index(daemon: &Daemon, catalog: &ToolCatalog) {
     let (finder, tools) = (daemon.finder.clone(), catalog.tools.clone());
     daemon
         .tasks
@@ -75,24 +75,24 @@ pub fn exposure(
     daemon: &Daemon,
     session: &Session,
     config: &Config,
-    catalog: &Catalog,
-    before: Exposure,
-) -> Exposure {
+    catalog: &ToolCatalog,
+    before: ToolExposure,
+) -> ToolExposure {
     let count = catalog.tools.len();
-    let was = matches!(before, Exposure::Split { .. });
+    let was = matches!(before, ToolExposure::Split { .. });
     match count > 0 && (was || config.tools.splits(count)) {
-        true => Exposure::Split {
+        true => ToolExposure::Split {
             strict: config.intent_declaration.strict_server_validation,
         },
-        false => Exposure::Direct {
+        false => ToolExposure::Direct {
             reads_on: count > 0 && daemon.results.has(&session.id, now_ms()),
         },
     }
 }
 
 /// Reports the servers that became unavailable since the conversation was last told.
-pub fn without(feed: &TurnFeed, session: &Session, catalog: &Catalog) {
-    for text in excuses(&session.goes_without(&catalog.without)) {
+pub fn without(feed: &TurnFeed, session: &Session, catalog: &ToolCatalog) {
+    for text in excuses(&session.newly_unavailable(&catalog.unavailable)) {
         feed.notice(text);
     }
 }

@@ -1,11 +1,11 @@
 //! Tools as clients see them.
 
-use crate::chat::Tool;
+use crate::chat::ToolDefinition;
 use crate::protocol::tools::ToolInfo;
 use crate::safety::policy::tool_operation;
 
 /// Returns a tool as clients see it.
-pub fn tool_info(tool: &Tool) -> ToolInfo {
+pub fn tool_info(tool: &ToolDefinition) -> ToolInfo {
     ToolInfo {
         name: tool.name.clone(),
         server: tool.server.clone(),

@@ -2,10 +2,10 @@
 
 use super::Daemon;
 use super::model::ChosenModel;
-use crate::context::{self, CommandFact, ExecFact, Facts};
+use crate::context::{self, FinishedCommand, ObservedCommand, ShellContext};
 use crate::error::{Error, Result};
-use crate::history::record::Body;
-use crate::protocol::{Ask, Attachment};
+use crate::history::record::RecordBody;
+use crate::protocol::{AskRequest, Attachment};
 use crate::session::conversation::{Session, since_last_prompt};
 use crate::session::feed::TurnFeed;
 use crate::session::lock;
@@ -19,11 +19,11 @@ pub fn content(
     daemon: &Daemon,
     session: &Session,
     chosen: &ChosenModel,
-    ask: &Ask,
+    ask: &AskRequest,
 ) -> (String, Option<String>) {
     let commands = match &ask.shell {
         Some(shell) => {
-            let told = session.told_ms(shell);
+            let told = session.last_prompt_ms(shell);
             lock(&daemon.shells).since(shell, told, chosen.config.context.commands)
         }
         None => Vec::new(),
@@ -35,22 +35,22 @@ pub fn content(
             .is_some_and(|(name, _)| names.iter().any(|n| n == name))
     };
     let env: Vec<String> = match commands.last() {
-        Some(Body::Command { env, .. }) => env.iter().filter(wanted).cloned().collect(),
+        Some(RecordBody::ShellCommand { env, .. }) => env.iter().filter(wanted).cloned().collect(),
         _ => Vec::new(),
     };
     session.with_records(|records| {
-        let facts = Facts {
+        let facts = ShellContext {
             cwd: &ask.cwd,
             commands: commands
                 .iter()
                 .filter_map(|body| match body {
-                    Body::Command {
+                    RecordBody::ShellCommand {
                         command,
                         cwd,
                         exit,
                         duration_ms,
                         ..
-                    } => Some(CommandFact {
+                    } => Some(ObservedCommand {
                         command,
                         cwd,
                         exit: *exit,
@@ -70,18 +70,21 @@ pub fn content(
                 .map(|a| (a.name.as_str(), a.text.as_str()))
                 .collect(),
         };
-        (context::content(&ask.text, &facts), context::unseen(&facts))
+        (
+            context::render_prompt(&ask.text, &facts),
+            context::unseen_failure(&facts),
+        )
     })
 }
 
-fn exec_fact(body: &Body) -> Option<ExecFact<'_>> {
+fn exec_fact(body: &RecordBody) -> Option<FinishedCommand<'_>> {
     match body {
-        Body::Exec {
+        RecordBody::CommandResult {
             command,
             exit,
             output,
             ..
-        } => Some(ExecFact {
+        } => Some(FinishedCommand {
             command,
             exit: *exit,
             output: output.as_ref(),

@@ -5,19 +5,19 @@ use super::client_link::ClientHandle;
 use super::mcp_startup::{self, PendingStart};
 use super::model::{self, ModelPlan};
 use crate::error::Result;
-use crate::history::record::Links;
-use crate::protocol::{Ask, ShellId};
-use crate::session::conversation::Shared;
+use crate::history::record::RecordIds;
+use crate::protocol::{AskRequest, ShellId};
+use crate::session::conversation::SharedSession;
 
 /// A prompt that is ready to be performed: everything that was needed of its client has been collected.
 #[derive(Debug)]
 pub struct TurnPlan {
     /// The request.
-    pub ask: Ask,
+    pub ask: AskRequest,
     /// The ids of the records.
-    pub links: Links,
+    pub links: RecordIds,
     /// `None` for words to one command, which are outside of any conversation.
-    pub session: Option<Shared>,
+    pub session: Option<SharedSession>,
     /// The configuration, and what the choice of the model needs.
     pub model: ModelPlan,
     /// `None` where the prompt wants no servers.
@@ -37,15 +37,15 @@ impl TurnPlan {
 ///
 /// # Errors
 /// There is no such session or model, the configuration is wrong, or the client has hung up.
-pub async fn prepare(daemon: &Daemon, client: &ClientHandle, ask: Ask) -> Result<TurnPlan> {
+pub async fn prepare(daemon: &Daemon, client: &ClientHandle, ask: AskRequest) -> Result<TurnPlan> {
     let shell = ask.shell.as_ref();
-    let mut links = Links {
+    let mut links = RecordIds {
         shell: shell.map(ShellId::to_string),
         prompt: Some(uuid::Uuid::now_v7().to_string()),
         ..client.links.clone()
     };
     let (session, of_session) = if ask.command {
-        let id = shell.and_then(|s| daemon.sessions.of_shell(s));
+        let id = shell.and_then(|s| daemon.sessions.session_for_shell(s));
         // A session whose file was deleted has chosen no model.
         let session = match id {
             Some(id) => daemon.sessions.get(&id).await.ok(),

@@ -5,19 +5,21 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedMutexGuard, mpsc};
 
-use super::call_context::{CallContext, Exposure};
+use super::call_context::{CallContext, ToolExposure};
 use super::gate::{self, CallGate};
 use super::model::{self, ChosenModel};
 use super::rules_in_force::{self, RequestContext};
 use super::turn_plan::TurnPlan;
-use super::{Daemon, background_notice, known, outbound_redaction, tool_exposure, turn_context};
-use crate::chat::{Chunk, Finish, Message, Tool, ToolCall};
+use super::{
+    Daemon, background_notice, outbound_redaction, tool_exposure, tool_history, turn_context,
+};
+use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolCall, ToolDefinition};
 use crate::context;
 use crate::error::{Error, Result};
 use crate::history::partial_answer::PartialAnswer;
-use crate::history::record::{Body, Links};
-use crate::mcp::Catalog;
-use crate::protocol::{AnswerSummary, Failure, ShellId};
+use crate::history::record::{RecordBody, RecordIds};
+use crate::mcp::ToolCatalog;
+use crate::protocol::{AnswerSummary, RequestFailure, ShellId};
 use crate::session::conversation::Session;
 use crate::session::feed::{TurnEvent, TurnFeed};
 use crate::turn::machine::{TurnEffect, TurnInput, TurnMachine, TurnSettings};
@@ -48,12 +50,12 @@ pub fn spawn(daemon: &Arc<Daemon>, feed: Arc<TurnFeed>, plan: TurnPlan) {
     });
 }
 
-fn failure(error: &Error) -> Failure {
-    Failure::from(error)
+fn failure(error: &Error) -> RequestFailure {
+    RequestFailure::from(error)
 }
 
-fn nothing_configured() -> Failure {
-    Failure {
+fn nothing_configured() -> RequestFailure {
+    RequestFailure {
         nothing_configured: true,
         ..failure(&model::nothing_found())
     }
@@ -66,7 +68,7 @@ async fn perform(
     session: &Session,
     plan: TurnPlan,
     turn_lock: &mut Option<OwnedMutexGuard<()>>,
-) -> std::result::Result<AnswerSummary, Failure> {
+) -> std::result::Result<AnswerSummary, RequestFailure> {
     *turn_lock = Some(
         wait_for_turn(feed, session)
             .await
@@ -138,7 +140,7 @@ async fn converse(
         feed.notice(text);
     }
     let request = RequestContext::from(&ask);
-    let user = Body::User {
+    let user = RecordBody::User {
         text: ask.text,
         content,
         shell: ask.shell.as_ref().map(ShellId::to_string),
@@ -182,15 +184,15 @@ async fn perform_command(
     daemon: &Daemon,
     feed: &Arc<TurnFeed>,
     plan: TurnPlan,
-) -> std::result::Result<AnswerSummary, Failure> {
+) -> std::result::Result<AnswerSummary, RequestFailure> {
     let chosen = model::choose(daemon, &plan.model, feed).await;
     let Some(chosen) = chosen.map_err(|e| failure(&e))? else {
         return Err(nothing_configured());
     };
     let TurnPlan { ask, links, .. } = plan;
     let messages = [
-        Message::System(turn_context::command_prompt()),
-        Message::User(ask.text.clone()),
+        ChatMessage::System(turn_context::command_prompt()),
+        ChatMessage::User(ask.text.clone()),
     ];
     let setting = TurnSettings {
         session: String::new(),
@@ -201,7 +203,7 @@ async fn perform_command(
     };
     let request = RequestContext::from(&ask);
     let outside = Session::outside(daemon.acts.log());
-    let user = Body::User {
+    let user = RecordBody::User {
         text: ask.text.clone(),
         content: ask.text,
         shell: ask.shell.as_ref().map(ShellId::to_string),
@@ -239,9 +241,9 @@ struct TurnRun<'a> {
     /// The end of the turn, and the commands it proposes.
     answer: Option<(AnswerSummary, Vec<String>)>,
     /// The tools that there are in this round, and how the model sees them.
-    tools: (Catalog, Exposure),
+    tools: (ToolCatalog, ToolExposure),
     /// What its records belong to.
-    links: Links,
+    links: RecordIds,
     request: &'a RequestContext,
     /// What was shown of the answer that is coming, for the case that the daemon is killed.
     partial: PartialAnswer,
@@ -266,7 +268,7 @@ impl<'a> TurnRun<'a> {
         session: &'a Session,
         feed: &'a Arc<TurnFeed>,
         setting: TurnSettings,
-        links: Links,
+        links: RecordIds,
         request: &'a RequestContext,
     ) -> TurnRun<'a> {
         TurnRun {
@@ -277,7 +279,10 @@ impl<'a> TurnRun<'a> {
             turn: TurnMachine::new(setting),
             start: Instant::now(),
             answer: None,
-            tools: (Catalog::default(), Exposure::Direct { reads_on: false }),
+            tools: (
+                ToolCatalog::default(),
+                ToolExposure::Direct { reads_on: false },
+            ),
             links,
             request,
             partial: PartialAnswer::default(),
@@ -285,11 +290,11 @@ impl<'a> TurnRun<'a> {
     }
 
     /// Requests and calls in turn, until the turn is over.
-    async fn rounds(&mut self, mut tools: Option<Catalog>) -> Result<()> {
+    async fn rounds(&mut self, mut tools: Option<ToolCatalog>) -> Result<()> {
         let session = self.session;
         let reserve = self.chosen.endpoint.max_tokens.unwrap_or(RESERVE);
         let mut told = 0;
-        let mut exposure = Exposure::Direct { reads_on: false };
+        let mut exposure = ToolExposure::Direct { reads_on: false };
         loop {
             let catalog = tools.clone().unwrap_or_default();
             exposure = tool_exposure::exposure(
@@ -301,7 +306,7 @@ impl<'a> TurnRun<'a> {
             );
             self.tools = (catalog.clone(), exposure);
             let offered = tool_exposure::tools(&catalog, exposure);
-            let split = matches!(exposure, Exposure::Split { .. });
+            let split = matches!(exposure, ToolExposure::Split { .. });
             if split {
                 tool_exposure::index(self.daemon, &catalog);
             }
@@ -325,14 +330,18 @@ impl<'a> TurnRun<'a> {
             }
             // Tools come and go; a server that is starting is not waited for.
             if let Some(tools) = &mut tools {
-                *tools = known::catalog(self.daemon, Duration::ZERO).await;
+                *tools = tool_history::catalog(self.daemon, Duration::ZERO).await;
                 tool_exposure::without(self.feed, session, tools);
             }
         }
     }
 
     /// One request and its answer.
-    async fn request(&mut self, messages: &[Message], tools: &[Tool]) -> Result<NextStep> {
+    async fn request(
+        &mut self,
+        messages: &[ChatMessage],
+        tools: &[ToolDefinition],
+    ) -> Result<NextStep> {
         self.links.turn = Some(uuid::Uuid::now_v7().to_string());
         let (dir, session) = (self.daemon.paths.partial_answers(), &self.session.id);
         let partial = PartialAnswer::create(&dir, session, &self.links, &self.chosen.name);
@@ -366,7 +375,7 @@ impl<'a> TurnRun<'a> {
         }
     }
 
-    fn context<'r>(&self, (catalog, exposure): &'r (Catalog, Exposure)) -> CallContext<'r>
+    fn context<'r>(&self, (catalog, exposure): &'r (ToolCatalog, ToolExposure)) -> CallContext<'r>
     where
         'a: 'r,
     {
@@ -416,7 +425,7 @@ impl<'a> TurnRun<'a> {
             TurnEffect::Event(event) => self.feed.push(event),
             TurnEffect::Record(mut body) => {
                 gate::complete(self.context(&self.tools), &mut body);
-                let is_answer = matches!(*body, Body::Assistant { .. });
+                let is_answer = matches!(*body, RecordBody::Assistant { .. });
                 let recorded = self.session.record_written(&self.links, *body).await;
                 let partial = std::mem::take(&mut self.partial);
                 match recorded {
@@ -449,11 +458,11 @@ impl<'a> TurnRun<'a> {
 async fn stream(
     daemon: &Daemon,
     chosen: &ChosenModel,
-    messages: &[Message],
-    tools: &[Tool],
+    messages: &[ChatMessage],
+    tools: &[ToolDefinition],
     cancel: &tokio_util::sync::CancellationToken,
-    sender: mpsc::Sender<Chunk>,
-) -> Result<Finish> {
+    sender: mpsc::Sender<StreamItem>,
+) -> Result<FinishReason> {
     let (messages, tools) = (
         outbound_redaction::messages(messages),
         outbound_redaction::tools(tools),

@@ -4,9 +4,9 @@
 //! brings it up to date first, from the bytes that have come since; the daemon knows nothing of it, so that no
 //! prompt pays for it. One process at a time writes, under a lock of its own; readers are not held up.
 
-mod catch_up;
 mod query;
 pub mod row;
+mod sync;
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -17,10 +17,10 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, ErrorContext, Result};
 use crate::paths;
 
-pub use query::{Entry, Filter, Stats, Tally};
+pub use query::{ActivityEntry, ActivityFilter, ActivityStats, ActivityTally};
 
 /// Its name in the state directory.
 const FILE: &str = "activity.sqlite";
@@ -83,7 +83,7 @@ CREATE INDEX act_command ON act (command) WHERE command IS NOT NULL;
 
 /// What is told while the index is brought up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum IndexProgress {
     /// It cannot be used, for this reason, and is made anew.
     Anew(&'static str),
     /// So many bytes of the journal are read, of so many.
@@ -91,7 +91,7 @@ pub enum Step {
 }
 
 /// Whom it tells of its steps.
-pub type Watch = Box<dyn FnMut(Step)>;
+pub type ProgressWatch = Box<dyn FnMut(IndexProgress)>;
 
 /// The index, up to date with the journal as it was when it was opened.
 pub struct Index {
@@ -102,7 +102,7 @@ pub struct Index {
     made: Vec<u8>,
     /// The file of the journal that was read last.
     open: Option<(String, File)>,
-    watch: Watch,
+    watch: ProgressWatch,
 }
 
 impl fmt::Debug for Index {
@@ -113,7 +113,7 @@ impl fmt::Debug for Index {
 
 /// Why something failed.
 #[derive(Debug)]
-enum Fault {
+enum IndexFault {
     /// Its tables are those of another version, or another program's.
     Foreign,
     /// Another process has made it anew, and may not have filled it.
@@ -122,32 +122,32 @@ enum Fault {
     Other(Error),
 }
 
-impl From<rusqlite::Error> for Fault {
-    fn from(e: rusqlite::Error) -> Fault {
-        Fault::Sql(e)
+impl From<rusqlite::Error> for IndexFault {
+    fn from(e: rusqlite::Error) -> IndexFault {
+        IndexFault::Sql(e)
     }
 }
 
-impl From<Error> for Fault {
-    fn from(e: Error) -> Fault {
-        Fault::Other(e)
+impl From<Error> for IndexFault {
+    fn from(e: Error) -> IndexFault {
+        IndexFault::Other(e)
     }
 }
 
-impl Fault {
+impl IndexFault {
     /// What is wrong with the file itself, so that a new one is called for.
     fn with_file(&self) -> Option<&'static str> {
         match self {
-            Fault::Foreign => Some("is of another version"),
-            Fault::Another => Some("is not the one that was opened"),
-            Fault::Sql(rusqlite::Error::SqliteFailure(e, _)) => matches!(
+            IndexFault::Foreign => Some("is of another version"),
+            IndexFault::Another => Some("is not the one that was opened"),
+            IndexFault::Sql(rusqlite::Error::SqliteFailure(e, _)) => matches!(
                 e.code,
                 ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
             )
             .then_some("is damaged"),
             // A table or a value that is not as we have written it.
-            Fault::Sql(_) => Some("is damaged"),
-            Fault::Other(_) => None,
+            IndexFault::Sql(_) => Some("is damaged"),
+            IndexFault::Other(_) => None,
         }
     }
 
@@ -156,14 +156,14 @@ impl Fault {
         let hint =
             "free space or make its directory writable; it may be deleted, and is made again";
         match self {
-            Fault::Other(e) => e,
-            Fault::Foreign | Fault::Another => Error::runtime(what()).hint(hint),
-            Fault::Sql(e) => Error::runtime(format!("{}: {e}", what())).hint(hint),
+            IndexFault::Other(e) => e,
+            IndexFault::Foreign | IndexFault::Another => Error::runtime(what()).hint(hint),
+            IndexFault::Sql(e) => Error::runtime(format!("{}: {e}", what())).hint(hint),
         }
     }
 }
 
-type Sound<T> = std::result::Result<T, Fault>;
+type IndexResult<T> = std::result::Result<T, IndexFault>;
 
 impl Index {
     /// Opens the index of the journal in `journal`, which is kept in `state`, and brings it up to date. One that
@@ -171,7 +171,7 @@ impl Index {
     ///
     /// # Errors
     /// The journal cannot be read, or the index not written.
-    pub fn open(journal: &Path, state: &Path, watch: Watch) -> Result<Index> {
+    pub fn open(journal: &Path, state: &Path, watch: ProgressWatch) -> Result<Index> {
         paths::make_dir(state)?;
         let path = state.join(FILE);
         let db = connect(&path).map_err(|fault| fault.error(&path))?;
@@ -189,23 +189,27 @@ impl Index {
     }
 
     /// Asks it; where that shows that the file is damaged it is made anew, and asked again.
-    fn ask<T>(&mut self, ask: impl Fn(&Index) -> Sound<T>) -> Result<T> {
+    fn ask<T>(&mut self, ask: impl Fn(&Index) -> IndexResult<T>) -> Result<T> {
         let answer = self.at_once(&ask);
         self.mend(answer, ask)
     }
 
     /// Asks it as it is at one moment.
-    fn at_once<T>(&self, ask: impl Fn(&Index) -> Sound<T>) -> Sound<T> {
+    fn at_once<T>(&self, ask: impl Fn(&Index) -> IndexResult<T>) -> IndexResult<T> {
         let moment = self.db.unchecked_transaction()?;
         if self.name()? != self.made {
-            return Err(Fault::Another);
+            return Err(IndexFault::Another);
         }
         let answer = ask(self)?;
         moment.commit()?;
         Ok(answer)
     }
 
-    fn mend<T>(&mut self, answer: Sound<T>, ask: impl Fn(&Index) -> Sound<T>) -> Result<T> {
+    fn mend<T>(
+        &mut self,
+        answer: IndexResult<T>,
+        ask: impl Fn(&Index) -> IndexResult<T>,
+    ) -> Result<T> {
         let mended = match answer {
             Ok(answer) => return Ok(answer),
             Err(fault) => match fault.with_file() {
@@ -221,7 +225,7 @@ impl Index {
     }
 
     /// Brings it up to date, where it is not.
-    fn prepare(&mut self) -> Sound<()> {
+    fn prepare(&mut self) -> IndexResult<()> {
         // Not WAL: there would be files beside this one, which could then not be deleted at any time.
         self.db.execute_batch(
             "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536;",
@@ -244,14 +248,14 @@ impl Index {
     }
 
     /// A number that is another one when another process has written to it.
-    fn changes(&self) -> Sound<i64> {
+    fn changes(&self) -> IndexResult<i64> {
         let select = |row: &rusqlite::Row<'_>| row.get(0);
         Ok(self.db.pragma_query_value(None, "data_version", select)?)
     }
 
     /// Makes the tables, where there are none, and reads what is new in the journal. The lock is held: what
     /// another process has done until then is not done again.
-    fn make(&mut self) -> Sound<()> {
+    fn make(&mut self) -> IndexResult<()> {
         if self.version()? == (0, 0) {
             let tx = self.db.transaction()?;
             tx.execute_batch(TABLES)?;
@@ -260,7 +264,7 @@ impl Index {
             tx.commit()?;
         }
         if self.version()? != (APPLICATION, VERSION) {
-            return Err(Fault::Foreign);
+            return Err(IndexFault::Foreign);
         }
         self.made = self.name()?;
         match self.work()? {
@@ -269,25 +273,29 @@ impl Index {
         }
     }
 
-    fn name(&self) -> Sound<Vec<u8>> {
+    fn name(&self) -> IndexResult<Vec<u8>> {
         let select = "SELECT name FROM made";
         Ok(self.db.query_row(select, [], |row| row.get(0))?)
     }
 
-    fn version(&self) -> Sound<(i64, i64)> {
+    fn version(&self) -> IndexResult<(i64, i64)> {
         let number = |name| self.db.pragma_query_value(None, name, |row| row.get(0));
         Ok((number("application_id")?, number("user_version")?))
     }
 
     /// Empties it and makes it again. Its file stays: another process may have it open, and SQLite's locks and its
     /// journal go by the file and by the name.
-    fn anew<T>(&mut self, why: &'static str, ask: impl Fn(&Index) -> Sound<T>) -> Sound<T> {
+    fn anew<T>(
+        &mut self,
+        why: &'static str,
+        ask: impl Fn(&Index) -> IndexResult<T>,
+    ) -> IndexResult<T> {
         let _lock = self.lock()?;
         // Another process may have found the same, and have mended it.
         if let Ok(answer) = self.make().and_then(|()| ask(self)) {
             return Ok(answer);
         }
-        (self.watch)(Step::Anew(why));
+        (self.watch)(IndexProgress::Anew(why));
         let reset = DbConfig::SQLITE_DBCONFIG_RESET_DATABASE;
         self.db.set_db_config(reset, true)?;
         let emptied = self.db.execute_batch("VACUUM");
@@ -299,7 +307,7 @@ impl Index {
 }
 
 /// The file, made (0600) where there is none.
-fn connect(path: &Path) -> Sound<Connection> {
+fn connect(path: &Path) -> IndexResult<Connection> {
     OpenOptions::new()
         .read(true)
         .write(true)

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::record::{Body, Links, Record};
-use super::writer::{JournalWriter, LogFile};
-use crate::error::{Context, Error, Result};
+use super::record::{Record, RecordBody, RecordIds};
+use super::writer::{JournalWriter, LogFile, unwritable};
+use crate::error::{Error, ErrorContext, Result};
 use crate::paths;
-use crate::safety::redact::ours;
+use crate::safety::redact::global_redactor;
 
 /// The file of the commands of all shells.
 const SHELLS: &str = "shells.jsonl";
@@ -39,14 +39,14 @@ pub struct Journal {
 
 /// A file of the journal, open for appending.
 #[derive(Debug)]
-pub struct Log {
+pub struct JournalLog {
     pub(super) file: Arc<LogFile>,
     pub(super) writer: JournalWriter,
 }
 
 /// A session as its file shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
+pub struct SessionFile {
     /// Its id.
     pub id: String,
     /// When it was last written, milliseconds since 1970.
@@ -65,7 +65,7 @@ pub(super) fn milliseconds(time: SystemTime) -> u64 {
 }
 
 /// A record of now, without secrets.
-pub fn fresh(links: Links, body: Body) -> Record {
+pub fn new_record(links: RecordIds, body: RecordBody) -> Record {
     let body = super::redacted::body(body);
     Record::new(uuid::Uuid::now_v7(), now_ms(), links, body)
 }
@@ -87,8 +87,8 @@ impl Journal {
         self.writer.drain();
     }
 
-    fn log(&self, path: PathBuf, file: Option<File>) -> Log {
-        Log {
+    fn log(&self, path: PathBuf, file: Option<File>) -> JournalLog {
+        JournalLog {
             file: Arc::new(LogFile::new(path, file, |path| opened(path, true))),
             writer: self.writer.clone(),
         }
@@ -102,7 +102,7 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be made, or is there already.
-    pub fn create(&self, session: &str) -> Result<Log> {
+    pub fn create(&self, session: &str) -> Result<JournalLog> {
         paths::make_dir(&self.dir)?;
         let path = self.path(session);
         let file = OpenOptions::new()
@@ -119,7 +119,7 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be read or repaired.
-    pub fn open(&self, session: &str) -> Result<(Log, Vec<Record>)> {
+    pub fn open(&self, session: &str) -> Result<(JournalLog, Vec<Record>)> {
         self.drain();
         let path = self.path(session);
         let file = opened(&path, false)?;
@@ -132,7 +132,7 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn open_shells(&self) -> Result<(Log, Vec<Record>)> {
+    pub fn open_shells(&self) -> Result<(JournalLog, Vec<Record>)> {
         let path = self.dir.join(SHELLS);
         let file = match opened(&path, true) {
             Ok(file) => file,
@@ -150,7 +150,7 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be made or repaired.
-    pub fn open_acts(&self) -> Result<Log> {
+    pub fn open_audit_log(&self) -> Result<JournalLog> {
         paths::make_dir(&self.dir)?;
         let (path, old) = (self.dir.join(AUDIT), self.dir.join(OLD_AUDIT));
         // Where both exist, an older version has run in between: its file stays, and is read under its name.
@@ -202,11 +202,11 @@ impl Journal {
             count += 1;
             if count == 1
                 && let Ok(Record {
-                    body: Body::User { text, .. },
+                    body: RecordBody::User { text, .. },
                     ..
                 }) = serde_json::from_slice(&line)
             {
-                first = ours().redact(&text).into_owned();
+                first = global_redactor().redact(&text).into_owned();
             }
         }
         Ok((count, first))
@@ -216,13 +216,13 @@ impl Journal {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn sessions(&self) -> Result<Vec<Summary>> {
+    pub fn sessions(&self) -> Result<Vec<SessionFile>> {
         // What is queued counts as written: the order goes by the time of writing.
         self.drain();
         let mut sessions = Vec::new();
         self.each_file(|name, meta| {
             if let Some(id) = session_of(name) {
-                sessions.push(Summary {
+                sessions.push(SessionFile {
                     id: id.to_string(),
                     updated_ms: updated(meta),
                 });
@@ -363,7 +363,7 @@ fn read_from(mut file: &File, path: &Path, start: u64) -> Result<Vec<Record>> {
         .collect())
 }
 
-impl Log {
+impl JournalLog {
     /// The path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.file.path
@@ -373,8 +373,8 @@ impl Log {
     ///
     /// # Errors
     /// As for [`Log::write`].
-    pub fn append(&self, links: Links, body: Body) -> Result<Record> {
-        let record = fresh(links, body);
+    pub fn append(&self, links: RecordIds, body: RecordBody) -> Result<Record> {
+        let record = new_record(links, body);
         self.write(std::slice::from_ref(&record))?;
         Ok(record)
     }
@@ -448,17 +448,12 @@ fn no_answer() -> Error {
     Error::runtime("cannot write the history: its thread has stopped")
 }
 
-pub(super) fn unwritable(path: &Path, e: &std::io::Error) -> Error {
-    Error::runtime(format!("cannot write the history: {}: {e}", path.display()))
-        .hint("free space or make the directory writable; what is not recorded cannot be resumed")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn user(text: &str) -> Body {
-        Body::User {
+    fn user(text: &str) -> RecordBody {
+        RecordBody::User {
             text: text.into(),
             content: text.into(),
             shell: None,
@@ -471,8 +466,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::new(dir.path().join("j"));
         let log = journal.create("s").unwrap();
-        log.append(Links::default(), user("one")).unwrap();
-        log.append(Links::default(), user("zwei ✓")).unwrap();
+        log.append(RecordIds::default(), user("one")).unwrap();
+        log.append(RecordIds::default(), user("zwei ✓")).unwrap();
         log.flush().unwrap();
         let whole = fs::read(journal.path("s")).unwrap();
         let first = whole.iter().position(|b| *b == b'\n').unwrap() + 1;
@@ -480,7 +475,7 @@ mod tests {
             fs::write(journal.path("s"), &whole[..cut]).unwrap();
             let (log, records) = journal.open("s").unwrap();
             assert_eq!(records.len(), 1, "cut at {cut}");
-            log.append(Links::default(), user("three")).unwrap();
+            log.append(RecordIds::default(), user("three")).unwrap();
             let (_, records) = journal.open("s").unwrap();
             assert_eq!(records.len(), 2);
             assert_eq!(records[1].body, user("three"));
@@ -494,8 +489,8 @@ mod tests {
         let line = "{\"v\":9,\"id\":\"x\",\"at_ms\":1,\"type\":\"hologram\",\"depth\":3}\n";
         fs::write(journal.path("s"), line).unwrap();
         let (log, records) = journal.open("s").unwrap();
-        assert_eq!(records[0].body, Body::Unknown);
-        log.append(Links::default(), user("one")).unwrap();
+        assert_eq!(records[0].body, RecordBody::Unknown);
+        log.append(RecordIds::default(), user("one")).unwrap();
         log.flush().unwrap();
         assert!(
             fs::read_to_string(journal.path("s"))
@@ -511,15 +506,15 @@ mod tests {
         let log = journal.create("s").unwrap();
         assert_eq!(journal.prompts("s").unwrap(), (0, String::new()));
         log.append(
-            Links::default(),
-            Body::Model {
+            RecordIds::default(),
+            RecordBody::Model {
                 model: "\"type\":\"user\"".into(),
             },
         )
         .unwrap();
-        log.append(Links::default(), user("first \"type\":\"user\""))
+        log.append(RecordIds::default(), user("first \"type\":\"user\""))
             .unwrap();
-        log.append(Links::default(), user("second")).unwrap();
+        log.append(RecordIds::default(), user("second")).unwrap();
         let (count, first) = journal.prompts("s").unwrap();
         assert_eq!((count, first.as_str()), (2, "first \"type\":\"user\""));
     }
@@ -534,7 +529,7 @@ mod tests {
             .open(journal.path("s"))
             .unwrap();
         let log = journal.log(journal.path("s"), Some(file));
-        log.append(Links::default(), user("one")).unwrap();
+        log.append(RecordIds::default(), user("one")).unwrap();
         let e = log.flush().unwrap_err();
         assert!(log.flush().is_ok(), "a failure is told once");
         assert!(e.message.contains("s.jsonl"), "{e}");

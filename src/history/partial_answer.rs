@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::journal::{Journal, now_ms};
-use super::record::{Body, Links};
-use crate::error::{Context, Result};
+use super::record::{RecordBody, RecordIds};
+use crate::error::{ErrorContext, Result};
 use crate::paths;
-use crate::safety::redact::{Redactor, Stream, ours};
+use crate::safety::redact::{RedactStream, Redactor, global_redactor};
 
 /// Version of the files.
 const VERSION: u32 = 1;
@@ -30,7 +30,7 @@ struct PartialHeader {
     v: u32,
     started_ms: u64,
     model: String,
-    ids: Links,
+    ids: RecordIds,
 }
 
 /// An answer that is coming. Dropping it leaves the file, as a kill does. Where the file cannot be written the answer is
@@ -43,11 +43,11 @@ pub struct PartialAnswer {
 impl PartialAnswer {
     /// Creates the file of an answer of this session in `dir`; an answer outside of sessions (without an id) has none. `ids` are those of the answer's record, its turn among them;
     /// `model` is the model's name in the configuration.
-    pub fn create(dir: &Path, session: &str, ids: &Links, model: &str) -> PartialAnswer {
+    pub fn create(dir: &Path, session: &str, ids: &RecordIds, model: &str) -> PartialAnswer {
         if session.is_empty() {
             return PartialAnswer::default();
         }
-        let ids = Links {
+        let ids = RecordIds {
             session: Some(session.to_owned()),
             ..ids.clone()
         };
@@ -81,7 +81,7 @@ struct PartialFile {
     path: PathBuf,
     file: File,
     redactor: &'static Redactor,
-    stream: Stream,
+    stream: RedactStream,
     /// Where the text begins that the next append overwrites.
     certain_end: u64,
     /// Where the file ends.
@@ -91,7 +91,7 @@ struct PartialFile {
 }
 
 impl PartialFile {
-    fn create(dir: &Path, ids: Links, model: &str) -> Result<PartialFile> {
+    fn create(dir: &Path, ids: RecordIds, model: &str) -> Result<PartialFile> {
         paths::make_dir(dir)?;
         let path = dir.join(format!("{}.partial", uuid::Uuid::now_v7()));
         let what = || format!("cannot write {}", path.display());
@@ -114,8 +114,8 @@ impl PartialFile {
         Ok(PartialFile {
             path,
             file,
-            redactor: ours(),
-            stream: ours().stream(),
+            redactor: global_redactor(),
+            stream: global_redactor().stream(),
             certain_end: end,
             file_end: end,
             buffer: Vec::new(),
@@ -196,16 +196,16 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<bool> {
         return Ok(false);
     }
     let (log, records) = journal.open(&session)?;
-    let is_same = |ids: &Links| ids.turn.is_some() && ids.turn == header.ids.turn;
+    let is_same = |ids: &RecordIds| ids.turn.is_some() && ids.turn == header.ids.turn;
     let mut answers = records
         .iter()
-        .filter(|r| matches!(r.body, Body::Assistant { .. }));
-    if answers.any(|r| is_same(&r.links)) {
+        .filter(|r| matches!(r.body, RecordBody::Assistant { .. }));
+    if answers.any(|r| is_same(&r.ids)) {
         return Ok(false);
     }
     let modified = fs::metadata(path).and_then(|m| m.modified()).ok();
     let last_ms = modified.map_or(header.started_ms, super::journal::milliseconds);
-    let answer = Body::Assistant {
+    let answer = RecordBody::Assistant {
         text: text.to_owned(),
         calls: Vec::new(),
         model: header.model,

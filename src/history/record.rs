@@ -23,23 +23,23 @@ pub struct Record {
     pub id: String,
     /// Time of writing in milliseconds since 1970.
     #[serde(rename = "timestamp_ms", alias = "at_ms")]
-    pub at_ms: u64,
+    pub timestamp_ms: u64,
     /// Type of the record and its fields.
     #[serde(flatten)]
-    pub body: Body,
+    pub body: RecordBody,
     /// Ids of what the record belongs to. Written last, so that a scan for a type finds it near the start of the line.
     #[serde(
         default,
         rename = "ids",
         alias = "links",
-        skip_serializing_if = "Links::is_empty"
+        skip_serializing_if = "RecordIds::is_empty"
     )]
-    pub links: Links,
+    pub ids: RecordIds,
 }
 
 /// Ids of what a record belongs to: shell command → prompt → turn → tool call or proposed command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Links {
+pub struct RecordIds {
     /// Login name of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -69,16 +69,16 @@ pub struct Links {
     pub parent_turn: Option<String>,
 }
 
-impl Links {
+impl RecordIds {
     /// Whether no id is set.
     pub fn is_empty(&self) -> bool {
-        *self == Links::default()
+        *self == RecordIds::default()
     }
 }
 
 /// What a tool call does, as classified when it was decided on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Act {
+pub struct RecordedCall {
     /// Alias of the server; empty where the call names none.
     pub server: String,
     /// Name of the tool at its server; empty where the call names none.
@@ -90,15 +90,15 @@ pub struct Act {
     pub operation: String,
     /// What the caller declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub intent: Option<Intent>,
+    pub intent: Option<RecordedIntent>,
     /// Annotations in force at the time of the call.
     #[serde(default)]
-    pub annotations: Annotations,
+    pub annotations: RecordedAnnotations,
 }
 
 /// Purpose of a call as declared by the caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Intent {
+pub struct RecordedIntent {
     /// `read`, `write` or `destructive`.
     pub operation_type: String,
     /// `public`, `internal`, `private` or `unknown`.
@@ -112,7 +112,7 @@ pub struct Intent {
 /// Annotations of a tool, in the names of the MCP specification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Annotations {
+pub struct RecordedAnnotations {
     /// The tool changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
@@ -130,7 +130,7 @@ pub struct Annotations {
 /// Type of a record and the fields of that type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Body {
+pub enum RecordBody {
     /// A session began: the first line of its file.
     Session {
         /// Its id.
@@ -220,7 +220,7 @@ pub enum Body {
             alias = "act",
             skip_serializing_if = "Option::is_none"
         )]
-        act: Option<Act>,
+        act: Option<RecordedCall>,
     },
     /// Result of a tool call.
     Tool {
@@ -253,7 +253,7 @@ pub enum Body {
             alias = "act",
             skip_serializing_if = "Option::is_none"
         )]
-        act: Option<Act>,
+        act: Option<RecordedCall>,
         /// The arguments that were sent, or would have been.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<String>,
@@ -321,7 +321,7 @@ pub enum Body {
     },
     /// Decision on a proposed command. An approval is synced to disk before the command runs.
     #[serde(rename = "command_approval", alias = "decision")]
-    Decision {
+    CommandApproval {
         /// Id of the proposal.
         token: String,
         /// `run`, `insert`, `no`, `quit`, or `denied` (by a rule).
@@ -341,7 +341,7 @@ pub enum Body {
     },
     /// An approved command ended. Sent to the model with the next prompt.
     #[serde(rename = "command_result", alias = "exec")]
-    Exec {
+    CommandResult {
         /// Id of the proposal.
         token: String,
         /// What ran.
@@ -357,11 +357,11 @@ pub enum Body {
         )]
         ms: Option<u64>,
         /// Its output, head and tail; `None` where it had the terminal to itself.
-        output: Option<Output>,
+        output: Option<CommandOutput>,
     },
     /// A command that the user ran in a shell.
     #[serde(rename = "shell_command", alias = "command")]
-    Command {
+    ShellCommand {
         /// The shell.
         shell: String,
         /// The command line.
@@ -403,7 +403,7 @@ pub struct Call {
 
 /// Output of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Output {
+pub struct CommandOutput {
     /// The first part, or all.
     pub head: String,
     /// The last part, where bytes between were left out.
@@ -416,12 +416,12 @@ pub struct Output {
 
 impl Record {
     /// A record with this id and time.
-    pub fn new(id: uuid::Uuid, at_ms: u64, links: Links, body: Body) -> Record {
+    pub fn new(id: uuid::Uuid, at_ms: u64, links: RecordIds, body: RecordBody) -> Record {
         Record {
             v: VERSION,
             id: id.to_string(),
-            at_ms,
-            links,
+            timestamp_ms: at_ms,
+            ids: links,
             body,
         }
     }

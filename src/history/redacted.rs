@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::record::{Body, upgrade};
-use crate::safety::redact::{Redactor, ours};
+use super::record::{RecordBody, upgrade};
+use crate::safety::redact::{Redactor, global_redactor};
 
 /// Fields whose texts name something, stand for something, or are a picture: there a mark would break what they
 /// are for, and chance is what they are made of.
@@ -19,14 +19,14 @@ const OPAQUE: &[&str] = &[
 ];
 
 /// The body without the secrets that are known now.
-pub(super) fn body(body: Body) -> Body {
-    let redactor = ours();
+pub(super) fn body(body: RecordBody) -> RecordBody {
+    let redactor = global_redactor();
     let Ok(mut value) = serde_json::to_value(&body) else {
-        return Body::Unknown;
+        return RecordBody::Unknown;
     };
     match walk(redactor, &mut value) {
         // What has lost a few words is still a body; if it were not, no secret would be kept for it.
-        true => serde_json::from_value(value).unwrap_or(Body::Unknown),
+        true => serde_json::from_value(value).unwrap_or(RecordBody::Unknown),
         false => body,
     }
 }
@@ -35,7 +35,7 @@ pub(super) fn body(body: Body) -> Body {
 /// written before they were known.
 pub(super) fn value(value: &mut Value) {
     upgrade(value);
-    walk(ours(), value);
+    walk(global_redactor(), value);
 }
 
 fn walk(redactor: &Redactor, value: &mut Value) -> bool {
@@ -76,14 +76,14 @@ fn walk(redactor: &Redactor, value: &mut Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::record::{Call, Output};
+    use crate::history::record::{Call, CommandOutput};
 
     const TOKEN: &str = concat!("ghp_", "q7Rk2ZpL9vXw3TbN5mHs8YdJ4cFg6aQe1uVo");
 
     #[test]
     fn every_text_is_redacted_and_what_must_match_is_not() {
         let arguments = format!(r#"{{"header":"x\n{TOKEN}","b":1}}"#);
-        let before = Body::Assistant {
+        let before = RecordBody::Assistant {
             text: format!("use {TOKEN}"),
             calls: vec![Call {
                 id: "call_1".into(),
@@ -98,7 +98,7 @@ mod tests {
             completion_tokens: None,
             ms: 5,
         };
-        let Body::Assistant {
+        let RecordBody::Assistant {
             text, calls, ms: 5, ..
         } = body(before.clone())
         else {
@@ -109,7 +109,7 @@ mod tests {
             calls[0].arguments,
             r#"{"header":"x\n[REDACTED:github-token]","b":1}"#
         );
-        let Body::Assistant { calls: were, .. } = before else {
+        let RecordBody::Assistant { calls: were, .. } = before else {
             panic!("another body");
         };
         assert_eq!(
@@ -120,12 +120,12 @@ mod tests {
 
     #[test]
     fn a_secret_at_the_cut_of_an_output_leaves_no_half() {
-        let exec = |head: &str, tail: &str, omitted| Body::Exec {
+        let exec = |head: &str, tail: &str, omitted| RecordBody::CommandResult {
             token: "t".into(),
             command: format!("export GITHUB_TOKEN={TOKEN}"),
             exit: 0,
             ms: None,
-            output: Some(Output {
+            output: Some(CommandOutput {
                 head: head.into(),
                 tail: tail.into(),
                 omitted,
@@ -137,12 +137,12 @@ mod tests {
                 &format!("{} y", &TOKEN[18..]),
                 9
             )),
-            Body::Exec {
+            RecordBody::CommandResult {
                 token: "t".into(),
                 command: "export GITHUB_TOKEN=[REDACTED:github-token]".into(),
                 exit: 0,
                 ms: None,
-                output: Some(Output {
+                output: Some(CommandOutput {
                     head: "x [REDACTED:cut]".into(),
                     tail: "[REDACTED:cut] y".into(),
                     omitted: 9
@@ -150,7 +150,7 @@ mod tests {
             }
         );
         let whole = exec("ghp_", "", 0);
-        let Body::Exec {
+        let RecordBody::CommandResult {
             output: Some(output),
             ..
         } = body(whole)
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn what_has_no_secret_is_the_same() {
-        let before = Body::Server {
+        let before = RecordBody::Server {
             alias: "a".into(),
             event: "connected".into(),
             target: "npx x".into(),

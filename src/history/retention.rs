@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::journal::{Journal, Log};
-use crate::error::{Context, Result};
+use super::journal::{Journal, JournalLog};
+use crate::error::{ErrorContext, Result};
 
 /// What is dropped to make room leaves a sixteenth more than was asked for, so that the next record is no reason to
 /// begin again.
@@ -27,7 +27,7 @@ const HEAD: usize = 128;
 
 /// What is kept at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RetentionLimits {
     /// What was written before this time goes (milliseconds since 1970).
     pub since_ms: u64,
     /// So many records of all kinds.
@@ -38,7 +38,7 @@ pub struct Limits {
 
 /// What was dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedCounts {
     /// Whole conversations.
     pub sessions: usize,
     /// Records of the other files.
@@ -48,19 +48,19 @@ pub struct Dropped {
 /// Applies limits to a journal, and remembers how many records each file has.
 #[derive(Debug, Default)]
 pub struct Retention {
-    counted: HashMap<String, Counted>,
+    counted: HashMap<String, CountedFile>,
 }
 
 /// A file that was counted, and how it was then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Counted {
+struct CountedFile {
     length: u64,
     modified: Option<SystemTime>,
     records: u64,
 }
 
 /// Something that may go.
-enum Old<'a> {
+enum DropCandidate<'a> {
     /// A conversation.
     Session(&'a str),
     /// A record of one of the logs, which ends there.
@@ -69,7 +69,7 @@ enum Old<'a> {
 
 /// How many records and bytes there are, or go.
 #[derive(Debug, Clone, Copy, Default)]
-struct Amount {
+struct RecordAmount {
     records: u64,
     bytes: u64,
 }
@@ -83,14 +83,14 @@ impl Retention {
     pub fn apply(
         &mut self,
         journal: &Journal,
-        limits: Limits,
+        limits: RetentionLimits,
         in_use: &HashSet<String>,
-        logs: &[Arc<Log>],
+        logs: &[Arc<JournalLog>],
         mut remove: impl FnMut(&str, u64) -> Result<bool>,
-    ) -> Result<Dropped> {
-        let mut dropped = Dropped::default();
+    ) -> Result<DroppedCounts> {
+        let mut dropped = DroppedCounts::default();
         let mut cuts = vec![0; logs.len()];
-        let (mut all, mut old) = (Amount::default(), Vec::new());
+        let (mut all, mut old) = (RecordAmount::default(), Vec::new());
         let sessions = journal.sessions()?;
         let mut counted = HashMap::new();
         for session in sessions.iter().filter(|s| !in_use.contains(&s.id)) {
@@ -99,12 +99,16 @@ impl Retention {
                 continue;
             };
             counted.insert(session.id.clone(), count);
-            let amount = Amount {
+            let amount = RecordAmount {
                 records: count.records,
                 bytes: count.length,
             };
             all.add(amount);
-            old.push((session.updated_ms, amount, Old::Session(&session.id)));
+            old.push((
+                session.updated_ms,
+                amount,
+                DropCandidate::Session(&session.id),
+            ));
         }
         for log in logs {
             let name = log.path().display().to_string();
@@ -112,7 +116,7 @@ impl Retention {
                 continue;
             };
             counted.insert(name, count);
-            all.add(Amount {
+            all.add(RecordAmount {
                 records: count.records,
                 bytes: count.length,
             });
@@ -122,13 +126,13 @@ impl Retention {
         let is_over = all.records > limits.records || all.bytes > limits.bytes;
         for (at, log) in logs.iter().enumerate() {
             each_record(log, |at_ms, length, end| {
-                let amount = Amount {
+                let amount = RecordAmount {
                     records: 1,
                     bytes: length,
                 };
                 let goes_on = is_over || at_ms < limits.since_ms;
                 if goes_on {
-                    old.push((at_ms, amount, Old::Record(at, end)));
+                    old.push((at_ms, amount, DropCandidate::Record(at, end)));
                 }
                 goes_on
             })?;
@@ -136,7 +140,7 @@ impl Retention {
         // Stable: the records of a file stay in their order.
         old.sort_by_key(|(at_ms, ..)| *at_ms);
         let target = match is_over {
-            true => Amount {
+            true => RecordAmount {
                 records: limits.records - limits.records / SLACK,
                 bytes: limits.bytes - limits.bytes / SLACK,
             },
@@ -148,7 +152,7 @@ impl Retention {
                 break;
             }
             match what {
-                Old::Session(id) => match remove(id, at_ms) {
+                DropCandidate::Session(id) => match remove(id, at_ms) {
                     Ok(true) => dropped.sessions += 1,
                     Ok(false) => continue,
                     Err(e) => {
@@ -156,7 +160,7 @@ impl Retention {
                         continue;
                     }
                 },
-                Old::Record(log, end) => {
+                DropCandidate::Record(log, end) => {
                     cuts[log] = end;
                     dropped.records += 1;
                 }
@@ -171,7 +175,7 @@ impl Retention {
     }
 
     /// How many records a file has. One that is as it was is not read again.
-    fn count(&self, path: &Path, name: &str) -> Option<Counted> {
+    fn count(&self, path: &Path, name: &str) -> Option<CountedFile> {
         let meta = fs::metadata(path).ok()?;
         let (length, modified) = (meta.len(), meta.modified().ok());
         let known = self.counted.get(name);
@@ -188,7 +192,7 @@ impl Retention {
                 Err(_) => return None,
             }
         }
-        Some(Counted {
+        Some(CountedFile {
             length,
             modified,
             records,
@@ -196,8 +200,8 @@ impl Retention {
     }
 }
 
-impl Amount {
-    fn add(&mut self, more: Amount) {
+impl RecordAmount {
+    fn add(&mut self, more: RecordAmount) {
         self.records += more.records;
         self.bytes += more.bytes;
     }
@@ -205,7 +209,7 @@ impl Amount {
 
 /// Gives the time of each record, its length and where it ends, until there is enough. A line without a time is as old
 /// as the one before, and none is older: a clock that was set back must not let younger records go first.
-fn each_record(log: &Log, mut take: impl FnMut(u64, u64, u64) -> bool) -> Result<()> {
+fn each_record(log: &JournalLog, mut take: impl FnMut(u64, u64, u64) -> bool) -> Result<()> {
     let what = || format!("cannot read {}", log.path().display());
     let file = File::open(log.path()).context(what)?;
     let mut reader = BufReader::with_capacity(256 << 10, file);
@@ -237,7 +241,7 @@ fn time_of(line: &[u8]) -> Option<u64> {
     text.parse().ok()
 }
 
-impl Log {
+impl JournalLog {
     /// Drops all records before `start`, where a record begins. The rest is copied to a new file, which takes the place of
     /// the old one when it is on the disk. Most of it is copied by the caller's thread, while records are still appended
     /// to the old file; what came since, and the replacement, is a task of the writer thread, so that no record is

@@ -7,12 +7,11 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::journal::unwritable;
 use crate::error::{Error, Result};
 
 /// Opens a file that could not be opened before.
@@ -88,7 +87,7 @@ impl LogFile {
 type Acknowledge = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// What the thread is told.
-enum Task {
+enum WriterTask {
     Append(Arc<LogFile>, Vec<u8>),
     /// Reports whether everything queued before was written.
     Report(Arc<LogFile>, Acknowledge),
@@ -101,12 +100,12 @@ enum Task {
 /// A handle to the thread, which starts with the first task. It ends when the last handle is dropped.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JournalWriter {
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    queue: OnceLock<Sender<Task>>,
+struct WriterState {
+    queue: OnceLock<Sender<WriterTask>>,
     sync_all: Arc<AtomicBool>,
 }
 
@@ -118,7 +117,7 @@ impl JournalWriter {
 
     /// Queues an append.
     pub fn append(&self, log: &Arc<LogFile>, bytes: Vec<u8>) -> Result<()> {
-        self.queue(Task::Append(log.clone(), bytes))
+        self.queue(WriterTask::Append(log.clone(), bytes))
     }
 
     /// Calls `acknowledge` when everything queued before was written.
@@ -127,7 +126,7 @@ impl JournalWriter {
         log: &Arc<LogFile>,
         acknowledge: impl FnOnce(Result<()>) + Send + 'static,
     ) -> Result<()> {
-        self.queue(Task::Report(log.clone(), Box::new(acknowledge)))
+        self.queue(WriterTask::Report(log.clone(), Box::new(acknowledge)))
     }
 
     /// Calls `acknowledge` when everything queued before is on the disk.
@@ -136,13 +135,13 @@ impl JournalWriter {
         log: &Arc<LogFile>,
         acknowledge: impl FnOnce(Result<()>) + Send + 'static,
     ) -> Result<()> {
-        self.queue(Task::Sync(log.clone(), Box::new(acknowledge)))
+        self.queue(WriterTask::Sync(log.clone(), Box::new(acknowledge)))
     }
 
     /// Runs `task` on the thread, after everything queued before, and waits for it. Not for the runtime's thread.
     pub fn run<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let (send, done) = channel();
-        self.queue(Task::Run(Box::new(move || {
+        self.queue(WriterTask::Run(Box::new(move || {
             // Nobody waits any more where this fails.
             let _ = send.send(task());
         })))?;
@@ -157,7 +156,7 @@ impl JournalWriter {
         }
     }
 
-    fn queue(&self, task: Task) -> Result<()> {
+    fn queue(&self, task: WriterTask) -> Result<()> {
         let queue = self.shared.queue.get_or_init(|| {
             let (sender, receiver) = channel();
             let sync_all = self.shared.sync_all.clone();
@@ -178,7 +177,7 @@ fn stopped() -> Error {
 }
 
 /// Performs the tasks in order, until nobody can queue any more.
-fn write_all(tasks: &Receiver<Task>, sync_all: &AtomicBool) {
+fn write_all(tasks: &Receiver<WriterTask>, sync_all: &AtomicBool) {
     // Files with records that are not synced yet, where every record is.
     let mut unsynced: HashMap<PathBuf, Arc<LogFile>> = HashMap::new();
     loop {
@@ -197,27 +196,32 @@ fn write_all(tasks: &Receiver<Task>, sync_all: &AtomicBool) {
             }
         };
         match task {
-            Task::Append(log, bytes) => {
+            WriterTask::Append(log, bytes) => {
                 log.note(log.append(&bytes));
                 if sync_all.load(Ordering::Relaxed) {
                     unsynced.insert(log.path.clone(), log);
                 }
             }
-            Task::Report(log, acknowledge) => acknowledge(log.outcome()),
-            Task::Sync(log, acknowledge) => {
+            WriterTask::Report(log, acknowledge) => acknowledge(log.outcome()),
+            WriterTask::Sync(log, acknowledge) => {
                 let result = log.outcome().and_then(|()| log.sync());
                 if result.is_ok() {
                     unsynced.remove(&log.path);
                 }
                 acknowledge(result);
             }
-            Task::Run(task) => task(),
+            WriterTask::Run(task) => task(),
         }
     }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn unwritable(path: &Path, e: &std::io::Error) -> Error {
+    Error::runtime(format!("cannot write the history: {}: {e}", path.display()))
+        .hint("free space or make the directory writable; what is not recorded cannot be resumed")
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use super::content;
 use super::failure::{FaultKind, ServerFault};
 use super::message_handler::{CallRegistration, ServerMessageHandler};
 use super::stdio::ExitReason;
-use crate::chat::Tool;
-use crate::config::mcp::Server;
+use crate::chat::ToolDefinition;
+use crate::config::mcp::ServerSettings;
 use crate::tools::source::CallEvent;
 
 /// Time limit for the tool list, over all pages.
@@ -46,7 +46,7 @@ const CANCEL_TIME_LIMIT: Duration = Duration::from_secs(5);
 pub(super) struct ReadyServer {
     pub(super) peer: Peer<RoleClient>,
     pub(super) handler: ServerMessageHandler,
-    pub(super) tools: Arc<[Tool]>,
+    pub(super) tools: Arc<[ToolDefinition]>,
     /// Name and version that the server reports.
     pub(super) version: Option<String>,
     pub(super) protocol: String,
@@ -89,7 +89,10 @@ impl From<ServerFault> for RequestError {
 
 impl ReadyServer {
     /// Fetches the tool list (`tools/list`), without the tools that the configuration excludes and without duplicates.
-    pub(super) async fn list_tools(&self, server: &Server) -> Result<Arc<[Tool]>, ServerFault> {
+    pub(super) async fn list_tools(
+        &self,
+        server: &ServerSettings,
+    ) -> Result<Arc<[ToolDefinition]>, ServerFault> {
         let mut tool_list = ToolListBuilder::new(server);
         match timeout(LIST_TIME_LIMIT, self.fetch_pages(&mut tool_list)).await {
             Ok(done) => done?,
@@ -320,8 +323,8 @@ fn add_valid_tools(
 
 /// Collects the tools of a server page by page, and logs one summary line for all that were rejected.
 struct ToolListBuilder<'a> {
-    server: &'a Server,
-    tools: Vec<Tool>,
+    server: &'a ServerSettings,
+    tools: Vec<ToolDefinition>,
     names: HashSet<String>,
     /// Size of the tools as JSON.
     bytes: usize,
@@ -331,7 +334,7 @@ struct ToolListBuilder<'a> {
 }
 
 impl ToolListBuilder<'_> {
-    fn new(server: &Server) -> ToolListBuilder<'_> {
+    fn new(server: &ServerSettings) -> ToolListBuilder<'_> {
         ToolListBuilder {
             server,
             tools: Vec::new(),
@@ -363,7 +366,7 @@ impl ToolListBuilder<'_> {
         self.tools.push(tool);
     }
 
-    fn finish(self) -> Arc<[Tool]> {
+    fn finish(self) -> Arc<[ToolDefinition]> {
         let (alias, count) = (&self.server.alias, self.left_out);
         if count > 0 {
             tracing::warn!("mcp {alias}: left out {count} tools with an invalid or duplicate name");

@@ -9,8 +9,8 @@ use rmcp::model::{
 };
 use serde_json::json;
 
-use crate::chat::{Annotations, Image, Tool};
-use crate::config::mcp::Server;
+use crate::chat::{ImageContent, ToolAnnotations, ToolDefinition};
+use crate::config::mcp::ServerSettings;
 use crate::error::{Error, Result};
 use crate::safety::text::{self, one_line};
 use crate::secret::fingerprint;
@@ -74,7 +74,10 @@ pub(super) fn call_result(alias: &str, result: CallToolResult, max_bytes: usize)
 }
 
 /// Converts a listed tool; `None` if its name cannot be used.
-pub(super) fn convert_tool(server: &Server, tool: &rmcp::model::Tool) -> Option<Tool> {
+pub(super) fn convert_tool(
+    server: &ServerSettings,
+    tool: &rmcp::model::Tool,
+) -> Option<ToolDefinition> {
     let (alias, name) = (&server.alias, &*tool.name);
     // The name a person approves must be the name that is called: no invisible or replaced characters.
     let usable = !name.is_empty()
@@ -90,7 +93,7 @@ pub(super) fn convert_tool(server: &Server, tool: &rmcp::model::Tool) -> Option<
         .as_ref()
         .or_else(|| hints.and_then(|h| h.title.as_ref()));
     let description = tool.description.as_deref().unwrap_or_default();
-    let mut tool = Tool {
+    let mut tool = ToolDefinition {
         name: format!("{alias}.{name}"),
         server: alias.clone(),
         tool: name.to_owned(),
@@ -99,7 +102,7 @@ pub(super) fn convert_tool(server: &Server, tool: &rmcp::model::Tool) -> Option<
             .map(|t| t.chars().take(MAX_NAME_CHARS).collect()),
         description: truncate(description.to_owned(), MAX_DESCRIPTION_BYTES),
         schema: schema_text(tool),
-        annotations: Annotations {
+        annotations: ToolAnnotations {
             read_only: hints.and_then(|h| h.read_only_hint),
             destructive: hints.and_then(|h| h.destructive_hint),
             idempotent: hints.and_then(|h| h.idempotent_hint),
@@ -120,7 +123,7 @@ pub(super) fn convert_tool(server: &Server, tool: &rmcp::model::Tool) -> Option<
 }
 
 /// Approximate size of a tool as JSON.
-pub(super) fn tool_size(tool: &Tool) -> usize {
+pub(super) fn tool_size(tool: &ToolDefinition) -> usize {
     let words = json!([tool.name, tool.title, tool.description]);
     words.to_string().len() + tool.schema.len()
 }
@@ -188,7 +191,7 @@ struct ConvertedContent {
     notes: Vec<String>,
     /// Number of notes left out.
     omitted_notes: usize,
-    images: Vec<Image>,
+    images: Vec<ImageContent>,
     /// There is a text block that is not blank.
     has_text: bool,
     /// There is a resource link.
@@ -274,7 +277,7 @@ impl ConvertedContent {
         } else {
             match clean_base64(data) {
                 Some(data) => {
-                    self.images.push(Image { mime: kind, data });
+                    self.images.push(ImageContent { mime: kind, data });
                     None
                 }
                 None => Some("damaged"),

@@ -9,7 +9,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use super::excerpt::excerpt;
 use super::stdio::ExitReason;
-use crate::config::mcp::{Auth, Server, Transport};
+use crate::config::mcp::{ServerSettings, ServerTransport, TokenSource};
 use crate::error::Error;
 
 /// Maximum size in bytes of a response, as one JSON body or one SSE event. `rmcp` uses the same limit for JSON.
@@ -67,13 +67,14 @@ impl ServerFault {
     }
 
     /// Message with a hint what to do, where there is one.
-    pub(super) fn message_with_hint(&self, server: &Server) -> String {
+    pub(super) fn message_with_hint(&self, server: &ServerSettings) -> String {
         let alias = &server.alias;
         match (&self.kind, &server.transport) {
             (
                 FaultKind::LoginRequired,
-                Transport::Http {
-                    auth: Auth::None, ..
+                ServerTransport::Http {
+                    auth: TokenSource::None,
+                    ..
                 },
             ) => {
                 format!("{}: aish-helper mcp login {alias}", self.message)

@@ -18,20 +18,18 @@ use rmcp::transport::streamable_http_client::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::auth::{Tokens, signs};
+use super::auth::{TokenStore, is_authorization_header};
 use super::failure::MAX_MESSAGE_BYTES;
 use super::mask::SecretMask;
-use super::types::Credentials;
-use crate::address::{clear_text, is_loopback};
-use crate::config::mcp::{Server, Transport};
-use crate::error::{Context, Error, Result};
+use super::types::ServerCredentials;
+use crate::address::{check_key_transport, is_loopback};
+use crate::config::mcp::{ServerSettings, ServerTransport};
+use crate::error::{Error, ErrorContext, Result};
+use crate::http_client::{ProxyUse, client_builder};
 use crate::secret::Secret;
 
 /// Time limit for establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long an idle connection is kept open, so that the next call needs no TLS handshake.
-const IDLE_CONNECTION_LIFETIME: Duration = Duration::from_secs(300);
 
 /// Maximum number of concurrent calls to one server from all shells; further calls wait.
 const MAX_CONCURRENT_CALLS: usize = 128;
@@ -54,7 +52,7 @@ const MAX_REDIRECTS: usize = 3;
 /// HTTP clients shared by all servers. Created on first use: loading the root certificates costs time and memory.
 #[derive(Debug)]
 pub(super) struct HttpClients {
-    tokens: Tokens,
+    tokens: TokenStore,
     /// For loopback addresses; never uses a proxy.
     local: Mutex<Option<Client>>,
     network: Mutex<Option<Client>>,
@@ -64,7 +62,7 @@ impl HttpClients {
     /// Creates the clients. OAuth tokens are read from `state`.
     pub(super) fn new(state: PathBuf) -> HttpClients {
         HttpClients {
-            tokens: Tokens::new(state),
+            tokens: TokenStore::new(state),
             local: Mutex::default(),
             network: Mutex::default(),
         }
@@ -76,14 +74,15 @@ impl HttpClients {
     /// The token has expired and cannot be renewed, or its file cannot be read.
     pub(super) async fn token(
         &self,
-        server: &Server,
-        credentials: &Credentials,
+        server: &ServerSettings,
+        credentials: &ServerCredentials,
     ) -> Result<Option<Secret>> {
         match &server.transport {
-            Transport::Http { url, headers, .. }
-                if credentials.bearer.is_none() && !headers.iter().any(|(n, _)| signs(n)) =>
+            ServerTransport::Http { url, headers, .. }
+                if credentials.bearer.is_none()
+                    && !headers.iter().any(|(n, _)| is_authorization_header(n)) =>
             {
-                self.tokens.bearer(url).await
+                self.tokens.access_token(url).await
             }
             _ => Ok(None),
         }
@@ -97,19 +96,12 @@ impl HttpClients {
         if let Some(client) = &*slot {
             return Ok(client.clone());
         }
-        // Fails only when a provider is already installed, which is fine.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = Client::builder()
-            .redirect(Policy::custom(redirect_within_server))
-            .user_agent(concat!("aish/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_nodelay(true)
-            .pool_idle_timeout(IDLE_CONNECTION_LIFETIME)
-            .http2_keep_alive_interval(Duration::from_secs(30))
-            .http2_keep_alive_timeout(Duration::from_secs(10));
-        if local {
-            builder = builder.no_proxy();
-        }
+        let proxy = match local {
+            true => ProxyUse::Direct,
+            false => ProxyUse::System,
+        };
+        let builder =
+            client_builder(proxy, CONNECT_TIMEOUT).redirect(Policy::custom(redirect_within_server));
         let client = builder.build().context(|| "cannot set up HTTPS".into())?;
         *slot = Some(client.clone());
         Ok(client)
@@ -133,7 +125,7 @@ impl HttpClients {
             return Err(Error::config("its url is neither http:// nor https://"));
         }
         if bearer.is_some() || !headers.is_empty() {
-            clear_text(&parsed).map_err(Error::config)?;
+            check_key_transport(&parsed).map_err(Error::config)?;
         }
         let mut custom = HashMap::new();
         for (name, value) in headers {
@@ -152,7 +144,8 @@ impl HttpClients {
         config.retry_config = Arc::new(retry);
         config.max_concurrent_requests = MAX_CONCURRENT_CALLS;
         config.auth_header = bearer.map(|b| b.expose().to_owned());
-        let configured_auth = bearer.is_some() || headers.iter().any(|(n, _)| signs(n));
+        let configured_auth =
+            bearer.is_some() || headers.iter().any(|(n, _)| is_authorization_header(n));
         let http = McpHttpClient {
             client: self.client_for(&parsed)?,
             login: (!configured_auth).then(|| self.tokens.clone()),
@@ -202,7 +195,7 @@ struct StreamHistory {
 pub(super) struct McpHttpClient {
     client: Client,
     /// OAuth tokens; `None` when the configuration has credentials.
-    login: Option<Tokens>,
+    login: Option<TokenStore>,
     /// Masks the token that was sent last.
     secrets: SecretMask,
     end: CancellationToken,
@@ -234,7 +227,7 @@ impl McpHttpClient {
         let Some(tokens) = &self.login else {
             return Ok(bearer);
         };
-        let token = tokens.bearer(uri).await.map_err(token_error)?;
+        let token = tokens.access_token(uri).await.map_err(token_error)?;
         Ok(token.map(|t| self.mask_token(&t)))
     }
 
@@ -252,7 +245,11 @@ impl McpHttpClient {
         match refusal {
             StreamableHttpError::InsufficientScope(e) => {
                 let challenge = &e.www_authenticate_header;
-                if tokens.wants(uri, challenge).await.map_err(token_error)? {
+                if tokens
+                    .request_scopes(uri, challenge)
+                    .await
+                    .map_err(token_error)?
+                {
                     let wanted = AuthRequiredError::new(challenge.clone());
                     return Err(StreamableHttpError::AuthRequired(wanted));
                 }
@@ -261,7 +258,10 @@ impl McpHttpClient {
             }
             e if is_unauthorized(e) => {
                 let token = Secret::new(token);
-                let other = tokens.refused(uri, &token).await.map_err(token_error)?;
+                let other = tokens
+                    .replace_refused(uri, &token)
+                    .await
+                    .map_err(token_error)?;
                 Ok(other.map(|t| self.mask_token(&t)))
             }
             _ => Ok(None),

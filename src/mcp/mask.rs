@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::failure::ServerFault;
-use crate::safety::redact::ours;
+use crate::safety::redact::global_redactor;
 use crate::secret::Secret;
 
 /// Secrets of one server that are masked in its messages. Clones share the state.
@@ -24,7 +24,7 @@ impl SecretMask {
 
     /// Sets the current OAuth token.
     pub(super) fn set_token(&self, token: &Secret) {
-        ours().know("mcp-token", token.expose());
+        global_redactor().add_secret("mcp-token", token.expose());
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if tokens[0].as_ref() != Some(token) {
             let before = tokens[0].replace(token.clone());

@@ -24,7 +24,7 @@ use super::excerpt::excerpt;
 use super::mask::SecretMask;
 use super::stdio::ServerLog;
 use crate::safety::text::one_line;
-use crate::tools::source::{CallEvent, Elicit, Elicited};
+use crate::tools::source::{CallEvent, ElicitationRequest, ElicitationResponse};
 
 /// Maximum size in bytes of a question's text or URL; a person has to read it.
 const MAX_QUESTION_BYTES: usize = 8 << 10;
@@ -203,7 +203,7 @@ impl ServerMessageHandler {
             tracing::info!("mcp {alias}: declined a question that is too large to show");
             return ElicitResult::new(ElicitationAction::Decline);
         }
-        let elicit = Elicit {
+        let elicit = ElicitationRequest {
             server: self.0.alias.clone(),
             message: truncate(message, MAX_QUESTION_BYTES),
             schema,
@@ -221,14 +221,16 @@ impl ServerMessageHandler {
             answer = answer => answer,
         };
         match answer {
-            Some(Elicited::Accept(content)) => {
+            Some(ElicitationResponse::Accept(content)) => {
                 let mut result = ElicitResult::new(ElicitationAction::Accept);
                 // Only the values that the person saw and confirmed.
                 result.content = content;
                 result
             }
-            Some(Elicited::Decline) => ElicitResult::new(ElicitationAction::Decline),
-            Some(Elicited::Cancel) | None => ElicitResult::new(ElicitationAction::Cancel),
+            Some(ElicitationResponse::Decline) => ElicitResult::new(ElicitationAction::Decline),
+            Some(ElicitationResponse::Cancel) | None => {
+                ElicitResult::new(ElicitationAction::Cancel)
+            }
         }
     }
 }

@@ -34,13 +34,16 @@ use self::server::PooledServer;
 use self::session::PoolContext;
 pub use self::session::learn_configured;
 pub use self::types::{
-    Catalog, Credentials, Limits, Prompt, Resource, State, StateListener, Status,
+    ConnectionStatus, McpPrompt, McpResource, ServerCredentials, ServerState, StartupTimeLimits,
+    StateListener, ToolCatalog,
 };
-use crate::chat::Tool;
-use crate::config::mcp::Server;
+use crate::chat::ToolDefinition;
+use crate::config::mcp::ServerSettings;
 use crate::error::{Error, Result};
-use crate::safety::policy::{Approved, Call};
-pub use crate::tools::source::{CallError, CallEvent, CallResult, Elicit, Elicited};
+use crate::safety::policy::{Approved, ExactCall};
+pub use crate::tools::source::{
+    CallError, CallEvent, CallResult, ElicitationRequest, ElicitationResponse,
+};
 use crate::tools::source::{SourceCall, ToolSource};
 
 /// Maximum time [`Pool::shutdown`] waits for all servers to end.
@@ -48,7 +51,7 @@ const SHUTDOWN_TIME_LIMIT: Duration = Duration::from_secs(3);
 
 /// The connected MCP servers, by alias.
 #[derive(Debug)]
-pub struct Pool {
+pub struct ServerPool {
     servers: Mutex<BTreeMap<String, Arc<PooledServer>>>,
     shared: Arc<PoolContext>,
     /// Tracker of the caller, which waits for these tasks at its own shutdown.
@@ -61,17 +64,17 @@ pub struct Pool {
 /// The tool lists last merged into a catalog, and that catalog.
 #[derive(Debug, Default)]
 struct MergedCatalog {
-    lists: Vec<Arc<[Tool]>>,
-    catalog: Catalog,
+    lists: Vec<Arc<[ToolDefinition]>>,
+    catalog: ToolCatalog,
 }
 
-impl Pool {
+impl ServerPool {
     /// Creates a pool without servers.
     ///
     /// `state` is the directory for server logs and OAuth tokens. The servers' tasks are spawned on `tasks` and stop when
     /// `cancel` is cancelled; child processes are then killed with their process group.
-    pub fn new(state: PathBuf, tasks: TaskTracker, cancel: CancellationToken) -> Pool {
-        Pool::with_limits(state, tasks, cancel, Limits::default())
+    pub fn new(state: PathBuf, tasks: TaskTracker, cancel: CancellationToken) -> ServerPool {
+        ServerPool::with_limits(state, tasks, cancel, StartupTimeLimits::default())
     }
 
     /// Same as [`Self::new`], with other startup time limits.
@@ -79,15 +82,15 @@ impl Pool {
         state: PathBuf,
         tasks: TaskTracker,
         cancel: CancellationToken,
-        limits: Limits,
-    ) -> Pool {
+        limits: StartupTimeLimits,
+    ) -> ServerPool {
         let shared = PoolContext {
             clients: http::HttpClients::new(state.clone()),
             state,
             limits,
             tasks: TaskTracker::new(),
         };
-        Pool {
+        ServerPool {
             servers: Mutex::default(),
             shared: Arc::new(shared),
             tasks,
@@ -98,8 +101,8 @@ impl Pool {
     }
 
     /// Adds a listener that is called at each change of a server's state.
-    pub fn with_state_listener(self, listener: StateListener) -> Pool {
-        Pool { listener, ..self }
+    pub fn with_state_listener(self, listener: StateListener) -> ServerPool {
+        ServerPool { listener, ..self }
     }
 
     /// Returns the configured servers that have to be started: new ones, ones whose configuration has changed, and ones
@@ -107,7 +110,10 @@ impl Pool {
     ///
     /// Stops servers that are no longer in `configured`, and a manually connected server whose alias is now configured.
     /// Servers that a person has disconnected stay disconnected.
-    pub fn wanting(&self, configured: &BTreeMap<String, Server>) -> Vec<Server> {
+    pub fn pending_start(
+        &self,
+        configured: &BTreeMap<String, ServerSettings>,
+    ) -> Vec<ServerSettings> {
         let mut servers = self.lock();
         servers.retain(|alias, connected| {
             let stays = connected.configured == configured.contains_key(alias);
@@ -144,9 +150,9 @@ impl Pool {
     /// take long (a command that prints a token); its error becomes the server's error.
     pub fn start(
         &self,
-        server: Server,
+        server: ServerSettings,
         configured: bool,
-        credentials: impl Future<Output = Result<Credentials>> + Send + 'static,
+        credentials: impl Future<Output = Result<ServerCredentials>> + Send + 'static,
     ) {
         let alias = server.alias.clone();
         let cancel = self.cancel.child_token();
@@ -186,7 +192,7 @@ impl Pool {
     }
 
     /// Waits up to `patience` after each server's start for starting servers, then returns the tools of the ready ones.
-    pub async fn catalog(&self, patience: Duration) -> Catalog {
+    pub async fn catalog(&self, patience: Duration) -> ToolCatalog {
         for server in self.all() {
             server.wait_until_settled(server.started + patience).await;
         }
@@ -201,14 +207,14 @@ impl Pool {
                 ),
             }
         }
-        Catalog {
-            without,
+        ToolCatalog {
+            unavailable: without,
             ..self.merge(lists)
         }
     }
 
     /// Tools of all servers that are ready now. Shares the merged list: calling this per server is cheap.
-    pub fn tools(&self) -> Arc<[Tool]> {
+    pub fn tools(&self) -> Arc<[ToolDefinition]> {
         let servers = self.all();
         let ready = servers.iter().filter_map(|s| s.ready_server().ok());
         self.merge(ready.map(|ready| ready.tools.clone()).collect())
@@ -216,7 +222,7 @@ impl Pool {
     }
 
     /// Waits up to `patience` until the server `alias`, or every server if `None`, is ready or has failed.
-    pub async fn settled(&self, alias: Option<&str>, patience: Duration) {
+    pub async fn wait_until_settled(&self, alias: Option<&str>, patience: Duration) {
         let deadline = Instant::now() + patience;
         // A server that was stopped meanwhile may have been replaced, so the list is read again.
         while Instant::now() < deadline && !self.cancel.is_cancelled() {
@@ -230,18 +236,18 @@ impl Pool {
     }
 
     /// Configuration of the server `alias`, including the URL parts and arguments that its state hides.
-    pub fn server(&self, alias: &str) -> Option<Server> {
+    pub fn server(&self, alias: &str) -> Option<ServerSettings> {
         self.lock().get(alias).map(|c| c.server.clone())
     }
 
     /// Whether the pool has exactly this server from the configuration.
-    pub fn holds(&self, server: &Server) -> bool {
+    pub fn has_configured(&self, server: &ServerSettings) -> bool {
         let held = |c: &Arc<PooledServer>| c.configured && c.server == *server;
         self.lock().get(&server.alias).is_some_and(held)
     }
 
     /// State of each server, ordered by alias.
-    pub fn states(&self) -> Vec<State> {
+    pub fn states(&self) -> Vec<ServerState> {
         self.all().iter().map(|server| server.state()).collect()
     }
 
@@ -257,7 +263,7 @@ impl Pool {
     pub async fn call(
         &self,
         approved: Approved,
-        call: &Call<'_>,
+        call: &ExactCall<'_>,
         now_ms: u64,
         max_bytes: usize,
         events: &mpsc::Sender<CallEvent>,
@@ -291,7 +297,7 @@ impl Pool {
     }
 
     /// Returns the catalog of `lists`, merging them again only if one has changed.
-    fn merge(&self, lists: Vec<Arc<[Tool]>>) -> Catalog {
+    fn merge(&self, lists: Vec<Arc<[ToolDefinition]>>) -> ToolCatalog {
         // With thousands of tools the merge is too slow to be repeated for each prompt.
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         let same = merged.lists.len() == lists.len()
@@ -301,8 +307,9 @@ impl Pool {
                 .zip(&lists)
                 .all(|(a, b)| Arc::ptr_eq(a, b));
         if !same {
-            let tools: Arc<[Tool]> = lists.iter().flat_map(|l| l.iter().cloned()).collect();
-            merged.catalog = Catalog::new(tools, Vec::new());
+            let tools: Arc<[ToolDefinition]> =
+                lists.iter().flat_map(|l| l.iter().cloned()).collect();
+            merged.catalog = ToolCatalog::new(tools, Vec::new());
             merged.lists = lists;
         }
         merged.catalog.clone()

@@ -10,19 +10,19 @@ use rmcp::model::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Pool;
+use super::ServerPool;
 use super::connection::{MAX_INPUT_ROUNDS, ReadyServer, RequestError, TimeBudget, page_params};
 use super::content;
 use super::failure::ServerFault;
 use super::server::PooledServer;
-use super::types::{Prompt, Resource};
-use crate::error::{Error, Kind, Result};
+use super::types::{McpPrompt, McpResource};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of entries of a list, and of its pages.
 const MAX_ENTRIES: usize = 10_000;
 const MAX_PAGES: usize = 100;
 
-impl Pool {
+impl ServerPool {
     /// Lists the resources and resource templates of the server `alias`, or of all ready servers (`resources/list`,
     /// `resources/templates/list`).
     ///
@@ -32,11 +32,11 @@ impl Pool {
         &self,
         alias: Option<&str>,
         cancel: &CancellationToken,
-    ) -> Result<Vec<Resource>> {
+    ) -> Result<Vec<McpResource>> {
         let mut found = Vec::new();
         for (server, ready) in self.selected_servers(alias)? {
             let reader = ServerReader::new(&server, &ready, cancel);
-            let one = |uri, name, description, mime, template| Resource {
+            let one = |uri, name, description, mime, template| McpResource {
                 server: server.server.alias.clone(),
                 uri,
                 name,
@@ -115,7 +115,7 @@ impl Pool {
         &self,
         alias: Option<&str>,
         cancel: &CancellationToken,
-    ) -> Result<Vec<Prompt>> {
+    ) -> Result<Vec<McpPrompt>> {
         let mut found = Vec::new();
         for (server, ready) in self.selected_servers(alias)? {
             let reader = ServerReader::new(&server, &ready, cancel);
@@ -128,7 +128,7 @@ impl Pool {
             for page in pages.await? {
                 if let ServerResult::ListPromptsResult(page) = page {
                     found.extend(page.prompts.into_iter().map(|p| {
-                        Prompt {
+                        McpPrompt {
                             name: format!("{}.{}", server.server.alias, p.name),
                             description: p.description,
                             arguments: p
@@ -228,7 +228,7 @@ impl<'a> ServerReader<'a> {
     fn error(&self, error: RequestError) -> Error {
         let server = &self.server.server;
         match error {
-            RequestError::Interrupted => Error::new(Kind::Interrupted, "interrupted"),
+            RequestError::Interrupted => Error::new(ErrorKind::Interrupted, "interrupted"),
             RequestError::Failed(fault) => Error::runtime(format!(
                 "mcp: {}: {}",
                 server.alias,

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::connection::ReadyServer;
 use super::failure::{FaultKind, ServerFault};
 use super::session::{McpSession, PoolContext, open_session};
-use super::types::{Credentials, State, StateListener, Status};
-use crate::config::mcp::{Auth, Server, Transport};
+use super::types::{ConnectionStatus, ServerCredentials, ServerState, StateListener};
+use crate::config::mcp::{ServerSettings, ServerTransport, TokenSource};
 use crate::error::Result;
 use crate::safety::text::one_line;
 
@@ -52,18 +52,22 @@ pub(super) enum ServerPhase {
 /// A server in the pool.
 #[derive(Debug)]
 pub(super) struct PooledServer {
-    pub(super) server: Server,
+    pub(super) server: ServerSettings,
     pub(super) configured: bool,
     pub(super) started: Instant,
     phase: watch::Sender<ServerPhase>,
     cancel: CancellationToken,
     listener: StateListener,
     /// Status last reported to the listener.
-    last_reported: Mutex<Status>,
+    last_reported: Mutex<ConnectionStatus>,
 }
 
 impl PooledServer {
-    pub(super) fn new(server: Server, configured: bool, cancel: CancellationToken) -> PooledServer {
+    pub(super) fn new(
+        server: ServerSettings,
+        configured: bool,
+        cancel: CancellationToken,
+    ) -> PooledServer {
         PooledServer {
             server,
             configured,
@@ -71,7 +75,7 @@ impl PooledServer {
             phase: watch::Sender::new(ServerPhase::Starting),
             cancel,
             listener: StateListener::default(),
-            last_reported: Mutex::new(Status::Starting),
+            last_reported: Mutex::new(ConnectionStatus::Starting),
         }
     }
 
@@ -79,17 +83,17 @@ impl PooledServer {
     pub(super) fn with_state_listener(
         self,
         listener: StateListener,
-        last_reported: Option<Status>,
+        last_reported: Option<ConnectionStatus>,
     ) -> PooledServer {
         PooledServer {
             listener,
-            last_reported: Mutex::new(last_reported.unwrap_or(Status::Starting)),
+            last_reported: Mutex::new(last_reported.unwrap_or(ConnectionStatus::Starting)),
             ..self
         }
     }
 
     /// A server that is not connected to.
-    pub(super) fn turned_off(server: Server, configured: bool) -> PooledServer {
+    pub(super) fn turned_off(server: ServerSettings, configured: bool) -> PooledServer {
         let off = PooledServer::new(server, configured, CancellationToken::new());
         off.phase.send_replace(ServerPhase::TurnedOff);
         off
@@ -103,18 +107,18 @@ impl PooledServer {
             .unwrap_or_else(PoisonError::into_inner);
         // Cancelled under the lock, so that the supervisor cannot report the closing connection as a failure.
         self.cancel.cancel();
-        if *last_reported == Status::Ready {
-            *last_reported = Status::Disabled;
+        if *last_reported == ConnectionStatus::Ready {
+            *last_reported = ConnectionStatus::Disabled;
             drop(last_reported);
-            self.listener.notify(State {
-                status: Status::Disabled,
+            self.listener.notify(ServerState {
+                status: ConnectionStatus::Disabled,
                 ..self.state()
             });
         }
     }
 
     /// Status last reported to the listener.
-    pub(super) fn last_reported(&self) -> Status {
+    pub(super) fn last_reported(&self) -> ConnectionStatus {
         *self
             .last_reported
             .lock()
@@ -175,33 +179,33 @@ impl PooledServer {
         }
     }
 
-    pub(super) fn state(&self) -> State {
-        let mut state = State {
+    pub(super) fn state(&self) -> ServerState {
+        let mut state = ServerState {
             alias: self.server.alias.clone(),
             target: self.server.target(),
             version: None,
             protocol: None,
             tools: 0,
-            status: Status::Starting,
+            status: ConnectionStatus::Starting,
             error: None,
             configured: self.configured,
         };
         match &*self.phase.borrow() {
             ServerPhase::Starting => {}
             ServerPhase::Ready(ready) => {
-                state.status = Status::Ready;
+                state.status = ConnectionStatus::Ready;
                 state.version.clone_from(&ready.version);
                 state.protocol = Some(ready.protocol.clone());
                 state.tools = ready.tools.len();
             }
             ServerPhase::Failed { fault, .. } => {
                 state.status = match fault.kind {
-                    FaultKind::LoginRequired => Status::Login,
-                    _ => Status::Failed,
+                    FaultKind::LoginRequired => ConnectionStatus::LoginRequired,
+                    _ => ConnectionStatus::Failed,
                 };
                 state.error = Some(fault.message_with_hint(&self.server));
             }
-            ServerPhase::TurnedOff => state.status = Status::Disabled,
+            ServerPhase::TurnedOff => state.status = ConnectionStatus::Disabled,
         }
         state
     }
@@ -223,7 +227,7 @@ impl PooledServer {
     pub(super) async fn supervise(
         self: Arc<Self>,
         shared: Arc<PoolContext>,
-        credentials: impl Future<Output = Result<Credentials>> + Send,
+        credentials: impl Future<Output = Result<ServerCredentials>> + Send,
     ) {
         let cancelled = self.cancel.clone();
         let credentials = tokio::select! {
@@ -285,10 +289,10 @@ impl PooledServer {
 
     /// Whether the bearer token is printed by a command, which may print a newer one next time.
     fn has_token_command(&self) -> bool {
-        let Transport::Http { auth, .. } = &self.server.transport else {
+        let ServerTransport::Http { auth, .. } = &self.server.transport else {
             return false;
         };
-        matches!(auth, Auth::Cmd(_))
+        matches!(auth, TokenSource::Cmd(_))
     }
 
     /// Follows a session until it is unusable, and returns the reason.

@@ -21,9 +21,9 @@ use super::http::HttpClients;
 use super::mask::SecretMask;
 use super::message_handler::ServerMessageHandler;
 use super::stdio::{self, ExitReason};
-use super::types::{Credentials, Limits};
-use crate::config::mcp::{Lifecycle, Server, Transport};
-use crate::safety::redact::ours;
+use super::types::{ServerCredentials, StartupTimeLimits};
+use crate::config::mcp::{HandshakeMode, ServerSettings, ServerTransport};
+use crate::safety::redact::global_redactor;
 use crate::secret::Secret;
 
 /// Time limit for closing a session.
@@ -37,7 +37,7 @@ const MIN_SECRET_BYTES: usize = 6;
 pub(super) struct PoolContext {
     /// Directory for log files.
     pub(super) state: PathBuf,
-    pub(super) limits: Limits,
+    pub(super) limits: StartupTimeLimits,
     pub(super) clients: HttpClients,
     pub(super) tasks: TaskTracker,
 }
@@ -70,8 +70,8 @@ impl SessionEnd {
 
 /// Connects to a server and fetches its tool list.
 pub(super) async fn open_session(
-    server: &Server,
-    credentials: &Credentials,
+    server: &ServerSettings,
+    credentials: &ServerCredentials,
     shared: &PoolContext,
 ) -> Result<McpSession, ServerFault> {
     let tasks = &shared.tasks;
@@ -79,11 +79,11 @@ pub(super) async fn open_session(
     if let Some(token) = shared.clients.token(server, credentials).await? {
         secrets.set_token(&token);
     }
-    let modes: &[Lifecycle] = match server.lifecycle {
+    let modes: &[HandshakeMode] = match server.lifecycle {
         // Some legacy servers close the connection at an unknown `server/discover`.
-        Lifecycle::Auto => &[Lifecycle::Auto, Lifecycle::Legacy],
-        Lifecycle::Legacy => &[Lifecycle::Legacy],
-        Lifecycle::Modern => &[Lifecycle::Modern],
+        HandshakeMode::Auto => &[HandshakeMode::Auto, HandshakeMode::Legacy],
+        HandshakeMode::Legacy => &[HandshakeMode::Legacy],
+        HandshakeMode::Modern => &[HandshakeMode::Modern],
     };
     let log = shared.state.join(format!("mcp-{}.log", server.alias));
     let mut last = ServerFault::bad_response("it was not tried");
@@ -160,53 +160,58 @@ impl McpSession {
 
 /// Registers the headers and variables of a configured server as secrets. Called before the server starts, because the
 /// values can already appear in a file or in the output of a command.
-pub fn learn_configured(server: &Server) {
+pub fn learn_configured(server: &ServerSettings) {
     let slot = |what: &str, name: &str| format!("{what} {name} of {}", server.alias);
     match &server.transport {
-        Transport::Http { headers, .. } => {
+        ServerTransport::Http { headers, .. } => {
             for (name, value) in headers {
-                ours().know_current(&slot("header", name), "mcp-secret", value);
+                global_redactor().know_current(&slot("header", name), "mcp-secret", value);
             }
         }
-        Transport::Stdio { env, .. } => {
+        ServerTransport::Stdio { env, .. } => {
             // A value such as `$NAME` refers to a variable of the shell and is not a secret itself.
             for (name, value) in env.iter().filter(|(_, value)| !value.starts_with('$')) {
-                ours().know_current_variable(&slot("variable", name), "mcp-variable", name, value);
+                global_redactor().know_current_variable(
+                    &slot("variable", name),
+                    "mcp-variable",
+                    name,
+                    value,
+                );
             }
         }
     }
 }
 
 /// Values that must not appear in a server's error messages: token, headers, query values, environment.
-fn session_secrets(server: &Server, credentials: &Credentials) -> Vec<Secret> {
+fn session_secrets(server: &ServerSettings, credentials: &ServerCredentials) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = credentials.bearer.iter().cloned().collect();
     secrets.extend(stdio::environment_secrets(&credentials.env));
     match &server.transport {
-        Transport::Http { url, headers, .. } => {
+        ServerTransport::Http { url, headers, .. } => {
             secrets.extend(headers.iter().map(|(_, value)| Secret::new(value)));
             let query = url.split_once('?').map_or("", |(_, query)| query);
             let values = query.split('&').filter_map(|pair| pair.split_once('='));
             secrets.extend(values.map(|(_, value)| Secret::new(value)));
         }
-        Transport::Stdio { .. } => {}
+        ServerTransport::Stdio { .. } => {}
     }
     secrets.retain(|s| s.expose().len() >= MIN_SECRET_BYTES);
     for (name, value) in &credentials.env {
-        ours().know_variable("mcp-variable", name, value.expose());
+        global_redactor().add_variable("mcp-variable", name, value.expose());
     }
     // `secrets` also holds the values of the environment, most of which are not secret.
     let variable = |s: &&Secret| credentials.env.iter().any(|(_, value)| value == *s);
     for secret in secrets.iter().filter(|s| !variable(s)) {
-        ours().know("mcp-secret", secret.expose());
+        global_redactor().add_secret("mcp-secret", secret.expose());
     }
     secrets
 }
 
 async fn connect(
-    server: &Server,
-    credentials: &Credentials,
+    server: &ServerSettings,
+    credentials: &ServerCredentials,
     shared: &PoolContext,
-    mode: Lifecycle,
+    mode: HandshakeMode,
     handler: &ServerMessageHandler,
     (stop, end): (&CancellationToken, &CancellationToken),
 ) -> Result<
@@ -218,26 +223,26 @@ async fn connect(
 > {
     let limits = &shared.limits;
     match &server.transport {
-        Transport::Http { url, headers, .. } => {
+        ServerTransport::Http { url, headers, .. } => {
             let bearer = credentials.bearer.as_ref();
             let secrets = handler.secrets().clone();
             let clients = &shared.clients;
             let transport = clients.transport(url, headers, bearer, secrets, end.clone())?;
             let limit = match server.lifecycle {
-                Lifecycle::Auto if mode == Lifecycle::Auto => limits.discover,
-                Lifecycle::Auto => limits.begin.saturating_sub(limits.discover),
-                _ => limits.begin,
+                HandshakeMode::Auto if mode == HandshakeMode::Auto => limits.http_discover,
+                HandshakeMode::Auto => limits.http.saturating_sub(limits.http_discover),
+                _ => limits.http,
             };
             let service = handshake(handler, transport, mode, limit, stop).await?;
             Ok((service, None))
         }
-        Transport::Stdio { .. } => {
+        ServerTransport::Stdio { .. } => {
             let transport = stdio::spawn(server, &credentials.env, handler.log_file())
                 .map_err(|e| ServerFault::new(FaultKind::Unreachable, e.message))?;
             let exit_reason = transport.exit_reason();
             // The discovery attempt gets the full time limit: killing a launcher that is downloading its program could leave
             // half a download. A server that ignores `server/discover` costs the ten seconds that `rmcp` waits for it.
-            match handshake(handler, transport, mode, limits.begin_stdio, stop).await {
+            match handshake(handler, transport, mode, limits.stdio, stop).await {
                 Ok(service) => Ok((service, Some(exit_reason))),
                 Err(_) if exit_reason.text().is_some() => {
                     Err(ServerFault::connection_ended(Some(&exit_reason)))
@@ -257,7 +262,7 @@ async fn connect(
 async fn handshake<T, E, A>(
     handler: &ServerMessageHandler,
     transport: T,
-    mode: Lifecycle,
+    mode: HandshakeMode,
     limit: Duration,
     stop: &CancellationToken,
 ) -> Result<RunningService<RoleClient, ServerMessageHandler>, ServerFault>
@@ -267,12 +272,12 @@ where
 {
     let modern = vec![ProtocolVersion::V_2026_07_28];
     let mode = match mode {
-        Lifecycle::Auto => ClientLifecycleMode::Auto {
+        HandshakeMode::Auto => ClientLifecycleMode::Auto {
             preferred_versions: modern,
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         },
-        Lifecycle::Legacy => ClientLifecycleMode::Initialize,
-        Lifecycle::Modern => ClientLifecycleMode::Discover {
+        HandshakeMode::Legacy => ClientLifecycleMode::Initialize,
+        HandshakeMode::Modern => ClientLifecycleMode::Discover {
             preferred_versions: modern,
         },
     };

@@ -7,8 +7,8 @@ use rmcp::model::CallToolRequestParams;
 use super::connection::RequestError;
 use super::content;
 use super::server::PooledServer;
-use crate::chat::Tool;
-use crate::safety::change::in_force;
+use crate::chat::ToolDefinition;
+use crate::safety::tool_diff::in_force;
 use crate::tools::source::{CallError, CallFuture, SourceCall, ToolSource};
 
 impl ToolSource for PooledServer {
@@ -16,7 +16,7 @@ impl ToolSource for PooledServer {
         &self.server.alias
     }
 
-    fn list(&self) -> Arc<[Tool]> {
+    fn list(&self) -> Arc<[ToolDefinition]> {
         self.ready_server()
             .map(|ready| ready.tools.clone())
             .unwrap_or_default()

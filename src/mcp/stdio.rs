@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::json_lines::{LineReader, ReadOutcome};
 pub(super) use self::log::{ServerLog, environment_secrets};
-use crate::config::mcp::{Server, Transport as TransportConfig};
+use crate::config::mcp::{ServerSettings, ServerTransport as TransportConfig};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -124,7 +124,7 @@ impl fmt::Debug for ExitReason {
 /// # Errors
 /// The command cannot be started, or `server` is not a stdio server.
 pub(super) fn spawn(
-    server: &Server,
+    server: &ServerSettings,
     env: &[(String, Secret)],
     log: &Path,
 ) -> Result<StdioTransport> {

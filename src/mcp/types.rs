@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::chat::Tool;
+use crate::chat::ToolDefinition;
 use crate::secret::Secret;
 
 /// Secrets and environment that a server needs beyond its configuration, taken from the shell that first uses it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Credentials {
+pub struct ServerCredentials {
     /// Token sent as `Authorization: Bearer`.
     pub bearer: Option<Secret>,
     /// Complete environment of a stdio server, as name and value.
@@ -19,28 +19,28 @@ pub struct Credentials {
 
 /// Time limits for the start of a server, up to its `initialize` or `server/discover` answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct StartupTimeLimits {
     /// For an HTTP server.
-    pub begin: Duration,
+    pub http: Duration,
     /// Part of `begin` spent on `server/discover`, which only servers of 2026-07-28 or later answer.
-    pub discover: Duration,
+    pub http_discover: Duration,
     /// For a stdio server, whose command may first have to download its program.
-    pub begin_stdio: Duration,
+    pub stdio: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            begin: Duration::from_secs(10),
-            discover: Duration::from_secs(5),
-            begin_stdio: Duration::from_secs(60),
+impl Default for StartupTimeLimits {
+    fn default() -> StartupTimeLimits {
+        StartupTimeLimits {
+            http: Duration::from_secs(10),
+            http_discover: Duration::from_secs(5),
+            stdio: Duration::from_secs(60),
         }
     }
 }
 
 /// Connection status of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum ConnectionStatus {
     /// The first connection attempt is in progress.
     Starting,
     /// Connected; its tools can be called.
@@ -48,27 +48,27 @@ pub enum Status {
     /// Unreachable or disconnected; reconnects are attempted with increasing delays.
     Failed,
     /// The server requires an OAuth login: `aish-helper mcp login`.
-    Login,
+    LoginRequired,
     /// Turned off by the configuration or disconnected by a person.
     Disabled,
 }
 
-impl Status {
+impl ConnectionStatus {
     /// Word shown in lists.
     pub fn as_str(self) -> &'static str {
         match self {
-            Status::Starting => "starting",
-            Status::Ready => "ready",
-            Status::Failed => "failed",
-            Status::Login => "login",
-            Status::Disabled => "disabled",
+            ConnectionStatus::Starting => "starting",
+            ConnectionStatus::Ready => "ready",
+            ConnectionStatus::Failed => "failed",
+            ConnectionStatus::LoginRequired => "login",
+            ConnectionStatus::Disabled => "disabled",
         }
     }
 }
 
 /// State of a server, as shown to a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
+pub struct ServerState {
     /// Name from the configuration, which prefixes the server's tool names.
     pub alias: String,
     /// URL or command, with secret parts left out.
@@ -80,7 +80,7 @@ pub struct State {
     /// Number of tools offered.
     pub tools: usize,
     /// Connection status.
-    pub status: Status,
+    pub status: ConnectionStatus,
     /// Last error, with a hint where one is known.
     pub error: Option<String>,
     /// Whether the server is in the configuration, and not only connected by hand.
@@ -92,15 +92,15 @@ pub struct State {
 /// Called once for each change, except for the initial `Starting`; a failure that repeats the one before is not
 /// reported. `Disabled` reports a server that was ready and has been disconnected.
 #[derive(Clone)]
-pub struct StateListener(Arc<dyn Fn(State) + Send + Sync>);
+pub struct StateListener(Arc<dyn Fn(ServerState) + Send + Sync>);
 
 impl StateListener {
     /// Wraps a callback. The callback must not block and must not call back into the pool.
-    pub fn new(callback: impl Fn(State) + Send + Sync + 'static) -> StateListener {
+    pub fn new(callback: impl Fn(ServerState) + Send + Sync + 'static) -> StateListener {
         StateListener(Arc::new(callback))
     }
 
-    pub(super) fn notify(&self, state: State) {
+    pub(super) fn notify(&self, state: ServerState) {
         (self.0)(state);
     }
 }
@@ -119,29 +119,29 @@ impl fmt::Debug for StateListener {
 
 /// Tools of all servers that were ready at one time.
 #[derive(Debug, Clone, Default)]
-pub struct Catalog {
+pub struct ToolCatalog {
     /// Ordered by alias, then as the server listed the tools. Names are unique.
-    pub tools: Arc<[Tool]>,
+    pub tools: Arc<[ToolDefinition]>,
     /// Servers that are unavailable for a prompt, as `(alias, reason)`.
-    pub without: Vec<(String, String)>,
+    pub unavailable: Vec<(String, String)>,
     /// Index in `tools` of each tool name.
     pub names: Arc<HashMap<String, usize>>,
 }
 
-impl Catalog {
+impl ToolCatalog {
     /// Builds a catalog of `tools`; `without` are the unavailable servers, as `(alias, reason)`.
-    pub fn new(tools: Arc<[Tool]>, without: Vec<(String, String)>) -> Catalog {
+    pub fn new(tools: Arc<[ToolDefinition]>, without: Vec<(String, String)>) -> ToolCatalog {
         let names = tools.iter().enumerate().map(|(i, t)| (t.name.clone(), i));
         let names = Arc::new(names.collect());
-        Catalog {
+        ToolCatalog {
             tools,
-            without,
+            unavailable: without,
             names,
         }
     }
 
     /// Returns the tool named `alias.tool`.
-    pub fn find(&self, name: &str) -> Option<&Tool> {
+    pub fn find(&self, name: &str) -> Option<&ToolDefinition> {
         self.tools.get(*self.names.get(name)?)
     }
 }
@@ -149,7 +149,7 @@ impl Catalog {
 /// Resource or resource template of a server.
 /// <https://modelcontextprotocol.io/specification/2025-11-25/server/resources>
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resource {
+pub struct McpResource {
     /// Alias of the server.
     pub server: String,
     /// URI, or URI template (RFC 6570).
@@ -167,7 +167,7 @@ pub struct Resource {
 /// Prompt that a server offers.
 /// <https://modelcontextprotocol.io/specification/2025-11-25/server/prompts>
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prompt {
+pub struct McpPrompt {
     /// Name as `alias.prompt`.
     pub name: String,
     /// Description given by the server.

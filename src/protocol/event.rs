@@ -44,9 +44,9 @@ pub enum Event {
     /// To an output pump: the command has ended.
     CaptureFinish,
     /// May this tool be called? A client with a terminal answers with a REACTION frame.
-    ApprovalRequested(Box<tools::Question>),
+    ApprovalRequested(Box<tools::ApprovalRequest>),
     /// An MCP server asks the person for input. A client with a terminal answers with a REACTION frame.
-    ElicitationRequested(Box<tools::Elicit>),
+    ElicitationRequested(Box<tools::ElicitationPrompt>),
     /// A question was answered or withdrawn.
     QuestionClosed {
         /// The question.
@@ -59,14 +59,14 @@ pub enum Event {
     /// Tools that the person has not seen yet, before the first call of one.
     NewTools(tools::NewTools),
     /// A tool call has started.
-    ToolCallStarted(tools::Begin),
+    ToolCallStarted(tools::CallStarted),
     /// Progress of a tool call.
     ToolCallProgress {
         /// One line.
         text: String,
     },
     /// A tool call has ended, or was not made.
-    ToolCallFinished(tools::End),
+    ToolCallFinished(tools::CallFinished),
     /// An event of a newer daemon that this version does not know.
     #[serde(other)]
     Unknown,

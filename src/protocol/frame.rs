@@ -77,12 +77,12 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
 
 /// Splits a byte stream into frames; what is incomplete is kept until more comes.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct FrameDecoder {
     buffer: Vec<u8>,
     start: usize,
 }
 
-impl Decoder {
+impl FrameDecoder {
     /// Adds what was read.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 {
@@ -118,10 +118,10 @@ mod tests {
 
     #[test]
     fn frames_survive_any_split() {
-        let mut stream = json_frame(kind::HELLO, &Hello::ours()).unwrap();
+        let mut stream = json_frame(kind::HELLO, &Hello::current()).unwrap();
         stream.extend(text_frame("grüße").unwrap());
         for cut in 0..=stream.len() {
-            let mut decoder = Decoder::default();
+            let mut decoder = FrameDecoder::default();
             let mut seen = Vec::new();
             for part in [&stream[..cut], &stream[cut..]] {
                 decoder.push(part);
@@ -130,17 +130,17 @@ mod tests {
                 }
             }
             assert_eq!(seen.len(), 2, "cut at {cut}");
-            assert_eq!(parse::<Hello>(&seen[0].1).unwrap(), Hello::ours());
+            assert_eq!(parse::<Hello>(&seen[0].1).unwrap(), Hello::current());
             assert_eq!(seen[1], (kind::TEXT, "grüße".as_bytes().to_vec()));
         }
     }
 
     #[test]
     fn a_wild_length_is_an_error_not_an_allocation() {
-        let mut decoder = Decoder::default();
+        let mut decoder = FrameDecoder::default();
         decoder.push(b"GET / HTTP/1.1\r\n");
         assert!(decoder.next_frame().is_err());
-        let mut decoder = Decoder::default();
+        let mut decoder = FrameDecoder::default();
         decoder.push(&[0, 0, 0, 0, b'H']);
         assert!(decoder.next_frame().is_err());
     }

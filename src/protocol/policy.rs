@@ -69,7 +69,7 @@ pub struct GrantInfo {
 
 /// What was taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Revoked {
+pub struct RevokedGrant {
     /// What it allowed.
     pub what: String,
     /// The id, of a grant.
@@ -92,14 +92,14 @@ pub struct Explanation {
     /// Why no rule is asked at all: what is declared does not fit.
     pub rejected: Option<String>,
     /// Every rule and grant that could be about it, and the default.
-    pub considered: Vec<Considered>,
+    pub considered: Vec<RuleReport>,
     /// What is wrong with the files of projects, a line each.
     pub notices: Vec<String>,
 }
 
 /// A rule, a grant or the default, and what it has to do with a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Considered {
+pub struct RuleReport {
     /// What it is about.
     pub what: String,
     /// `allow`, `ask` or `deny`.

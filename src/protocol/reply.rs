@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::tools;
-use crate::chat::Finish;
-use crate::error::{Error, Kind};
+use crate::chat::FinishReason;
+use crate::error::{Error, ErrorKind};
 
 /// The reply to [`super::Request::Ask`] and [`super::Request::Attach`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct AnswerSummary {
     /// The provider's name for the model.
     pub model: String,
     /// Why the answer ended.
-    pub finish: Finish,
+    pub finish: FinishReason,
     /// Prompt tokens, where the provider reports them.
     pub prompt_tokens: Option<u64>,
     /// Completion tokens, where the provider reports them.
@@ -38,9 +38,9 @@ pub struct AskAccepted {
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct RequestFailure {
     /// Decides the client's exit code.
-    pub kind: Kind,
+    pub kind: ErrorKind,
     /// What failed and where.
     pub message: String,
     /// What to do next.
@@ -50,9 +50,9 @@ pub struct Failure {
     pub nothing_configured: bool,
 }
 
-impl From<&Error> for Failure {
-    fn from(e: &Error) -> Failure {
-        Failure {
+impl From<&Error> for RequestFailure {
+    fn from(e: &Error) -> RequestFailure {
+        RequestFailure {
             kind: e.kind,
             message: e.message.clone(),
             hint: e.hint.clone(),
@@ -61,20 +61,20 @@ impl From<&Error> for Failure {
     }
 }
 
-impl From<Failure> for Error {
-    fn from(f: Failure) -> Error {
+impl From<RequestFailure> for Error {
+    fn from(f: RequestFailure) -> Error {
         Error {
             kind: f.kind,
             message: f.message,
             hint: f.hint,
-            refused: false,
+            key_rejected: false,
         }
     }
 }
 
 /// The daemon's state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Status {
+pub struct DaemonStatus {
     /// Process id.
     pub pid: u32,
     /// Version of the daemon's binary.
@@ -160,14 +160,14 @@ pub struct Proposal {
 
 /// The reply to a recorded decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decided {
+pub struct DecisionReply {
     /// The command needs the terminal: it runs there directly and its output is not captured.
     pub terminal: bool,
 }
 
 /// The output of a command as its pump captured it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Captured {
+pub struct CapturedOutput {
     /// The start of the output, or all of it.
     pub head: String,
     /// The end of the output, where bytes in between were dropped.

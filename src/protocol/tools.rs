@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::chat::{CallStatus, Operation, Sensitivity};
-use crate::error::Kind;
+use crate::chat::{CallStatus, DataSensitivity, OperationClass};
+use crate::error::ErrorKind;
 
 /// A request about MCP servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,14 +145,14 @@ pub struct ToolInfo {
     /// The user believes what the server says about it.
     pub trusted: bool,
     /// What a call of it is treated as where the caller declares nothing more.
-    pub operation: Operation,
+    pub operation: OperationClass,
     /// The JSON Schema of its arguments.
     pub schema: serde_json::Value,
 }
 
 impl ToolInfo {
     /// What the server says about the tool, and what that is worth: names and words for people.
-    pub fn says(&self) -> [(&'static str, &'static str); 5] {
+    pub fn annotation_words(&self) -> [(&'static str, &'static str); 5] {
         let word = |said: Option<bool>| match said {
             Some(true) => "yes",
             Some(false) => "no",
@@ -186,9 +186,9 @@ pub struct FoundTool {
 
 /// A call that a person makes by hand.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ByHand {
+pub struct ManualCall {
     /// The declared operation.
-    pub operation: Operation,
+    pub operation: OperationClass,
     /// `server:tool`.
     pub name: String,
     /// The text of a JSON object.
@@ -205,7 +205,7 @@ pub struct ByHand {
 
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Called {
+pub struct ManualCallResult {
     /// How the call ended.
     pub status: CallStatus,
     /// The whole text of the result.
@@ -214,7 +214,7 @@ pub struct Called {
     pub why: Option<String>,
     /// Decides the exit code where there is no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Kind>,
+    pub kind: Option<ErrorKind>,
     /// The id of the record.
     pub id: String,
 }
@@ -249,7 +249,7 @@ pub struct PromptInfo {
 
 /// A call that a person is asked about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct ApprovalRequest {
     /// Names the question in the reaction.
     pub id: String,
     /// The tool, as its server describes it.
@@ -265,16 +265,16 @@ pub struct Question {
     /// How many tools its server offers, and how many of them may write.
     pub server_tools: (usize, usize),
     /// What the call is treated as.
-    pub operation: Operation,
+    pub operation: OperationClass,
     /// What the model declares, where it called through `call_tool_read` and its like.
-    pub intent: Option<Intent>,
+    pub intent: Option<DeclaredIntent>,
     /// Which rule asks.
     pub why: String,
     /// What speaks against the declaration, where that is not enough to reject it.
     pub warning: Option<String>,
     /// How the tool differs from what the person was shown last; empty where it does not. They were asked again
     /// for that.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ToolDiffLine>,
     /// Which answers beyond this once would have an effect: `tool`, `reads`, `always`.
     pub offers: Vec<String>,
     /// SHA-256 of the question; see [`Question::shown_digest`].
@@ -282,10 +282,10 @@ pub struct Question {
     pub digest: String,
 }
 
-impl Question {
+impl ApprovalRequest {
     /// Returns the SHA-256 of everything that is shown, in hexadecimal. An answer is valid only with this digest.
     pub fn shown_digest(&self) -> String {
-        let question = Question {
+        let question = ApprovalRequest {
             digest: String::new(),
             ..self.clone()
         };
@@ -303,18 +303,18 @@ fn json_digest(value: &impl Serialize) -> String {
 
 /// What a model declares of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Intent {
+pub struct DeclaredIntent {
     /// The declared operation.
-    pub operation_type: Operation,
+    pub operation_type: OperationClass,
     /// The declared sensitivity of the data.
-    pub data_sensitivity: Option<Sensitivity>,
+    pub data_sensitivity: Option<DataSensitivity>,
     /// Why.
     pub reason: Option<String>,
 }
 
 /// A line of a difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct ToolDiffLine {
     /// `+`, `-` or a space.
     pub sign: char,
     /// The line.
@@ -337,7 +337,7 @@ pub struct NewTools {
 /// A server asks the person for something (elicitation), while a call of theirs runs.
 /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation>
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Elicit {
+pub struct ElicitationPrompt {
     /// Names the question in the reaction.
     pub id: String,
     /// The server's alias.
@@ -353,10 +353,10 @@ pub struct Elicit {
     pub digest: String,
 }
 
-impl Elicit {
+impl ElicitationPrompt {
     /// Returns the SHA-256 of everything that is shown, in hexadecimal. An answer is valid only with this digest.
     pub fn shown_digest(&self) -> String {
-        let question = Elicit {
+        let question = ElicitationPrompt {
             digest: String::new(),
             ..self.clone()
         };
@@ -375,7 +375,7 @@ pub enum Reaction {
         /// [`Question::shown_digest`] of what was shown.
         digest: String,
         /// What they said.
-        verdict: Verdict,
+        verdict: ApprovalVerdict,
         /// The arguments as they were shown last: the question's own, or those of an edit.
         arguments: String,
     },
@@ -421,7 +421,7 @@ impl ElicitationAction {
 /// What a person said to a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ApprovalVerdict {
     /// This once.
     Once,
     /// This tool, for the session.
@@ -443,7 +443,7 @@ pub enum Verdict {
 
 /// A tool is called now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Begin {
+pub struct CallStarted {
     /// The call.
     pub id: String,
     /// `alias.tool`.
@@ -453,7 +453,7 @@ pub struct Begin {
     /// The rule that allowed it without a question.
     pub rule: Option<String>,
     /// What the call is treated as.
-    pub operation: Operation,
+    pub operation: OperationClass,
     /// What speaks against the declaration.
     #[serde(default)]
     pub warning: Option<String>,
@@ -461,7 +461,7 @@ pub struct Begin {
 
 /// What became of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct CallFinished {
     /// The call.
     pub id: String,
     /// `alias.tool`.
@@ -470,7 +470,7 @@ pub struct End {
     pub status: CallStatus,
     /// Duration of the call in milliseconds.
     #[serde(rename = "duration_ms")]
-    pub ms: u64,
+    pub duration_ms: u64,
     /// Size of what the tool said, before anything was cut.
     pub bytes: u64,
     /// The first lines of what it said.

@@ -3,10 +3,18 @@
 //! The properties come from Unicode 18 through `unicode-properties` and `unicode-script`; the short lists here hold
 //! what those tables do not contain.
 
-use super::text::Mode;
 use unicode_properties::{GeneralCategory as Gc, UnicodeEmoji, UnicodeGeneralCategory};
 use unicode_script::{Script, ScriptExtension, UnicodeScript};
 use unicode_width::UnicodeWidthChar;
+
+/// The use of a text, which decides what may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinkMode {
+    /// Text to read: answers, output, reasons.
+    Prose,
+    /// Text to decide on, in one line: proposals, questions, names.
+    Strict,
+}
 
 /// Maximum number of combining marks per base. Tibetan stacks need eight; more only overprint the neighbouring lines.
 const MAX_MARKS: u8 = 8;
@@ -27,7 +35,7 @@ pub(super) enum CharClass {
 }
 
 /// Classifies `c`, which must not be LF, CR, TAB or an ASCII space.
-pub(super) fn char_class(c: char, mode: Mode) -> CharClass {
+pub(super) fn char_class(c: char, mode: SinkMode) -> CharClass {
     if is_common_visible(c) {
         CharClass::Plain
     } else {
@@ -48,8 +56,8 @@ fn is_common_visible(c: char) -> bool {
         | '\u{ff01}'..='\u{ff9f}' | '\u{1f300}'..='\u{1f64f}' | '\u{1f900}'..='\u{1f9ff}')
 }
 
-fn class_by_properties(c: char, mode: Mode) -> CharClass {
-    let prose = mode == Mode::Prose;
+fn class_by_properties(c: char, mode: SinkMode) -> CharClass {
+    let prose = mode == SinkMode::Prose;
     match c {
         '\u{200c}' | '\u{200d}' if prose => return CharClass::Joiner,
         '\u{fe00}'..='\u{fe0f}' | '\u{180b}'..='\u{180f}' | '\u{e0100}'..='\u{e011f}' if prose => {
@@ -140,7 +148,7 @@ impl PrecedingText {
     }
 
     /// Whether `c`, which is not plain, may follow, given the character after it.
-    pub(super) fn admits(&mut self, c: char, kind: CharClass, next: char, mode: Mode) -> bool {
+    pub(super) fn admits(&mut self, c: char, kind: CharClass, next: char, mode: SinkMode) -> bool {
         let Some(base) = self.base else {
             return false;
         };
@@ -264,9 +272,9 @@ fn is_emoji(c: char) -> bool {
 
 /// Whether a mark of this script belongs on `base`. A virama on a Latin letter, for example, is probably not drawn at
 /// all.
-fn mark_fits(base: char, mark: char, mode: Mode) -> bool {
+fn mark_fits(base: char, mark: char, mode: SinkMode) -> bool {
     if base.is_control()
-        || matches!(base.general_category(), Gc::SpaceSeparator) && mode == Mode::Strict
+        || matches!(base.general_category(), Gc::SpaceSeparator) && mode == SinkMode::Strict
     {
         return false;
     }
@@ -274,7 +282,7 @@ fn mark_fits(base: char, mark: char, mode: Mode) -> bool {
     if matches!(mark, '\u{1161}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7fb}') {
         return base.script() == Script::Hangul;
     }
-    if mode == Mode::Prose && (!base.is_ascii() || base == ' ') {
+    if mode == SinkMode::Prose && (!base.is_ascii() || base == ' ') {
         return true;
     }
     // Common symbols and digits may carry the same marks as Latin letters.
@@ -314,7 +322,7 @@ mod tests {
     #[test]
     fn the_common_ranges_agree_with_the_unicode_properties() {
         for c in (char::MIN..=char::MAX).filter(|&c| is_common_visible(c)) {
-            for mode in [Mode::Prose, Mode::Strict] {
+            for mode in [SinkMode::Prose, SinkMode::Strict] {
                 assert_eq!(
                     class_by_properties(c, mode),
                     CharClass::Plain,
@@ -327,9 +335,9 @@ mod tests {
     #[test]
     fn plain_characters_are_not_zero_width() {
         for c in (char::MIN..=char::MAX).filter(|c| c.width().unwrap_or(0) == 0) {
-            assert_ne!(char_class(c, Mode::Strict), CharClass::Plain, "{c:?}");
+            assert_ne!(char_class(c, SinkMode::Strict), CharClass::Plain, "{c:?}");
             // Prose contains characters that need such a sign before letters or digits.
-            if char_class(c, Mode::Prose) == CharClass::Plain {
+            if char_class(c, SinkMode::Prose) == CharClass::Plain {
                 assert!(
                     matches!(
                         c.general_category(),
@@ -344,8 +352,8 @@ mod tests {
     #[test]
     fn strictly_plain_characters_are_plain_in_prose() {
         for c in char::MIN..=char::MAX {
-            if char_class(c, Mode::Strict) == CharClass::Plain {
-                assert_eq!(char_class(c, Mode::Prose), CharClass::Plain, "{c:?}");
+            if char_class(c, SinkMode::Strict) == CharClass::Plain {
+                assert_eq!(char_class(c, SinkMode::Prose), CharClass::Plain, "{c:?}");
             }
         }
     }

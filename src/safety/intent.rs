@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::chat::{Annotations, Intent, Operation, Sensitivity};
+use crate::chat::{CallIntent, DataSensitivity, OperationClass, ToolAnnotations};
 
 /// Maximum number of characters in a reason.
 pub const MAX_REASON_CHARS: usize = 1000;
@@ -36,8 +36,11 @@ const MAX_ECHO_CHARS: usize = 60;
 ///
 /// # Errors
 /// The intent is missing or invalid; the text is for the caller.
-pub fn parse_intent(variant: Operation, arguments: &Map<String, Value>) -> Result<Intent, String> {
-    let variant = variant.variant();
+pub fn parse_intent(
+    variant: OperationClass,
+    arguments: &Map<String, Value>,
+) -> Result<CallIntent, String> {
+    let variant = variant.call_tool_name();
     let flat = FLAT_KEYS.map(|key| value_of(arguments, key));
     let nested = match value_of(arguments, "intent") {
         None if flat == [None; 3] => {
@@ -65,19 +68,19 @@ pub fn parse_intent(variant: Operation, arguments: &Map<String, Value>) -> Resul
     let operation = operation.ok_or("intent.operation_type is required")?;
     let operation = operation
         .as_str()
-        .and_then(Operation::from_word)
+        .and_then(OperationClass::from_name)
         .ok_or_else(|| {
             let word = echo(operation);
             format!("Invalid intent.operation_type '{word}': must be read, write, or destructive")
         })?;
     let known = |value: &Value| {
-        let known = value.as_str().and_then(Sensitivity::from_word);
+        let known = value.as_str().and_then(DataSensitivity::from_name);
         known.ok_or_else(|| {
             let word = echo(value);
             format!("Invalid intent.data_sensitivity '{word}': must be public, internal, private, or unknown")
         })
     };
-    Ok(Intent {
+    Ok(CallIntent {
         operation,
         sensitivity: sensitivity.map(known).transpose()?,
         reason: reason.map(parse_reason).transpose()?,
@@ -115,7 +118,7 @@ fn echo(value: &Value) -> String {
 
 /// Returns the error for a call of an unknown tool, for models that assume a single `call_tool`.
 pub fn unknown_tool_error(name: &str) -> String {
-    let [read, write, destructive] = Operation::ALL.map(Operation::variant);
+    let [read, write, destructive] = OperationClass::ALL.map(OperationClass::call_tool_name);
     let name = echo(&Value::from(name));
     format!(
         "Tool '{name}' not found. Use {read}, {write}, or {destructive} with matching intent.operation_type. See retrieve_tools for annotations and recommendations."
@@ -125,31 +128,31 @@ pub fn unknown_tool_error(name: &str) -> String {
 /// Checks a declared call of `tool` (`server:tool`) through a `call_tool_*` tool. `strict` rejects a declaration that
 /// contradicts the server's annotations; otherwise the result is a warning.
 pub fn check_intent(
-    variant: Operation,
-    intent: &Intent,
+    variant: OperationClass,
+    intent: &CallIntent,
     tool: &str,
-    annotations: Annotations,
+    annotations: ToolAnnotations,
     strict: bool,
 ) -> IntentCheck {
     if intent.operation != variant {
         return IntentCheck::Rejected(format!(
             "Intent mismatch: tool is {} but intent declares {}",
-            variant.variant(),
+            variant.call_tool_name(),
             intent.operation.as_str()
         ));
     }
     let says = annotations.operation();
-    if says == Operation::Destructive && variant != Operation::Destructive {
+    if says == OperationClass::Destructive && variant != OperationClass::Destructive {
         let text = format!(
             "Tool '{tool}' is marked destructive by server, use {}",
-            Operation::Destructive.variant()
+            OperationClass::Destructive.call_tool_name()
         );
         return match strict {
             true => IntentCheck::Rejected(text),
             false => IntentCheck::Warned(text),
         };
     }
-    if says == Operation::Read && variant == Operation::Write {
+    if says == OperationClass::Read && variant == OperationClass::Write {
         return IntentCheck::Warned(format!(
             "Tool '{tool}' is marked read-only by server, but intent declares write"
         ));

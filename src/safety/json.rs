@@ -12,7 +12,10 @@ use super::text;
 ///
 /// # Errors
 /// The value cannot be represented in JSON, such as a map whose keys are not strings.
-pub fn line<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> serde_json::Result<()> {
+pub fn append_json_line<T: Serialize + ?Sized>(
+    value: &T,
+    out: &mut Vec<u8>,
+) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, VisibleFormatter))?;
     out.push(b'\n');
     Ok(())
@@ -60,7 +63,7 @@ mod tests {
 
     fn shown(value: &str) -> String {
         let mut out = Vec::new();
-        line(value, &mut out).unwrap();
+        append_json_line(value, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

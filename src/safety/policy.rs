@@ -9,13 +9,13 @@ mod explain;
 mod grants;
 mod rules;
 
-pub use explain::{Considered, Explained, Standing, explain};
-pub use grants::{Consent, GRANT_MS, Grant, Grants, Reach};
-pub use rules::{Fallback, Own, Rule, Rules, Subject, Word};
+pub use explain::{ConsideredRule, DecisionTrace, RuleStanding, explain};
+pub use grants::{ApprovalScope, GRANT_TTL_MS, GrantScope, GrantSet, ToolGrant};
+pub use rules::{BuiltinAction, DefaultRule, PolicyRule, RuleEffect, RuleSet, RuleSubject};
 
 use sha2::{Digest, Sha256};
 
-use crate::chat::{Annotations, Intent, Operation};
+use crate::chat::{CallIntent, OperationClass, ToolAnnotations};
 
 /// How long an approval is valid. The call must start before that, so that an approval given before the machine was
 /// suspended has no effect afterwards.
@@ -23,7 +23,7 @@ pub const APPROVAL_TTL_MS: u64 = 60_000;
 
 /// One call of a tool, exactly as it is shown and sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Call<'a> {
+pub struct ExactCall<'a> {
     /// The server's alias.
     pub server: &'a str,
     /// The tool's name at its server.
@@ -34,7 +34,7 @@ pub struct Call<'a> {
     pub arguments: &'a str,
 }
 
-impl Call<'_> {
+impl ExactCall<'_> {
     /// SHA-256 over server, tool and arguments, each prefixed with its length so that different calls cannot share a
     /// digest.
     fn digest(&self) -> [u8; 32] {
@@ -51,7 +51,7 @@ impl Call<'_> {
 ///
 /// # Errors
 /// The arguments are not a JSON object.
-pub fn canonical(arguments: &str) -> serde_json::Result<String> {
+pub fn canonical_arguments(arguments: &str) -> serde_json::Result<String> {
     let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(arguments)?;
     serde_json::to_string(&map)
 }
@@ -62,12 +62,12 @@ pub struct Approved {
     digest: [u8; 32],
     /// Kept separate from the digest, which is recorded: an identity may be derived from secrets.
     identity: String,
-    annotations: Annotations,
+    annotations: ToolAnnotations,
     expires_ms: u64,
 }
 
 impl Approved {
-    fn new(wish: &Wish<'_>, now_ms: u64) -> Approved {
+    fn new(wish: &CallRequest<'_>, now_ms: u64) -> Approved {
         Approved {
             digest: wish.call.digest(),
             identity: wish.call.identity.to_owned(),
@@ -77,12 +77,12 @@ impl Approved {
     }
 
     /// Whether the approval is for exactly this call and has not expired.
-    pub fn covers(self, call: &Call<'_>, now_ms: u64) -> bool {
+    pub fn covers(self, call: &ExactCall<'_>, now_ms: u64) -> bool {
         self.digest == call.digest() && self.identity == call.identity && now_ms < self.expires_ms
     }
 
     /// The effective annotations of the tool at the time of the approval.
-    pub fn annotations(&self) -> Annotations {
+    pub fn annotations(&self) -> ToolAnnotations {
         self.annotations
     }
 
@@ -94,11 +94,11 @@ impl Approved {
 
 /// A call to be decided on, with everything that the decision depends on.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
+pub struct CallRequest<'a> {
     /// The call.
-    pub call: Call<'a>,
+    pub call: ExactCall<'a>,
     /// The effective annotations of the tool.
-    pub annotations: Annotations,
+    pub annotations: ToolAnnotations,
     /// The user trusts these annotations.
     pub trusted: bool,
     /// The server is the one configured under this alias. Rules allow nothing to any other server, so that they do not
@@ -107,15 +107,15 @@ pub struct Wish<'a> {
     /// The tool has changed since it was last shown to the user, which voids everything that allowed it.
     pub changed: bool,
     /// What the caller declares.
-    pub intent: Option<&'a Intent>,
+    pub intent: Option<&'a CallIntent>,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> CallRequest<'a> {
     /// A call of a configured server's tool without annotations and without a declared intent.
-    pub fn new(call: Call<'a>) -> Wish<'a> {
-        Wish {
+    pub fn new(call: ExactCall<'a>) -> CallRequest<'a> {
+        CallRequest {
             call,
-            annotations: Annotations::default(),
+            annotations: ToolAnnotations::default(),
             trusted: false,
             configured: true,
             changed: false,
@@ -124,30 +124,30 @@ impl<'a> Wish<'a> {
     }
 
     /// Returns the operation class that counts: that of the tool, or the declared one if more severe.
-    pub fn operation(&self) -> Operation {
+    pub fn operation(&self) -> OperationClass {
         let tool = self.tool_operation();
         self.intent
             .map_or(tool, |intent| tool.max(intent.operation))
     }
 
-    fn tool_operation(&self) -> Operation {
+    fn tool_operation(&self) -> OperationClass {
         tool_operation(self.annotations, self.trusted)
     }
 }
 
 /// Returns the operation class of a tool: the server's annotations if the user trusts them or if they make it more
 /// severe, otherwise a write.
-pub fn tool_operation(annotations: Annotations, trusted: bool) -> Operation {
+pub fn tool_operation(annotations: ToolAnnotations, trusted: bool) -> OperationClass {
     let annotated = annotations.operation();
     match trusted {
         true => annotated,
-        false => annotated.max(Operation::Write),
+        false => annotated.max(OperationClass::Write),
     }
 }
 
 /// Decision of the policy on a call.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum PolicyDecision {
     /// Allowed; by which rule.
     Allow(Approved, String),
     /// The user must be asked; by which rule.
@@ -156,13 +156,13 @@ pub enum Decision {
     Deny(String),
 }
 
-impl Decision {
+impl PolicyDecision {
     /// The effect without the details.
-    pub fn word(&self) -> Word {
+    pub fn effect(&self) -> RuleEffect {
         match self {
-            Decision::Allow(..) => Word::Allow,
-            Decision::Ask(_) => Word::Ask,
-            Decision::Deny(_) => Word::Deny,
+            PolicyDecision::Allow(..) => RuleEffect::Allow,
+            PolicyDecision::Ask(_) => RuleEffect::Ask,
+            PolicyDecision::Deny(_) => RuleEffect::Deny,
         }
     }
 }
@@ -182,68 +182,82 @@ pub const BUILTIN_RULE: &str = "built-in";
 
 /// Decides on a call: deny rules, then ask rules, then allow rules, then grants, then the default. A default of deny
 /// applies unless one of the user's own rules asks or allows.
-pub fn decide(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> Decision {
+pub fn decide(
+    wish: &CallRequest<'_>,
+    rules: &RuleSet,
+    grants: &GrantSet,
+    now_ms: u64,
+) -> PolicyDecision {
     if is_builtin_read(wish) {
-        return Decision::Allow(Approved::new(wish, now_ms), BUILTIN_RULE.to_owned());
+        return PolicyDecision::Allow(Approved::new(wish, now_ms), BUILTIN_RULE.to_owned());
     }
     let (word, by) = effect_on(wish, rules, grants, now_ms);
     match word {
-        Word::Allow => Decision::Allow(Approved::new(wish, now_ms), by),
-        Word::Ask => Decision::Ask(by),
-        Word::Deny => Decision::Deny(by),
+        RuleEffect::Allow => PolicyDecision::Allow(Approved::new(wish, now_ms), by),
+        RuleEffect::Ask => PolicyDecision::Ask(by),
+        RuleEffect::Deny => PolicyDecision::Deny(by),
     }
 }
 
 /// Whether a call is of a built-in tool and only reads what the session already has. Rules do not apply to these: rules
 /// are about servers, and without its tool search and its own results a model cannot work.
-fn is_builtin_read(wish: &Wish<'_>) -> bool {
-    wish.call.identity == BUILTIN_IDENTITY && wish.trusted && wish.operation() == Operation::Read
+fn is_builtin_read(wish: &CallRequest<'_>) -> bool {
+    wish.call.identity == BUILTIN_IDENTITY
+        && wish.trusted
+        && wish.operation() == OperationClass::Read
 }
 
 /// Returns the effect on a call and the rule or grant it comes from.
-fn effect_on(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now_ms: u64) -> (Word, String) {
-    let speaks = |rule: &&Rule| rule.applies(wish);
-    let said = |rule: &Rule| (rule.word, rule.source.clone());
-    if let Some(rule) = rules.with_effect(Word::Deny).find(speaks) {
+fn effect_on(
+    wish: &CallRequest<'_>,
+    rules: &RuleSet,
+    grants: &GrantSet,
+    now_ms: u64,
+) -> (RuleEffect, String) {
+    let speaks = |rule: &&PolicyRule| rule.applies(wish);
+    let said = |rule: &PolicyRule| (rule.effect, rule.source.clone());
+    if let Some(rule) = rules.with_effect(RuleEffect::Deny).find(speaks) {
         return said(rule);
     }
     let allows = rules
-        .with_effect(Word::Allow)
+        .with_effect(RuleEffect::Allow)
         .find(speaks)
         .filter(|_| wish.configured);
     let default = &rules.default;
-    if default.word == Word::Deny && allows.is_none() {
+    if default.effect == RuleEffect::Deny && allows.is_none() {
         // With a default of deny, a rule that asks makes the policy less strict.
-        let asks = |rule: &Rule| rule.word == Word::Ask && rule.subject.applies_as_allow(wish);
+        let asks = |rule: &PolicyRule| {
+            rule.effect == RuleEffect::Ask && rule.subject.applies_as_allow(wish)
+        };
         if !wish.configured || !rules.list.iter().any(asks) {
-            return (Word::Deny, default.source.clone());
+            return (RuleEffect::Deny, default.source.clone());
         }
     }
-    if let Some(rule) = rules.with_effect(Word::Ask).find(speaks) {
+    if let Some(rule) = rules.with_effect(RuleEffect::Ask).find(speaks) {
         return said(rule);
     }
     if wish.changed {
-        return (Word::Ask, CHANGED.to_owned());
+        return (RuleEffect::Ask, CHANGED.to_owned());
     }
     if let Some(rule) = allows {
         return said(rule);
     }
     if let Some(grant) = grants.find_covering(wish, now_ms) {
-        return (Word::Allow, grant.says());
+        return (RuleEffect::Allow, grant.description());
     }
-    match default.word {
-        Word::Allow if !wish.configured => (Word::Ask, UNCONFIGURED.to_owned()),
+    match default.effect {
+        RuleEffect::Allow if !wish.configured => (RuleEffect::Ask, UNCONFIGURED.to_owned()),
         word => (word, default.source.clone()),
     }
 }
 
 /// Creates the approval for a call that the user has allowed. `of_server` are the tools its server had at that time, as
 /// identity and annotations; `id` becomes the id of the grant, if the scope creates one.
-pub fn consent<'t>(
-    wish: &Wish<'_>,
-    said: Consent,
-    of_server: impl IntoIterator<Item = (&'t str, Annotations)>,
-    grants: &mut Grants,
+pub fn approve<'t>(
+    wish: &CallRequest<'_>,
+    said: ApprovalScope,
+    of_server: impl IntoIterator<Item = (&'t str, ToolAnnotations)>,
+    grants: &mut GrantSet,
     now_ms: u64,
     id: &str,
 ) -> Approved {

@@ -35,7 +35,7 @@ static RULES: LazyLock<FormatRules> = LazyLock::new(FormatRules::new);
 static OURS: LazyLock<Redactor> = LazyLock::new(Redactor::default);
 
 /// Returns the redactor of this process. There is only one, so that every output path knows the same values.
-pub fn ours() -> &'static Redactor {
+pub fn global_redactor() -> &'static Redactor {
     &OURS
 }
 
@@ -56,14 +56,14 @@ pub struct Redactor {
 
 impl Redactor {
     /// Builds the rules in advance, so that the first use is not delayed.
-    pub fn warm() {
+    pub fn prebuild() {
         LazyLock::force(&RULES);
     }
 
     /// Adds a value that is redacted from now on. Ignores values that would destroy ordinary text: those shorter than
     /// eight characters, common words, paths and plain numbers. `kind` appears in the mark; it may contain letters,
     /// digits, `-`, `_` and `.`.
-    pub fn know(&self, kind: &str, value: &str) {
+    pub fn add_secret(&self, kind: &str, value: &str) {
         self.add(None, kind, value);
     }
 
@@ -94,9 +94,9 @@ impl Redactor {
 
     /// Adds the value of an environment variable, most of which are not secret: its name must indicate a
     /// secret, or its value must look like one.
-    pub fn know_variable(&self, kind: &str, name: &str, value: &str) {
+    pub fn add_variable(&self, kind: &str, name: &str, value: &str) {
         if known::speaks_of_secret(name) || shape::is_random(value.as_bytes()) {
-            self.know(kind, value);
+            self.add_secret(kind, value);
         }
     }
 
@@ -108,7 +108,7 @@ impl Redactor {
     }
 
     /// Number of values added so far. While it is unchanged, a text without secrets stays one.
-    pub fn learned(&self) -> u64 {
+    pub fn value_count(&self) -> u64 {
         self.now().learned
     }
 
@@ -205,8 +205,8 @@ impl Redactor {
     }
 
     /// Returns a streaming redactor for text that arrives in chunks. Uses the values known at this time.
-    pub fn stream(&self) -> Stream {
-        Stream {
+    pub fn stream(&self) -> RedactStream {
+        RedactStream {
             known: self.now(),
             values: RedactStage::default(),
             formats: RedactStage::default(),
@@ -230,7 +230,7 @@ fn mark(kind: &str) -> String {
 
 /// Streaming redactor. Works on bytes; invalid UTF-8 passes unchanged.
 #[derive(Debug, Clone)]
-pub struct Stream {
+pub struct RedactStream {
     known: Arc<Known>,
     values: RedactStage,
     formats: RedactStage,
@@ -240,7 +240,7 @@ pub struct Stream {
     found: Vec<FoundSecret>,
 }
 
-impl Stream {
+impl RedactStream {
     /// Processes a chunk and appends what is decided so far to `out`.
     pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         self.step(piece, false, out);
@@ -257,12 +257,12 @@ impl Stream {
     }
 
     /// Everything that begins before this position in the input has been found.
-    pub fn passed(&self) -> usize {
+    pub fn searched_to(&self) -> usize {
         self.shifts.input_offset(self.formats.processed())
     }
 
     fn step(&mut self, piece: &[u8], last: bool, out: &mut Vec<u8>) {
-        let Stream {
+        let RedactStream {
             known,
             values,
             formats,
@@ -298,12 +298,12 @@ impl Stream {
 
 /// Redacts text line by line without delay, for logs. Only private keys span lines there.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct LineRedactor {
     /// Maximum number of further lines that may belong to a private key; 0 outside of one.
     key: usize,
 }
 
-impl Lines {
+impl LineRedactor {
     /// Redacts one line without its line end; `None` if the whole line is part of a secret.
     pub fn line<'t>(&mut self, redactor: &Redactor, line: &'t str) -> Option<Cow<'t, str>> {
         /// More than the number of lines of the longest key.

@@ -19,12 +19,13 @@
 //! another script that look alike (see `confusables`), and terminals that reorder a line because of its right-to-left
 //! letters.
 
+pub use super::char_class::SinkMode;
 use super::char_class::{CharClass, PrecedingText, char_class};
 use std::fmt::Write;
 
 /// A piece of output that is safe to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum SafePiece<'a> {
     /// Printable text, unchanged.
     Text(&'a str),
     /// A visible stand-in such as `\x1b` or `\u{202e}`, which the caller may colour.
@@ -33,20 +34,11 @@ pub enum Piece<'a> {
 
 /// An owned piece of output that is safe to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum OwnedPiece {
     /// Printable text, unchanged.
     Text(String),
     /// A visible stand-in.
     Mark(String),
-}
-
-/// The use of a text, which decides what may pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Text to read: answers, output, reasons.
-    Prose,
-    /// Text to decide on, in one line: proposals, questions, names.
-    Strict,
 }
 
 /// Minimum length of a run of ASCII spaces that could push text out of view.
@@ -55,7 +47,7 @@ const LONG_RUN: u64 = 3;
 /// Makes a stream of untrusted text safe to show.
 #[derive(Debug)]
 pub struct TextSink {
-    mode: Mode,
+    mode: SinkMode,
     preceding: PrecedingText,
     /// The last character, if the decision on it depends on the next one.
     held: Option<char>,
@@ -75,7 +67,7 @@ enum CharDecision {
 
 impl TextSink {
     /// A sink at the start of a text.
-    pub fn new(mode: Mode) -> Self {
+    pub fn new(mode: SinkMode) -> Self {
         Self {
             mode,
             preceding: PrecedingText::new(None),
@@ -86,7 +78,7 @@ impl TextSink {
     }
 
     /// Processes the next chunk and hands its safe form to `emit`.
-    pub fn push_with(&mut self, chunk: &str, emit: &mut dyn FnMut(Piece<'_>)) {
+    pub fn push_with(&mut self, chunk: &str, emit: &mut dyn FnMut(SafePiece<'_>)) {
         let Some(first) = chunk.chars().next() else {
             return;
         };
@@ -99,10 +91,10 @@ impl TextSink {
         let (mut at, mut from, mut known) = (0, 0, 0);
         while at < chunk.len() {
             at += match self.mode {
-                Mode::Prose => plain_prefix(&chunk.as_bytes()[at..], |b| {
+                SinkMode::Prose => plain_prefix(&chunk.as_bytes()[at..], |b| {
                     (b.wrapping_sub(b' ') < 0x5f) | (b == b'\n') | (b == b'\t')
                 }),
-                Mode::Strict => {
+                SinkMode::Strict => {
                     plain_prefix(&chunk.as_bytes()[at..], |b| b.wrapping_sub(b'!') < 0x5e)
                 }
             };
@@ -156,7 +148,7 @@ impl TextSink {
     }
 
     /// Ends the text: emits what was held back and resets the sink.
-    pub fn finish_with(&mut self, emit: &mut dyn FnMut(Piece<'_>)) {
+    pub fn finish_with(&mut self, emit: &mut dyn FnMut(SafePiece<'_>)) {
         self.end_spaces(emit);
         // For a character that depends on its successor, the end of the text counts as a space.
         self.settle(' ', emit);
@@ -170,7 +162,7 @@ impl TextSink {
 
     /// Decides on `c`, which is not plain.
     fn decide(&mut self, c: char, kind: CharClass, next: Option<char>) -> CharDecision {
-        let waits = c == '\r' && self.mode == Mode::Prose || self.preceding.must_wait(c, kind);
+        let waits = c == '\r' && self.mode == SinkMode::Prose || self.preceding.must_wait(c, kind);
         match next {
             None if waits => CharDecision::Wait,
             Some('\n') if c == '\r' && waits => CharDecision::Drop,
@@ -186,7 +178,7 @@ impl TextSink {
     }
 
     /// Carries out the decision on `c`, except for passing it on.
-    fn execute(&mut self, c: char, fate: CharDecision, emit: &mut dyn FnMut(Piece<'_>)) {
+    fn execute(&mut self, c: char, fate: CharDecision, emit: &mut dyn FnMut(SafePiece<'_>)) {
         match fate {
             CharDecision::Pass | CharDecision::Drop => {}
             CharDecision::Wait => self.held = Some(c),
@@ -203,25 +195,25 @@ impl TextSink {
     }
 
     /// Decides on the held character, now that the next one is known.
-    fn settle(&mut self, next: char, emit: &mut dyn FnMut(Piece<'_>)) {
+    fn settle(&mut self, next: char, emit: &mut dyn FnMut(SafePiece<'_>)) {
         let Some(c) = self.held.take() else {
             return;
         };
         let fate = self.decide(c, char_class(c, self.mode), Some(next));
         if matches!(fate, CharDecision::Pass) {
-            emit(Piece::Text(c.encode_utf8(&mut [0; 4])));
+            emit(SafePiece::Text(c.encode_utf8(&mut [0; 4])));
         }
         self.execute(c, fate, emit);
     }
 
     /// Emits the run of spaces that has ended.
-    fn end_spaces(&mut self, emit: &mut dyn FnMut(Piece<'_>)) {
+    fn end_spaces(&mut self, emit: &mut dyn FnMut(SafePiece<'_>)) {
         match std::mem::take(&mut self.spaces) {
             0 => {}
             run @ LONG_RUN.. => self.mark_with(emit, |mark| write!(mark, "{run} spaces")),
             run => {
                 // One space or two.
-                emit(Piece::Text(if run == 1 { " " } else { "  " }));
+                emit(SafePiece::Text(if run == 1 { " " } else { "  " }));
                 self.preceding = PrecedingText::new(Some(' '));
             }
         }
@@ -230,12 +222,12 @@ impl TextSink {
     /// Emits the stand-in that `name` writes.
     fn mark_with(
         &mut self,
-        emit: &mut dyn FnMut(Piece<'_>),
+        emit: &mut dyn FnMut(SafePiece<'_>),
         name: impl FnOnce(&mut String) -> std::fmt::Result,
     ) {
         self.preceding = PrecedingText::new(None);
         self.mark.clear();
-        let (open, close) = if self.mode == Mode::Strict {
+        let (open, close) = if self.mode == SinkMode::Strict {
             ("‹", "›")
         } else {
             ("", "")
@@ -244,7 +236,7 @@ impl TextSink {
         // Writing to a string cannot fail.
         let _ = name(&mut self.mark);
         self.mark.push_str(close);
-        emit(Piece::Mark(&self.mark));
+        emit(SafePiece::Mark(&self.mark));
     }
 }
 
@@ -259,28 +251,28 @@ fn plain_prefix(bytes: &[u8], plain: impl Fn(u8) -> bool) -> usize {
     len + bytes[len..].iter().take_while(|&&b| plain(b)).count()
 }
 
-fn emit_text(text: &str, emit: &mut dyn FnMut(Piece<'_>)) {
+fn emit_text(text: &str, emit: &mut dyn FnMut(SafePiece<'_>)) {
     if !text.is_empty() {
-        emit(Piece::Text(text));
+        emit(SafePiece::Text(text));
     }
 }
 
-fn append(piece: Piece<'_>, out: &mut String) {
-    let (Piece::Text(text) | Piece::Mark(text)) = piece;
+fn append(piece: SafePiece<'_>, out: &mut String) {
+    let (SafePiece::Text(text) | SafePiece::Mark(text)) = piece;
     out.push_str(text);
 }
 
 /// Returns `s` in prose mode.
 pub fn prose(s: &str) -> String {
-    sink_all(s, Mode::Prose)
+    sink_all(s, SinkMode::Prose)
 }
 
 /// Returns `s` in strict mode: one line, nothing invisible.
 pub fn strict(s: &str) -> String {
-    sink_all(s, Mode::Strict)
+    sink_all(s, SinkMode::Strict)
 }
 
-fn sink_all(s: &str, mode: Mode) -> String {
+fn sink_all(s: &str, mode: SinkMode) -> String {
     let (mut sink, mut out) = (TextSink::new(mode), String::with_capacity(s.len()));
     sink.push(s, &mut out);
     sink.finish(&mut out);
@@ -288,14 +280,14 @@ fn sink_all(s: &str, mode: Mode) -> String {
 }
 
 /// Same as [`strict`], with stand-ins separate from text.
-pub fn strict_pieces(s: &str) -> Vec<Shown> {
+pub fn strict_pieces(s: &str) -> Vec<OwnedPiece> {
     let mut pieces = Vec::new();
-    let mut add = |piece: Piece<'_>| match (piece, pieces.last_mut()) {
-        (Piece::Text(more), Some(Shown::Text(text))) => text.push_str(more),
-        (Piece::Text(text), _) => pieces.push(Shown::Text(text.to_owned())),
-        (Piece::Mark(mark), _) => pieces.push(Shown::Mark(mark.to_owned())),
+    let mut add = |piece: SafePiece<'_>| match (piece, pieces.last_mut()) {
+        (SafePiece::Text(more), Some(OwnedPiece::Text(text))) => text.push_str(more),
+        (SafePiece::Text(text), _) => pieces.push(OwnedPiece::Text(text.to_owned())),
+        (SafePiece::Mark(mark), _) => pieces.push(OwnedPiece::Mark(mark.to_owned())),
     };
-    let mut sink = TextSink::new(Mode::Strict);
+    let mut sink = TextSink::new(SinkMode::Strict);
     sink.push_with(s, &mut add);
     sink.finish_with(&mut add);
     pieces
@@ -311,7 +303,7 @@ pub fn one_line(s: &str, max: usize) -> String {
         cut: 0,
         max,
     };
-    let mut sink = TextSink::new(Mode::Strict);
+    let mut sink = TextSink::new(SinkMode::Strict);
     let mut rest = s;
     while !rest.is_empty() && line.len <= max {
         // In small chunks, so that a long text costs no more than the part that is shown.
@@ -335,15 +327,15 @@ struct LineBuilder {
 }
 
 impl LineBuilder {
-    fn add(&mut self, piece: Piece<'_>) {
-        let (Piece::Text(text) | Piece::Mark(text)) = piece;
+    fn add(&mut self, piece: SafePiece<'_>) {
+        let (SafePiece::Text(text) | SafePiece::Mark(text)) = piece;
         for c in text.chars() {
             if self.len > self.max {
                 return;
             }
             self.out.push(c);
             self.len += 1;
-            if self.len < self.max && matches!(piece, Piece::Text(_)) {
+            if self.len < self.max && matches!(piece, SafePiece::Text(_)) {
                 self.cut = self.out.len();
             }
         }

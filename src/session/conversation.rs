@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use super::hub::SessionHub;
 use super::lock;
 use crate::error::{Error, Result};
-use crate::history::journal::{Log, fresh};
-use crate::history::record::{Body, Links, Record};
+use crate::history::journal::{JournalLog, new_record};
+use crate::history::record::{Record, RecordBody, RecordIds};
 use crate::protocol::ShellId;
-use crate::safety::policy::Grants;
+use crate::safety::policy::GrantSet;
 
 /// A conversation: records that anyone may add to, and a lock for turns, of which there is one at a time.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Session {
     /// Held for one look or one write: a decision does not wait for another shell's answer.
     pub(super) kept: Mutex<SessionState>,
     /// The tools that the person has allowed for this session. In memory alone: a new daemon asks again.
-    pub grants: Mutex<Grants>,
+    pub grants: Mutex<GrantSet>,
     /// The MCP servers that it goes without, and why, as it was told last.
     without: Mutex<BTreeMap<String, String>>,
 }
@@ -31,13 +31,13 @@ pub struct Session {
 #[derive(Debug)]
 pub(super) struct SessionState {
     /// Its file, or why it has none.
-    pub(super) log: Result<Arc<Log>>,
+    pub(super) log: Result<Arc<JournalLog>>,
     /// All its records, in order. What could not be written is here all the same.
     records: Vec<Record>,
 }
 
 impl Session {
-    pub(super) fn new(id: String, log: Result<Log>, records: Vec<Record>) -> Shared {
+    pub(super) fn new(id: String, log: Result<JournalLog>, records: Vec<Record>) -> SharedSession {
         Arc::new(Session {
             id,
             turn: Arc::default(),
@@ -53,7 +53,7 @@ impl Session {
 
     /// What is done outside of conversations, and recorded in this file. It has no id, and what a person grants here ends
     /// with it.
-    pub fn outside(log: Result<Arc<Log>>) -> Shared {
+    pub fn outside(log: Result<Arc<JournalLog>>) -> SharedSession {
         let session = Session::new(String::new(), Err(Error::runtime("")), Vec::new());
         lock(&session.kept).log = log;
         session
@@ -68,7 +68,7 @@ impl Session {
     ///
     /// # Errors
     /// The session has no file; the record is kept in memory.
-    pub fn record(&self, links: &Links, body: Body) -> Result<()> {
+    pub fn record(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
         self.record_all(links, [body])
     }
 
@@ -76,15 +76,23 @@ impl Session {
     ///
     /// # Errors
     /// The session has no file; the records are kept in memory.
-    pub fn record_all(&self, links: &Links, bodies: impl IntoIterator<Item = Body>) -> Result<()> {
-        let links = Links {
+    pub fn record_all(
+        &self,
+        links: &RecordIds,
+        bodies: impl IntoIterator<Item = RecordBody>,
+    ) -> Result<()> {
+        let links = RecordIds {
             session: Some(self.id.clone()).filter(|id| !id.is_empty()),
             ..links.clone()
         };
         let mut kept = lock(&self.kept);
         let SessionState { log, records } = &mut *kept;
         let start = records.len();
-        records.extend(bodies.into_iter().map(|body| fresh(links.clone(), body)));
+        records.extend(
+            bodies
+                .into_iter()
+                .map(|body| new_record(links.clone(), body)),
+        );
         let log = log.as_ref().map_err(Clone::clone)?;
         log.write(&records[start..])
     }
@@ -93,7 +101,7 @@ impl Session {
     ///
     /// # Errors
     /// The session has no file.
-    pub fn log_handle(&self) -> Result<Arc<Log>> {
+    pub fn log_handle(&self) -> Result<Arc<JournalLog>> {
         let kept = lock(&self.kept);
         kept.log.as_ref().map_err(Clone::clone).cloned()
     }
@@ -102,7 +110,7 @@ impl Session {
     ///
     /// # Errors
     /// The write failed; the record is kept in memory.
-    pub async fn record_written(&self, links: &Links, body: Body) -> Result<()> {
+    pub async fn record_written(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
         self.record(links, body)?;
         self.log_handle()?.written().await
     }
@@ -113,8 +121,8 @@ impl Session {
     /// The write or the sync failed; the act must not happen.
     pub async fn record_synced(
         &self,
-        links: &Links,
-        bodies: impl IntoIterator<Item = Body>,
+        links: &RecordIds,
+        bodies: impl IntoIterator<Item = RecordBody>,
     ) -> Result<()> {
         self.record_all(links, bodies)?;
         self.log_handle()?.synced().await
@@ -129,14 +137,14 @@ impl Session {
     pub fn model(&self) -> Option<String> {
         self.with_records(|records| {
             records.iter().rev().find_map(|r| match &r.body {
-                Body::Model { model } => Some(model.clone()),
+                RecordBody::Model { model } => Some(model.clone()),
                 _ => None,
             })
         })
     }
 
     /// What is new of the MCP servers that it goes without now: alias and reason.
-    pub fn goes_without(&self, now: &[(String, String)]) -> Vec<(String, String)> {
+    pub fn newly_unavailable(&self, now: &[(String, String)]) -> Vec<(String, String)> {
         let now: BTreeMap<_, _> = now.iter().cloned().collect();
         let told = std::mem::replace(&mut *lock(&self.without), now.clone());
         let mut news = now;
@@ -146,9 +154,15 @@ impl Session {
 
     /// When this shell's last prompt in this session came, milliseconds since 1970: the model was
     /// told of what the shell had done until then.
-    pub fn told_ms(&self, shell: &ShellId) -> u64 {
-        let of_shell = |r: &&Record| matches!(&r.body, Body::User { shell: Some(s), .. } if s == shell.as_str());
-        self.with_records(|records| records.iter().rev().find(of_shell).map_or(0, |r| r.at_ms))
+    pub fn last_prompt_ms(&self, shell: &ShellId) -> u64 {
+        let of_shell = |r: &&Record| matches!(&r.body, RecordBody::User { shell: Some(s), .. } if s == shell.as_str());
+        self.with_records(|records| {
+            records
+                .iter()
+                .rev()
+                .find(of_shell)
+                .map_or(0, |r| r.timestamp_ms)
+        })
     }
 }
 
@@ -156,13 +170,13 @@ impl Session {
 pub fn since_last_prompt(records: &[Record]) -> &[Record] {
     let start = records
         .iter()
-        .rposition(|r| matches!(r.body, Body::User { .. }))
+        .rposition(|r| matches!(r.body, RecordBody::User { .. }))
         .map_or(0, |at| at + 1);
     &records[start..]
 }
 
 /// A session that tasks share.
-pub type Shared = Arc<Session>;
+pub type SharedSession = Arc<Session>;
 
 #[cfg(test)]
 mod tests {
@@ -176,7 +190,7 @@ mod tests {
                 .iter()
                 .map(|(a, w)| ((*a).into(), (*w).into()))
                 .collect();
-            session.goes_without(&now).len()
+            session.newly_unavailable(&now).len()
         };
         assert_eq!(news(&[("a", "starting"), ("b", "starting")]), 2);
         assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 1);

@@ -14,11 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::watcher::{FeedItem, FeedWatcher};
 use super::lock;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::tools::{
-    Begin, Elicit, ElicitationAction, End, NewTools, Question, Reaction, Verdict,
+    ApprovalRequest, ApprovalVerdict, CallFinished, CallStarted, ElicitationAction,
+    ElicitationPrompt, NewTools, Reaction,
 };
-use crate::protocol::{AnswerSummary, Failure, QuestionOutcome, ShellId};
+use crate::protocol::{AnswerSummary, QuestionOutcome, RequestFailure, ShellId};
 
 /// Maximum text kept for watchers. Beyond it the oldest text is dropped; the journal has all of it.
 const TEXT_LIMIT: usize = 4 << 20;
@@ -42,9 +43,9 @@ pub enum TurnEvent {
     /// Tools that the person has not seen yet.
     NewTools(NewTools),
     /// A tool call needs an approval.
-    ApprovalRequested(Box<Question>),
+    ApprovalRequested(Box<ApprovalRequest>),
     /// An MCP server asks for input.
-    ElicitationRequested(Box<Elicit>),
+    ElicitationRequested(Box<ElicitationPrompt>),
     /// A question is no longer open.
     QuestionClosed {
         /// The question.
@@ -55,11 +56,11 @@ pub enum TurnEvent {
         outcome: QuestionOutcome,
     },
     /// A tool call has started.
-    CallStarted(Begin),
+    CallStarted(CallStarted),
     /// Progress of a tool call. Only the latest one is kept.
     CallProgress(String),
     /// A tool call has ended, or was not made.
-    CallFinished(End),
+    CallFinished(CallFinished),
 }
 
 /// What a hang-up of the client that started a turn means.
@@ -105,7 +106,7 @@ impl FeedOrigin {
 }
 
 /// How a turn ended: the summary of its answer, or the failure.
-pub type TurnEnd = std::result::Result<AnswerSummary, Failure>;
+pub type TurnEnd = std::result::Result<AnswerSummary, RequestFailure>;
 
 /// An answer to a question, and the terminal it was given on.
 #[derive(Debug, PartialEq)]
@@ -286,7 +287,7 @@ impl TurnFeed {
         tokio::select! {
             biased;
             done = work => done,
-            () = self.cancel.cancelled() => Err(Error::new(Kind::Interrupted, "interrupted")),
+            () = self.cancel.cancelled() => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
         }
     }
 
@@ -370,7 +371,7 @@ impl TurnFeed {
                 digest,
                 verdict,
                 ..
-            } => (id, digest, *verdict == Verdict::NoTerminal, true),
+            } => (id, digest, *verdict == ApprovalVerdict::NoTerminal, true),
             Reaction::Elicit {
                 id, digest, action, ..
             } => (id, digest, *action == ElicitationAction::NoTerminal, false),

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::conversation::{Session, Shared};
+use super::conversation::{Session, SharedSession};
 use super::{is_alive, lock};
 use crate::error::{Error, Result};
 use crate::history::journal::{Journal, now_ms};
-use crate::history::record::{Body, Links};
+use crate::history::record::{RecordBody, RecordIds};
 use crate::paths;
 use crate::protocol::{SessionChoice, ShellId};
 
@@ -28,20 +28,20 @@ pub struct WaitingCommand {
     /// The session of the answer.
     pub session: String,
     /// What the answer belongs to.
-    pub links: Links,
+    pub links: RecordIds,
 }
 
 /// Sessions in memory.
 #[derive(Debug, Default)]
 struct OpenSessions {
-    sessions: HashMap<String, Shared>,
+    sessions: HashMap<String, SharedSession>,
     /// Ids of sessions whose files are being read.
     loading: Vec<String>,
 }
 
 /// All open sessions and the shells in them.
 #[derive(Debug)]
-pub struct Sessions {
+pub struct SessionStore {
     /// The journal they are kept in.
     pub journal: Journal,
     /// A file a shell, which holds its session's id: so a shell finds it after a restart.
@@ -59,10 +59,10 @@ const SHELL_DAYS: u64 = 60;
 /// How long one of a name that says nothing of its process is taken to live.
 const SCRIPT: Duration = Duration::from_secs(86_400);
 
-impl Sessions {
+impl SessionStore {
     /// The sessions of the journal; none is opened yet.
-    pub fn new(journal: Journal, shells: PathBuf) -> Sessions {
-        Sessions {
+    pub fn new(journal: Journal, shells: PathBuf) -> SessionStore {
+        SessionStore {
             journal,
             shells,
             attached: Mutex::default(),
@@ -79,10 +79,10 @@ impl Sessions {
         &self,
         choice: &SessionChoice,
         shell: Option<&ShellId>,
-        links: &Links,
-    ) -> Result<Shared> {
+        links: &RecordIds,
+    ) -> Result<SharedSession> {
         let id = match choice {
-            SessionChoice::Shell => match shell.and_then(|s| self.of_shell(s)) {
+            SessionChoice::Shell => match shell.and_then(|s| self.session_for_shell(s)) {
                 Some(id) => id,
                 None => return Ok(self.create(shell, links)),
             },
@@ -108,11 +108,11 @@ impl Sessions {
             }
         };
         if let Some(shell) = shell
-            && self.of_shell(shell).as_deref() != Some(&id)
+            && self.session_for_shell(shell).as_deref() != Some(&id)
         {
             self.attach(shell, &id);
             // The prompt that comes next says that nothing can be recorded.
-            let attached = Body::Attached {
+            let attached = RecordBody::Attached {
                 shell: shell.to_string(),
             };
             let _ = session.record(links, attached);
@@ -122,11 +122,11 @@ impl Sessions {
 
     /// A fresh session, the shell's own from now on. Where its file cannot be made it lives in memory:
     /// a full disk keeps nobody from an answer.
-    pub fn create(&self, shell: Option<&ShellId>, links: &Links) -> Shared {
+    pub fn create(&self, shell: Option<&ShellId>, links: &RecordIds) -> SharedSession {
         let id = uuid::Uuid::now_v7().to_string();
         let session = Session::new(id.clone(), self.journal.create(&id), Vec::new());
         // The prompt that comes next says that nothing can be recorded.
-        let begun = Body::Session {
+        let begun = RecordBody::Session {
             session: id.clone(),
             shell: shell.map(ShellId::to_string),
         };
@@ -155,7 +155,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The file does not exist or cannot be read.
-    pub async fn get(&self, id: &str) -> Result<Shared> {
+    pub async fn get(&self, id: &str) -> Result<SharedSession> {
         {
             let mut open = lock(&self.open);
             if let Some(session) = open.sessions.get(id) {
@@ -181,12 +181,12 @@ impl Sessions {
     }
 
     /// The sessions that are open: what a person has granted is in no other.
-    pub fn open(&self) -> Vec<Shared> {
+    pub fn open(&self) -> Vec<SharedSession> {
         lock(&self.open).sessions.values().cloned().collect()
     }
 
     /// The id of a shell's session.
-    pub fn of_shell(&self, shell: &ShellId) -> Option<String> {
+    pub fn session_for_shell(&self, shell: &ShellId) -> Option<String> {
         if let Some((id, _)) = lock(&self.attached).get(shell) {
             return Some(id.clone());
         }
@@ -221,7 +221,7 @@ impl Sessions {
             let age = entry.metadata().ok()?.modified().ok()?.elapsed().ok();
             let name = entry.file_name();
             let shell = ShellId::parse(name.to_str()?).ok()?;
-            may_live(&shell, age).then(|| self.of_shell(&shell))?
+            may_live(&shell, age).then(|| self.session_for_shell(&shell))?
         }));
         ids
     }
@@ -261,7 +261,7 @@ impl Sessions {
     }
 
     /// Offers the commands of an answer to the shell; what waited before is dropped.
-    pub fn offer(&self, shell: &ShellId, session: &str, links: &Links, commands: Vec<String>) {
+    pub fn offer(&self, shell: &ShellId, session: &str, links: &RecordIds, commands: Vec<String>) {
         let of = commands.len();
         let waiting = commands
             .into_iter()
@@ -334,7 +334,7 @@ async fn off_thread<T: Send + 'static>(
 
 /// Adds an open session. Where there are many, those that nobody uses are closed before, so that
 /// memory does not grow with the number of conversations.
-fn keep(open: &mut HashMap<String, Shared>, id: String, session: &Shared) {
+fn keep(open: &mut HashMap<String, SharedSession>, id: String, session: &SharedSession) {
     if open.len() >= KEPT {
         close_unused(open);
     }
@@ -343,41 +343,48 @@ fn keep(open: &mut HashMap<String, Shared>, id: String, session: &Shared) {
 
 /// Closes what nobody uses and what is in its file: it can be read again. What a person has allowed cannot, as long as it
 /// holds.
-fn close_unused(open: &mut HashMap<String, Shared>) {
+fn close_unused(open: &mut HashMap<String, SharedSession>) {
     let now = now_ms();
-    let allows = |s: &Shared| {
+    let allows = |s: &SharedSession| {
         let mut grants = lock(&s.grants);
         grants.expire(now);
         !grants.is_empty()
     };
     // Both are looked at: what has expired goes wherever it is.
-    let in_memory = |s: &Shared| allows(s) | lock(&s.kept).log.is_err();
+    let in_memory = |s: &SharedSession| allows(s) | lock(&s.kept).log.is_err();
     open.retain(|_, s| in_memory(s) || Arc::strong_count(s) > 1);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::safety::policy::{Call, Consent, GRANT_MS, Wish, consent};
+    use crate::safety::policy::{ApprovalScope, CallRequest, ExactCall, GRANT_TTL_MS, approve};
 
     #[tokio::test]
     async fn a_session_stays_open_for_a_grant_as_long_as_that_holds() {
         let dir = tempfile::tempdir().expect("a directory");
         let journal = Journal::new(dir.path().join("history"));
-        let sessions = Sessions::new(journal, dir.path().join("shells"));
+        let sessions = SessionStore::new(journal, dir.path().join("shells"));
         let given = |at_ms| {
-            let session = sessions.create(None, &Links::default());
-            let call = Call {
+            let session = sessions.create(None, &RecordIds::default());
+            let call = ExactCall {
                 server: "fs",
                 tool: "read",
                 identity: "",
                 arguments: "{}",
             };
             let mut grants = lock(&session.grants);
-            consent(&Wish::new(call), Consent::Tool, [], &mut grants, at_ms, "");
+            approve(
+                &CallRequest::new(call),
+                ApprovalScope::Tool,
+                [],
+                &mut grants,
+                at_ms,
+                "",
+            );
             session.id.clone()
         };
-        let (_long_ago, now) = (given(now_ms() - GRANT_MS), given(now_ms()));
+        let (_long_ago, now) = (given(now_ms() - GRANT_TTL_MS), given(now_ms()));
         let used = sessions.get(&given(1)).await.expect("the session");
         sessions.tidy();
         let open: HashSet<String> = sessions.open().iter().map(|s| s.id.clone()).collect();

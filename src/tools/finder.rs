@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::search::{RetrieveRequest, ToolIndex, retrieve};
-use crate::chat::Tool;
+use crate::chat::ToolDefinition;
 use crate::error::{Error, Result};
 
 /// Searches tools with a cached index.
@@ -17,14 +17,18 @@ pub struct ToolFinder {
 }
 
 /// The indexed list and its index.
-type CachedIndex = (Arc<[Tool]>, Arc<ToolIndex>);
+type CachedIndex = (Arc<[ToolDefinition]>, Arc<ToolIndex>);
 
 impl ToolFinder {
     /// Returns the answer of `retrieve_tools` for these tools. Indexing and search run on the blocking thread pool.
     ///
     /// # Errors
     /// The index could not be built.
-    pub async fn retrieve(&self, tools: &Arc<[Tool]>, wanted: RetrieveRequest) -> Result<Value> {
+    pub async fn retrieve(
+        &self,
+        tools: &Arc<[ToolDefinition]>,
+        wanted: RetrieveRequest,
+    ) -> Result<Value> {
         let index = self.index(tools).await?;
         let tools = tools.clone();
         run_blocking(move || retrieve(&tools, &index, &wanted)).await
@@ -36,7 +40,7 @@ impl ToolFinder {
     /// The index could not be built.
     pub async fn search(
         &self,
-        tools: &Arc<[Tool]>,
+        tools: &Arc<[ToolDefinition]>,
         query: String,
         limit: usize,
     ) -> Result<Vec<(usize, f32)>> {
@@ -45,11 +49,11 @@ impl ToolFinder {
     }
 
     /// Builds the index of these tools in advance. A failure is reported by the next search.
-    pub async fn prepare(&self, tools: &Arc<[Tool]>) {
+    pub async fn prepare(&self, tools: &Arc<[ToolDefinition]>) {
         let _ = self.index(tools).await;
     }
 
-    async fn index(&self, tools: &Arc<[Tool]>) -> Result<Arc<ToolIndex>> {
+    async fn index(&self, tools: &Arc<[ToolDefinition]>) -> Result<Arc<ToolIndex>> {
         let mut cached = self.cached.lock().await;
         if let Some((of, index)) = &*cached
             && Arc::ptr_eq(of, tools)
@@ -73,10 +77,10 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 mod tests {
     use super::*;
 
-    fn named(name: &str) -> Arc<[Tool]> {
-        let tool = Tool {
+    fn named(name: &str) -> Arc<[ToolDefinition]> {
+        let tool = ToolDefinition {
             tool: name.to_owned(),
-            ..Tool::default()
+            ..ToolDefinition::default()
         };
         Arc::new([tool])
     }

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::{Map, Value};
 
 use self::split_points::RecordLayout;
-use crate::error::{Context, Result};
+use crate::error::{ErrorContext, Result};
 use crate::paths::make_dir;
 
 /// How long a result is kept, in milliseconds.
@@ -26,7 +26,7 @@ const RESULT_TTL_MS: u64 = 2 * 60 * 60 * 1000;
 const MAX_STORED_BYTES: usize = 64 << 20;
 
 /// Maximum number of bytes of one result; the rest is discarded on arrival.
-pub const MAX_RESULT: usize = 16 << 20;
+pub const MAX_RESULT_BYTES: usize = 16 << 20;
 
 /// Bytes reserved for the line that says what was left out, and for the line before a part.
 const NOTE_BYTES: usize = 240;
@@ -131,7 +131,7 @@ impl ResultStore {
         if let Err(e) = &key {
             tracing::warn!("a result was not stored: {}", e.message);
         }
-        cut(&text, max, key.ok().as_deref())
+        truncate(&text, max, key.ok().as_deref())
     }
 
     /// Stores a text for a session and returns its key. Removes the oldest results if space is needed.
@@ -281,7 +281,7 @@ fn remove(files: &[PathBuf]) {
 }
 
 /// Returns at most `max` bytes of a text, with a line that says what was left out and with which key to read on.
-pub fn cut(text: &str, max: usize, key: Option<&str>) -> String {
+pub fn truncate(text: &str, max: usize, key: Option<&str>) -> String {
     let total = text.len();
     if total <= max {
         return text.to_owned();

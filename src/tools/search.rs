@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use self::bm25::Bm25Index;
 use self::tokenize::{query_terms, tokenize};
-use crate::chat::{Annotations, Tool};
+use crate::chat::{ToolAnnotations, ToolDefinition};
 
 /// How many times a term in a tool's name counts; elsewhere it counts once. The best value on one half of the graded
 /// questions; `benches/retrieval.rs` measures the other half.
@@ -22,7 +22,7 @@ pub struct ToolIndex(Bm25Index);
 
 impl ToolIndex {
     /// Indexes `tools`. 10,000 tools take hundreds of milliseconds of CPU, so this must not run on the runtime thread.
-    pub fn new(tools: &[Tool]) -> ToolIndex {
+    pub fn new(tools: &[ToolDefinition]) -> ToolIndex {
         ToolIndex(Bm25Index::new(tools.iter().map(document_terms)))
     }
 
@@ -34,7 +34,7 @@ impl ToolIndex {
 }
 
 /// Returns the terms under which a tool is found.
-fn document_terms(tool: &Tool) -> Vec<String> {
+fn document_terms(tool: &ToolDefinition) -> Vec<String> {
     let mut terms = Vec::new();
     let mut add = |text: &str| terms.append(&mut tokenize(text));
     for _ in 0..NAME_WEIGHT {
@@ -137,7 +137,7 @@ const NO_TOOLS_HELP: &str =
     "There are no tools: no server is connected. Continue without tools and tell the user.";
 
 /// Returns the answer of `retrieve_tools`: a JSON object. Text from servers appears in it as data only.
-pub fn retrieve(tools: &[Tool], index: &ToolIndex, wanted: &RetrieveRequest) -> Value {
+pub fn retrieve(tools: &[ToolDefinition], index: &ToolIndex, wanted: &RetrieveRequest) -> Value {
     let found = index.search(&wanted.query, wanted.limit);
     let listed: Vec<Value> = found
         .iter()
@@ -163,7 +163,7 @@ pub fn retrieve(tools: &[Tool], index: &ToolIndex, wanted: &RetrieveRequest) -> 
 }
 
 /// Returns one tool of the answer.
-fn tool_entry(tool: &Tool, score: f32, brief: bool) -> Value {
+fn tool_entry(tool: &ToolDefinition, score: f32, brief: bool) -> Value {
     let mut entry = Map::new();
     let mut put = |key: &str, value: Value| entry.insert(key.to_owned(), value);
     put("name", format!("{}:{}", tool.server, tool.tool).into());
@@ -179,12 +179,15 @@ fn tool_entry(tool: &Tool, score: f32, brief: bool) -> Value {
     }
     put("score", ((f64::from(score) * 100.0).round() / 100.0).into());
     put("annotations", annotations(tool.annotations));
-    put("call_with", tool.annotations.operation().variant().into());
+    put(
+        "call_with",
+        tool.annotations.operation().call_tool_name().into(),
+    );
     Value::Object(entry)
 }
 
 /// Returns the server's annotations under their MCP names.
-fn annotations(said: Annotations) -> Value {
+fn annotations(said: ToolAnnotations) -> Value {
     let all = [
         ("readOnlyHint", said.read_only),
         ("destructiveHint", said.destructive),

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::chat::{Image, Tool};
-use crate::safety::policy::{Approved, Call};
+use crate::chat::{ImageContent, ToolDefinition};
+use crate::safety::policy::{Approved, ExactCall};
 
 /// The future of one call. Boxed, so that sources of different types can be held side by side; a call costs far more
 /// than the allocation.
@@ -24,7 +24,7 @@ pub trait ToolSource: Send + Sync {
 
     /// Returns the tools that can be called now, in the source's order. Must not wait: a source that has to fetch its
     /// list keeps the last one; it is empty while the source is unavailable.
-    fn list(&self) -> Arc<[Tool]>;
+    fn list(&self) -> Arc<[ToolDefinition]>;
 
     /// Performs one call with exactly the approved arguments.
     ///
@@ -40,7 +40,7 @@ pub struct SourceCall<'a> {
     /// Permission for exactly this call; used up by it.
     pub approved: Approved,
     /// Server, tool, identity and arguments.
-    pub call: Call<'a>,
+    pub call: ExactCall<'a>,
     /// The current time in milliseconds since the Unix epoch; an approval expires.
     pub now_ms: u64,
     /// Maximum number of text bytes in the result.
@@ -60,7 +60,7 @@ pub struct CallResult {
     /// The tool reports that it failed (`isError`); the text gives the reason.
     pub is_error: bool,
     /// Images in the result.
-    pub images: Vec<Image>,
+    pub images: Vec<ImageContent>,
     /// One line for each content block that is not text: `image: image/png, 12 KB`. Most of these also stand in the
     /// text, in brackets.
     pub notes: Vec<String>,
@@ -97,13 +97,13 @@ pub enum CallEvent {
     /// Progress, in one line.
     Progress(String),
     /// The server asks the user. Dropping the sender counts as a dismissal.
-    Elicit(Elicit, oneshot::Sender<Elicited>),
+    Elicit(ElicitationRequest, oneshot::Sender<ElicitationResponse>),
 }
 
 /// A question of a server to the user.
 /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation>
 #[derive(Debug, Clone, PartialEq)]
-pub struct Elicit {
+pub struct ElicitationRequest {
     /// The server's alias.
     pub server: String,
     /// The server's text.
@@ -116,7 +116,7 @@ pub struct Elicit {
 
 /// The user's answer to a server's question.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Elicited {
+pub enum ElicitationResponse {
     /// Accepted, with the object that the schema asks for; `None` in URL mode.
     Accept(Option<serde_json::Value>),
     /// Declined.

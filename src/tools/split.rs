@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use super::builtin::{RETRIEVE_TOOLS, read_result_tool, retrieve_tools_tool};
-use crate::chat::{Operation, Tool};
+use crate::chat::{OperationClass, ToolDefinition};
 
 /// Maximum number of bytes of server names in a tool description.
 const MAX_SERVER_NAMES_BYTES: usize = 400;
@@ -25,7 +25,7 @@ pub struct CallTarget {
 }
 
 /// Returns the five tools for a model with access to these servers.
-pub fn tools<'a>(servers: impl IntoIterator<Item = &'a str>) -> Vec<Tool> {
+pub fn split_tools<'a>(servers: impl IntoIterator<Item = &'a str>) -> Vec<ToolDefinition> {
     let mut tools = DEFINITIONS.clone();
     let mut names = String::new();
     for server in servers {
@@ -44,13 +44,13 @@ pub fn tools<'a>(servers: impl IntoIterator<Item = &'a str>) -> Vec<Tool> {
     tools
 }
 
-static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+static DEFINITIONS: LazyLock<Vec<ToolDefinition>> = LazyLock::new(|| {
     let mut tools = vec![retrieve_tools_tool()];
-    tools.extend(Operation::ALL.map(|variant| {
+    tools.extend(OperationClass::ALL.map(|variant| {
         let (what, meant) = match variant {
-            Operation::Read => ("a tool that changes nothing", "look up, list, search"),
-            Operation::Write => ("a tool that creates or changes something", "create, send, set"),
-            Operation::Destructive => (
+            OperationClass::Read => ("a tool that changes nothing", "look up, list, search"),
+            OperationClass::Write => ("a tool that creates or changes something", "create, send, set"),
+            OperationClass::Destructive => (
                 "a tool that may destroy something",
                 "delete, overwrite, revoke",
             ),
@@ -58,27 +58,27 @@ static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         let word = variant.as_str();
         let description =
             format!("Calls {what} ({meant}), with intent.operation_type \"{word}\". First find it with {RETRIEVE_TOOLS}.");
-        proxy_tool(variant.variant(), &description, &call_schema(variant))
+        proxy_tool(variant.call_tool_name(), &description, &call_schema(variant))
     }));
     tools.push(read_result_tool());
     tools
 });
 
-fn proxy_tool(name: &str, description: &str, schema: &Value) -> Tool {
-    Tool {
+fn proxy_tool(name: &str, description: &str, schema: &Value) -> ToolDefinition {
+    ToolDefinition {
         name: name.to_owned(),
         tool: name.to_owned(),
         description: description.to_owned(),
         schema: schema.to_string(),
-        ..Tool::default()
+        ..ToolDefinition::default()
     }
 }
 
 /// Returns the schema of a `call_tool_*` tool. The flat form of the intent is described and not part of the schema,
 /// because each key would be sent three times with every request. `intent` is not listed as required there, since some
 /// providers validate calls against the schema.
-fn call_schema(variant: Operation) -> Value {
-    let words = Operation::ALL.map(Operation::as_str);
+fn call_schema(variant: OperationClass) -> Value {
+    let words = OperationClass::ALL.map(OperationClass::as_str);
     json!({
         "type": "object",
         "properties": {
@@ -123,10 +123,10 @@ const PARAMETERS: [&str; 7] = [
 /// # Errors
 /// The arguments are invalid; the text is for the model.
 pub fn parse_call_target(
-    variant: Operation,
+    variant: OperationClass,
     arguments: &Map<String, Value>,
 ) -> Result<CallTarget, String> {
-    let variant = variant.variant();
+    let variant = variant.call_tool_name();
     let name = match value_of(arguments, "name") {
         Some(Value::String(name)) => name.as_str(),
         Some(_) => return Err("Invalid name: must be a string, 'server:tool'".into()),

@@ -35,7 +35,7 @@ enum LinePosition {
 
 /// A block of code that is open.
 #[derive(Debug, Clone)]
-struct CodeFence {
+struct FenceMarker {
     /// The line that opened it, with its LF.
     opener: String,
     sign: char,
@@ -55,7 +55,7 @@ struct HeldFence {
 pub struct CommandExtractor {
     at: LinePosition,
     held: String,
-    fence: Option<CodeFence>,
+    fence: Option<FenceMarker>,
     /// Text that is decided.
     text: String,
 }
@@ -112,30 +112,30 @@ impl CommandExtractor {
     /// Looks at the start of the line that is held; `end` when no more comes.
     fn decide(&mut self, end: bool, emit: &mut impl FnMut(AnswerPiece)) {
         match line(&self.held, self.fence.as_ref(), end) {
-            LineStart::Open if !end => {}
-            LineStart::Open | LineStart::Text => self.show_held(),
-            LineStart::Mark(length) => {
+            LinePrefix::Open if !end => {}
+            LinePrefix::Open | LinePrefix::Text => self.show_held(),
+            LinePrefix::Mark(length) => {
                 self.at = LinePosition::Command(length);
                 if self.held.ends_with('\n') {
                     self.end_command(length, emit);
                 }
             }
-            LineStart::Blank => match self.fence.as_mut().and_then(|f| f.waiting.as_mut()) {
+            LinePrefix::Blank => match self.fence.as_mut().and_then(|f| f.waiting.as_mut()) {
                 Some(waiting) if waiting.blanks.len() + self.held.len() <= MAX_HELD => {
                     waiting.blanks.push_str(&self.held);
                     self.held.clear();
                 }
                 _ => self.show_held(),
             },
-            LineStart::Opens(sign, length) => {
-                self.fence = Some(CodeFence {
+            LinePrefix::Opens(sign, length) => {
+                self.fence = Some(FenceMarker {
                     opener: std::mem::take(&mut self.held),
                     sign,
                     length,
                     waiting: Some(HeldFence::default()),
                 });
             }
-            LineStart::Closes => {
+            LinePrefix::Closes => {
                 let around_commands = self
                     .fence
                     .as_ref()
@@ -257,7 +257,7 @@ fn unquote(command: &str) -> &str {
 }
 
 /// What a line is, as far as it has come.
-enum LineStart {
+enum LinePrefix {
     /// It may become more than text.
     Open,
     Text,
@@ -269,23 +269,23 @@ enum LineStart {
     Closes,
 }
 
-fn line(held: &str, fence: Option<&CodeFence>, end: bool) -> LineStart {
+fn line(held: &str, fence: Option<&FenceMarker>, end: bool) -> LinePrefix {
     let whole = end || held.ends_with('\n');
     let blank = held.chars().all(|c| matches!(c, ' ' | '\t' | '\r' | '\n'));
     if blank && held.len() <= MAX_HELD && fence.is_some_and(|f| f.waiting.is_some()) {
         return if whole {
-            LineStart::Blank
+            LinePrefix::Blank
         } else {
-            LineStart::Open
+            LinePrefix::Open
         };
     }
     if held.len() > MAX_HELD {
-        return LineStart::Text;
+        return LinePrefix::Text;
     }
     let indent = held.bytes().take_while(|b| *b == b' ').count();
     let rest = &held[indent..];
     if indent > 3 {
-        return LineStart::Text;
+        return LinePrefix::Text;
     }
     // In a block of code a bullet or a backtick is code.
     let marks = [MARK, BULLETS[0], BULLETS[1], QUOTED];
@@ -295,30 +295,30 @@ fn line(held: &str, fence: Option<&CodeFence>, end: bool) -> LineStart {
         &marks[..]
     };
     if let Some(mark) = marks.iter().find(|m| rest.starts_with(**m)) {
-        return LineStart::Mark(indent + mark.len());
+        return LinePrefix::Mark(indent + mark.len());
     }
     if marks.iter().any(|m| m.starts_with(rest)) {
-        return LineStart::Open;
+        return LinePrefix::Open;
     }
     let sign = match (fence, rest.chars().next()) {
         (Some(fence), Some(c)) if c == fence.sign => c,
         (None, Some(c @ ('`' | '~'))) => c,
-        _ => return LineStart::Text,
+        _ => return LinePrefix::Text,
     };
     let info = rest.trim_start_matches(sign);
     let length = rest.len() - info.len();
     if info.is_empty() && !whole {
-        return LineStart::Open;
+        return LinePrefix::Open;
     }
     let matches = match fence {
         Some(fence) => length >= fence.length && info.trim().is_empty(),
         None => length >= 3 && !(sign == '`' && info.contains('`')),
     };
     match (matches, whole, fence) {
-        (false, ..) => LineStart::Text,
-        (true, false, _) => LineStart::Open,
-        (true, true, Some(_)) => LineStart::Closes,
-        (true, true, None) => LineStart::Opens(sign, length),
+        (false, ..) => LinePrefix::Text,
+        (true, false, _) => LinePrefix::Open,
+        (true, true, Some(_)) => LinePrefix::Closes,
+        (true, true, None) => LinePrefix::Opens(sign, length),
     }
 }
 

@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
-use crate::chat::{Chunk, Finish, ToolCall, Usage};
-use crate::error::{Error, Kind, Result};
-use crate::history::record::{self, Body};
+use crate::chat::{FinishReason, StreamItem, TokenUsage, ToolCall};
+use crate::error::{Error, ErrorKind, Result};
+use crate::history::record::{self, RecordBody};
 use crate::protocol::AnswerSummary;
 use crate::safety::policy;
 use crate::session::feed::TurnEvent;
@@ -20,9 +20,9 @@ use super::outcome::{CallEnd, CallOutcome, CallSummary};
 #[derive(Debug)]
 pub enum TurnInput {
     /// A part of the answer came.
-    Chunk(Chunk),
+    Chunk(StreamItem),
     /// The request has ended, well or not; the person's Ctrl-C is [`Kind::Interrupted`].
-    Ended(Result<Finish>),
+    Ended(Result<FinishReason>),
     /// What became of some of the calls that were to be made.
     CallsEnded(Vec<CallOutcome>),
 }
@@ -35,7 +35,7 @@ pub enum TurnEffect {
     /// Push an event to the feed.
     Event(TurnEvent),
     /// Write this to the journal, before anything that follows.
-    Record(Box<Body>),
+    Record(Box<RecordBody>),
     /// Make these calls, in order: their arguments are whole JSON objects in their one text. The
     /// outcomes are the next inputs.
     Use(Vec<ToolCall>),
@@ -79,8 +79,8 @@ pub struct TurnMachine {
     /// A call of this round got further than to fail.
     answered: bool,
     /// Of this round, and of all.
-    usage: Option<Usage>,
-    total: Option<Usage>,
+    usage: Option<TokenUsage>,
+    total: Option<TokenUsage>,
     /// Rounds of calls so far.
     depth: u32,
     /// When this round began, in milliseconds since the turn did.
@@ -91,7 +91,7 @@ pub struct TurnMachine {
 #[derive(Debug)]
 struct PendingCall {
     call: ToolCall,
-    record: Option<Body>,
+    record: Option<RecordBody>,
 }
 
 impl TurnMachine {
@@ -116,25 +116,25 @@ impl TurnMachine {
     /// Takes one input; `ms` is the time since the turn began.
     pub fn handle(&mut self, input: TurnInput, ms: u64) -> Vec<TurnEffect> {
         match input {
-            TurnInput::Chunk(Chunk::Text(text)) => {
+            TurnInput::Chunk(StreamItem::Text(text)) => {
                 self.text.push_str(&text);
                 let mut pieces = Vec::new();
                 self.filter.push(&text, &mut |piece| pieces.push(piece));
                 self.show(pieces)
             }
-            TurnInput::Chunk(Chunk::Call(call)) => {
+            TurnInput::Chunk(StreamItem::Call(call)) => {
                 self.calls.push(call);
                 Vec::new()
             }
-            TurnInput::Chunk(Chunk::Usage(usage)) => {
+            TurnInput::Chunk(StreamItem::Usage(usage)) => {
                 self.usage = Some(usage);
                 Vec::new()
             }
-            TurnInput::Chunk(Chunk::Model(model)) => {
+            TurnInput::Chunk(StreamItem::Model(model)) => {
                 self.setting.model = model;
                 Vec::new()
             }
-            TurnInput::Chunk(Chunk::Notice(text)) => vec![notice(text)],
+            TurnInput::Chunk(StreamItem::Notice(text)) => vec![notice(text)],
             TurnInput::Chunk(_) => Vec::new(),
             TurnInput::Ended(result) => self.end(result, ms),
             TurnInput::CallsEnded(used) => self.used(used, ms),
@@ -160,27 +160,27 @@ impl TurnMachine {
     }
 
     /// The request has ended, and the answer with it.
-    fn end(&mut self, result: Result<Finish>, ms: u64) -> Vec<TurnEffect> {
+    fn end(&mut self, result: Result<FinishReason>, ms: u64) -> Vec<TurnEffect> {
         let mut pieces = Vec::new();
         let mut take = |piece| pieces.push(piece);
         // Only an answer that the model ended itself may offer its last line as a command.
         match &result {
-            Ok(Finish::Stop) => self.filter.finish(&mut take),
+            Ok(FinishReason::Stop) => self.filter.finish(&mut take),
             _ => self.filter.cut_off(&mut take),
         }
         let mut effects = self.show(pieces);
-        let whole = matches!(result, Ok(Finish::Stop));
+        let whole = matches!(result, Ok(FinishReason::Stop));
         let calls = std::mem::take(&mut self.calls);
         // An answer that broke off has made no calls: none of them would have a result.
         let calls = if result.is_ok() { calls } else { Vec::new() };
         let (finish, failure) = match result {
             Ok(finish) => (finish, None),
-            Err(e) if e.kind == Kind::Interrupted => (Finish::Interrupted, None),
-            Err(e) => (Finish::Error, Some(e)),
+            Err(e) if e.kind == ErrorKind::Interrupted => (FinishReason::Interrupted, None),
+            Err(e) => (FinishReason::Error, Some(e)),
         };
         let usage = self.usage.take();
         self.total = sum(self.total, usage);
-        effects.push(TurnEffect::Record(Box::new(Body::Assistant {
+        effects.push(TurnEffect::Record(Box::new(RecordBody::Assistant {
             text: std::mem::take(&mut self.text),
             calls: calls.iter().map(recorded).collect(),
             model: self.setting.model_name.clone(),
@@ -203,7 +203,7 @@ impl TurnMachine {
         &mut self,
         calls: Vec<ToolCall>,
         whole: bool,
-        finish: Finish,
+        finish: FinishReason,
         ms: u64,
         effects: &mut Vec<TurnEffect>,
     ) {
@@ -229,7 +229,7 @@ impl TurnMachine {
             if whole && call.arguments.trim().is_empty() {
                 call.arguments = "{}".to_string();
             }
-            let record = match policy::canonical(&call.arguments) {
+            let record = match policy::canonical_arguments(&call.arguments) {
                 Ok(arguments) => {
                     call.arguments = arguments;
                     made.push(call.clone());
@@ -274,7 +274,7 @@ impl TurnMachine {
                     .get_or_insert_with(|| CallEnd::Interrupted.record(call, 0, unmade(call)));
             }
             effects.extend(self.ripe());
-            effects.push(self.reply(Finish::Interrupted, ms));
+            effects.push(self.reply(FinishReason::Interrupted, ms));
         } else {
             self.settle(ms, &mut effects);
         }
@@ -293,7 +293,7 @@ impl TurnMachine {
             effects.push(TurnEffect::Again);
         } else {
             effects.push(notice("no call has a result, so the answer ends here"));
-            effects.push(self.reply(Finish::Stop, ms));
+            effects.push(self.reply(FinishReason::Stop, ms));
         }
     }
 
@@ -307,7 +307,7 @@ impl TurnMachine {
         effects
     }
 
-    fn reply(&mut self, finish: Finish, ms: u64) -> TurnEffect {
+    fn reply(&mut self, finish: FinishReason, ms: u64) -> TurnEffect {
         let proposals = std::mem::take(&mut self.proposals);
         let cost = self
             .total
@@ -350,11 +350,11 @@ fn notice(text: impl Into<String>) -> TurnEffect {
     TurnEffect::Event(TurnEvent::Notice(text.into()))
 }
 
-fn sum(total: Option<Usage>, usage: Option<Usage>) -> Option<Usage> {
+fn sum(total: Option<TokenUsage>, usage: Option<TokenUsage>) -> Option<TokenUsage> {
     let (Some(a), Some(b)) = (total, usage) else {
         return total.or(usage);
     };
-    Some(Usage {
+    Some(TokenUsage {
         prompt_tokens: a.prompt_tokens.saturating_add(b.prompt_tokens),
         completion_tokens: a.completion_tokens.saturating_add(b.completion_tokens),
     })

@@ -3,9 +3,9 @@
 //! Pure. What a server says when it fails is for the person alone: a call without a result has fixed
 //! words for the model.
 
-use crate::chat::{CallStatus, Image, ToolCall};
+use crate::chat::{CallStatus, ImageContent, ToolCall};
 use crate::context::{INTERRUPTED, NO_RESULT};
-use crate::history::record::{Act, Body};
+use crate::history::record::{RecordBody, RecordedCall};
 
 /// The most that a notice shows of a tool's name, and of why it was not called, which the model may have made up.
 const NAME_CHARS: usize = 80;
@@ -30,7 +30,7 @@ pub struct CallSummary {
     /// `alias.tool`, where that is not what the model has called.
     pub name: Option<String>,
     /// What it does.
-    pub act: Option<Act>,
+    pub act: Option<RecordedCall>,
     /// The arguments that were sent, or would have been.
     pub arguments: Option<String>,
     /// Who allowed it: `person` or `rule`.
@@ -49,7 +49,7 @@ pub enum CallEnd {
         /// It says that it failed.
         is_error: bool,
         /// Its pictures.
-        images: Vec<Image>,
+        images: Vec<ImageContent>,
         /// The size of what it said, before anything was cut.
         bytes: u64,
         /// SHA-256 of the same, in hexadecimal.
@@ -133,7 +133,7 @@ impl CallEnd {
     }
 
     /// The record of `call`, with what the model is told; `ms` is how long it took.
-    pub fn record(self, call: &ToolCall, ms: u64, account: CallSummary) -> Body {
+    pub fn record(self, call: &ToolCall, ms: u64, account: CallSummary) -> RecordBody {
         let status = self.status().as_str().to_string();
         let (mut pictures, mut size, mut failure) = (Vec::new(), 0, None);
         let (mut by, mut reason, mut sum) = (account.by, account.why, None);
@@ -195,7 +195,7 @@ impl CallEnd {
             }
             CallEnd::Interrupted => INTERRUPTED.into(),
         };
-        Body::Tool {
+        RecordBody::Tool {
             call: call.id.clone(),
             name: account.name.unwrap_or_else(|| call.name.clone()),
             status,

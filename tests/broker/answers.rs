@@ -7,16 +7,16 @@ use crate::fakes::provider::{MODEL, finish_event, text_event};
 async fn an_answer_streams_with_model_and_usage() {
     let provider = Provider::start([Script::tokens(["Paris", ", of ", "course"])]);
     let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
-    assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Stop);
+    assert_eq!(outcome.result.as_ref().unwrap(), &FinishReason::Stop);
     assert_eq!(outcome.text(), "Paris, of course");
-    let model = Chunk::Model(MODEL.to_owned());
+    let model = StreamItem::Model(MODEL.to_owned());
     assert!(outcome.chunks.contains(&model), "{outcome:?}");
-    let usage = Chunk::Usage(Usage {
+    let usage = StreamItem::Usage(TokenUsage {
         prompt_tokens: 7,
         completion_tokens: 3,
     });
     let last = &outcome.chunks[outcome.chunks.len() - 2..];
-    assert_eq!(last, [usage, Chunk::Done(Finish::Stop)]);
+    assert_eq!(last, [usage, StreamItem::Done(FinishReason::Stop)]);
 }
 
 #[tokio::test]
@@ -105,13 +105,13 @@ async fn no_word_waits_for_the_next() {
     for word in ["one", "two"] {
         loop {
             match receiver.recv().await.unwrap() {
-                Chunk::Text(text) => break assert_eq!(text, word),
-                other => assert!(matches!(other, Chunk::Model(_)), "{other:?}"),
+                StreamItem::Text(text) => break assert_eq!(text, word),
+                other => assert!(matches!(other, StreamItem::Model(_)), "{other:?}"),
             }
         }
         provider.open(word);
     }
-    assert_eq!(request.await.unwrap().unwrap(), Finish::Stop);
+    assert_eq!(request.await.unwrap().unwrap(), FinishReason::Stop);
 }
 
 #[tokio::test]
@@ -134,7 +134,11 @@ async fn a_stream_cut_into_pieces_at_every_byte() {
     let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
     for i in 0..=bytes.len() {
         let outcome = ask(&broker, &endpoint).await;
-        assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Stop, "at {i}");
+        assert_eq!(
+            outcome.result.as_ref().unwrap(),
+            &FinishReason::Stop,
+            "at {i}"
+        );
         assert_eq!(outcome.text(), "é👩‍💻", "at {i}");
     }
 }
@@ -147,20 +151,20 @@ async fn invalid_utf8_is_replaced() {
     let finish = finish_event("stop").into_bytes();
     let outcome = ask_events([Part::Bytes(event), Part::Bytes(finish)]).await;
     assert_eq!(outcome.text(), "a\u{FFFD}b");
-    assert_eq!(outcome.result.unwrap(), Finish::Stop);
+    assert_eq!(outcome.result.unwrap(), FinishReason::Stop);
 }
 
 #[tokio::test]
 async fn an_answer_may_end_without_done() {
     let outcome = ask_events([text_event("all").as_str(), &finish_event("length")]).await;
     assert_eq!(outcome.text(), "all");
-    assert_eq!(outcome.result.unwrap(), Finish::Length);
+    assert_eq!(outcome.result.unwrap(), FinishReason::Length);
 }
 
 #[tokio::test]
 async fn an_answer_may_be_done_without_a_reason() {
     let outcome = ask_events([text_event("all").as_str(), "data: [DONE]\n\n"]).await;
-    assert_eq!(outcome.result.unwrap(), Finish::Stop);
+    assert_eq!(outcome.result.unwrap(), FinishReason::Stop);
 }
 
 #[tokio::test]
@@ -172,7 +176,7 @@ async fn a_finished_answer_is_not_lost_with_the_connection() {
     ])
     .await;
     assert_eq!(outcome.text(), "all");
-    assert_eq!(outcome.result.unwrap(), Finish::Stop);
+    assert_eq!(outcome.result.unwrap(), FinishReason::Stop);
 }
 
 #[tokio::test]
@@ -187,7 +191,7 @@ async fn a_finished_answer_does_not_wait_for_a_server_that_forgets_to_end_it() {
     endpoint.base_url = provider.base_url();
     let outcome = ask(&broker(), &endpoint).await;
     assert_eq!(outcome.text(), "all");
-    assert_eq!(outcome.result.unwrap(), Finish::Stop);
+    assert_eq!(outcome.result.unwrap(), FinishReason::Stop);
 }
 
 #[tokio::test]
@@ -203,7 +207,7 @@ async fn a_whole_completion_in_place_of_a_stream_is_accepted() {
     ] {
         let outcome = ask_once(script).await;
         assert_eq!(outcome.text(), "whole");
-        assert_eq!(outcome.result.unwrap(), Finish::Stop);
+        assert_eq!(outcome.result.unwrap(), FinishReason::Stop);
     }
 }
 
@@ -225,12 +229,12 @@ async fn reasoning_is_kept_apart() {
     let thought = text_event("hm").replace("\"content\"", "\"reasoning_content\"");
     let outcome = ask_events([thought.as_str(), &text_event("yes"), &finish_event("stop")]).await;
     assert_eq!(outcome.text(), "yes");
-    let reasoning = Chunk::Reasoning("hm".to_owned());
+    let reasoning = StreamItem::Reasoning("hm".to_owned());
     assert!(outcome.chunks.contains(&reasoning), "{outcome:?}");
 }
 
 /// Streams until the gate, ends the request with `end`, and waits until the server sees it go.
-async fn closes_when(end: fn(CancellationToken, mpsc::Receiver<Chunk>)) {
+async fn closes_when(end: fn(CancellationToken, mpsc::Receiver<StreamItem>)) {
     for client in CLIENTS {
         let script = [Part::from(text_event("one").as_str()), Part::Gate("never")];
         let provider = Arc::new(Provider::start([Script::events(script)]).key(KEY));
@@ -244,11 +248,11 @@ async fn closes_when(end: fn(CancellationToken, mpsc::Receiver<Chunk>)) {
                 .await
         });
         let first = receiver.recv().await.unwrap();
-        assert_eq!(first, Chunk::Text("one".to_owned()));
+        assert_eq!(first, StreamItem::Text("one".to_owned()));
         let stuck = Arc::clone(&provider);
         blocking(move || stuck.wait_gate("never")).await;
         end(cancel, receiver);
-        assert_eq!(request.await.unwrap().unwrap(), Finish::Interrupted);
+        assert_eq!(request.await.unwrap().unwrap(), FinishReason::Interrupted);
         blocking(move || provider.wait_closed(1)).await;
     }
 }
@@ -282,7 +286,7 @@ async fn cancelling_before_any_answer_closes_it_as_well() {
     let asked = Arc::clone(&provider);
     blocking(move || asked.wait_requests(1)).await;
     cancel.cancel();
-    assert_eq!(request.await.unwrap().unwrap(), Finish::Interrupted);
+    assert_eq!(request.await.unwrap().unwrap(), FinishReason::Interrupted);
     blocking(move || provider.wait_closed(1)).await;
     drop(receiver);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::Instant;
 
-use aish::broker::detect::{Found, Local, detect};
+use aish::broker::autodetect::{DetectedModel, KnownLocalServer, detect};
 
 use super::*;
 use crate::fakes::provider::MODEL;
@@ -46,17 +46,17 @@ async fn a_probe_tells_a_refused_key_from_a_wrong_address() {
             .await
             .unwrap_err();
         assert!(error.message.contains(expected), "{error}");
-        assert_eq!(error.refused, expected.contains("401"));
+        assert_eq!(error.key_rejected, expected.contains("401"));
         assert!(error.hint.is_some());
     }
 }
 
-async fn find(ports: &[u16]) -> Option<Found> {
+async fn find(ports: &[u16]) -> Option<DetectedModel> {
     let names = ["first", "second", "third"];
-    let locals: Vec<Local> = names
+    let locals: Vec<KnownLocalServer> = names
         .into_iter()
         .zip(ports)
-        .map(|(name, port)| Local { name, port: *port })
+        .map(|(name, port)| KnownLocalServer { name, port: *port })
         .collect();
     detect(&broker(), &BTreeMap::new(), &locals).await.unwrap()
 }
@@ -74,7 +74,7 @@ async fn the_first_server_with_a_model_that_chats_is_found() {
     assert_eq!(found.name, "third");
     assert_eq!(found.endpoint.model, "llama3.2");
     assert_eq!(found.endpoint.base_url, chatter.base_url());
-    assert_eq!(found.how, format!("third on {}", chatter.addr()));
+    assert_eq!(found.found_by, format!("third on {}", chatter.addr()));
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ fn openai_at(provider: &Provider) -> BTreeMap<String, String> {
 #[tokio::test]
 async fn a_key_in_the_environment_goes_before_local_servers() {
     let local = Provider::start([]);
-    let locals = [Local {
+    let locals = [KnownLocalServer {
         name: "local",
         port: local.addr().port(),
     }];

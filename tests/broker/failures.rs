@@ -66,7 +66,10 @@ async fn https_where_the_server_speaks_http() {
 async fn a_base_url_that_is_none() {
     let outcome = ask(&broker(), &endpoint("localhost:8080/v1")).await;
     assert!(outcome.error().contains("neither http nor https"));
-    assert_eq!(outcome.result.unwrap_err().kind, aish::error::Kind::Config);
+    assert_eq!(
+        outcome.result.unwrap_err().kind,
+        aish::error::ErrorKind::Config
+    );
 }
 
 #[tokio::test]
@@ -218,7 +221,12 @@ async fn fails_after_text(parts: impl IntoIterator<Item = Part>) -> String {
     all.extend(parts);
     let outcome = ask_events(all).await;
     assert_eq!(outcome.text(), "kept");
-    assert!(!outcome.chunks.iter().any(|c| matches!(c, Chunk::Done(_))));
+    assert!(
+        !outcome
+            .chunks
+            .iter()
+            .any(|c| matches!(c, StreamItem::Done(_)))
+    );
     outcome.error()
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aish::broker::{Broker, Chunk, Endpoint};
-use aish::chat::{Finish, Message, Tool, Usage};
+use aish::broker::{Broker, ModelEndpoint, StreamItem};
+use aish::chat::{ChatMessage, FinishReason, TokenUsage, ToolDefinition};
 use aish::error::Result;
 use aish::secret::Secret;
 use tokio::sync::mpsc;
@@ -22,8 +22,8 @@ mod tools;
 const KEY: &str = "sk-0123456789abcdef";
 
 /// An endpoint at `base_url`, with no more than it needs.
-fn endpoint(base_url: &str) -> Endpoint {
-    Endpoint {
+fn endpoint(base_url: &str) -> ModelEndpoint {
+    ModelEndpoint {
         base_url: base_url.to_owned(),
         model: "test-model".to_owned(),
         key: None,
@@ -39,22 +39,22 @@ fn endpoint(base_url: &str) -> Endpoint {
 
 /// Endpoints at a provider that demands [`KEY`], one for each of the two HTTP clients: a password in
 /// the URL is for the general one, as everything is that is not on this machine.
-const CLIENTS: [fn(&Provider) -> Endpoint; 2] = [
+const CLIENTS: [fn(&Provider) -> ModelEndpoint; 2] = [
     |provider| with_key(&provider.base_url()),
     |provider| with_key(&format!("http://user:pass@{}/v1", provider.addr())),
 ];
 
-fn with_key(base_url: &str) -> Endpoint {
-    Endpoint {
+fn with_key(base_url: &str) -> ModelEndpoint {
+    ModelEndpoint {
         key: Some(Secret::new(KEY)),
         ..endpoint(base_url)
     }
 }
 
-fn prompt() -> Vec<Message> {
+fn prompt() -> Vec<ChatMessage> {
     vec![
-        Message::System("be brief".to_owned()),
-        Message::User("hello".to_owned()),
+        ChatMessage::System("be brief".to_owned()),
+        ChatMessage::User("hello".to_owned()),
     ]
 }
 
@@ -74,8 +74,8 @@ fn tracked() -> (Broker, TaskTracker) {
 /// What came of one request.
 #[derive(Debug)]
 struct Outcome {
-    result: Result<Finish>,
-    chunks: Vec<Chunk>,
+    result: Result<FinishReason>,
+    chunks: Vec<StreamItem>,
 }
 
 impl Outcome {
@@ -94,15 +94,15 @@ impl Outcome {
         self.chunks
             .iter()
             .filter_map(|c| match c {
-                Chunk::Notice(n) => Some(n.as_str()),
+                StreamItem::Notice(n) => Some(n.as_str()),
                 _ => None,
             })
             .collect()
     }
 
     fn text(&self) -> String {
-        let text = |c: &Chunk| match c {
-            Chunk::Text(t) => Some(t.clone()),
+        let text = |c: &StreamItem| match c {
+            StreamItem::Text(t) => Some(t.clone()),
             _ => None,
         };
         self.chunks.iter().filter_map(text).collect()
@@ -125,15 +125,15 @@ async fn blocking<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(task).await.unwrap()
 }
 
-async fn ask(broker: &Broker, endpoint: &Endpoint) -> Outcome {
+async fn ask(broker: &Broker, endpoint: &ModelEndpoint) -> Outcome {
     ask_with(broker, endpoint, &prompt(), &[]).await
 }
 
 async fn ask_with(
     broker: &Broker,
-    endpoint: &Endpoint,
-    messages: &[Message],
-    tools: &[Tool],
+    endpoint: &ModelEndpoint,
+    messages: &[ChatMessage],
+    tools: &[ToolDefinition],
 ) -> Outcome {
     let (sender, mut receiver) = mpsc::channel(64);
     let cancel = CancellationToken::new();

@@ -92,9 +92,9 @@ async fn a_wait_can_be_cancelled() {
             .await
     });
     let notice = receiver.recv().await.unwrap();
-    assert!(matches!(notice, Chunk::Notice(_)), "{notice:?}");
+    assert!(matches!(notice, StreamItem::Notice(_)), "{notice:?}");
     cancel.cancel();
-    assert_eq!(request.await.unwrap().unwrap(), Finish::Interrupted);
+    assert_eq!(request.await.unwrap().unwrap(), FinishReason::Interrupted);
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 

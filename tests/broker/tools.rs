@@ -2,18 +2,18 @@
 
 use aish::broker::provider::chat::{self, ChatAnswer, ServerQuirks, StreamError};
 use aish::broker::sse::SseDecoder;
-use aish::chat::{Image, ToolCall, ToolResult};
+use aish::chat::{ImageContent, ToolCall, ToolResult};
 use serde_json::json;
 
 use super::*;
 use crate::fakes::provider::{Shape, call_events, finish_event, text_event};
 
-fn tool(name: &str) -> Tool {
-    Tool {
+fn tool(name: &str) -> ToolDefinition {
+    ToolDefinition {
         name: name.to_owned(),
         description: "Reads a file.".to_owned(),
         schema: r#"{"type":"object","properties":{"path":{"type":"string"}}}"#.to_owned(),
-        ..Tool::default()
+        ..ToolDefinition::default()
     }
 }
 
@@ -36,17 +36,17 @@ fn result(id: &str, name: &str, text: &str) -> ToolResult {
 }
 
 /// A conversation in which `fs.read` has been called, and a tool that there never was.
-fn second_round() -> Vec<Message> {
+fn second_round() -> Vec<ChatMessage> {
     let mut messages = prompt();
-    messages.push(Message::Assistant(
+    messages.push(ChatMessage::Assistant(
         String::new(),
         vec![
             call("call_1", "fs.read", r#"{"path":"a"}"#),
             call("call_2", "made up/name", "{oops"),
         ],
     ));
-    messages.push(Message::Tool(result("call_1", "fs.read", "A")));
-    messages.push(Message::Tool(result(
+    messages.push(ChatMessage::Tool(result("call_1", "fs.read", "A")));
+    messages.push(ChatMessage::Tool(result(
         "call_2",
         "made up/name",
         "no such tool",
@@ -56,8 +56,8 @@ fn second_round() -> Vec<Message> {
 
 impl Outcome {
     fn calls(&self) -> Vec<ToolCall> {
-        let call = |c: &Chunk| match c {
-            Chunk::Call(call) => Some(call.clone()),
+        let call = |c: &StreamItem| match c {
+            StreamItem::Call(call) => Some(call.clone()),
             _ => None,
         };
         self.chunks.iter().filter_map(call).collect()
@@ -98,7 +98,11 @@ async fn calls_arrive_in_every_shape() {
             &[tool("fs.read"), tool("fs.now")],
         )
         .await;
-        assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Stop, "{shape:?}");
+        assert_eq!(
+            outcome.result.as_ref().unwrap(),
+            &FinishReason::Stop,
+            "{shape:?}"
+        );
         assert_eq!(outcome.text(), "I look.", "{shape:?}");
         let ids = match shape {
             Shape::NoId | Shape::Bare => ["call_1", "call_2", "call_3"],
@@ -115,9 +119,14 @@ async fn calls_arrive_in_every_shape() {
         let first = outcome
             .chunks
             .iter()
-            .position(|c| matches!(c, Chunk::Call(_)));
+            .position(|c| matches!(c, StreamItem::Call(_)));
         let rest = &outcome.chunks[first.unwrap() + 3..];
-        let end = |c: &Chunk| matches!(c, Chunk::Usage(_) | Chunk::Done(Finish::Stop));
+        let end = |c: &StreamItem| {
+            matches!(
+                c,
+                StreamItem::Usage(_) | StreamItem::Done(FinishReason::Stop)
+            )
+        };
         assert!(!rest.is_empty() && rest.iter().all(end), "{rest:?}");
     }
 }
@@ -127,7 +136,7 @@ async fn calls_without_a_word_are_an_answer() {
     for calls in [&CALLS[..], &[("x", "fs.now", "")]] {
         let provider = Provider::start([Script::calls("", calls)]);
         let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
-        assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Stop);
+        assert_eq!(outcome.result.as_ref().unwrap(), &FinishReason::Stop);
         assert_eq!(outcome.calls().len(), calls.len());
         assert_eq!(outcome.calls()[0].arguments, calls[0].2, "as it came");
     }
@@ -191,7 +200,7 @@ fn every_shape_means_the_same_wherever_it_is_cut() {
 async fn an_answer_may_end_with_its_last_call() {
     let events = call_events(Shape::Fragments, &CALLS);
     let outcome = ask_for_calls(parts(&events)).await;
-    assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Stop);
+    assert_eq!(outcome.result.as_ref().unwrap(), &FinishReason::Stop);
     assert_eq!(outcome.calls().len(), 3);
     let mut done = parts(&call_events(Shape::Fragments, &[("x", "fs.now", "")]));
     done.push("data: [DONE]\n\n".into());
@@ -220,7 +229,7 @@ async fn calls_of_an_answer_that_was_too_long_are_for_the_caller_to_judge() {
     let mut events = call_events(Shape::Fragments, &[("x", "fs.read", r#"{"path":"#)]);
     events.push(finish_event("length"));
     let outcome = ask_for_calls(parts(&events)).await;
-    assert_eq!(outcome.result.as_ref().unwrap(), &Finish::Length);
+    assert_eq!(outcome.result.as_ref().unwrap(), &FinishReason::Length);
     assert_eq!(outcome.calls(), [call("x", "fs.read", r#"{"path":"#)]);
 }
 
@@ -313,10 +322,10 @@ async fn a_server_that_takes_no_dots_is_learnt() {
 #[tokio::test]
 async fn pictures_are_sent_on_where_the_model_takes_them() {
     let mut messages = second_round();
-    let Some(Message::Tool(last)) = messages.last_mut() else {
+    let Some(ChatMessage::Tool(last)) = messages.last_mut() else {
         panic!("no result")
     };
-    last.images = vec![Image {
+    last.images = vec![ImageContent {
         mime: "image/png".to_owned(),
         data: "aGk=".to_owned(),
     }];
@@ -342,7 +351,7 @@ async fn pictures_are_sent_on_where_the_model_takes_them() {
 #[tokio::test]
 async fn without_the_tool_role_roles_alternate() {
     let mut messages = second_round();
-    messages.push(Message::User("go on".to_owned()));
+    messages.push(ChatMessage::User("go on".to_owned()));
     let provider = Provider::start([Script::tokens(["ok"])]);
     let mut endpoint = endpoint(&provider.base_url());
     endpoint.use_tool_role = false;
@@ -360,7 +369,12 @@ async fn without_the_tool_role_roles_alternate() {
 }
 
 /// What the person reads when a request with tools and results is answered so.
-async fn refused(status: u16, words: &str, tools: &[Tool], messages: &[Message]) -> String {
+async fn refused(
+    status: u16,
+    words: &str,
+    tools: &[ToolDefinition],
+    messages: &[ChatMessage],
+) -> String {
     let body = json!({ "error": { "message": words } }).to_string();
     let provider = Provider::start([Script::status(status, &body)]);
     let endpoint = endpoint(&provider.base_url());

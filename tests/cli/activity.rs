@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::fakes::provider::{Provider, Script};
 use crate::record::links::call_and_command;
-use crate::support::helper::{Helper, Run, records};
+use crate::support::helper::{Helper, ProgramResult, records};
 use crate::support::pty::Zsh;
 use crate::tools::Tools;
 
-fn activity(helper: &Helper, args: &[&str]) -> Run {
+fn activity(helper: &Helper, args: &[&str]) -> ProgramResult {
     helper.call(["activity"].iter().chain(args)).run()
 }
 

@@ -4,17 +4,17 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use aish::protocol::{self, Decoder, Hello, Request, kind};
+use aish::protocol::{self, FrameDecoder, Hello, Request, kind};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use serde_json::json;
 
 use crate::cli::prompt::half;
 use crate::fakes::provider::{Part, Script, text_event};
-use crate::support::helper::{Helper, Running};
+use crate::support::helper::{Helper, RunningProgram};
 
 /// Reads frames of a socket until one of this kind comes.
-fn frame(socket: &mut UnixStream, decoder: &mut Decoder, wanted: u8) -> Vec<u8> {
+fn frame(socket: &mut UnixStream, decoder: &mut FrameDecoder, wanted: u8) -> Vec<u8> {
     let mut buffer = [0; 4096];
     loop {
         while let Some((kind, body)) = decoder.next_frame().expect("frames") {
@@ -33,7 +33,7 @@ fn hello(version: &str, leaving: bool) -> Vec<u8> {
     let hello = Hello {
         version: version.to_owned(),
         leaving,
-        ..Hello::ours()
+        ..Hello::current()
     };
     protocol::json_frame(kind::HELLO, &hello).expect("a frame")
 }
@@ -54,7 +54,7 @@ impl Helper {
     }
 
     /// Speaks to the daemon as a client of another version does.
-    fn greet(&self, version: &str, read_only: bool) -> (UnixStream, Decoder, Hello) {
+    fn greet(&self, version: &str, read_only: bool) -> (UnixStream, FrameDecoder, Hello) {
         let mut socket = UnixStream::connect(self.path("run/sock")).expect("the daemon");
         socket
             .set_read_timeout(Some(Duration::from_secs(30)))
@@ -62,7 +62,7 @@ impl Helper {
         let hello = Hello {
             version: version.to_owned(),
             read_only,
-            ..Hello::ours()
+            ..Hello::current()
         };
         let hello = protocol::json_frame(kind::HELLO, &hello).expect("a frame");
         socket.write_all(&hello).expect("a hello");
@@ -70,12 +70,12 @@ impl Helper {
         socket
             .write_all(&request.expect("a frame"))
             .expect("a request");
-        let mut decoder = Decoder::default();
+        let mut decoder = FrameDecoder::default();
         let body = frame(&mut socket, &mut decoder, kind::HELLO);
         (socket, decoder, protocol::parse(&body).expect("a hello"))
     }
 
-    fn asking(&self, shell: &str) -> Running {
+    fn asking(&self, shell: &str) -> RunningProgram {
         self.call(["ask", "--shell", shell, "x"]).start()
     }
 }
@@ -358,7 +358,7 @@ fn a_daemon_holds_nothing_of_whoever_started_it() {
 #[test]
 fn many_clients_at_once_get_one_daemon() {
     let helper = Helper::saying("ok");
-    let asks: Vec<Running> = (0..50).map(|n| helper.asking(&format!("s{n}"))).collect();
+    let asks: Vec<RunningProgram> = (0..50).map(|n| helper.asking(&format!("s{n}"))).collect();
     for ask in asks {
         assert_eq!(ask.finish().ok(), "ok\n");
     }
@@ -399,7 +399,7 @@ fn an_older_idle_daemon_is_replaced() {
     let lock = helper.lock();
     let ask = helper.asking("s1");
     let (mut socket, _) = listener.accept().unwrap();
-    let body = frame(&mut socket, &mut Decoder::default(), kind::HELLO);
+    let body = frame(&mut socket, &mut FrameDecoder::default(), kind::HELLO);
     let theirs: Hello = protocol::parse(&body).unwrap();
     assert!(theirs.is_newer("0.0.9"));
     socket.write_all(&hello("0.0.9", true)).unwrap();
@@ -454,7 +454,7 @@ fn a_newer_daemon_serves_an_older_client() {
     let _lock = helper.lock();
     let ask = helper.call(["ask", "--shell", "s1", "x"]).start();
     let (mut socket, _) = listener.accept().unwrap();
-    let mut decoder = Decoder::default();
+    let mut decoder = FrameDecoder::default();
     frame(&mut socket, &mut decoder, kind::REQUEST);
     socket.write_all(&hello("99.0.0", false)).unwrap();
     // With an event and fields that this version does not know.

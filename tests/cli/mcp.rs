@@ -11,13 +11,13 @@ use aish::protocol::{self, tools::McpRequest};
 use serde_json::{Value, json};
 
 use crate::fakes::lmcp;
-use crate::fakes::mcp_http::{Answer, McpHttp, Request};
+use crate::fakes::mcp_http::{FakeMcpServer, McpResponse, Request};
 use crate::support::PATIENCE;
-use crate::support::helper::{Call, Helper};
+use crate::support::helper::{Helper, ProgramCall};
 
 const TOKEN: &str = "tok-31337-s3cret";
 
-fn mcp(helper: &Helper, args: &[&str]) -> Call {
+fn mcp(helper: &Helper, args: &[&str]) -> ProgramCall {
     helper.call(["mcp"].iter().chain(args))
 }
 
@@ -33,7 +33,7 @@ fn only_server(helper: &Helper) -> Value {
     list[0].clone()
 }
 
-fn server_table(alias: &str, server: &McpHttp, more: &str) -> String {
+fn server_table(alias: &str, server: &FakeMcpServer, more: &str) -> String {
     format!(
         "[mcp.servers.{alias}]\nurl = \"{}\"\nlifecycle = \"legacy\"\n{more}\n",
         server.url()
@@ -42,7 +42,7 @@ fn server_table(alias: &str, server: &McpHttp, more: &str) -> String {
 
 #[test]
 fn a_server_can_be_connected_inspected_and_disconnected() {
-    let server = McpHttp::start();
+    let server = FakeMcpServer::start();
     let helper = Helper::new([]);
     let text = mcp(&helper, &["list"]).run().ok();
     assert!(text.starts_with("no MCP servers"), "{text}");
@@ -76,7 +76,7 @@ fn a_server_can_be_connected_inspected_and_disconnected() {
     assert!(text.contains("\"type\": \"object\""), "{text}");
 
     // Rules name servers by alias, so an alias in use must not move to another server.
-    let other = McpHttp::start();
+    let other = FakeMcpServer::start();
     let said = mcp(&helper, &["connect", &other.url(), "local"])
         .run()
         .fails(2);
@@ -100,7 +100,7 @@ fn a_server_can_be_connected_inspected_and_disconnected() {
 
 #[test]
 fn disconnecting_twice_says_that_the_server_was_not_connected() {
-    let server = McpHttp::start();
+    let server = FakeMcpServer::start();
     let helper = Helper::new([]);
     helper.config(&server_table("a", &server, ""));
     let off = || mcp(&helper, &["disconnect", "a"]).run().ok();
@@ -110,7 +110,7 @@ fn disconnecting_twice_says_that_the_server_was_not_connected() {
 
 #[test]
 fn a_network_rule_denies_servers_that_are_not_configured() {
-    let server = McpHttp::start();
+    let server = FakeMcpServer::start();
     let helper = Helper::new([]);
     let rule = "[policy.rules]\nnetwork = \"deny\"\n";
     helper.config(&server_table("a", &server, rule));
@@ -179,7 +179,7 @@ fn no_command_writes_the_configuration_if_a_project_denies_it() {
 
 #[test]
 fn unknown_tool_names_in_rules_are_reported() {
-    let server = McpHttp::start();
+    let server = FakeMcpServer::start();
     let helper = Helper::new([]);
     let rules = "[mcp.auto_approve]\n\"a.ecko\" = true\n\"a.echo\" = true\n\"a.*\" = true\n\
                  [policy.rules]\n\"a.eko\" = \"deny\"\n\"b.eko\" = \"deny\"\n\"op:read\" = \"ask\"\n";
@@ -206,8 +206,8 @@ fn unknown_tool_names_in_rules_are_reported() {
 
 #[test]
 fn listing_the_tools_of_one_server_does_not_wait_for_others() {
-    let there = McpHttp::start();
-    let hangs = McpHttp::start().behaving(|_| Some(Answer::Hang));
+    let there = FakeMcpServer::start();
+    let hangs = FakeMcpServer::start().scripted(|_| Some(McpResponse::Hang));
     let helper = Helper::new([]);
     helper.config(&format!(
         "{}{}",
@@ -230,9 +230,9 @@ fn a_failed_connection_gives_the_reason_and_is_not_kept() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let html = McpHttp::start().behaving(|_| {
+    let html = FakeMcpServer::start().scripted(|_| {
         let headers = vec![("content-type".to_owned(), "text/html".to_owned())];
-        Some(Answer::Whole(200, headers, b"<html>".to_vec()))
+        Some(McpResponse::Whole(200, headers, b"<html>".to_vec()))
     });
     for (url, alias, code, expected) in [
         (
@@ -280,8 +280,8 @@ fn a_slow_server_is_reported_as_starting() {
 
 #[test]
 fn a_required_login_is_reported_with_its_command() {
-    let server =
-        McpHttp::start().behaving(|_| Some(Answer::status(401, json!({"error": "unauthorized"}))));
+    let server = FakeMcpServer::start()
+        .scripted(|_| Some(McpResponse::status(401, json!({"error": "unauthorized"}))));
     let helper = Helper::new([]);
     let said = mcp(&helper, &["connect", &server.url(), "shut"])
         .run()
@@ -334,9 +334,9 @@ fn a_token_comes_from_the_file_or_from_a_command() {
 
 #[test]
 fn a_refused_token_is_not_reported_as_a_login() {
-    let server = McpHttp::start()
+    let server = FakeMcpServer::start()
         .bearer("wrong")
-        .behaving(|_| Some(Answer::status(401, json!({"error": "unauthorized"}))));
+        .scripted(|_| Some(McpResponse::status(401, json!({"error": "unauthorized"}))));
     let helper = Helper::new([]);
     helper.config(&server_table("a", &server, "auth_token = \"wrong\""));
     let info = only_server(&helper);
@@ -346,12 +346,12 @@ fn a_refused_token_is_not_reported_as_a_login() {
 }
 
 /// Starts a server that accepts the current value of `token`.
-fn server_accepting(token: &Arc<Mutex<&'static str>>) -> McpHttp {
+fn server_accepting(token: &Arc<Mutex<&'static str>>) -> FakeMcpServer {
     let token = Arc::clone(token);
-    McpHttp::start().behaving(move |request| {
+    FakeMcpServer::start().scripted(move |request| {
         let expected = format!("Bearer {}", token.lock().unwrap());
         let refused = request.header("authorization") != Some(&*expected);
-        refused.then(|| Answer::status(401, json!({"error": "unauthorized"})))
+        refused.then(|| McpResponse::status(401, json!({"error": "unauthorized"})))
     })
 }
 
@@ -403,7 +403,7 @@ fn a_refused_variable_is_retried_with_a_different_value() {
 
 #[test]
 fn query_values_of_an_address_are_masked() {
-    let server = McpHttp::start();
+    let server = FakeMcpServer::start();
     let helper = Helper::new([]);
     let url = format!("{}?k=hidden-value&v=2", server.url());
     let shown = format!("{}?k=…&v=…", server.url());
@@ -440,7 +440,7 @@ fn query_values_of_an_address_are_masked() {
 
 #[test]
 fn configuration_changes_apply_and_servers_can_be_disabled() {
-    let (one, two) = (McpHttp::start(), McpHttp::start());
+    let (one, two) = (FakeMcpServer::start(), FakeMcpServer::start());
     let helper = Helper::new([]);
     helper.config(&server_table("a", &one, ""));
     assert_eq!(only_server(&helper)["status"], "ready");
@@ -473,7 +473,7 @@ fn control_characters_of_a_server_do_not_reach_the_terminal() {
         "description": format!("line{evil}\nfake.tool  reads  it"),
         "inputSchema": {"type": "object", "title": evil},
     });
-    let server = McpHttp::start().behaving(move |request| match request.method() {
+    let server = FakeMcpServer::start().scripted(move |request| match request.method() {
         "initialize" => Some(request.result(json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {"tools": {}},
@@ -500,7 +500,7 @@ fn control_characters_of_a_server_do_not_reach_the_terminal() {
 
 #[test]
 fn resources_and_prompts_are_listed_and_read() {
-    let server = McpHttp::start().behaving(|request| match request.method() {
+    let server = FakeMcpServer::start().scripted(|request| match request.method() {
         "initialize" => Some(request.result(json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
@@ -549,7 +549,7 @@ fn resources_and_prompts_are_listed_and_read() {
 
 #[test]
 fn names_for_completion_start_no_daemon_and_do_not_wait() {
-    let server = McpHttp::start();
+    let server = FakeMcpServer::start();
     let helper = Helper::new([]);
     helper.config(&server_table("a", &server, ""));
     for words in [&["list", "--names"][..], &["tools", "--names"]] {

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use aish::protocol::tools::Verdict;
+use aish::protocol::tools::ApprovalVerdict;
 use serde_json::{Value, json};
 
 use crate::fakes::provider::{Provider, Script};
-use crate::support::helper::{Call, Helper, Run};
+use crate::support::helper::{Helper, ProgramCall, ProgramResult};
 use crate::tools::Tools;
 
 /// Starts a server `fs` whose tool `act` has these annotations, and a model that calls it for every prompt.
@@ -28,13 +28,13 @@ fn tools(annotations: Value, more: &str) -> Tools {
 }
 
 /// Runs a command in a directory, without a controlling terminal.
-fn run_in(helper: &Helper, dir: &Path, args: &[&str]) -> Run {
+fn run_in(helper: &Helper, dir: &Path, args: &[&str]) -> ProgramResult {
     let script = "cd \"$1\" && shift && exec setsid -w aish-helper \"$@\"";
     let call = helper.program("sh").args(["-c", script, "sh"]);
     call.args([dir.to_str().expect("a path")]).args(args).run()
 }
 
-fn policy(helper: &Helper, args: &[&str]) -> Call {
+fn policy(helper: &Helper, args: &[&str]) -> ProgramCall {
     helper.call(["policy"].iter().chain(args))
 }
 
@@ -176,7 +176,7 @@ fn explanations_match_real_decisions() {
         assert_eq!(called["status"], comes, "{case}: {called}");
         assert_eq!(run.code, if says == "allow" { 0 } else { 4 }, "{case}");
         let approvals: Vec<Value> = helper
-            .acts()
+            .audit_records()
             .into_iter()
             .filter(|r| r["type"] == "approval")
             .collect();
@@ -209,7 +209,7 @@ fn a_grant_is_listed_explained_and_revoked() {
     let of_shell = ["--shell", "s1"];
     let mut client = tools.ask("x");
     let question = client.question();
-    client.say(&question, Verdict::Tool);
+    client.say(&question, ApprovalVerdict::Tool);
     client.end();
     let grants = listed(helper)["grants"].clone();
     assert_eq!(grants.as_array().map(Vec::len), Some(1), "{grants}");
@@ -244,7 +244,7 @@ fn a_grant_is_listed_explained_and_revoked() {
     let mut client = tools.ask("and again");
     let question = client.question();
     assert_eq!(tools.called().len(), 2, "not before it was allowed");
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
 
     let error = policy(helper, &["revoke", end]).run().fails(2);
@@ -264,7 +264,7 @@ fn revoking_a_rule_restores_the_file() {
     let before = config(helper);
     let mut client = tools.ask("x");
     let question = client.question();
-    client.say(&question, Verdict::Always);
+    client.say(&question, ApprovalVerdict::Always);
     client.end();
     assert_ne!(config(helper), before);
     tools.ask("y").end();
@@ -300,10 +300,10 @@ fn revoking_a_rule_restores_the_file() {
     // The grant for the session was revoked together with the rule.
     let mut client = tools.ask("z");
     let question = client.question();
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called().len(), 2);
-    let acts = helper.acts();
+    let acts = helper.audit_records();
     let revoked = acts
         .iter()
         .find(|r| r["change"] == "revoked")
@@ -418,7 +418,7 @@ fn grants_end_with_the_daemon_and_their_end_is_recorded() {
     let helper = &tools.helper;
     let mut client = tools.ask("x");
     let question = client.question();
-    client.say(&question, Verdict::Tool);
+    client.say(&question, ApprovalVerdict::Tool);
     client.end();
     let grant = listed(helper)["grants"][0]["id"].clone();
     helper.call(["stop"]).run().ok();

@@ -357,7 +357,7 @@ fn words_become_one_command_outside_of_the_conversation() {
     assert!(error.contains("no command"), "{error}");
     assert!(helper.records().is_empty());
     // It is recorded all the same, where what belongs to no conversation is.
-    let acts = helper.acts();
+    let acts = helper.audit_records();
     let of = |kind: &str| acts.iter().filter(|a| a["type"] == kind).count();
     assert_eq!((of("user"), of("assistant")), (3, 3), "{acts:?}");
     assert_eq!(acts[0]["prompt"], "list files");

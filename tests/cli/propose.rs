@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use aish::client::connect;
 use aish::paths::Paths;
-use aish::protocol::{Choice, Decided, Proposal, Request};
+use aish::protocol::{CommandChoice, DecisionReply, Proposal, Request};
 use serde_json::Value;
 
 use crate::cli::daemon::processes;
@@ -496,13 +496,13 @@ fn a_command_that_was_not_asked_about_runs_only_where_none_is() {
         let request = Request::Decide {
             shell: shell_id("s1"),
             token: token.clone(),
-            choice: Choice::Run,
+            choice: CommandChoice::Run,
             command: command.clone(),
             cwd: "/".into(),
             asked: false,
             overrides,
         };
-        connect::request::<Decided>(&paths, &request)
+        connect::request::<DecisionReply>(&paths, &request)
     };
     let error = decide(BTreeMap::new()).unwrap_err();
     assert_eq!(error.message, "not run: shell.confirm_cmd says ask");

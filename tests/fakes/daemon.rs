@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use aish::protocol::tools::Reaction;
 use aish::protocol::{
-    AnswerSummary, Ask, AskAccepted, Attach, Decoder, Event, Hello, Request, Transcript,
-    json_frame, kind, parse, text_frame,
+    AnswerSummary, AskAccepted, AskRequest, AttachRequest, Event, FrameDecoder, Hello, Request,
+    Transcript, json_frame, kind, parse, text_frame,
 };
 use serde_json::Value;
 
@@ -89,14 +89,14 @@ impl Drop for Daemon {
 
 struct Wire {
     stream: UnixStream,
-    decoder: Decoder,
+    decoder: FrameDecoder,
 }
 
 impl Wire {
     fn new(stream: UnixStream) -> Wire {
         Wire {
             stream,
-            decoder: Decoder::default(),
+            decoder: FrameDecoder::default(),
         }
     }
 
@@ -134,7 +134,7 @@ impl Wire {
         }
         assert_eq!(kind, kind::HELLO);
         let _: Hello = parse(&body).expect("a hello");
-        self.send(&json_frame(kind::HELLO, &Hello::ours()).expect("a frame"));
+        self.send(&json_frame(kind::HELLO, &Hello::current()).expect("a frame"));
         // Who only looks whether somebody is here asks nothing.
         let Some((kind, body)) = self.frame(PATIENCE) else {
             return true;
@@ -154,7 +154,7 @@ impl Wire {
                 let wire = self;
                 // The test may have ended.
                 let _ = prompts.send(Prompt {
-                    ask: Ask::default(),
+                    ask: AskRequest::default(),
                     attach: Some(attach),
                     wire,
                 });
@@ -180,9 +180,9 @@ impl Wire {
 
 /// A prompt that waits for its answer.
 pub struct Prompt {
-    pub ask: Ask,
+    pub ask: AskRequest,
     /// Set for a client that follows a turn.
-    pub attach: Option<Attach>,
+    pub attach: Option<AttachRequest>,
     wire: Wire,
 }
 

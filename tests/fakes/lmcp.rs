@@ -3,28 +3,28 @@
 
 use serde_json::{Value, json};
 
-use super::mcp_http::{Answer, McpHttp, Part, Request, text};
+use super::mcp_http::{BodyPart, FakeMcpServer, McpResponse, Request, text};
 
 /// Starts a server that requires this token and offers the tools `greet` and `fail`.
-pub fn start(token: &str) -> McpHttp {
+pub fn start(token: &str) -> FakeMcpServer {
     let expected = format!("Bearer {token}");
-    McpHttp::start()
+    FakeMcpServer::start()
         .version("2025-03-26")
         .bearer(token)
-        .behaving(move |request| Some(answer(request, &expected)))
+        .scripted(move |request| Some(answer(request, &expected)))
 }
 
-fn answer(request: &Request, expected: &str) -> Answer {
+fn answer(request: &Request, expected: &str) -> McpResponse {
     if request.header("authorization") != Some(expected) {
         let refusal = json!({ "error": "unauthorized" });
-        return Answer::status(401, refusal).with("connection", "close");
+        return McpResponse::status(401, refusal).with("connection", "close");
     }
     if request.verb == "GET" {
         let endpoint = b"event: endpoint\ndata: /mcp\n\n".to_vec();
-        return Answer::events([Part::Bytes(endpoint), Part::Cut]);
+        return McpResponse::events([BodyPart::Bytes(endpoint), BodyPart::Cut]);
     }
     if request.verb != "POST" {
-        return Answer::status(405, Value::Null).with("connection", "close");
+        return McpResponse::status(405, Value::Null).with("connection", "close");
     }
     let params = &request.json["params"];
     let answer = match request.method() {
@@ -35,7 +35,7 @@ fn answer(request: &Request, expected: &str) -> Answer {
                 "serverInfo": { "name": "lmcp", "version": "0.9" },
             }))
             .with("mcp-session-id", "lmcp-1"),
-        "notifications/initialized" => Answer::accepted(),
+        "notifications/initialized" => McpResponse::accepted(),
         "tools/list" => request.result(json!({ "tools": [
             {
                 "name": "greet",
@@ -59,7 +59,7 @@ fn answer(request: &Request, expected: &str) -> Answer {
             })),
             _ => request.error(-32601, "unknown tool"),
         },
-        _ if request.id().is_null() => Answer::accepted(),
+        _ if request.id().is_null() => McpResponse::accepted(),
         _ => request.error(-32601, "method not found"),
     };
     answer.with("connection", "close")

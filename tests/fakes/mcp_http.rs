@@ -46,20 +46,20 @@ impl Request {
     }
 
     /// JSON-RPC response with this result.
-    pub fn result(&self, result: Value) -> Answer {
-        Answer::json(json!({ "jsonrpc": "2.0", "id": self.id(), "result": result }))
+    pub fn result(&self, result: Value) -> McpResponse {
+        McpResponse::json(json!({ "jsonrpc": "2.0", "id": self.id(), "result": result }))
     }
 
     /// JSON-RPC response with this error.
-    pub fn error(&self, code: i64, message: &str) -> Answer {
+    pub fn error(&self, code: i64, message: &str) -> McpResponse {
         let error = json!({ "code": code, "message": message });
-        Answer::json(json!({ "jsonrpc": "2.0", "id": self.id(), "error": error }))
+        McpResponse::json(json!({ "jsonrpc": "2.0", "id": self.id(), "error": error }))
     }
 }
 
 /// Part of a streamed body.
 #[derive(Debug, Clone)]
-pub enum Part {
+pub enum BodyPart {
     Event(Value),
     Bytes(Vec<u8>),
     /// The bytes, repeated.
@@ -72,46 +72,46 @@ pub enum Part {
 
 /// Response to a request.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum McpResponse {
     /// Status, headers and complete body.
     Whole(u16, Vec<(String, String)>, Vec<u8>),
     /// Status 200, a content type, and one chunk per part.
-    Stream(&'static str, Vec<Part>),
+    Stream(&'static str, Vec<BodyPart>),
     /// No response while the client is connected.
     Hang,
     /// Closes the connection without a response.
     Close,
 }
 
-impl Answer {
-    pub fn json(body: Value) -> Answer {
-        Answer::status(200, body)
+impl McpResponse {
+    pub fn json(body: Value) -> McpResponse {
+        McpResponse::status(200, body)
     }
 
-    pub fn status(code: u16, body: Value) -> Answer {
+    pub fn status(code: u16, body: Value) -> McpResponse {
         let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-        Answer::Whole(code, headers, body.to_string().into_bytes())
+        McpResponse::Whole(code, headers, body.to_string().into_bytes())
     }
 
-    pub fn accepted() -> Answer {
-        Answer::Whole(202, Vec::new(), Vec::new())
+    pub fn accepted() -> McpResponse {
+        McpResponse::Whole(202, Vec::new(), Vec::new())
     }
 
-    pub fn events(parts: impl IntoIterator<Item = Part>) -> Answer {
-        Answer::Stream("text/event-stream", parts.into_iter().collect())
+    pub fn events(parts: impl IntoIterator<Item = BodyPart>) -> McpResponse {
+        McpResponse::Stream("text/event-stream", parts.into_iter().collect())
     }
 
     /// Adds a header.
     #[must_use]
-    pub fn with(mut self, name: &str, value: &str) -> Answer {
-        if let Answer::Whole(_, headers, _) = &mut self {
+    pub fn with(mut self, name: &str, value: &str) -> McpResponse {
+        if let McpResponse::Whole(_, headers, _) = &mut self {
             headers.push((name.to_owned(), value.to_owned()));
         }
         self
     }
 }
 
-type Behaviour = Box<dyn FnMut(&Request) -> Option<Answer> + Send>;
+type Behaviour = Box<dyn FnMut(&Request) -> Option<McpResponse> + Send>;
 
 struct State {
     behaviour: Behaviour,
@@ -131,7 +131,7 @@ struct State {
 
 impl State {
     /// Response of a server that follows the protocol.
-    fn protocol_response(&self, request: &Request) -> Answer {
+    fn protocol_response(&self, request: &Request) -> McpResponse {
         match request.method() {
             "initialize" => {
                 let answer = request.result(json!({
@@ -159,9 +159,9 @@ impl State {
                 "tools": self.tools,
             })),
             "tools/call" => request.result(text(&request.json["params"]["arguments"].to_string())),
-            "GET" => Answer::Whole(405, Vec::new(), Vec::new()),
-            "DELETE" => Answer::Whole(200, Vec::new(), Vec::new()),
-            _ if request.id().is_null() => Answer::accepted(),
+            "GET" => McpResponse::Whole(405, Vec::new(), Vec::new()),
+            "DELETE" => McpResponse::Whole(200, Vec::new(), Vec::new()),
+            _ if request.id().is_null() => McpResponse::accepted(),
             _ => request.error(-32601, "method not found"),
         }
     }
@@ -246,23 +246,23 @@ impl SharedState {
 }
 
 /// The server; stops when dropped.
-pub struct McpHttp {
+pub struct FakeMcpServer {
     addr: SocketAddr,
     shared: Arc<SharedState>,
 }
 
-impl McpHttp {
+impl FakeMcpServer {
     /// Starts a server of 2025-11-25 with one tool, `echo`, and without sessions.
-    pub fn start() -> McpHttp {
-        McpHttp::on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
+    pub fn start() -> FakeMcpServer {
+        FakeMcpServer::on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
     }
 
     /// Starts a server at a given address, to replace one that was stopped.
-    pub fn at(addr: SocketAddr) -> McpHttp {
-        McpHttp::on(TcpListener::bind(addr).unwrap())
+    pub fn at(addr: SocketAddr) -> FakeMcpServer {
+        FakeMcpServer::on(TcpListener::bind(addr).unwrap())
     }
 
-    fn on(listener: TcpListener) -> McpHttp {
+    fn on(listener: TcpListener) -> FakeMcpServer {
         let addr = listener.local_addr().unwrap();
         let state = State {
             behaviour: Box::new(|_| None),
@@ -301,48 +301,48 @@ impl McpHttp {
                 thread::spawn(move || serve(&shared, stream, id));
             }
         });
-        McpHttp { addr, shared }
+        FakeMcpServer { addr, shared }
     }
 
     /// Scripts responses; where `behaviour` returns `None`, the server follows the protocol.
     #[must_use]
-    pub fn behaving(
+    pub fn scripted(
         self,
-        behaviour: impl FnMut(&Request) -> Option<Answer> + Send + 'static,
-    ) -> McpHttp {
-        self.behave(behaviour);
+        behaviour: impl FnMut(&Request) -> Option<McpResponse> + Send + 'static,
+    ) -> FakeMcpServer {
+        self.script(behaviour);
         self
     }
 
     /// Scripts the responses from now on.
-    pub fn behave(&self, behaviour: impl FnMut(&Request) -> Option<Answer> + Send + 'static) {
+    pub fn script(&self, behaviour: impl FnMut(&Request) -> Option<McpResponse> + Send + 'static) {
         self.shared.lock().behaviour = Box::new(behaviour);
     }
 
     /// Sets the protocol version.
     #[must_use]
-    pub fn version(self, version: &'static str) -> McpHttp {
+    pub fn version(self, version: &'static str) -> FakeMcpServer {
         self.shared.lock().version = version;
         self
     }
 
     /// Enables sessions, with this id.
     #[must_use]
-    pub fn session(self, id: &str) -> McpHttp {
+    pub fn session(self, id: &str) -> FakeMcpServer {
         self.shared.lock().session = Some(id.to_owned());
         self
     }
 
     /// Announces `listChanged` for tools.
     #[must_use]
-    pub fn list_changes(self) -> McpHttp {
+    pub fn list_changes(self) -> FakeMcpServer {
         self.shared.lock().list_changed = true;
         self
     }
 
     /// Requires this bearer token.
     #[must_use]
-    pub fn bearer(self, token: &str) -> McpHttp {
+    pub fn bearer(self, token: &str) -> FakeMcpServer {
         self.shared.lock().bearer = Some(token.to_owned());
         self
     }
@@ -429,7 +429,7 @@ impl McpHttp {
     }
 }
 
-impl Drop for McpHttp {
+impl Drop for FakeMcpServer {
     fn drop(&mut self) {
         let violations = self.shared.update(|s| {
             s.stopped = true;
@@ -520,9 +520,9 @@ struct ResponseWriter<'a> {
 
 impl ResponseWriter<'_> {
     /// Writes a response. An error means that the connection has to be closed.
-    fn answer(&mut self, answer: &Answer) -> io::Result<()> {
+    fn answer(&mut self, answer: &McpResponse) -> io::Result<()> {
         match answer {
-            Answer::Whole(code, headers, body) => {
+            McpResponse::Whole(code, headers, body) => {
                 let length = body.len();
                 let mut head = format!("HTTP/1.1 {code} Scripted\r\ncontent-length: {length}\r\n");
                 for (name, value) in headers {
@@ -536,28 +536,30 @@ impl ResponseWriter<'_> {
                 }
                 Ok(())
             }
-            Answer::Stream(content_type, parts) => {
+            McpResponse::Stream(content_type, parts) => {
                 let head = format!(
                     "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
                 );
                 self.stream.write_all(head.as_bytes())?;
                 for part in parts {
                     match part {
-                        Part::Event(json) => self.chunk(format!("data: {json}\n\n").as_bytes())?,
-                        Part::Bytes(bytes) => self.chunk(bytes)?,
-                        Part::Repeat(bytes, times) => {
+                        BodyPart::Event(json) => {
+                            self.chunk(format!("data: {json}\n\n").as_bytes())?
+                        }
+                        BodyPart::Bytes(bytes) => self.chunk(bytes)?,
+                        BodyPart::Repeat(bytes, times) => {
                             for _ in 0..*times {
                                 self.chunk(bytes)?;
                             }
                         }
-                        Part::Gate(gate) => self.gate(gate)?,
-                        Part::Cut => return Err(io::ErrorKind::ConnectionAborted.into()),
+                        BodyPart::Gate(gate) => self.gate(gate)?,
+                        BodyPart::Cut => return Err(io::ErrorKind::ConnectionAborted.into()),
                     }
                 }
                 self.stream.write_all(b"0\r\n\r\n")
             }
-            Answer::Hang => self.gate("hang"),
-            Answer::Close => Err(io::ErrorKind::ConnectionAborted.into()),
+            McpResponse::Hang => self.gate("hang"),
+            McpResponse::Close => Err(io::ErrorKind::ConnectionAborted.into()),
         }
     }
 

@@ -3,23 +3,23 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use aish::mcp::{Elicit, Elicited};
+use aish::mcp::{ElicitationRequest, ElicitationResponse};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::fakes::lmcp;
-use crate::fakes::mcp_http::{Answer, McpHttp, Part, Request, text, tool};
+use crate::fakes::mcp_http::{BodyPart, FakeMcpServer, McpResponse, Request, text, tool};
 
 #[tokio::test]
 async fn lmcp_server_is_listed_called_and_ended() {
     let server = lmcp::start(TOKEN);
-    let test = TestPool::with(Server::at("lmcp", server.url())).await;
+    let test = TestPool::with(ServerSettings::with_url("lmcp", server.url())).await;
     let catalog = test.pool.catalog(PATIENCE).await;
     assert_eq!(names(&catalog), ["lmcp.greet", "lmcp.fail"]);
     let state = test.state("lmcp");
     assert_eq!(state.version.as_deref(), Some("lmcp 0.9"));
     assert_eq!(state.protocol.as_deref(), Some("2025-03-26"));
-    assert_eq!((state.tools, state.status), (2, Status::Ready));
+    assert_eq!((state.tools, state.status), (2, ConnectionStatus::Ready));
 
     let greeted = test.call("lmcp", "greet", r#"{"name":"you"}"#).await;
     assert_eq!(greeted.unwrap().text, "hello, you");
@@ -34,7 +34,7 @@ async fn lmcp_server_is_listed_called_and_ended() {
 #[tokio::test]
 async fn stream_that_ends_at_once_is_not_reopened() {
     let server = lmcp::start(TOKEN);
-    let test = TestPool::with(Server::at("lmcp", server.url())).await;
+    let test = TestPool::with(ServerSettings::with_url("lmcp", server.url())).await;
     server.asked("GET", 1).await;
     // Each round gives the client time to notice the end, and then fires the timer of a possible retry.
     for _ in 0..10 {
@@ -50,10 +50,10 @@ async fn stream_that_ends_at_once_is_not_reopened() {
 /// With `retry: 0`, the client would reopen the stream hundreds of times during these calls.
 #[tokio::test]
 async fn stream_is_not_reopened_at_the_servers_retry_interval() {
-    let server = McpHttp::start().bearer(TOKEN).session("s-1");
-    server.behave(|r| {
-        let ends = Part::Bytes(b"retry: 0\ndata:\n\n".to_vec());
-        (r.verb == "GET").then(|| Answer::events([ends]))
+    let server = FakeMcpServer::start().bearer(TOKEN).session("s-1");
+    server.script(|r| {
+        let ends = BodyPart::Bytes(b"retry: 0\ndata:\n\n".to_vec());
+        (r.verb == "GET").then(|| McpResponse::events([ends]))
     });
     let test = TestPool::with(legacy("a", server.url())).await;
     server.asked("GET", 1).await;
@@ -66,7 +66,7 @@ async fn stream_is_not_reopened_at_the_servers_retry_interval() {
 
 #[tokio::test]
 async fn connections_are_reused() {
-    let server = McpHttp::start().bearer(TOKEN);
+    let server = FakeMcpServer::start().bearer(TOKEN);
     let test = TestPool::with(legacy("a", server.url())).await;
     for _ in 0..20 {
         let called = test.call("a", "echo", r#"{"x":1}"#).await.unwrap();
@@ -81,11 +81,11 @@ async fn connections_are_reused() {
 /// `initialize` must not name a version without `initialize`; the fake checks it on each request.
 #[tokio::test]
 async fn initialize_names_the_last_version_with_initialize() {
-    let server = McpHttp::start().bearer(TOKEN);
-    for lifecycle in [Lifecycle::Auto, Lifecycle::Legacy] {
-        let test = TestPool::with(Server {
+    let server = FakeMcpServer::start().bearer(TOKEN);
+    for lifecycle in [HandshakeMode::Auto, HandshakeMode::Legacy] {
+        let test = TestPool::with(ServerSettings {
             lifecycle,
-            ..Server::at("a", server.url())
+            ..ServerSettings::with_url("a", server.url())
         });
         let test = test.await;
         assert_eq!(test.state("a").protocol.as_deref(), Some("2025-11-25"));
@@ -103,11 +103,11 @@ async fn initialize_names_the_last_version_with_initialize() {
 
 #[tokio::test]
 async fn modern_server_gets_no_initialize() {
-    let server = McpHttp::start().bearer(TOKEN).version("2026-07-28");
-    for lifecycle in [Lifecycle::Auto, Lifecycle::Modern] {
-        let test = TestPool::with(Server {
+    let server = FakeMcpServer::start().bearer(TOKEN).version("2026-07-28");
+    for lifecycle in [HandshakeMode::Auto, HandshakeMode::Modern] {
+        let test = TestPool::with(ServerSettings {
             lifecycle,
-            ..Server::at("a", server.url())
+            ..ServerSettings::with_url("a", server.url())
         });
         let test = test.await;
         assert_eq!(test.state("a").protocol.as_deref(), Some("2026-07-28"));
@@ -127,9 +127,9 @@ async fn modern_server_gets_no_initialize() {
 /// `rmcp` sets no time limit for calls.
 #[tokio::test]
 async fn call_is_cancelled_at_its_time_limit() {
-    let server = McpHttp::start().bearer(TOKEN);
-    server.behave(|r| (r.method() == "tools/call").then_some(Answer::Hang));
-    let test = TestPool::with(Server {
+    let server = FakeMcpServer::start().bearer(TOKEN);
+    server.script(|r| (r.method() == "tools/call").then_some(McpResponse::Hang));
+    let test = TestPool::with(ServerSettings {
         timeout: Duration::from_millis(300),
         ..legacy("a", server.url())
     });
@@ -140,11 +140,11 @@ async fn call_is_cancelled_at_its_time_limit() {
     assert!(begun.elapsed() < Duration::from_secs(2));
     assert_cancelled(&server).await;
     // The server stays connected.
-    assert_eq!(test.state("a").status, Status::Ready);
+    assert_eq!(test.state("a").status, ConnectionStatus::Ready);
     test.end().await;
 }
 
-async fn assert_cancelled(server: &McpHttp) {
+async fn assert_cancelled(server: &FakeMcpServer) {
     server.asked("notifications/cancelled", 1).await;
     let requests = server.requests();
     let of = |method: &str| requests.iter().find(|r| r.method() == method).unwrap();
@@ -154,11 +154,14 @@ async fn assert_cancelled(server: &McpHttp) {
 
 #[tokio::test]
 async fn cancelling_ends_a_call_at_once_and_notifies_the_server() {
-    let server = McpHttp::start().bearer(TOKEN).session("s-1");
-    let open = Part::Bytes(b": working\n\n".to_vec());
-    for answer in [Answer::Hang, Answer::events([open, Part::Gate("hang")])] {
+    let server = FakeMcpServer::start().bearer(TOKEN).session("s-1");
+    let open = BodyPart::Bytes(b": working\n\n".to_vec());
+    for answer in [
+        McpResponse::Hang,
+        McpResponse::events([open, BodyPart::Gate("hang")]),
+    ] {
         let given = answer.clone();
-        server.behave(move |r| (r.method() == "tools/call").then(|| given.clone()));
+        server.script(move |r| (r.method() == "tools/call").then(|| given.clone()));
         let test = TestPool::with(legacy("a", server.url())).await;
         let cancel = CancellationToken::new();
         let (events, _kept) = mpsc::channel(8);
@@ -179,10 +182,10 @@ async fn cancelling_ends_a_call_at_once_and_notifies_the_server() {
 
 /// Makes the server forget its session: calls in `s-1` get `refusal` until `initialize` opens `s-2`. Returns the number
 /// of processed calls.
-fn forget_session(server: &McpHttp, refusal: Answer) -> Arc<AtomicUsize> {
+fn forget_session(server: &FakeMcpServer, refusal: McpResponse) -> Arc<AtomicUsize> {
     let processed = Arc::new(AtomicUsize::new(0));
     let (count, mut session) = (processed.clone(), 1);
-    server.behave(move |r| {
+    server.script(move |r| {
         match r.method() {
             "initialize" => session += 1,
             "tools/call" if r.header("mcp-session-id") == Some("s-1") => {
@@ -211,11 +214,11 @@ async fn lost_session_is_reopened_once() {
     let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
     let body = json!({ "jsonrpc": "2.0", "id": null, "error": error });
     for refusal in [
-        Answer::status(400, body.clone()),
-        Answer::status(404, body),
-        Answer::Whole(404, Vec::new(), b"gone".to_vec()),
+        McpResponse::status(400, body.clone()),
+        McpResponse::status(404, body),
+        McpResponse::Whole(404, Vec::new(), b"gone".to_vec()),
     ] {
-        let server = McpHttp::start().bearer(TOKEN).session("s-1");
+        let server = FakeMcpServer::start().bearer(TOKEN).session("s-1");
         let test = TestPool::with(legacy("a", server.url())).await;
         let processed = forget_session(&server, refusal);
         let called = test.call("a", "echo", r#"{"x":2}"#).await.unwrap();
@@ -228,10 +231,10 @@ async fn lost_session_is_reopened_once() {
 
 #[tokio::test]
 async fn session_lost_repeatedly_fails_the_call() {
-    let server = McpHttp::start().bearer(TOKEN).session("s-1");
+    let server = FakeMcpServer::start().bearer(TOKEN).session("s-1");
     let test = TestPool::with(legacy("a", server.url())).await;
-    server.behave(|r| {
-        (r.method() == "tools/call").then(|| Answer::Whole(404, Vec::new(), Vec::new()))
+    server.script(|r| {
+        (r.method() == "tools/call").then(|| McpResponse::Whole(404, Vec::new(), Vec::new()))
     });
     let why = failure(test.call("a", "echo", "{}").await);
     assert_eq!(why, "its session has ended");
@@ -241,10 +244,12 @@ async fn session_lost_repeatedly_fails_the_call() {
 
 #[tokio::test]
 async fn error_without_an_id_answers_the_request() {
-    let server = McpHttp::start().bearer(TOKEN).session("s-1");
+    let server = FakeMcpServer::start().bearer(TOKEN).session("s-1");
     let error = json!({ "code": -32603, "message": "out of\norder" });
     let body = json!({ "jsonrpc": "2.0", "id": null, "error": error });
-    server.behave(move |r| (r.method() == "tools/call").then(|| Answer::status(400, body.clone())));
+    server.script(move |r| {
+        (r.method() == "tools/call").then(|| McpResponse::status(400, body.clone()))
+    });
     let test = TestPool::with(legacy("a", server.url())).await;
     let why = failure(test.call("a", "echo", "{}").await);
     assert_eq!(why, "out of order (-32603)");
@@ -254,8 +259,8 @@ async fn error_without_an_id_answers_the_request() {
 
 #[tokio::test]
 async fn progress_is_one_line() {
-    let server = McpHttp::start().bearer(TOKEN);
-    server.behave(|r| {
+    let server = FakeMcpServer::start().bearer(TOKEN);
+    server.script(|r| {
         (r.method() == "tools/call").then(|| {
             let token = r.json["params"]["_meta"]["progressToken"].clone();
             let step = |rest: Value| {
@@ -265,14 +270,14 @@ async fn progress_is_one_line() {
                     .unwrap()
                     .extend(rest.as_object().unwrap().clone());
                 let method = "notifications/progress";
-                Part::Event(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+                BodyPart::Event(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
             };
-            Answer::events([
+            McpResponse::events([
                 step(json!({ "progress": 1, "total": 4 })),
                 step(json!({ "progress": 2, "message": "half\n way" })),
                 step(json!({ "progressToken": "another's", "progress": 3 })),
-                Part::Gate("progress"),
-                Part::Event(json!({ "jsonrpc": "2.0", "id": r.id(), "result": text("done") })),
+                BodyPart::Gate("progress"),
+                BodyPart::Event(json!({ "jsonrpc": "2.0", "id": r.id(), "result": text("done") })),
             ])
         })
     });
@@ -306,27 +311,27 @@ async fn progress_is_one_line() {
 async fn server_request(
     method: &'static str,
     params: Value,
-    answer: Option<Elicited>,
-) -> (Option<Elicit>, Value) {
-    let server = McpHttp::start().bearer(TOKEN);
+    answer: Option<ElicitationResponse>,
+) -> (Option<ElicitationRequest>, Value) {
+    let server = FakeMcpServer::start().bearer(TOKEN);
     let got = Arc::new(Mutex::new(Value::Null));
     let keep = got.clone();
-    server.behave(move |r| {
+    server.script(move |r| {
         if r.verb == "POST" && r.json["id"] == "q-1" {
             *keep.lock().unwrap() = r.json.clone();
-            return Some(Answer::accepted());
+            return Some(McpResponse::accepted());
         }
         (r.method() == "tools/call").then(|| {
             let question =
                 json!({ "jsonrpc": "2.0", "id": "q-1", "method": method, "params": params });
-            Answer::events([
-                Part::Event(question),
-                Part::Gate("answered"),
-                Part::Event(json!({ "jsonrpc": "2.0", "id": r.id(), "result": text("done") })),
+            McpResponse::events([
+                BodyPart::Event(question),
+                BodyPart::Gate("answered"),
+                BodyPart::Event(json!({ "jsonrpc": "2.0", "id": r.id(), "result": text("done") })),
             ])
         })
     });
-    let test = TestPool::with(Server {
+    let test = TestPool::with(ServerSettings {
         timeout: Duration::from_secs(20),
         ..legacy("a", server.url())
     });
@@ -365,7 +370,7 @@ async fn elicitation_reaches_the_person_of_the_call() {
         "required": ["name"],
     });
     let params = json!({ "message": "Who are you?", "requestedSchema": schema });
-    let said = Elicited::Accept(Some(json!({ "name": "me" })));
+    let said = ElicitationResponse::Accept(Some(json!({ "name": "me" })));
     let (asked, got) = server_request("elicitation/create", params.clone(), Some(said)).await;
     let asked = asked.unwrap();
     assert_eq!(
@@ -378,13 +383,23 @@ async fn elicitation_reaches_the_person_of_the_call() {
         json!({ "action": "accept", "content": { "name": "me" } })
     );
 
-    let (_, got) = server_request("elicitation/create", params, Some(Elicited::Decline)).await;
+    let (_, got) = server_request(
+        "elicitation/create",
+        params,
+        Some(ElicitationResponse::Decline),
+    )
+    .await;
     assert_eq!(got["result"]["action"], "decline");
 
     let params = json!({
         "mode": "url", "message": "Log in", "url": "https://x.example/", "elicitationId": "e-1",
     });
-    let (asked, got) = server_request("elicitation/create", params, Some(Elicited::Cancel)).await;
+    let (asked, got) = server_request(
+        "elicitation/create",
+        params,
+        Some(ElicitationResponse::Cancel),
+    )
+    .await;
     assert_eq!(asked.unwrap().url.as_deref(), Some("https://x.example/"));
     assert_eq!(got["result"]["action"], "cancel");
 }
@@ -397,7 +412,7 @@ async fn defaults_are_not_added_to_an_answer() {
         "all": { "type": "boolean", "default": true },
     }});
     let params = json!({ "message": "Who?", "requestedSchema": schema });
-    let said = Elicited::Accept(Some(json!({ "name": "me" })));
+    let said = ElicitationResponse::Accept(Some(json!({ "name": "me" })));
     let (_, got) = server_request("elicitation/create", params, Some(said)).await;
     assert_eq!(got["result"]["content"], json!({ "name": "me" }));
 }
@@ -421,32 +436,35 @@ async fn oversized_questions_are_declined() {
 /// A question on the stream of another request must not reach the person of the running call.
 #[tokio::test]
 async fn question_outside_a_call_is_declined() {
-    let server = McpHttp::start().bearer(TOKEN).session("s-1").list_changes();
+    let server = FakeMcpServer::start()
+        .bearer(TOKEN)
+        .session("s-1")
+        .list_changes();
     let got = Arc::new(Mutex::new(Value::Null));
     let keep = got.clone();
     let mut lists = 0;
-    server.behave(move |r| {
+    server.script(move |r| {
         if r.verb == "POST" && r.json["id"] == "q-1" {
             *keep.lock().unwrap() = r.json.clone();
-            return Some(Answer::accepted());
+            return Some(McpResponse::accepted());
         }
         let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
         let question = json!({ "jsonrpc": "2.0", "id": "q-1", "method": "elicitation/create",
             "params": { "message": "Whose?", "requestedSchema": { "type": "object", "properties": {} } } });
         let done = |result: Value| json!({ "jsonrpc": "2.0", "id": r.id(), "result": result });
         match r.method() {
-            "tools/call" => Some(Answer::events([
-                Part::Event(changed),
-                Part::Gate("answered"),
-                Part::Event(done(text("done"))),
+            "tools/call" => Some(McpResponse::events([
+                BodyPart::Event(changed),
+                BodyPart::Gate("answered"),
+                BodyPart::Event(done(text("done"))),
             ])),
             "tools/list" => {
                 lists += 1;
                 (lists == 2).then(|| {
-                    Answer::events([
-                        Part::Event(question),
-                        Part::Gate("answered"),
-                        Part::Event(done(json!({ "tools": [tool("echo")] }))),
+                    McpResponse::events([
+                        BodyPart::Event(question),
+                        BodyPart::Gate("answered"),
+                        BodyPart::Event(done(json!({ "tools": [tool("echo")] }))),
                     ])
                 })
             }
@@ -491,8 +509,8 @@ async fn unsupported_requests_are_refused() {
 /// In 2026-07-28 a question is a result, and its answer is sent with a second call.
 #[tokio::test]
 async fn modern_server_asks_with_an_input_required_result() {
-    let server = McpHttp::start().bearer(TOKEN).version("2026-07-28");
-    server.behave(|r| {
+    let server = FakeMcpServer::start().bearer(TOKEN).version("2026-07-28");
+    server.script(|r| {
         let params = &r.json["params"];
         if r.method() != "tools/call" {
             return None;
@@ -509,7 +527,7 @@ async fn modern_server_asks_with_an_input_required_result() {
             "inputRequests": { "who": { "method": "elicitation/create", "params": params } },
         })))
     });
-    let test = TestPool::with(Server::at("a", server.url())).await;
+    let test = TestPool::with(ServerSettings::with_url("a", server.url())).await;
     let (events, mut received) = mpsc::channel(8);
     let cancel = CancellationToken::new();
     let call = test.call_with("a", "echo", r#"{"x":1}"#, &events, &cancel);
@@ -517,7 +535,7 @@ async fn modern_server_asks_with_an_input_required_result() {
         let Some(CallEvent::Elicit(elicit, reply)) = received.recv().await else {
             panic!("no question reached the person");
         };
-        let said = Elicited::Accept(Some(json!({ "n": "me" })));
+        let said = ElicitationResponse::Accept(Some(json!({ "n": "me" })));
         reply.send(said).unwrap();
         elicit.message
     };
@@ -533,15 +551,18 @@ async fn modern_server_asks_with_an_input_required_result() {
 
 #[tokio::test]
 async fn changed_tool_list_is_fetched_again() {
-    let server = McpHttp::start().bearer(TOKEN).session("s-1").list_changes();
+    let server = FakeMcpServer::start()
+        .bearer(TOKEN)
+        .session("s-1")
+        .list_changes();
     let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
-    server.behave(move |r| {
+    server.script(move |r| {
         (r.verb == "GET").then(|| {
-            Answer::events([
-                Part::Bytes(b": hello\n\n".to_vec()),
-                Part::Gate("change"),
-                Part::Event(changed.clone()),
-                Part::Gate("never"),
+            McpResponse::events([
+                BodyPart::Bytes(b": hello\n\n".to_vec()),
+                BodyPart::Gate("change"),
+                BodyPart::Event(changed.clone()),
+                BodyPart::Gate("never"),
             ])
         })
     });
@@ -562,11 +583,11 @@ async fn changed_tool_list_is_fetched_again() {
 /// In 2026-07-28 a client has to subscribe to changes.
 #[tokio::test]
 async fn tool_changes_are_subscribed_to_at_a_modern_server() {
-    let server = McpHttp::start()
+    let server = FakeMcpServer::start()
         .bearer(TOKEN)
         .version("2026-07-28")
         .list_changes();
-    server.behave(|r| {
+    server.script(|r| {
         (r.method() == "subscriptions/listen").then(|| {
             assert_eq!(
                 r.json["params"]["notifications"],
@@ -575,18 +596,18 @@ async fn tool_changes_are_subscribed_to_at_a_modern_server() {
             let note = |method: &str, mut params: Value| {
                 params["_meta"] = json!({ "io.modelcontextprotocol/subscriptionId": r.id() });
                 let method = format!("notifications/{method}");
-                Part::Event(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+                BodyPart::Event(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
             };
             let granted = json!({ "notifications": { "toolsListChanged": true } });
-            Answer::events([
+            McpResponse::events([
                 note("subscriptions/acknowledged", granted),
-                Part::Gate("change"),
+                BodyPart::Gate("change"),
                 note("tools/list_changed", json!({})),
-                Part::Gate("never"),
+                BodyPart::Gate("never"),
             ])
         })
     });
-    let test = TestPool::with(Server::at("a", server.url())).await;
+    let test = TestPool::with(ServerSettings::with_url("a", server.url())).await;
     server.reached("change").await;
     server.set_tools(json!([tool("echo"), tool("new")]));
     server.open("change");
@@ -598,20 +619,20 @@ async fn tool_changes_are_subscribed_to_at_a_modern_server() {
 /// Frameworks redirect `/mcp` to `/mcp/`; another server must not receive the token.
 #[tokio::test]
 async fn redirect_is_followed_only_within_the_server() {
-    let server = McpHttp::start().bearer(TOKEN);
-    server.behave(|r| {
+    let server = FakeMcpServer::start().bearer(TOKEN);
+    server.script(|r| {
         let slash = r.path.ends_with('/');
         (!slash && r.verb == "POST")
-            .then(|| Answer::Whole(307, Vec::new(), Vec::new()).with("location", "/mcp/"))
+            .then(|| McpResponse::Whole(307, Vec::new(), Vec::new()).with("location", "/mcp/"))
     });
     let test = TestPool::with(legacy("a", server.url())).await;
     test.call("a", "echo", "{}").await.unwrap();
     test.end().await;
 
-    let other = McpHttp::start();
+    let other = FakeMcpServer::start();
     let location = other.url();
-    server.behave(move |_| {
-        Some(Answer::Whole(307, Vec::new(), Vec::new()).with("location", &location))
+    server.script(move |_| {
+        Some(McpResponse::Whole(307, Vec::new(), Vec::new()).with("location", &location))
     });
     let test = TestPool::with(legacy("a", server.url())).await;
     let error = test.state("a").error.unwrap();
@@ -622,8 +643,8 @@ async fn redirect_is_followed_only_within_the_server() {
 
 #[tokio::test]
 async fn shutdown_does_not_wait_for_a_hanging_delete() {
-    let server = McpHttp::start().bearer(TOKEN).session("s-1");
-    server.behave(|r| (r.verb == "DELETE").then_some(Answer::Hang));
+    let server = FakeMcpServer::start().bearer(TOKEN).session("s-1");
+    server.script(|r| (r.verb == "DELETE").then_some(McpResponse::Hang));
     let test = TestPool::with(legacy("a", server.url())).await;
     let begun = Instant::now();
     test.pool.shutdown().await;
@@ -638,8 +659,8 @@ async fn shutdown_does_not_wait_for_a_hanging_delete() {
 
 #[tokio::test]
 async fn resources_and_prompts_are_listed_and_read() {
-    let server = McpHttp::start().bearer(TOKEN);
-    server.behave(|r| {
+    let server = FakeMcpServer::start().bearer(TOKEN);
+    server.script(|r| {
         let params = &r.json["params"];
         Some(match r.method() {
             "resources/list" if params["cursor"].is_null() => r.result(json!({
@@ -679,6 +700,6 @@ async fn resources_and_prompts_are_listed_and_read() {
     assert_eq!(none.message, "no MCP server is called b");
     cancel.cancel();
     let stopped = test.pool.prompts(Some("a"), &cancel).await.unwrap_err();
-    assert_eq!(stopped.kind, aish::error::Kind::Interrupted);
+    assert_eq!(stopped.kind, aish::error::ErrorKind::Interrupted);
     test.end().await;
 }

@@ -2,30 +2,30 @@
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-use aish::config::mcp::{Auth, Transport};
+use aish::config::mcp::{ServerTransport, TokenSource};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fakes::mcp_http::{Answer, McpHttp, Part, text};
+use crate::fakes::mcp_http::{BodyPart, FakeMcpServer, McpResponse, text};
 
 /// State of the server `a` after the first connection attempt, and the duration of the attempt.
-async fn first_attempt(server: Server) -> (State, Duration) {
+async fn first_attempt(server: ServerSettings) -> (ServerState, Duration) {
     first_attempt_in(TestPool::new(), server).await
 }
 
-async fn first_attempt_in(test: TestPool, server: Server) -> (State, Duration) {
+async fn first_attempt_in(test: TestPool, server: ServerSettings) -> (ServerState, Duration) {
     let begun = Instant::now();
     test.start(server);
-    test.pool.settled(Some("a"), PATIENCE).await;
+    test.pool.wait_until_settled(Some("a"), PATIENCE).await;
     let took = begun.elapsed();
     let state = test.state("a");
     test.end().await;
     (state, took)
 }
 
-async fn error_of(server: Server) -> String {
+async fn error_of(server: ServerSettings) -> String {
     let (state, _) = first_attempt(server).await;
-    assert_eq!(state.status, Status::Failed, "{state:?}");
+    assert_eq!(state.status, ConnectionStatus::Failed, "{state:?}");
     state.error.unwrap()
 }
 
@@ -37,7 +37,7 @@ fn unused_url() -> String {
 
 #[tokio::test]
 async fn connection_refused() {
-    let why = error_of(Server::at("a", unused_url())).await;
+    let why = error_of(ServerSettings::with_url("a", unused_url())).await;
     assert_eq!(why, "cannot connect: connection refused");
 }
 
@@ -56,8 +56,10 @@ async fn connection_not_accepted() {
     let test = TestPool::new();
     let begun = tokio::time::Instant::now();
     test.start(legacy("a", format!("http://{addr}/mcp")));
-    while test.state("a").status == Status::Starting {
-        test.pool.settled(Some("a"), Duration::from_millis(5)).await;
+    while test.state("a").status == ConnectionStatus::Starting {
+        test.pool
+            .wait_until_settled(Some("a"), Duration::from_millis(5))
+            .await;
         advance(Duration::from_millis(500)).await;
     }
     let error = test.state("a").error.unwrap();
@@ -68,13 +70,13 @@ async fn connection_not_accepted() {
 
 #[tokio::test]
 async fn hang_at_initialize() {
-    let server = McpHttp::start()
+    let server = FakeMcpServer::start()
         .bearer(TOKEN)
-        .behaving(|_| Some(Answer::Hang));
+        .scripted(|_| Some(McpResponse::Hang));
     let begin = Duration::from_millis(300);
-    let limits = Limits {
-        begin,
-        ..Limits::default()
+    let limits = StartupTimeLimits {
+        http: begin,
+        ..StartupTimeLimits::default()
     };
     let (state, took) =
         first_attempt_in(TestPool::limited(limits), legacy("a", server.url())).await;
@@ -96,11 +98,14 @@ async fn web_site_instead_of_a_server() {
         (502, "it answered HTTP 502"),
     ] {
         let body = page.clone();
-        let server = McpHttp::start().bearer(TOKEN).behaving(move |_| {
+        let server = FakeMcpServer::start().bearer(TOKEN).scripted(move |_| {
             let html = "text/html; charset=utf-8";
-            Some(Answer::Whole(code, Vec::new(), body.clone()).with("content-type", html))
+            Some(McpResponse::Whole(code, Vec::new(), body.clone()).with("content-type", html))
         });
-        assert_eq!(error_of(Server::at("a", server.url())).await, line);
+        assert_eq!(
+            error_of(ServerSettings::with_url("a", server.url())).await,
+            line
+        );
         server.take_violations();
     }
 }
@@ -108,15 +113,15 @@ async fn web_site_instead_of_a_server() {
 #[tokio::test]
 async fn login_required() {
     for challenge in [Some("Bearer realm=\"x\", secret=\"do-not-show\""), None] {
-        let server = McpHttp::start().bearer(TOKEN).behaving(move |_| {
-            let refusal = Answer::status(401, json!({ "error": TOKEN }));
+        let server = FakeMcpServer::start().bearer(TOKEN).scripted(move |_| {
+            let refusal = McpResponse::status(401, json!({ "error": TOKEN }));
             Some(match challenge {
                 Some(challenge) => refusal.with("www-authenticate", challenge),
                 None => refusal,
             })
         });
-        let (state, _) = first_attempt(Server::at("a", server.url())).await;
-        assert_eq!(state.status, Status::Login);
+        let (state, _) = first_attempt(ServerSettings::with_url("a", server.url())).await;
+        assert_eq!(state.status, ConnectionStatus::LoginRequired);
         let error = state.error.unwrap();
         assert_eq!(
             error,
@@ -125,82 +130,82 @@ async fn login_required() {
         // Not retried: the answer would be the same.
         assert_eq!(server.requests().len(), 1);
     }
-    let server = McpHttp::start()
+    let server = FakeMcpServer::start()
         .bearer(TOKEN)
-        .behaving(|_| Some(Answer::Whole(401, Vec::new(), Vec::new())));
-    let mut a = Server::at("a", server.url());
-    if let aish::config::mcp::Transport::Http { auth, .. } = &mut a.transport {
-        *auth = aish::config::mcp::Auth::Env("A_TOKEN".into());
+        .scripted(|_| Some(McpResponse::Whole(401, Vec::new(), Vec::new())));
+    let mut a = ServerSettings::with_url("a", server.url());
+    if let aish::config::mcp::ServerTransport::Http { auth, .. } = &mut a.transport {
+        *auth = aish::config::mcp::TokenSource::Env("A_TOKEN".into());
     }
     let (state, _) = first_attempt(a).await;
     let line = "it rejects its token (HTTP 401): see [mcp.servers.a]";
     assert_eq!(state.error.unwrap(), line);
-    let server = McpHttp::start()
+    let server = FakeMcpServer::start()
         .bearer(TOKEN)
-        .behaving(|_| Some(Answer::Whole(403, Vec::new(), b"no".to_vec())));
-    let why = error_of(Server::at("a", server.url())).await;
+        .scripted(|_| Some(McpResponse::Whole(403, Vec::new(), b"no".to_vec())));
+    let why = error_of(ServerSettings::with_url("a", server.url())).await;
     assert_eq!(why, "it answered HTTP 403 Forbidden");
 }
 
 /// A shell may have a newer token, so the caller collects the credentials again.
 #[tokio::test]
 async fn expired_token_is_collected_again() {
-    let server = McpHttp::start().bearer(TOKEN);
+    let server = FakeMcpServer::start().bearer(TOKEN);
     let test = TestPool::new();
     let configured = BTreeMap::from([("a".to_owned(), legacy("a", server.url()))]);
     test.start_configured(configured["a"].clone());
     test.pool.catalog(PATIENCE).await;
-    assert_eq!(test.pool.wanting(&configured), []);
-    server.behave(|_| Some(Answer::Whole(401, Vec::new(), Vec::new())));
+    assert_eq!(test.pool.pending_start(&configured), []);
+    server.script(|_| Some(McpResponse::Whole(401, Vec::new(), Vec::new())));
     let why = failure(test.call("a", "echo", "{}").await);
     assert_eq!(
         why,
         "it requires a login (HTTP 401): aish-helper mcp login a"
     );
-    test.until("a", Status::Login).await;
-    assert_eq!(test.pool.wanting(&configured).len(), 1);
+    test.until("a", ConnectionStatus::LoginRequired).await;
+    assert_eq!(test.pool.pending_start(&configured).len(), 1);
     // A token that was refused from the start is not collected again.
     test.start_configured(configured["a"].clone());
     test.pool.catalog(PATIENCE).await;
-    assert_eq!(test.state("a").status, Status::Login);
-    assert_eq!(test.pool.wanting(&configured), []);
+    assert_eq!(test.state("a").status, ConnectionStatus::LoginRequired);
+    assert_eq!(test.pool.pending_start(&configured), []);
     test.end().await;
 }
 
 /// After a restart, a server may refuse the token that a command printed before.
 #[tokio::test]
 async fn token_command_runs_again_after_a_refusal() {
-    let server = McpHttp::start().bearer(TOKEN);
+    let server = FakeMcpServer::start().bearer(TOKEN);
     let test = TestPool::new();
     let mut a = legacy("a", server.url());
-    let Transport::Http { auth, .. } = &mut a.transport else {
+    let ServerTransport::Http { auth, .. } = &mut a.transport else {
         panic!("no URL");
     };
-    *auth = Auth::Cmd("print-token".into());
+    *auth = TokenSource::Cmd("print-token".into());
     let configured = BTreeMap::from([("a".to_owned(), a)]);
-    server.behave(|_| Some(Answer::Whole(401, Vec::new(), Vec::new())));
+    server.script(|_| Some(McpResponse::Whole(401, Vec::new(), Vec::new())));
     test.start_configured(configured["a"].clone());
     test.pool.catalog(PATIENCE).await;
-    assert_eq!(test.state("a").status, Status::Login);
+    assert_eq!(test.state("a").status, ConnectionStatus::LoginRequired);
     // Not at once: the command may print the same token for a while.
-    assert_eq!(test.pool.wanting(&configured), []);
+    assert_eq!(test.pool.pending_start(&configured), []);
     advance(Duration::from_secs(9)).await;
-    assert_eq!(test.pool.wanting(&configured), []);
+    assert_eq!(test.pool.pending_start(&configured), []);
     advance(Duration::from_secs(2)).await;
-    assert_eq!(test.pool.wanting(&configured).len(), 1);
+    assert_eq!(test.pool.pending_start(&configured).len(), 1);
     test.end().await;
 }
 
 /// Error of a call that gets this response.
-async fn error_of_response(answer: Answer) -> String {
-    let server = McpHttp::start().bearer(TOKEN);
+async fn error_of_response(answer: McpResponse) -> String {
+    let server = FakeMcpServer::start().bearer(TOKEN);
     let test = TestPool::with(legacy("a", server.url())).await;
-    server.behave(move |r| (r.method() == "tools/call").then(|| answer.clone()));
+    server.script(move |r| (r.method() == "tools/call").then(|| answer.clone()));
     let begun = Instant::now();
     let why = failure(test.call("a", "echo", "{}").await);
     assert!(begun.elapsed() < Duration::from_secs(10));
     // Only this call fails.
-    server.behave(|_| None);
+    server.script(|_| None);
     test.call("a", "echo", "{}").await.unwrap();
     test.end().await;
     why
@@ -208,42 +213,43 @@ async fn error_of_response(answer: Answer) -> String {
 
 #[tokio::test]
 async fn invalid_responses() {
-    let html = Answer::Whole(200, Vec::new(), b"<html>".to_vec()).with("content-type", "text/html");
+    let html =
+        McpResponse::Whole(200, Vec::new(), b"<html>".to_vec()).with("content-type", "text/html");
     let line = "it answered with text/html, so it is not an MCP server";
     assert_eq!(error_of_response(html).await, line);
     let no_json =
-        Answer::Whole(200, Vec::new(), b"{".to_vec()).with("content-type", "application/json");
+        McpResponse::Whole(200, Vec::new(), b"{".to_vec()).with("content-type", "application/json");
     let line = "its answer is not MCP";
     assert_eq!(error_of_response(no_json).await, line);
     let secret = json!({ "code": -32000, "message": format!("bad token {TOKEN}") });
     let secret = json!({ "jsonrpc": "2.0", "id": null, "error": secret });
     let line = "bad token [REDACTED] (-32000)";
-    assert_eq!(error_of_response(Answer::json(secret)).await, line);
-    let limited = Answer::Whole(429, Vec::new(), Vec::new());
+    assert_eq!(error_of_response(McpResponse::json(secret)).await, line);
+    let limited = McpResponse::Whole(429, Vec::new(), Vec::new());
     assert_eq!(error_of_response(limited).await, "it answered HTTP 429");
 }
 
 #[tokio::test]
 async fn stream_cut_off() {
-    let half = Part::Bytes(b"data: {\"jsonrpc\":".to_vec());
-    for parts in [vec![half.clone(), Part::Cut], vec![half], Vec::new()] {
+    let half = BodyPart::Bytes(b"data: {\"jsonrpc\":".to_vec());
+    for parts in [vec![half.clone(), BodyPart::Cut], vec![half], Vec::new()] {
         assert_eq!(
-            error_of_response(Answer::events(parts)).await,
+            error_of_response(McpResponse::events(parts)).await,
             "its answer was cut off"
         );
     }
-    let why = error_of_response(Answer::Close).await;
+    let why = error_of_response(McpResponse::Close).await;
     assert!(why.starts_with("the connection broke off"), "{why}");
 }
 
 /// `rmcp` resumes a stream with event ids and would retry for minutes.
 #[tokio::test]
 async fn server_killed_during_a_response() {
-    let server = McpHttp::start().bearer(TOKEN);
+    let server = FakeMcpServer::start().bearer(TOKEN);
     let test = TestPool::with(legacy("a", server.url())).await;
-    server.behave(|r| {
-        let begun = Part::Bytes(b"id: 7\ndata: \n\n".to_vec());
-        (r.method() == "tools/call").then(|| Answer::events([begun, Part::Gate("half")]))
+    server.script(|r| {
+        let begun = BodyPart::Bytes(b"id: 7\ndata: \n\n".to_vec());
+        (r.method() == "tools/call").then(|| McpResponse::events([begun, BodyPart::Gate("half")]))
     });
     let kill = async {
         server.reached("half").await;
@@ -260,13 +266,16 @@ async fn server_killed_during_a_response() {
 async fn response_to_another_request() {
     let other = json!({ "jsonrpc": "2.0", "id": 9999, "result": text("x") });
     let line = "it answered a different request";
-    assert_eq!(error_of_response(Answer::json(other.clone())).await, line);
-    let streamed = Answer::events([Part::Event(other)]);
+    assert_eq!(
+        error_of_response(McpResponse::json(other.clone())).await,
+        line
+    );
+    let streamed = McpResponse::events([BodyPart::Event(other)]);
     assert_eq!(error_of_response(streamed).await, "its answer was cut off");
     let unasked = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {
         "level": "emergency", "data": "\u{1b}[2Jhello",
     } });
-    assert_eq!(error_of_response(Answer::json(unasked)).await, line);
+    assert_eq!(error_of_response(McpResponse::json(unasked)).await, line);
 }
 
 /// Responses of 64 MB and more are not buffered.
@@ -275,20 +284,23 @@ async fn response_too_large() {
     let mib = || vec![b'x'; 1 << 20];
     let line = "its answer is larger than 16 MiB";
     let head = br#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":""#;
-    let parts = vec![Part::Bytes(head.to_vec()), Part::Repeat(mib(), 100)];
-    let json = Answer::Stream("application/json", parts);
+    let parts = vec![BodyPart::Bytes(head.to_vec()), BodyPart::Repeat(mib(), 100)];
+    let json = McpResponse::Stream("application/json", parts);
     assert_eq!(error_of_response(json).await, line);
-    let parts = [Part::Bytes(b"data: ".to_vec()), Part::Repeat(mib(), 64)];
+    let parts = [
+        BodyPart::Bytes(b"data: ".to_vec()),
+        BodyPart::Repeat(mib(), 64),
+    ];
     assert_eq!(
-        error_of_response(Answer::events(parts)).await,
+        error_of_response(McpResponse::events(parts)).await,
         "its answer was cut off"
     );
 }
 
 #[tokio::test]
 async fn large_result_is_truncated() {
-    let server = McpHttp::start().bearer(TOKEN);
-    server.behave(|r| {
+    let server = FakeMcpServer::start().bearer(TOKEN);
+    server.script(|r| {
         (r.method() == "tools/call").then(|| r.result(text(&"word ".repeat(2_000_000))))
     });
     let test = TestPool::with(legacy("a", server.url())).await;
@@ -301,7 +313,7 @@ async fn large_result_is_truncated() {
 /// A restarted server is reconnected automatically.
 #[tokio::test]
 async fn server_restarted() {
-    let server = McpHttp::start().bearer(TOKEN);
+    let server = FakeMcpServer::start().bearer(TOKEN);
     let addr = server.addr();
     let test = TestPool::with(legacy("a", server.url())).await;
     drop(server);
@@ -310,12 +322,12 @@ async fn server_restarted() {
     while !why.starts_with("cannot connect") {
         why = failure(test.call("a", "echo", "{}").await);
     }
-    test.until("a", Status::Failed).await;
+    test.until("a", ConnectionStatus::Failed).await;
     let catalog = test.pool.catalog(PATIENCE).await;
     assert_eq!(catalog.tools.len(), 0);
-    assert_eq!(catalog.without.len(), 1);
-    let server = McpHttp::at(addr).bearer(TOKEN);
-    test.until("a", Status::Ready).await;
+    assert_eq!(catalog.unavailable.len(), 1);
+    let server = FakeMcpServer::at(addr).bearer(TOKEN);
+    test.until("a", ConnectionStatus::Ready).await;
     test.call("a", "echo", "{}").await.unwrap();
     test.end().await;
     drop(server);
@@ -334,28 +346,28 @@ async fn invalid_configurations() {
             "the key would cross the network in cleartext: use https://, or a numeric private address",
         ),
     ] {
-        assert_eq!(error_of(Server::at("a", url)).await, line);
+        assert_eq!(error_of(ServerSettings::with_url("a", url)).await, line);
     }
 }
 
 /// Unrelated messages on the stream of a call are ignored; log messages go to the server's log file.
 #[tokio::test]
 async fn unrelated_messages_on_a_stream() {
-    let server = McpHttp::start().bearer(TOKEN);
-    server.behave(|r| {
+    let server = FakeMcpServer::start().bearer(TOKEN);
+    server.script(|r| {
         (r.method() == "tools/call").then(|| {
             let note = |method: &str, params: Value| {
-                Part::Event(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+                BodyPart::Event(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
             };
-            Answer::events([
-                Part::Bytes(b"event: endpoint\ndata: /x\n\ndata: no json\n\n".to_vec()),
+            McpResponse::events([
+                BodyPart::Bytes(b"event: endpoint\ndata: /x\n\ndata: no json\n\n".to_vec()),
                 note(
                     "notifications/message",
                     json!({ "level": "alert", "data": TOKEN }),
                 ),
                 note("notifications/unknown", json!({})),
                 note("notifications/cancelled", json!({ "requestId": 77 })),
-                Part::Event(json!({ "jsonrpc": "2.0", "id": r.id(), "result": text("done") })),
+                BodyPart::Event(json!({ "jsonrpc": "2.0", "id": r.id(), "result": text("done") })),
             ])
         })
     });

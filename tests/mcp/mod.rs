@@ -9,13 +9,13 @@ mod stdio;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use aish::config::mcp::{Lifecycle, Server};
+use aish::config::mcp::{HandshakeMode, ServerSettings};
 use aish::error::Result;
 use aish::mcp::{
-    CallError, CallEvent, CallResult, Catalog, Credentials, Limits, Pool, State, StateListener,
-    Status,
+    CallError, CallEvent, CallResult, ConnectionStatus, ServerCredentials, ServerPool, ServerState,
+    StartupTimeLimits, StateListener, ToolCatalog,
 };
-use aish::safety::policy::{Approved, Call, Consent, Grants, Wish, consent};
+use aish::safety::policy::{self, ApprovalScope, Approved, CallRequest, ExactCall, GrantSet};
 use aish::secret::Secret;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A pool with its own state directory.
 struct TestPool {
-    pool: Pool,
+    pool: ServerPool,
     tasks: TaskTracker,
     state: tempfile::TempDir,
     /// Notified at each change of a server's status.
@@ -38,13 +38,13 @@ struct TestPool {
 
 impl TestPool {
     fn new() -> TestPool {
-        TestPool::limited(Limits::default())
+        TestPool::limited(StartupTimeLimits::default())
     }
 
-    fn limited(limits: Limits) -> TestPool {
+    fn limited(limits: StartupTimeLimits) -> TestPool {
         let state = tempfile::tempdir().unwrap();
         let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
-        let pool = Pool::with_limits(state.path().into(), tasks.clone(), cancel, limits);
+        let pool = ServerPool::with_limits(state.path().into(), tasks.clone(), cancel, limits);
         let changed = watch::Sender::new(());
         let notify = changed.clone();
         let pool = pool.with_state_listener(StateListener::new(move |_| notify.send_replace(())));
@@ -57,7 +57,7 @@ impl TestPool {
     }
 
     /// A pool with one server that is ready or has failed.
-    async fn with(server: Server) -> TestPool {
+    async fn with(server: ServerSettings) -> TestPool {
         let test = TestPool::new();
         test.start(server);
         test.pool.catalog(PATIENCE).await;
@@ -65,22 +65,22 @@ impl TestPool {
     }
 
     /// Starts a server as `mcp connect` does, with the token.
-    fn start(&self, server: Server) {
+    fn start(&self, server: ServerSettings) {
         self.pool.start(server, false, token());
     }
 
     /// Starts a server of the configuration, with the token.
-    fn start_configured(&self, server: Server) {
+    fn start_configured(&self, server: ServerSettings) {
         self.pool.start(server, true, token());
     }
 
-    fn state(&self, alias: &str) -> State {
+    fn state(&self, alias: &str) -> ServerState {
         let states = self.pool.states();
         states.into_iter().find(|s| s.alias == alias).unwrap()
     }
 
     /// Waits until a server has this status.
-    async fn until(&self, alias: &str, status: Status) -> State {
+    async fn until(&self, alias: &str, status: ConnectionStatus) -> ServerState {
         let mut changed = self.changed.subscribe();
         let reached = async {
             loop {
@@ -121,7 +121,7 @@ impl TestPool {
         let tools = self.pool.tools();
         let mut found = tools.iter().filter(|t| t.server == server);
         let found = found.find(|t| t.tool == tool);
-        let call = Call {
+        let call = ExactCall {
             server,
             tool,
             identity: found.map_or("", |t| &t.identity),
@@ -152,27 +152,34 @@ async fn advance(time: Duration) {
 
 type Called = std::result::Result<CallResult, CallError>;
 
-async fn token() -> Result<Credentials> {
-    Ok(Credentials {
+async fn token() -> Result<ServerCredentials> {
+    Ok(ServerCredentials {
         bearer: Some(Secret::new(TOKEN)),
         env: Vec::new(),
     })
 }
 
-fn approve(call: &Call<'_>) -> Approved {
-    let grants = &mut Grants::default();
-    consent(&Wish::new(*call), Consent::Once, [], grants, 0, "")
+fn approve(call: &ExactCall<'_>) -> Approved {
+    let grants = &mut GrantSet::default();
+    policy::approve(
+        &CallRequest::new(*call),
+        ApprovalScope::Once,
+        [],
+        grants,
+        0,
+        "",
+    )
 }
 
 /// A server connected with `initialize`, without trying `server/discover` first.
-fn legacy(alias: &str, url: String) -> Server {
-    Server {
-        lifecycle: Lifecycle::Legacy,
-        ..Server::at(alias, url)
+fn legacy(alias: &str, url: String) -> ServerSettings {
+    ServerSettings {
+        lifecycle: HandshakeMode::Legacy,
+        ..ServerSettings::with_url(alias, url)
     }
 }
 
-fn names(catalog: &Catalog) -> Vec<&str> {
+fn names(catalog: &ToolCatalog) -> Vec<&str> {
     catalog.tools.iter().map(|t| t.name.as_str()).collect()
 }
 

@@ -3,11 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use aish::config::mcp::Server;
+use aish::config::mcp::ServerSettings;
 use aish::error::{Error, Result};
-use aish::mcp::auth::{Identity, Login, Place, Tokens};
-use aish::mcp::{Credentials, Pool, Status};
-use aish::safety::policy::Call;
+use aish::mcp::auth::{ClientIdentity, NetworkZone, OAuthLogin, TokenStore};
+use aish::mcp::{ConnectionStatus, ServerCredentials, ServerPool};
+use aish::safety::policy::ExactCall;
 use aish::secret::Secret;
 use nix::sys::signal::Signal;
 use reqwest::Url;
@@ -21,7 +21,7 @@ use super::{Called, PATIENCE, approve};
 use crate::fakes::oauth::{
     AuthorizationServer, LoginOutcome, ProtectedServer, WebServer, both, get, pairs,
 };
-use crate::support::helper::{Helper, Running};
+use crate::support::helper::{Helper, RunningProgram};
 
 /// Redirect URI without a listener: the test acts as the browser and reads the answer from the redirect.
 const REDIRECT: &str = "http://127.0.0.1:9/callback";
@@ -29,13 +29,13 @@ const REDIRECT: &str = "http://127.0.0.1:9/callback";
 /// A token store in its own directory.
 struct TestTokenStore {
     dir: TempDir,
-    tokens: Tokens,
+    tokens: TokenStore,
 }
 
 impl TestTokenStore {
     fn new() -> TestTokenStore {
         let dir = TempDir::new().unwrap();
-        let tokens = Tokens::new(dir.path().join("state"));
+        let tokens = TokenStore::new(dir.path().join("state"));
         TestTokenStore { dir, tokens }
     }
 
@@ -52,15 +52,15 @@ impl TestTokenStore {
     }
 
     async fn login(&self, url: &str) -> Result<()> {
-        self.login_from(url, Place::Here).await
+        self.login_from(url, NetworkZone::Here).await
     }
 
-    async fn login_from(&self, url: &str, from: Place) -> Result<()> {
-        self.login_as(url, from, Identity::default()).await
+    async fn login_from(&self, url: &str, from: NetworkZone) -> Result<()> {
+        self.login_as(url, from, ClientIdentity::default()).await
     }
 
-    async fn login_as(&self, url: &str, from: Place, identity: Identity) -> Result<()> {
-        let login = Login {
+    async fn login_as(&self, url: &str, from: NetworkZone, identity: ClientIdentity) -> Result<()> {
+        let login = OAuthLogin {
             tokens: &self.tokens,
             server: Url::parse(url).unwrap(),
             from,
@@ -78,7 +78,7 @@ impl TestTokenStore {
     }
 
     async fn bearer(&self, url: &str) -> Option<String> {
-        let bearer = self.tokens.bearer(url).await.unwrap();
+        let bearer = self.tokens.access_token(url).await.unwrap();
         bearer.map(|b| b.expose().to_owned())
     }
 }
@@ -131,7 +131,7 @@ async fn tokens_belong_to_one_server() {
     ] {
         assert_eq!(store.bearer(&url).await, None, "{url}");
         let old = Secret::new(&*token);
-        let new = store.tokens.refused(&url, &old).await.unwrap();
+        let new = store.tokens.replace_refused(&url, &old).await.unwrap();
         assert_eq!(new, None, "{url}");
     }
     // No token was sent to any server, and no refresh token was used.
@@ -156,8 +156,8 @@ async fn expired_token_is_renewed_once_for_concurrent_requests() {
     // Like separate processes: each has its own lock handle, and there is one refresh token.
     let asked: Vec<_> = (0..8)
         .map(|_| {
-            let (tokens, url) = (Tokens::new(store.dir.path().join("state")), url.clone());
-            tokio::spawn(async move { tokens.bearer(&url).await.unwrap().unwrap() })
+            let (tokens, url) = (TokenStore::new(store.dir.path().join("state")), url.clone());
+            tokio::spawn(async move { tokens.access_token(&url).await.unwrap().unwrap() })
         })
         .collect();
     let mut got = Vec::new();
@@ -181,10 +181,15 @@ async fn refused_token_is_renewed_once() {
     let first = Secret::new(store.bearer(&url).await.unwrap());
     authority.revoke();
 
-    let second = store.tokens.refused(&url, &first).await.unwrap().unwrap();
+    let second = store
+        .tokens
+        .replace_refused(&url, &first)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(authority.takes(second.expose()));
     // A late request with the old token gets the new one, without using a refresh token.
-    let late = store.tokens.refused(&url, &first).await.unwrap();
+    let late = store.tokens.replace_refused(&url, &first).await.unwrap();
     assert_eq!(late.as_ref(), Some(&second));
     assert_eq!(authority.refreshes(), 1);
 }
@@ -235,7 +240,7 @@ async fn failed_renewal_keeps_the_login() {
         (200, json!({ "access_token": "a\r\nb: c" }), "HTTP 200"),
     ] {
         authority.manner(|m| m.refuses = Some((status, body.clone())));
-        let e = store.tokens.bearer(&url).await.unwrap_err();
+        let e = store.tokens.access_token(&url).await.unwrap_err();
         assert!(line(&e).contains(why), "{e}");
     }
     authority.manner(|m| {
@@ -326,7 +331,7 @@ async fn private_endpoints_of_a_public_server_are_refused() {
             let store = TestTokenStore::new();
             // Treated like a server on the internet.
             let e = store
-                .login_from(&server.url("/mcp"), Place::Outside)
+                .login_from(&server.url("/mcp"), NetworkZone::Outside)
                 .await
                 .unwrap_err();
             let said = line(&e);
@@ -350,7 +355,7 @@ async fn private_authority_of_a_public_server_gets_no_request() {
     );
     let store = TestTokenStore::new();
     let e = store
-        .login_from(&server.url(), Place::Outside)
+        .login_from(&server.url(), NetworkZone::Outside)
         .await
         .unwrap_err();
     assert!(line(&e).contains("which is refused: it "), "{e}");
@@ -365,7 +370,7 @@ async fn private_authority_of_a_public_server_gets_no_request() {
     let web = WebServer::start();
     server.moved(&web.by_name("/metadata"));
     let e = store
-        .login_from(&server.url(), Place::Outside)
+        .login_from(&server.url(), NetworkZone::Outside)
         .await
         .unwrap_err();
     assert!(
@@ -404,7 +409,7 @@ async fn missing_scopes_are_requested_at_the_next_login() {
     store.login(&url).await.unwrap();
 
     let tokens = &store.tokens;
-    let wants = async |challenge: &str| tokens.wants(&url, challenge).await.unwrap();
+    let wants = async |challenge: &str| tokens.request_scopes(&url, challenge).await.unwrap();
     assert!(!wants("Bearer error=\"invalid_token\", scope=\"write\"").await);
     assert!(!wants("Bearer error=\"insufficient_scope\", scope=\"read\"").await);
     assert!(!wants("Bearer error=\"insufficient_scope\"").await);
@@ -438,21 +443,21 @@ async fn configured_client_id_or_metadata_document_is_used() {
     let document = "https://aish.example.com/client.json";
     for (identity, supported) in [
         (
-            Identity {
+            ClientIdentity {
                 given: Some(("given".into(), None)),
                 document: Some(document.into()),
             },
             true,
         ),
         (
-            Identity {
+            ClientIdentity {
                 given: None,
                 document: Some(document.into()),
             },
             true,
         ),
         (
-            Identity {
+            ClientIdentity {
                 given: None,
                 document: Some(document.into()),
             },
@@ -468,7 +473,7 @@ async fn configured_client_id_or_metadata_document_is_used() {
         let server = ProtectedServer::start(&authority);
         let store = TestTokenStore::new();
         store
-            .login_as(&server.url(), Place::Here, identity.clone())
+            .login_as(&server.url(), NetworkZone::Here, identity.clone())
             .await
             .unwrap();
         let requests = authority.web.requests();
@@ -483,24 +488,24 @@ async fn configured_client_id_or_metadata_document_is_used() {
 }
 
 /// A pool that uses the tokens of this store, with the server `guarded`.
-async fn pool(store: &TestTokenStore, url: String) -> (Pool, TaskTracker) {
+async fn pool(store: &TestTokenStore, url: String) -> (ServerPool, TaskTracker) {
     let tasks = TaskTracker::new();
     let state = store.dir.path().join("state");
-    let pool = Pool::new(state, tasks.clone(), CancellationToken::new());
-    pool.start(Server::at("guarded", url), true, async {
-        Ok(Credentials::default())
+    let pool = ServerPool::new(state, tasks.clone(), CancellationToken::new());
+    pool.start(ServerSettings::with_url("guarded", url), true, async {
+        Ok(ServerCredentials::default())
     });
     pool.catalog(PATIENCE).await;
     (pool, tasks)
 }
 
-async fn call(pool: &Pool) -> Called {
+async fn call(pool: &ServerPool) -> Called {
     call_with(pool, "{}").await
 }
 
-async fn call_with(pool: &Pool, arguments: &str) -> Called {
+async fn call_with(pool: &ServerPool, arguments: &str) -> Called {
     let tools = pool.tools();
-    let call = Call {
+    let call = ExactCall {
         server: "guarded",
         tool: "whoami",
         identity: tools.first().map_or("", |t| &t.identity),
@@ -512,7 +517,7 @@ async fn call_with(pool: &Pool, arguments: &str) -> Called {
         .await
 }
 
-async fn end((pool, tasks): (Pool, TaskTracker)) {
+async fn end((pool, tasks): (ServerPool, TaskTracker)) {
     pool.shutdown().await;
     tasks.close();
     tokio::time::timeout(PATIENCE, tasks.wait()).await.unwrap();
@@ -525,14 +530,14 @@ async fn pool_sends_the_token_and_renews_it_during_a_session() {
     let store = TestTokenStore::new();
 
     let before = pool(&store, server.url()).await;
-    assert_eq!(before.0.states()[0].status, Status::Login);
+    assert_eq!(before.0.states()[0].status, ConnectionStatus::LoginRequired);
     assert!(server.tokens().is_empty());
     end(before).await;
 
     store.login(&server.url()).await.unwrap();
     let first = store.bearer(&server.url()).await.unwrap();
     let pool = pool(&store, server.url()).await;
-    assert_eq!(pool.0.states()[0].status, Status::Ready);
+    assert_eq!(pool.0.states()[0].status, ConnectionStatus::Ready);
     assert_eq!(call(&pool.0).await.unwrap().text, "you");
     assert_eq!(server.tokens(), [&*first]);
 
@@ -581,7 +586,7 @@ async fn insufficient_scope_is_recorded_for_the_next_login() {
     let pool = self::pool(&store, server.url()).await;
     let e = call(&pool.0).await.unwrap_err().to_string();
     assert!(e.contains("a new login would not help"), "{e}");
-    assert_eq!(pool.0.states()[0].status, Status::Ready);
+    assert_eq!(pool.0.states()[0].status, ConnectionStatus::Ready);
     end(pool).await;
 }
 
@@ -598,7 +603,7 @@ fn point(helper: &Helper, url: &str, more: &str) {
 }
 
 /// Waits until a login waits for the browser, and returns the URL of the login page.
-fn page(login: &Running) -> String {
+fn page(login: &RunningProgram) -> String {
     login.stdout.wait_text("waiting for the browser");
     let said = login.stdout.so_far();
     let page = said.lines().find(|l| l.starts_with("http://"));

@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fakes::mcp_http::{Answer, McpHttp, Part, text, tool};
+use crate::fakes::mcp_http::{BodyPart, FakeMcpServer, McpResponse, text, tool};
 
-fn offering(tools: Value) -> McpHttp {
-    let server = McpHttp::start().bearer(TOKEN);
+fn offering(tools: Value) -> FakeMcpServer {
+    let server = FakeMcpServer::start().bearer(TOKEN);
     server.set_tools(tools);
     server
 }
 
-async fn catalog_of(tools: Value) -> Vec<aish::chat::Tool> {
+async fn catalog_of(tools: Value) -> Vec<aish::chat::ToolDefinition> {
     let server = offering(tools);
     let test = TestPool::with(legacy("a", server.url())).await;
     let catalog = test.pool.catalog(PATIENCE).await;
@@ -19,7 +19,7 @@ async fn catalog_of(tools: Value) -> Vec<aish::chat::Tool> {
     catalog.tools.to_vec()
 }
 
-fn tool_names(tools: &[aish::chat::Tool]) -> Vec<&str> {
+fn tool_names(tools: &[aish::chat::ToolDefinition]) -> Vec<&str> {
     tools.iter().map(|t| t.tool.as_str()).collect()
 }
 
@@ -84,9 +84,9 @@ async fn at_most_ten_thousand_tools_are_offered() {
 
 #[tokio::test]
 async fn total_size_of_the_tools_is_limited() {
-    let server = McpHttp::start().bearer(TOKEN);
+    let server = FakeMcpServer::start().bearer(TOKEN);
     let mut page = 0;
-    server.behave(move |r| {
+    server.script(move |r| {
         (r.method() == "tools/list").then(|| {
             page += 1;
             let tools: Vec<Value> = (0..100)
@@ -111,8 +111,8 @@ async fn total_size_of_the_tools_is_limited() {
 
 #[tokio::test]
 async fn number_of_pages_is_limited() {
-    let server = McpHttp::start().bearer(TOKEN);
-    server.behave(|r| {
+    let server = FakeMcpServer::start().bearer(TOKEN);
+    server.script(|r| {
         let cursor = &r.json["params"]["cursor"];
         (r.method() == "tools/list").then(|| match cursor.as_str() {
             None => r.result(json!({ "tools": [tool("one")], "nextCursor": "2" })),
@@ -127,7 +127,7 @@ async fn number_of_pages_is_limited() {
     test.end().await;
 
     let mut page = 0;
-    server.behave(move |r| {
+    server.script(move |r| {
         (r.method() == "tools/list").then(|| {
             page += 1;
             r.result(json!({ "tools": [], "nextCursor": page.to_string() }))
@@ -135,7 +135,7 @@ async fn number_of_pages_is_limited() {
     });
     let before = server.count("tools/list");
     let test = TestPool::with(legacy("a", server.url())).await;
-    assert_eq!(test.state("a").status, Status::Ready);
+    assert_eq!(test.state("a").status, ConnectionStatus::Ready);
     assert_eq!(server.count("tools/list") - before, 1000);
     test.end().await;
 }
@@ -143,7 +143,7 @@ async fn number_of_pages_is_limited() {
 #[tokio::test]
 async fn tools_excluded_by_the_configuration_are_not_offered_or_called() {
     let server = offering(json!([tool("read"), tool("write")]));
-    let test = TestPool::with(Server {
+    let test = TestPool::with(ServerSettings {
         tools: Some(vec!["read".into(), "none".into()]),
         ..legacy("a", server.url())
     });
@@ -167,7 +167,7 @@ async fn approval_covers_one_server_tool_and_arguments() {
     let found = catalog.find("fs.x.y").unwrap();
     assert_eq!((found.server.as_str(), found.tool.as_str()), ("fs", "x.y"));
 
-    let call = |server, tool, arguments| Call {
+    let call = |server, tool, arguments| ExactCall {
         server,
         tool,
         identity: &found.identity,
@@ -195,18 +195,21 @@ async fn approval_covers_one_server_tool_and_arguments() {
 /// One of 13 servers hangs: the first prompt waits its second and gets the tools of the others.
 #[tokio::test]
 async fn hanging_server_delays_one_prompt_by_a_second() {
-    let good: Vec<McpHttp> = (0..12).map(|_| McpHttp::start().bearer(TOKEN)).collect();
-    let bad = McpHttp::start()
+    let good: Vec<FakeMcpServer> = (0..12)
+        .map(|_| FakeMcpServer::start().bearer(TOKEN))
+        .collect();
+    let bad = FakeMcpServer::start()
         .bearer(TOKEN)
-        .behaving(|_| Some(Answer::Hang));
+        .scripted(|_| Some(McpResponse::Hang));
     let test = TestPool::new();
-    test.start(Server::at("slow", bad.url()));
+    test.start(ServerSettings::with_url("slow", bad.url()));
     for (n, server) in good.iter().enumerate() {
-        test.start(Server::at(format!("s{n:02}"), server.url()));
+        test.start(ServerSettings::with_url(format!("s{n:02}"), server.url()));
     }
     let others_ready = async {
         for n in 0..12 {
-            test.until(&format!("s{n:02}"), Status::Ready).await;
+            test.until(&format!("s{n:02}"), ConnectionStatus::Ready)
+                .await;
         }
         advance(Duration::from_secs(1)).await;
         Instant::now()
@@ -215,32 +218,34 @@ async fn hanging_server_delays_one_prompt_by_a_second() {
     let (catalog, ready) = tokio::join!(test.pool.catalog(patience), others_ready);
     assert_eq!(catalog.tools.len(), 12);
     assert_eq!(
-        catalog.without,
+        catalog.unavailable,
         [("slow".to_owned(), "still starting".to_owned())]
     );
     assert!(ready.elapsed() < Duration::from_millis(500));
     // The second prompt does not wait.
     let begun = Instant::now();
     let catalog = test.pool.catalog(Duration::from_secs(1)).await;
-    assert_eq!((catalog.tools.len(), catalog.without.len()), (12, 1));
+    assert_eq!((catalog.tools.len(), catalog.unavailable.len()), (12, 1));
     assert!(begun.elapsed() < Duration::from_millis(100));
     test.end().await;
 }
 
 #[tokio::test]
 async fn waiting_for_a_server_follows_its_replacement() {
-    let (slow, good) = (McpHttp::start(), McpHttp::start());
-    slow.behave(|_| Some(Answer::Hang));
+    let (slow, good) = (FakeMcpServer::start(), FakeMcpServer::start());
+    slow.script(|_| Some(McpResponse::Hang));
     let good = good.bearer(TOKEN);
     let test = TestPool::new();
-    test.start(Server::at("a", slow.url()));
+    test.start(ServerSettings::with_url("a", slow.url()));
     let begun = Instant::now();
-    test.pool.settled(Some("other"), PATIENCE).await;
-    test.pool.settled(None, Duration::from_millis(50)).await;
-    assert_eq!(test.state("a").status, Status::Starting);
-    let instead = async { test.start(Server::at("a", good.url())) };
-    tokio::join!(biased; test.pool.settled(Some("a"), PATIENCE), instead);
-    assert_eq!(test.state("a").status, Status::Ready);
+    test.pool.wait_until_settled(Some("other"), PATIENCE).await;
+    test.pool
+        .wait_until_settled(None, Duration::from_millis(50))
+        .await;
+    assert_eq!(test.state("a").status, ConnectionStatus::Starting);
+    let instead = async { test.start(ServerSettings::with_url("a", good.url())) };
+    tokio::join!(biased; test.pool.wait_until_settled(Some("a"), PATIENCE), instead);
+    assert_eq!(test.state("a").status, ConnectionStatus::Ready);
     assert!(begun.elapsed() < Duration::from_secs(4));
     test.end().await;
     slow.take_violations();
@@ -249,17 +254,18 @@ async fn waiting_for_a_server_follows_its_replacement() {
 /// Every server answers `initialize` only after all of them were asked.
 #[tokio::test]
 async fn servers_are_connected_concurrently() {
-    let servers: Vec<McpHttp> = (0..13)
+    let servers: Vec<FakeMcpServer> = (0..13)
         .map(|_| {
-            McpHttp::start().bearer(TOKEN).behaving(|r| {
+            FakeMcpServer::start().bearer(TOKEN).scripted(|r| {
                 let result = json!({
                     "protocolVersion": "2025-11-25",
                     "capabilities": { "tools": {} },
                     "serverInfo": { "name": "fake", "version": "1" },
                 });
                 let response = json!({ "jsonrpc": "2.0", "id": r.id(), "result": result });
-                (r.method() == "initialize")
-                    .then(|| Answer::events([Part::Gate("all asked"), Part::Event(response)]))
+                (r.method() == "initialize").then(|| {
+                    McpResponse::events([BodyPart::Gate("all asked"), BodyPart::Event(response)])
+                })
             })
         })
         .collect();
@@ -280,8 +286,8 @@ async fn servers_are_connected_concurrently() {
 
 #[tokio::test]
 async fn concurrent_calls_get_their_own_results() {
-    let server = McpHttp::start().bearer(TOKEN);
-    server.behave(|r| {
+    let server = FakeMcpServer::start().bearer(TOKEN);
+    server.script(|r| {
         let arguments = &r.json["params"]["arguments"];
         (r.method() == "tools/call").then(|| r.result(text(&arguments["n"].to_string())))
     });
@@ -306,10 +312,10 @@ async fn concurrent_calls_get_their_own_results() {
 /// By default `rmcp` runs 16 calls at a time and queues the others.
 #[tokio::test]
 async fn many_long_calls_do_not_delay_another() {
-    let server = McpHttp::start().bearer(TOKEN);
-    server.behave(|r| {
+    let server = FakeMcpServer::start().bearer(TOKEN);
+    server.script(|r| {
         let waits = r.json["params"]["arguments"]["wait"] == true;
-        (r.method() == "tools/call" && waits).then_some(Answer::Hang)
+        (r.method() == "tools/call" && waits).then_some(McpResponse::Hang)
     });
     let test = std::sync::Arc::new(TestPool::with(legacy("a", server.url())).await);
     let cancel = CancellationToken::new();
@@ -334,66 +340,69 @@ async fn many_long_calls_do_not_delay_another() {
     std::sync::Arc::into_inner(test).unwrap().end().await;
 }
 
-fn configured(servers: &[&Server]) -> BTreeMap<String, Server> {
-    let named = |s: &&Server| (s.alias.clone(), (*s).clone());
+fn configured(servers: &[&ServerSettings]) -> BTreeMap<String, ServerSettings> {
+    let named = |s: &&ServerSettings| (s.alias.clone(), (*s).clone());
     servers.iter().map(named).collect()
 }
 
 #[tokio::test]
 async fn pending_start_follows_configuration_and_manual_changes() {
-    let server = McpHttp::start().bearer(TOKEN);
+    let server = FakeMcpServer::start().bearer(TOKEN);
     let (a, b) = (legacy("a", server.url()), legacy("b", server.url()));
     let test = TestPool::new();
     let both = configured(&[&a, &b]);
-    assert_eq!(test.pool.wanting(&both), [a.clone(), b.clone()]);
+    assert_eq!(test.pool.pending_start(&both), [a.clone(), b.clone()]);
     test.start_configured(a.clone());
     test.start_configured(b.clone());
-    assert_eq!(test.pool.wanting(&both), []);
+    assert_eq!(test.pool.pending_start(&both), []);
 
     // Disconnected manually: not started again until its configuration changes.
     test.pool.disconnect("a").unwrap();
-    assert_eq!(test.state("a").status, Status::Disabled);
-    assert_eq!(test.pool.wanting(&both), []);
-    let changed = Server {
+    assert_eq!(test.state("a").status, ConnectionStatus::Disabled);
+    assert_eq!(test.pool.pending_start(&both), []);
+    let changed = ServerSettings {
         trust_annotations: true,
         ..a.clone()
     };
     let both = configured(&[&changed, &b]);
-    assert_eq!(test.pool.wanting(&both), std::slice::from_ref(&changed));
+    assert_eq!(
+        test.pool.pending_start(&both),
+        std::slice::from_ref(&changed)
+    );
     test.start_configured(changed.clone());
 
     // Connected manually: stays while its alias is not configured.
     let manual = legacy("c", server.url());
     test.start(manual);
-    let off = Server {
+    let off = ServerSettings {
         disabled: true,
         ..b.clone()
     };
-    assert_eq!(test.pool.wanting(&configured(&[&off])), []);
+    assert_eq!(test.pool.pending_start(&configured(&[&off])), []);
     let states = test.pool.states();
     let seen: Vec<_> = states
         .iter()
         .map(|s| (s.alias.as_str(), s.configured))
         .collect();
     assert_eq!(seen, [("b", true), ("c", false)]);
-    assert_eq!(test.state("b").status, Status::Disabled);
-    test.until("c", Status::Ready).await;
+    assert_eq!(test.state("b").status, ConnectionStatus::Disabled);
+    test.until("c", ConnectionStatus::Ready).await;
     // Once its alias is configured, the rules refer to the configured server: the manual one is stopped, even if both
     // are equal.
     let c = legacy("c", server.url());
     assert_eq!(
-        test.pool.wanting(&configured(&[&off, &c])),
+        test.pool.pending_start(&configured(&[&off, &c])),
         std::slice::from_ref(&c)
     );
     assert_eq!(test.pool.states().len(), 1);
-    assert!(!test.pool.holds(&c));
+    assert!(!test.pool.has_configured(&c));
     test.start_configured(c.clone());
-    assert!(test.pool.holds(&c));
-    assert!(!test.pool.holds(&Server {
+    assert!(test.pool.has_configured(&c));
+    assert!(!test.pool.has_configured(&ServerSettings {
         trust_annotations: true,
         ..c
     }));
-    assert_eq!(test.pool.wanting(&configured(&[&off])), []);
+    assert_eq!(test.pool.pending_start(&configured(&[&off])), []);
     test.start(legacy("c", server.url()));
     test.pool.disconnect("c").unwrap();
     assert_eq!(test.pool.states().len(), 1);
@@ -404,7 +413,7 @@ async fn pending_start_follows_configuration_and_manual_changes() {
 
 #[tokio::test]
 async fn credential_errors_become_server_errors() {
-    let server = McpHttp::start();
+    let server = FakeMcpServer::start();
     let test = TestPool::new();
     let a = legacy("a", server.url());
     let fails = async { Err(aish::error::Error::runtime("the command printed nothing")) };
@@ -413,7 +422,7 @@ async fn credential_errors_become_server_errors() {
     let state = test.state("a");
     assert_eq!(state.error.as_deref(), Some("the command printed nothing"));
     // Not retried at every prompt.
-    assert_eq!(test.pool.wanting(&configured(&[&a])), []);
+    assert_eq!(test.pool.pending_start(&configured(&[&a])), []);
     assert_eq!(server.requests().len(), 0);
     test.end().await;
 }
@@ -421,20 +430,20 @@ async fn credential_errors_become_server_errors() {
 /// Shutdown is quick in every phase of a server.
 #[tokio::test]
 async fn shutdown_does_not_wait_for_servers() {
-    let hangs = McpHttp::start()
+    let hangs = FakeMcpServer::start()
         .bearer(TOKEN)
-        .behaving(|_| Some(Answer::Hang));
-    let works = McpHttp::start().bearer(TOKEN).session("s-1");
-    works.behave(|r| (r.method() == "tools/call").then_some(Answer::Hang));
+        .scripted(|_| Some(McpResponse::Hang));
+    let works = FakeMcpServer::start().bearer(TOKEN).session("s-1");
+    works.script(|r| (r.method() == "tools/call").then_some(McpResponse::Hang));
     let test = TestPool::new();
     test.start(legacy("hangs", hangs.url()));
     test.start(legacy("works", works.url()));
     test.pool.start(
-        Server::at("waits", works.url()),
+        ServerSettings::with_url("waits", works.url()),
         false,
         std::future::pending(),
     );
-    test.until("works", Status::Ready).await;
+    test.until("works", ConnectionStatus::Ready).await;
     hangs.asked("initialize", 1).await;
     let test = std::sync::Arc::new(test);
     let calling = tokio::spawn({

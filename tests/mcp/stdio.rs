@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aish::config::mcp::{Lifecycle, Server, Transport};
-use aish::mcp::{CallEvent, Credentials, Elicited, Status};
+use aish::config::mcp::{HandshakeMode, ServerSettings, ServerTransport};
+use aish::mcp::{CallEvent, ConnectionStatus, ElicitationResponse, ServerCredentials};
 use aish::secret::Secret;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -18,25 +18,25 @@ use crate::support::helper::Helper;
 /// A pool with one stdio server.
 struct StdioTest {
     test: TestPool,
-    server: Server,
+    server: ServerSettings,
 }
 
 impl StdioTest {
     async fn new(behaviour: &str) -> StdioTest {
-        StdioTest::with(behaviour, Lifecycle::Legacy).await
+        StdioTest::with(behaviour, HandshakeMode::Legacy).await
     }
 
-    async fn with(behaviour: &str, lifecycle: Lifecycle) -> StdioTest {
+    async fn with(behaviour: &str, lifecycle: HandshakeMode) -> StdioTest {
         let child = StdioTest::unsettled(behaviour, lifecycle);
         child.test.pool.catalog(PATIENCE).await;
         child
     }
 
-    fn unsettled(behaviour: &str, lifecycle: Lifecycle) -> StdioTest {
+    fn unsettled(behaviour: &str, lifecycle: HandshakeMode) -> StdioTest {
         let test = TestPool::new();
         let starts = test.state.path().join("starts");
-        let mut server = Server::at("fs", "");
-        server.transport = Transport::Stdio {
+        let mut server = ServerSettings::with_url("fs", "");
+        server.transport = ServerTransport::Stdio {
             command: example("mcp-fake-stdio").to_str().unwrap().to_owned(),
             args: vec![behaviour.to_owned(), starts.to_str().unwrap().to_owned()],
             env: Vec::new(),
@@ -49,7 +49,7 @@ impl StdioTest {
 
     fn start(&self, env: &[(&str, &str)]) {
         let env = env.iter().map(|(n, v)| ((*n).to_owned(), Secret::new(*v)));
-        let credentials = Credentials {
+        let credentials = ServerCredentials {
             bearer: None,
             env: env.chain([path()]).collect(),
         };
@@ -131,7 +131,7 @@ fn lives(pid: i32) -> bool {
 async fn stdio_server_is_started_listed_called_and_ended() {
     let child = StdioTest::new("plain").await;
     let state = child.test.state("fs");
-    assert_eq!(state.status, Status::Ready, "{state:?}");
+    assert_eq!(state.status, ConnectionStatus::Ready, "{state:?}");
     assert_eq!(state.version.as_deref(), Some("fake 1.2.3"));
     assert_eq!(state.protocol.as_deref(), Some("2025-11-25"));
     let catalog = child.test.pool.catalog(PATIENCE).await;
@@ -254,7 +254,7 @@ async fn unexpected_responses_are_ignored() {
 async fn server_that_exits_at_once_is_reported_and_restarted() {
     let child = StdioTest::new("exit-at-once").await;
     let why = "it exited with 3; its last words: cannot find my config";
-    let state = child.test.until("fs", Status::Failed).await;
+    let state = child.test.until("fs", ConnectionStatus::Failed).await;
     assert_eq!(state.error.as_deref(), Some(why));
     child.started(3).await;
     child.end().await;
@@ -263,13 +263,18 @@ async fn server_that_exits_at_once_is_reported_and_restarted() {
 #[tokio::test]
 async fn missing_command_is_named_in_the_error() {
     let mut child = StdioTest::new("plain").await;
-    let Transport::Stdio { command, .. } = &mut child.server.transport else {
+    let ServerTransport::Stdio { command, .. } = &mut child.server.transport else {
         unreachable!()
     };
     *command = "no-such-server".into();
     child.start(&[]);
     child.test.pool.catalog(PATIENCE).await;
-    let error = child.test.until("fs", Status::Failed).await.error.unwrap();
+    let error = child
+        .test
+        .until("fs", ConnectionStatus::Failed)
+        .await
+        .error
+        .unwrap();
     assert_eq!(
         error,
         "cannot start no-such-server: No such file or directory (os error 2)"
@@ -314,7 +319,7 @@ async fn crashed_server_is_restarted() {
         "it exited with 9; its last words: fake: that was one call too many"
     );
     child.started(2).await;
-    child.test.until("fs", Status::Ready).await;
+    child.test.until("fs", ConnectionStatus::Ready).await;
     assert_eq!(
         child.call_text("echo", json!({"text": "again"})).await,
         "again"
@@ -328,7 +333,7 @@ async fn line_of_64_mb_ends_the_connection_and_the_server_is_restarted() {
     let call = child.test.call("fs", "line", r#"{"bytes":67108864}"#).await;
     assert_eq!(failure(call), "it sent a line of more than 16 MB");
     child.started(2).await;
-    child.test.until("fs", Status::Ready).await;
+    child.test.until("fs", ConnectionStatus::Ready).await;
     assert_eq!(
         child.call_text("echo", json!({"text": "again"})).await,
         "again"
@@ -368,27 +373,37 @@ async fn escape_sequences_are_kept_in_results_and_removed_from_errors() {
 #[tokio::test]
 async fn secrets_of_the_environment_are_masked() {
     let mut child = StdioTest::new("plain").await;
-    let Transport::Stdio { command, args, .. } = &mut child.server.transport else {
+    let ServerTransport::Stdio { command, args, .. } = &mut child.server.transport else {
         unreachable!()
     };
     *command = "sh".into();
     *args = vec!["-c".into(), "echo bad key: $KEY >&2; exit 1".into()];
     child.start(&[("KEY", "sk-12345678")]);
     child.test.pool.catalog(PATIENCE).await;
-    let error = child.test.until("fs", Status::Failed).await.error.unwrap();
+    let error = child
+        .test
+        .until("fs", ConnectionStatus::Failed)
+        .await
+        .error
+        .unwrap();
     assert_eq!(
         error,
         "it exited with 1; its last words: bad key: [REDACTED]"
     );
     assert!(!child.log().contains("sk-12345678"));
     // Printed on stdout.
-    let Transport::Stdio { args, .. } = &mut child.server.transport else {
+    let ServerTransport::Stdio { args, .. } = &mut child.server.transport else {
         unreachable!()
     };
     *args = vec!["-c".into(), "echo usage: $KEY; exit 2".into()];
     child.start(&[("KEY", "sk-12345678")]);
     child.test.pool.catalog(PATIENCE).await;
-    let error = child.test.until("fs", Status::Failed).await.error.unwrap();
+    let error = child
+        .test
+        .until("fs", ConnectionStatus::Failed)
+        .await
+        .error
+        .unwrap();
     assert_eq!(error, "it exited with 2; its last words: usage: [REDACTED]");
     child.end().await;
 }
@@ -405,11 +420,11 @@ async fn malformed_response_fails_its_call_at_once() {
 
 #[tokio::test]
 async fn server_that_hangs_at_the_start_delays_a_prompt_by_its_patience() {
-    let child = StdioTest::unsettled("hang", Lifecycle::Legacy);
+    let child = StdioTest::unsettled("hang", HandshakeMode::Legacy);
     let patience = Duration::from_millis(50);
     let catalog = child.test.pool.catalog(patience).await;
     assert_eq!(
-        catalog.without,
+        catalog.unavailable,
         [("fs".to_owned(), "still starting".to_owned())]
     );
     child.started(1).await;
@@ -420,13 +435,13 @@ async fn server_that_hangs_at_the_start_delays_a_prompt_by_its_patience() {
 #[tokio::test]
 async fn lifecycles() {
     for (behaviour, lifecycle, protocol, starts) in [
-        ("plain", Lifecycle::Auto, "2025-11-25", 1),
-        ("modern", Lifecycle::Auto, "2026-07-28", 1),
-        ("modern", Lifecycle::Modern, "2026-07-28", 1),
+        ("plain", HandshakeMode::Auto, "2025-11-25", 1),
+        ("modern", HandshakeMode::Auto, "2026-07-28", 1),
+        ("modern", HandshakeMode::Modern, "2026-07-28", 1),
         // Restarted, then connected with `initialize`.
-        ("exit-at-discover", Lifecycle::Auto, "2025-11-25", 2),
-        ("exit-at-discover", Lifecycle::Legacy, "2025-11-25", 1),
-        ("ignore-discover", Lifecycle::Legacy, "2025-11-25", 1),
+        ("exit-at-discover", HandshakeMode::Auto, "2025-11-25", 2),
+        ("exit-at-discover", HandshakeMode::Legacy, "2025-11-25", 1),
+        ("ignore-discover", HandshakeMode::Legacy, "2025-11-25", 1),
     ] {
         let case = format!("{behaviour} {lifecycle:?}");
         let begun = Instant::now();
@@ -446,21 +461,21 @@ async fn lifecycles() {
         assert!(begun.elapsed() < Duration::from_secs(3), "{case}");
         child.end().await;
     }
-    let child = StdioTest::with("plain", Lifecycle::Modern).await;
-    child.test.until("fs", Status::Failed).await;
+    let child = StdioTest::with("plain", HandshakeMode::Modern).await;
+    child.test.until("fs", ConnectionStatus::Failed).await;
     child.end().await;
 }
 
 #[tokio::test]
 async fn ignored_discovery_costs_ten_seconds_and_no_restart() {
-    let child = StdioTest::unsettled("ignore-discover", Lifecycle::Auto);
+    let child = StdioTest::unsettled("ignore-discover", HandshakeMode::Auto);
     until("discovery has been ignored", || {
         child.log().contains("fake: ignored server/discover")
     })
     .await;
     let begun = Instant::now();
     super::advance(Duration::from_secs(10)).await;
-    child.test.until("fs", Status::Ready).await;
+    child.test.until("fs", ConnectionStatus::Ready).await;
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(12), "{took:?}");
     assert_eq!(child.call_text("echo", json!({"text": "a"})).await, "a");
@@ -517,7 +532,9 @@ async fn elicitation_reaches_the_person_and_the_answer_the_server() {
             ("fs", "Who are you?")
         );
         let said = json!({"name": "me"});
-        answer.send(Elicited::Accept(Some(said))).unwrap();
+        answer
+            .send(ElicitationResponse::Accept(Some(said)))
+            .unwrap();
     };
     let (called, ()) = tokio::join!(call, person);
     let said: Value = serde_json::from_str(&called.unwrap().text).unwrap();
@@ -562,7 +579,7 @@ async fn many_servers_start_and_end_at_once() {
     for i in 0..12 {
         let mut server = child.server.clone();
         server.alias = format!("s{i}");
-        let credentials = Credentials {
+        let credentials = ServerCredentials {
             bearer: None,
             env: vec![path()],
         };

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aish::chat::Tool;
-use aish::config::mcp::{Lifecycle, Server, Transport};
-use aish::mcp::{Credentials, Pool};
+use aish::chat::ToolDefinition;
+use aish::config::mcp::{HandshakeMode, ServerSettings, ServerTransport};
+use aish::mcp::{ServerCredentials, ServerPool};
 use aish::secret::Secret;
 use aish::tools::search::ToolIndex;
 use serde_json::Value;
@@ -22,10 +22,10 @@ const QUESTIONS: &str = include_str!("../../benches/retrieval.jsonl");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Tools of six real servers, from the directory where `./test.sh` has installed them.
-pub async fn catalog(installed: &Path) -> Arc<[Tool]> {
+pub async fn catalog(installed: &Path) -> Arc<[ToolDefinition]> {
     let place = TempDir::new().expect("a directory");
     let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
-    let pool = Pool::new(place.path().to_owned(), tasks, cancel);
+    let pool = ServerPool::new(place.path().to_owned(), tasks, cancel);
     let npm = |name: &str| {
         let file = format!("node_modules/@modelcontextprotocol/server-{name}/dist/index.js");
         (node(installed), installed.join(file))
@@ -49,27 +49,27 @@ pub async fn catalog(installed: &Path) -> Arc<[Tool]> {
         if alias == "files" {
             args.push(text(place.path()));
         }
-        let server = Server {
-            transport: Transport::Stdio {
+        let server = ServerSettings {
+            transport: ServerTransport::Stdio {
                 command: text(&program),
                 args,
                 env: Vec::new(),
             },
-            lifecycle: Lifecycle::Legacy,
-            ..Server::at(alias, "")
+            lifecycle: HandshakeMode::Legacy,
+            ..ServerSettings::with_url(alias, "")
         };
         let path = std::env::var("PATH").expect("a variable that everybody has");
         let home = place.path().to_str().expect("a path of text");
         let env = [("PATH", path.as_str()), ("HOME", home)];
         let env = env.map(|(name, value)| (name.to_owned(), Secret::new(value)));
-        let credentials = Credentials {
+        let credentials = ServerCredentials {
             bearer: None,
             env: env.to_vec(),
         };
         pool.start(server, true, async { Ok(credentials) });
     }
     let catalog = pool.catalog(PATIENCE).await;
-    assert!(catalog.without.is_empty(), "{:?}", catalog.without);
+    assert!(catalog.unavailable.is_empty(), "{:?}", catalog.unavailable);
     pool.shutdown().await;
     catalog.tools
 }
@@ -107,7 +107,7 @@ pub fn questions() -> impl Iterator<Item = String> {
 }
 
 /// Scores the tuning half of the questions, or the held-out half.
-pub fn grade(tools: &[Tool], held_out: bool) -> Grades {
+pub fn grade(tools: &[ToolDefinition], held_out: bool) -> Grades {
     let index = ToolIndex::new(tools);
     let mut grades = Grades::default();
     let half = QUESTIONS.lines().skip(usize::from(held_out)).step_by(2);

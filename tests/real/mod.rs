@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use aish::chat::Tool;
-use aish::config::mcp::{Lifecycle, Server, Transport};
+use aish::chat::ToolDefinition;
+use aish::config::mcp::{HandshakeMode, ServerSettings, ServerTransport};
 use aish::mcp::{
-    CallError, CallEvent, CallResult, Credentials, Elicit, Elicited, Pool, State, Status,
+    CallError, CallEvent, CallResult, ConnectionStatus, ElicitationRequest, ElicitationResponse,
+    ServerCredentials, ServerPool, ServerState,
 };
-use aish::safety::policy::{self, Call, Consent, Grants, Wish};
+use aish::safety::policy::{self, ApprovalScope, CallRequest, ExactCall, GrantSet};
 use aish::secret::Secret;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -52,17 +53,17 @@ fn python() -> PathBuf {
 }
 
 /// A stdio server.
-fn stdio(alias: &str, program: &Path, args: &[&Path]) -> Server {
+fn stdio(alias: &str, program: &Path, args: &[&Path]) -> ServerSettings {
     let text = |p: &Path| p.to_str().expect("a path of text").to_owned();
-    Server {
-        transport: Transport::Stdio {
+    ServerSettings {
+        transport: ServerTransport::Stdio {
             command: text(program),
             args: args.iter().map(|a| text(a)).collect(),
             env: Vec::new(),
         },
-        lifecycle: Lifecycle::Legacy,
+        lifecycle: HandshakeMode::Legacy,
         timeout: PATIENCE,
-        ..Server::at(alias, "")
+        ..ServerSettings::with_url(alias, "")
     }
 }
 
@@ -131,7 +132,7 @@ type CallOutcome = (Result<CallResult, CallError>, Vec<String>);
 
 /// A pool with its own state directory.
 struct Servers {
-    pool: Pool,
+    pool: ServerPool,
     state: TempDir,
     tasks: TaskTracker,
     cancel: CancellationToken,
@@ -141,7 +142,7 @@ impl Servers {
     fn new() -> Servers {
         let (state, tasks) = (TempDir::new().expect("a directory"), TaskTracker::new());
         let cancel = CancellationToken::new();
-        let pool = Pool::new(state.path().to_owned(), tasks.clone(), cancel.clone());
+        let pool = ServerPool::new(state.path().to_owned(), tasks.clone(), cancel.clone());
         Servers {
             pool,
             state,
@@ -151,22 +152,22 @@ impl Servers {
     }
 
     /// A pool with one server, which is ready.
-    async fn with(server: Server, bearer: Option<&str>) -> Servers {
+    async fn with(server: ServerSettings, bearer: Option<&str>) -> Servers {
         let servers = Servers::new();
         let alias = server.alias.clone();
         servers.start(server, bearer).await;
         let state = servers.state_of(&alias);
-        assert_eq!(state.status, Status::Ready, "{state:?}");
+        assert_eq!(state.status, ConnectionStatus::Ready, "{state:?}");
         servers
     }
 
     /// Starts a server and waits until it is ready or has failed.
-    async fn start(&self, server: Server, bearer: Option<&str>) {
+    async fn start(&self, server: ServerSettings, bearer: Option<&str>) {
         let environment = ["PATH", "HOME"].map(|name| {
             let value = std::env::var(name).expect("a variable that everybody has");
             (name.to_owned(), Secret::new(value))
         });
-        let credentials = Credentials {
+        let credentials = ServerCredentials {
             bearer: bearer.map(Secret::new),
             env: environment.to_vec(),
         };
@@ -174,17 +175,17 @@ impl Servers {
         self.pool.catalog(PATIENCE).await;
     }
 
-    fn state_of(&self, alias: &str) -> State {
+    fn state_of(&self, alias: &str) -> ServerState {
         let states = self.pool.states();
         let found = states.into_iter().find(|s| s.alias == alias);
         found.expect("a server of that alias")
     }
 
-    async fn tools(&self) -> Vec<Tool> {
+    async fn tools(&self) -> Vec<ToolDefinition> {
         self.pool.catalog(Duration::ZERO).await.tools.to_vec()
     }
 
-    async fn tool(&self, name: &str) -> Tool {
+    async fn tool(&self, name: &str) -> ToolDefinition {
         let tools = self.tools().await;
         let found = tools.iter().find(|t| t.name == name);
         let names: Vec<_> = tools.iter().map(|t| &t.name).collect();
@@ -204,7 +205,9 @@ impl Servers {
 
     /// Calls a tool, which must succeed; elicitations are cancelled.
     async fn call(&self, name: &str, arguments: Value) -> CallResult {
-        let (result, _) = self.call_with(name, arguments, |_| Elicited::Cancel).await;
+        let (result, _) = self
+            .call_with(name, arguments, |_| ElicitationResponse::Cancel)
+            .await;
         result.unwrap_or_else(|e| panic!("{name}: {e}"))
     }
 
@@ -213,7 +216,7 @@ impl Servers {
         &self,
         name: &str,
         arguments: Value,
-        answer: impl Fn(&Elicit) -> Elicited,
+        answer: impl Fn(&ElicitationRequest) -> ElicitationResponse,
     ) -> CallOutcome {
         self.call_until(name, arguments, answer, usize::MAX).await
     }
@@ -223,13 +226,13 @@ impl Servers {
         &self,
         name: &str,
         arguments: Value,
-        answer: impl Fn(&Elicit) -> Elicited,
+        answer: impl Fn(&ElicitationRequest) -> ElicitationResponse,
         enough: usize,
     ) -> CallOutcome {
         let cancel = &CancellationToken::new();
         let tool = self.tool(name).await;
         let arguments = arguments.to_string();
-        let call = Call {
+        let call = ExactCall {
             server: &tool.server,
             tool: &tool.tool,
             identity: &tool.identity,
@@ -237,14 +240,14 @@ impl Servers {
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = u64::try_from(now.expect("after 1970").as_millis()).expect("a date");
-        let approved = policy::consent(
-            &Wish {
+        let approved = policy::approve(
+            &CallRequest {
                 annotations: tool.annotations,
-                ..Wish::new(call)
+                ..CallRequest::new(call)
             },
-            Consent::Once,
+            ApprovalScope::Once,
             [],
-            &mut Grants::default(),
+            &mut GrantSet::default(),
             now,
             "",
         );

@@ -1,7 +1,7 @@
 //! Reference servers of the protocol, which run under node.
 
-use aish::config::mcp::Server;
-use aish::mcp::{CallError, Elicited};
+use aish::config::mcp::ServerSettings;
+use aish::mcp::{CallError, ElicitationResponse};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -9,23 +9,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Process, Servers, json_of, node, nothing, package, stdio};
 
-fn everything_stdio() -> Server {
+fn everything_stdio() -> ServerSettings {
     let args = [package("server-everything"), "stdio".into()];
     stdio("all", &node(), &[&args[0], &args[1]])
 }
 
-pub fn everything_http() -> (Process, Server) {
+pub fn everything_http() -> (Process, ServerSettings) {
     let mut command = Command::new(node());
     command
         .arg(package("server-everything"))
         .arg("streamableHttp");
     let process = Process::with_given_port(command);
-    let server = Server::at("all", &process.url);
+    let server = ServerSettings::with_url("all", &process.url);
     (process, server)
 }
 
 /// Filesystem server for a directory.
-pub fn files(dir: &Path) -> Server {
+pub fn files(dir: &Path) -> ServerSettings {
     stdio("fs", &node(), &[&package("server-filesystem"), dir])
 }
 
@@ -91,7 +91,7 @@ async fn progress(servers: &Servers) {
     let arguments = json!({"duration": 0.3, "steps": 3});
     let (result, lines) = servers
         .call_with("all.trigger-long-running-operation", arguments, |_| {
-            Elicited::Cancel
+            ElicitationResponse::Cancel
         })
         .await;
     let said = result.expect("a result").text;
@@ -110,7 +110,7 @@ async fn elicitation(servers: &Servers) {
             assert!(asked.message.contains("inputs"), "{asked:?}");
             let schema = asked.schema.as_ref().expect("a form");
             assert_eq!(schema["required"], json!(["name"]), "{schema}");
-            Elicited::Accept(Some(json!({"name": "Ada", "check": true})))
+            ElicitationResponse::Accept(Some(json!({"name": "Ada", "check": true})))
         })
         .await;
     let said = result.expect("a result").text;
@@ -119,8 +119,8 @@ async fn elicitation(servers: &Servers) {
         "{said}"
     );
     for (answer, word) in [
-        (Elicited::Decline, "declined"),
-        (Elicited::Cancel, "cancelled"),
+        (ElicitationResponse::Decline, "declined"),
+        (ElicitationResponse::Cancel, "cancelled"),
     ] {
         let (result, _) = servers.call_with(name, nothing(), |_| answer.clone()).await;
         let said = result.expect("a result").text;
@@ -204,7 +204,7 @@ async fn cancelled_call_does_not_affect_the_next_one() {
         let name = "all.trigger-long-running-operation";
         let arguments = json!({"duration": 20, "steps": 200});
         let (result, _) = servers
-            .call_until(name, arguments, |_| Elicited::Cancel, 2)
+            .call_until(name, arguments, |_| ElicitationResponse::Cancel, 2)
             .await;
         assert_eq!(result, Err(CallError::Interrupted));
         let echo = servers.call("all.echo", json!({"message": "still"})).await;

@@ -3,25 +3,25 @@
 use std::path::Path;
 use std::process::Command;
 
-use aish::config::mcp::{Lifecycle, Server};
-use aish::mcp::{Elicited, Status};
+use aish::config::mcp::{HandshakeMode, ServerSettings};
+use aish::mcp::{ConnectionStatus, ElicitationResponse};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{Process, Servers, json_of, nothing, python, stdio};
 
-fn module(alias: &str, name: &str, args: &[&Path]) -> Server {
+fn module(alias: &str, name: &str, args: &[&Path]) -> ServerSettings {
     let mut all = vec![Path::new("-m"), Path::new(name)];
     all.extend(args);
     stdio(alias, &python(), &all)
 }
 
-fn board(token: Option<&str>) -> (Process, Server) {
+fn board(token: Option<&str>) -> (Process, ServerSettings) {
     let mut command = Command::new(python());
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/board.py"));
     command.args(token);
     let process = Process::with_own_port(command);
-    let server = Server::at("board", &process.url);
+    let server = ServerSettings::with_url("board", &process.url);
     (process, server)
 }
 
@@ -94,7 +94,10 @@ async fn fastmcp_server_requires_its_token() {
     servers.start(server.clone(), Some("wrong")).await;
     let refused = servers.state_of("board");
     assert!(
-        matches!(refused.status, Status::Failed | Status::Login),
+        matches!(
+            refused.status,
+            ConnectionStatus::Failed | ConnectionStatus::LoginRequired
+        ),
         "{refused:?}"
     );
     let said = refused.error.expect("a reason");
@@ -102,7 +105,7 @@ async fn fastmcp_server_requires_its_token() {
     assert!(!said.contains("wrong"), "{said}");
     servers.start(server, Some("hunter2")).await;
     let state = servers.state_of("board");
-    assert_eq!(state.status, Status::Ready, "{state:?}");
+    assert_eq!(state.status, ConnectionStatus::Ready, "{state:?}");
     assert_eq!(state.version.as_deref(), Some("board 1.2.3"));
     let said = servers.call("board.pin", json!({"note": "milk"})).await;
     assert_eq!(said.text, "1 on the board");
@@ -130,7 +133,7 @@ async fn fastmcp_server_without_sessions() {
 #[ignore = "needs real MCP servers; ./test.sh runs it with AISH_TEST_TOOLS"]
 async fn fastmcp_server_with_a_session() {
     let (_process, mut server) = board(None);
-    server.lifecycle = Lifecycle::Legacy;
+    server.lifecycle = HandshakeMode::Legacy;
     let servers = Servers::with(server, None).await;
     let protocol = servers.state_of("board").protocol;
     assert_eq!(protocol.as_deref(), Some("2025-11-25"));
@@ -141,12 +144,12 @@ async fn fastmcp_server_with_a_session() {
             let schema = asked.schema.as_ref().expect("a form");
             let field = schema["properties"].as_object().expect("fields");
             let field = field.keys().next().expect("a field").clone();
-            Elicited::Accept(Some(json!({ field: "Grace" })))
+            ElicitationResponse::Accept(Some(json!({ field: "Grace" })))
         })
         .await;
     assert_eq!(said.expect("a result").text, "accept: Grace");
     let (said, _) = servers
-        .call_with("board.name", nothing(), |_| Elicited::Decline)
+        .call_with("board.name", nothing(), |_| ElicitationResponse::Decline)
         .await;
     assert!(said.expect("a result").text.starts_with("decline"));
     servers.end().await;
@@ -172,7 +175,9 @@ async fn use_board(servers: &Servers) {
     );
 
     let (said, lines) = servers
-        .call_with("board.count", json!({"to": 3}), |_| Elicited::Cancel)
+        .call_with("board.count", json!({"to": 3}), |_| {
+            ElicitationResponse::Cancel
+        })
         .await;
     assert_eq!(said.expect("a result").text, "counted");
     assert!(lines.iter().any(|l| l.contains("at 2")), "{lines:?}");

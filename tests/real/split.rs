@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use aish::config::mcp::{Server, Transport};
-use aish::protocol::Ask;
-use aish::protocol::tools::Verdict;
+use aish::config::mcp::{ServerSettings, ServerTransport};
+use aish::protocol::AskRequest;
+use aish::protocol::tools::ApprovalVerdict;
 use serde_json::{Value, json};
 
 use super::node::files;
@@ -64,8 +64,8 @@ fn call(request: &Request, variant: &str, task: &Task) -> Script {
 }
 
 /// Configuration of a server whose annotations are trusted.
-fn lines(server: &Server) -> String {
-    let Transport::Stdio { command, args, env } = &server.transport else {
+fn lines(server: &ServerSettings) -> String {
+    let ServerTransport::Stdio { command, args, env } = &server.transport else {
         panic!("{server:?}")
     };
     let env: Vec<_> = env
@@ -105,7 +105,7 @@ fn model_is_corrected_after_a_call_with_the_wrong_variant() {
 
     let mut memory = stdio("memory", &node(), &[&package("server-memory")]);
     let file = dir.join("memory.jsonl").to_str().expect("text").to_owned();
-    if let Transport::Stdio { env, .. } = &mut memory.transport {
+    if let ServerTransport::Stdio { env, .. } = &mut memory.transport {
         env.push(("MEMORY_FILE_PATH".into(), file.clone()));
     }
     let repository = stdio(
@@ -160,11 +160,11 @@ fn model_is_corrected_after_a_call_with_the_wrong_variant() {
     });
 
     // Sends a prompt and answers the question, if one is expected.
-    let ask = |words: &str, answer: Option<(Verdict, &str)>| {
-        let ask = Ask {
+    let ask = |words: &str, answer: Option<(ApprovalVerdict, &str)>| {
+        let ask = AskRequest {
             shell: Some(shell_id("s1")),
             text: words.to_owned(),
-            ..Ask::default()
+            ..AskRequest::default()
         };
         let mut client = Client::ask(&helper, ask);
         if let Some((verdict, operation)) = answer {
@@ -176,14 +176,14 @@ fn model_is_corrected_after_a_call_with_the_wrong_variant() {
         }
         client.end().text()
     };
-    let yes = |operation| Some((Verdict::Once, operation));
+    let yes = |operation| Some((ApprovalVerdict::Once, operation));
     let wrote = ask("write it down", yes("destructive"));
     assert!(wrote.contains("Successfully wrote"), "{wrote}");
     assert_eq!(std::fs::read_to_string(text("b")).expect("written"), "new");
     // Read-only tools of a trusted server are allowed by a rule.
     assert_eq!(ask("what is in it", None), "new");
     assert_eq!(git(&dir, &["diff", "--cached", "--name-only"]), "a\n");
-    let no = Some((Verdict::No { words: None }, "destructive"));
+    let no = Some((ApprovalVerdict::No { words: None }, "destructive"));
     assert_eq!(ask("unstage it", no), "[denied by the user]");
     assert_eq!(git(&dir, &["diff", "--cached", "--name-only"]), "a\n");
     let made = ask("remember Ada", yes("write"));

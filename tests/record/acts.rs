@@ -3,12 +3,15 @@
 use serde_json::json;
 
 use super::text;
-use crate::fakes::mcp_http::{Answer, McpHttp};
+use crate::fakes::mcp_http::{FakeMcpServer, McpResponse};
 use crate::support::helper::Helper;
 
 /// The server events so far: `alias event`.
 fn events(helper: &Helper) -> Vec<String> {
-    let acts = helper.acts().into_iter().filter(|r| r["type"] == "server");
+    let acts = helper
+        .audit_records()
+        .into_iter()
+        .filter(|r| r["type"] == "server");
     acts.map(|r| format!("{} {}", text(&r, "alias"), text(&r, "event")))
         .collect()
 }
@@ -28,8 +31,8 @@ fn wait_event(helper: &Helper, n: usize) -> Vec<String> {
 
 #[test]
 fn a_server_is_recorded_when_it_comes_and_goes_and_not_with_each_try() {
-    let down = |_: &_| Some(Answer::status(503, json!({})));
-    let server = McpHttp::start().behaving(down);
+    let down = |_: &_| Some(McpResponse::status(503, json!({})));
+    let server = FakeMcpServer::start().scripted(down);
     let helper = Helper::new([]);
     let url = server.url();
     helper.config(&format!("[mcp.servers.fs]\nurl = \"{url}\"\n"));
@@ -38,14 +41,14 @@ fn a_server_is_recorded_when_it_comes_and_goes_and_not_with_each_try() {
         server.requests().len() >= 4
     });
     assert_eq!(events(&helper), ["fs failed"]);
-    let failed = &helper.acts()[0];
+    let failed = &helper.audit_records()[0];
     assert_eq!(text(failed, "target"), url);
     assert!(text(failed, "error").contains("503"), "{failed}");
     assert!(!text(failed, "ids.user").is_empty());
     assert_eq!(text(failed, "id").len(), 36);
-    server.behave(|_| None);
+    server.script(|_| None);
     wait_event(&helper, 2);
-    let connected = helper.acts().remove(1);
+    let connected = helper.audit_records().remove(1);
     assert_eq!(text(&connected, "event"), "connected");
     assert_eq!(connected["tools"], 1);
     assert!(connected.get("error").is_none(), "{connected}");
@@ -67,10 +70,10 @@ fn a_server_is_recorded_when_it_comes_and_goes_and_not_with_each_try() {
 #[test]
 fn a_server_that_wants_a_login_is_recorded_so() {
     let login = |_: &_| {
-        let refusal = Answer::status(401, json!({}));
+        let refusal = McpResponse::status(401, json!({}));
         Some(refusal.with("www-authenticate", "Bearer"))
     };
-    let server = McpHttp::start().behaving(login);
+    let server = FakeMcpServer::start().scripted(login);
     let helper = Helper::new([]);
     let lines = format!("[mcp.servers.box]\nurl = \"{}\"\n", server.url());
     helper.config(&lines);
@@ -86,7 +89,7 @@ fn a_server_that_wants_a_login_is_recorded_so() {
 fn rules_that_were_changed_by_hand_are_recorded_with_the_next_request() {
     let helper = Helper::new([]);
     let changes = || -> Vec<String> {
-        let acts = helper.acts();
+        let acts = helper.audit_records();
         let policy = acts.iter().filter(|r| r["type"] == "policy");
         policy.map(|r| text(r, "rule").to_owned()).collect()
     };

@@ -4,12 +4,12 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use aish::protocol::tools::Verdict;
+use aish::protocol::tools::ApprovalVerdict;
 use serde_json::Value;
 
 use super::text;
 use crate::fakes::provider::{Provider, Script};
-use crate::support::helper::{Helper, Running, records};
+use crate::support::helper::{Helper, RunningProgram, records};
 use crate::support::home::source_plugin;
 use crate::support::pty::Zsh;
 use crate::tools::Tools;
@@ -21,7 +21,7 @@ const LARGE: usize = 10_000;
 /// A daemon with a small disk.
 struct Small<'a> {
     helper: &'a Helper,
-    _daemon: Running,
+    _daemon: RunningProgram,
 }
 
 impl<'a> Small<'a> {
@@ -92,14 +92,14 @@ fn on_a_full_disk_no_tool_is_called() {
         "",
     );
     // What it looks for when it is called is where only the daemon sees it.
-    tools.server.behave(|_| None);
+    tools.server.script(|_| None);
     let Some(small) = Small::start(&tools.helper) else {
         return;
     };
     let mut client = tools.ask("x");
     let question = client.question();
     small.fill();
-    client.say(&question, Verdict::Once);
+    client.say(&question, ApprovalVerdict::Once);
     let notices = client.end().notices();
     let refused = "mcp: fs.write: not called, since the approval could not be recorded: ";
     let is_it = |n: &&String| n.starts_with(refused) && n.contains("No space left");
@@ -110,7 +110,7 @@ fn on_a_full_disk_no_tool_is_called() {
     // With room again it goes on.
     let mut client = tools.ask("y");
     let question = client.question();
-    client.say(&question, Verdict::Once);
+    client.say(&question, ApprovalVerdict::Once);
     client.end();
     assert_eq!(tools.called().len(), 1);
     let [approval] = &small.records_of("approval")[..] else {

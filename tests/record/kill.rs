@@ -6,13 +6,16 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aish::protocol::tools::{Reaction, Verdict};
-use aish::protocol::{self, Ask, Choice, Decided, Decoder, Event, Hello, Proposal, Request, kind};
+use aish::protocol::tools::{ApprovalVerdict, Reaction};
+use aish::protocol::{
+    self, AskRequest, CommandChoice, DecisionReply, Event, FrameDecoder, Hello, Proposal, Request,
+    kind,
+};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::text;
-use crate::fakes::mcp_http::{self, Answer, McpHttp};
+use crate::fakes::mcp_http::{self, FakeMcpServer, McpResponse};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::PATIENCE;
 use crate::support::helper::Helper;
@@ -35,7 +38,7 @@ const DENIED: &str = "{\"n\":2}";
 const COMMAND: &str = "print -r -- by the shell >ran";
 
 /// A helper with that model and a server whose calls are counted.
-fn world() -> (Helper, McpHttp) {
+fn world() -> (Helper, FakeMcpServer) {
     let helper = Helper::with(Provider::answering(|request| {
         let messages = request.json["messages"].as_array().expect("messages");
         let last = messages.last().expect("a message");
@@ -47,7 +50,7 @@ fn world() -> (Helper, McpHttp) {
             _ => Script::tokens(["still here"]),
         }
     }));
-    let server = McpHttp::start();
+    let server = FakeMcpServer::start();
     server.set_tools(json!([mcp_http::tool("read"), mcp_http::tool("write")]));
     let url = server.url();
     helper.config(&format!(
@@ -63,11 +66,11 @@ fn request<T: serde::de::DeserializeOwned>(helper: &Helper, request: &Request) -
         .set_read_timeout(Some(PATIENCE))
         .expect("a time limit");
     let frame = |kind, body: &Value| protocol::json_frame(kind, body).expect("a frame");
-    let hello = serde_json::to_value(Hello::ours()).expect("JSON");
+    let hello = serde_json::to_value(Hello::current()).expect("JSON");
     let wish = serde_json::to_value(request).expect("JSON");
     let both = [frame(kind::HELLO, &hello), frame(kind::REQUEST, &wish)].concat();
     socket.write_all(&both).ok()?;
-    let (mut decoder, mut buffer) = (Decoder::default(), [0; 65536]);
+    let (mut decoder, mut buffer) = (FrameDecoder::default(), [0; 65536]);
     loop {
         while let Some((kind, body)) = decoder.next_frame().expect("frames") {
             match kind {
@@ -78,8 +81,8 @@ fn request<T: serde::de::DeserializeOwned>(helper: &Helper, request: &Request) -
                         protocol::parse(body).expect("an event")
                     {
                         let verdict = match question.arguments.as_str() {
-                            DENIED => Verdict::No { words: None },
-                            _ => Verdict::Once,
+                            DENIED => ApprovalVerdict::No { words: None },
+                            _ => ApprovalVerdict::Once,
                         };
                         let said = Reaction::Call {
                             digest: question.shown_digest(),
@@ -105,12 +108,12 @@ fn request<T: serde::de::DeserializeOwned>(helper: &Helper, request: &Request) -
 /// The conversation, as far as the daemon lives. A command is run as the zsh function does: when the daemon has said so.
 fn converse(helper: &Helper) -> Option<()> {
     let shell = || "s1".to_owned();
-    let ask = Ask {
+    let ask = AskRequest {
         shell: Some(shell_id(&shell())),
         text: "go".to_owned(),
         cwd: "/".to_owned(),
         can_answer: true,
-        ..Ask::default()
+        ..AskRequest::default()
     };
     request::<Value>(helper, &Request::Ask(Box::new(ask)))?;
     let next = Request::NextProposal {
@@ -122,13 +125,13 @@ fn converse(helper: &Helper) -> Option<()> {
     let decide = Request::Decide {
         shell: shell_id(&shell()),
         token: proposal.token.clone(),
-        choice: Choice::Run,
+        choice: CommandChoice::Run,
         command: proposal.command.clone(),
         cwd: "/".into(),
         asked: true,
         overrides: Default::default(),
     };
-    request::<Decided>(helper, &decide)?;
+    request::<DecisionReply>(helper, &decide)?;
     helper
         .program("zsh")
         .args(["-fc", &proposal.command])
@@ -153,7 +156,7 @@ fn digest(tool: &str, arguments: &str) -> String {
 }
 
 /// What the server was called with: the tool and its arguments.
-fn called(server: &McpHttp) -> Vec<(String, String)> {
+fn called(server: &FakeMcpServer) -> Vec<(String, String)> {
     let requests = server.requests().into_iter();
     let calls = requests.filter(|r| r.method() == "tools/call");
     calls
@@ -166,7 +169,7 @@ fn called(server: &McpHttp) -> Vec<(String, String)> {
 }
 
 /// Every call that reached the server and every command that ran has its whole record, one each.
-fn check(helper: &Helper, server: &McpHttp, what: &str) {
+fn check(helper: &Helper, server: &FakeMcpServer, what: &str) {
     // A conversation that died with its first record is nobody's, so that nobody has cut off what is torn.
     let text_of = |file| std::fs::read_to_string(file).expect("a journal file");
     let texts = helper.sessions().into_iter().map(text_of);
@@ -286,11 +289,11 @@ fn an_approval_is_there_when_the_server_has_got_its_call() {
         };
         let tools = Tools::new([Script::calls("", &calls)], more);
         // It has got the call, and never answers.
-        tools.behave(|_| Some(Answer::Hang));
+        tools.behave(|_| Some(McpResponse::Hang));
         let mut client = tools.ask("go");
         if !rule {
             let question = client.question();
-            client.say(&question, Verdict::Once);
+            client.say(&question, ApprovalVerdict::Once);
         }
         tools
             .helper

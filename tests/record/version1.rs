@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use aish::history::record::{Body, Record, VERSION, upgrade};
+use aish::history::record::{Record, RecordBody, VERSION, upgrade};
 use serde_json::{Value, json};
 
 use super::text;
@@ -47,8 +47,8 @@ fn every_version_1_record_is_read_and_written_with_the_names_of_version_2() {
         let old: Value = serde_json::from_str(line).expect("JSON");
         assert_eq!(old["v"], 1);
         let mut record: Record = serde_json::from_str(line).expect("a record");
-        assert_ne!(record.body, Body::Unknown, "{line}");
-        assert_eq!(record.at_ms, old["at_ms"].as_u64().expect("a time"));
+        assert_ne!(record.body, RecordBody::Unknown, "{line}");
+        assert_eq!(record.timestamp_ms, old["at_ms"].as_u64().expect("a time"));
         record.v = VERSION;
         let mut new = old.clone();
         upgrade(&mut new);

@@ -70,19 +70,19 @@ impl Helper {
     }
 
     /// Prepares a call of the helper, with empty stdin.
-    pub fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call {
+    pub fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> ProgramCall {
         self.program(helper()).args(args)
     }
 
     /// Prepares a call of another program in the same environment.
-    pub fn program(&self, program: impl AsRef<OsStr>) -> Call {
+    pub fn program(&self, program: impl AsRef<OsStr>) -> ProgramCall {
         let mut command = Command::new(program);
         command
             .env_clear()
             .envs(self.home.env())
             .current_dir(self.home.path(""))
             .stdin(Stdio::null());
-        Call {
+        ProgramCall {
             command,
             input: None,
             elsewhere: false,
@@ -146,7 +146,7 @@ impl Helper {
     }
 
     /// Records of actions outside of conversations.
-    pub fn acts(&self) -> Vec<Value> {
+    pub fn audit_records(&self) -> Vec<Value> {
         let file = self.path("data/journal/audit.jsonl");
         match file.exists() {
             true => records(&file),
@@ -250,56 +250,56 @@ pub fn records(file: &PathBuf) -> Vec<Value> {
 }
 
 /// A prepared call of a program.
-pub struct Call {
+pub struct ProgramCall {
     command: Command,
     input: Option<Vec<u8>>,
     elsewhere: bool,
     said: Arc<Mutex<String>>,
 }
 
-impl Call {
-    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Call {
+impl ProgramCall {
+    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> ProgramCall {
         self.command.args(args);
         self
     }
 
-    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Call {
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> ProgramCall {
         self.command.env(name, value);
         self
     }
 
-    pub fn env_remove(mut self, name: &str) -> Call {
+    pub fn env_remove(mut self, name: &str) -> ProgramCall {
         self.command.env_remove(name);
         self
     }
 
     /// Sets the input, sent through a pipe.
-    pub fn stdin(mut self, input: impl Into<Vec<u8>>) -> Call {
+    pub fn stdin(mut self, input: impl Into<Vec<u8>>) -> ProgramCall {
         self.command.stdin(Stdio::piped());
         self.input = Some(input.into());
         self
     }
 
     /// Sets a file as stdin.
-    pub fn stdin_file(mut self, path: PathBuf) -> Call {
+    pub fn stdin_file(mut self, path: PathBuf) -> ProgramCall {
         self.command.stdin(File::open(path).expect("a file"));
         self
     }
 
     /// Sets stdout.
-    pub fn stdout(mut self, to: impl Into<Stdio>) -> Call {
+    pub fn stdout(mut self, to: impl Into<Stdio>) -> ProgramCall {
         self.command.stdout(to);
         self.elsewhere = true;
         self
     }
 
     /// Runs the program to its end.
-    pub fn run(self) -> Run {
+    pub fn run(self) -> ProgramResult {
         self.start().finish()
     }
 
     /// Starts the program.
-    pub fn start(mut self) -> Running {
+    pub fn start(mut self) -> RunningProgram {
         if !self.elsewhere {
             self.command.stdout(Stdio::piped());
         }
@@ -311,17 +311,17 @@ impl Call {
             std::thread::spawn(move || drop(stdin.write_all(&input)));
         }
         let stdout = match child.stdout.take() {
-            Some(pipe) => Heard::of(pipe),
-            None => Heard::of(std::io::empty()),
+            Some(pipe) => TerminalOutput::of(pipe),
+            None => TerminalOutput::of(std::io::empty()),
         };
-        let stderr = Heard::of(child.stderr.take().expect("stderr"));
+        let stderr = TerminalOutput::of(child.stderr.take().expect("stderr"));
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
         let (send, done) = channel();
         std::thread::spawn(move || {
             // Fails if the test has ended already.
             let _ = send.send(child.wait().expect("its end"));
         });
-        Running {
+        RunningProgram {
             label,
             pid,
             stdout,
@@ -334,24 +334,24 @@ impl Call {
 }
 
 /// A running program; killed when dropped.
-pub struct Running {
+pub struct RunningProgram {
     label: String,
     pub pid: Pid,
-    pub stdout: Heard,
-    pub stderr: Heard,
+    pub stdout: TerminalOutput,
+    pub stderr: TerminalOutput,
     done: Receiver<ExitStatus>,
     status: Option<ExitStatus>,
     said: Arc<Mutex<String>>,
 }
 
-impl Running {
+impl RunningProgram {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill(self.pid, signal).expect("it lives");
     }
 
     /// Waits until the program has ended.
-    pub fn finish(mut self) -> Run {
+    pub fn finish(mut self) -> ProgramResult {
         let status = match self.done.recv_timeout(PATIENCE) {
             Ok(status) => status,
             Err(e) => panic!(
@@ -362,7 +362,7 @@ impl Running {
             ),
         };
         self.status = Some(status);
-        let run = Run {
+        let run = ProgramResult {
             code: status
                 .code()
                 .unwrap_or_else(|| 128 + status.signal().expect("a code or a signal")),
@@ -393,7 +393,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // Not waited for yet, so it would outlive the test.
         if self.status.is_none()
@@ -406,7 +406,7 @@ impl Drop for Running {
 
 /// Output received through a pipe.
 #[derive(Clone, Default)]
-pub struct Heard(Arc<(Mutex<Pipe>, Condvar)>);
+pub struct TerminalOutput(Arc<(Mutex<Pipe>, Condvar)>);
 
 #[derive(Default)]
 struct Pipe {
@@ -414,9 +414,9 @@ struct Pipe {
     closed: bool,
 }
 
-impl Heard {
-    fn of(mut pipe: impl Read + Send + 'static) -> Heard {
-        let heard = Heard::default();
+impl TerminalOutput {
+    fn of(mut pipe: impl Read + Send + 'static) -> TerminalOutput {
+        let heard = TerminalOutput::default();
         let shared = heard.clone();
         std::thread::spawn(move || {
             let mut buffer = [0; 65536];
@@ -471,13 +471,13 @@ impl Heard {
 
 /// Result of a program.
 #[derive(Debug)]
-pub struct Run {
+pub struct ProgramResult {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Run {
+impl ProgramResult {
     /// Returns stdout; the exit code must be 0.
     pub fn ok(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");

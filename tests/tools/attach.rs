@@ -1,8 +1,8 @@
 //! Clients that watch a turn which another one has started, and turns that run without a client.
 
-use aish::chat::Finish;
-use aish::protocol::tools::Verdict;
-use aish::protocol::{Ask, AskAccepted, Event, QuestionOutcome, Request, kind};
+use aish::chat::FinishReason;
+use aish::protocol::tools::ApprovalVerdict;
+use aish::protocol::{AskAccepted, AskRequest, Event, QuestionOutcome, Request, kind};
 
 use super::{Client, Frame, Seen, Tools};
 use crate::fakes::provider::{Part, Script, finish_event, text_event};
@@ -19,12 +19,12 @@ fn halves() -> Script {
     ])
 }
 
-fn ask(words: &str) -> Ask {
-    Ask {
+fn ask(words: &str) -> AskRequest {
+    AskRequest {
         shell: Some(shell_id("s1")),
         text: words.to_owned(),
         tty: Some("pts/1".to_owned()),
-        ..Ask::default()
+        ..AskRequest::default()
     }
 }
 
@@ -44,7 +44,7 @@ fn attached(seen: &Seen) -> (String, bool) {
 
 /// Starts a prompt in the background.
 fn background(tools: &Tools, words: &str) -> AskAccepted {
-    let ask = Ask {
+    let ask = AskRequest {
         background: true,
         cwd: "/".to_owned(),
         ..ask(words)
@@ -70,7 +70,7 @@ fn a_client_that_attaches_sees_what_came_so_far_and_then_the_rest() {
     let third = Client::attach(&tools.helper, "pts/3").end();
     assert_eq!(third.text(), "first second\n");
     assert_eq!(attached(&third), ("tell me".to_owned(), false));
-    assert_eq!(third.answer.finish, Finish::Stop);
+    assert_eq!(third.answer.finish, FinishReason::Stop);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_question_is_answered_on_either_terminal_and_the_other_is_told() {
     let question = first.question();
     let mut second = Client::attach(&tools.helper, "pts/2");
     assert_eq!(second.question(), question);
-    second.say(&question, Verdict::Once);
+    second.say(&question, ApprovalVerdict::Once);
     for client in [first, second] {
         let seen = client.end();
         let closed = seen.events(|event| match event {
@@ -149,7 +149,7 @@ fn the_question_of_a_background_turn_waits_for_a_client() {
     drop(client);
     let mut client = Client::attach(&tools.helper, "pts/3");
     assert_eq!(client.question(), question);
-    client.say(&question, Verdict::Once);
+    client.say(&question, ApprovalVerdict::Once);
     assert_eq!(client.end().text(), "done");
     assert_eq!(tools.called().len(), 1);
 }
@@ -164,7 +164,7 @@ fn only_a_cancel_of_one_who_watches_ends_a_background_turn() {
     let mut client = Client::attach(&tools.helper, "pts/2");
     until_text(&mut client, "first ");
     client.send(kind::CANCEL, &());
-    assert_eq!(client.end().answer.finish, Finish::Interrupted);
+    assert_eq!(client.end().answer.finish, FinishReason::Interrupted);
     tools.helper.provider.wait_closed(1);
 }
 

@@ -1,11 +1,11 @@
 //! The gate: nothing is called that nobody allowed, and what was said of a call is what happens.
 
-use aish::protocol::tools::{ElicitationAction, Reaction, Verdict};
-use aish::protocol::{Ask, Event, kind};
+use aish::protocol::tools::{ApprovalVerdict, ElicitationAction, Reaction};
+use aish::protocol::{AskRequest, Event, kind};
 use serde_json::{Value, json};
 
 use super::{Client, Tools, wait};
-use crate::fakes::mcp_http::{self, Answer, McpHttp, Part};
+use crate::fakes::mcp_http::{self, BodyPart, FakeMcpServer, McpResponse};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::shell_id;
@@ -49,11 +49,11 @@ fn a_call_is_asked_about_and_made_as_it_was_shown() {
     assert_eq!(question.server_tools, (2, 2));
     assert_eq!(question.tool.read_only, None);
     assert_eq!(question.tool.schema["type"], "object");
-    client.say(&question, Verdict::Once);
+    client.say(&question, ApprovalVerdict::Once);
     let second = client.question();
     assert_ne!(second.id, question.id);
     assert_eq!((second.tool.name.as_str(), second.number), ("fs.read", 2));
-    client.say(&second, Verdict::Once);
+    client.say(&second, ApprovalVerdict::Once);
     let seen = client.end();
     assert_eq!(
         seen.calls(),
@@ -78,9 +78,9 @@ fn a_denied_call_is_not_made_and_the_model_hears_why() {
     let mut client = tools.ask("x");
     let question = client.question();
     let words = Some("not there, use /tmp".to_owned());
-    client.say(&question, Verdict::No { words });
+    client.say(&question, ApprovalVerdict::No { words });
     let question = client.question();
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     let seen = client.end();
     assert_eq!(seen.calls(), ["end a denied", "end b denied"]);
     assert_eq!(tools.called(), []);
@@ -102,7 +102,7 @@ fn edited_arguments_are_what_is_sent_and_the_model_is_told() {
     let tools = Tools::new(calling(&[("a", "fs.write", "{\"to\":\"/\"}")]), "");
     let mut client = tools.ask("x");
     let question = client.question();
-    client.say_of(&question, Verdict::Once, "{\"to\":\"/tmp\"}");
+    client.say_of(&question, ApprovalVerdict::Once, "{\"to\":\"/tmp\"}");
     client.end();
     assert_eq!(tools.called(), [("write".into(), json!({ "to": "/tmp" }))]);
     assert_eq!(
@@ -121,7 +121,7 @@ fn what_was_not_shown_as_it_would_be_sent_is_not_sent() {
         let tools = Tools::new(calling(&[("a", "fs.write", "{}")]), "");
         let mut client = tools.ask("x");
         let question = client.question();
-        client.say_of(&question, Verdict::Reads, arguments);
+        client.say_of(&question, ApprovalVerdict::Reads, arguments);
         client.end();
         assert_eq!(tools.called(), [], "{arguments:?}");
         assert_eq!(tools.told(1), ["[denied by the user]"]);
@@ -142,7 +142,7 @@ fn what_rules_allow_is_recorded_together_up_to_the_next_question_and_once() {
     let mut client = tools.ask("x");
     let question = client.question();
     assert_eq!(question.number, 3);
-    client.say(&question, Verdict::Once);
+    client.say(&question, ApprovalVerdict::Once);
     client.end();
     let approved = |n| -> Vec<String> {
         let approvals = tools.approved_at(n).into_iter();
@@ -173,7 +173,7 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
         client.say(&question, verdict);
     };
     let mut client = tools.ask("one");
-    allow(&mut client, Verdict::Tool);
+    allow(&mut client, ApprovalVerdict::Tool);
     client.end();
     // From now on nobody is asked; the record says why.
     tools.ask("two").end();
@@ -181,15 +181,15 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
     assert_eq!(approval["decision"], "rule");
     assert_eq!(approval["reason"], "you, for this session: fs.write");
     // Another session asks.
-    let mut other = tools.ask_as(Ask {
+    let mut other = tools.ask_as(AskRequest {
         shell: Some(shell_id("s2")),
         text: "two".into(),
-        ..Ask::default()
+        ..AskRequest::default()
     });
-    allow(&mut other, Verdict::Reads);
+    allow(&mut other, ApprovalVerdict::Reads);
     other.end();
     // Another server of the same name is another server.
-    let moved = McpHttp::start();
+    let moved = FakeMcpServer::start();
     moved.set_tools(json!([mcp_http::tool("write")]));
     tools
         .helper
@@ -197,7 +197,7 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
     let mut client = tools.ask("three");
     let question = client.question();
     assert_eq!(question.target, moved.url());
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called().len(), 3);
     // And so it is after a restart.
@@ -205,7 +205,7 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
     tools.helper.call(["stop"]).run().ok();
     tools.helper.call(["start"]).run().ok();
     let mut client = tools.ask("four");
-    allow(&mut client, Verdict::NoTerminal);
+    allow(&mut client, ApprovalVerdict::NoTerminal);
     client.end();
     assert_eq!(moved.count("tools/call"), 0);
     let last = tools.helper.provider.requests().len() - 1;
@@ -230,7 +230,7 @@ fn a_word_on_another_question_counts_for_nothing() {
             &Reaction::Call {
                 id: id.into(),
                 digest: question.shown_digest(),
-                verdict: Verdict::Reads,
+                verdict: ApprovalVerdict::Reads,
                 arguments: "{}".into(),
             },
         );
@@ -244,7 +244,7 @@ fn a_word_on_another_question_counts_for_nothing() {
             action: ElicitationAction::Accept,
         },
     );
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called(), []);
 }
@@ -253,18 +253,18 @@ fn a_word_on_another_question_counts_for_nothing() {
 fn two_shells_never_see_each_others_question() {
     let tools = Tools::with(writer(), "");
     let mut one = tools.ask("one");
-    let mut two = tools.ask_as(Ask {
+    let mut two = tools.ask_as(AskRequest {
         shell: Some(shell_id("s2")),
         text: "two".into(),
-        ..Ask::default()
+        ..AskRequest::default()
     });
     let (first, second) = (one.question(), two.question());
     assert_ne!(first.id, second.id);
     // Each answers the other's, which is nothing; then its own.
-    one.say(&second, Verdict::Once);
-    two.say(&first, Verdict::Once);
-    one.say(&first, Verdict::No { words: None });
-    two.say(&second, Verdict::Once);
+    one.say(&second, ApprovalVerdict::Once);
+    two.say(&first, ApprovalVerdict::Once);
+    one.say(&first, ApprovalVerdict::No { words: None });
+    two.say(&second, ApprovalVerdict::Once);
     assert_eq!(one.end().calls(), ["end c denied"]);
     assert_eq!(two.end().calls(), ["begin c", "end c success"]);
     assert_eq!(tools.called().len(), 1);
@@ -311,7 +311,7 @@ fn ctrl_c_at_a_question_denies_and_ends_the_turn_with_the_history_whole() {
         let tools = without_an_answer(|_, mut client| {
             let question = client.last_question();
             match by_reaction {
-                true => client.say(&question, Verdict::Stop),
+                true => client.say(&question, ApprovalVerdict::Stop),
                 false => client.cancel(),
             }
             let seen = client.end();
@@ -354,7 +354,7 @@ fn endless() -> Tools {
     let calls = [("a", "fs.write", "{}"), ("b", "fs.read", "{}")];
     let queue = [Script::calls("", &calls), Script::tokens(["again"])];
     let tools = Tools::new(queue, super::rounds::ALL);
-    tools.behave(|_| Some(Answer::events([Part::Gate("call"), Part::Cut])));
+    tools.behave(|_| Some(McpResponse::events([BodyPart::Gate("call"), BodyPart::Cut])));
     tools
 }
 
@@ -405,7 +405,10 @@ fn a_daemon_that_drains_lets_a_call_end() {
     tools.behave(|request| {
         let event =
             json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("late") });
-        Some(Answer::events([Part::Gate("call"), Part::Event(event)]))
+        Some(McpResponse::events([
+            BodyPart::Gate("call"),
+            BodyPart::Event(event),
+        ]))
     });
     let client = tools.ask("x");
     wait(tools.server.reached("call"));
@@ -423,7 +426,7 @@ fn what_cannot_be_recorded_is_not_called() {
     let mut client = tools.ask("x");
     let question = client.question();
     tools.helper.limit_files(Some(1));
-    client.say(&question, Verdict::Once);
+    client.say(&question, ApprovalVerdict::Once);
     let seen = client.end();
     assert_eq!(tools.called(), []);
     let notices = seen.notices();
@@ -446,10 +449,10 @@ fn progress_is_passed_on() {
             "params": { "progressToken": token, "progress": 1, "total": 4, "message": "reading" },
         });
         let event = json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("ok") });
-        Some(Answer::events([
-            Part::Event(progress),
-            Part::Gate("shown"),
-            Part::Event(event),
+        Some(McpResponse::events([
+            BodyPart::Event(progress),
+            BodyPart::Gate("shown"),
+            BodyPart::Event(event),
         ]))
     });
     let mut client = tools.ask("x");
@@ -477,10 +480,10 @@ fn a_question_of_the_server_goes_to_the_shell_that_called_it() {
             },
         });
         let event = json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("ok") });
-        Some(Answer::events([
-            Part::Event(question),
-            Part::Gate("answered"),
-            Part::Event(event),
+        Some(McpResponse::events([
+            BodyPart::Event(question),
+            BodyPart::Gate("answered"),
+            BodyPart::Event(event),
         ]))
     });
     let mut client = tools.ask("x");
@@ -574,7 +577,7 @@ fn a_server_that_asks_without_end_is_cut_short() {
     let tools = Tools::new(calling(&[("a", "fs.read", "{}")]), super::rounds::ALL);
     tools.behave(|request| {
         let question = |id: usize| {
-            Part::Event(json!({
+            BodyPart::Event(json!({
                 "jsonrpc": "2.0",
                 "id": 100 + id,
                 "method": "elicitation/create",
@@ -585,8 +588,8 @@ fn a_server_that_asks_without_end_is_cut_short() {
             }))
         };
         let event = json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("ok") });
-        let end = [Part::Gate("answered"), Part::Event(event)];
-        Some(Answer::events((0..20).map(question).chain(end)))
+        let end = [BodyPart::Gate("answered"), BodyPart::Event(event)];
+        Some(McpResponse::events((0..20).map(question).chain(end)))
     });
     let mut client = tools.ask("x");
     wait(tools.server.asked("POST", 12));
@@ -623,7 +626,7 @@ fn what_is_denied_while_a_question_stands_is_not_called() {
     // Of the file that nobody can read, nobody knows what it denies.
     let unknown = "[policy.rules\n";
     let reads = denied.replace("ask", "deny");
-    let called = |meanwhile: &str, verdict: Verdict| {
+    let called = |meanwhile: &str, verdict: ApprovalVerdict| {
         let calls = [("a", "fs.read", "{}"), ("b", "fs.write", "{}")];
         let queue = [Script::calls("", &calls), Script::tokens(["done"])];
         let tools = Tools::new(queue, allowed);
@@ -646,10 +649,19 @@ fn what_is_denied_while_a_question_stands_is_not_called() {
     };
     let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
     assert_eq!(
-        called(allowed, Verdict::Once),
+        called(allowed, ApprovalVerdict::Once),
         pair("read write", "once rule")
     );
-    assert_eq!(called(&denied, Verdict::Once), pair("read", "once denied"));
-    assert_eq!(called(&reads, Verdict::Tool), pair("", "denied denied"));
-    assert_eq!(called(unknown, Verdict::Tool), pair("", "denied denied"));
+    assert_eq!(
+        called(&denied, ApprovalVerdict::Once),
+        pair("read", "once denied")
+    );
+    assert_eq!(
+        called(&reads, ApprovalVerdict::Tool),
+        pair("", "denied denied")
+    );
+    assert_eq!(
+        called(unknown, ApprovalVerdict::Tool),
+        pair("", "denied denied")
+    );
 }

@@ -1,12 +1,12 @@
 //! Who a yes and a rule are for: a server and a tool as they were then, and not whatever has their name now.
 
-use aish::protocol::Ask;
-use aish::protocol::tools::Verdict;
+use aish::protocol::AskRequest;
+use aish::protocol::tools::ApprovalVerdict;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::{Client, Tools, wait};
-use crate::fakes::mcp_http::{self, Answer, McpHttp};
+use crate::fakes::mcp_http::{self, FakeMcpServer, McpResponse};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::shell_id;
@@ -36,31 +36,31 @@ fn server_of(url: &str) -> String {
     format!("[mcp.servers.fs]\nurl = \"{url}\"\n")
 }
 
-fn answer(client: &mut Client, verdict: Verdict) {
+fn answer(client: &mut Client, verdict: ApprovalVerdict) {
     let question = client.question();
     client.say(&question, verdict);
 }
 
 #[test]
 fn a_rule_is_not_for_a_server_that_was_connected_by_hand() {
-    let server = McpHttp::start();
+    let server = FakeMcpServer::start();
     server.set_tools(json!([mcp_http::tool("write")]));
     let helper = writer();
     helper.config(RULE);
     by_hand(&helper, &["connect", &server.url(), "fs"]);
     let ask = || Client::ask(&helper, ask_of("s1"));
     let mut client = ask();
-    answer(&mut client, Verdict::No { words: None });
+    answer(&mut client, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(server.count("tools/call"), 0);
     // What a person allows counts for it as for any other.
     let mut client = ask();
-    answer(&mut client, Verdict::Tool);
+    answer(&mut client, ApprovalVerdict::Tool);
     client.end();
     ask().end();
     assert_eq!(server.count("tools/call"), 2);
     // The file gets a server of that name, which is the one that its rule means.
-    let meant = McpHttp::start();
+    let meant = FakeMcpServer::start();
     meant.set_tools(json!([mcp_http::tool("write")]));
     helper.config(&format!("{}{RULE}", server_of(&meant.url())));
     ask().end();
@@ -70,17 +70,17 @@ fn a_rule_is_not_for_a_server_that_was_connected_by_hand() {
     );
 }
 
-fn ask_of(shell: &str) -> Ask {
-    Ask {
+fn ask_of(shell: &str) -> AskRequest {
+    AskRequest {
         shell: Some(shell_id(shell)),
         text: "x".to_owned(),
-        ..Ask::default()
+        ..AskRequest::default()
     }
 }
 
 #[test]
 fn a_host_does_not_choose_the_name_that_a_rule_is_about() {
-    let server = McpHttp::start();
+    let server = FakeMcpServer::start();
     let helper = Helper::new([]);
     helper.config("[mcp.auto_approve]\n\"local.echo\" = true\n");
     let said = by_hand(&helper, &["connect", &server.url()]);
@@ -95,13 +95,13 @@ fn a_rule_of_before_is_not_for_the_server_of_now() {
     let mut client = tools.ask("x");
     let question = client.question();
     // Another shell reads the new file, in which the name is another server's, and the rule is gone.
-    let moved = McpHttp::start();
+    let moved = FakeMcpServer::start();
     moved.set_tools(json!([mcp_http::tool("write")]));
     tools.helper.config(&server_of(&moved.url()));
     by_hand(&tools.helper, &["list"]);
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     // The tool that was offered is not there any more, whatever the person says.
-    answer(&mut client, Verdict::Once);
+    answer(&mut client, ApprovalVerdict::Once);
     let seen = client.end();
     assert_eq!(seen.notices(), [NOT_CALLED]);
     assert_eq!(tools.called().len() + moved.count("tools/call"), 0);
@@ -115,14 +115,14 @@ fn a_tool_that_changes_while_the_person_reads_is_not_called() {
     let question = client.question();
     tools.server.set_tools(json!([other]));
     by_hand(&tools.helper, &["connect", "fs"]);
-    client.say(&question, Verdict::Reads);
+    client.say(&question, ApprovalVerdict::Reads);
     assert_eq!(client.end().notices()[0], NOT_CALLED);
     assert_eq!(tools.called(), []);
     // Nor was what it is now allowed for the session.
     let mut client = tools.ask("y");
     let question = client.question();
     assert_eq!(question.tool.description, "deletes");
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called(), []);
 }
@@ -140,7 +140,7 @@ fn a_tool_that_destroys_by_the_time_of_the_yes_is_not_called() {
         let mut client = tools.ask("x");
         let question = client.question();
         says(hints);
-        client.say(&question, Verdict::Once);
+        client.say(&question, ApprovalVerdict::Once);
         client.end().notices()
     };
     says(json!({ "idempotentHint": true }));
@@ -155,7 +155,7 @@ fn a_tool_that_destroys_by_the_time_of_the_yes_is_not_called() {
 #[test]
 fn what_was_allowed_for_a_session_is_asked_again_when_it_has_changed() {
     {
-        let verdict = Verdict::Tool;
+        let verdict = ApprovalVerdict::Tool;
         let tools = Tools::with(writer(), "");
         let mut client = tools.ask("x");
         answer(&mut client, verdict);
@@ -169,7 +169,7 @@ fn what_was_allowed_for_a_session_is_asked_again_when_it_has_changed() {
         tools.server.set_tools(json!([other]));
         by_hand(&tools.helper, &["connect", "fs"]);
         let mut client = tools.ask("z");
-        answer(&mut client, Verdict::No { words: None });
+        answer(&mut client, ApprovalVerdict::No { words: None });
         client.end();
         assert_eq!(tools.called().len(), 2);
     }
@@ -195,7 +195,7 @@ fn the_tools_of_a_server_are_those_that_it_had_when_they_were_allowed() {
         .set_tools(json!(["read", "write"].map(reading)));
     by_hand(&tools.helper, &["connect", "fs"]);
     let mut client = tools.ask("x");
-    answer(&mut client, Verdict::Reads);
+    answer(&mut client, ApprovalVerdict::Reads);
     client.end();
     let names = ["read", "write", "later"].map(reading);
     tools.server.set_tools(json!(names));
@@ -204,7 +204,7 @@ fn the_tools_of_a_server_are_those_that_it_had_when_they_were_allowed() {
     let mut client = tools.ask("z");
     let question = client.question();
     assert_eq!(question.tool.name, "fs.later");
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called().len(), 2);
 }
@@ -214,11 +214,11 @@ fn the_tools_of_a_server_are_those_that_it_had_when_they_were_allowed() {
 fn a_server_that_is_reached_otherwise_was_not_allowed() {
     let tools = Tools::with(writer(), "headers = { X-Team = \"blue\" }\n");
     let mut client = tools.ask("x");
-    answer(&mut client, Verdict::Reads);
+    answer(&mut client, ApprovalVerdict::Reads);
     client.end();
     tools.config("headers = { X-Team = \"red\" }\n");
     let mut client = tools.ask("y");
-    answer(&mut client, Verdict::No { words: None });
+    answer(&mut client, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called().len(), 1);
 }
@@ -226,13 +226,13 @@ fn a_server_that_is_reached_otherwise_was_not_allowed() {
 /// A person who reads something of a server stops that, and the server hears of it.
 #[test]
 fn ctrl_c_while_a_server_is_read_is_told_to_it() {
-    let server = McpHttp::start().behaving(|request| match request.method() {
+    let server = FakeMcpServer::start().scripted(|request| match request.method() {
         "initialize" => Some(request.result(json!({
             "protocolVersion": "2025-11-25",
             "capabilities": { "tools": {}, "resources": {}, "prompts": {} },
             "serverInfo": { "name": "fake", "version": "1" },
         }))),
-        "resources/read" | "prompts/get" => Some(Answer::Hang),
+        "resources/read" | "prompts/get" => Some(McpResponse::Hang),
         _ => None,
     });
     let helper = Helper::new([]);
@@ -243,7 +243,7 @@ fn ctrl_c_while_a_server_is_read_is_told_to_it() {
     by_hand(&helper, &["list"]);
     let mut client = Client::ask(
         &helper,
-        Ask {
+        AskRequest {
             resources: vec!["fs:note:///x".to_owned()],
             ..ask_of("s1")
         },

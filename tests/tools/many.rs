@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aish::protocol::Ask;
+use aish::protocol::AskRequest;
 use serde_json::{Value, json};
 
 use super::Client;
@@ -55,10 +55,10 @@ fn many_shells_in_a_loop_each_get_their_own_results() {
                     let shell = format!("shell-{n}");
                     let client = Client::ask(
                         helper,
-                        Ask {
+                        AskRequest {
                             shell: Some(shell_id(&shell)),
                             text: shell.clone(),
-                            ..Ask::default()
+                            ..AskRequest::default()
                         },
                     );
                     let seen = client.end();

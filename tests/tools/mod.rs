@@ -16,13 +16,14 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
-use aish::protocol::tools::{Question, Reaction, Verdict};
+use aish::protocol::tools::{ApprovalRequest, ApprovalVerdict, Reaction};
 use aish::protocol::{
-    self, AnswerSummary, Ask, AskAccepted, Attach, Decoder, Event, Failure, Hello, Request, kind,
+    self, AnswerSummary, AskAccepted, AskRequest, AttachRequest, Event, FrameDecoder, Hello,
+    Request, RequestFailure, kind,
 };
 use serde_json::{Value, json};
 
-use crate::fakes::mcp_http::{self, McpHttp};
+use crate::fakes::mcp_http::{self, FakeMcpServer};
 use crate::fakes::provider::Script;
 use crate::support::PATIENCE;
 use crate::support::helper::{Helper, records};
@@ -31,7 +32,7 @@ use crate::support::shell_id;
 /// The provider, a server named `fs` with the tools `read` and `write`, and the daemon between them.
 pub struct Tools {
     pub helper: Helper,
-    pub server: McpHttp,
+    pub server: FakeMcpServer,
     /// What stood in the journal when the server was called, each time.
     journals: Arc<Mutex<Vec<Vec<Value>>>>,
 }
@@ -44,7 +45,7 @@ impl Tools {
 
     /// The same with a provider of the test's own.
     pub fn with(helper: Helper, more: &str) -> Tools {
-        let server = McpHttp::start();
+        let server = FakeMcpServer::start();
         server.set_tools(json!([mcp_http::tool("read"), mcp_http::tool("write")]));
         let tools = Tools {
             helper,
@@ -67,10 +68,10 @@ impl Tools {
     /// Answers calls so. Where nothing is said, the tool says what it was called with.
     pub fn behave(
         &self,
-        mut answer: impl FnMut(&mcp_http::Request) -> Option<mcp_http::Answer> + Send + 'static,
+        mut answer: impl FnMut(&mcp_http::Request) -> Option<mcp_http::McpResponse> + Send + 'static,
     ) {
         let (journals, dir) = (Arc::clone(&self.journals), self.helper.path("data/journal"));
-        self.server.behave(move |request| {
+        self.server.script(move |request| {
             if request.method() != "tools/call" {
                 return None;
             }
@@ -130,14 +131,14 @@ impl Tools {
 
     /// A prompt of the shell `s1`, by a client of the test's own.
     pub fn ask(&self, words: &str) -> Client {
-        self.ask_as(Ask {
+        self.ask_as(AskRequest {
             shell: Some(shell_id("s1")),
             text: words.to_owned(),
-            ..Ask::default()
+            ..AskRequest::default()
         })
     }
 
-    pub fn ask_as(&self, ask: Ask) -> Client {
+    pub fn ask_as(&self, ask: AskRequest) -> Client {
         Client::ask(&self.helper, ask)
     }
 }
@@ -154,7 +155,7 @@ pub fn wait<T>(what: impl Future<Output = T>) -> T {
 /// A client that does as the test says.
 pub struct Client {
     pub socket: UnixStream,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     seen: Vec<Frame>,
 }
 
@@ -164,12 +165,12 @@ pub enum Frame {
     Text(String),
     Event(Event),
     Reply(AnswerSummary),
-    Failure(Failure),
+    Failure(RequestFailure),
 }
 
 impl Client {
     /// Asks the daemon of this helper.
-    pub fn ask(helper: &Helper, mut ask: Ask) -> Client {
+    pub fn ask(helper: &Helper, mut ask: AskRequest) -> Client {
         ask.cwd = "/".to_owned();
         ask.can_answer = true;
         Client::request(helper, &Request::Ask(Box::new(ask)))
@@ -177,7 +178,7 @@ impl Client {
 
     /// Watches the turn of the shell `s1`, on this terminal.
     pub fn attach(helper: &Helper, tty: &str) -> Client {
-        let attach = Attach {
+        let attach = AttachRequest {
             session: None,
             shell: Some(shell_id("s1")),
             can_answer: true,
@@ -192,7 +193,7 @@ impl Client {
         socket
             .set_read_timeout(Some(PATIENCE))
             .expect("a time limit");
-        let hello = protocol::json_frame(kind::HELLO, &Hello::ours()).expect("a frame");
+        let hello = protocol::json_frame(kind::HELLO, &Hello::current()).expect("a frame");
         let request = protocol::json_frame(kind::REQUEST, request);
         socket.write_all(&hello).expect("a hello");
         socket
@@ -200,7 +201,7 @@ impl Client {
             .expect("a request");
         Client {
             socket,
-            decoder: Decoder::default(),
+            decoder: FrameDecoder::default(),
             seen: Vec::new(),
         }
     }
@@ -242,7 +243,7 @@ impl Client {
     }
 
     /// The question that is asked next.
-    pub fn question(&mut self) -> Question {
+    pub fn question(&mut self) -> ApprovalRequest {
         self.until(|frame| match frame {
             Frame::Event(Event::ApprovalRequested(question)) => Some((**question).clone()),
             _ => None,
@@ -250,7 +251,7 @@ impl Client {
     }
 
     /// The question that was asked last.
-    pub fn last_question(&self) -> Question {
+    pub fn last_question(&self) -> ApprovalRequest {
         let asked = self.seen.iter().rev().find_map(|frame| match frame {
             Frame::Event(Event::ApprovalRequested(question)) => Some((**question).clone()),
             _ => None,
@@ -259,12 +260,17 @@ impl Client {
     }
 
     /// Answers a question, with the arguments as they were shown.
-    pub fn say(&mut self, question: &Question, verdict: Verdict) {
+    pub fn say(&mut self, question: &ApprovalRequest, verdict: ApprovalVerdict) {
         self.say_of(question, verdict, &question.arguments);
     }
 
     /// Answers a question, with these arguments.
-    pub fn say_of(&mut self, question: &Question, verdict: Verdict, arguments: &str) {
+    pub fn say_of(
+        &mut self,
+        question: &ApprovalRequest,
+        verdict: ApprovalVerdict,
+        arguments: &str,
+    ) {
         self.send(
             kind::REACTION,
             &Reaction::Call {

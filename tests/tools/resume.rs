@@ -1,12 +1,12 @@
 //! A conversation with calls is found again: in another shell, after a restart, after a crash.
 
 use crate::support::shell_id;
-use aish::protocol::{Ask, SessionChoice};
+use aish::protocol::{AskRequest, SessionChoice};
 use serde_json::{Value, json};
 
 use super::rounds::ALL;
 use super::{Tools, wait};
-use crate::fakes::mcp_http::{Answer, Part};
+use crate::fakes::mcp_http::{BodyPart, McpResponse};
 use crate::fakes::provider::{Script, finish_event};
 
 /// The messages of a request, without the instructions.
@@ -56,11 +56,11 @@ fn every_way_back_has_the_calls_and_their_results() {
         }
         let text = format!("prompt {n}");
         tools
-            .ask_as(Ask {
+            .ask_as(AskRequest {
                 shell: Some(shell_id("s1")),
                 session: choice,
                 text: text.clone(),
-                ..Ask::default()
+                ..AskRequest::default()
             })
             .end();
         let answer = format!("answer {n}");
@@ -75,7 +75,7 @@ fn every_way_back_has_the_calls_and_their_results() {
 fn a_daemon_that_is_killed_in_a_call_leaves_a_conversation_that_goes_on() {
     let calls = [("a", "fs.read", "{}"), ("b", "fs.write", "{}")];
     let tools = Tools::new([Script::calls("", &calls), Script::tokens(["again"])], ALL);
-    tools.behave(|_| Some(Answer::events([Part::Gate("call"), Part::Cut])));
+    tools.behave(|_| Some(McpResponse::events([BodyPart::Gate("call"), BodyPart::Cut])));
     let client = tools.ask("x");
     wait(tools.server.reached("call"));
     tools.helper.kill_daemon();

@@ -1,13 +1,13 @@
 //! The loop: what the model calls is called, what comes of it the model is told, and it ends.
 
 use aish::client::connect;
-use aish::error::Kind;
+use aish::error::ErrorKind;
 use aish::paths::Paths;
-use aish::protocol::{Ask, Event, Proposal, Request};
+use aish::protocol::{AskRequest, Event, Proposal, Request};
 use serde_json::{Value, json};
 
 use super::{Frame, Tools, wait};
-use crate::fakes::mcp_http::{self, Answer, McpHttp, Part};
+use crate::fakes::mcp_http::{self, BodyPart, FakeMcpServer, McpResponse};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::home::helper;
@@ -92,10 +92,10 @@ fn without_tools_all_is_as_it_was() {
     let helper = Helper::saying("ok");
     helper.ask("x");
     let tools = Tools::with(Helper::saying("ok"), ALL);
-    let ask = Ask {
+    let ask = AskRequest {
         text: "x".into(),
         no_tools: true,
-        ..Ask::default()
+        ..AskRequest::default()
     };
     tools.ask_as(ask).end();
     assert_eq!(tools.server.requests().len(), 0, "nobody needs it");
@@ -332,7 +332,10 @@ fn trusted_readers_run_at_once_and_all_else_in_turn() {
         };
         let result = mcp_http::text(gate);
         let event = json!({ "jsonrpc": "2.0", "id": request.id(), "result": result });
-        Some(Answer::events([Part::Gate(gate), Part::Event(event)]))
+        Some(McpResponse::events([
+            BodyPart::Gate(gate),
+            BodyPart::Event(event),
+        ]))
     });
     let client = tools.ask("x");
     wait(tools.server.reached("one"));
@@ -359,7 +362,7 @@ fn trusted_readers_run_at_once_and_all_else_in_turn() {
 #[test]
 fn a_server_that_is_not_there_is_said_and_delays_nobody_after_the_first_prompt() {
     let tools = Tools::with(Helper::saying("ok"), ALL);
-    tools.server.behave(|_| Some(Answer::Hang));
+    tools.server.script(|_| Some(McpResponse::Hang));
     let start = std::time::Instant::now();
     let seen = tools.ask("x").end();
     let notices = seen.notices();
@@ -379,10 +382,10 @@ fn a_server_that_is_not_there_is_said_and_delays_nobody_after_the_first_prompt()
     assert_eq!(tools.ask("y").end().notices(), [""; 0], "it was said");
     assert!(start.elapsed().as_millis() < 700, "{:?}", start.elapsed());
     // But not to another shell.
-    let other = tools.ask_as(Ask {
+    let other = tools.ask_as(AskRequest {
         shell: Some(shell_id("s2")),
         text: "z".into(),
-        ..Ask::default()
+        ..AskRequest::default()
     });
     assert_eq!(other.end().notices(), notices);
 }
@@ -390,7 +393,7 @@ fn a_server_that_is_not_there_is_said_and_delays_nobody_after_the_first_prompt()
 #[test]
 fn ctrl_c_while_servers_start_ends_the_prompt_before_the_model_is_asked() {
     let tools = Tools::with(Helper::saying("ok"), ALL);
-    tools.server.behave(|_| Some(Answer::Hang));
+    tools.server.script(|_| Some(McpResponse::Hang));
     let mut client = tools.ask("x");
     wait(tools.server.asked("server/discover", 1));
     client.cancel();
@@ -399,7 +402,7 @@ fn ctrl_c_while_servers_start_ends_the_prompt_before_the_model_is_asked() {
         Frame::Reply(answer) => panic!("answered: {answer:?}"),
         _ => None,
     });
-    assert_eq!(kind, Kind::Interrupted);
+    assert_eq!(kind, ErrorKind::Interrupted);
     assert_eq!(tools.helper.provider.requests().len(), 0);
     assert_eq!(tools.ask("y").end().text(), "ok");
 }
@@ -410,7 +413,10 @@ fn a_client_that_leaves_ends_its_call() {
     tools.behave(|request| {
         let event =
             json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("late") });
-        Some(Answer::events([Part::Gate("call"), Part::Event(event)]))
+        Some(McpResponse::events([
+            BodyPart::Gate("call"),
+            BodyPart::Event(event),
+        ]))
     });
     let client = tools.ask("x");
     wait(tools.server.reached("call"));
@@ -460,7 +466,7 @@ fn a_tool_that_a_call_brings_is_there_in_the_next_round() {
         ALL,
     );
     // As one that is connected by hand meanwhile.
-    let more = McpHttp::start();
+    let more = FakeMcpServer::start();
     more.set_tools(json!([mcp_http::tool("echo")]));
     let (url, home) = (more.url(), tools.helper.home.path(""));
     let env = tools.helper.home.env();
@@ -493,7 +499,7 @@ fn a_tool_that_a_call_brings_is_there_in_the_next_round() {
 #[test]
 fn a_resource_goes_along_or_nothing_does() {
     let tools = Tools::with(Helper::saying("ok"), ALL);
-    tools.server.behave(|request| match request.method() {
+    tools.server.script(|request| match request.method() {
         "initialize" => Some(request.result(json!({
             "protocolVersion": "2025-11-25",
             "capabilities": { "tools": {}, "resources": {} },
@@ -507,12 +513,12 @@ fn a_resource_goes_along_or_nothing_does() {
         "resources/read" => Some(request.error(-32002, "no such note")),
         _ => None,
     });
-    let with = |name: &str| Ask {
+    let with = |name: &str| AskRequest {
         shell: Some(shell_id("s1")),
         text: "what is due?".into(),
         resources: vec![name.into()],
         no_tools: true,
-        ..Ask::default()
+        ..AskRequest::default()
     };
     tools.ask_as(with("fs:note://a:b")).end();
     assert_eq!(

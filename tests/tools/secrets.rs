@@ -9,10 +9,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use aish::client::connect;
 use aish::paths::Paths;
-use aish::protocol::{self, Captured, Choice, Decided, Decoder, Hello, Proposal, Request, kind};
+use aish::protocol::{
+    self, CapturedOutput, CommandChoice, DecisionReply, FrameDecoder, Hello, Proposal, Request,
+    kind,
+};
 use serde_json::json;
 
-use crate::fakes::mcp_http::{self, McpHttp};
+use crate::fakes::mcp_http::{self, FakeMcpServer};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::shell_id;
@@ -84,25 +87,25 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
     let decide = Request::Decide {
         shell: shell_id("s1"),
         token: token.clone(),
-        choice: Choice::Run,
+        choice: CommandChoice::Run,
         command: command.clone(),
         cwd: "/".into(),
         asked: true,
         overrides: Default::default(),
     };
-    let _: Decided = connect::request(&paths, &decide).expect("it may run");
+    let _: DecisionReply = connect::request(&paths, &decide).expect("it may run");
     let mut pump = UnixStream::connect(helper.path("run/sock")).expect("the daemon listens");
     let capture = Request::Capture {
         shell: shell_id("s1"),
         token: token.clone(),
     };
     for frame in [
-        protocol::json_frame(kind::HELLO, &Hello::ours()),
+        protocol::json_frame(kind::HELLO, &Hello::current()),
         protocol::json_frame(kind::REQUEST, &capture),
     ] {
         pump.write_all(&frame.expect("a frame")).expect("sent");
     }
-    let mut decoder = Decoder::default();
+    let mut decoder = FrameDecoder::default();
     let mut until = move |pump: &mut UnixStream, wanted: u8| {
         let mut buffer = [0; 4096];
         loop {
@@ -118,7 +121,7 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
         }
     };
     until(&mut pump, kind::REPLY);
-    let output = Captured {
+    let output = CapturedOutput {
         head: head.into(),
         tail: tail.into(),
         omitted: 10,
@@ -185,7 +188,7 @@ fn no_secret_is_written_and_no_model_hears_of_one() {
     .into_iter();
     let provider = Provider::answering(move |_| answers.next().expect("an answer")).key(KEY);
     let helper = Helper::with(provider);
-    let server = McpHttp::start();
+    let server = FakeMcpServer::start();
     server.set_tools(json!([mcp_http::tool("read")]));
     let outside = helper.home.path("secrets");
     fs::write(&outside, format!("starting with {LOGGED}\n")).expect("a file");

@@ -1,8 +1,8 @@
 //! What the person has seen of the tools: new ones are shown once, and one that changes is asked about again.
 
-use aish::chat::Operation;
+use aish::chat::OperationClass;
 use aish::protocol::Event;
-use aish::protocol::tools::{NewTools, Question, Verdict};
+use aish::protocol::tools::{ApprovalRequest, ApprovalVerdict, NewTools};
 use serde_json::{Value, json};
 
 use super::{Client, Seen, Tools};
@@ -47,7 +47,7 @@ fn shown(seen: &Seen) -> Vec<NewTools> {
 }
 
 /// A prompt that is asked about: the question, once it was answered so.
-fn asked(tools: &Tools, verdict: Verdict) -> Question {
+fn asked(tools: &Tools, verdict: ApprovalVerdict) -> ApprovalRequest {
     let mut client: Client = tools.ask("x");
     let question = client.question();
     client.say(&question, verdict);
@@ -55,8 +55,8 @@ fn asked(tools: &Tools, verdict: Verdict) -> Question {
     question
 }
 
-fn changes(question: &Question) -> Vec<String> {
-    let line = |c: &aish::protocol::tools::Change| format!("{}{}", c.sign, c.text);
+fn changes(question: &ApprovalRequest) -> Vec<String> {
+    let line = |c: &aish::protocol::tools::ToolDiffLine| format!("{}{}", c.sign, c.text);
     question.changes.iter().map(line).collect()
 }
 
@@ -64,7 +64,7 @@ fn names(new: &NewTools) -> Vec<&str> {
     new.tools.iter().map(|t| t.name.as_str()).collect()
 }
 
-const NO: Verdict = Verdict::No { words: None };
+const NO: ApprovalVerdict = ApprovalVerdict::No { words: None };
 
 #[test]
 fn the_tools_of_a_new_server_are_shown_once_whole_before_the_first_call() {
@@ -131,7 +131,10 @@ fn a_changed_description_asks_again_with_the_difference_whatever_rules_allow() {
     tools.helper.call(["start"]).run().ok();
     assert_eq!(changes(&asked(&tools, NO)), changes(&question));
     assert_eq!(tools.called().len(), 1);
-    assert_eq!(changes(&asked(&tools, Verdict::Once)), changes(&question));
+    assert_eq!(
+        changes(&asked(&tools, ApprovalVerdict::Once)),
+        changes(&question)
+    );
     tools.ask("x").end();
     assert_eq!(tools.called().len(), 3);
     // A schema is as much of it.
@@ -158,12 +161,12 @@ fn a_tool_that_takes_back_that_it_destroys_is_asked_about() {
         .filter(|l| !l.starts_with(' '))
         .collect();
     assert_eq!(changed, ["-may destroy: yes", "+may destroy: no"]);
-    asked(&tools, Verdict::Once);
+    asked(&tools, ApprovalVerdict::Once);
     tools.ask("x").end();
     // The other way it is another tool too.
     says(json!({ "destructiveHint": true }));
     assert_eq!(
-        asked(&tools, Verdict::Once).operation.as_str(),
+        asked(&tools, ApprovalVerdict::Once).operation.as_str(),
         "destructive"
     );
     // What it says for the first time may loosen what is asked.
@@ -180,7 +183,7 @@ fn annotations_that_go_missing_are_no_change_and_stay_in_force() {
         &[write("Writes.", json!({ "destructiveHint": true }))],
     );
     assert_eq!(
-        asked(&tools, Verdict::Tool).operation.as_str(),
+        asked(&tools, ApprovalVerdict::Tool).operation.as_str(),
         "destructive"
     );
     becomes(&tools, &[write("Writes.", json!({}))]);
@@ -190,7 +193,7 @@ fn annotations_that_go_missing_are_no_change_and_stay_in_force() {
         Event::ToolCallStarted(begin) => Some(begin.operation),
         _ => None,
     });
-    assert_eq!(began, [Operation::Destructive]);
+    assert_eq!(began, [OperationClass::Destructive]);
     tools.helper.call(["stop"]).run().ok();
     tools.helper.call(["start"]).run().ok();
     let question = asked(&tools, NO);
@@ -205,9 +208,9 @@ fn annotations_that_go_missing_are_no_change_and_stay_in_force() {
 fn what_was_allowed_of_a_tool_that_changed_lapses_and_that_is_recorded() {
     let tools = Tools::with(writer(), "");
     becomes(&tools, &[write("Writes.", json!({}))]);
-    asked(&tools, Verdict::Tool);
+    asked(&tools, ApprovalVerdict::Tool);
     becomes(&tools, &[write("Deletes.", json!({}))]);
-    asked(&tools, Verdict::Once);
+    asked(&tools, ApprovalVerdict::Once);
     asked(&tools, NO);
     // Nor does it come back with the tool of before.
     becomes(&tools, &[write("Writes.", json!({}))]);

@@ -1,12 +1,12 @@
 //! The split: a model with many tools sees five, and what it calls through them is decided by what they call.
 
-use aish::chat::Sensitivity;
-use aish::protocol::tools::{Begin, End, Verdict};
-use aish::protocol::{Ask, Event};
+use aish::chat::DataSensitivity;
+use aish::protocol::tools::{ApprovalVerdict, CallFinished, CallStarted};
+use aish::protocol::{AskRequest, Event};
 use serde_json::{Value, json};
 
 use super::{Seen, Tools, wait};
-use crate::fakes::mcp_http::{self, Answer, Part};
+use crate::fakes::mcp_http::{self, BodyPart, McpResponse};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::shell_id;
@@ -89,14 +89,14 @@ fn destroy() -> (&'static str, Value) {
     ("call_tool_destructive", meaning("destructive", "drop"))
 }
 
-fn begins(seen: &Seen) -> Vec<Begin> {
+fn begins(seen: &Seen) -> Vec<CallStarted> {
     seen.events(|e| match e {
         Event::ToolCallStarted(begin) => Some(begin.clone()),
         _ => None,
     })
 }
 
-fn ends(seen: &Seen) -> Vec<End> {
+fn ends(seen: &Seen) -> Vec<CallFinished> {
     seen.events(|e| match e {
         Event::ToolCallFinished(end) => Some(end.clone()),
         _ => None,
@@ -124,9 +124,9 @@ fn a_call_through_a_variant_is_decided_and_made_as_what_it_calls() {
     assert_eq!(question.warning, None);
     let intent = question.intent.clone().expect("an intent");
     assert_eq!(intent.operation_type.as_str(), "read");
-    assert_eq!(intent.data_sensitivity, Some(Sensitivity::Private));
+    assert_eq!(intent.data_sensitivity, Some(DataSensitivity::Private));
     assert_eq!(intent.reason.as_deref(), Some("you asked"));
-    client.say(&question, Verdict::Once);
+    client.say(&question, ApprovalVerdict::Once);
     let seen = client.end();
     assert_eq!(seen.calls(), ["begin c0", "end c0 success"]);
     let begin = &begins(&seen)[0];
@@ -345,7 +345,7 @@ fn a_model_finds_a_tool_calls_it_wrongly_is_corrected_and_calls_it_rightly() {
         (question.tool.name.as_str(), question.operation.as_str()),
         ("fs.drop", "destructive")
     );
-    client.say(&question, Verdict::Once);
+    client.say(&question, ApprovalVerdict::Once);
     let seen = client.end();
     assert_eq!(seen.text(), "gone");
     assert_eq!(tools.called(), [("drop".into(), json!({}))]);
@@ -445,7 +445,7 @@ fn what_speaks_against_an_intent_is_warned_of_where_it_is_no_reason_to_reject() 
     for warning in [READ_ONLY, DESTROYS] {
         let question = client.question();
         assert_eq!(question.warning.as_deref(), Some(warning));
-        client.say(&question, Verdict::Once);
+        client.say(&question, ApprovalVerdict::Once);
     }
     client.end();
     assert_eq!(tools.called().len(), 2);
@@ -486,7 +486,7 @@ fn an_intent_raises_the_gate_and_never_lowers_it() {
         (2, "destructive")
     );
     assert_eq!(tools.called().len(), 1, "the first needed no word");
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called().len(), 1);
     // A write that is declared to read is asked about as the write that it is taken for.
@@ -497,7 +497,7 @@ fn an_intent_raises_the_gate_and_never_lowers_it() {
     let mut client = tools.ask("x");
     let question = client.question();
     assert_eq!(question.operation.as_str(), "write");
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called(), []);
 }
@@ -524,7 +524,7 @@ fn a_rule_about_the_target_holds_through_every_variant() {
         [] as [String; 0],
         "no grant silences that rule"
     );
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called(), []);
     let why = "policy.rules.\"fs.write\"";
@@ -551,7 +551,7 @@ fn a_person_denies_a_call_in_words_and_stops_those_after_it() {
     let mut client = tools.ask("x");
     let question = client.question();
     let words = Some("not now".to_owned());
-    client.say(&question, Verdict::No { words });
+    client.say(&question, ApprovalVerdict::No { words });
     client.question();
     client.cancel();
     let seen = client.end();
@@ -595,7 +595,10 @@ fn calls_that_only_read_run_side_by_side_through_their_variant() {
     let tools = split(calling(&calls), READS);
     tools.behave(|request| {
         let event = json!({ "jsonrpc": "2.0", "id": request.id(), "result": mcp_http::text("ok") });
-        Some(Answer::events([Part::Gate("all"), Part::Event(event)]))
+        Some(McpResponse::events([
+            BodyPart::Gate("all"),
+            BodyPart::Event(event),
+        ]))
     });
     let client = tools.ask("x");
     wait(tools.server.asked("tools/call", 3));
@@ -725,7 +728,7 @@ fn what_is_offered_beyond_this_once_would_have_an_effect() {
         let tools = split(calling(&[call]), more);
         let mut client = tools.ask("x");
         let question = client.question();
-        client.say(&question, Verdict::No { words: None });
+        client.say(&question, ApprovalVerdict::No { words: None });
         client.end();
         question.offers.join(" ")
     };
@@ -758,7 +761,7 @@ fn a_yes_beyond_what_was_offered_is_one_for_this_call() {
         Script::tokens(["two"]),
     ];
     let tools = split(queue, "");
-    for verdict in [Verdict::Reads, Verdict::Tool] {
+    for verdict in [ApprovalVerdict::Reads, ApprovalVerdict::Tool] {
         let mut client = tools.ask("x");
         let question = client.question();
         client.say(&question, verdict);
@@ -784,7 +787,7 @@ fn a_yes_beyond_what_was_offered_is_one_for_this_call() {
 fn always(tools: &Tools) -> Seen {
     let mut client = tools.ask("x");
     let question = client.question();
-    client.say(&question, Verdict::Always);
+    client.say(&question, ApprovalVerdict::Always);
     client.end()
 }
 
@@ -834,10 +837,10 @@ fn always_writes_a_rule_that_the_next_prompt_goes_by() {
     let told: Vec<_> = told.iter().map(|r| (&r["change"], &r["rule"])).collect();
     assert!(told.contains(&(&json!("always"), &json!(rule))), "{told:?}");
     // In a session of its own, which has no grants.
-    let next = tools.ask_as(Ask {
+    let next = tools.ask_as(AskRequest {
         shell: Some(shell_id("s2")),
         text: "x".to_owned(),
-        ..Ask::default()
+        ..AskRequest::default()
     });
     let next = next.end();
     let begun = begins(&next);
@@ -855,7 +858,7 @@ fn always_without_its_rule_is_for_this_session() {
     let text = std::fs::read_to_string(&file).expect("the config");
     let text = text.replace("\"fs.read\" = \"allow\"", "\"fs.write\" = \"ask\"");
     std::fs::write(&file, &text).expect("written");
-    client.say(&question, Verdict::Always);
+    client.say(&question, ApprovalVerdict::Always);
     let seen = client.end();
     assert_eq!(seen.calls(), ["begin c0", "end c0 success"]);
     let begin = "the rule for fs.write was not written, so that it is asked about again later: ";
@@ -888,7 +891,7 @@ fn what_cannot_be_recorded_is_not_called_and_not_granted() {
     let mut client = tools.ask("x");
     let question = client.question();
     tools.helper.limit_files(Some(1));
-    client.say(&question, Verdict::Tool);
+    client.say(&question, ApprovalVerdict::Tool);
     let seen = client.end();
     assert_eq!(tools.called(), []);
     let notices = seen.notices();
@@ -898,7 +901,7 @@ fn what_cannot_be_recorded_is_not_called_and_not_granted() {
     // What is on no disk was not given.
     let mut client = tools.ask("x");
     let question = client.question();
-    client.say(&question, Verdict::No { words: None });
+    client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called(), []);
 }

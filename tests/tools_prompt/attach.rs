@@ -1,7 +1,7 @@
 //! A client that follows a turn of another client: what it shows, what it may answer, and how it leaves.
 
 use aish::protocol::QuestionOutcome;
-use aish::protocol::tools::Begin;
+use aish::protocol::tools::CallStarted;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -11,10 +11,6 @@ use super::*;
 fn following(zsh: &Zsh<'_>, daemon: &Daemon, line: &str) -> Prompt {
     zsh.send(format!("clear; {line}\r"));
     let mut prompt = daemon.prompt();
-    // The client before may still be on the screen.
-    zsh.wait_for("a clear screen", |screen| {
-        !screen.contents().contains("is answering")
-    });
     prompt.event(&Event::Attached {
         session: "2026-session-1a2b3c4d".into(),
         prompt: "why\nso".into(),
@@ -58,7 +54,7 @@ fn a_follower_shows_the_answer_and_can_answer_questions() {
         prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
         zsh.wait_text(KEYS);
         let (said, arguments) = verdict(press(&zsh, &mut prompt, "y"));
-        assert_eq!((said, &arguments[..]), (Verdict::Once, "{}"));
+        assert_eq!((said, &arguments[..]), (ApprovalVerdict::Once, "{}"));
         prompt.event(&closed(Some(&tty), QuestionOutcome::AllowedOnce));
         prompt.text("and the rest");
         prompt.reply("stop");
@@ -138,7 +134,7 @@ fn a_question_closed_in_the_replay_is_not_asked_again() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let mut prompt = following(&zsh, &daemon, "aish-helper attach");
-    let begin = Begin {
+    let begin = CallStarted {
         id: "c1".into(),
         name: "github.create_issue".into(),
         arguments: "{}".into(),

@@ -1,12 +1,12 @@
 //! Elicitations of MCP servers.
 
-use aish::protocol::tools::{Elicit, End};
+use aish::protocol::tools::{CallFinished, ElicitationPrompt};
 use serde_json::Value;
 
 use super::*;
 
 fn form(schema: Value) -> Event {
-    Event::ElicitationRequested(Box::new(Elicit {
+    Event::ElicitationRequested(Box::new(ElicitationPrompt {
         id: "e1".into(),
         server: "github".into(),
         message: "Who are you?\n\x1b[2J\u{202e}".into(),
@@ -17,7 +17,7 @@ fn form(schema: Value) -> Event {
 }
 
 fn page(url: &str) -> Event {
-    Event::ElicitationRequested(Box::new(Elicit {
+    Event::ElicitationRequested(Box::new(ElicitationPrompt {
         id: "e1".into(),
         server: "github".into(),
         message: "Sign in".into(),
@@ -267,11 +267,11 @@ fn the_end_of_a_call_withdraws_its_question() {
         &form(json!({"properties": {"n": {"type": "number"}}})),
     );
     zsh.wait_text("a number");
-    prompt.event(&Event::ToolCallFinished(End {
+    prompt.event(&Event::ToolCallFinished(CallFinished {
         id: "1".into(),
         name: "github.create_issue".into(),
         status: CallStatus::CallFailed,
-        ms: 30_000,
+        duration_ms: 30_000,
         bytes: 0,
         head: String::new(),
         more: 0,

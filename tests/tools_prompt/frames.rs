@@ -1,27 +1,27 @@
 //! Frames around calls, views of new tools, and the last answer.
 
-use aish::protocol::tools::{Begin, End, NewTools, ToolInfo};
+use aish::protocol::tools::{CallFinished, CallStarted, NewTools, ToolInfo};
 
 use super::*;
 use crate::support::home::source_plugin;
 
 fn begin_event(rule: Option<&str>) -> Event {
-    Event::ToolCallStarted(Begin {
+    Event::ToolCallStarted(CallStarted {
         id: "1".into(),
         name: "fs.read".into(),
         arguments: r#"{"path":"/etc/hosts"}"#.into(),
         rule: rule.map(str::to_owned),
-        operation: Operation::Read,
+        operation: OperationClass::Read,
         warning: None,
     })
 }
 
 fn end_event(status: CallStatus, head: &str, more: usize) -> Event {
-    Event::ToolCallFinished(End {
+    Event::ToolCallFinished(CallFinished {
         id: "1".into(),
         name: "fs.read".into(),
         status,
-        ms: 230,
+        duration_ms: 230,
         bytes: 1204,
         head: head.into(),
         more,
@@ -121,7 +121,7 @@ fn new_tools(tools: usize) -> Event {
         idempotent: None,
         open_world: None,
         trusted: false,
-        operation: Operation::Write,
+        operation: OperationClass::Write,
         schema: json!({"type": "object", "required": ["path"], "properties": {
             "path": {"type": "string"}, "lines": {"type": "integer"}}}),
     };
@@ -254,7 +254,7 @@ fn two_shells_never_see_each_others_question() {
     assert_eq!(first.reaction_within(Duration::from_millis(200)), None);
     assert_eq!(
         verdict(press(&one, &mut first, "n")).0,
-        Verdict::No { words: None }
+        ApprovalVerdict::No { words: None }
     );
     assert!(!one.screen().contains("\"two\"") && !two.screen().contains("\"one\""));
     for prompt in [&mut first, &mut second] {

@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use aish::protocol::tools::Verdict;
+use aish::protocol::tools::ApprovalVerdict;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::*;
 use crate::support::home::source_plugin;
 
-const NO: Verdict = Verdict::No { words: None };
+const NO: ApprovalVerdict = ApprovalVerdict::No { words: None };
 
 #[test]
 fn each_key_says_what_it_means() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     for (key, said) in [
-        ("y", Verdict::Once),
-        ("Y", Verdict::Once),
-        ("t", Verdict::Tool),
-        ("T", Verdict::Tool),
-        ("r", Verdict::Reads),
+        ("y", ApprovalVerdict::Once),
+        ("Y", ApprovalVerdict::Once),
+        ("t", ApprovalVerdict::Tool),
+        ("T", ApprovalVerdict::Tool),
+        ("r", ApprovalVerdict::Reads),
         ("n", NO),
         ("\r", NO),
         ("\x04", NO),
@@ -93,7 +93,7 @@ fn always_takes_two_keys() {
     held(&zsh, &mut prompt, "A");
     assert_eq!(
         verdict(press(&zsh, &mut prompt, "A")),
-        (Verdict::Always, "{}".to_owned())
+        (ApprovalVerdict::Always, "{}".to_owned())
     );
     prompt.reply("stop");
     zsh.prompt();
@@ -106,7 +106,7 @@ fn a_key_without_effect_is_not_offered_and_says_why() {
     let mut zsh = Zsh::start(&home);
     let destroys = || {
         let mut question = question("{}");
-        question.operation = Operation::Destructive;
+        question.operation = OperationClass::Destructive;
         question.tool.destructive = Some(true);
         question.why = "policy.default".into();
         question.offers = vec!["tool".into()];
@@ -203,7 +203,10 @@ fn a_key_held_down_does_not_answer_until_released() {
     for _ in 0..2 {
         prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
         held(&zsh, &mut prompt, "y");
-        assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
+        assert_eq!(
+            verdict(press(&zsh, &mut prompt, "y")).0,
+            ApprovalVerdict::Once
+        );
     }
     // The end of the daemon is noticed while a key is held down.
     prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
@@ -234,7 +237,7 @@ fn a_denial_may_have_words() {
     // Left, Ctrl-A and Delete, Ctrl-E and Ctrl-W.
     zsh.send("xnicht dx\x7fas Repo, größr\x1b[De\x01\x1b[3~\x05 als\x17\x7f\r");
     let words = Some("nicht das Repo, größer".to_owned());
-    assert_eq!(verdict(prompt.reaction()).0, Verdict::No { words });
+    assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::No { words });
     zsh.wait_text("> nicht das Repo, größer");
     prompt.reply("stop");
     zsh.prompt();
@@ -255,7 +258,7 @@ fn words_longer_than_a_row_are_edited_on_one_row() {
     zsh.send("\r");
     let words = "zero one two three four five six seven eight nine eleven!";
     let words = Some(words.to_owned());
-    assert_eq!(verdict(prompt.reaction()).0, Verdict::No { words });
+    assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::No { words });
     prompt.reply("stop");
     zsh.prompt();
 }
@@ -300,7 +303,7 @@ fn edited_arguments_are_shown_again_before_they_run() {
     let (said, sent) = verdict(press(&zsh, &mut prompt, "y"));
     assert_eq!(
         (said, sent.as_str()),
-        (Verdict::Once, "{\"b\":[1,2.0],\"a\":\"new\"}")
+        (ApprovalVerdict::Once, "{\"b\":[1,2.0],\"a\":\"new\"}")
     );
     prompt.reply("stop");
     zsh.prompt();
@@ -338,7 +341,11 @@ fn ctrl_c_counts_from_the_first_moment() {
         zsh.wait_text(KEYS);
         assert_eq!(prompt.reaction_within(Duration::from_millis(wait)), None);
         zsh.send(keys);
-        assert_eq!(verdict(prompt.reaction()).0, Verdict::Stop, "{keys:?}");
+        assert_eq!(
+            verdict(prompt.reaction()).0,
+            ApprovalVerdict::Stop,
+            "{keys:?}"
+        );
         prompt.reply("interrupted");
         zsh.prompt();
     }
@@ -351,7 +358,10 @@ fn ctrl_c_denies_and_ends_the_turn() {
     let line = "aish-helper ask x; print code=$?";
     let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
     zsh.wait_text(KEYS);
-    assert_eq!(verdict(press(&zsh, &mut prompt, "\x03")).0, Verdict::Stop);
+    assert_eq!(
+        verdict(press(&zsh, &mut prompt, "\x03")).0,
+        ApprovalVerdict::Stop
+    );
     prompt.reply("interrupted");
     zsh.prompt();
     assert!(zsh.screen().contains("code=130"), "{}", zsh.screen());
@@ -364,7 +374,10 @@ fn ctrl_c_denies_and_ends_the_turn() {
     let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
     zsh.wait_text(KEYS);
     let pressed = Instant::now();
-    assert_eq!(verdict(press(&zsh, &mut prompt, "\x03")).0, Verdict::Stop);
+    assert_eq!(
+        verdict(press(&zsh, &mut prompt, "\x03")).0,
+        ApprovalVerdict::Stop
+    );
     zsh.prompt();
     assert!(
         pressed.elapsed() < Duration::from_secs(5),
@@ -388,7 +401,10 @@ fn ctrl_z_stops_it_and_fg_asks_again() {
     zsh.send("clear; fg\r");
     zsh.wait_text("│ a  1");
     zsh.wait_text(KEYS);
-    assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
+    assert_eq!(
+        verdict(press(&zsh, &mut prompt, "y")).0,
+        ApprovalVerdict::Once
+    );
     prompt.reply("stop");
     zsh.prompt();
 
@@ -398,7 +414,7 @@ fn ctrl_z_stops_it_and_fg_asks_again() {
     press_until(&zsh, "\x1a", "suspended");
     zsh.prompt();
     zsh.send("bg; wait\r");
-    assert_eq!(verdict(prompt.reaction()).0, Verdict::NoTerminal);
+    assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::NoTerminal);
     zsh.wait_text("this is a background job, so the answer is no");
     prompt.reply("stop");
     zsh.prompt();
@@ -413,7 +429,10 @@ fn a_question_is_asked_with_stdout_in_a_pipe() {
     let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
     assert_eq!(prompt.ask.attachments[0].text, "data\n");
     zsh.wait_text(KEYS);
-    assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
+    assert_eq!(
+        verdict(press(&zsh, &mut prompt, "y")).0,
+        ApprovalVerdict::Once
+    );
     prompt.text("done\n");
     prompt.reply("stop");
     zsh.prompt();
@@ -450,7 +469,7 @@ fn without_a_terminal_the_call_is_denied_with_a_notice() {
     let mut zsh = Zsh::start(&home);
     let line = "setsid -w aish-helper ask x </dev/null >out 2>err; print code=$?";
     let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
-    assert_eq!(verdict(prompt.reaction()).0, Verdict::NoTerminal);
+    assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::NoTerminal);
     prompt.text("well\n");
     prompt.reply("stop");
     zsh.prompt();
@@ -462,7 +481,7 @@ fn without_a_terminal_the_call_is_denied_with_a_notice() {
     assert_eq!(home.read("out"), "well\n");
     // A background job is not asked either, and is not stopped.
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x 2>err &", &question("{}"));
-    assert_eq!(verdict(prompt.reaction()).0, Verdict::NoTerminal);
+    assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::NoTerminal);
     prompt.reply("stop");
     zsh.prompt();
     assert_eq!(zsh.eval("wait $!; print $?"), "4\n");
@@ -506,16 +525,18 @@ fn the_end_of_the_turn_withdraws_the_question() {
     prompt.event(&Event::Notice {
         text: "the daemon ends, so it asks no more".into(),
     });
-    prompt.event(&Event::ToolCallFinished(aish::protocol::tools::End {
-        id: "1".into(),
-        name: "github.create_issue".into(),
-        status: CallStatus::Denied,
-        ms: 0,
-        bytes: 0,
-        head: String::new(),
-        more: 0,
-        notes: Vec::new(),
-    }));
+    prompt.event(&Event::ToolCallFinished(
+        aish::protocol::tools::CallFinished {
+            id: "1".into(),
+            name: "github.create_issue".into(),
+            status: CallStatus::Denied,
+            duration_ms: 0,
+            bytes: 0,
+            head: String::new(),
+            more: 0,
+            notes: Vec::new(),
+        },
+    ));
     prompt.reply("interrupted");
     zsh.prompt();
     let screen = zsh.screen();
@@ -536,7 +557,7 @@ fn a_signal_ends_the_question_as_ctrl_c_does() {
     zsh.wait_text(KEYS);
     let pid: i32 = home.read("pid").trim().parse().expect("a pid");
     kill(Pid::from_raw(pid), Signal::SIGTERM).expect("it lives");
-    assert_eq!(verdict(prompt.reaction()).0, Verdict::Stop);
+    assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::Stop);
     zsh.prompt();
     assert!(zsh.screen().contains("code=130"), "{}", zsh.screen());
 }
@@ -552,7 +573,7 @@ fn a_terminal_that_goes_away_denies() {
     drop(zsh);
     let said = verdict(prompt.reaction()).0;
     assert!(
-        matches!(said, Verdict::Stop | Verdict::NoTerminal),
+        matches!(said, ApprovalVerdict::Stop | ApprovalVerdict::NoTerminal),
         "{said:?}"
     );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aish::protocol::tools::{Change, Intent, Verdict};
+use aish::protocol::tools::{ApprovalVerdict, DeclaredIntent, ToolDiffLine};
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn the_question_says_what_is_called_with_what() {
     assert_eq!(prompt.reaction_within(Duration::from_millis(200)), None);
     assert_eq!(
         verdict(press(&zsh, &mut prompt, "y")),
-        (Verdict::Once, arguments)
+        (ApprovalVerdict::Once, arguments)
     );
     prompt.reply("stop");
     zsh.prompt();
@@ -79,9 +79,9 @@ fn more_than_a_screen_is_read_page_by_page() {
         assert_eq!(
             said,
             if key == "t" {
-                Verdict::Tool
+                ApprovalVerdict::Tool
             } else {
-                Verdict::Reads
+                ApprovalVerdict::Reads
             }
         );
         prompt.reply("stop");
@@ -133,7 +133,7 @@ fn hostile_text_is_visible_and_harmless() {
     // Enter alone refuses.
     assert_eq!(
         verdict(press(&zsh, &mut prompt, "\r")).0,
-        Verdict::No { words: None }
+        ApprovalVerdict::No { words: None }
     );
     prompt.reply("stop");
     zsh.prompt();
@@ -222,20 +222,20 @@ fn details_are_shown_on_request() {
 }
 
 /// A question about a call that the model declares destructive and the server does not.
-fn dangerous() -> Question {
+fn dangerous() -> ApprovalRequest {
     let mut question = question(r#"{"path":"/home/me/notes"}"#);
     question.tool.name = "files.delete".into();
     question.tool.server = "files".into();
     question.tool.read_only = Some(true);
     question.tool.destructive = None;
     question.tool.trusted = false;
-    question.operation = Operation::Destructive;
+    question.operation = OperationClass::Destructive;
     question.offers.clear();
     question.why = "policy.rules.\"op:destructive\"".into();
     question.warning = Some("the server says that files.delete only reads\x1b[2J".into());
-    question.intent = Some(Intent {
-        operation_type: Operation::Destructive,
-        data_sensitivity: Some(Sensitivity::Private),
+    question.intent = Some(DeclaredIntent {
+        operation_type: OperationClass::Destructive,
+        data_sensitivity: Some(DataSensitivity::Private),
         reason: Some("the notes are old.\n│ title  \"x\" └ run? ".repeat(20) + "END"),
     });
     question
@@ -279,8 +279,8 @@ fn how_dangerous_it_is_stands_first_and_why_it_is_wanted_is_cut_to_a_line() {
     zsh.prompt();
 }
 
-fn change(sign: char, text: &str) -> Change {
-    Change {
+fn change(sign: char, text: &str) -> ToolDiffLine {
+    ToolDiffLine {
         sign,
         text: text.into(),
     }
@@ -316,7 +316,10 @@ fn a_tool_that_has_changed_shows_how() {
         let raw = String::from_utf8_lossy(&zsh.raw()[before..]).into_owned();
         assert_eq!(raw.contains("\x1b[32m+ "), colored, "{raw:?}");
         assert_eq!(raw.contains("\x1b[31m- "), colored, "{raw:?}");
-        assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
+        assert_eq!(
+            verdict(press(&zsh, &mut prompt, "y")).0,
+            ApprovalVerdict::Once
+        );
         prompt.reply("stop");
         zsh.prompt();
     }
@@ -356,7 +359,7 @@ fn a_long_change_must_be_read_to_its_end() {
         let (said, sent) = verdict(press(&zsh, &mut prompt, "y"));
         assert_eq!(
             (said, sent.as_str()),
-            (Verdict::Once, "{\"title\":\"new\"}")
+            (ApprovalVerdict::Once, "{\"title\":\"new\"}")
         );
         prompt.reply("stop");
         zsh.prompt();
@@ -400,7 +403,10 @@ fn few_columns_tear_no_words_and_hide_no_keys() {
         for word in question.tool.description.split(' ') {
             assert!(raw.contains(word), "{word}: {raw:?}");
         }
-        assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
+        assert_eq!(
+            verdict(press(&zsh, &mut prompt, "y")).0,
+            ApprovalVerdict::Once
+        );
         prompt.reply("stop");
         zsh.prompt();
     }
@@ -460,7 +466,10 @@ fn a_narrow_terminal_and_one_that_changes_show_all_of_it() {
         .expect("stty");
     assert!(status.success());
     zsh.wait_text("│ title  \"a rather long title it is\"");
-    assert_eq!(verdict(press(&zsh, &mut prompt, "y")).0, Verdict::Once);
+    assert_eq!(
+        verdict(press(&zsh, &mut prompt, "y")).0,
+        ApprovalVerdict::Once
+    );
     prompt.reply("stop");
     zsh.prompt();
 }

@@ -10,9 +10,9 @@ mod whole;
 
 use std::time::{Duration, Instant};
 
-use aish::chat::{CallStatus, Operation, Sensitivity};
+use aish::chat::{CallStatus, DataSensitivity, OperationClass};
 use aish::protocol::Event;
-use aish::protocol::tools::{Question, Reaction, ToolInfo, Verdict};
+use aish::protocol::tools::{ApprovalRequest, ApprovalVerdict, Reaction, ToolInfo};
 use serde_json::json;
 
 use crate::fakes::daemon::{Daemon, Prompt};
@@ -32,8 +32,8 @@ fn home() -> (Home, Daemon) {
 }
 
 /// A question about `github.create_issue`.
-fn question(arguments: &str) -> Question {
-    Question {
+fn question(arguments: &str) -> ApprovalRequest {
+    ApprovalRequest {
         id: "q1".into(),
         tool: ToolInfo {
             name: "github.create_issue".into(),
@@ -45,7 +45,7 @@ fn question(arguments: &str) -> Question {
             idempotent: None,
             open_world: Some(true),
             trusted: true,
-            operation: Operation::Write,
+            operation: OperationClass::Write,
             schema: json!({"type": "object", "properties": {"title": {"type": "string"}}}),
         },
         target: "https://mcp.example/github".into(),
@@ -53,7 +53,7 @@ fn question(arguments: &str) -> Question {
         number: 1,
         of: 1,
         server_tools: (14, 4),
-        operation: Operation::Write,
+        operation: OperationClass::Write,
         intent: None,
         why: "policy.default".into(),
         warning: None,
@@ -64,7 +64,7 @@ fn question(arguments: &str) -> Question {
 }
 
 /// Types a command line that asks, and sends it a question.
-fn asked(zsh: &Zsh<'_>, daemon: &Daemon, line: &str, question: &Question) -> Prompt {
+fn asked(zsh: &Zsh<'_>, daemon: &Daemon, line: &str, question: &ApprovalRequest) -> Prompt {
     zsh.send(format!("clear; {line}\r"));
     let mut prompt = daemon.prompt();
     // The question before may still be on the screen.
@@ -112,7 +112,7 @@ pub fn press_until(zsh: &Zsh<'_>, key: &str, text: &str) {
 }
 
 /// The verdict and the arguments of a reaction to `q1`.
-fn verdict(reaction: Reaction) -> (Verdict, String) {
+fn verdict(reaction: Reaction) -> (ApprovalVerdict, String) {
     match reaction {
         Reaction::Call {
             id,

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use crate::fakes::mcp_http::McpHttp;
+use crate::fakes::mcp_http::FakeMcpServer;
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
 
 /// A server with a prompt and a resource.
-fn server() -> McpHttp {
-    McpHttp::start().behaving(|request| match request.method() {
+fn server() -> FakeMcpServer {
+    FakeMcpServer::start().scripted(|request| match request.method() {
         "initialize" => Some(request.result(json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {"tools": {}, "resources": {}, "prompts": {}},

@@ -21,7 +21,7 @@ use self::text_event::TextEvent;
 use self::tool_calls::CallAssembler;
 pub use self::tool_calls::CallLimit;
 use crate::broker::sse::{EventTooLong, SseEvent};
-use crate::chat::{Chunk, Finish, Usage};
+use crate::chat::{FinishReason, StreamItem, TokenUsage};
 
 /// Why an answer cannot be read any further.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl From<EventTooLong> for StreamError {
 #[derive(Debug, Default)]
 pub struct ChatAnswer {
     /// Why the model stopped, once an event says so.
-    pub finish: Option<Finish>,
+    pub finish: Option<FinishReason>,
     /// Whether `[DONE]` has arrived.
     pub done: bool,
     /// Whether any text has arrived.
@@ -56,7 +56,7 @@ pub struct ChatAnswer {
     /// The tool calls so far.
     pub calls: CallAssembler,
     /// The last token count; some providers send a running count with every event.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// The model's name has been reported.
     model: bool,
 }
@@ -69,7 +69,7 @@ impl ChatAnswer {
     pub fn event(
         &mut self,
         event: &SseEvent<'_>,
-        out: &mut Vec<Chunk>,
+        out: &mut Vec<StreamItem>,
     ) -> std::result::Result<(), StreamError> {
         if event.name != b"error"
             && !self.done
@@ -87,7 +87,7 @@ impl ChatAnswer {
     fn parse(
         &mut self,
         event: &SseEvent<'_>,
-        out: &mut Vec<Chunk>,
+        out: &mut Vec<StreamItem>,
     ) -> std::result::Result<(), StreamError> {
         let text = String::from_utf8_lossy(event.data);
         let data = text.trim();
@@ -113,7 +113,7 @@ impl ChatAnswer {
     pub fn whole(
         &mut self,
         body: &[u8],
-        out: &mut Vec<Chunk>,
+        out: &mut Vec<StreamItem>,
     ) -> std::result::Result<(), StreamError> {
         let text = String::from_utf8_lossy(body);
         let data = text.trim();
@@ -123,7 +123,7 @@ impl ChatAnswer {
             return Err(StreamError::Server(message));
         }
         self.take(parsed, data, out)?;
-        self.finish.get_or_insert(Finish::Stop);
+        self.finish.get_or_insert(FinishReason::Stop);
         self.done = true;
         Ok(())
     }
@@ -132,10 +132,10 @@ impl ChatAnswer {
         &mut self,
         body: ChatEvent<'_>,
         data: &str,
-        out: &mut Vec<Chunk>,
+        out: &mut Vec<StreamItem>,
     ) -> std::result::Result<(), StreamError> {
         if let Some(usage) = body.usage {
-            self.usage = Some(Usage {
+            self.usage = Some(TokenUsage {
                 prompt_tokens: usage.prompt_tokens.unwrap_or(0),
                 completion_tokens: usage.completion_tokens.unwrap_or(0),
             });
@@ -170,14 +170,12 @@ impl ChatAnswer {
                     self.calls.add(piece)?;
                 }
             }
-            match finish.map_or(FinishReason::Absent, |reason| {
-                FinishReason::from(&*reason.text)
-            }) {
-                FinishReason::Absent => {}
-                FinishReason::ProviderError => {
+            match finish.map_or(WireFinish::Absent, |reason| WireFinish::from(&*reason.text)) {
+                WireFinish::Absent => {}
+                WireFinish::ProviderError => {
                     return Err(StreamError::Server("the provider gave up".to_owned()));
                 }
-                FinishReason::Finished(finish) => self.finish = Some(finish),
+                WireFinish::Finished(finish) => self.finish = Some(finish),
             }
         }
         if !self.model
@@ -185,51 +183,51 @@ impl ChatAnswer {
             && !model.text.is_empty()
         {
             self.model = true;
-            out.push(Chunk::Model(model.text.into_owned()));
+            out.push(StreamItem::Model(model.text.into_owned()));
         }
         Ok(())
     }
 }
 
 /// The meaning of a `finish_reason`.
-enum FinishReason {
+enum WireFinish {
     Absent,
     ProviderError,
-    Finished(Finish),
+    Finished(FinishReason),
 }
 
-impl From<&str> for FinishReason {
+impl From<&str> for WireFinish {
     fn from(reason: &str) -> Self {
         match reason {
-            "" => FinishReason::Absent,
-            "error" => FinishReason::ProviderError,
-            "length" | "max_tokens" => FinishReason::Finished(Finish::Length),
-            "content_filter" => FinishReason::Finished(Finish::ContentFilter),
-            _ => FinishReason::Finished(Finish::Stop),
+            "" => WireFinish::Absent,
+            "error" => WireFinish::ProviderError,
+            "length" | "max_tokens" => WireFinish::Finished(FinishReason::Length),
+            "content_filter" => WireFinish::Finished(FinishReason::ContentFilter),
+            _ => WireFinish::Finished(FinishReason::Stop),
         }
     }
 }
 
 /// Joins text with the last chunk, or adds a chunk. Returns whether the text was not empty.
-fn push_text(out: &mut Vec<Chunk>, text: Cow<'_, str>) -> bool {
+fn push_text(out: &mut Vec<StreamItem>, text: Cow<'_, str>) -> bool {
     if text.is_empty() {
         return false;
     }
     match out.last_mut() {
-        Some(Chunk::Text(last)) => last.push_str(&text),
-        _ => out.push(Chunk::Text(text.into_owned())),
+        Some(StreamItem::Text(last)) => last.push_str(&text),
+        _ => out.push(StreamItem::Text(text.into_owned())),
     }
     true
 }
 
 /// Joins reasoning with the last chunk, or adds a chunk. Returns whether the reasoning was not empty.
-fn push_reasoning(out: &mut Vec<Chunk>, text: Cow<'_, str>) -> bool {
+fn push_reasoning(out: &mut Vec<StreamItem>, text: Cow<'_, str>) -> bool {
     if text.is_empty() {
         return false;
     }
     match out.last_mut() {
-        Some(Chunk::Reasoning(last)) => last.push_str(&text),
-        _ => out.push(Chunk::Reasoning(text.into_owned())),
+        Some(StreamItem::Reasoning(last)) => last.push_str(&text),
+        _ => out.push(StreamItem::Reasoning(text.into_owned())),
     }
     true
 }

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::rfc3339;
 use super::show::with_record;
-use crate::cli::args::Format;
-use crate::error::{Context, Result};
-use crate::history::index::{Entry, Filter, Index};
+use crate::cli::args::ExportFormat;
+use crate::error::{ErrorContext, Result};
+use crate::history::index::{ActivityEntry, ActivityFilter, Index};
 use crate::safety::{json, text};
 
 /// Number of actions looked up per query.
@@ -52,12 +52,17 @@ const COLUMNS: [&str; 30] = [
 ///
 /// # Errors
 /// A record cannot be read, or writing to stdout failed.
-pub fn run(index: &mut Index, filter: &Filter, limit: usize, format: Format) -> Result<()> {
+pub fn run(
+    index: &mut Index,
+    filter: &ActivityFilter,
+    limit: usize,
+    format: ExportFormat,
+) -> Result<()> {
     let keys = index.keys(filter, limit)?;
     let stdout = BufWriter::with_capacity(64 << 10, std::io::stdout().lock());
     let mut out = match format {
-        Format::Jsonl => ExportWriter::Jsonl(stdout),
-        Format::Csv => {
+        ExportFormat::Jsonl => ExportWriter::Jsonl(stdout),
+        ExportFormat::Csv => {
             let mut csv = csv::Writer::from_writer(stdout);
             match is_open(csv.write_record(COLUMNS).map_err(io_error))? {
                 true => ExportWriter::Csv(Box::new(csv)),
@@ -82,11 +87,11 @@ enum ExportWriter<W: Write> {
 }
 
 impl<W: Write> ExportWriter<W> {
-    fn put(&mut self, entry: &Entry, record: Value) -> Result<std::io::Result<()>> {
+    fn put(&mut self, entry: &ActivityEntry, record: Value) -> Result<std::io::Result<()>> {
         Ok(match self {
             ExportWriter::Jsonl(out) => {
                 let mut line = Vec::new();
-                json::line(&with_record(entry, record), &mut line)
+                json::append_json_line(&with_record(entry, record), &mut line)
                     .context(|| format!("cannot print the record {}", entry.id))?;
                 out.write_all(&line)
             }
@@ -118,7 +123,7 @@ fn is_open(result: std::io::Result<()>) -> Result<bool> {
     }
 }
 
-fn cells(entry: &Entry, record: &Value) -> [String; COLUMNS.len()] {
+fn cells(entry: &ActivityEntry, record: &Value) -> [String; COLUMNS.len()] {
     let (links, act) = (&record["ids"], &record["action"]);
     let kind = &entry.kind;
     let own = |text: &Option<String>| text.clone().unwrap_or_default();

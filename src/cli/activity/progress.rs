@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::client::terminal::size;
-use crate::history::index::{Step, Watch};
+use crate::history::index::{IndexProgress, ProgressWatch};
 
 /// Time after which the bar appears.
 const SHOW_AFTER: Duration = Duration::from_millis(300);
@@ -14,20 +14,20 @@ const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_BAR_WIDTH: usize = 40;
 
 /// Shows a bar if stderr is a terminal, and in any case reason the index is rebuilt.
-pub fn watch() -> Watch {
+pub fn watch() -> ProgressWatch {
     let start = Instant::now();
     let mut drawn: Option<Instant> = None;
     Box::new(move |step| {
         let stderr = std::io::stderr();
         let text = match step {
-            Step::Anew(reason) => {
+            IndexProgress::Anew(reason) => {
                 format!("[aish] the index of the journal {reason}; rebuilding it\n")
             }
-            Step::Read(done, all) if done >= all => match drawn.take() {
+            IndexProgress::Read(done, all) if done >= all => match drawn.take() {
                 Some(_) => "\r\x1b[K".to_string(),
                 None => return,
             },
-            Step::Read(done, all) => {
+            IndexProgress::Read(done, all) => {
                 let is_due = drawn.is_none_or(|at| at.elapsed() >= UPDATE_INTERVAL);
                 if !is_due || start.elapsed() < SHOW_AFTER || !stderr.is_terminal() {
                     return;

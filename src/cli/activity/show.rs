@@ -6,8 +6,8 @@ use super::{action_table, entry_json, rfc3339};
 use crate::cli::{print_json, write};
 use crate::client::text_format::{grouped, time};
 use crate::error::Result;
-use crate::history::index::{Entry, Index};
-use crate::safety::alike;
+use crate::history::index::{ActivityEntry, Index};
+use crate::safety::confusables;
 use crate::safety::text::{one_line, prose};
 
 /// Maximum number of characters shown of a one-line value.
@@ -55,14 +55,14 @@ pub fn run(index: &mut Index, id: &str, json: bool) -> Result<()> {
 }
 
 /// Formats an action with its record as JSON.
-pub fn with_record(entry: &Entry, record: Value) -> Value {
+pub fn with_record(entry: &ActivityEntry, record: Value) -> Value {
     let mut value = entry_json(entry);
     value["record"] = record;
     value
 }
 
 /// Formats the record, one field per line. Longer texts follow, indented so that they cannot imitate a field.
-fn full_record(act: &Entry, record: &Value) -> String {
+fn full_record(act: &ActivityEntry, record: &Value) -> String {
     let mut out = String::new();
     let mut line = |name: &str, text: String| {
         if !text.is_empty() {
@@ -105,7 +105,10 @@ fn full_record(act: &Entry, record: &Value) -> String {
         line(name, text);
     }
     if !record["name"].is_null() {
-        line("tool", alike::name(record["name"].as_str().unwrap_or("")));
+        line(
+            "tool",
+            confusables::marked_name(record["name"].as_str().unwrap_or("")),
+        );
     }
     let call = &record["action"];
     line("called with", word(&call["variant"]));
@@ -141,7 +144,7 @@ fn full_record(act: &Entry, record: &Value) -> String {
     out
 }
 
-fn status(act: &Entry, record: &Value) -> String {
+fn status(act: &ActivityEntry, record: &Value) -> String {
     let own = record["status"].as_str().unwrap_or(&act.kind.status);
     match own == act.kind.status {
         true => one_line(own, MAX_VALUE),
@@ -193,7 +196,7 @@ fn other_field(name: &str, value: &Value) -> String {
         other => other.to_string(),
     };
     let escape = |line: &str| match name {
-        "arguments" | "command" | "proposed" | "calls" => alike::text(line),
+        "arguments" | "command" | "proposed" | "calls" => confusables::marked_text(line),
         _ => prose(line),
     };
     let lines: Vec<&str> = text.trim_end().lines().collect();

@@ -9,8 +9,8 @@ use crate::cli::{columns, print, print_json};
 use crate::client::text_format::{cut, grouped, time};
 use crate::error::Result;
 use crate::history::index::row::STATUSES;
-use crate::history::index::{Stats, Tally};
-use crate::safety::alike;
+use crate::history::index::{ActivityStats, ActivityTally};
+use crate::safety::confusables;
 
 /// Maximum number of tools shown.
 const MAX_TOOLS: usize = 10;
@@ -21,9 +21,9 @@ const MAX_NAME: usize = 36;
 ///
 /// # Errors
 /// Writing to stdout failed.
-pub fn run(stats: &Stats, json: bool) -> Result<()> {
+pub fn run(stats: &ActivityStats, json: bool) -> Result<()> {
     if json {
-        let tallies_json = |tallies: &BTreeMap<String, Tally>| -> Value {
+        let tallies_json = |tallies: &BTreeMap<String, ActivityTally>| -> Value {
             tallies
                 .iter()
                 .map(|(name, t)| (name.clone(), tally_json(t)))
@@ -40,7 +40,7 @@ pub fn run(stats: &Stats, json: bool) -> Result<()> {
     print(&stats_page(stats, columns()))
 }
 
-fn tally_json(tally: &Tally) -> Value {
+fn tally_json(tally: &ActivityTally) -> Value {
     let ended = STATUSES.iter().zip(tally.ended);
     let mut value = json!({"count": tally.count});
     for (status, n) in ended {
@@ -53,13 +53,13 @@ fn tally_json(tally: &Tally) -> Value {
 }
 
 /// Returns the share of completed actions that ended in an error; denied and blocked ones do not count.
-fn error_rate(tally: &Tally) -> Option<f64> {
+fn error_rate(tally: &ActivityTally) -> Option<f64> {
     let [success, error, ..] = tally.ended;
     let done = success + error;
     (done > 0).then(|| error as f64 / done as f64)
 }
 
-fn stats_page(stats: &Stats, width: Option<usize>) -> String {
+fn stats_page(stats: &ActivityStats, width: Option<usize>) -> String {
     if stats.all.count == 0 {
         return "no recorded action matches\n".into();
     }
@@ -75,7 +75,7 @@ fn stats_page(stats: &Stats, width: Option<usize>) -> String {
         "actions"
     };
     let mut out = format!("{} {noun}: {}\n", number(stats.all.count), ended.join(", "));
-    let row = |name: String, tally: &Tally| {
+    let row = |name: String, tally: &ActivityTally| {
         let took = |p| tally.percentile(p).map_or("-".into(), time);
         [
             name,
@@ -87,13 +87,14 @@ fn stats_page(stats: &Stats, width: Option<usize>) -> String {
             took(95),
         ]
     };
-    let mut part = |kind: &str, tallies: &[(&String, &Tally)]| {
+    let mut part = |kind: &str, tallies: &[(&String, &ActivityTally)]| {
         if tallies.is_empty() {
             return;
         }
         let head = [kind, "actions", "errors", "denied", "blocked", "p50", "p95"].map(String::from);
         let rows = tallies.iter();
-        let rows = rows.map(|(name, tally)| row(cut(&alike::name(name), MAX_NAME), tally));
+        let rows =
+            rows.map(|(name, tally)| row(cut(&confusables::marked_name(name), MAX_NAME), tally));
         let rows: Vec<[String; 7]> = std::iter::once(head).chain(rows).collect();
         out.push('\n');
         out.push_str(&table(rows.iter(), width, cut).concat());
@@ -112,7 +113,7 @@ fn stats_page(stats: &Stats, width: Option<usize>) -> String {
 }
 
 /// Sorts by count, most frequent first.
-fn by_count(tallies: &BTreeMap<String, Tally>) -> Vec<(&String, &Tally)> {
+fn by_count(tallies: &BTreeMap<String, ActivityTally>) -> Vec<(&String, &ActivityTally)> {
     let mut all: Vec<_> = tallies.iter().collect();
     all.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.count));
     all
@@ -124,14 +125,14 @@ mod tests {
 
     #[test]
     fn a_page_has_the_statistics_of_each_kind() {
-        let tally = |ended: [usize; 4], took: &[u64]| Tally {
+        let tally = |ended: [usize; 4], took: &[u64]| ActivityTally {
             count: ended.iter().sum(),
             ended,
             took: took.to_vec(),
         };
-        let mut stats = Stats {
+        let mut stats = ActivityStats {
             all: tally([1500, 2, 1, 0], &[5]),
-            ..Stats::default()
+            ..ActivityStats::default()
         };
         stats
             .types
@@ -168,7 +169,7 @@ mod tests {
         assert!(!text.contains('\u{1b}'));
         assert_eq!(tally_json(&stats.types["tool"])["error_rate"], 0.25);
         assert_eq!(
-            stats_page(&Stats::default(), None),
+            stats_page(&ActivityStats::default(), None),
             "no recorded action matches\n"
         );
     }

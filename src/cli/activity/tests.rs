@@ -24,7 +24,7 @@ fn words_are_colored_in_place() {
 fn an_unknown_name_lists_the_recorded_ones() {
     let names: Vec<String> = ["fs.read", "git.log"].map(String::from).to_vec();
     let e = unknown_name("tool", "fs.raed", &names);
-    assert_eq!(e.kind, crate::error::Kind::Usage);
+    assert_eq!(e.kind, crate::error::ErrorKind::Usage);
     assert_eq!(
         e.hint.unwrap(),
         "did you mean fs.read? recorded are: fs.read, git.log"

@@ -7,12 +7,12 @@ use crate::history::index::row::{OPERATIONS, STATUSES, TYPES};
 
 /// `aish-helper activity`
 #[derive(Debug, Subcommand)]
-pub enum Activity {
+pub enum ActivityCommand {
     /// List what was done, newest first
     List {
         /// Filters
         #[command(flatten)]
-        acts: Acts,
+        acts: RecordFilter,
         /// Maximum number of entries
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
@@ -32,19 +32,19 @@ pub enum Activity {
     Export {
         /// Filters
         #[command(flatten)]
-        acts: Acts,
+        acts: RecordFilter,
         /// Maximum number of records; the newest are kept
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         limit: Option<u32>,
         /// Output format
-        #[arg(long, value_enum, default_value_t = Format::Jsonl)]
-        format: Format,
+        #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
+        format: ExportFormat,
     },
     /// Count what was done, and how long it took
     Stats {
         /// Filters
         #[command(flatten)]
-        acts: Acts,
+        acts: RecordFilter,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -53,7 +53,7 @@ pub enum Activity {
 
 /// Filters on records. All filters must match; several values of one filter are alternatives.
 #[derive(Debug, Args)]
-pub struct Acts {
+pub struct RecordFilter {
     /// Records of this type
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = PossibleValuesParser::new(TYPES))]
     pub types: Vec<String>,
@@ -82,7 +82,7 @@ pub struct Acts {
 
 /// Formats of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum ExportFormat {
     /// Each complete record as a line of JSON
     Jsonl,
     /// A table for a spreadsheet

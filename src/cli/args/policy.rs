@@ -7,7 +7,7 @@ use crate::protocol::ShellId;
 
 /// `aish-helper policy`
 #[derive(Debug, Subcommand)]
-pub enum Policy {
+pub enum PolicyCommand {
     /// List the rules in force in this directory, and the grants given at prompts
     List {
         /// Print JSON

@@ -7,10 +7,10 @@ use crate::client::connect::{self, ExistingDaemon};
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
-use crate::protocol::{Request, Status};
+use crate::protocol::{DaemonStatus, Request};
 
 /// Asks a running daemon for its status; `None` without a daemon. Never starts one.
-pub(super) fn query_status(paths: &Paths) -> Result<Option<Status>> {
+pub(super) fn query_status(paths: &Paths) -> Result<Option<DaemonStatus>> {
     let request = Request::Status {
         shell: None,
         // The check of the configuration reports invalid overrides.
@@ -24,7 +24,7 @@ pub(super) fn query_status(paths: &Paths) -> Result<Option<Status>> {
 }
 
 /// Checks that clients of this user, and nobody else, can reach the daemon.
-pub(super) fn check_socket(paths: &Paths, status: &Result<Option<Status>>) -> CheckResult {
+pub(super) fn check_socket(paths: &Paths, status: &Result<Option<DaemonStatus>>) -> CheckResult {
     let own_version = env!("CARGO_PKG_VERSION");
     match status {
         Err(e) => CheckResult::error("socket", e),
@@ -54,7 +54,7 @@ pub(super) fn check_socket(paths: &Paths, status: &Result<Option<Status>>) -> Ch
 }
 
 /// Checks that the model for the next prompt answers.
-pub(super) fn check_endpoint(status: &Result<Option<Status>>) -> CheckResult {
+pub(super) fn check_endpoint(status: &Result<Option<DaemonStatus>>) -> CheckResult {
     let Ok(Some(status)) = status else {
         return CheckResult::warn(
             "endpoint",
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
     use crate::error::Error;
 
-    fn status(model: Option<&str>, state: &str) -> Result<Option<Status>> {
-        Ok(Some(Status {
+    fn status(model: Option<&str>, state: &str) -> Result<Option<DaemonStatus>> {
+        Ok(Some(DaemonStatus {
             pid: 1,
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_seconds: 0,

@@ -8,28 +8,31 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::CheckResult;
-use crate::config::mcp::{Auth, Server, Transport, variable};
-use crate::config::{self, Config, Overrides, key};
+use crate::config::mcp::{ServerSettings, ServerTransport, TokenSource, variable_reference};
+use crate::config::{self, Config, ConfigOverrides, key};
 use crate::error::Result;
 use crate::paths::{self, Paths};
-use crate::protocol::Status;
+use crate::protocol::DaemonStatus;
 use crate::protocol::tools::{ServerInfo, ServerStatus};
 
 /// Maximum time to connect to a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Checks each server, and the permissions of a configuration that holds secrets.
-pub(super) fn check_servers(paths: &Paths, status: &Result<Option<Status>>) -> Vec<CheckResult> {
+pub(super) fn check_servers(
+    paths: &Paths,
+    status: &Result<Option<DaemonStatus>>,
+) -> Vec<CheckResult> {
     // The check of the configuration reports a file that cannot be read.
-    let Ok(config) = config::load(paths, &Overrides::default()) else {
+    let Ok(config) = config::load(paths, &ConfigOverrides::default()) else {
         return Vec::new();
     };
     let known: &[ServerInfo] = match status {
         Ok(Some(status)) => &status.servers,
         _ => &[],
     };
-    let variables = key::variables();
-    let servers: Vec<&Server> = config.mcp.servers.values().collect();
+    let variables = key::process_variables();
+    let servers: Vec<&ServerSettings> = config.mcp.servers.values().collect();
     // In parallel, so that several unreachable servers share one timeout.
     let deadline = Instant::now() + CONNECT_TIMEOUT;
     let attempts: Vec<_> = servers.iter().map(|s| start_connecting(s)).collect();
@@ -50,7 +53,7 @@ pub(super) fn check_servers(paths: &Paths, status: &Result<Option<Status>>) -> V
 
 /// Checks one server; `connection` waits for the result of connecting to its address.
 fn check_server(
-    server: &Server,
+    server: &ServerSettings,
     info: Option<&ServerInfo>,
     variables: &BTreeMap<String, String>,
     connection: impl FnOnce() -> Option<std::result::Result<(), String>>,
@@ -96,7 +99,7 @@ fn check_server(
         }
     }
     match &server.transport {
-        Transport::Stdio { command, .. } => match is_program(command) {
+        ServerTransport::Stdio { command, .. } => match is_program(command) {
             true => CheckResult::ok("mcp", format!("{alias}: found the program {command}")),
             false => CheckResult::fail(
                 "mcp",
@@ -104,7 +107,7 @@ fn check_server(
                 format!("install the program, or correct mcp.servers.{alias}.command"),
             ),
         },
-        Transport::Http { .. } => match connection() {
+        ServerTransport::Http { .. } => match connection() {
             Some(Ok(())) => {
                 CheckResult::ok("mcp", format!("{alias}: {} is reachable", server.target()))
             }
@@ -135,9 +138,9 @@ fn is_program(command: &str) -> bool {
 type ConnectAttempt = mpsc::Receiver<std::result::Result<(), String>>;
 
 /// Connects in a detached thread, because the name lookup alone may take a minute.
-fn start_connecting(server: &Server) -> ConnectAttempt {
+fn start_connecting(server: &ServerSettings) -> ConnectAttempt {
     let (send, receive) = mpsc::channel();
-    if let Transport::Http { url, .. } = &server.transport {
+    if let ServerTransport::Http { url, .. } = &server.transport {
         let url = url.clone();
         std::thread::spawn(move || {
             // The doctor may have stopped waiting.
@@ -167,10 +170,12 @@ fn connect(url: &str) -> std::result::Result<(), String> {
 fn check_file_mode(config: &Config) -> Option<CheckResult> {
     let file = config.file.as_ref()?;
     let secret_holder = config.mcp.servers.values().find(|s| match &s.transport {
-        Transport::Http { auth, headers, .. } => {
-            matches!(auth, Auth::Token(_)) || !headers.is_empty()
+        ServerTransport::Http { auth, headers, .. } => {
+            matches!(auth, TokenSource::Token(_)) || !headers.is_empty()
         }
-        Transport::Stdio { env, .. } => env.iter().any(|(_, value)| variable(value).is_none()),
+        ServerTransport::Stdio { env, .. } => env
+            .iter()
+            .any(|(_, value)| variable_reference(value).is_none()),
     })?;
     let mode = std::fs::metadata(file).ok()?.permissions().mode();
     (mode & 0o077 != 0).then(|| {
@@ -196,7 +201,7 @@ mod tests {
         let paths = Paths::under(home.path(), 1).unwrap();
         std::fs::create_dir(&paths.config).unwrap();
         std::fs::write(paths.config.join("config.toml"), text).unwrap();
-        let config = config::load(&paths, &Overrides::default()).unwrap();
+        let config = config::load(&paths, &ConfigOverrides::default()).unwrap();
         (home, config)
     }
 

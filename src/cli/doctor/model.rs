@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use super::CheckResult;
-use crate::broker::detect;
-use crate::config::{self, Config, KeySource, Overrides, env_overrides, key};
+use crate::broker::autodetect;
+use crate::config::{self, Config, ConfigOverrides, KeySource, env_overrides, key};
 use crate::error::Result;
 use crate::paths::Paths;
 
 /// Maximum number of configuration faults shown.
 const MAX_FAULTS: usize = 5;
 
-fn overrides() -> Result<Overrides> {
-    Overrides::from_map(&env_overrides()?)
+fn overrides() -> Result<ConfigOverrides> {
+    ConfigOverrides::from_map(&env_overrides()?)
 }
 
 /// Checks that the configuration is valid.
 pub(super) fn check_config(paths: &Paths) -> Vec<CheckResult> {
-    if config::read(paths).is_err() {
-        return config::problems(paths)
+    if config::read_file(paths).is_err() {
+        return config::file_problems(paths)
             .iter()
             .take(MAX_FAULTS)
             .map(|p| {
@@ -52,7 +52,7 @@ fn summary(config: &Config, current: Option<&str>) -> String {
 pub(super) fn check_keys(paths: &Paths) -> Vec<CheckResult> {
     let over = overrides().unwrap_or_default();
     match config::load(paths, &over) {
-        Ok(config) => check_models(&config, &key::variables()),
+        Ok(config) => check_models(&config, &key::process_variables()),
         Err(_) => vec![CheckResult::warn(
             "keys",
             "not checked: the configuration cannot be read",
@@ -63,7 +63,7 @@ pub(super) fn check_keys(paths: &Paths) -> Vec<CheckResult> {
 
 fn check_models(config: &Config, variables: &BTreeMap<String, String>) -> Vec<CheckResult> {
     if config.models.is_empty() {
-        let set = detect::variables().find(|name| variables.contains_key(*name));
+        let set = autodetect::variables().find(|name| variables.contains_key(*name));
         return vec![CheckResult::ok(
             "keys",
             match set {
@@ -134,7 +134,7 @@ mod tests {
             CheckState::Ok,
             "the keys have a check of their own"
         );
-        let config = config::load(&paths, &Overrides::default()).unwrap();
+        let config = config::load(&paths, &ConfigOverrides::default()).unwrap();
         let states = |set: &[&str]| -> Vec<CheckState> {
             let variables = set
                 .iter()

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
-use crate::broker::serve::Servers;
+use crate::broker::model_server::ModelServers;
 
 fn paths() -> (tempfile::TempDir, Paths) {
     let home = tempfile::tempdir().expect("a scratch directory");
@@ -123,7 +123,7 @@ async fn the_real_model_is_installed_served_and_answers() {
     assert_eq!(find_installed(&paths).as_ref(), Some(&model));
 
     let logs = tempfile::tempdir().expect("a scratch directory");
-    let servers = Servers::new(logs.path().to_path_buf(), Vec::new());
+    let servers = ModelServers::new(logs.path().to_path_buf(), Vec::new());
     let lease = servers
         .ensure(MODEL_NAME, &model.command, Duration::from_secs(60))
         .await

@@ -2,9 +2,9 @@
 
 use crate::client::operation::is_read_only;
 use crate::client::terminal_prompt::TerminalPrompt;
-use crate::protocol::tools::{Question, Verdict};
-use crate::safety::alike;
-use crate::safety::policy::{CHANGED, GRANT_MS, UNCONFIGURED};
+use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict};
+use crate::safety::confusables;
+use crate::safety::policy::{CHANGED, GRANT_TTL_MS, UNCONFIGURED};
 use crate::safety::text::one_line;
 
 /// Rule that asks about every call. The question does not mention it.
@@ -49,7 +49,7 @@ const KEYS: [KeyLabel; 9] = [
 ];
 
 /// Returns the line of keys, broken where the terminal is narrow.
-pub fn line(prompt: &TerminalPrompt<'_>, question: &Question) -> String {
+pub fn line(prompt: &TerminalPrompt<'_>, question: &ApprovalRequest) -> String {
     let offered = |key: &&KeyLabel| key.offer.is_none_or(|offer| offers(question, offer));
     let words = |n: usize| KEYS.iter().filter(offered).map(move |key| key.words[n]);
     let wide = 1 + words(0).map(|key| 1 + key.len()).sum::<usize>();
@@ -79,7 +79,7 @@ pub fn end_column(line: &str) -> usize {
 }
 
 /// Returns whether `question` offers the answer named `offer`.
-pub fn offers(question: &Question, offer: &str) -> bool {
+pub fn offers(question: &ApprovalRequest, offer: &str) -> bool {
     question.offers.iter().any(|o| o == offer)
 }
 
@@ -87,18 +87,21 @@ pub fn offers(question: &Question, offer: &str) -> bool {
 ///
 /// # Errors
 /// Why the key is not offered.
-pub fn lasting_verdict(byte: u8, question: &Question) -> Result<(Verdict, String), String> {
+pub fn lasting_verdict(
+    byte: u8,
+    question: &ApprovalRequest,
+) -> Result<(ApprovalVerdict, String), String> {
     let (offer, verdict, words) = match byte {
         b't' | b'T' => (
             "tool",
-            Verdict::Tool,
+            ApprovalVerdict::Tool,
             "this tool for this session".to_string(),
         ),
         b'r' | b'R' => {
             let words = format!("reads for this session: {}", reading_tools(question));
-            ("reads", Verdict::Reads, words)
+            ("reads", ApprovalVerdict::Reads, words)
         }
-        _ => ("always", Verdict::Always, "always".to_string()),
+        _ => ("always", ApprovalVerdict::Always, "always".to_string()),
     };
     if !offers(question, offer) {
         return Err(reason_not_offered(question, offer));
@@ -114,8 +117,8 @@ pub fn lasting_verdict(byte: u8, question: &Question) -> Result<(Verdict, String
 }
 
 /// Returns why an answer would have no effect.
-fn reason_not_offered(question: &Question, offer: &str) -> String {
-    let server = alike::name(&question.tool.server);
+fn reason_not_offered(question: &ApprovalRequest, offer: &str) -> String {
+    let server = confusables::marked_name(&question.tool.server);
     if offer == "reads" && is_read_only(&question.tool) {
         return format!(
             "that would not cover this call, which is taken for: {}",
@@ -144,28 +147,28 @@ fn reason_not_offered(question: &Question, offer: &str) -> String {
 }
 
 /// Describes the tools that the answer `reads` would allow.
-pub fn reading_tools(question: &Question) -> String {
+pub fn reading_tools(question: &ApprovalRequest) -> String {
     let (total, writing) = question.server_tools;
     let word = match question.tool.trusted {
         true => "",
         false => " (its word)",
     };
-    let server = alike::name(&question.tool.server);
+    let server = confusables::marked_name(&question.tool.server);
     let reading = total.saturating_sub(writing);
     format!("{reading} of the {total} tools of {server}, which only read{word}")
 }
 
 /// Describes the effect of a lasting approval.
-pub fn always_effect(question: &Question) -> String {
+pub fn always_effect(question: &ApprovalRequest) -> String {
     format!(
         "always: your config.toml gets a rule that allows {}, whatever its arguments, in every session",
-        alike::name(&question.tool.name)
+        confusables::marked_name(&question.tool.name)
     )
 }
 
 /// Returns each offered key with its effect.
-pub fn explained(question: &Question) -> Vec<(&'static str, String)> {
-    let hours = GRANT_MS / 3_600_000;
+pub fn explained(question: &ApprovalRequest) -> Vec<(&'static str, String)> {
+    let hours = GRANT_TTL_MS / 3_600_000;
     let session = format!("for this session, until the daemon ends, {hours} hours at most");
     let mut keys = vec![
         ("y", "yes, this once, with these arguments".to_string()),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::client::terminal::{ControllingTty, wait_for_program};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, ErrorContext, Result};
 
 /// Most bytes read back from the editor.
 const MAX_BYTES: u64 = 16 << 20;

@@ -1,14 +1,14 @@
 //! Layout of the question about a tool call: the call, what its server says about the tool, and what has changed.
 
 use super::approval_keys::{self, DEFAULT_RULE};
-use crate::chat::Sensitivity;
+use crate::chat::DataSensitivity;
 use crate::client::argument_lines;
 use crate::client::new_tools_view::prose;
 use crate::client::operation::{marked, server_claim, style_of};
 use crate::client::styled_line::{SpanStyle, StyledLine, StyledSpan, columns, fold, span, spans};
 use crate::client::text_format::cut;
-use crate::protocol::tools::{Intent, Question};
-use crate::safety::alike;
+use crate::protocol::tools::{ApprovalRequest, DeclaredIntent};
+use crate::safety::confusables;
 use crate::safety::policy::CHANGED;
 
 /// Widest head: on a wide terminal the name and what is said about it stay close together.
@@ -19,13 +19,13 @@ const NAME_WIDTH: usize = 17;
 const MAX_INDENT: usize = 24;
 
 /// Returns the head: the tool, what its server says about it, what the model declares, and warnings.
-pub fn head(question: &Question, edited: bool, width: usize) -> Vec<StyledLine> {
+pub fn head(question: &ApprovalRequest, edited: bool, width: usize) -> Vec<StyledLine> {
     let tool = &question.tool;
     let room = width.min(MAX_WIDTH).saturating_sub(2).max(1);
     let mut line = vec![
         marked(question.operation),
         span(" ", SpanStyle::Plain),
-        span(alike::name(&tool.name), SpanStyle::Bold),
+        span(confusables::marked_name(&tool.name), SpanStyle::Bold),
     ];
     if question.of > 1 {
         line.push(span(
@@ -41,7 +41,7 @@ pub fn head(question: &Question, edited: bool, width: usize) -> Vec<StyledLine> 
         span(
             format!(
                 " · server {} {}",
-                alike::name(&tool.server),
+                confusables::marked_name(&tool.server),
                 server_claim(tool)
             ),
             SpanStyle::Dim,
@@ -64,7 +64,7 @@ pub fn head(question: &Question, edited: bool, width: usize) -> Vec<StyledLine> 
     };
     if let Some(warning) = &question.warning {
         let mut line = vec![span("warning: ", SpanStyle::Alarm)];
-        line.extend(spans(alike::pieces(warning), SpanStyle::Alarm));
+        line.extend(spans(confusables::marked_pieces(warning), SpanStyle::Alarm));
         lines.extend(fold(&line, room, 2));
     }
     if let Some(intent) = &question.intent {
@@ -73,14 +73,17 @@ pub fn head(question: &Question, edited: bool, width: usize) -> Vec<StyledLine> 
     let said = question.why == CHANGED && !question.changes.is_empty();
     if !question.why.starts_with(DEFAULT_RULE) && !said {
         let mut line = vec![span("asked by ", SpanStyle::Dim)];
-        line.extend(spans(alike::pieces(&question.why), SpanStyle::Dim));
+        line.extend(spans(
+            confusables::marked_pieces(&question.why),
+            SpanStyle::Dim,
+        ));
         lines.extend(fold(&line, room, 2));
     }
     lines
 }
 
 /// Returns what the model declares, on one line. Its reason comes last, as it is free text.
-fn declared(intent: &Intent, room: usize) -> StyledLine {
+fn declared(intent: &DeclaredIntent, room: usize) -> StyledLine {
     let mut words = intent.operation_type.as_str().to_string();
     if let Some(sensitivity) = &intent.data_sensitivity {
         words.push_str(&format!(" · {} data", sensitivity.as_str()));
@@ -92,7 +95,7 @@ fn declared(intent: &Intent, room: usize) -> StyledLine {
     if let Some(reason) = &intent.reason {
         line.push(span(" · ", SpanStyle::Dim));
         let words: Vec<&str> = reason.split_whitespace().collect();
-        let whole = format!("\"{}\"", alike::text(&words.join(" ")));
+        let whole = format!("\"{}\"", confusables::marked_text(&words.join(" ")));
         let left = room.saturating_sub(columns(&line));
         let short = cut(&whole, left);
         if short == whole {
@@ -110,7 +113,7 @@ fn declared(intent: &Intent, room: usize) -> StyledLine {
 }
 
 /// Returns the differences to what the user was shown last. Signs in front make them readable without colour.
-pub fn changes(question: &Question, width: usize) -> Vec<StyledLine> {
+pub fn changes(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
     if question.changes.is_empty() {
         return Vec::new();
     }
@@ -129,7 +132,7 @@ pub fn changes(question: &Question, width: usize) -> Vec<StyledLine> {
             format!("{sign}{:1$}", "", indent.min(MAX_INDENT)),
             style,
         )];
-        line.extend(spans(alike::pieces(text), style));
+        line.extend(spans(confusables::marked_pieces(text), style));
         lines.extend(fold(&line, width, 4));
     }
     lines.push(vec![span("it would be called with:", SpanStyle::Dim)]);
@@ -137,7 +140,7 @@ pub fn changes(question: &Question, width: usize) -> Vec<StyledLine> {
 }
 
 /// Returns the effect of each key and everything known about the call and its tool.
-pub fn details(question: &Question, width: usize) -> Vec<StyledLine> {
+pub fn details(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
     let tool = &question.tool;
     let mut lines = Vec::new();
     let mut put = |name: &str, text: &str| {
@@ -154,7 +157,7 @@ pub fn details(question: &Question, width: usize) -> Vec<StyledLine> {
     }
     put("taken for", question.operation.as_str());
     if let Some(intent) = &question.intent {
-        let sensitivity = intent.data_sensitivity.map(Sensitivity::as_str);
+        let sensitivity = intent.data_sensitivity.map(DataSensitivity::as_str);
         put("declared", intent.operation_type.as_str());
         put("data", sensitivity.unwrap_or("not said"));
         put("reason", intent.reason.as_deref().unwrap_or("not said"));
@@ -165,7 +168,7 @@ pub fn details(question: &Question, width: usize) -> Vec<StyledLine> {
     put("asked by", &question.why);
     put("server", &format!("{} at {}", tool.server, question.target));
     put("title", tool.title.as_deref().unwrap_or("none"));
-    for (name, word) in tool.says() {
+    for (name, word) in tool.annotation_words() {
         put(name, word);
     }
     put(

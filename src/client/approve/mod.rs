@@ -18,8 +18,8 @@ use super::styled_line::{SpanStyle, fold, span};
 use super::terminal_prompt::{
     EditedLine, PromptEnd, PromptInput, PromptKey, PromptResult, TerminalPrompt, pager,
 };
-use crate::protocol::tools::{Question, Verdict};
-use crate::safety::policy::canonical;
+use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict};
+use crate::safety::policy::canonical_arguments;
 use crate::safety::text::one_line;
 
 const CTRL_D: u8 = 4;
@@ -30,9 +30,9 @@ const CTRL_D: u8 = 4;
 /// The question ended without an answer.
 pub fn ask(
     prompt: &mut TerminalPrompt<'_>,
-    question: &Question,
+    question: &ApprovalRequest,
     run_dir: &Path,
-) -> PromptResult<(Verdict, String)> {
+) -> PromptResult<(ApprovalVerdict, String)> {
     let result = prompt_loop(prompt, question, run_dir);
     if let Err(end) = &result {
         prompt.write_end(end);
@@ -42,9 +42,9 @@ pub fn ask(
 
 fn prompt_loop(
     prompt: &mut TerminalPrompt<'_>,
-    question: &Question,
+    question: &ApprovalRequest,
     run_dir: &Path,
-) -> PromptResult<(Verdict, String)> {
+) -> PromptResult<(ApprovalVerdict, String)> {
     let mut arguments = question.arguments.clone();
     // Edited text that is not a JSON object yet, so that the next edit continues from it.
     let mut draft = None;
@@ -73,7 +73,7 @@ fn prompt_loop(
                 all
             };
             let (verdict, word) = match key {
-                PromptKey::Byte(b'y' | b'Y') => (Verdict::Once, "yes".to_string()),
+                PromptKey::Byte(b'y' | b'Y') => (ApprovalVerdict::Once, "yes".to_string()),
                 PromptKey::Byte(byte @ (b't' | b'T' | b'r' | b'R' | b'A' | b'a')) => {
                     match approval_keys::lasting_verdict(byte, question) {
                         Ok(verdict) => verdict,
@@ -85,14 +85,14 @@ fn prompt_loop(
                 }
                 // Enter alone refuses: it is the key that is pressed without reading.
                 PromptKey::Byte(b'n' | b'N' | b'\r' | b'\n' | CTRL_D) => {
-                    (Verdict::No { words: None }, "no".to_string())
+                    (ApprovalVerdict::No { words: None }, "no".to_string())
                 }
                 PromptKey::Byte(b'd' | b'D') => {
                     prompt.write("deny\nwhy? (Enter: without words, Esc: back)\n> ")?;
                     match prompt.edit_line("")? {
                         EditedLine::Accepted(words) => {
                             let words = Some(words.trim().to_string()).filter(|w| !w.is_empty());
-                            return Ok((Verdict::No { words }, arguments));
+                            return Ok((ApprovalVerdict::No { words }, arguments));
                         }
                         EditedLine::Cancelled => continue,
                     }
@@ -102,7 +102,7 @@ fn prompt_loop(
                     let text = draft.take().unwrap_or_else(|| pretty(&arguments));
                     match edit(prompt, run_dir, &text)? {
                         EditResult::Object(new)
-                            if new != canonical(&arguments).unwrap_or_default() =>
+                            if new != canonical_arguments(&arguments).unwrap_or_default() =>
                         {
                             (arguments, edited, progress.arguments) = (new, true, false);
                             continue 'redraw;
@@ -131,7 +131,7 @@ fn prompt_loop(
                     continue;
                 }
             };
-            let approves = !matches!(verdict, Verdict::No { .. });
+            let approves = !matches!(verdict, ApprovalVerdict::No { .. });
             if approves && !(progress.changes && progress.arguments) {
                 let unread = match progress.changes {
                     true => "the arguments to their end",
@@ -141,7 +141,7 @@ fn prompt_loop(
                 progress.mark_read(pager::read(prompt, &full_text)?);
                 continue;
             }
-            if verdict == Verdict::Always {
+            if verdict == ApprovalVerdict::Always {
                 write_line(
                     prompt,
                     &format!("\n{}", approval_keys::always_effect(question)),
@@ -160,7 +160,7 @@ fn prompt_loop(
                     }
                 }
             }
-            let needs_line = verdict != Verdict::Always
+            let needs_line = verdict != ApprovalVerdict::Always
                 && prompt.size.0 < approval_keys::end_column(&line) + word.width();
             match needs_line {
                 true => write_line(prompt, &format!("\n{word}"))?,
@@ -189,7 +189,7 @@ impl ReadProgress {
 /// Draws as much of the question as the screen holds, without the line of keys.
 fn draw(
     prompt: &TerminalPrompt<'_>,
-    question: &Question,
+    question: &ApprovalRequest,
     arguments: &str,
     edited: bool,
     progress: &mut ReadProgress,
@@ -257,7 +257,7 @@ fn edit(prompt: &mut TerminalPrompt<'_>, run_dir: &Path, text: &str) -> PromptRe
     let edited = prompt.lend(|tty| editor::edit(tty, run_dir, &editor, text))?;
     Ok(match edited {
         Err(e) => EditResult::Failed(format!("{}; the arguments are as before", e.message)),
-        Ok(text) => match canonical(&text) {
+        Ok(text) => match canonical_arguments(&text) {
             Ok(new) => EditResult::Object(new),
             Err(reason) => {
                 let message = format!(
@@ -278,10 +278,10 @@ fn pretty(arguments: &str) -> String {
 }
 
 /// Returns the verdict to send for a question that ended without an answer, if the daemon waits for one.
-pub fn verdict_without_answer(end: &PromptEnd) -> Option<Verdict> {
+pub fn verdict_without_answer(end: &PromptEnd) -> Option<ApprovalVerdict> {
     match end {
-        PromptEnd::Interrupted => Some(Verdict::Stop),
-        PromptEnd::NoTerminal(_) => Some(Verdict::NoTerminal),
+        PromptEnd::Interrupted => Some(ApprovalVerdict::Stop),
+        PromptEnd::NoTerminal(_) => Some(ApprovalVerdict::NoTerminal),
         PromptEnd::DaemonGone
         | PromptEnd::Withdrawn
         | PromptEnd::AnsweredElsewhere(_)

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::protocol::Failure;
+use crate::protocol::RequestFailure;
 
 /// How long a new daemon may take until it is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ pub(super) fn spawn_daemon() -> Result<()> {
     match &report[..] {
         b"ready\n" => Ok(()),
         b"" => Err(not_started("it ended without a word")),
-        failure => match serde_json::from_slice::<Failure>(failure) {
+        failure => match serde_json::from_slice::<RequestFailure>(failure) {
             Ok(failure) => Err(failure.into()),
             Err(_) => Err(not_started(&String::from_utf8_lossy(failure))),
         },

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use super::{HelloReply, SocketProbe, greet_as, probe};
-use crate::error::{Context, Result};
+use crate::error::{ErrorContext, Result};
 use crate::paths::Paths;
-use crate::protocol::{self, Failure, Hello, Request, kind};
+use crate::protocol::{self, Hello, Request, RequestFailure, kind};
 
 /// How long an answer may take while the user waits for a completion.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -22,7 +22,7 @@ pub fn try_query<T: DeserializeOwned>(paths: &Paths, request: &Request) -> Resul
     };
     let hello = Hello {
         read_only: true,
-        ..Hello::ours()
+        ..Hello::current()
     };
     let Ok(HelloReply::Served(mut connection)) =
         greet_as(&hello, stream, pid, Some(request), TIMEOUT)
@@ -33,7 +33,7 @@ pub fn try_query<T: DeserializeOwned>(paths: &Paths, request: &Request) -> Resul
     set.context(|| "cannot set up the socket".into())?;
     match connection.read() {
         Ok(Some((kind::REPLY, body))) => protocol::parse(&body).map(Some),
-        Ok(Some((kind::FAILURE, body))) => Err(protocol::parse::<Failure>(&body)?.into()),
+        Ok(Some((kind::FAILURE, body))) => Err(protocol::parse::<RequestFailure>(&body)?.into()),
         _ => Ok(None),
     }
 }

@@ -13,8 +13,8 @@ use self::form_field::{FormField, form_fields};
 use super::argument_lines;
 use super::styled_line::{SpanStyle, StyledLine, StyledSpan, fold, span, spans, wrap};
 use super::terminal_prompt::{EditedLine, PromptEnd, PromptKey, PromptResult, TerminalPrompt};
-use crate::protocol::tools::{Elicit, ElicitationAction};
-use crate::safety::alike;
+use crate::protocol::tools::{ElicitationAction, ElicitationPrompt};
+use crate::safety::confusables;
 
 const CTRL_D: u8 = 4;
 const ESCAPE: u8 = 0x1b;
@@ -34,7 +34,10 @@ pub enum ElicitationAnswer {
 ///
 /// # Errors
 /// The question ended without an answer.
-pub fn ask(prompt: &mut TerminalPrompt<'_>, elicit: &Elicit) -> PromptResult<ElicitationAnswer> {
+pub fn ask(
+    prompt: &mut TerminalPrompt<'_>,
+    elicit: &ElicitationPrompt,
+) -> PromptResult<ElicitationAnswer> {
     let result = match &elicit.url {
         Some(url) => open_page(prompt, elicit, url),
         None => form(prompt, elicit),
@@ -46,8 +49,12 @@ pub fn ask(prompt: &mut TerminalPrompt<'_>, elicit: &Elicit) -> PromptResult<Eli
 }
 
 /// Writes the server's name and message.
-fn write_head(prompt: &TerminalPrompt<'_>, elicit: &Elicit, note: &str) -> PromptResult<()> {
-    let server = alike::name(&elicit.server);
+fn write_head(
+    prompt: &TerminalPrompt<'_>,
+    elicit: &ElicitationPrompt,
+    note: &str,
+) -> PromptResult<()> {
+    let server = confusables::marked_name(&elicit.server);
     let head = [
         span(format!("server {server} asks you"), SpanStyle::Bold),
         span(format!("  it gets your answer; {note}"), SpanStyle::Dim),
@@ -56,7 +63,8 @@ fn write_head(prompt: &TerminalPrompt<'_>, elicit: &Elicit, note: &str) -> Promp
         prompt.frame_line(if n == 0 { "┌" } else { "│" }, line)?;
     }
     for part in elicit.message.lines() {
-        let part: Vec<StyledSpan> = spans(alike::pieces(part), SpanStyle::Plain).collect();
+        let part: Vec<StyledSpan> =
+            spans(confusables::marked_pieces(part), SpanStyle::Plain).collect();
         write_spans(prompt, &part)?;
     }
     Ok(())
@@ -73,13 +81,17 @@ fn write_note(prompt: &TerminalPrompt<'_>, text: &str) -> PromptResult<()> {
     write_spans(prompt, &[span(text, SpanStyle::Dim)])
 }
 
-fn form(prompt: &mut TerminalPrompt<'_>, elicit: &Elicit) -> PromptResult<ElicitationAnswer> {
+fn form(
+    prompt: &mut TerminalPrompt<'_>,
+    elicit: &ElicitationPrompt,
+) -> PromptResult<ElicitationAnswer> {
     let schema = elicit.schema.clone().unwrap_or(Value::Null);
     write_head(prompt, elicit, "it must not ask for passwords or keys here")?;
     let fields = match form_fields(&schema) {
         Ok(fields) => fields,
         Err(reason) => {
-            let line: StyledLine = spans(alike::pieces(&reason), SpanStyle::Plain).collect();
+            let line: StyledLine =
+                spans(confusables::marked_pieces(&reason), SpanStyle::Plain).collect();
             write_spans(prompt, &line)?;
             prompt.write(&format!("{} declined\n", prompt.dim("└")))?;
             return Ok(ElicitationAnswer::Decline);
@@ -124,20 +136,24 @@ fn fill_field(
     prompt: &mut TerminalPrompt<'_>,
     field: &FormField,
 ) -> PromptResult<Option<Option<Value>>> {
-    let mut name: Vec<StyledSpan> = spans(alike::pieces(&field.name), SpanStyle::Name).collect();
+    let mut name: Vec<StyledSpan> =
+        spans(confusables::marked_pieces(&field.name), SpanStyle::Name).collect();
     for about in &field.about {
         name.push(span("  ", SpanStyle::Plain));
-        name.extend(spans(alike::pieces(about), SpanStyle::Plain));
+        name.extend(spans(confusables::marked_pieces(about), SpanStyle::Plain));
     }
     write_spans(prompt, &name)?;
     for (n, choice) in field.choices().iter().enumerate() {
         let mut line = vec![span(format!("  {}) ", n + 1), SpanStyle::Dim)];
-        line.extend(spans(alike::pieces(&choice.title), SpanStyle::Plain));
+        line.extend(spans(
+            confusables::marked_pieces(&choice.title),
+            SpanStyle::Plain,
+        ));
         write_spans(prompt, &line)?;
     }
     let mut hint = vec![span("  ", SpanStyle::Plain)];
     let text = format!("{}; Esc: cancel", field.hint());
-    hint.extend(spans(alike::pieces(&text), SpanStyle::Dim));
+    hint.extend(spans(confusables::marked_pieces(&text), SpanStyle::Dim));
     write_spans(prompt, &hint)?;
     loop {
         prompt.write("> ")?;
@@ -153,7 +169,7 @@ fn fill_field(
 
 fn open_page(
     prompt: &mut TerminalPrompt<'_>,
-    elicit: &Elicit,
+    elicit: &ElicitationPrompt,
     url: &str,
 ) -> PromptResult<ElicitationAnswer> {
     loop {
@@ -165,12 +181,13 @@ fn open_page(
         let host = host(url);
         let mut line = vec![span("page at  ", SpanStyle::Dim)];
         match host {
-            Some(host) => line.push(span(alike::name(host), SpanStyle::Bold)),
+            Some(host) => line.push(span(confusables::marked_name(host), SpanStyle::Bold)),
             None => line.push(span("no web address: it is not opened", SpanStyle::Bold)),
         }
         write_spans(prompt, &line)?;
         // The exact address, not wrapped as prose.
-        let whole: Vec<StyledSpan> = spans(alike::pieces(url), SpanStyle::Plain).collect();
+        let whole: Vec<StyledSpan> =
+            spans(confusables::marked_pieces(url), SpanStyle::Plain).collect();
         for line in wrap(&whole, prompt.width(), 2) {
             prompt.frame_line("│", &line)?;
         }

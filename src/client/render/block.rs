@@ -384,9 +384,9 @@ fn item(at: &mut LineCursor<'_>, indent: usize, interrupts: bool, eol: bool) -> 
         text.skip(usize::MAX)
     };
     let task = match task(text.rest(), eol) {
-        Task::Wait => return ItemMatch::Wait,
-        Task::None => None,
-        Task::Box(done) => {
+        TaskItem::Wait => return ItemMatch::Wait,
+        TaskItem::None => None,
+        TaskItem::Box(done) => {
             (0..3).for_each(|_| text.bump());
             text.skip(usize::MAX);
             Some(done)
@@ -400,19 +400,19 @@ fn item(at: &mut LineCursor<'_>, indent: usize, interrupts: bool, eol: bool) -> 
     })
 }
 
-enum Task {
+enum TaskItem {
     Box(bool),
     None,
     Wait,
 }
 
-fn task(rest: &[u8], eol: bool) -> Task {
+fn task(rest: &[u8], eol: bool) -> TaskItem {
     match rest {
-        [b'[', b' ', b']', b' ', ..] => Task::Box(false),
-        [b'[', b'x' | b'X', b']', b' ', ..] => Task::Box(true),
+        [b'[', b' ', b']', b' ', ..] => TaskItem::Box(false),
+        [b'[', b'x' | b'X', b']', b' ', ..] => TaskItem::Box(true),
         [b'['] | [b'[', b' ' | b'x' | b'X'] | [b'[', b' ' | b'x' | b'X', b']'] if !eol => {
-            Task::Wait
+            TaskItem::Wait
         }
-        _ => Task::None,
+        _ => TaskItem::None,
     }
 }

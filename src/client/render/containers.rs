@@ -1,10 +1,10 @@
 //! Containers of blocks: entering and leaving them, and starting lines inside them.
 
-use super::Renderer;
+use super::MarkdownRenderer;
 use super::block::{BlockContainer, LineStart, ListMarker};
 use super::prefix::LinePrefix;
 
-impl Renderer {
+impl MarkdownRenderer {
     /// Closes blocks that end here and enters the containers of a new block.
     pub(super) fn enter(&mut self, start: LineStart, out: &mut Vec<u8>) {
         self.close(out);

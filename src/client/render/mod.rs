@@ -38,7 +38,7 @@ const MAX_WIDTH: usize = 10_000;
 
 /// Rendering options.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct RenderOptions {
     /// Width of the terminal in columns.
     pub width: usize,
     /// Whether escape sequences may be used. If not, the output is text, LF and backspaces only.
@@ -69,7 +69,7 @@ enum LineState {
 }
 
 /// Renders one answer: call [`push`](Self::push) for each piece of text, then [`finish`](Self::finish).
-pub struct Renderer {
+pub struct MarkdownRenderer {
     wrap: LineWrapper,
     inline: InlineRenderer,
     state: LineState,
@@ -87,9 +87,9 @@ pub struct Renderer {
     pending: String,
 }
 
-impl Renderer {
+impl MarkdownRenderer {
     /// Creates a renderer; the cursor must be at the start of an empty line.
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: RenderOptions) -> Self {
         Self {
             wrap: LineWrapper::new(options.width.min(MAX_WIDTH), options.color, false),
             inline: InlineRenderer::default(),

@@ -8,7 +8,7 @@ fn render_pieces<'a>(
     width: usize,
     color: bool,
 ) -> Vec<u8> {
-    let mut renderer = Renderer::new(Options { width, color });
+    let mut renderer = MarkdownRenderer::new(RenderOptions { width, color });
     let mut all = Vec::new();
     for piece in pieces {
         let mut out = Vec::new();
@@ -75,7 +75,7 @@ fn plain(markdown: &str) -> String {
 
 /// Renders frame by frame and returns the output of each.
 fn frames(frames: &[&str], width: usize) -> Vec<String> {
-    let mut renderer = Renderer::new(Options { width, color: true });
+    let mut renderer = MarkdownRenderer::new(RenderOptions { width, color: true });
     let mut render = |frame: &&str| {
         let mut out = Vec::new();
         renderer.push(frame, &mut out);
@@ -326,7 +326,7 @@ mod golden {
 
     #[test]
     fn long_table_is_shown_row_by_row() {
-        let mut renderer = Renderer::new(Options {
+        let mut renderer = MarkdownRenderer::new(RenderOptions {
             width: 80,
             color: false,
         });
@@ -452,7 +452,7 @@ mod streaming {
 
     #[test]
     fn resize_applies_from_the_next_line() {
-        let mut renderer = Renderer::new(Options {
+        let mut renderer = MarkdownRenderer::new(RenderOptions {
             width: 20,
             color: false,
         });
@@ -471,7 +471,7 @@ mod streaming {
 
     #[test]
     fn finish_ends_the_line_and_resets() {
-        let mut renderer = Renderer::new(Options {
+        let mut renderer = MarkdownRenderer::new(RenderOptions {
             width: 20,
             color: true,
         });
@@ -517,7 +517,7 @@ mod streaming {
             "~~~ x",
             "=\n",
         ] {
-            let mut renderer = Renderer::new(Options {
+            let mut renderer = MarkdownRenderer::new(RenderOptions {
                 width: 80,
                 color: true,
             });
@@ -636,7 +636,7 @@ mod streaming {
 
         #[test]
         fn the_first_word_never_waits(word in "[A-Za-z]{1,12}", before in "(para\n\n|# h\n|- i\n|> q\n\n)?") {
-            let mut renderer = Renderer::new(Options { width: 80, color: true });
+            let mut renderer = MarkdownRenderer::new(RenderOptions { width: 80, color: true });
             renderer.push(&before, &mut Vec::new());
             let mut out = Vec::new();
             renderer.push(&word, &mut out);

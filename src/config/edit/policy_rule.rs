@@ -10,13 +10,13 @@ use toml_edit::{Document, DocumentMut, Item, Table, value};
 use super::edit;
 use crate::config::file::ConfigFile;
 use crate::config::table_reader::shown_key;
-use crate::config::value_checks::nearest;
+use crate::config::value_checks::nearest_name;
 use crate::error::{Error, Result};
 use crate::paths::Paths;
-use crate::safety::policy::{Subject, Word};
+use crate::safety::policy::{RuleEffect, RuleSubject};
 
 /// The beginning of the comment above a rule that was added at a prompt.
-pub const ALLOWED: &str = "allowed at a prompt";
+pub const ALLOWED_COMMENT: &str = "allowed at a prompt";
 
 /// Writes `"alias.tool" = "allow"` under `[policy.rules]`, below a comment that begins with [`ALLOWED`]. An existing rule
 /// that allows the same is left as it is.
@@ -26,7 +26,7 @@ pub const ALLOWED: &str = "allowed at a prompt";
 pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
     let (alias, tool) = name.split_once('.').unwrap_or((name, ""));
     // Only a single tool can be allowed for good.
-    if tool.is_empty() || tool == "*" || Subject::parse(name).is_err() {
+    if tool.is_empty() || tool == "*" || RuleSubject::parse(name).is_err() {
         let message = format!("no rule can be written for {}", shown_key(name));
         return Err(Error::config(message));
     }
@@ -34,7 +34,7 @@ pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
     let all = format!("{alias}.*");
     edit(paths, &by_hand, |old, file, path| {
         for rule in file_rules(file) {
-            if rule.word != Word::Allow && (rule.name == name || rule.name == all) {
+            if rule.word != RuleEffect::Allow && (rule.name == name || rule.name == all) {
                 let message = format!(
                     "{}:{}: {} says {} already, which takes precedence over \"allow\"",
                     path.display(),
@@ -65,7 +65,7 @@ pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
         let mut new = old.to_owned();
         let mut found = false;
         for rule in file_rules(file).filter(|rule| rule.name == name) {
-            if rule.word != Word::Allow {
+            if rule.word != RuleEffect::Allow {
                 let message = format!(
                     "{}:{}: {} says {}: only what is allowed can be taken back",
                     path.display(),
@@ -91,7 +91,7 @@ pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
             );
             let names: Vec<String> = file_rules(file).map(|rule| rule.name).collect();
             return Err(Error::usage(
-                match nearest(name, names.iter().map(String::as_str)) {
+                match nearest_name(name, names.iter().map(String::as_str)) {
                     Some(near) => format!("{message}; did you mean {near}?"),
                     None => message,
                 },
@@ -104,7 +104,7 @@ pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
 /// A rule of a file, with its name, key and line.
 struct FileRule<'f> {
     name: String,
-    word: Word,
+    word: RuleEffect,
     key: &'f str,
     line: usize,
 }
@@ -112,7 +112,7 @@ struct FileRule<'f> {
 fn file_rules(file: &ConfigFile) -> impl Iterator<Item = FileRule<'_>> {
     file.config.policy.list.iter().map(|rule| FileRule {
         name: rule.subject.to_string(),
-        word: rule.word,
+        word: rule.effect,
         key: &rule.source,
         line: file.values.line(&rule.source).unwrap_or_default(),
     })
@@ -121,7 +121,7 @@ fn file_rules(file: &ConfigFile) -> impl Iterator<Item = FileRule<'_>> {
 /// Returns the line of a rule that allows.
 fn rule_line(name: &str) -> String {
     let mut table = Table::new();
-    table.insert(name, value(Word::Allow.as_str()));
+    table.insert(name, value(RuleEffect::Allow.as_str()));
     table.to_string().trim_end().to_owned()
 }
 
@@ -160,7 +160,7 @@ fn with_rule(old: &str, name: &str, comment: &str) -> Option<String> {
     }
     let policy = doc.get_mut("policy")?.as_table_mut()?;
     let rules = policy.entry("rules").or_insert(rules).as_table_mut()?;
-    rules.insert(name, value(Word::Allow.as_str()));
+    rules.insert(name, value(RuleEffect::Allow.as_str()));
     let mut key = rules.key_mut(name)?;
     key.leaf_decor_mut().set_prefix(format!("# {comment}\n"));
     insert_addition(old, &plain, &doc.to_string())
@@ -208,7 +208,7 @@ fn without_rule(old: &str, table: [&str; 2], name: &str) -> Option<String> {
     let above = before.strip_suffix('\n').unwrap_or(before);
     let last = above.rfind('\n').map_or(0, |at| at + 1);
     let comment = above.get(last..)?.strip_prefix("# ");
-    let is_written_by_aish = comment.is_some_and(|text| text.starts_with(ALLOWED));
+    let is_written_by_aish = comment.is_some_and(|text| text.starts_with(ALLOWED_COMMENT));
     let before = if is_written_by_aish {
         before.get(..last)?
     } else {

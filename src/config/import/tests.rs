@@ -1,9 +1,9 @@
 use std::path::Path;
 
 use super::super::file::{FileFormat, parse};
-use super::super::mcp::{Auth, Server, Transport};
+use super::super::mcp::{ServerSettings, ServerTransport, TokenSource};
 use super::super::resolve::resolve;
-use super::super::{Config, Overrides};
+use super::super::{Config, ConfigOverrides};
 use super::*;
 use crate::secret::Secret;
 
@@ -18,7 +18,7 @@ fn config(found: &[ImportEntry]) -> Config {
         .map(|f| format!("[mcp.servers.{}]\n{}\n", f.alias, f.table))
         .collect();
     let file = parse(&text, FileFormat::Toml, Path::new("/c")).unwrap();
-    resolve(&file, &Overrides::default()).unwrap()
+    resolve(&file, &ConfigOverrides::default()).unwrap()
 }
 
 fn taken(found: &[ImportEntry], name: &str) -> ImportedServer {
@@ -31,19 +31,19 @@ fn refused<'i>(found: &'i [ImportEntry], name: &str) -> &'i str {
     one.server.as_ref().unwrap_err()
 }
 
-fn http(server: &Server) -> (&str, &Auth, &[(String, String)]) {
+fn http(server: &ServerSettings) -> (&str, &TokenSource, &[(String, String)]) {
     match &server.transport {
-        Transport::Http { url, auth, headers } => (url, auth, headers),
-        Transport::Stdio { .. } => panic!("no http: {server:?}"),
+        ServerTransport::Http { url, auth, headers } => (url, auth, headers),
+        ServerTransport::Stdio { .. } => panic!("no http: {server:?}"),
     }
 }
 
-fn stdio(server: &Server) -> (String, Vec<(String, String)>) {
+fn stdio(server: &ServerSettings) -> (String, Vec<(String, String)>) {
     match &server.transport {
-        Transport::Stdio { command, args, env } => {
+        ServerTransport::Stdio { command, args, env } => {
             (format!("{command} {}", args.join(" ")), env.clone())
         }
-        Transport::Http { .. } => panic!("no stdio: {server:?}"),
+        ServerTransport::Http { .. } => panic!("no stdio: {server:?}"),
     }
 }
 
@@ -129,7 +129,7 @@ fn servers_of_an_editor_are_imported() {
     assert_eq!(perplexity.notes, ["env.MIX"]);
     let (url, auth, headers) = http(&servers["remote"]);
     assert_eq!(url, "https://api.example.com/mcp");
-    assert!(*auth == Auth::Env("API_TOKEN".into()));
+    assert!(*auth == TokenSource::Env("API_TOKEN".into()));
     assert_eq!(headers, pairs(&[("X-Mode", "ro")]));
     let remote = taken(&found, "remote");
     assert_eq!(remote.notes, ["headers.Content-Type", "headers.X-Dyn"]);
@@ -160,10 +160,10 @@ const AGENTS: &str = r#"{"mcpServers": {
 fn other_spellings_are_imported() {
     let found = import(AGENTS);
     let servers = config(&found).mcp.servers;
-    assert!(*http(&servers["literal-token"]).1 == Auth::Token(Secret::new("t0ken")));
+    assert!(*http(&servers["literal-token"]).1 == TokenSource::Token(Secret::new("t0ken")));
     let (url, auth, _) = http(&servers["literal-token-2"]);
     assert_eq!(url, "https://b.example/mcp");
-    assert!(*auth == Auth::Env("B_TOKEN".into()));
+    assert!(*auth == TokenSource::Env("B_TOKEN".into()));
     assert_eq!(
         http(&servers["basic"]).2,
         pairs(&[("Authorization", "Basic dTpw")])

@@ -3,14 +3,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::super::file::{FileFormat, parse};
-use super::super::mcp::{self, Auth, Lifecycle, Server, Transport};
+use super::super::mcp::{self, HandshakeMode, ServerSettings, ServerTransport, TokenSource};
 use super::super::resolve::{resolve, resolve_with_origins};
-use super::super::{Config, McpSettings, Overrides};
+use super::super::{Config, ConfigOverrides, McpSettings};
 use crate::secret::{REDACTED, Secret};
 
 fn config(text: &str, format: FileFormat) -> Config {
     let file = parse(text, format, Path::new("/c")).unwrap();
-    resolve(&file, &Overrides::default()).unwrap()
+    resolve(&file, &ConfigOverrides::default()).unwrap()
 }
 
 fn faults(text: &str) -> Vec<String> {
@@ -55,20 +55,20 @@ fn every_setting_arrives() {
     let tracker = &mcp.servers["tracker"];
     assert_eq!(
         tracker.transport,
-        Transport::Http {
+        ServerTransport::Http {
             url: "https://tracker.example/mcp".into(),
-            auth: Auth::Token(Secret::new("t0ken")),
+            auth: TokenSource::Token(Secret::new("t0ken")),
             headers: vec![("X-Team".into(), "blue".into())],
         }
     );
     assert_eq!(tracker.timeout, Duration::from_secs(5));
-    assert_eq!(tracker.lifecycle, Lifecycle::Modern);
+    assert_eq!(tracker.lifecycle, HandshakeMode::Modern);
     assert!(tracker.trust_annotations && tracker.disabled);
     assert_eq!(tracker.tools.as_deref(), Some(&["search".to_string()][..]));
     let files = &mcp.servers["f-1"];
     assert_eq!(
         files.transport,
-        Transport::Stdio {
+        ServerTransport::Stdio {
             command: "files".into(),
             args: vec!["--root".into(), "/x".into()],
             env: vec![
@@ -77,7 +77,7 @@ fn every_setting_arrives() {
             ],
         }
     );
-    assert_eq!(files.lifecycle, Lifecycle::Legacy);
+    assert_eq!(files.lifecycle, HandshakeMode::Legacy);
     assert_eq!(files.timeout, Duration::from_secs(60));
     assert_eq!((files.trust_annotations, files.disabled), (false, false));
     assert_eq!(files.tools, None);
@@ -107,7 +107,7 @@ fn absent_section_gives_the_defaults() {
     let http = config(&http_with(""), FileFormat::Toml).mcp;
     assert_eq!(
         http.servers["a"],
-        mcp::Server::at("a", "https://a.example/mcp")
+        mcp::ServerSettings::with_url("a", "https://a.example/mcp")
     );
 }
 
@@ -116,15 +116,15 @@ fn token_precedes_variable_and_variable_precedes_command() {
     let auth = |lines: &str| {
         let config = config(&http_with(lines), FileFormat::Toml);
         match &config.mcp.servers["a"].transport {
-            Transport::Http { auth, .. } => auth.clone(),
-            Transport::Stdio { .. } => Auth::None,
+            ServerTransport::Http { auth, .. } => auth.clone(),
+            ServerTransport::Stdio { .. } => TokenSource::None,
         }
     };
     let all = "auth_cmd = 'c'\nauth_env = 'E'\nauth_token = 't'";
-    assert!(auth(all) == Auth::Token(Secret::new("t")));
-    assert!(auth("auth_cmd = 'c'\nauth_env = 'E'") == Auth::Env("E".into()));
-    assert!(auth("auth_cmd = 'c'") == Auth::Cmd("c".into()));
-    assert!(auth("") == Auth::None);
+    assert!(auth(all) == TokenSource::Token(Secret::new("t")));
+    assert!(auth("auth_cmd = 'c'\nauth_env = 'E'") == TokenSource::Env("E".into()));
+    assert!(auth("auth_cmd = 'c'") == TokenSource::Cmd("c".into()));
+    assert!(auth("") == TokenSource::None);
 }
 
 #[test]
@@ -331,7 +331,7 @@ args = ["-y", "pkg", "--api-key", "s3cret", "--token=s3cret", "--header", "Autho
 env = { A = "s3cret", B = "$SHOWN" }
 "#;
     let file = parse(text, FileFormat::Toml, Path::new("/c")).unwrap();
-    let (config, settings) = resolve_with_origins(&file, &Overrides::default()).unwrap();
+    let (config, settings) = resolve_with_origins(&file, &ConfigOverrides::default()).unwrap();
     let shown: String = settings
         .iter()
         .map(|s| format!("{} = {}\n", s.key, s.value))
@@ -370,12 +370,12 @@ fn alias_is_derived_from_a_name_or_url() {
         ("a-very-long-name-of-a-server", "a-very-long-name-of"),
         ("mcp_server_time", "mcp-server-time"),
     ] {
-        assert_eq!(mcp::alias_like(name, free), alias);
+        assert_eq!(mcp::free_alias(name, free), alias);
         assert!(mcp::is_alias(alias));
     }
-    assert_eq!(mcp::alias_like("a", |a| a == "a" || a == "a-2"), "a-3");
+    assert_eq!(mcp::free_alias("a", |a| a == "a" || a == "a-2"), "a-3");
     let long = "abcdefghijklmnopqrst";
-    assert_eq!(mcp::alias_like(long, |a| a == long), "abcdefghijklmnopqr-2");
+    assert_eq!(mcp::free_alias(long, |a| a == long), "abcdefghijklmnopqr-2");
     for (url, alias) in [
         ("https://mcp.github.com/x", "github"),
         ("https://api.githubcopilot.com/mcp/", "githubcopilot"),
@@ -386,9 +386,13 @@ fn alias_is_derived_from_a_name_or_url() {
         ("https://mcp.ai", "mcp"),
         ("http://box/mcp", "box"),
     ] {
-        assert_eq!(mcp::alias_of_url(url, free).as_deref(), Ok(alias), "{url}");
+        assert_eq!(
+            mcp::free_alias_for_url(url, free).as_deref(),
+            Ok(alias),
+            "{url}"
+        );
     }
-    assert!(mcp::alias_of_url("nonsense", free).is_err());
+    assert!(mcp::free_alias_for_url("nonsense", free).is_err());
     for bad in ["", "-a", "A", "a.b", "a_b", "abcdefghijklmnopqrstu"] {
         assert!(!mcp::is_alias(bad), "{bad}");
     }
@@ -408,18 +412,18 @@ fn query_values_are_not_shown() {
         ),
         ("https://a.example/?", "https://a.example/?…"),
     ] {
-        let server = Server::at("a", url);
+        let server = ServerSettings::with_url("a", url);
         assert_eq!(server.target(), shown);
         assert!(!format!("{server:?}").contains("s3"), "{server:?}");
     }
     // The identities differ nevertheless.
-    let identity = |url: &str| Server::at("a", url).identity();
+    let identity = |url: &str| ServerSettings::with_url("a", url).identity();
     assert_ne!(
         identity("https://a.example/?k=1"),
         identity("https://a.example/?k=2")
     );
-    let mut child = Server::at("a", "");
-    child.transport = Transport::Stdio {
+    let mut child = ServerSettings::with_url("a", "");
+    child.transport = ServerTransport::Stdio {
         command: "npx".into(),
         args: vec!["https://a.example/?k=s3cret".into()],
         env: Vec::new(),
@@ -430,30 +434,30 @@ fn query_values_are_not_shown() {
 /// Two servers can have equal targets and different identities.
 #[test]
 fn servers_with_different_transports_have_different_identities() {
-    let http = |auth: Auth, headers: &[(&str, &str)]| Server {
-        transport: Transport::Http {
+    let http = |auth: TokenSource, headers: &[(&str, &str)]| ServerSettings {
+        transport: ServerTransport::Http {
             url: "https://a.example/mcp".into(),
             auth,
             headers: owned(headers),
         },
-        ..Server::at("a", "")
+        ..ServerSettings::with_url("a", "")
     };
-    let stdio = |args: &[&str], env: &[(&str, &str)]| Server {
-        transport: Transport::Stdio {
+    let stdio = |args: &[&str], env: &[(&str, &str)]| ServerSettings {
+        transport: ServerTransport::Stdio {
             command: "x".into(),
             args: args.iter().map(|a| (*a).to_string()).collect(),
             env: owned(env),
         },
-        ..Server::at("a", "")
+        ..ServerSettings::with_url("a", "")
     };
     let alike = [
-        http(Auth::None, &[]),
-        http(Auth::Env("T".into()), &[]),
-        http(Auth::Cmd("T".into()), &[]),
-        http(Auth::Token(Secret::new("T")), &[]),
-        http(Auth::Token(Secret::new("U")), &[]),
-        http(Auth::None, &[("X-Team", "blue")]),
-        http(Auth::None, &[("X-Team", "red")]),
+        http(TokenSource::None, &[]),
+        http(TokenSource::Env("T".into()), &[]),
+        http(TokenSource::Cmd("T".into()), &[]),
+        http(TokenSource::Token(Secret::new("T")), &[]),
+        http(TokenSource::Token(Secret::new("U")), &[]),
+        http(TokenSource::None, &[("X-Team", "blue")]),
+        http(TokenSource::None, &[("X-Team", "red")]),
         stdio(&["-e", "A"], &[]),
         stdio(&["-e", "B"], &[]),
         stdio(&["-e", "A"], &[("B", "c")]),
@@ -461,9 +465,9 @@ fn servers_with_different_transports_have_different_identities() {
         stdio(&["-e", "A", "B", "c"], &[]),
     ];
     assert_eq!(alike[7].target(), alike[8].target());
-    let identities: BTreeSet<String> = alike.iter().map(Server::identity).collect();
+    let identities: BTreeSet<String> = alike.iter().map(ServerSettings::identity).collect();
     assert_eq!(identities.len(), alike.len());
-    let trusted = Server {
+    let trusted = ServerSettings {
         trust_annotations: true,
         ..alike[0].clone()
     };

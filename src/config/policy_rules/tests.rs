@@ -4,13 +4,13 @@ use super::super::file::{FileFormat, parse};
 use super::super::origin::SettingOrigin;
 use super::super::overrides::override_variables;
 use super::super::resolve::{resolve, resolve_with_origins};
-use super::super::{Config, Overrides, ToolExposure};
-use crate::chat::{Operation, Sensitivity};
-use crate::safety::policy::{Own, Rule, Subject, Word};
+use super::super::{Config, ConfigOverrides, ToolExposure};
+use crate::chat::{DataSensitivity, OperationClass};
+use crate::safety::policy::{BuiltinAction, PolicyRule, RuleEffect, RuleSubject};
 
 fn config(text: &str, format: FileFormat) -> Config {
     let file = parse(text, format, Path::new("/c")).unwrap();
-    resolve(&file, &Overrides::default()).unwrap()
+    resolve(&file, &ConfigOverrides::default()).unwrap()
 }
 
 fn faults(text: &str) -> Vec<String> {
@@ -59,62 +59,66 @@ fn every_setting_arrives() {
     );
     let default = &config.policy.default;
     assert_eq!(
-        (default.word, default.source.as_str()),
-        (Word::Deny, "policy.default")
+        (default.effect, default.source.as_str()),
+        (RuleEffect::Deny, "policy.default")
     );
-    let tool = |server: &str, tool: &str| Subject::Tool(server.into(), tool.into());
+    let tool = |server: &str, tool: &str| RuleSubject::Tool(server.into(), tool.into());
     let expected = [
         (
-            Subject::Server("fs".into()),
-            Word::Ask,
+            RuleSubject::Server("fs".into()),
+            RuleEffect::Ask,
             "mcp.auto_approve.\"fs.*\"",
         ),
         // In auto_approve, fs.write is always a tool.
         (
             tool("fs", "write"),
-            Word::Allow,
+            RuleEffect::Allow,
             "mcp.auto_approve.\"fs.write\"",
         ),
         (
-            Subject::Own(Own::FsWrite),
-            Word::Deny,
+            RuleSubject::Action(BuiltinAction::FsWrite),
+            RuleEffect::Deny,
             "policy.rules.\"fs.write\"",
         ),
         (
-            Subject::Server("github".into()),
-            Word::Allow,
+            RuleSubject::Server("github".into()),
+            RuleEffect::Allow,
             "policy.rules.\"github.*\"",
         ),
         (
             tool("github", "create_issue"),
-            Word::Deny,
+            RuleEffect::Deny,
             "policy.rules.\"github.create_issue\"",
         ),
         (
             tool("later", "x.y"),
-            Word::Ask,
+            RuleEffect::Ask,
             "policy.rules.\"later.x.y\"",
         ),
         (
-            Subject::Operation(Operation::Read),
-            Word::Allow,
+            RuleSubject::Operation(OperationClass::Read),
+            RuleEffect::Allow,
             "policy.rules.\"op:read\"",
         ),
         (
-            Subject::Sensitivity(Sensitivity::Private),
-            Word::Ask,
+            RuleSubject::Sensitivity(DataSensitivity::Private),
+            RuleEffect::Ask,
             "policy.rules.\"sensitivity:private\"",
         ),
         (
-            Subject::Own(Own::Network),
-            Word::Deny,
+            RuleSubject::Action(BuiltinAction::Network),
+            RuleEffect::Deny,
             "policy.rules.network",
         ),
-        (Subject::Own(Own::Shell), Word::Allow, "policy.rules.shell"),
+        (
+            RuleSubject::Action(BuiltinAction::Shell),
+            RuleEffect::Allow,
+            "policy.rules.shell",
+        ),
     ];
-    let expected = expected.map(|(subject, word, source)| Rule {
+    let expected = expected.map(|(subject, word, source)| PolicyRule {
         subject,
-        word,
+        effect: word,
         source: source.into(),
     });
     let mut list = config.policy.list;
@@ -142,7 +146,7 @@ fn absent_sections_give_the_defaults() {
     let mut empty = config("[policy]\n[policy.rules]\n[tools]\n", FileFormat::Toml);
     empty.file = None;
     assert_eq!(empty, Config::default());
-    assert_eq!(Config::default().policy.default.word, Word::Ask);
+    assert_eq!(Config::default().policy.default.effect, RuleEffect::Ask);
 }
 
 #[test]
@@ -163,7 +167,7 @@ fn permissions_come_from_the_file_and_never_from_a_variable() {
             .eq(override_variables())
     );
     let own = set.map(|(name, value)| (name.to_string(), value.to_string()));
-    let over = Overrides::from_map(&own.into()).unwrap();
+    let over = ConfigOverrides::from_map(&own.into()).unwrap();
     let (_, settings) = resolve_with_origins(&file, &over).unwrap();
     let origin = |key: &str| {
         settings
@@ -302,7 +306,7 @@ fn each_fault_has_its_line_and_key() {
 fn write_tool_of_a_server_called_fs_can_have_an_ask_rule() {
     let text = "[policy.rules]\n'fs.write' = 'ask'\n[mcp.servers.fs]\ncommand = 'x'\n";
     let rules = config(text, FileFormat::Toml).policy;
-    assert_eq!(rules.list[0].word, Word::Ask);
+    assert_eq!(rules.list[0].effect, RuleEffect::Ask);
     // The rule does not apply to the configuration file.
-    assert_eq!(rules.own(Own::FsWrite), None);
+    assert_eq!(rules.rule_for_action(BuiltinAction::FsWrite), None);
 }

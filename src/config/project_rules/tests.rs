@@ -3,7 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use super::*;
-use crate::safety::policy::{Call, Decision, Grants, Wish, decide};
+use crate::safety::policy::{CallRequest, ExactCall, GrantSet, PolicyDecision, decide};
 
 /// A directory `a/b` with these files in `a` and in `a/b`.
 fn project(outer: &str, inner: &str) -> (tempfile::TempDir, PathBuf) {
@@ -22,7 +22,7 @@ fn around(cwd: &Path) -> ProjectRules {
     ProjectRules::around(&Config::default(), cwd)
 }
 
-fn in_force(own: &Rules, cwd: &Path) -> (Rules, Vec<String>) {
+fn in_force(own: &RuleSet, cwd: &Path) -> (RuleSet, Vec<String>) {
     let config = Config {
         policy: own.clone(),
         ..Config::default()
@@ -30,32 +30,32 @@ fn in_force(own: &Rules, cwd: &Path) -> (Rules, Vec<String>) {
     rules_in_force(&config, cwd)
 }
 
-fn rules(all: &[Rule]) -> Vec<(String, Word, String)> {
-    let own = |r: &Rule| (r.subject.to_string(), r.word, r.source.clone());
+fn rules(all: &[PolicyRule]) -> Vec<(String, RuleEffect, String)> {
+    let own = |r: &PolicyRule| (r.subject.to_string(), r.effect, r.source.clone());
     all.iter().map(own).collect()
 }
 
 /// The decision on a call that the user's own rules allow.
-fn decided(project: ProjectRules) -> Decision {
-    let call = Call {
+fn decided(project: ProjectRules) -> PolicyDecision {
+    let call = ExactCall {
         server: "fs",
         tool: "read",
         identity: "i",
         arguments: "{}",
     };
-    let own = Rules {
-        default: Fallback {
-            word: Word::Allow,
+    let own = RuleSet {
+        default: DefaultRule {
+            effect: RuleEffect::Allow,
             source: "policy.default".into(),
         },
-        list: vec![Rule {
-            subject: Subject::parse("fs.*").unwrap(),
-            word: Word::Allow,
+        list: vec![PolicyRule {
+            subject: RuleSubject::parse("fs.*").unwrap(),
+            effect: RuleEffect::Allow,
             source: "own".into(),
         }],
         project: project.rules,
     };
-    decide(&Wish::new(call), &own, &Grants::default(), 0)
+    decide(&CallRequest::new(call), &own, &GrantSet::default(), 0)
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn users_rules_are_unchanged_without_a_project_file() {
     let (_root, inside) = project("", "");
     assert_eq!(around(&inside), ProjectRules::default());
     assert_eq!(around(Path::new("not/absolute")), ProjectRules::default());
-    let own = Rules::default();
+    let own = RuleSet::default();
     assert_eq!(in_force(&own, &inside), (own, Vec::new()));
 }
 
@@ -79,42 +79,46 @@ fn rules_of_all_enclosing_projects_apply_with_their_source() {
         [
             (
                 "op:write".into(),
-                Word::Ask,
+                RuleEffect::Ask,
                 at("a/b", "4: policy.rules.\"op:write\"")
             ),
             (
                 "fs.*".into(),
-                Word::Deny,
+                RuleEffect::Deny,
                 at("a", "4: policy.rules.\"fs.*\"")
             ),
-            ("shell".into(), Word::Ask, at("a", "5: policy.rules.shell")),
+            (
+                "shell".into(),
+                RuleEffect::Ask,
+                at("a", "5: policy.rules.shell")
+            ),
         ]
     );
     assert_eq!(found.notices, Vec::<String>::new());
-    let (all, _) = in_force(&Rules::default(), &inside);
+    let (all, _) = in_force(&RuleSet::default(), &inside);
     assert_eq!(
-        (all.default.word, all.default.source.as_str()),
-        (Word::Deny, &*at("a", "2: policy.default"))
+        (all.default.effect, all.default.source.as_str()),
+        (RuleEffect::Deny, &*at("a", "2: policy.default"))
     );
     assert_eq!(all.project, found.rules);
     assert_eq!(
         decided(found),
-        Decision::Deny(at("a", "4: policy.rules.\"fs.*\""))
+        PolicyDecision::Deny(at("a", "4: policy.rules.\"fs.*\""))
     );
 }
 
 #[test]
 fn weaker_default_does_not_loosen_the_users_default() {
     let (_root, inside) = project("", "[policy]\ndefault = 'ask'\n");
-    let mut own = Rules::default();
+    let mut own = RuleSet::default();
     for (word, expected) in [
-        (Word::Deny, Word::Deny),
-        (Word::Ask, Word::Ask),
-        (Word::Allow, Word::Ask),
+        (RuleEffect::Deny, RuleEffect::Deny),
+        (RuleEffect::Ask, RuleEffect::Ask),
+        (RuleEffect::Allow, RuleEffect::Ask),
     ] {
-        own.default.word = word;
+        own.default.effect = word;
         let (all, _) = in_force(&own, &inside);
-        assert_eq!(all.default.word, expected);
+        assert_eq!(all.default.effect, expected);
         assert_eq!(all.default == own.default, word == expected);
     }
 }
@@ -141,7 +145,7 @@ fn allow_rule_is_reported_and_other_rules_apply() {
     );
     assert_eq!(found.default, None);
     assert_eq!(rules(&found.rules).len(), 1);
-    assert!(matches!(decided(found), Decision::Deny(_)));
+    assert!(matches!(decided(found), PolicyDecision::Deny(_)));
 }
 
 #[test]
@@ -185,22 +189,24 @@ fn invalid_file_makes_everything_ask() {
             notice.ends_with("; until the file is corrected, everything is asked about here, and \"fs.write\" and network are denied"),
             "{notice}"
         );
-        for own in Own::ALL {
-            let rules = Rules {
+        for own in BuiltinAction::ALL {
+            let rules = RuleSet {
                 project: found.rules.clone(),
-                ..Rules::default()
+                ..RuleSet::default()
             };
             let word = match own {
-                Own::Shell => Word::Ask,
-                Own::FsWrite | Own::Network => Word::Deny,
+                BuiltinAction::Shell => RuleEffect::Ask,
+                BuiltinAction::FsWrite | BuiltinAction::Network => RuleEffect::Deny,
             };
-            assert_eq!(rules.own(own).map(|r| r.word), Some(word));
+            assert_eq!(rules.rule_for_action(own).map(|r| r.effect), Some(word));
         }
-        assert!(matches!(decided(found), Decision::Ask(why) if why.ends_with(": is not valid")));
+        assert!(
+            matches!(decided(found), PolicyDecision::Ask(why) if why.ends_with(": is not valid"))
+        );
     }
     // The valid rules of the file apply too.
     let (_root, inside) = project("x = 1\n[policy.rules]\n'fs.*' = 'deny'\n", "");
-    assert!(matches!(decided(around(&inside)), Decision::Deny(_)));
+    assert!(matches!(decided(around(&inside)), PolicyDecision::Deny(_)));
 }
 
 #[test]
@@ -237,7 +243,7 @@ fn unreadable_file_makes_everything_ask() {
             "{:?}",
             found.notices
         );
-        assert!(matches!(decided(found), Decision::Ask(_)));
+        assert!(matches!(decided(found), PolicyDecision::Ask(_)));
     }
 }
 
@@ -249,7 +255,7 @@ fn file_that_others_can_write_applies_through_a_link() {
     fs::set_permissions(&real, fs::Permissions::from_mode(0o666)).unwrap();
     symlink(&real, inside.join(NAME)).unwrap();
     let found = around(&inside);
-    assert_eq!(found.default.map(|d| d.word), Some(Word::Deny));
+    assert_eq!(found.default.map(|d| d.effect), Some(RuleEffect::Deny));
     assert_eq!(found.notices, Vec::<String>::new());
 }
 
@@ -258,7 +264,7 @@ fn lookup_without_a_project_file_is_fast() {
     let home = tempfile::tempdir().unwrap();
     let deep = home.path().join("a/b/c/d/e/f");
     std::fs::create_dir_all(&deep).unwrap();
-    let own = Rules::default();
+    let own = RuleSet::default();
     let look = |_| {
         let begun = std::time::Instant::now();
         let (rules, notices) = in_force(&own, &deep);

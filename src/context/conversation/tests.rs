@@ -1,14 +1,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::history::record::{Call, Links};
+use crate::history::record::{Call, RecordIds};
 
-fn record(body: Body) -> Record {
-    Record::new(uuid::Uuid::nil(), 0, Links::default(), body)
+fn record(body: RecordBody) -> Record {
+    Record::new(uuid::Uuid::nil(), 0, RecordIds::default(), body)
 }
 
 fn user(text: &str) -> Record {
-    record(Body::User {
+    record(RecordBody::User {
         text: text.into(),
         content: text.into(),
         shell: None,
@@ -17,7 +17,7 @@ fn user(text: &str) -> Record {
 }
 
 fn calling(text: &str, finish: &str, ids: &[&str]) -> Record {
-    record(Body::Assistant {
+    record(RecordBody::Assistant {
         text: text.into(),
         calls: ids
             .iter()
@@ -42,7 +42,7 @@ fn assistant(text: &str, finish: &str) -> Record {
 }
 
 fn tool(call: &str, status: &str, text: &str) -> Record {
-    record(Body::Tool {
+    record(RecordBody::Tool {
         call: call.into(),
         name: "x.y".into(),
         status: status.into(),
@@ -60,7 +60,7 @@ fn tool(call: &str, status: &str, text: &str) -> Record {
 }
 
 fn decided(decision: &str) -> Record {
-    record(Body::Approval {
+    record(RecordBody::Approval {
         call: "1".into(),
         name: "x.y".into(),
         decision: decision.into(),
@@ -78,39 +78,39 @@ fn shape(records: &[Record]) -> Vec<String> {
     messages
         .iter()
         .map(|m| match m {
-            Message::System(t) => format!("s:{t}"),
-            Message::User(t) => format!("u:{t}"),
-            Message::Assistant(t, calls) => {
+            ChatMessage::System(t) => format!("s:{t}"),
+            ChatMessage::User(t) => format!("u:{t}"),
+            ChatMessage::Assistant(t, calls) => {
                 let ids: Vec<&str> = calls.iter().map(|c| c.id.as_str()).collect();
                 format!("a:{t}({})", ids.join(","))
             }
-            Message::Tool(r) => format!("t:{}={}", r.id, r.text),
+            ChatMessage::Tool(r) => format!("t:{}={}", r.id, r.text),
         })
         .collect()
 }
 
 /// Invariants of every conversation.
-fn sound(messages: &[Message]) {
+fn sound(messages: &[ChatMessage]) {
     let mut ids = HashSet::new();
     let mut open: Vec<&ToolCall> = Vec::new();
-    let mut before: Option<&Message> = None;
+    let mut before: Option<&ChatMessage> = None;
     for message in messages {
         match message {
-            Message::System(_) => panic!("the instructions are no part of it"),
-            Message::Tool(result) => {
+            ChatMessage::System(_) => panic!("the instructions are no part of it"),
+            ChatMessage::Tool(result) => {
                 assert!(!open.is_empty(), "a result without a call: {messages:?}");
                 let call = open.remove(0);
                 assert_eq!((&call.id, &call.name), (&result.id, &result.name));
                 assert!(!result.text.is_empty());
             }
-            Message::User(_) => {
+            ChatMessage::User(_) => {
                 assert!(open.is_empty(), "a call without a result: {messages:?}");
-                let fine = !matches!(before, Some(Message::User(_)));
+                let fine = !matches!(before, Some(ChatMessage::User(_)));
                 assert!(fine, "two prompts in a row: {messages:?}");
             }
-            Message::Assistant(text, calls) => {
+            ChatMessage::Assistant(text, calls) => {
                 assert!(open.is_empty(), "a call without a result: {messages:?}");
-                let fine = matches!(before, Some(Message::User(_) | Message::Tool(_)));
+                let fine = matches!(before, Some(ChatMessage::User(_) | ChatMessage::Tool(_)));
                 assert!(fine, "an answer to nothing: {messages:?}");
                 assert!(!text.is_empty() || !calls.is_empty());
                 for call in calls {
@@ -263,11 +263,11 @@ fn reused_call_ids_become_unique() {
 #[test]
 fn images_are_part_of_the_result() {
     let mut picture = tool("1", "success", "[image/png]");
-    if let Body::Tool { images, .. } = &mut picture.body {
+    if let RecordBody::Tool { images, .. } = &mut picture.body {
         images.push(("image/png".into(), "aGk=".into()));
     }
     let messages = conversation(&[user("a"), calling("", "stop", &["1"]), picture]);
-    let Some(Message::Tool(result)) = messages.last() else {
+    let Some(ChatMessage::Tool(result)) = messages.last() else {
         panic!("{messages:?}")
     };
     assert_eq!(result.images[0].data, "aGk=");
@@ -292,7 +292,7 @@ fn any_record() -> impl Strategy<Value = Record> {
         }),
         4 => (id, status, "[a-z]{0,2}").prop_map(|(id, s, t)| tool(&id, s, &t)),
         1 => decision.prop_map(decided),
-        1 => Just(record(Body::Model { model: "m".into() })),
+        1 => Just(record(RecordBody::Model { model: "m".into() })),
     ]
 }
 

@@ -10,25 +10,27 @@ use super::super::tool_view::tool_info;
 use super::resolve::ResolvedCall;
 use super::{CallGate, lock};
 use crate::config;
-use crate::config::mcp::Server;
+use crate::config::mcp::ServerSettings;
 use crate::error::Error;
 use crate::history::journal::now_ms;
-use crate::history::record::Body;
+use crate::history::record::RecordBody;
 use crate::protocol::QuestionOutcome;
-use crate::protocol::tools::{Intent, Question, Reaction, Verdict};
-use crate::safety::policy::{self, Consent, Decision, Own, Wish, Word};
+use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict, DeclaredIntent, Reaction};
+use crate::safety::policy::{
+    self, ApprovalScope, BuiltinAction, CallRequest, PolicyDecision, RuleEffect,
+};
 use crate::session::feed::{GivenAnswer, TurnEvent};
 
 /// What a person can say yes to, and what that is called in records and questions.
-const CONSENTS: [(Consent, &str); 4] = [
-    (Consent::Once, "once"),
-    (Consent::Tool, "tool"),
-    (Consent::Reads, "reads"),
-    (Consent::Always, "always"),
+const CONSENTS: [(ApprovalScope, &str); 4] = [
+    (ApprovalScope::Once, "once"),
+    (ApprovalScope::Tool, "tool"),
+    (ApprovalScope::Reads, "reads"),
+    (ApprovalScope::Always, "always"),
 ];
 
 /// The word for what a person has said.
-pub fn word(said: Consent) -> &'static str {
+pub fn word(said: ApprovalScope) -> &'static str {
     let named = CONSENTS.iter().find(|(consent, _)| *consent == said);
     named.map_or("once", |(_, word)| word)
 }
@@ -52,13 +54,13 @@ impl CallGate<'_> {
         &self,
         meant: &ResolvedCall<'_>,
         at: usize,
-        server: &Server,
+        server: &ServerSettings,
         asks: String,
-    ) -> Question {
+    ) -> ApprovalRequest {
         let wish = self.wish(meant, &meant.arguments);
         let of_it = || self.of_server(&meant.tool.server);
         let writing = of_it().filter(|t| !t.annotations.reads_only()).count();
-        Question {
+        ApprovalRequest {
             id: uuid::Uuid::now_v7().to_string(),
             tool: tool_info(meant.tool),
             target: server.target(),
@@ -67,7 +69,7 @@ impl CallGate<'_> {
             of: self.calls.len(),
             server_tools: (of_it().count(), writing),
             operation: wish.operation(),
-            intent: meant.intent.as_ref().map(|intent| Intent {
+            intent: meant.intent.as_ref().map(|intent| DeclaredIntent {
                 operation_type: intent.operation,
                 data_sensitivity: intent.sensitivity,
                 reason: intent.reason.clone(),
@@ -81,16 +83,16 @@ impl CallGate<'_> {
     }
 
     /// Which answers beyond this once would keep the same call from being asked about again.
-    fn offers(&self, wish: &Wish<'_>) -> Vec<String> {
+    fn offers(&self, wish: &CallRequest<'_>) -> Vec<String> {
         // It is asked about because it has changed: seen once more, it is what it is.
-        let wish = Wish {
+        let wish = CallRequest {
             changed: false,
             ..*wish
         };
         let given = lock(&self.context.session.grants).clone();
-        let silences = |said: Consent| {
+        let silences = |said: ApprovalScope| {
             let mut grants = given.clone();
-            policy::consent(
+            policy::approve(
                 &wish,
                 said,
                 self.identities(&wish),
@@ -98,12 +100,12 @@ impl CallGate<'_> {
                 now_ms(),
                 "",
             );
-            matches!(self.judge(&wish, &grants), Decision::Allow(..))
+            matches!(self.judge(&wish, &grants), PolicyDecision::Allow(..))
         };
         let mut offers = Vec::new();
         for (said, word) in &CONSENTS[1..] {
             let can = match said {
-                Consent::Always => self.can_keep(&wish),
+                ApprovalScope::Always => self.can_keep(&wish),
                 // Outside of conversations nothing is the session's.
                 _ => !self.context.session.id.is_empty(),
             };
@@ -115,8 +117,12 @@ impl CallGate<'_> {
     }
 
     /// Whether a rule about a server can be written into the configuration, and would be about that server.
-    fn can_keep(&self, wish: &Wish<'_>) -> bool {
-        let denied = self.rules().own(Own::FsWrite).map(|rule| rule.word) == Some(Word::Deny);
+    fn can_keep(&self, wish: &CallRequest<'_>) -> bool {
+        let denied = self
+            .rules()
+            .rule_for_action(BuiltinAction::FsWrite)
+            .map(|rule| rule.effect)
+            == Some(RuleEffect::Deny);
         let file = self.context.config.file.as_deref();
         let is_toml = file.is_some_and(|f| f.extension().is_some_and(|e| e == "toml"));
         wish.configured && is_toml && !denied
@@ -127,7 +133,11 @@ impl CallGate<'_> {
     pub(super) async fn keep(&self, name: &str) {
         let paths = self.context.daemon.paths.clone();
         let rule = name.to_owned();
-        let comment = format!("{} on {}", config::ALLOWED, Local::now().format("%Y-%m-%d"));
+        let comment = format!(
+            "{} on {}",
+            config::ALLOWED_COMMENT,
+            Local::now().format("%Y-%m-%d")
+        );
         // Elsewhere: a slow disk holds up this call, and nobody's answer.
         let written =
             tokio::task::spawn_blocking(move || config::allow_always(&paths, &rule, &comment))
@@ -135,7 +145,7 @@ impl CallGate<'_> {
                 .unwrap_or_else(|e| Err(Error::runtime(e.to_string())));
         let failed = match written {
             Ok(()) => {
-                let record = Body::Policy {
+                let record = RecordBody::Policy {
                     change: "always".to_owned(),
                     what: format!("{} = \"allow\"", config::toml_string(name)),
                     grant: None,
@@ -164,28 +174,34 @@ impl CallGate<'_> {
     ///
     /// # Errors
     /// No.
-    pub(super) async fn consent(&self, question: Question) -> Result<(Consent, String), Refusal> {
+    pub(super) async fn consent(
+        &self,
+        question: ApprovalRequest,
+    ) -> Result<(ApprovalScope, String), Refusal> {
         let offers = question.offers.clone();
         let (verdict, arguments) = self.ask(question).await?;
         let said = match verdict {
-            Verdict::Once => Consent::Once,
-            Verdict::Tool => Consent::Tool,
-            Verdict::Reads => Consent::Reads,
-            Verdict::Always => Consent::Always,
-            Verdict::No { words } => return Err(Refusal::Denied(words)),
-            Verdict::Stop => return Err(Refusal::Stopped),
-            Verdict::NoTerminal => return Err(Refusal::NoTerminal),
+            ApprovalVerdict::Once => ApprovalScope::Once,
+            ApprovalVerdict::Tool => ApprovalScope::Tool,
+            ApprovalVerdict::Reads => ApprovalScope::Reads,
+            ApprovalVerdict::Always => ApprovalScope::Always,
+            ApprovalVerdict::No { words } => return Err(Refusal::Denied(words)),
+            ApprovalVerdict::Stop => return Err(Refusal::Stopped),
+            ApprovalVerdict::NoTerminal => return Err(Refusal::NoTerminal),
         };
         // Of what is more than they were offered, this call is what they have seen.
         match offers.iter().any(|offer| offer == word(said)) {
             true => Ok((said, arguments)),
-            false => Ok((Consent::Once, arguments)),
+            false => Ok((ApprovalScope::Once, arguments)),
         }
     }
 
     /// Asks every client that watches the turn; the first valid answer wins. Returns the verdict and the arguments
     /// it is about. A daemon that is stopping waits for nobody.
-    async fn ask(&self, mut question: Question) -> Result<(Verdict, String), Refusal> {
+    async fn ask(
+        &self,
+        mut question: ApprovalRequest,
+    ) -> Result<(ApprovalVerdict, String), Refusal> {
         let stop = Err(Refusal::Stopped);
         question.digest = question.shown_digest();
         let (id, digest) = (question.id.clone(), question.digest.clone());
@@ -230,26 +246,29 @@ impl CallGate<'_> {
 }
 
 /// How a question ends with this verdict.
-fn outcome(verdict: &Verdict) -> QuestionOutcome {
+fn outcome(verdict: &ApprovalVerdict) -> QuestionOutcome {
     match verdict {
-        Verdict::Once => QuestionOutcome::AllowedOnce,
-        Verdict::Tool => QuestionOutcome::AllowedTool,
-        Verdict::Reads => QuestionOutcome::AllowedReads,
-        Verdict::Always => QuestionOutcome::AllowedAlways,
-        Verdict::No { .. } => QuestionOutcome::Denied,
-        Verdict::Stop => QuestionOutcome::Stopped,
-        Verdict::NoTerminal => QuestionOutcome::NoTerminal,
+        ApprovalVerdict::Once => QuestionOutcome::AllowedOnce,
+        ApprovalVerdict::Tool => QuestionOutcome::AllowedTool,
+        ApprovalVerdict::Reads => QuestionOutcome::AllowedReads,
+        ApprovalVerdict::Always => QuestionOutcome::AllowedAlways,
+        ApprovalVerdict::No { .. } => QuestionOutcome::Denied,
+        ApprovalVerdict::Stop => QuestionOutcome::Stopped,
+        ApprovalVerdict::NoTerminal => QuestionOutcome::NoTerminal,
     }
 }
 
 /// A client that has shown anything but the one text of a JSON object has not shown what would be sent.
-fn checked(verdict: Verdict, arguments: String) -> (Verdict, String) {
+fn checked(verdict: ApprovalVerdict, arguments: String) -> (ApprovalVerdict, String) {
     let yes = matches!(
         verdict,
-        Verdict::Once | Verdict::Tool | Verdict::Reads | Verdict::Always
+        ApprovalVerdict::Once
+            | ApprovalVerdict::Tool
+            | ApprovalVerdict::Reads
+            | ApprovalVerdict::Always
     );
-    if yes && policy::canonical(&arguments).ok().as_ref() != Some(&arguments) {
-        return (Verdict::No { words: None }, arguments);
+    if yes && policy::canonical_arguments(&arguments).ok().as_ref() != Some(&arguments) {
+        return (ApprovalVerdict::No { words: None }, arguments);
     }
     (verdict, arguments)
 }

@@ -3,7 +3,7 @@
 use super::resolve::CallResolution;
 use super::{CallGate, lock};
 use crate::history::journal::now_ms;
-use crate::safety::policy::{self, Explained};
+use crate::safety::policy::{self, DecisionTrace};
 use crate::turn::outcome::CallEnd;
 
 impl CallGate<'_> {
@@ -11,7 +11,7 @@ impl CallGate<'_> {
     ///
     /// # Errors
     /// No rule is asked about it: how it would end.
-    pub fn explain(&self, at: usize) -> Result<Explained, CallEnd> {
+    pub fn explain(&self, at: usize) -> Result<DecisionTrace, CallEnd> {
         match self.meant.get(at) {
             Some(CallResolution::Call(meant)) => {
                 let wish = self.wish(meant, &meant.arguments);

@@ -2,10 +2,10 @@
 
 use super::super::rules_in_force;
 use super::{CallGate, lock};
-use crate::config::Overrides;
+use crate::config::ConfigOverrides;
 use crate::error::Result;
 use crate::history::journal::now_ms;
-use crate::safety::policy::{self, Decision, Grants, Rules, Wish};
+use crate::safety::policy::{self, CallRequest, GrantSet, PolicyDecision, RuleSet};
 
 /// What is said where nobody knows what is denied.
 const UNKNOWN: &str = "unknown: the rules cannot be read now";
@@ -16,7 +16,7 @@ pub(super) enum RulesNow {
     /// Nothing.
     Same,
     /// These.
-    Others(Rules),
+    Others(RuleSet),
     /// They cannot be known.
     Unknown,
 }
@@ -35,9 +35,9 @@ impl CallGate<'_> {
         *lock(&self.now) = now;
     }
 
-    async fn rules_now(&self) -> Result<Rules> {
+    async fn rules_now(&self) -> Result<RuleSet> {
         let request = self.context.request;
-        let overrides = Overrides::from_map(&request.overrides)?;
+        let overrides = ConfigOverrides::from_map(&request.overrides)?;
         let mut config = self.context.daemon.models.config(&overrides)?;
         rules_in_force::apply(&mut config, &request.cwd).await?;
         Ok(config.policy.clone())
@@ -45,15 +45,15 @@ impl CallGate<'_> {
 
     /// Decides by the rules that the prompt began with and by those of now: whichever are stricter. One that allows more
     /// is for the servers that the configuration has now, and these are those of the prompt.
-    pub(super) fn judge(&self, wish: &Wish<'_>, grants: &Grants) -> Decision {
+    pub(super) fn judge(&self, wish: &CallRequest<'_>, grants: &GrantSet) -> PolicyDecision {
         let by = |rules| policy::decide(wish, rules, grants, now_ms());
         let then = by(&self.context.config.policy);
         let now = match &*lock(&self.now) {
             RulesNow::Same => return then,
             RulesNow::Others(rules) => by(rules),
-            RulesNow::Unknown => Decision::Deny(UNKNOWN.to_owned()),
+            RulesNow::Unknown => PolicyDecision::Deny(UNKNOWN.to_owned()),
         };
-        match now.word() > then.word() {
+        match now.effect() > then.effect() {
             true => now,
             false => then,
         }

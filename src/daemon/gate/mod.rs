@@ -18,14 +18,16 @@ use self::resolve::{CallResolution, ResolvedCall};
 use super::background_notice::minutes;
 use super::builtin_tools;
 use super::call_context::CallContext;
-use super::tool_execution::{self, Allowed};
-use crate::chat::{Annotations, Tool, ToolCall};
-use crate::config::mcp::Server;
+use super::tool_execution::{self, AllowedCall};
+use crate::chat::{ToolAnnotations, ToolCall, ToolDefinition};
+use crate::config::mcp::ServerSettings;
 use crate::error::Result;
 use crate::history::journal::now_ms;
-use crate::history::record::{Act, Body};
-use crate::protocol::tools::End;
-use crate::safety::policy::{self, Approved, Call, Consent, Decision, Rules, Wish};
+use crate::history::record::{RecordBody, RecordedCall};
+use crate::protocol::tools::CallFinished;
+use crate::safety::policy::{
+    self, ApprovalScope, Approved, CallRequest, ExactCall, PolicyDecision, RuleSet,
+};
 use crate::session::feed::TurnEvent;
 use crate::session::lock;
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
@@ -122,18 +124,18 @@ impl<'a> CallGate<'a> {
     /// The right to make a call that needs no question, and the rule that gives it.
     fn by_rule(&self, meant: &ResolvedCall<'_>) -> Option<(Approved, String)> {
         match self.decide(&self.wish(meant, &meant.arguments))?.0 {
-            Decision::Allow(approved, rule) => Some((approved, rule)),
-            Decision::Ask(_) | Decision::Deny(_) => None,
+            PolicyDecision::Allow(approved, rule) => Some((approved, rule)),
+            PolicyDecision::Ask(_) | PolicyDecision::Deny(_) => None,
         }
     }
 
     /// What is known of a call with these arguments. The configuration's rules are for the servers that it
     /// has, exactly as this prompt knows them: an alias may lead elsewhere by now.
-    fn wish<'w>(&self, meant: &'w ResolvedCall<'_>, arguments: &'w str) -> Wish<'w> {
+    fn wish<'w>(&self, meant: &'w ResolvedCall<'_>, arguments: &'w str) -> CallRequest<'w> {
         let tool = meant.tool;
         let there = self.context.config.mcp.servers.get(&tool.server);
-        Wish {
-            call: Call {
+        CallRequest {
+            call: ExactCall {
                 server: &tool.server,
                 tool: &tool.tool,
                 identity: &tool.identity,
@@ -141,31 +143,34 @@ impl<'a> CallGate<'a> {
             },
             annotations: tool.annotations,
             trusted: tool.trusted,
-            configured: there.is_some_and(|s| self.context.daemon.mcp.holds(s)),
+            configured: there.is_some_and(|s| self.context.daemon.mcp.has_configured(s)),
             changed: self.changed(tool),
             intent: meant.intent.as_ref(),
         }
     }
 
-    fn rules(&self) -> &Rules {
+    fn rules(&self) -> &RuleSet {
         &self.context.config.policy
     }
 
     /// What the rules say, and where the server is; `None` when it has gone.
-    fn decide(&self, wish: &Wish<'_>) -> Option<(Decision, Server)> {
+    fn decide(&self, wish: &CallRequest<'_>) -> Option<(PolicyDecision, ServerSettings)> {
         let server = self.context.daemon.mcp.server(wish.call.server)?;
         let grants = lock(&self.context.session.grants);
         Some((self.judge(wish, &grants), server))
     }
 
     /// The tools of a server that the model was offered.
-    fn of_server(&self, server: &str) -> impl Iterator<Item = &'a Tool> {
+    fn of_server(&self, server: &str) -> impl Iterator<Item = &'a ToolDefinition> {
         let tools = self.context.catalog.tools.iter();
         tools.filter(move |t| t.server == server)
     }
 
     /// Those of the server that a call is for, and none that came while the person read.
-    fn identities(&self, wish: &Wish<'_>) -> impl Iterator<Item = (&'a str, Annotations)> {
+    fn identities(
+        &self,
+        wish: &CallRequest<'_>,
+    ) -> impl Iterator<Item = (&'a str, ToolAnnotations)> {
         let of_it = self.of_server(wish.call.server);
         of_it.map(|t| (t.identity.as_str(), t.annotations))
     }
@@ -189,11 +194,11 @@ impl<'a> CallGate<'a> {
     }
 
     /// What a call does, for the record.
-    fn act(&self, meant: &ResolvedCall<'_>) -> Act {
-        Act {
+    fn act(&self, meant: &ResolvedCall<'_>) -> RecordedCall {
+        RecordedCall {
             server: meant.tool.server.clone(),
             tool: meant.tool.tool.clone(),
-            variant: meant.variant.map(|v| v.variant().to_owned()),
+            variant: meant.variant.map(|v| v.call_tool_name().to_owned()),
             operation: self.wish(meant, "").operation().as_str().to_owned(),
             intent: meant.intent.as_ref().map(resolve::intent_record),
             annotations: resolve::annotations_record(meant.tool.annotations),
@@ -205,7 +210,7 @@ impl<'a> CallGate<'a> {
         &mut self,
         call: &'a ToolCall,
         at: usize,
-    ) -> std::result::Result<Allowed<'a>, (CallEnd, CallSummary)> {
+    ) -> std::result::Result<AllowedCall<'a>, (CallEnd, CallSummary)> {
         let mut account = self.account(at);
         if self.context.feed.cancel_token().is_cancelled() {
             return Err((CallEnd::Interrupted, account));
@@ -227,18 +232,18 @@ impl<'a> CallGate<'a> {
             return Err((gone, account));
         };
         let operation = wish.operation();
-        if !matches!(decision, Decision::Deny(_)) {
+        if !matches!(decision, PolicyDecision::Deny(_)) {
             self.introduce(&server, meant.tool);
             self.lapse(&wish);
         }
         let (approved, decision, arguments, rule, granted) = match decision {
-            Decision::Allow(approved, rule) => {
+            PolicyDecision::Allow(approved, rule) => {
                 (approved, "rule", meant.arguments.clone(), Some(rule), None)
             }
-            Decision::Deny(rule) => {
+            PolicyDecision::Deny(rule) => {
                 return Err((self.block(call, at, rule), account));
             }
-            Decision::Ask(asks) => {
+            PolicyDecision::Ask(asks) => {
                 let question = self.question(meant, at, &server, asks);
                 let (said, arguments) = match self.consent(question).await {
                     Ok(yes) => yes,
@@ -247,15 +252,15 @@ impl<'a> CallGate<'a> {
                 let wish = self.wish(meant, &arguments);
                 // A no that was written while they read is one too.
                 self.renew().await;
-                if let Some((Decision::Deny(rule), _)) = self.decide(&wish) {
+                if let Some((PolicyDecision::Deny(rule), _)) = self.decide(&wish) {
                     return Err((self.block(call, at, rule), account));
                 }
                 let id = uuid::Uuid::now_v7().to_string();
                 let mut grants = lock(&self.context.session.grants);
                 let of_server = self.identities(&wish);
-                let approved = policy::consent(&wish, said, of_server, &mut grants, now_ms(), &id);
+                let approved = policy::approve(&wish, said, of_server, &mut grants, now_ms(), &id);
                 let granted = grants.list().iter().find(|grant| grant.id == id);
-                let granted = granted.map(|grant| (id.clone(), grant.says()));
+                let granted = granted.map(|grant| (id.clone(), grant.description()));
                 (
                     approved,
                     approval_prompt::word(said),
@@ -284,7 +289,7 @@ impl<'a> CallGate<'a> {
                 digest: Some(digest),
             };
             let mut records = vec![self.approval(call, at, decided)];
-            records.extend(granted.iter().map(|(id, what)| Body::Policy {
+            records.extend(granted.iter().map(|(id, what)| RecordBody::Policy {
                 change: "granted".to_owned(),
                 what: what.clone(),
                 grant: Some(id.clone()),
@@ -301,10 +306,10 @@ impl<'a> CallGate<'a> {
         if rule.is_none() {
             self.accept(&server, tool);
         }
-        if decision == approval_prompt::word(Consent::Always) {
+        if decision == approval_prompt::word(ApprovalScope::Always) {
             self.keep(&tool.name).await;
         }
-        Ok(Allowed {
+        Ok(AllowedCall {
             call,
             tool,
             approved,
@@ -354,11 +359,11 @@ impl<'a> CallGate<'a> {
 
     /// Tells the client that a call is not made.
     fn told(&self, call: &ToolCall, at: usize, outcome: CallEnd) -> CallEnd {
-        let end = TurnEvent::CallFinished(End {
+        let end = TurnEvent::CallFinished(CallFinished {
             id: call.id.clone(),
             name: self.account(at).name.unwrap_or_else(|| call.name.clone()),
             status: outcome.status(),
-            ms: 0,
+            duration_ms: 0,
             bytes: 0,
             head: outcome.why_not(),
             more: 0,
@@ -369,9 +374,9 @@ impl<'a> CallGate<'a> {
     }
 
     /// The record of a decision on the call at this place.
-    fn approval(&self, call: &ToolCall, at: usize, decided: RecordedDecision<'_>) -> Body {
+    fn approval(&self, call: &ToolCall, at: usize, decided: RecordedDecision<'_>) -> RecordBody {
         let account = self.account(at);
-        Body::Approval {
+        RecordBody::Approval {
             call: call.id.clone(),
             name: account.name.unwrap_or_else(|| call.name.clone()),
             decision: decided.decision.to_string(),
@@ -386,7 +391,7 @@ impl<'a> CallGate<'a> {
     ///
     /// With it go those of the calls from `next` on, as far as rules allow them: the disk is waited for once.
     /// The rules are asked again when their turn comes.
-    async fn record_synced(&mut self, mut records: Vec<Body>, next: usize) -> Result<()> {
+    async fn record_synced(&mut self, mut records: Vec<RecordBody>, next: usize) -> Result<()> {
         let mut recorded = Vec::new();
         for (at, call) in self.calls.iter().enumerate().skip(next) {
             // What is not made at all keeps nothing waiting.
@@ -414,8 +419,8 @@ impl<'a> CallGate<'a> {
 }
 
 /// Adds what a call would have done that ended before the gate: its turn knows no tools.
-pub fn complete(context: CallContext<'_>, body: &mut Body) {
-    let Body::Tool {
+pub fn complete(context: CallContext<'_>, body: &mut RecordBody) {
+    let RecordBody::Tool {
         call,
         name,
         act: act @ None,

@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value};
 
-use super::super::call_context::Exposure;
-use crate::chat::{Annotations, Intent, Operation, Tool, ToolCall};
+use super::super::call_context::ToolExposure;
+use crate::chat::{CallIntent, OperationClass, ToolAnnotations, ToolCall, ToolDefinition};
 use crate::history::record;
-use crate::mcp::Catalog;
+use crate::mcp::ToolCatalog;
 use crate::safety::intent::{self, IntentCheck};
 use crate::tools::{builtin, split};
 use crate::turn::outcome::{CallEnd, CallSummary};
@@ -15,13 +15,13 @@ use crate::turn::outcome::{CallEnd, CallSummary};
 #[derive(Debug)]
 pub struct ResolvedCall<'a> {
     /// What it calls.
-    pub tool: &'a Tool,
+    pub tool: &'a ToolDefinition,
     /// The one text of the arguments.
     pub arguments: String,
     /// Through which tool it was called.
-    pub variant: Option<Operation>,
+    pub variant: Option<OperationClass>,
     /// What it declares.
-    pub intent: Option<Intent>,
+    pub intent: Option<CallIntent>,
     /// What speaks against that, where it is no reason to reject it.
     pub warning: Option<String>,
 }
@@ -80,23 +80,23 @@ impl<'a> CallResolution<'a> {
 /// What a call means, whose arguments are a whole JSON object in its one text.
 pub fn resolve<'a>(
     call: &ToolCall,
-    catalog: &'a Catalog,
-    exposure: Exposure,
+    catalog: &'a ToolCatalog,
+    exposure: ToolExposure,
 ) -> CallResolution<'a> {
     let own = match exposure {
-        Exposure::Split { .. } => builtin::is_builtin(&call.name),
-        Exposure::Direct { reads_on } => reads_on && call.name == builtin::READ_RESULT,
+        ToolExposure::Split { .. } => builtin::is_builtin(&call.name),
+        ToolExposure::Direct { reads_on } => reads_on && call.name == builtin::READ_RESULT,
     };
     if own {
         return CallResolution::Own;
     }
-    let meant = match (exposure, Operation::of_variant(&call.name)) {
-        (Exposure::Split { strict }, Some(variant)) => through(variant, call, catalog, strict),
-        (Exposure::Split { .. }, None) => Err(Box::new(RefusedCall {
+    let meant = match (exposure, OperationClass::from_call_tool_name(&call.name)) {
+        (ToolExposure::Split { strict }, Some(variant)) => through(variant, call, catalog, strict),
+        (ToolExposure::Split { .. }, None) => Err(Box::new(RefusedCall {
             account: of(call),
             why: RefusalReason::Unread(intent::unknown_tool_error(&call.name)),
         })),
-        (Exposure::Direct { .. }, _) => match catalog.find(&call.name) {
+        (ToolExposure::Direct { .. }, _) => match catalog.find(&call.name) {
             Some(tool) => Ok(ResolvedCall {
                 tool,
                 arguments: call.arguments.clone(),
@@ -126,9 +126,9 @@ fn of(call: &ToolCall) -> CallSummary {
 
 /// A call through one of the variants. What it declares is looked at first, and what it names is known for the record.
 fn through<'a>(
-    variant: Operation,
+    variant: OperationClass,
     call: &ToolCall,
-    catalog: &'a Catalog,
+    catalog: &'a ToolCatalog,
     strict: bool,
 ) -> Result<ResolvedCall<'a>, Box<RefusedCall>> {
     let arguments: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
@@ -138,14 +138,14 @@ fn through<'a>(
     let tool = target.as_ref().ok().and_then(|t| catalog.find(&name(t)));
     let refused = |why: RefusalReason| {
         let operation = declared.as_ref().map_or(variant, |i| i.operation);
-        let said = tool.map_or(Annotations::default(), |t| t.annotations);
+        let said = tool.map_or(ToolAnnotations::default(), |t| t.annotations);
         let target = target.as_ref().ok();
         let account = CallSummary {
             name: target.map(name),
-            act: Some(record::Act {
+            act: Some(record::RecordedCall {
                 server: target.map(|t| t.server.clone()).unwrap_or_default(),
                 tool: target.map(|t| t.tool.clone()).unwrap_or_default(),
-                variant: Some(variant.variant().to_owned()),
+                variant: Some(variant.call_tool_name().to_owned()),
                 operation: operation.as_str().to_owned(),
                 intent: declared.as_ref().ok().map(intent_record),
                 annotations: annotations_record(said),
@@ -184,8 +184,11 @@ fn through<'a>(
 }
 
 /// What to say of a tool that is not there: its server may not be there either.
-fn missing(target: &split::CallTarget, shown: &str, catalog: &Catalog) -> String {
-    let without = catalog.without.iter().find(|(a, _)| *a == target.server);
+fn missing(target: &split::CallTarget, shown: &str, catalog: &ToolCatalog) -> String {
+    let without = catalog
+        .unavailable
+        .iter()
+        .find(|(a, _)| *a == target.server);
     match without {
         // The reason of the failure is for the person only.
         Some(_) => format!("Tool '{shown}' is not there now: its server cannot be used"),
@@ -197,8 +200,8 @@ fn missing(target: &split::CallTarget, shown: &str, catalog: &Catalog) -> String
 }
 
 /// What is declared, for the record.
-pub fn intent_record(intent: &Intent) -> record::Intent {
-    record::Intent {
+pub fn intent_record(intent: &CallIntent) -> record::RecordedIntent {
+    record::RecordedIntent {
         operation_type: intent.operation.as_str().to_owned(),
         data_sensitivity: intent.sensitivity.map(|s| s.as_str().to_owned()),
         reason: intent.reason.clone(),
@@ -206,8 +209,8 @@ pub fn intent_record(intent: &Intent) -> record::Intent {
 }
 
 /// What a server says, for the record.
-pub fn annotations_record(says: Annotations) -> record::Annotations {
-    record::Annotations {
+pub fn annotations_record(says: ToolAnnotations) -> record::RecordedAnnotations {
+    record::RecordedAnnotations {
         read_only_hint: says.read_only,
         destructive_hint: says.destructive,
         idempotent_hint: says.idempotent,

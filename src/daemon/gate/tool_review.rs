@@ -3,25 +3,29 @@
 
 use super::super::tool_view::tool_info;
 use super::{CallGate, lock};
-use crate::chat::Tool;
-use crate::config::mcp::Server;
-use crate::history::record::Body;
-use crate::protocol::tools::{Change, NewTools};
-use crate::safety::policy::{CHANGED, Wish};
+use crate::chat::ToolDefinition;
+use crate::config::mcp::ServerSettings;
+use crate::history::record::RecordBody;
+use crate::protocol::tools::{NewTools, ToolDiffLine};
+use crate::safety::policy::{CHANGED, CallRequest};
 use crate::session::feed::TurnEvent;
 
 impl CallGate<'_> {
     /// Whether a tool is another than the person was shown last.
-    pub(super) fn changed(&self, tool: &Tool) -> bool {
+    pub(super) fn changed(&self, tool: &ToolDefinition) -> bool {
         let daemon = self.context.daemon;
         let server = daemon.mcp.server(&tool.server);
         server.is_some_and(|server| daemon.known.changed(&server, tool))
     }
 
     /// How it differs.
-    pub(super) fn changes(&self, server: &Server, tool: &Tool) -> Vec<Change> {
+    pub(super) fn changes(
+        &self,
+        server: &ServerSettings,
+        tool: &ToolDefinition,
+    ) -> Vec<ToolDiffLine> {
         let lines = self.context.daemon.known.difference(server, tool);
-        let change = |line: crate::safety::change::Line| Change {
+        let change = |line: crate::safety::tool_diff::DiffLine| ToolDiffLine {
             sign: line.sign,
             text: line.text,
         };
@@ -29,7 +33,7 @@ impl CallGate<'_> {
     }
 
     /// Shows the tools of a server that the person has not seen, whole, if the one that is to be called is among them.
-    pub(super) fn introduce(&self, server: &Server, tool: &Tool) {
+    pub(super) fn introduce(&self, server: &ServerSettings, tool: &ToolDefinition) {
         let known = &self.context.daemon.known;
         let unseen = known.unseen(server, self.of_server(&server.alias));
         if !unseen.iter().any(|new| new.tool == tool.tool) {
@@ -49,7 +53,7 @@ impl CallGate<'_> {
     }
 
     /// The person has said yes to a tool as it is now.
-    pub(super) fn accept(&self, server: &Server, tool: &Tool) {
+    pub(super) fn accept(&self, server: &ServerSettings, tool: &ToolDefinition) {
         let known = &self.context.daemon.known;
         if known.changed(server, tool) {
             known.shown(server, [tool]);
@@ -57,12 +61,12 @@ impl CallGate<'_> {
     }
 
     /// Takes back and records what was allowed of this tool before it or its server changed.
-    pub(super) fn lapse(&self, wish: &Wish<'_>) {
-        let lost = lock(&self.context.session.grants).lapse(wish);
+    pub(super) fn lapse(&self, wish: &CallRequest<'_>) {
+        let lost = lock(&self.context.session.grants).remove_changed(wish);
         for grant in lost {
-            let record = Body::Policy {
+            let record = RecordBody::Policy {
                 change: "lapsed".to_owned(),
-                what: grant.says(),
+                what: grant.description(),
                 grant: Some(grant.id),
                 why: Some(CHANGED.to_owned()),
             };

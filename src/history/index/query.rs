@@ -8,14 +8,14 @@ use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use super::row::{Key, Kind, first_of, id_of};
-use super::{Index, Sound};
-use crate::error::{Context, Error, Result};
+use super::row::{ActivityKey, ActivityKind, first_of, id_of};
+use super::{Index, IndexResult};
+use crate::error::{Error, ErrorContext, Result};
 use crate::history::redacted;
 
 /// Which acts are meant. What is empty asks for nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct ActivityFilter {
     /// Of these types.
     pub types: Vec<String>,
     /// With these operations.
@@ -36,13 +36,13 @@ pub struct Filter {
 
 /// An act as a list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ActivityEntry {
     /// Its record's id.
     pub id: String,
     /// When, milliseconds since 1970.
     pub at_ms: u64,
     /// What it has in common with others.
-    pub kind: Kind,
+    pub kind: ActivityKind,
     /// The beginning of what was said, called or run.
     pub what: String,
     /// How long it took.
@@ -52,11 +52,11 @@ pub struct Entry {
     /// The conversation.
     pub session: Option<String>,
     /// Where its record is.
-    spot: Spot,
+    spot: RecordLocation,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Spot {
+struct RecordLocation {
     file: String,
     start: u64,
     length: u64,
@@ -64,7 +64,7 @@ struct Spot {
 
 /// Numbers of some acts that have something in common.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ActivityTally {
     /// How many.
     pub count: usize,
     /// How many of them ended in each way, as in [`super::row::STATUSES`].
@@ -73,7 +73,7 @@ pub struct Tally {
     pub took: Vec<u64>,
 }
 
-impl Tally {
+impl ActivityTally {
     /// The duration that so many of a hundred do not exceed.
     pub fn percentile(&self, of_hundred: usize) -> Option<u64> {
         let rank = (self.took.len() * of_hundred).div_ceil(100);
@@ -92,24 +92,24 @@ impl Tally {
 
 /// Numbers of the acts that a filter means.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct ActivityStats {
     /// Of all.
-    pub all: Tally,
+    pub all: ActivityTally,
     /// Of each type.
-    pub types: BTreeMap<String, Tally>,
+    pub types: BTreeMap<String, ActivityTally>,
     /// Of the calls with each operation.
-    pub operations: BTreeMap<String, Tally>,
+    pub operations: BTreeMap<String, ActivityTally>,
     /// Of the calls of each tool, `server.tool`.
-    pub tools: BTreeMap<String, Tally>,
+    pub tools: BTreeMap<String, ActivityTally>,
 }
 
 /// The bounds of the keys that a filter means: from, and before.
-fn bounds(filter: &Filter) -> (Key, Key) {
+fn bounds(filter: &ActivityFilter) -> (ActivityKey, ActivityKey) {
     let end = filter.until_ms.map_or([0xff; 16], first_of);
     (first_of(filter.since_ms.unwrap_or(0)), end)
 }
 
-fn fits(kind: &Kind, filter: &Filter) -> bool {
+fn fits(kind: &ActivityKind, filter: &ActivityFilter) -> bool {
     let one_of = |words: &[String], word: Option<&str>| {
         words.is_empty() || word.is_some_and(|word| words.iter().any(|w| w == word))
     };
@@ -129,10 +129,10 @@ fn fits(kind: &Kind, filter: &Filter) -> bool {
         && (filter.tools.is_empty() || filter.tools.iter().any(is_tool))
 }
 
-pub(super) fn kinds(db: &Connection) -> Sound<Vec<(i64, Kind)>> {
+pub(super) fn kinds(db: &Connection) -> IndexResult<Vec<(i64, ActivityKind)>> {
     let mut select = db.prepare("SELECT id, type, operation, status, server, tool FROM kind")?;
     let rows = select.query_map([], |row| {
-        let kind = Kind {
+        let kind = ActivityKind {
             kind: row.get(1)?,
             operation: row.get(2)?,
             status: row.get(3)?,
@@ -149,7 +149,7 @@ impl Index {
     ///
     /// # Errors
     /// The index cannot be used.
-    pub fn list(&mut self, filter: &Filter, limit: usize) -> Result<Vec<Entry>> {
+    pub fn list(&mut self, filter: &ActivityFilter, limit: usize) -> Result<Vec<ActivityEntry>> {
         self.ask(|index| index.entries(&index.newest(filter, limit)?))
     }
 
@@ -157,7 +157,7 @@ impl Index {
     ///
     /// # Errors
     /// The index cannot be used.
-    pub fn keys(&mut self, filter: &Filter, limit: usize) -> Result<Vec<Key>> {
+    pub fn keys(&mut self, filter: &ActivityFilter, limit: usize) -> Result<Vec<ActivityKey>> {
         self.ask(|index| {
             let mut keys = index.newest(filter, limit)?;
             keys.reverse();
@@ -169,7 +169,7 @@ impl Index {
     ///
     /// # Errors
     /// The index cannot be used.
-    pub fn of(&mut self, keys: &[Key]) -> Result<Vec<Entry>> {
+    pub fn of(&mut self, keys: &[ActivityKey]) -> Result<Vec<ActivityEntry>> {
         self.ask(|index| index.entries(keys))
     }
 
@@ -215,7 +215,7 @@ impl Index {
     ///
     /// # Errors
     /// None or several have it.
-    pub fn show(&mut self, part: &str) -> Result<(Entry, Vec<Entry>)> {
+    pub fn show(&mut self, part: &str) -> Result<(ActivityEntry, Vec<ActivityEntry>)> {
         let digits = part.replace('-', "").to_ascii_uppercase();
         let found = self.ask(|index| index.find(&digits))?;
         let found = found.iter().map(id_of).collect();
@@ -231,8 +231,8 @@ impl Index {
     ///
     /// # Errors
     /// It is not there any more.
-    pub fn record(&mut self, entry: &Entry) -> Result<Value> {
-        let Spot {
+    pub fn record(&mut self, entry: &ActivityEntry) -> Result<Value> {
+        let RecordLocation {
             file,
             start,
             length,
@@ -262,16 +262,16 @@ impl Index {
     ///
     /// # Errors
     /// The index cannot be used.
-    pub fn stats(&mut self, filter: &Filter) -> Result<Stats> {
+    pub fn stats(&mut self, filter: &ActivityFilter) -> Result<ActivityStats> {
         self.ask(|index| index.count(filter))
     }
 
     /// Each kind's acts stand in order, so that no more are read than are wanted of it; the newest of all kinds are
     /// among them.
-    fn newest(&self, filter: &Filter, limit: usize) -> Sound<Vec<Key>> {
+    fn newest(&self, filter: &ActivityFilter, limit: usize) -> IndexResult<Vec<ActivityKey>> {
         let (mut from, end) = bounds(filter);
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
-        let wanted = |kind: &Kind| fits(kind, filter);
+        let wanted = |kind: &ActivityKind| fits(kind, filter);
         let kinds = kinds(&self.db)?;
         if let Some(session) = &filter.session {
             let mut select = self.db.prepare(
@@ -305,7 +305,7 @@ impl Index {
         let mut select = self.db.prepare(
             "SELECT id FROM act WHERE kind = ? AND id >= ? AND id < ? ORDER BY id DESC LIMIT ?",
         )?;
-        let mut keys: Vec<Key> = Vec::new();
+        let mut keys: Vec<ActivityKey> = Vec::new();
         for kind in chosen {
             let of_kind = select.query_map(params![kind, from, end, most], |row| row.get(0))?;
             for key in of_kind {
@@ -322,7 +322,7 @@ impl Index {
         Ok(keys)
     }
 
-    fn entries(&self, keys: &[Key]) -> Sound<Vec<Entry>> {
+    fn entries(&self, keys: &[ActivityKey]) -> IndexResult<Vec<ActivityEntry>> {
         let mut select = self.db.prepare_cached(
             "SELECT act.at_ms, act.ms, act.who, act.what, act.start, act.length, file.name, session.name,
              kind.type, kind.operation, kind.status, kind.server, kind.tool
@@ -332,19 +332,19 @@ impl Index {
         let mut entries = Vec::with_capacity(keys.len());
         for key in keys {
             let entry = select.query_row([key], |row| {
-                Ok(Entry {
+                Ok(ActivityEntry {
                     id: id_of(key),
                     at_ms: row.get::<_, i64>(0)?.cast_unsigned(),
                     ms: row.get::<_, Option<i64>>(1)?.map(i64::cast_unsigned),
                     by: row.get(2)?,
                     what: row.get(3)?,
-                    spot: Spot {
+                    spot: RecordLocation {
                         start: row.get::<_, i64>(4)?.cast_unsigned(),
                         length: row.get::<_, i64>(5)?.cast_unsigned(),
                         file: row.get(6)?,
                     },
                     session: row.get(7)?,
-                    kind: Kind {
+                    kind: ActivityKind {
                         kind: row.get(8)?,
                         operation: row.get(9)?,
                         status: row.get(10)?,
@@ -360,7 +360,7 @@ impl Index {
     }
 
     /// At most two acts whose id has these digits.
-    fn find(&self, digits: &str) -> Sound<Vec<Key>> {
+    fn find(&self, digits: &str) -> IndexResult<Vec<ActivityKey>> {
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Ok(Vec::new());
         }
@@ -373,13 +373,13 @@ impl Index {
     }
 
     /// The keys of an act's chain.
-    fn chain(&self, key: &Key) -> Sound<Vec<Key>> {
-        let column = |sql: &str, of: &Sql| -> Sound<Vec<Key>> {
+    fn chain(&self, key: &ActivityKey) -> IndexResult<Vec<ActivityKey>> {
+        let column = |sql: &str, of: &Sql| -> IndexResult<Vec<ActivityKey>> {
             let mut select = self.db.prepare_cached(sql)?;
             let keys = select.query_map([of], |row| row.get(0))?;
             Ok(keys.collect::<rusqlite::Result<_>>()?)
         };
-        let links = |key: &Key| -> Sound<(Sql, Sql)> {
+        let links = |key: &ActivityKey| -> IndexResult<(Sql, Sql)> {
             let mut select = self
                 .db
                 .prepare_cached("SELECT chain, command FROM act WHERE id = ?")?;
@@ -408,7 +408,7 @@ impl Index {
         let mut select = self.db.prepare_cached(
             "SELECT kind.type = 'shell_command' FROM act JOIN kind ON kind.id = act.kind WHERE act.id = ?",
         )?;
-        let mut is_command = |key: &Key| select.query_row([key], |row| row.get(0));
+        let mut is_command = |key: &ActivityKey| select.query_row([key], |row| row.get(0));
         let mut first = Vec::new();
         let mut rest = Vec::new();
         for key in keys {
@@ -421,7 +421,7 @@ impl Index {
         Ok(first)
     }
 
-    fn count(&self, filter: &Filter) -> Sound<Stats> {
+    fn count(&self, filter: &ActivityFilter) -> IndexResult<ActivityStats> {
         let (from, end) = bounds(filter);
         let took = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Option<u64>> {
             Ok(row.get::<_, Option<i64>>(0)?.map(i64::cast_unsigned))
@@ -440,7 +440,7 @@ impl Index {
         let mut select = self
             .db
             .prepare("SELECT ms FROM act WHERE kind = ? AND id >= ? AND id < ?")?;
-        let mut stats = Stats::default();
+        let mut stats = ActivityStats::default();
         for (id, kind) in kinds(&self.db)? {
             if !fits(&kind, filter) {
                 continue;

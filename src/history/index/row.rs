@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use crate::history::record::current_type;
-use crate::safety::redact::ours;
+use crate::safety::redact::global_redactor;
 
 /// The kinds of acts, in plain words.
 pub const TYPES: [&str; 12] = [
@@ -34,7 +34,7 @@ const NEAR: usize = 1024;
 
 /// What acts have in common by the thousand: a list is made by choosing among these first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Kind {
+pub struct ActivityKind {
     /// One of [`TYPES`].
     pub kind: String,
     /// One of [`OPERATIONS`]; none where no tool is called.
@@ -49,13 +49,13 @@ pub struct Kind {
 
 /// A line as the index keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct IndexRow {
     /// The record's id; see [`Key`].
-    pub key: Key,
+    pub key: ActivityKey,
     /// When, milliseconds since 1970.
     pub at_ms: u64,
     /// What it has in common with others.
-    pub kind: Kind,
+    pub kind: ActivityKind,
     /// The beginning of what was said, called or run.
     pub what: String,
     /// How long it took.
@@ -71,15 +71,15 @@ pub struct Row {
 }
 
 /// An id by which acts sort: the bytes of a UUIDv7.
-pub type Key = [u8; 16];
+pub type ActivityKey = [u8; 16];
 
 /// The text of a key.
-pub fn id_of(key: &Key) -> String {
+pub fn id_of(key: &ActivityKey) -> String {
     uuid::Uuid::from_bytes(*key).to_string()
 }
 
 /// The first key of a millisecond.
-pub fn first_of(at_ms: u64) -> Key {
+pub fn first_of(at_ms: u64) -> ActivityKey {
     let mut key = [0; 16];
     // A time past the year 10889 counts as that year.
     key[..6].copy_from_slice(&at_ms.min((1 << 48) - 1).to_be_bytes()[2..]);
@@ -89,7 +89,7 @@ pub fn first_of(at_ms: u64) -> Key {
 /// The fields of all types, as far as the index needs them. Texts without escapes are borrowed: a journal
 /// may be large, and all of it is read at once.
 #[derive(Debug, Deserialize)]
-struct Line<'a> {
+struct IndexedLine<'a> {
     #[serde(borrow)]
     id: Cow<'a, str>,
     #[serde(rename = "timestamp_ms", alias = "at_ms")]
@@ -115,7 +115,7 @@ struct Line<'a> {
     #[serde(borrow, default, rename = "decided_by", alias = "by")]
     by: Option<Cow<'a, str>>,
     #[serde(borrow, default, rename = "action", alias = "act")]
-    act: Option<Act<'a>>,
+    act: Option<IndexedAction<'a>>,
     #[serde(borrow, default)]
     model: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -143,7 +143,7 @@ struct Line<'a> {
     #[serde(borrow, default)]
     shell: Option<Cow<'a, str>>,
     #[serde(borrow, default, rename = "ids", alias = "links")]
-    links: Links<'a>,
+    links: IndexedIds<'a>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -153,7 +153,7 @@ struct Named<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-struct Act<'a> {
+struct IndexedAction<'a> {
     #[serde(borrow)]
     server: Cow<'a, str>,
     #[serde(borrow)]
@@ -163,7 +163,7 @@ struct Act<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Links<'a> {
+struct IndexedIds<'a> {
     #[serde(borrow, default)]
     session: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -187,7 +187,7 @@ struct Bare<'a> {
 
 /// Where a line stands, and what came before it in its file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct LineContext {
     /// The session whose file it is; none of the files that are no session's.
     pub session: Option<String>,
     /// The last prompt in it: what the records of before there were links belong to.
@@ -195,8 +195,8 @@ pub struct Place {
 }
 
 /// The row of a line, `None` where that is no record. `spot` tells apart what has no id of ours.
-pub fn read(line: &[u8], spot: (&str, u64), place: &mut Place) -> Option<Row> {
-    let line = match serde_json::from_slice::<Line<'_>>(line) {
+pub fn read(line: &[u8], spot: (&str, u64), place: &mut LineContext) -> Option<IndexRow> {
+    let line = match serde_json::from_slice::<IndexedLine<'_>>(line) {
         Ok(line) => line,
         // A later version may say something else by the same name; that it was there is known all the same.
         Err(_) => return bare(serde_json::from_slice(line).ok()?, spot, place),
@@ -214,7 +214,7 @@ pub fn read(line: &[u8], spot: (&str, u64), place: &mut Place) -> Option<Row> {
         _ => None,
     };
     let session = line.links.session.as_deref().or(line.session.as_deref());
-    Some(Row {
+    Some(IndexRow {
         key: key(&line.id, line.at_ms, spot),
         at_ms: line.at_ms,
         what: beginning(&what(&line, &kind)),
@@ -229,14 +229,14 @@ pub fn read(line: &[u8], spot: (&str, u64), place: &mut Place) -> Option<Row> {
     })
 }
 
-fn bare(line: Bare<'_>, spot: (&str, u64), place: &Place) -> Option<Row> {
-    Some(Row {
+fn bare(line: Bare<'_>, spot: (&str, u64), place: &LineContext) -> Option<IndexRow> {
+    Some(IndexRow {
         key: key(&line.id, line.at_ms, spot),
         at_ms: line.at_ms,
-        kind: Kind {
+        kind: ActivityKind {
             kind: "other".into(),
             status: "success".into(),
-            ..Kind::default()
+            ..ActivityKind::default()
         },
         what: beginning(&line.kind),
         ms: None,
@@ -248,7 +248,7 @@ fn bare(line: Bare<'_>, spot: (&str, u64), place: &Place) -> Option<Row> {
 }
 
 /// Ids of ours sort by time. One that is none gets a key of its time and its place.
-fn key(id: &str, at_ms: u64, (file, offset): (&str, u64)) -> Key {
+fn key(id: &str, at_ms: u64, (file, offset): (&str, u64)) -> ActivityKey {
     match uuid::Uuid::try_parse(id) {
         Ok(id) if id.get_version_num() == 7 => id.into_bytes(),
         _ => {
@@ -264,7 +264,7 @@ fn key(id: &str, at_ms: u64, (file, offset): (&str, u64)) -> Key {
     }
 }
 
-fn kind(line: &Line<'_>) -> Kind {
+fn kind(line: &IndexedLine<'_>) -> ActivityKind {
     let kind = match &*line.kind {
         "session" | "attached" => "session",
         "user" => "prompt",
@@ -291,7 +291,7 @@ fn kind(line: &Line<'_>) -> Kind {
         _ => (None, None),
     };
     let operation = line.act.as_ref().map(|act| &*act.operation);
-    Kind {
+    ActivityKind {
         kind: kind.to_string(),
         operation: operation
             .filter(|o| OPERATIONS.contains(o))
@@ -303,7 +303,7 @@ fn kind(line: &Line<'_>) -> Kind {
 }
 
 /// The four words for all that can become of an act.
-fn status(line: &Line<'_>, kind: &str) -> &'static str {
+fn status(line: &IndexedLine<'_>, kind: &str) -> &'static str {
     let word = |word: &Option<Cow<'_, str>>| word.as_deref().unwrap_or("").to_string();
     match kind {
         "tool" => match &*word(&line.status) {
@@ -337,11 +337,11 @@ fn status(line: &Line<'_>, kind: &str) -> &'static str {
 }
 
 /// Whether it was done at all: a call that was not made took no time.
-fn made(kind: &Kind) -> bool {
+fn made(kind: &ActivityKind) -> bool {
     kind.kind != "tool" || matches!(&*kind.status, "success" | "error")
 }
 
-fn by(line: &Line<'_>, kind: &Kind) -> Option<&'static str> {
+fn by(line: &IndexedLine<'_>, kind: &ActivityKind) -> Option<&'static str> {
     let word = |word: &Option<Cow<'_, str>>| word.as_deref().unwrap_or("").to_string();
     match &*kind.kind {
         "tool" => match &*word(&line.by) {
@@ -366,7 +366,7 @@ fn by(line: &Line<'_>, kind: &Kind) -> Option<&'static str> {
 }
 
 /// What a list shows of it, beside the server and the tool.
-fn what<'a>(line: &'a Line<'_>, kind: &Kind) -> Cow<'a, str> {
+fn what<'a>(line: &'a IndexedLine<'_>, kind: &ActivityKind) -> Cow<'a, str> {
     let said = |text: &'a Option<Cow<'_, str>>| text.as_deref().unwrap_or("");
     let both = |a: &str, b: &str| Cow::from(format!("{a}: {b}"));
     match &*kind.kind {
@@ -395,13 +395,13 @@ fn beginning(text: &str) -> String {
         .char_indices()
         .nth(NEAR)
         .map_or(text.len(), |(at, _)| at);
-    let near = ours().redact(text.get(..near).unwrap_or_default());
+    let near = global_redactor().redact(text.get(..near).unwrap_or_default());
     near.chars().take(WHAT).collect()
 }
 
 /// What the act belongs to: its prompt; without one, its request. The records of before there were links belong
 /// to the last prompt of their session.
-fn chain(line: &Line<'_>, kind: &str, place: &mut Place) -> Option<String> {
+fn chain(line: &IndexedLine<'_>, kind: &str, place: &mut LineContext) -> Option<String> {
     if let Some(prompt) = line.links.prompt.as_deref() {
         return Some(prompt.to_string());
     }

@@ -13,7 +13,7 @@ use super::*;
 struct Home {
     dir: tempfile::TempDir,
     /// What was told.
-    steps: Rc<RefCell<Vec<Step>>>,
+    steps: Rc<RefCell<Vec<IndexProgress>>>,
 }
 
 /// An id of a moment: `n` tells apart those of the same.
@@ -65,17 +65,17 @@ impl Home {
     }
 
     /// What was told since it was asked last.
-    fn told(&self) -> Vec<Step> {
+    fn told(&self) -> Vec<IndexProgress> {
         std::mem::take(&mut self.steps.borrow_mut())
     }
 
-    fn list(&self, filter: &Filter) -> Vec<Entry> {
+    fn list(&self, filter: &ActivityFilter) -> Vec<ActivityEntry> {
         self.open().list(filter, 1000).unwrap()
     }
 
     /// All acts, oldest first: what is said of them.
     fn what(&self) -> Vec<String> {
-        let all = self.list(&Filter::default());
+        let all = self.list(&ActivityFilter::default());
         all.into_iter().rev().map(|e| e.what).collect()
     }
 
@@ -132,22 +132,22 @@ fn filled() -> Home {
 #[test]
 fn every_filter_chooses() {
     let home = filled();
-    let times = |filter: Filter| -> Vec<u64> {
+    let times = |filter: ActivityFilter| -> Vec<u64> {
         let list = home.list(&filter);
         list.iter().map(|e| e.at_ms).collect()
     };
-    let all = Filter::default;
+    let all = ActivityFilter::default;
     assert_eq!(
         times(all()),
         [9000, 5000, 4000, 3000, 2500, 2000, 1500, 1000, 500]
     );
     let types = words(&["tool"]);
     assert_eq!(
-        times(Filter { types, ..all() }),
+        times(ActivityFilter { types, ..all() }),
         [5000, 4000, 3000, 2500, 2000]
     );
     let types = words(&["prompt", "shell_command"]);
-    assert_eq!(times(Filter { types, ..all() }), [9000, 1500, 1000]);
+    assert_eq!(times(ActivityFilter { types, ..all() }), [9000, 1500, 1000]);
     for (operation, at) in [
         ("read", &[4000, 2500, 2000][..]),
         ("write", &[5000]),
@@ -155,7 +155,7 @@ fn every_filter_chooses() {
     ] {
         let operations = words(&[operation]);
         assert_eq!(
-            times(Filter {
+            times(ActivityFilter {
                 operations,
                 ..all()
             }),
@@ -169,19 +169,19 @@ fn every_filter_chooses() {
         ("blocked", &[5000]),
     ] {
         let statuses = words(&[status]);
-        assert_eq!(times(Filter { statuses, ..all() }), at);
+        assert_eq!(times(ActivityFilter { statuses, ..all() }), at);
     }
     let servers = words(&["fs"]);
-    assert_eq!(times(Filter { servers, ..all() }), [5000, 4000]);
+    assert_eq!(times(ActivityFilter { servers, ..all() }), [5000, 4000]);
     for tools in [&["log"][..], &["git.log"], &["git:log", "fs.log"]] {
         let tools = words(tools);
-        assert_eq!(times(Filter { tools, ..all() }), [2500, 2000]);
+        assert_eq!(times(ActivityFilter { tools, ..all() }), [2500, 2000]);
     }
     let session = Some(S2.to_string());
     // Its tool's own links say another session, as they do when that has called it.
-    assert_eq!(times(Filter { session, ..all() }), [9000, 1500]);
+    assert_eq!(times(ActivityFilter { session, ..all() }), [9000, 1500]);
     let (since_ms, until_ms) = (Some(2000), Some(4000));
-    let span = Filter {
+    let span = ActivityFilter {
         since_ms,
         until_ms,
         ..all()
@@ -189,26 +189,26 @@ fn every_filter_chooses() {
     assert_eq!(times(span.clone()), [3000, 2500, 2000]);
     let servers = words(&["git"]);
     assert_eq!(
-        times(Filter {
+        times(ActivityFilter {
             servers,
             statuses: words(&["error", "success"]),
             ..span
         }),
         [2500, 2000]
     );
-    let both = Filter {
+    let both = ActivityFilter {
         servers: words(&["fs"]),
         statuses: words(&["denied"]),
         ..all()
     };
     assert!(times(both).is_empty());
     let mut index = home.open();
-    let two = index.list(&Filter::default(), 2).unwrap();
+    let two = index.list(&ActivityFilter::default(), 2).unwrap();
     assert_eq!(
         two.iter().map(|e| e.at_ms).collect::<Vec<_>>(),
         [9000, 5000]
     );
-    let reads = Filter {
+    let reads = ActivityFilter {
         operations: words(&["read"]),
         ..all()
     };
@@ -228,24 +228,24 @@ fn every_filter_chooses() {
 #[test]
 fn it_is_ours_alone_and_may_be_deleted() {
     let home = filled();
-    let before = home.list(&Filter::default());
+    let before = home.list(&ActivityFilter::default());
     assert_eq!(
         fs::metadata(home.file()).unwrap().permissions().mode() & 0o777,
         0o600
     );
     assert!(
-        matches!(home.told()[..], [Step::Read(0, all), .., Step::Read(a, b)] if a == all && b == all)
+        matches!(home.told()[..], [IndexProgress::Read(0, all), .., IndexProgress::Read(a, b)] if a == all && b == all)
     );
     // With nothing new there is nothing to do, and nothing is written.
     let written = fs::metadata(home.file()).unwrap().modified().unwrap();
-    assert_eq!(home.list(&Filter::default()), before);
+    assert_eq!(home.list(&ActivityFilter::default()), before);
     assert_eq!(home.told(), []);
     assert_eq!(
         fs::metadata(home.file()).unwrap().modified().unwrap(),
         written
     );
     home.delete();
-    assert_eq!(home.list(&Filter::default()), before);
+    assert_eq!(home.list(&ActivityFilter::default()), before);
     let names: Vec<_> = fs::read_dir(home.file().parent().unwrap())
         .unwrap()
         .map(|e| e.unwrap().file_name().into_string().unwrap())
@@ -268,7 +268,7 @@ fn only_what_is_new_is_read() {
     home.told();
     assert_eq!(home.what().last().unwrap(), "new");
     let bytes = u64::try_from(record.len()).unwrap();
-    assert_eq!(home.told().last(), Some(&Step::Read(bytes, bytes)));
+    assert_eq!(home.told().last(), Some(&IndexProgress::Read(bytes, bytes)));
     // The daemon cuts off a torn line and goes on behind: that is no other file.
     home.append(&file, "{\"v\":1,\"id\":\"0193");
     assert_eq!(home.what().len(), all + 1);
@@ -282,7 +282,7 @@ fn only_what_is_new_is_read() {
     home.told();
     let what = home.what();
     assert_eq!(what[what.len() - 2..], ["new", "newer"]);
-    assert!(!home.told().contains(&Step::Read(0, length)));
+    assert!(!home.told().contains(&IndexProgress::Read(0, length)));
 }
 
 #[test]
@@ -315,9 +315,9 @@ fn what_has_gone_from_the_journal_goes_from_the_index() {
     // Shorter.
     fs::write(home.path("shells.jsonl"), "").unwrap();
     assert_eq!(home.what().len(), 2);
-    let before = home.list(&Filter::default());
+    let before = home.list(&ActivityFilter::default());
     home.delete();
-    assert_eq!(home.list(&Filter::default()), before);
+    assert_eq!(home.list(&ActivityFilter::default()), before);
     fs::remove_dir_all(home.path("")).unwrap();
     assert!(home.what().is_empty());
 }
@@ -330,12 +330,12 @@ fn command(at: u64, text: &str) -> Value {
 #[test]
 fn what_cannot_be_used_is_made_anew() {
     let home = filled();
-    let before = home.list(&Filter::default());
+    let before = home.list(&ActivityFilter::default());
     let whole = fs::read(home.file()).unwrap();
     home.told();
     let again = |why| {
-        assert_eq!(home.list(&Filter::default()), before);
-        assert_eq!(home.told()[0], Step::Anew(why));
+        assert_eq!(home.list(&ActivityFilter::default()), before);
+        assert_eq!(home.told()[0], IndexProgress::Anew(why));
     };
     fs::write(
         home.file(),
@@ -366,8 +366,11 @@ fn what_cannot_be_used_is_made_anew() {
         bytes[at..at + 100].fill(0xa5);
     }
     fs::write(home.file(), bytes).unwrap();
-    assert_eq!(index.list(&Filter::default(), 1000).unwrap(), before);
-    assert_eq!(home.told()[0], Step::Anew("is damaged"));
+    assert_eq!(
+        index.list(&ActivityFilter::default(), 1000).unwrap(),
+        before
+    );
+    assert_eq!(home.told()[0], IndexProgress::Anew("is damaged"));
     again_is_quiet(&home);
 }
 
@@ -388,7 +391,10 @@ fn many_at_once_have_the_same_answer() {
     let (journal, state) = (home.path(""), home.dir.path().join("state"));
     let ask = || {
         let mut index = Index::open(&journal, &state, Box::new(|_| {})).unwrap();
-        index.keys(&Filter::default(), usize::MAX).unwrap().len()
+        index
+            .keys(&ActivityFilter::default(), usize::MAX)
+            .unwrap()
+            .len()
     };
     std::thread::scope(|scope| {
         let askers: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
@@ -401,7 +407,7 @@ fn many_at_once_have_the_same_answer() {
         let breaker = scope.spawn(|| {
             for _ in 0..5 {
                 let mut index = Index::open(&journal, &state, Box::new(|_| {})).unwrap();
-                let damaged = || Err(Fault::Sql(rusqlite::Error::InvalidQuery));
+                let damaged = || Err(IndexFault::Sql(rusqlite::Error::InvalidQuery));
                 let tried = std::cell::Cell::new(0);
                 let ask = |_: &Index| match tried.replace(tried.get() + 1) {
                     0 | 1 => damaged(),
@@ -519,9 +525,9 @@ fn records_of_before_there_were_links_have_their_chains_too() {
     assert_eq!(
         index
             .list(
-                &Filter {
+                &ActivityFilter {
                     session,
-                    ..Filter::default()
+                    ..ActivityFilter::default()
                 },
                 100
             )
@@ -546,9 +552,9 @@ fn lines_that_are_no_record_do_no_harm() {
     );
     fs::create_dir(home.path("dir.jsonl")).unwrap();
     fs::write(home.path("notes.txt"), "x").unwrap();
-    let others = Filter {
+    let others = ActivityFilter {
         types: words(&["other"]),
-        ..Filter::default()
+        ..ActivityFilter::default()
     };
     let list = home.list(&others);
     let what: Vec<&str> = list.iter().map(|e| &*e.what).collect();
@@ -568,7 +574,7 @@ fn lines_that_are_no_record_do_no_harm() {
 fn numbers_are_of_what_is_meant() {
     let home = filled();
     let mut index = home.open();
-    let stats = index.stats(&Filter::default()).unwrap();
+    let stats = index.stats(&ActivityFilter::default()).unwrap();
     assert_eq!(stats.all.count, 9);
     assert_eq!(stats.all.ended, [4, 3, 1, 1]);
     assert_eq!(stats.types["tool"].ended, [1, 2, 1, 1]);
@@ -580,10 +586,10 @@ fn numbers_are_of_what_is_meant() {
     assert_eq!(stats.operations["read"].count, 3);
     assert_eq!(stats.tools["git.log"].took, [10, 20]);
     let session = Some(S2.to_string());
-    let of_session = Filter {
+    let of_session = ActivityFilter {
         session,
         types: words(&["shell_command"]),
-        ..Filter::default()
+        ..ActivityFilter::default()
     };
     let stats = index.stats(&of_session).unwrap();
     assert_eq!((stats.all.count, stats.types.len()), (1, 1));
@@ -594,7 +600,7 @@ fn numbers_are_of_what_is_meant() {
 fn a_journal_that_changes_under_a_reader_is_no_other_record() {
     let home = filled();
     let mut index = home.open();
-    let list = index.list(&Filter::default(), 1).unwrap();
+    let list = index.list(&ActivityFilter::default(), 1).unwrap();
     fs::write(home.path("shells.jsonl"), format!("{}\n", "x".repeat(1000))).unwrap();
     let e = index.record(&list[0]).unwrap_err();
     assert!(e.message.contains("has changed"), "{e}");
@@ -603,7 +609,7 @@ fn a_journal_that_changes_under_a_reader_is_no_other_record() {
 #[test]
 fn the_words_are_those_of_the_tables() {
     let home = filled();
-    for entry in home.list(&Filter::default()) {
+    for entry in home.list(&ActivityFilter::default()) {
         assert!(TYPES.contains(&&*entry.kind.kind));
         assert!(STATUSES.contains(&&*entry.kind.status));
         let operation = entry.kind.operation.as_deref();

@@ -7,21 +7,21 @@ const TOKEN: &str = concat!("ghp_", "q7Rk2ZpL9vXw3TbN5mHs8YdJ4cFg6aQe1uVo");
 struct Fixture {
     dir: tempfile::TempDir,
     journal: Journal,
-    ids: Links,
+    ids: RecordIds,
 }
 
 impl Fixture {
     fn new() -> Fixture {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::new(dir.path().join("journal"));
-        let ids = Links {
+        let ids = RecordIds {
             session: Some("s".into()),
             prompt: Some("p".into()),
             turn: Some("t".into()),
-            ..Links::default()
+            ..RecordIds::default()
         };
         let log = journal.create("s").unwrap();
-        let user = Body::User {
+        let user = RecordBody::User {
             text: "hi".into(),
             content: "hi".into(),
             shell: None,
@@ -65,8 +65,8 @@ fn what_was_shown_before_a_kill_is_recovered_and_marked() {
     let (recovered, records) = fixture.recover();
     assert_eq!(recovered, 1);
     let last = records.last().unwrap();
-    assert_eq!(last.links, fixture.ids);
-    let Body::Assistant { text, finish, .. } = &last.body else {
+    assert_eq!(last.ids, fixture.ids);
+    let RecordBody::Assistant { text, finish, .. } = &last.body else {
         panic!("{last:?}")
     };
     assert_eq!((text.as_str(), finish.as_str()), ("Two words ✓", "cut_off"));
@@ -87,7 +87,7 @@ fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
     let mut answer = fixture.begin();
     answer.append("all of it");
     let (log, before) = fixture.journal.open("s").unwrap();
-    let body = Body::Assistant {
+    let body = RecordBody::Assistant {
         text: "all of it".into(),
         calls: Vec::new(),
         model: "m".into(),
@@ -114,7 +114,7 @@ fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
 #[test]
 fn at_no_moment_is_a_secret_or_the_start_of_a_known_one_on_the_disk() {
     let value = "vK3-unheard-of-value-9sQ";
-    ours().know("partial-test", value);
+    global_redactor().add_secret("partial-test", value);
     let whole = format!("before {TOKEN} between {value} after");
     for size in [1, 3, 7] {
         let fixture = Fixture::new();

@@ -12,18 +12,18 @@ fn some() -> Option<String> {
     Some(word())
 }
 
-fn action() -> Act {
-    Act {
+fn action() -> RecordedCall {
+    RecordedCall {
         server: word(),
         tool: word(),
         variant: some(),
         operation: word(),
-        intent: Some(Intent {
+        intent: Some(RecordedIntent {
             operation_type: word(),
             data_sensitivity: some(),
             reason: some(),
         }),
-        annotations: Annotations {
+        annotations: RecordedAnnotations {
             read_only_hint: Some(true),
             destructive_hint: Some(true),
             idempotent_hint: Some(true),
@@ -33,36 +33,36 @@ fn action() -> Act {
 }
 
 /// One body of each type, with every field. The match makes a type that is added fail to compile here.
-fn every_body() -> Vec<Body> {
-    let known = |body: &Body| match body {
-        Body::Session { .. }
-        | Body::Attached { .. }
-        | Body::Model { .. }
-        | Body::User { .. }
-        | Body::Assistant { .. }
-        | Body::Approval { .. }
-        | Body::Tool { .. }
-        | Body::Policy { .. }
-        | Body::Server { .. }
-        | Body::Decision { .. }
-        | Body::Exec { .. }
-        | Body::Command { .. } => true,
-        Body::Unknown => false,
+fn every_body() -> Vec<RecordBody> {
+    let known = |body: &RecordBody| match body {
+        RecordBody::Session { .. }
+        | RecordBody::Attached { .. }
+        | RecordBody::Model { .. }
+        | RecordBody::User { .. }
+        | RecordBody::Assistant { .. }
+        | RecordBody::Approval { .. }
+        | RecordBody::Tool { .. }
+        | RecordBody::Policy { .. }
+        | RecordBody::Server { .. }
+        | RecordBody::CommandApproval { .. }
+        | RecordBody::CommandResult { .. }
+        | RecordBody::ShellCommand { .. } => true,
+        RecordBody::Unknown => false,
     };
     let bodies = vec![
-        Body::Session {
+        RecordBody::Session {
             session: word(),
             shell: some(),
         },
-        Body::Attached { shell: word() },
-        Body::Model { model: word() },
-        Body::User {
+        RecordBody::Attached { shell: word() },
+        RecordBody::Model { model: word() },
+        RecordBody::User {
             text: word(),
             content: word(),
             shell: some(),
             cwd: word(),
         },
-        Body::Assistant {
+        RecordBody::Assistant {
             text: word(),
             calls: vec![Call {
                 id: word(),
@@ -77,7 +77,7 @@ fn every_body() -> Vec<Body> {
             completion_tokens: Some(1),
             ms: 1,
         },
-        Body::Approval {
+        RecordBody::Approval {
             call: word(),
             name: word(),
             decision: word(),
@@ -86,7 +86,7 @@ fn every_body() -> Vec<Body> {
             digest: some(),
             act: Some(action()),
         },
-        Body::Tool {
+        RecordBody::Tool {
             call: word(),
             name: word(),
             status: word(),
@@ -101,13 +101,13 @@ fn every_body() -> Vec<Body> {
             why: some(),
             digest: some(),
         },
-        Body::Policy {
+        RecordBody::Policy {
             change: word(),
             what: word(),
             grant: some(),
             why: some(),
         },
-        Body::Server {
+        RecordBody::Server {
             alias: word(),
             event: word(),
             target: word(),
@@ -115,25 +115,25 @@ fn every_body() -> Vec<Body> {
             tools: 1,
             error: some(),
         },
-        Body::Decision {
+        RecordBody::CommandApproval {
             token: word(),
             choice: word(),
             proposed: word(),
             command: word(),
             why: some(),
         },
-        Body::Exec {
+        RecordBody::CommandResult {
             token: word(),
             command: word(),
             exit: 0,
             ms: Some(1),
-            output: Some(Output {
+            output: Some(CommandOutput {
                 head: word(),
                 tail: word(),
                 omitted: 1,
             }),
         },
-        Body::Command {
+        RecordBody::ShellCommand {
             shell: word(),
             command: word(),
             cwd: word(),
@@ -172,7 +172,7 @@ fn documented() -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn the_documentation_lists_exactly_the_types_and_fields_that_are_written() {
-    let ids = Links {
+    let ids = RecordIds {
         user: some(),
         session: some(),
         shell: some(),

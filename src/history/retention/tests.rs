@@ -3,9 +3,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
-use crate::history::record::{Body, Links, Record};
+use crate::history::record::{Record, RecordBody, RecordIds};
 
-const ALL: Limits = Limits {
+const ALL: RetentionLimits = RetentionLimits {
     since_ms: 0,
     records: u64::MAX,
     bytes: u64::MAX,
@@ -17,8 +17,8 @@ fn record(at_ms: u64, model: &str) -> Record {
     Record::new(
         uuid::Uuid::now_v7(),
         at_ms,
-        Links::default(),
-        Body::Model { model },
+        RecordIds::default(),
+        RecordBody::Model { model },
     )
 }
 
@@ -26,7 +26,7 @@ fn record(at_ms: u64, model: &str) -> Record {
 struct Kept {
     dir: tempfile::TempDir,
     journal: Journal,
-    logs: Vec<Arc<Log>>,
+    logs: Vec<Arc<JournalLog>>,
     retention: Retention,
 }
 
@@ -61,7 +61,7 @@ impl Kept {
             .unwrap();
     }
 
-    fn apply(&mut self, limits: Limits, in_use: &[&str]) -> Dropped {
+    fn apply(&mut self, limits: RetentionLimits, in_use: &[&str]) -> DroppedCounts {
         let in_use: HashSet<String> = in_use.iter().map(|id| id.to_string()).collect();
         let journal = self.journal.clone();
         self.retention
@@ -84,20 +84,20 @@ impl Kept {
         let text = fs::read_to_string(self.dir.path().join("shells.jsonl")).unwrap();
         let times = text
             .lines()
-            .map(|l| serde_json::from_str::<Record>(l).unwrap().at_ms);
+            .map(|l| serde_json::from_str::<Record>(l).unwrap().timestamp_ms);
         (ids, times.collect())
     }
 }
 
-fn dropped(sessions: usize, records: u64) -> Dropped {
-    Dropped { sessions, records }
+fn dropped(sessions: usize, records: u64) -> DroppedCounts {
+    DroppedCounts { sessions, records }
 }
 
 #[test]
 fn what_is_too_old_goes_and_nothing_else() {
     let mut kept = Kept::new(&[("a", 100), ("b", 200), ("c", 300)], &[50, 150, 250, 350]);
     assert_eq!(kept.apply(ALL, &[]), dropped(0, 0));
-    let limits = Limits {
+    let limits = RetentionLimits {
         since_ms: 200,
         ..ALL
     };
@@ -109,15 +109,15 @@ fn what_is_too_old_goes_and_nothing_else() {
 #[test]
 fn of_too_many_records_the_oldest_go_whatever_file_they_are_in() {
     let mut kept = Kept::new(&[("a", 100), ("b", 200), ("c", 300)], &[50, 150, 250, 350]);
-    let limits = Limits { records: 10, ..ALL };
+    let limits = RetentionLimits { records: 10, ..ALL };
     assert_eq!(kept.apply(limits, &[]), dropped(0, 0));
-    let limits = Limits { records: 6, ..ALL };
+    let limits = RetentionLimits { records: 6, ..ALL };
     assert_eq!(kept.apply(limits, &[]), dropped(1, 2));
     assert_eq!(kept.left(), (vec!["b".into(), "c".into()], vec![250, 350]));
     // Once it is over, a sixteenth more goes.
     let mut kept = Kept::new(&[], &(1..=100).collect::<Vec<_>>());
     assert_eq!(
-        kept.apply(Limits { records: 96, ..ALL }, &[]),
+        kept.apply(RetentionLimits { records: 96, ..ALL }, &[]),
         dropped(0, 10)
     );
     assert_eq!(kept.left().1, (11..=100).collect::<Vec<_>>());
@@ -129,7 +129,7 @@ fn of_too_many_bytes_the_oldest_go() {
     let one = serde_json::to_vec(&record(1000, "m")).unwrap().len() as u64 + 1;
     assert_eq!(
         kept.apply(
-            Limits {
+            RetentionLimits {
                 bytes: 8 * one,
                 ..ALL
             },
@@ -139,7 +139,7 @@ fn of_too_many_bytes_the_oldest_go() {
     );
     assert_eq!(
         kept.apply(
-            Limits {
+            RetentionLimits {
                 bytes: 7 * one,
                 ..ALL
             },
@@ -149,7 +149,7 @@ fn of_too_many_bytes_the_oldest_go() {
     );
     assert_eq!(
         kept.apply(
-            Limits {
+            RetentionLimits {
                 bytes: 4 * one,
                 ..ALL
             },
@@ -158,13 +158,16 @@ fn of_too_many_bytes_the_oldest_go() {
         dropped(1, 1)
     );
     assert_eq!(kept.left(), (vec!["c".into()], vec![2500]));
-    assert_eq!(kept.apply(Limits { bytes: 0, ..ALL }, &[]), dropped(1, 1));
+    assert_eq!(
+        kept.apply(RetentionLimits { bytes: 0, ..ALL }, &[]),
+        dropped(1, 1)
+    );
     assert_eq!(kept.left(), (Vec::new(), Vec::new()));
 }
 
 #[test]
 fn what_is_open_stays_and_does_not_count() {
-    let none = Limits {
+    let none = RetentionLimits {
         since_ms: u64::MAX,
         records: 0,
         bytes: 0,
@@ -174,7 +177,7 @@ fn what_is_open_stays_and_does_not_count() {
     assert_eq!(kept.left(), (vec!["a".into()], Vec::new()));
     let mut kept = Kept::new(&[("a", 100), ("b", 200)], &[150]);
     assert_eq!(
-        kept.apply(Limits { records: 3, ..ALL }, &["a"]),
+        kept.apply(RetentionLimits { records: 3, ..ALL }, &["a"]),
         dropped(0, 0)
     );
 }
@@ -182,7 +185,7 @@ fn what_is_open_stays_and_does_not_count() {
 #[test]
 fn what_was_written_since_it_was_counted_is_counted_again() {
     let mut kept = Kept::new(&[("a", 100), ("b", 200)], &[150]);
-    let limits = Limits { records: 7, ..ALL };
+    let limits = RetentionLimits { records: 7, ..ALL };
     assert_eq!(kept.apply(limits, &[]), dropped(0, 0));
     let (log, _) = kept.journal.open("b").unwrap();
     log.write(&[1, 2, 3].map(|at| record(at, "m"))).unwrap();
@@ -200,7 +203,7 @@ fn a_clock_that_was_set_back_lets_no_younger_record_go_first() {
     let mut kept = Kept::new(&[], &[500, 100, 600]);
     assert_eq!(
         kept.apply(
-            Limits {
+            RetentionLimits {
                 since_ms: 200,
                 ..ALL
             },
@@ -210,7 +213,7 @@ fn a_clock_that_was_set_back_lets_no_younger_record_go_first() {
     );
     assert_eq!(
         kept.apply(
-            Limits {
+            RetentionLimits {
                 since_ms: 501,
                 ..ALL
             },
@@ -268,7 +271,7 @@ fn a_file_that_cannot_be_replaced_stays_as_it_was() {
     let before = fs::read(kept.dir.path().join("shells.jsonl")).unwrap();
     // What an earlier try has left, and cannot be removed: a directory.
     fs::create_dir(kept.dir.path().join("shells.new")).unwrap();
-    let limits = Limits {
+    let limits = RetentionLimits {
         since_ms: 120,
         ..ALL
     };

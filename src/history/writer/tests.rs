@@ -3,10 +3,10 @@ use std::sync::mpsc::channel;
 
 use super::*;
 use crate::history::journal::Journal;
-use crate::history::record::{Body, Links};
+use crate::history::record::{RecordBody, RecordIds};
 
-fn model(name: &str) -> Body {
-    Body::Model { model: name.into() }
+fn model(name: &str) -> RecordBody {
+    RecordBody::Model { model: name.into() }
 }
 
 #[test]
@@ -23,14 +23,15 @@ fn records_are_written_in_order_and_a_stopped_disk_stops_no_caller() {
         .report(&file, move |_| gate.recv().unwrap_or_default())
         .unwrap();
     for n in 0..100 {
-        log.append(Links::default(), model(&n.to_string())).unwrap();
+        log.append(RecordIds::default(), model(&n.to_string()))
+            .unwrap();
     }
     assert_eq!(fs::read(dir.path().join("s.jsonl")).unwrap(), b"");
     open_gate.send(()).unwrap();
     log.flush().unwrap();
     let (_, records) = journal.open("s").unwrap();
-    let names: Vec<Body> = records.into_iter().map(|r| r.body).collect();
-    let wanted: Vec<Body> = (0..100).map(|n| model(&n.to_string())).collect();
+    let names: Vec<RecordBody> = records.into_iter().map(|r| r.body).collect();
+    let wanted: Vec<RecordBody> = (0..100).map(|n| model(&n.to_string())).collect();
     assert_eq!(names, wanted);
 }
 
@@ -43,10 +44,10 @@ fn a_file_that_could_not_be_opened_is_opened_when_it_can_be() {
     let journal = Journal::new(path.clone());
     let (log, records) = journal.open_shells().unwrap();
     assert_eq!(records, []);
-    log.append(Links::default(), model("lost")).unwrap();
+    log.append(RecordIds::default(), model("lost")).unwrap();
     assert!(log.sync().is_err(), "what was not written is not synced");
     fs::remove_file(&path).unwrap();
-    log.append(Links::default(), model("kept")).unwrap();
+    log.append(RecordIds::default(), model("kept")).unwrap();
     log.sync().unwrap();
     let text = fs::read_to_string(path.join("shells.jsonl")).unwrap();
     assert!(text.contains("kept") && !text.contains("lost"), "{text}");
@@ -69,11 +70,11 @@ fn every_record_is_synced_where_that_is_wanted_and_nobody_waits() {
         .open(dir.path().join("pipe"))
         .unwrap();
     log.file.replace(pipe);
-    log.append(Links::default(), model("one")).unwrap();
+    log.append(RecordIds::default(), model("one")).unwrap();
     journal.drain();
     assert!(log.flush().is_ok());
     journal.sync_every_record(true);
-    log.append(Links::default(), model("two")).unwrap();
+    log.append(RecordIds::default(), model("two")).unwrap();
     // The sync happens when nothing is queued: ask until it has.
     let failed = (0..1000).find_map(|_| {
         std::thread::yield_now();

@@ -10,16 +10,16 @@ use serde::Deserialize;
 
 use super::super::excerpt::excerpt;
 use super::refresh::{is_token, root_cause, seconds};
-use super::store::{Proof, Record, Tokens, key, now};
+use super::store::{ClientAuthMethod, TokenRecord, TokenStore, server_key, unix_seconds};
 use super::url_guard::UrlGuard;
-use crate::address::{self, Place};
+use crate::address::{self, NetworkZone};
 use crate::config::mcp::shown_url;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, ErrorContext, Result};
 use crate::secret::Secret;
 
 /// Client identity at an authorization server. If empty, the client registers itself (RFC 7591).
 #[derive(Debug, Clone, Default)]
-pub struct Identity {
+pub struct ClientIdentity {
     /// Client id, and secret if there is one, given out by the server's owner.
     pub given: Option<(String, Option<Secret>)>,
     /// URL of the client's metadata document, for servers that accept it as a client id.
@@ -28,17 +28,17 @@ pub struct Identity {
 
 /// Parameters of one login.
 #[derive(Debug)]
-pub struct Login<'a> {
+pub struct OAuthLogin<'a> {
     /// Store for the resulting tokens.
-    pub tokens: &'a Tokens,
+    pub tokens: &'a TokenStore,
     /// URL of the MCP server.
     pub server: Url,
     /// Place of the server, which limits the URLs that its metadata may name.
-    pub from: Place,
+    pub from: NetworkZone,
     /// `WWW-Authenticate` header of the server's 401; requested from the server if `None`.
     pub challenge: Option<String>,
     /// Client identity.
-    pub identity: Identity,
+    pub identity: ClientIdentity,
     /// Redirect URI for the authorization server's answer.
     pub redirect: &'a str,
 }
@@ -53,7 +53,7 @@ struct LoginTokenResponse {
     expires_in: Option<u64>,
 }
 
-impl Login<'_> {
+impl OAuthLogin<'_> {
     /// Discovers the authorization server, sends the person to its login page with `visit`, and saves the tokens.
     ///
     /// `visit` receives the URL of the login page and returns the URL that the browser was finally redirected to.
@@ -62,8 +62,8 @@ impl Login<'_> {
     /// The server needs no login or names a forbidden URL, the person or the authorization server refuses, or the tokens
     /// cannot be written. Nothing is saved then.
     pub async fn run(self, visit: impl AsyncFnOnce(Url) -> Result<Url>) -> Result<()> {
-        let server = key(self.server.as_str())?;
-        address::clear_text(&self.server).map_err(|_| {
+        let server = server_key(self.server.as_str())?;
+        address::check_key_transport(&self.server).map_err(|_| {
             Error::config(format!(
                 "no login at {server}: the tokens would cross the network in clear"
             ))
@@ -84,7 +84,7 @@ impl Login<'_> {
 
         // Both use the guarded client; the second also accepts private addresses, as the server has one itself.
         let mut manager = match self.from {
-            Place::Outside => AuthorizationManager::new(self.server.clone()).await,
+            NetworkZone::Outside => AuthorizationManager::new(self.server.clone()).await,
             _ => AuthorizationManager::new_allowing_private_addresses(self.server.clone()).await,
         }
         .map_err(login_error)?;
@@ -146,10 +146,10 @@ impl Login<'_> {
                 excerpt(&answer.token_type)
             )));
         }
-        let record = Record {
+        let record = TokenRecord {
             access_token: answer.access_token,
             refresh_token: answer.refresh_token,
-            expires_at: answer.expires_in.map(|s| now().saturating_add(s)),
+            expires_at: answer.expires_in.map(|s| unix_seconds().saturating_add(s)),
             scopes: manager.get_current_scopes().await,
             wanted: Vec::new(),
             issuer,
@@ -160,7 +160,7 @@ impl Login<'_> {
             client_secret: config.client_secret,
             server: server.clone(),
         };
-        self.tokens.hold(&server).await?.write(&record).await
+        self.tokens.lock(&server).await?.write(&record).await
     }
 
     /// Determines the client id: the given one, the metadata document's URL, or a new registration.
@@ -274,7 +274,7 @@ pub(super) fn parameter(url: &Url, name: &str) -> Option<String> {
 }
 
 /// Authentication method for token requests. Follows the choice `rmcp` makes for the code exchange.
-fn auth_method(secret: bool, metadata: &AuthorizationMetadata) -> Proof {
+fn auth_method(secret: bool, metadata: &AuthorizationMetadata) -> ClientAuthMethod {
     let methods = metadata
         .additional_fields
         .get("token_endpoint_auth_methods_supported");
@@ -283,9 +283,11 @@ fn auth_method(secret: bool, metadata: &AuthorizationMetadata) -> Proof {
         methods.is_some_and(|m| m.iter().any(|m| m == method))
     };
     match secret {
-        false => Proof::None,
-        true if takes("client_secret_post") && !takes("client_secret_basic") => Proof::Post,
-        true => Proof::Basic,
+        false => ClientAuthMethod::None,
+        true if takes("client_secret_post") && !takes("client_secret_basic") => {
+            ClientAuthMethod::Post
+        }
+        true => ClientAuthMethod::Basic,
     }
 }
 

@@ -10,11 +10,11 @@ mod refresh;
 mod store;
 mod url_guard;
 
-pub use self::login::{Identity, Login};
-pub use self::store::Tokens;
-pub use crate::address::Place;
+pub use self::login::{ClientIdentity, OAuthLogin};
+pub use self::store::TokenStore;
+pub use crate::address::NetworkZone;
 
 /// Whether this header carries credentials. If the configuration sets it, no OAuth token is sent.
-pub fn signs(header: &str) -> bool {
+pub fn is_authorization_header(header: &str) -> bool {
     header.eq_ignore_ascii_case("authorization")
 }

@@ -6,10 +6,12 @@ use rmcp::transport::auth::WWWAuthenticateParams;
 use serde::Deserialize;
 
 use super::super::excerpt::excerpt;
-use super::store::{Hold, Proof, Record, Tokens, key, now};
+use super::store::{
+    ClientAuthMethod, TokenLock, TokenRecord, TokenStore, server_key, unix_seconds,
+};
 use super::url_guard::{UrlGuard, read_body};
-use crate::address::Place;
-use crate::error::{Context, Error, Result};
+use crate::address::NetworkZone;
+use crate::error::{Error, ErrorContext, Result};
 use crate::secret::Secret;
 
 /// A token with fewer seconds left is renewed before use.
@@ -37,27 +39,29 @@ pub(super) fn seconds<'de, D: serde::Deserializer<'de>>(
     })
 }
 
-impl Tokens {
+impl TokenStore {
     /// Returns the access token for the server at `url`, renewing it if it has expired. `None`: a person has to log in.
     ///
     /// # Errors
     /// The file cannot be read or written, or the expired token cannot be renewed now.
-    pub async fn bearer(&self, url: &str) -> Result<Option<Secret>> {
-        let server = key(url)?;
+    pub async fn access_token(&self, url: &str) -> Result<Option<Secret>> {
+        let server = server_key(url)?;
         match self.read(&server)? {
             None => return Ok(None),
-            Some(record) if record.lasts(RENEWAL_MARGIN) => return Ok(Some(record.bearer())),
+            Some(record) if record.is_valid_for(RENEWAL_MARGIN) => {
+                return Ok(Some(record.bearer()));
+            }
             Some(_) => {}
         }
-        let hold = self.hold(&server).await?;
+        let hold = self.lock(&server).await?;
         // Another process may have renewed the token before this one got the lock.
         match hold.read()? {
             None => Ok(None),
-            Some(record) if record.lasts(RENEWAL_MARGIN) => Ok(Some(record.bearer())),
+            Some(record) if record.is_valid_for(RENEWAL_MARGIN) => Ok(Some(record.bearer())),
             Some(record) => match renew(&hold, &record).await {
                 Ok(Some(token)) => Ok(Some(token)),
                 // The renewal failed, but the token is still valid for some seconds.
-                _ if record.lasts(0) => Ok(Some(record.bearer())),
+                _ if record.is_valid_for(0) => Ok(Some(record.bearer())),
                 failed => failed,
             },
         }
@@ -68,15 +72,15 @@ impl Tokens {
     ///
     /// # Errors
     /// Same as [`Self::bearer`].
-    pub async fn refused(&self, url: &str, token: &Secret) -> Result<Option<Secret>> {
-        let server = key(url)?;
+    pub async fn replace_refused(&self, url: &str, token: &Secret) -> Result<Option<Secret>> {
+        let server = server_key(url)?;
         if self.read(&server)?.is_none() {
             return Ok(None);
         }
-        let hold = self.hold(&server).await?;
+        let hold = self.lock(&server).await?;
         match hold.read()? {
             None => Ok(None),
-            Some(record) if record.access_token != token.expose() && record.lasts(0) => {
+            Some(record) if record.access_token != token.expose() && record.is_valid_for(0) => {
                 Ok(Some(record.bearer()))
             }
             Some(record) => renew(&hold, &record).await,
@@ -88,8 +92,8 @@ impl Tokens {
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub async fn wants(&self, url: &str, challenge: &str) -> Result<bool> {
-        let server = key(url)?;
+    pub async fn request_scopes(&self, url: &str, challenge: &str) -> Result<bool> {
+        let server = server_key(url)?;
         let base =
             Url::parse(&server).context(|| format!("{server} is not an http or https URL"))?;
         let parsed = WWWAuthenticateParams::parse(challenge, &base);
@@ -97,7 +101,7 @@ impl Tokens {
         if !parsed.is_insufficient_scope() || self.read(&server)?.is_none() {
             return Ok(false);
         }
-        let hold = self.hold(&server).await?;
+        let hold = self.lock(&server).await?;
         let Some(mut record) = hold.read()? else {
             return Ok(false);
         };
@@ -116,7 +120,7 @@ impl Tokens {
     }
 }
 
-impl Record {
+impl TokenRecord {
     fn bearer(&self) -> Secret {
         Secret::new(&*self.access_token)
     }
@@ -124,13 +128,13 @@ impl Record {
 
 /// Exchanges the refresh token for new tokens and saves them. The caller's lock is held throughout: a refresh token
 /// used twice looks stolen, and the server then revokes all tokens.
-async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
+async fn renew(hold: &TokenLock, record: &TokenRecord) -> Result<Option<Secret>> {
     let Some(refresh) = &record.refresh_token else {
         return Ok(None);
     };
     let server = Url::parse(&record.server)
         .context(|| format!("{} is not an http or https URL", record.server))?;
-    let from = Place::named(&server);
+    let from = NetworkZone::named(&server);
     let guard = UrlGuard::new(server, from);
     let endpoint = guard
         .check("token endpoint", &record.token_endpoint)
@@ -143,12 +147,14 @@ async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
     let mut request = guard.client()?.post(endpoint.clone());
     let secret = record.client_secret.as_deref().unwrap_or_default();
     match record.proof {
-        Proof::Basic => {
+        ClientAuthMethod::Basic => {
             request =
                 request.basic_auth(form_encoded(&record.client_id), Some(form_encoded(secret)));
         }
-        Proof::Post => form.extend([("client_id", &*record.client_id), ("client_secret", secret)]),
-        Proof::None => form.push(("client_id", &*record.client_id)),
+        ClientAuthMethod::Post => {
+            form.extend([("client_id", &*record.client_id), ("client_secret", secret)])
+        }
+        ClientAuthMethod::None => form.push(("client_id", &*record.client_id)),
     }
     let form: Vec<String> = form
         .iter()
@@ -185,7 +191,7 @@ async fn renew(hold: &Hold, record: &Record) -> Result<Option<Secret>> {
             new.access_token = token;
             // Without a new refresh token, the old one stays valid (RFC 6749, section 6).
             new.refresh_token = answer.refresh_token.or(new.refresh_token);
-            new.expires_at = answer.expires_in.map(|s| now().saturating_add(s));
+            new.expires_at = answer.expires_in.map(|s| unix_seconds().saturating_add(s));
             if let Some(scope) = answer.scope {
                 new.scopes = scope.split_whitespace().map(str::to_owned).collect();
             }

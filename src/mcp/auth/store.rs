@@ -18,36 +18,36 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::config::mcp::shown_url;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{lock_file, make_dir, replace_secret_file};
-use crate::safety::redact::ours;
+use crate::safety::redact::global_redactor;
 
 /// Far beyond any real token.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The tokens of a user, in files below the state directory.
 #[derive(Debug, Clone)]
-pub struct Tokens {
+pub struct TokenStore {
     dir: PathBuf,
     /// What was read of each file, and the state that the file was in: every request asks for it.
     cache: Arc<Mutex<TokenCache>>,
 }
 
 /// Files by path.
-type TokenCache = HashMap<PathBuf, (FileStamp, Option<Record>)>;
+type TokenCache = HashMap<PathBuf, (TokenFileStamp, Option<TokenRecord>)>;
 
 /// Tells whether a file is the one that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileStamp {
+struct TokenFileStamp {
     inode: u64,
     length: u64,
     changed: (i64, i64),
 }
 
-impl FileStamp {
-    fn of(path: &Path) -> Option<FileStamp> {
+impl TokenFileStamp {
+    fn of(path: &Path) -> Option<TokenFileStamp> {
         let meta = fs::symlink_metadata(path).ok()?;
-        Some(FileStamp {
+        Some(TokenFileStamp {
             inode: meta.ino(),
             length: meta.len(),
             // Of content, owner and permissions alike.
@@ -59,7 +59,7 @@ impl FileStamp {
 /// How a client proves at the token endpoint who it is.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Proof {
+pub(super) enum ClientAuthMethod {
     /// By nothing but its id.
     None,
     /// The secret in the body.
@@ -70,7 +70,7 @@ pub(super) enum Proof {
 
 /// What a login has brought.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct TokenRecord {
     /// The server's URL, as [`key`] has it. The file's name is made of it and proves nothing.
     pub(super) server: String,
     pub(super) access_token: String,
@@ -90,25 +90,26 @@ pub(super) struct Record {
     pub(super) client_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
-    pub(super) proof: Proof,
+    pub(super) proof: ClientAuthMethod,
 }
 
-impl fmt::Debug for Record {
+impl fmt::Debug for TokenRecord {
     /// Without the tokens and the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Record({} by {})", self.server, self.issuer)
     }
 }
 
-impl Record {
+impl TokenRecord {
     /// Whether it has at least so many seconds left.
-    pub(super) fn lasts(&self, seconds: u64) -> bool {
-        self.expires_at.is_none_or(|at| at > now() + seconds)
+    pub(super) fn is_valid_for(&self, seconds: u64) -> bool {
+        self.expires_at
+            .is_none_or(|at| at > unix_seconds() + seconds)
     }
 }
 
 /// Seconds since 1970.
-pub(super) fn now() -> u64 {
+pub(super) fn unix_seconds() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_secs())
@@ -118,7 +119,7 @@ pub(super) fn now() -> u64 {
 ///
 /// # Errors
 /// It is no web address.
-pub(super) fn key(url: &str) -> Result<String> {
+pub(super) fn server_key(url: &str) -> Result<String> {
     let mut url = Url::parse(url)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https"))
@@ -132,16 +133,16 @@ pub(super) fn key(url: &str) -> Result<String> {
 }
 
 /// Held while the tokens of one server are changed.
-pub(super) struct Hold {
+pub(super) struct TokenLock {
     path: PathBuf,
     server: String,
     _lock: Flock<File>,
 }
 
-impl Tokens {
+impl TokenStore {
     /// The tokens below this state directory.
-    pub fn new(state: PathBuf) -> Tokens {
-        Tokens {
+    pub fn new(state: PathBuf) -> TokenStore {
+        TokenStore {
             dir: state.join("mcp-tokens"),
             cache: Arc::default(),
         }
@@ -152,11 +153,11 @@ impl Tokens {
     /// # Errors
     /// The file cannot be removed.
     pub async fn forget(&self, url: &str) -> Result<bool> {
-        let server = key(url)?;
+        let server = server_key(url)?;
         if fs::symlink_metadata(self.path(&server)).is_err() {
             return Ok(false);
         }
-        let hold = self.hold(&server).await?;
+        let hold = self.lock(&server).await?;
         hold.remove()
     }
 
@@ -176,9 +177,9 @@ impl Tokens {
     }
 
     /// What is kept for a server.
-    pub(super) fn read(&self, server: &str) -> Result<Option<Record>> {
+    pub(super) fn read(&self, server: &str) -> Result<Option<TokenRecord>> {
         let path = self.path(server);
-        let Some(stamp) = FileStamp::of(&path) else {
+        let Some(stamp) = TokenFileStamp::of(&path) else {
             return Ok(None);
         };
         let locked = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -194,14 +195,14 @@ impl Tokens {
     }
 
     /// Waits until nobody else changes the tokens of a server.
-    pub(super) async fn hold(&self, server: &str) -> Result<Hold> {
+    pub(super) async fn lock(&self, server: &str) -> Result<TokenLock> {
         let (dir, path) = (self.dir.clone(), self.path(server));
         let lock = path.with_extension("lock");
         let lock = tokio::task::spawn_blocking(move || {
             make_dir(&dir)?;
             lock_file(&lock)
         });
-        Ok(Hold {
+        Ok(TokenLock {
             path,
             server: server.to_owned(),
             _lock: lock.await.context(|| "cannot wait for a lock".into())??,
@@ -209,14 +210,14 @@ impl Tokens {
     }
 }
 
-impl Hold {
+impl TokenLock {
     /// What is kept now.
-    pub(super) fn read(&self) -> Result<Option<Record>> {
+    pub(super) fn read(&self) -> Result<Option<TokenRecord>> {
         read(&self.path, &self.server)
     }
 
     /// Replaces what is kept, all of it or nothing.
-    pub(super) async fn write(&self, record: &Record) -> Result<()> {
+    pub(super) async fn write(&self, record: &TokenRecord) -> Result<()> {
         learn(record);
         let path = self.path.clone();
         let text = serde_json::to_vec(record)
@@ -237,7 +238,7 @@ impl Hold {
     }
 }
 
-fn read(path: &Path, server: &str) -> Result<Option<Record>> {
+fn read(path: &Path, server: &str) -> Result<Option<TokenRecord>> {
     let open = OpenOptions::new()
         .read(true)
         .custom_flags(nix::libc::O_NOFOLLOW)
@@ -260,7 +261,7 @@ fn read(path: &Path, server: &str) -> Result<Option<Record>> {
         .read_to_end(&mut text)
         .context(cannot)?;
     // The error of a parser may quote what it stumbles over.
-    let record: Record = serde_json::from_slice(&text).map_err(|_| {
+    let record: TokenRecord = serde_json::from_slice(&text).map_err(|_| {
         Error::runtime(format!("{} is damaged", path.display()))
             .hint("log in again: aish-helper mcp login ALIAS")
     })?;
@@ -269,7 +270,7 @@ fn read(path: &Path, server: &str) -> Result<Option<Record>> {
 }
 
 /// What is kept here is to stand nowhere else.
-fn learn(record: &Record) {
+fn learn(record: &TokenRecord) {
     // A renewed token replaces the one before it.
     let secrets = [
         ("access token", Some(&record.access_token)),
@@ -279,7 +280,7 @@ fn learn(record: &Record) {
     for (name, secret) in secrets {
         if let Some(secret) = secret {
             let slot = format!("{name} of {}", record.server);
-            ours().know_current(&slot, "mcp-token", secret);
+            global_redactor().know_current(&slot, "mcp-token", secret);
         }
     }
 }
@@ -291,12 +292,12 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn record(server: &str) -> Record {
-        Record {
+    fn record(server: &str) -> TokenRecord {
+        TokenRecord {
             server: server.into(),
             access_token: "at-1".into(),
             refresh_token: Some("rt-1".into()),
-            expires_at: Some(now() + 100),
+            expires_at: Some(unix_seconds() + 100),
             scopes: vec!["a".into()],
             wanted: Vec::new(),
             issuer: "https://auth.example.com".into(),
@@ -304,26 +305,26 @@ mod tests {
             resource: server.into(),
             client_id: "c".into(),
             client_secret: Some("cs-1".into()),
-            proof: Proof::Basic,
+            proof: ClientAuthMethod::Basic,
         }
     }
 
     #[test]
     fn tokens_are_kept_by_origin_and_path() {
         assert_eq!(
-            key("HTTPS://u:p@Example.com:443/mcp?x=1#y").unwrap(),
+            server_key("HTTPS://u:p@Example.com:443/mcp?x=1#y").unwrap(),
             "https://example.com/mcp"
         );
-        assert!(key("ftp://example.com").is_err());
-        assert!(key("mcp").is_err());
+        assert!(server_key("ftp://example.com").is_err());
+        assert!(server_key("mcp").is_err());
     }
 
     #[tokio::test]
     async fn one_server_does_not_find_the_tokens_of_another() {
         let dir = tempfile::tempdir().unwrap();
-        let tokens = Tokens::new(dir.path().join("state"));
+        let tokens = TokenStore::new(dir.path().join("state"));
         let server = "https://example.com/mcp";
-        let hold = tokens.hold(server).await.unwrap();
+        let hold = tokens.lock(server).await.unwrap();
         hold.write(&record(server)).await.unwrap();
         assert_eq!(tokens.read(server).unwrap(), Some(record(server)));
         for other in [
@@ -350,10 +351,10 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_others_can_read_or_that_is_damaged_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
-        let tokens = Tokens::new(dir.path().to_path_buf());
+        let tokens = TokenStore::new(dir.path().to_path_buf());
         let server = "https://example.com/mcp";
         tokens
-            .hold(server)
+            .lock(server)
             .await
             .unwrap()
             .write(&record(server))

@@ -8,8 +8,9 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use crate::address::{self, Place};
-use crate::error::{Context, Error, Result};
+use crate::address::{self, NetworkZone};
+use crate::error::{Error, ErrorContext, Result};
+use crate::http_client::{ProxyUse, client_builder};
 use crate::paths;
 
 /// Time limit for one request.
@@ -25,13 +26,13 @@ const MAX_BODY_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct UrlGuard {
     server: Url,
-    from: Place,
+    from: NetworkZone,
     resolver: CheckedResolver,
 }
 
 impl UrlGuard {
     /// Creates the guard for a server at the place `from`.
-    pub(super) fn new(server: Url, from: Place) -> UrlGuard {
+    pub(super) fn new(server: Url, from: NetworkZone) -> UrlGuard {
         let mut named_by_user: Vec<String> =
             server.host_str().map(str::to_owned).into_iter().collect();
         // The user configured the proxy, and it is usually inside the private network.
@@ -68,7 +69,7 @@ impl UrlGuard {
     pub(super) async fn check(&self, role: &str, text: &str) -> Result<Url> {
         let refuse = |reason: String| refusal(&self.server, role, text, &reason);
         let url = Url::parse(text).map_err(|_| refuse("it is not an http or https URL".into()))?;
-        address::named_by(&self.server, self.from, &url).map_err(refuse)?;
+        address::check_referral(&self.server, self.from, &url).map_err(refuse)?;
         if let Some(host) = url.domain()
             && let Some(Err(reason)) = self.resolver.resolve_checked(host).await
         {
@@ -84,7 +85,7 @@ impl UrlGuard {
     pub(super) fn check_url(&self, role: &str, text: &str) -> Result<()> {
         let refuse = |reason: String| refusal(&self.server, role, text, &reason);
         let url = Url::parse(text).map_err(|_| refuse("it is not an http or https URL".into()))?;
-        address::named_by(&self.server, self.from, &url).map_err(refuse)
+        address::check_referral(&self.server, self.from, &url).map_err(refuse)
     }
 
     /// Takes the resolver's last refusal. The error of the HTTP client does not contain the reason.
@@ -100,19 +101,14 @@ impl UrlGuard {
     /// # Errors
     /// TLS setup failed.
     pub(super) fn client(&self) -> Result<reqwest::Client> {
-        // Fails only when a provider is already installed, which is fine.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            // A redirect would send a code or a token to another server.
-            .redirect(reqwest::redirect::Policy::none())
+        let proxy = match self.from {
+            NetworkZone::Here => ProxyUse::Direct,
+            _ => ProxyUse::System,
+        };
+        let builder = client_builder(proxy, CONNECT_TIME_LIMIT)
             .https_only(self.server.scheme() == "https")
-            .connect_timeout(CONNECT_TIME_LIMIT)
             .timeout(REQUEST_TIME_LIMIT)
-            .user_agent(concat!("aish/", env!("CARGO_PKG_VERSION")))
             .dns_resolver(self.resolver.clone());
-        if self.from == Place::Here {
-            builder = builder.no_proxy();
-        }
         builder.build().context(|| "cannot set up HTTPS".into())
     }
 }
@@ -148,7 +144,7 @@ pub(super) async fn read_body(mut response: reqwest::Response) -> Result<Vec<u8>
 /// differently between an earlier check and the connection.
 #[derive(Debug, Clone)]
 struct CheckedResolver {
-    from: Place,
+    from: NetworkZone,
     /// Hosts named by the user: the server and the proxies.
     named_by_user: Arc<[String]>,
     last_refusal: Arc<Mutex<Option<(String, String)>>>,
@@ -202,14 +198,14 @@ impl Resolve for CheckedResolver {
 mod tests {
     use super::*;
 
-    fn guard(server: &str, from: Place) -> UrlGuard {
+    fn guard(server: &str, from: NetworkZone) -> UrlGuard {
         UrlGuard::new(Url::parse(server).unwrap(), from)
     }
 
     #[tokio::test]
     async fn private_address_is_refused_at_connection_time() {
         // `localhost` stands for any name that its owner points at this machine.
-        let public = guard("https://mcp.example.com/", Place::Outside);
+        let public = guard("https://mcp.example.com/", NetworkZone::Outside);
         let client = public.client().unwrap();
         assert!(client.get("https://localhost:1/").send().await.is_err());
         let said = public.take_refusal().unwrap().message;
@@ -217,7 +213,7 @@ mod tests {
         assert!(said.contains("is this machine"), "{said}");
         assert!(public.take_refusal().is_none());
 
-        let local = guard("http://127.0.0.1:1/", Place::Here);
+        let local = guard("http://127.0.0.1:1/", NetworkZone::Here);
         let client = local.client().unwrap();
         assert!(client.get("http://localhost:1/").send().await.is_err());
         assert!(local.take_refusal().is_none());
@@ -225,7 +221,7 @@ mod tests {
 
     #[tokio::test]
     async fn server_may_name_its_own_host() {
-        let named_by_user = guard("https://localhost/", Place::Outside);
+        let named_by_user = guard("https://localhost/", NetworkZone::Outside);
         assert!(
             named_by_user
                 .resolver
@@ -240,7 +236,7 @@ mod tests {
                 .await
                 .is_ok()
         );
-        let other = guard("https://mcp.example.com/", Place::Outside);
+        let other = guard("https://mcp.example.com/", NetworkZone::Outside);
         assert!(
             other
                 .resolver
@@ -260,7 +256,7 @@ mod tests {
 
     #[tokio::test]
     async fn refusal_names_url_and_reason_in_one_line() {
-        let public = guard("https://mcp.example.com/", Place::Outside);
+        let public = guard("https://mcp.example.com/", NetworkZone::Outside);
         let said = public
             .check("token endpoint", "https://169.254.169.254/")
             .await

@@ -9,10 +9,10 @@ fn call(answer: Value, max: usize) -> CallResult {
     call_result("fs", serde_json::from_value(answer).expect("a result"), max)
 }
 
-fn tool_of(value: Value) -> Option<Tool> {
-    let server = Server {
+fn tool_of(value: Value) -> Option<ToolDefinition> {
+    let server = ServerSettings {
         trust_annotations: true,
-        ..Server::at("fs", "http://localhost/")
+        ..ServerSettings::with_url("fs", "http://localhost/")
     };
     convert_tool(&server, &serde_json::from_value(value).expect("a tool"))
 }
@@ -101,7 +101,7 @@ fn other_content_becomes_placeholders() {
     );
     assert_eq!(
         result.images,
-        [Image {
+        [ImageContent {
             mime: "image/png".into(),
             data: PNG.into()
         }]
@@ -167,7 +167,7 @@ fn unsupported_images_become_placeholders() {
         json!({"content": [image("iVBO\r\nRw==\n", "Image/PNG")]}),
         1000,
     );
-    let kept = Image {
+    let kept = ImageContent {
         mime: "image/png".into(),
         data: "iVBORw==".into(),
     };
@@ -251,7 +251,7 @@ fn tool_fields_are_converted() {
     assert_eq!(tool.identity.len(), 64);
     assert_eq!(
         tool,
-        Tool {
+        ToolDefinition {
             identity: tool.identity.clone(),
             name: "fs.read_file".into(),
             server: "fs".into(),
@@ -259,7 +259,7 @@ fn tool_fields_are_converted() {
             title: Some("Read".into()),
             description: "Reads a file.".into(),
             schema: r#"{"type":"object","properties":{"path":{"type":"string"}}}"#.into(),
-            annotations: Annotations {
+            annotations: ToolAnnotations {
                 read_only: Some(true),
                 destructive: Some(false),
                 idempotent: None,
@@ -296,7 +296,7 @@ fn identity_changes_with_name_description_schema_and_server() {
     ] {
         assert_ne!(of(more.clone()), same, "{more}");
     }
-    let elsewhere = Server::at("fs", "http://localhost/elsewhere");
+    let elsewhere = ServerSettings::with_url("fs", "http://localhost/elsewhere");
     let there = convert_tool(&elsewhere, &serde_json::from_value(plain).expect("a tool"));
     assert_ne!(there.expect("a tool").identity, same);
 }

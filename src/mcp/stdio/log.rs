@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::super::excerpt::excerpt;
-use crate::safety::redact::{Lines, ours};
+use crate::safety::redact::{LineRedactor, global_redactor};
 use crate::secret::Secret;
 
 /// Maximum size of the file in bytes; it is then truncated.
@@ -53,7 +53,7 @@ struct LogState {
     size: u64,
     /// Last lines that are not blank, oldest first.
     last: VecDeque<String>,
-    lines: Lines,
+    lines: LineRedactor,
 }
 
 impl ServerLog {
@@ -73,7 +73,7 @@ impl ServerLog {
                 file,
                 size: size.map_or(0, |m| m.len()),
                 last: VecDeque::new(),
-                lines: Lines::default(),
+                lines: LineRedactor::default(),
             }),
             secrets: environment_secrets(env),
         }
@@ -87,7 +87,7 @@ impl ServerLog {
                 line = secret.mask(&line);
             }
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(line) = state.lines.line(ours(), &line) else {
+            let Some(line) = state.lines.line(global_redactor(), &line) else {
                 continue;
             };
             state.write(&line);

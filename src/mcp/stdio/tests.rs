@@ -10,12 +10,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Sh {
     dir: tempfile::TempDir,
-    server: Server,
+    server: ServerSettings,
 }
 
 impl Sh {
     fn new(script: &str) -> Sh {
-        let mut server = Server::at("sh", "");
+        let mut server = ServerSettings::with_url("sh", "");
         server.transport = TransportConfig::Stdio {
             command: "sh".into(),
             args: vec!["-c".into(), script.into()],

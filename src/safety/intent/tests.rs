@@ -11,7 +11,12 @@ enum Says {
 }
 
 /// Parses and checks a call through a `call_tool_*` tool as the gate does; returns the caller's result.
-fn call(variant: Operation, arguments: Value, annotations: Annotations, strict: bool) -> Says {
+fn call(
+    variant: OperationClass,
+    arguments: Value,
+    annotations: ToolAnnotations,
+    strict: bool,
+) -> Says {
     let Value::Object(arguments) = arguments else {
         panic!("{arguments} are no arguments");
     };
@@ -79,7 +84,7 @@ const TABLE: [(&str, Option<&str>, [char; 4]); 18] = [
 fn every_combination_gives_the_expected_result_and_text() {
     let mut cells = 0;
     for (name, declared, row) in TABLE {
-        let variant = Operation::of_variant(name).expect("a variant");
+        let variant = OperationClass::from_call_tool_name(name).expect("a variant");
         let word = declared.unwrap_or_default();
         for (read_only, destructive, strict) in HINTS.iter().flat_map(|r| {
             let pairs = HINTS.iter().map(move |d| (*r, *d));
@@ -107,7 +112,7 @@ fn every_combination_gives_the_expected_result_and_text() {
             };
             // The other hints have no effect.
             for other in HINTS {
-                let annotations = Annotations {
+                let annotations = ToolAnnotations {
                     read_only,
                     destructive,
                     idempotent: other,
@@ -141,9 +146,9 @@ fn every_combination_gives_the_expected_result_and_text() {
 
 #[test]
 fn error_texts_are_exact() {
-    use Operation::{Destructive, Read, Write};
-    let none = Annotations::default();
-    let destroys = Annotations {
+    use OperationClass::{Destructive, Read, Write};
+    let none = ToolAnnotations::default();
+    let destroys = ToolAnnotations {
         destructive: Some(true),
         ..none
     };
@@ -194,8 +199,11 @@ fn error_texts_are_exact() {
     );
 }
 
-fn read_of(arguments: Value) -> Result<Intent, String> {
-    parse_intent(Operation::Read, arguments.as_object().expect("an object"))
+fn read_of(arguments: Value) -> Result<CallIntent, String> {
+    parse_intent(
+        OperationClass::Read,
+        arguments.as_object().expect("an object"),
+    )
 }
 
 fn error_of(arguments: Value) -> String {
@@ -204,9 +212,9 @@ fn error_of(arguments: Value) -> String {
 
 #[test]
 fn both_forms_are_parsed_and_must_agree() {
-    let whole = Intent {
-        operation: Operation::Read,
-        sensitivity: Some(Sensitivity::Private),
+    let whole = CallIntent {
+        operation: OperationClass::Read,
+        sensitivity: Some(DataSensitivity::Private),
         reason: Some("to see".into()),
     };
     let nested =
@@ -282,7 +290,7 @@ fn every_sensitivity_is_accepted_and_it_is_optional() {
         let intent = json!({ "operation_type": "read", "data_sensitivity": word });
         read_of(json!({ "intent": intent })).map(|i| i.sensitivity)
     };
-    for sensitivity in Sensitivity::ALL {
+    for sensitivity in DataSensitivity::ALL {
         assert_eq!(of(json!(sensitivity.as_str())), Ok(Some(sensitivity)));
     }
     assert_eq!(of(Value::Null), Ok(None));

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
-use crate::chat::Sensitivity;
+use crate::chat::DataSensitivity;
 
 const CASES: u32 = 100_000;
 
@@ -33,7 +33,7 @@ const SUBJECTS: [&str; 15] = [
 
 /// A rule in the configuration: its subject, its effect, whether it is in `mcp.auto_approve`, whether it is the
 /// project's.
-type Written = (usize, Word, bool, bool);
+type Written = (usize, RuleEffect, bool, bool);
 
 /// A call and its properties.
 #[derive(Debug, Clone)]
@@ -48,28 +48,28 @@ struct Known {
     trusted: bool,
     configured: bool,
     changed: bool,
-    intent: Option<Intent>,
+    intent: Option<CallIntent>,
 }
 
 /// An earlier approval: for which call, with which scope, when, and the other tools of the server with their hints.
 type Given = (
     Known,
-    Consent,
+    ApprovalScope,
     u64,
     Vec<(&'static str, usize, Option<bool>, Option<bool>)>,
 );
 
 #[derive(Debug, Clone)]
 struct Case {
-    default: Word,
+    default: RuleEffect,
     rules: Vec<Written>,
     call: Known,
     given: Vec<Given>,
     now: u64,
 }
 
-fn words() -> impl Strategy<Value = Word> {
-    prop::sample::select(&Word::ALL[..])
+fn words() -> impl Strategy<Value = RuleEffect> {
+    prop::sample::select(&RuleEffect::ALL[..])
 }
 
 fn hint() -> impl Strategy<Value = Option<bool>> {
@@ -80,10 +80,10 @@ fn tools() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&["read", "write"][..])
 }
 
-fn intents() -> impl Strategy<Value = Option<Intent>> {
-    let operation = prop::sample::select(&Operation::ALL[..]);
-    let sensitivity = prop::option::of(prop::sample::select(&Sensitivity::ALL[..]));
-    let intent = (operation, sensitivity).prop_map(|(operation, sensitivity)| Intent {
+fn intents() -> impl Strategy<Value = Option<CallIntent>> {
+    let operation = prop::sample::select(&OperationClass::ALL[..]);
+    let sensitivity = prop::option::of(prop::sample::select(&DataSensitivity::ALL[..]));
+    let intent = (operation, sensitivity).prop_map(|(operation, sensitivity)| CallIntent {
         operation,
         sensitivity,
         reason: None,
@@ -129,17 +129,24 @@ fn cases() -> impl Strategy<Value = Case> {
         prop::bool::weighted(0.3),
     );
     let said = [
-        Consent::Once,
-        Consent::Tool,
-        Consent::Reads,
-        Consent::Always,
+        ApprovalScope::Once,
+        ApprovalScope::Tool,
+        ApprovalScope::Reads,
+        ApprovalScope::Always,
     ];
     let others = vec((tools(), 0..2usize, hint(), hint()), 0..3);
-    let times = [0, 1, GRANT_MS / 2, GRANT_MS - 1, GRANT_MS, 2 * GRANT_MS];
+    let times = [
+        0,
+        1,
+        GRANT_TTL_MS / 2,
+        GRANT_TTL_MS - 1,
+        GRANT_TTL_MS,
+        2 * GRANT_TTL_MS,
+    ];
     let given = (
         calls(),
         prop::sample::select(said.to_vec()),
-        prop::sample::select(vec![0, 1, GRANT_MS / 2]),
+        prop::sample::select(vec![0, 1, GRANT_TTL_MS / 2]),
         others,
         // Most concern the tool of the call, otherwise grants would rarely cover it.
         prop::bool::weighted(0.8),
@@ -187,15 +194,15 @@ fn identity(server: &str, tool: &str, version: usize) -> &'static str {
 }
 
 impl Known {
-    fn wish(&self) -> Wish<'_> {
-        Wish {
-            call: Call {
+    fn wish(&self) -> CallRequest<'_> {
+        CallRequest {
+            call: ExactCall {
                 server: self.server,
                 tool: self.tool,
                 identity: identity(self.server, self.tool, self.version),
                 arguments: "{}",
             },
-            annotations: Annotations {
+            annotations: ToolAnnotations {
                 read_only: self.read_only,
                 destructive: self.destructive,
                 idempotent: self.idempotent,
@@ -214,14 +221,14 @@ impl Known {
 }
 
 impl Case {
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> RuleSet {
         let (mut list, mut project) = (Vec::new(), Vec::new());
         for (at, &(subject, word, of_tools, of_project)) in self.rules.iter().enumerate() {
             let text = SUBJECTS[subject];
-            let subject = Subject::of_tools(text).filter(|_| of_tools);
-            let rule = Rule {
-                subject: subject.unwrap_or_else(|| Subject::parse(text).expect("a subject")),
-                word,
+            let subject = RuleSubject::of_tools(text).filter(|_| of_tools);
+            let rule = PolicyRule {
+                subject: subject.unwrap_or_else(|| RuleSubject::parse(text).expect("a subject")),
+                effect: word,
                 source: format!("rule {at}"),
             };
             match of_project {
@@ -229,34 +236,34 @@ impl Case {
                 false => list.push(rule),
             }
         }
-        let default = Fallback {
-            word: self.default,
+        let default = DefaultRule {
+            effect: self.default,
             source: "default".into(),
         };
-        Rules {
+        RuleSet {
             default,
             list,
             project,
         }
     }
 
-    fn grants(&self) -> Grants {
-        let mut grants = Grants::default();
+    fn grants(&self) -> GrantSet {
+        let mut grants = GrantSet::default();
         for (at, (known, said, at_ms, others)) in self.given.iter().enumerate() {
             let wish = known.wish();
             let own = (wish.call.identity, wish.annotations);
             let others = others
                 .iter()
                 .map(|(tool, version, read_only, destructive)| {
-                    let says = Annotations {
+                    let says = ToolAnnotations {
                         read_only: *read_only,
                         destructive: *destructive,
-                        ..Annotations::default()
+                        ..ToolAnnotations::default()
                     };
                     (identity(known.server, tool, *version), says)
                 });
             let of_server = others.chain([own]);
-            consent(
+            approve(
                 &wish,
                 *said,
                 of_server,
@@ -270,7 +277,7 @@ impl Case {
 }
 
 /// Returns the oracle's decision.
-fn oracle(case: &Case) -> Word {
+fn oracle(case: &Case) -> RuleEffect {
     let call = &case.call;
     let declared = call.intent.as_ref().map(|i| i.operation.as_str());
     let says = says(call.hints());
@@ -296,27 +303,27 @@ fn oracle(case: &Case) -> Word {
     if taken_of(call, None) == taken {
         loosening.push(format!("op:{taken}"));
     }
-    let is = |word: Word, names: &[String], project: bool| {
+    let is = |word: RuleEffect, names: &[String], project: bool| {
         case.rules.iter().any(|&(subject, of, _, of_project)| {
             of == word && of_project == project && names.iter().any(|n| n == SUBJECTS[subject])
         })
     };
-    if is(Word::Deny, &tightening, false) || is(Word::Deny, &tightening, true) {
-        return Word::Deny;
+    if is(RuleEffect::Deny, &tightening, false) || is(RuleEffect::Deny, &tightening, true) {
+        return RuleEffect::Deny;
     }
-    let allowed = call.configured && is(Word::Allow, &loosening, false);
-    let lifted = allowed || call.configured && is(Word::Ask, &loosening, false);
-    if case.default == Word::Deny && !lifted {
-        return Word::Deny;
+    let allowed = call.configured && is(RuleEffect::Allow, &loosening, false);
+    let lifted = allowed || call.configured && is(RuleEffect::Ask, &loosening, false);
+    if case.default == RuleEffect::Deny && !lifted {
+        return RuleEffect::Deny;
     }
-    let asked = is(Word::Ask, &tightening, false) || is(Word::Ask, &tightening, true);
+    let asked = is(RuleEffect::Ask, &tightening, false) || is(RuleEffect::Ask, &tightening, true);
     if asked || call.changed {
-        return Word::Ask;
+        return RuleEffect::Ask;
     }
-    let default = call.configured && case.default == Word::Allow;
+    let default = call.configured && case.default == RuleEffect::Allow;
     match allowed || default || case.given.iter().any(|g| covers(g, call, case.now)) {
-        true => Word::Allow,
-        false => Word::Ask,
+        true => RuleEffect::Allow,
+        false => RuleEffect::Ask,
     }
 }
 
@@ -356,15 +363,15 @@ fn covers((known, said, at, others): &Given, call: &Known, now: u64) -> bool {
     let same_tool =
         known.tool == call.tool && known.version == call.version && known.hints() == call.hints();
     match said {
-        Consent::Once => false,
-        Consent::Tool | Consent::Always => {
+        ApprovalScope::Once => false,
+        ApprovalScope::Tool | ApprovalScope::Always => {
             same_place && same_tool && level(taken(call)) <= level(taken(known))
         }
-        Consent::Reads => {
+        ApprovalScope::Reads => {
             let declares_more = call
                 .intent
                 .as_ref()
-                .is_some_and(|i| i.operation != Operation::Read);
+                .is_some_and(|i| i.operation != OperationClass::Read);
             let among = others
                 .iter()
                 .any(|(tool, version, read_only, destructive)| {
@@ -377,22 +384,22 @@ fn covers((known, said, at, others): &Given, call: &Known, now: u64) -> bool {
     }
 }
 
-fn word(decision: &Decision) -> Word {
+fn word(decision: &PolicyDecision) -> RuleEffect {
     match decision {
-        Decision::Allow(..) => Word::Allow,
-        Decision::Ask(_) => Word::Ask,
-        Decision::Deny(_) => Word::Deny,
+        PolicyDecision::Allow(..) => RuleEffect::Allow,
+        PolicyDecision::Ask(_) => RuleEffect::Ask,
+        PolicyDecision::Deny(_) => RuleEffect::Deny,
     }
 }
 
-fn decided(wish: &Wish<'_>, rules: &Rules, grants: &Grants, now: u64) -> Word {
+fn decided(wish: &CallRequest<'_>, rules: &RuleSet, grants: &GrantSet, now: u64) -> RuleEffect {
     word(&decide(wish, rules, grants, now))
 }
 
 /// Checks every property of one case.
-fn check(case: &Case) -> Result<Word, TestCaseError> {
+fn check(case: &Case) -> Result<RuleEffect, TestCaseError> {
     let (rules, grants, wish) = (case.rules(), case.grants(), case.call.wish());
-    let none = Grants::default();
+    let none = GrantSet::default();
     let now = case.now;
     let decision = decide(&wish, &rules, &grants, now);
     let decides = word(&decision);
@@ -413,7 +420,7 @@ fn check(case: &Case) -> Result<Word, TestCaseError> {
     prop_assert_eq!(decided(&wish, &turned, &grants, now), decides);
 
     // The caller's declaration never relaxes.
-    let silent = Wish {
+    let silent = CallRequest {
         intent: None,
         ..wish
     };
@@ -421,12 +428,12 @@ fn check(case: &Case) -> Result<Word, TestCaseError> {
 
     // Untrusted annotations gain nothing from rules: not read-only; and nothing else either, unless a rule allows
     // destructive calls by name.
-    let doubted = Wish {
+    let doubted = CallRequest {
         trusted: false,
         ..wish
     };
-    let mut unsaid = Wish {
-        annotations: Annotations {
+    let mut unsaid = CallRequest {
+        annotations: ToolAnnotations {
             read_only: None,
             ..wish.annotations
         },
@@ -434,42 +441,43 @@ fn check(case: &Case) -> Result<Word, TestCaseError> {
     };
     let doubts = decided(&doubted, &rules, &none, now);
     prop_assert!(doubts >= decided(&unsaid, &rules, &none, now));
-    let by_name =
-        |&(subject, word, ..): &Written| SUBJECTS[subject] == "op:destructive" && word < Word::Deny;
+    let by_name = |&(subject, word, ..): &Written| {
+        SUBJECTS[subject] == "op:destructive" && word < RuleEffect::Deny
+    };
     if !case.rules.iter().any(by_name) {
-        unsaid.annotations = Annotations::default();
+        unsaid.annotations = ToolAnnotations::default();
         prop_assert!(doubts >= decided(&unsaid, &rules, &none, now));
     }
 
     // A project's rules never relax.
-    let user = Rules {
+    let user = RuleSet {
         project: Vec::new(),
         ..rules.clone()
     };
     prop_assert!(decided(&wish, &user, &grants, now) <= decides);
 
     // Nothing is allowed for a changed tool, and no rule allows anything for a server outside the configuration.
-    let changed = Wish {
+    let changed = CallRequest {
         changed: true,
         ..wish
     };
-    prop_assert!(decided(&changed, &rules, &grants, now) >= decides.max(Word::Ask));
-    let elsewhere = Wish {
+    prop_assert!(decided(&changed, &rules, &grants, now) >= decides.max(RuleEffect::Ask));
+    let elsewhere = CallRequest {
         configured: false,
         ..wish
     };
     let by_rule = decided(&wish, &rules, &none, now);
-    prop_assert!(decided(&elsewhere, &rules, &none, now) >= by_rule.max(Word::Ask));
+    prop_assert!(decided(&elsewhere, &rules, &none, now) >= by_rule.max(RuleEffect::Ask));
 
     // An expired or revoked grant has no effect; no grant overrides a rule that asks or denies.
-    let late = now + 3 * GRANT_MS;
+    let late = now + 3 * GRANT_TTL_MS;
     prop_assert_eq!(decided(&wish, &rules, &grants, late), by_rule);
     let mut revoked = grants.clone();
     for grant in grants.list() {
         prop_assert!(revoked.revoke(&grant.id));
     }
     prop_assert_eq!(decided(&wish, &rules, &revoked, now), by_rule);
-    prop_assert!(decides == by_rule || (decides, by_rule) == (Word::Allow, Word::Ask));
+    prop_assert!(decides == by_rule || (decides, by_rule) == (RuleEffect::Allow, RuleEffect::Ask));
 
     explained(&wish, &rules, &grants, now, decision)?;
     Ok(decides)
@@ -477,34 +485,43 @@ fn check(case: &Case) -> Result<Word, TestCaseError> {
 
 /// The explanation agrees with the decision.
 fn explained(
-    wish: &Wish<'_>,
-    rules: &Rules,
-    grants: &Grants,
+    wish: &CallRequest<'_>,
+    rules: &RuleSet,
+    grants: &GrantSet,
     now: u64,
-    decision: Decision,
+    decision: PolicyDecision,
 ) -> Result<(), TestCaseError> {
     let told = explain(wish, rules, grants, now);
-    prop_assert_eq!(told.word, word(&decision));
+    prop_assert_eq!(told.effect, word(&decision));
     prop_assert_eq!(told.operation, wish.operation());
-    let (Decision::Allow(_, by) | Decision::Ask(by) | Decision::Deny(by)) = decision;
-    prop_assert_eq!(&told.by, &by);
-    let of = |standing: &Standing| -> Vec<&Considered> {
+    let (PolicyDecision::Allow(_, by) | PolicyDecision::Ask(by) | PolicyDecision::Deny(by)) =
+        decision;
+    prop_assert_eq!(&told.decided_by, &by);
+    let of = |standing: &RuleStanding| -> Vec<&ConsideredRule> {
         let all = told.considered.iter();
         all.filter(|c| c.standing == *standing).collect()
     };
-    match of(&Standing::Decides)[..] {
+    match of(&RuleStanding::Decides)[..] {
         // None of them decides: a changed tool, or another server.
         [] => prop_assert!(by == CHANGED || by == UNCONFIGURED),
         [one] => {
-            prop_assert_eq!(one.says, told.word);
+            prop_assert_eq!(one.effect, told.effect);
             prop_assert_eq!(&one.source, &by);
         }
         _ => prop_assert!(false, "two decide: {told:#?}"),
     }
     // No deny rule is overruled, and an ask rule only by a default of deny.
-    for over in of(&Standing::Overruled) {
-        prop_assert!(over.says != Word::Deny || told.word == Word::Deny || over.what == "default");
-        prop_assert!(over.says != Word::Ask || told.word != Word::Allow || over.what == "default");
+    for over in of(&RuleStanding::Overruled) {
+        prop_assert!(
+            over.effect != RuleEffect::Deny
+                || told.effect == RuleEffect::Deny
+                || over.subject == "default"
+        );
+        prop_assert!(
+            over.effect != RuleEffect::Ask
+                || told.effect != RuleEffect::Allow
+                || over.subject == "default"
+        );
     }
     Ok(())
 }
@@ -528,7 +545,7 @@ fn random_policies_and_calls_agree_with_the_oracle() {
     // The cases covered every kind of decision.
     let found = found.into_inner();
     assert_eq!(found.values().sum::<u32>(), CASES);
-    for word in Word::ALL {
+    for word in RuleEffect::ALL {
         assert!(found.get(&word) > Some(&(CASES / 20)), "{found:?}");
     }
 }

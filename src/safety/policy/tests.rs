@@ -1,68 +1,68 @@
 use super::*;
-use crate::chat::Sensitivity;
+use crate::chat::DataSensitivity;
 
-const CALL: Call<'_> = Call {
+const CALL: ExactCall<'_> = ExactCall {
     server: "fs",
     tool: "write",
     identity: "fs.write as it is",
     arguments: "{}",
 };
 
-const READ: Call<'_> = Call {
+const READ: ExactCall<'_> = ExactCall {
     tool: "read",
     identity: "fs.read as it is",
     ..CALL
 };
 
-const READS: Annotations = Annotations {
+const READS: ToolAnnotations = ToolAnnotations {
     read_only: Some(true),
     destructive: None,
     idempotent: None,
     open_world: None,
 };
 
-fn wish(call: Call<'_>) -> Wish<'_> {
-    Wish {
+fn wish(call: ExactCall<'_>) -> CallRequest<'_> {
+    CallRequest {
         annotations: match call.tool {
             "read" => READS,
-            _ => Annotations::default(),
+            _ => ToolAnnotations::default(),
         },
-        ..Wish::new(call)
+        ..CallRequest::new(call)
     }
 }
 
-fn rules(list: &[(&str, Word)]) -> Rules {
-    let rule = |(subject, word): &(&str, Word)| Rule {
-        subject: Subject::parse(subject).expect("a subject"),
-        word: *word,
+fn rules(list: &[(&str, RuleEffect)]) -> RuleSet {
+    let rule = |(subject, word): &(&str, RuleEffect)| PolicyRule {
+        subject: RuleSubject::parse(subject).expect("a subject"),
+        effect: *word,
         source: format!("policy.rules.\"{subject}\""),
     };
-    Rules {
+    RuleSet {
         list: list.iter().map(rule).collect(),
-        ..Rules::default()
+        ..RuleSet::default()
     }
 }
 
-fn asks(call: Call<'_>, list: &[(&str, Word)], grants: &Grants) -> bool {
+fn asks(call: ExactCall<'_>, list: &[(&str, RuleEffect)], grants: &GrantSet) -> bool {
     match decide(&wish(call), &rules(list), grants, 0) {
-        Decision::Ask(_) => true,
-        Decision::Allow(..) => false,
-        Decision::Deny(rule) => panic!("denied by {rule}"),
+        PolicyDecision::Ask(_) => true,
+        PolicyDecision::Allow(..) => false,
+        PolicyDecision::Deny(rule) => panic!("denied by {rule}"),
     }
 }
 
-fn say(call: Call<'_>, said: Consent, grants: &mut Grants) -> Approved {
+fn say(call: ExactCall<'_>, said: ApprovalScope, grants: &mut GrantSet) -> Approved {
     let of_server = [
-        (CALL.identity, Annotations::default()),
+        (CALL.identity, ToolAnnotations::default()),
         (READ.identity, READS),
     ];
-    consent(&wish(call), said, of_server, grants, 1000, "g1")
+    approve(&wish(call), said, of_server, grants, 1000, "g1")
 }
 
 #[test]
 fn a_call_is_asked_about_unless_a_rule_allows_it() {
-    use Word::{Allow, Ask};
-    let none = Grants::default();
+    use RuleEffect::{Allow, Ask};
+    let none = GrantSet::default();
     assert!(asks(CALL, &[], &none));
     assert!(asks(CALL, &[("fs.read", Allow), ("f.*", Allow)], &none));
     assert!(!asks(CALL, &[("fs.write", Allow)], &none));
@@ -73,29 +73,29 @@ fn a_call_is_asked_about_unless_a_rule_allows_it() {
 
 #[test]
 fn rules_allow_nothing_for_a_server_outside_the_configuration() {
-    let wish = Wish {
+    let wish = CallRequest {
         configured: false,
         ..wish(CALL)
     };
-    let rules = rules(&[("fs.*", Word::Allow)]);
-    let decision = decide(&wish, &rules, &Grants::default(), 0);
-    assert_eq!(decision, Decision::Ask("policy.default".into()));
+    let rules = rules(&[("fs.*", RuleEffect::Allow)]);
+    let decision = decide(&wish, &rules, &GrantSet::default(), 0);
+    assert_eq!(decision, PolicyDecision::Ask("policy.default".into()));
 }
 
 #[test]
 fn a_grant_covers_its_tool_or_the_read_only_tools_at_that_time() {
-    let mut grants = Grants::default();
-    say(CALL, Consent::Once, &mut grants);
+    let mut grants = GrantSet::default();
+    say(CALL, ApprovalScope::Once, &mut grants);
     assert!(asks(CALL, &[], &grants) && grants.is_empty());
-    say(CALL, Consent::Tool, &mut grants);
+    say(CALL, ApprovalScope::Tool, &mut grants);
     assert!(!asks(CALL, &[], &grants));
-    assert!(asks(CALL, &[("fs.write", Word::Ask)], &grants));
+    assert!(asks(CALL, &[("fs.write", RuleEffect::Ask)], &grants));
     assert!(asks(READ, &[], &grants));
-    let mut grants = Grants::default();
-    say(READ, Consent::Reads, &mut grants);
+    let mut grants = GrantSet::default();
+    say(READ, ApprovalScope::Reads, &mut grants);
     assert!(!asks(READ, &[], &grants));
     assert!(asks(CALL, &[], &grants));
-    let later = Call {
+    let later = ExactCall {
         tool: "later",
         identity: "fs.later as it is",
         ..CALL
@@ -105,12 +105,16 @@ fn a_grant_covers_its_tool_or_the_read_only_tools_at_that_time() {
 
 #[test]
 fn a_grant_does_not_cover_a_changed_tool() {
-    let changed = Call {
+    let changed = ExactCall {
         identity: "fs.read as it is now",
         ..READ
     };
-    for said in [Consent::Tool, Consent::Reads, Consent::Always] {
-        let mut grants = Grants::default();
+    for said in [
+        ApprovalScope::Tool,
+        ApprovalScope::Reads,
+        ApprovalScope::Always,
+    ] {
+        let mut grants = GrantSet::default();
         let approved = say(READ, said, &mut grants);
         assert!(asks(changed, &[], &grants), "{said:?}");
         assert!(!approved.covers(&changed, 1000), "{said:?}");
@@ -119,7 +123,7 @@ fn a_grant_does_not_cover_a_changed_tool() {
 
 #[test]
 fn arguments_are_normalised_or_rejected() {
-    let text = |s| canonical(s).ok();
+    let text = |s| canonical_arguments(s).ok();
     assert_eq!(text(" { \"a\" : 1 } ").as_deref(), Some("{\"a\":1}"));
     assert_eq!(text("{\"a\":1,\"a\":2}").as_deref(), Some("{\"a\":2}"));
     for broken in [
@@ -132,7 +136,7 @@ fn arguments_are_normalised_or_rejected() {
         "{} {}",
         "{\"a\":1e999}",
     ] {
-        assert!(canonical(broken).is_err(), "{broken}");
+        assert!(canonical_arguments(broken).is_err(), "{broken}");
     }
     let once = text("{\"é\":[1.50,\"\\u0000\"]}").unwrap();
     assert_eq!(text(&once), Some(once.clone()));
@@ -140,10 +144,10 @@ fn arguments_are_normalised_or_rejected() {
 
 #[test]
 fn an_approval_covers_the_exact_call_until_it_expires() {
-    let mint = || say(CALL, Consent::Once, &mut Grants::default());
+    let mint = || say(CALL, ApprovalScope::Once, &mut GrantSet::default());
     assert!(mint().covers(&CALL, 1000 + APPROVAL_TTL_MS - 1));
     assert!(!mint().covers(&CALL, 1000 + APPROVAL_TTL_MS));
-    let other = Call {
+    let other = ExactCall {
         arguments: "{ }",
         ..CALL
     };
@@ -153,7 +157,7 @@ fn an_approval_covers_the_exact_call_until_it_expires() {
 
 #[test]
 fn names_with_dots_have_different_digests() {
-    let split = |server, tool| Call {
+    let split = |server, tool| ExactCall {
         server,
         tool,
         identity: "",
@@ -165,18 +169,18 @@ fn names_with_dots_have_different_digests() {
 
 #[test]
 fn only_user_rules_relax_a_default_of_deny() {
-    let word = |list: &[(&str, Word)], project: &[(&str, Word)]| {
-        let rules = Rules {
-            default: Fallback {
-                word: Word::Deny,
+    let word = |list: &[(&str, RuleEffect)], project: &[(&str, RuleEffect)]| {
+        let rules = RuleSet {
+            default: DefaultRule {
+                effect: RuleEffect::Deny,
                 source: "policy.default".into(),
             },
             project: rules(project).list,
             ..rules(list)
         };
-        explain(&wish(CALL), &rules, &Grants::default(), 0).word
+        explain(&wish(CALL), &rules, &GrantSet::default(), 0).effect
     };
-    use Word::{Allow, Ask, Deny};
+    use RuleEffect::{Allow, Ask, Deny};
     assert_eq!(word(&[], &[]), Deny);
     assert_eq!(word(&[("fs.*", Ask)], &[]), Ask);
     assert_eq!(word(&[("fs.*", Allow)], &[]), Allow);
@@ -188,20 +192,20 @@ fn only_user_rules_relax_a_default_of_deny() {
 
 #[test]
 fn a_declared_intent_only_tightens() {
-    use Word::{Allow, Ask, Deny};
-    let decided = |list: &[(&str, Word)], operation, sensitivity| {
-        let intent = Intent {
+    use RuleEffect::{Allow, Ask, Deny};
+    let decided = |list: &[(&str, RuleEffect)], operation, sensitivity| {
+        let intent = CallIntent {
             operation,
             sensitivity,
             reason: None,
         };
-        let wish = Wish {
+        let wish = CallRequest {
             intent: Some(&intent),
             ..wish(CALL)
         };
-        explain(&wish, &rules(list), &Grants::default(), 0).word
+        explain(&wish, &rules(list), &GrantSet::default(), 0).effect
     };
-    use Operation::{Destructive, Read, Write};
+    use OperationClass::{Destructive, Read, Write};
     assert_eq!(decided(&[("op:write", Allow)], Write, None), Allow);
     assert_eq!(decided(&[("op:write", Allow)], Destructive, None), Ask);
     assert_eq!(
@@ -212,46 +216,49 @@ fn a_declared_intent_only_tightens() {
     let denies = [("fs.*", Allow), ("op:write", Deny)];
     assert_eq!(decided(&denies, Read, None), Deny);
     let asks = [("fs.*", Allow), ("sensitivity:private", Ask)];
-    assert_eq!(decided(&asks, Write, Some(Sensitivity::Private)), Ask);
-    assert_eq!(decided(&asks, Write, Some(Sensitivity::Public)), Allow);
+    assert_eq!(decided(&asks, Write, Some(DataSensitivity::Private)), Ask);
+    assert_eq!(decided(&asks, Write, Some(DataSensitivity::Public)), Allow);
     let unknown = [("fs.*", Allow), ("sensitivity:unknown", Deny)];
-    assert_eq!(decided(&unknown, Write, Some(Sensitivity::Public)), Deny);
+    assert_eq!(
+        decided(&unknown, Write, Some(DataSensitivity::Public)),
+        Deny
+    );
     let public = [("sensitivity:public", Allow)];
-    assert_eq!(decided(&public, Write, Some(Sensitivity::Public)), Ask);
+    assert_eq!(decided(&public, Write, Some(DataSensitivity::Public)), Ask);
 }
 
 #[test]
 fn the_explanation_names_the_deciding_rule_and_why_others_are_inactive() {
-    let mut grants = Grants::default();
-    say(CALL, Consent::Tool, &mut grants);
-    say(READ, Consent::Reads, &mut grants);
+    let mut grants = GrantSet::default();
+    say(CALL, ApprovalScope::Tool, &mut grants);
+    say(READ, ApprovalScope::Reads, &mut grants);
     let list = [
-        ("fs.*", Word::Allow),
-        ("git.*", Word::Deny),
-        ("fs.write", Word::Ask),
-        ("op:read", Word::Allow),
-        ("sensitivity:private", Word::Deny),
+        ("fs.*", RuleEffect::Allow),
+        ("git.*", RuleEffect::Deny),
+        ("fs.write", RuleEffect::Ask),
+        ("op:read", RuleEffect::Allow),
+        ("sensitivity:private", RuleEffect::Deny),
     ];
-    let told = explain(&wish(CALL), &rules(&list), &grants, GRANT_MS + 1000);
+    let told = explain(&wish(CALL), &rules(&list), &grants, GRANT_TTL_MS + 1000);
     assert_eq!(
-        (told.word, &*told.by),
-        (Word::Ask, "policy.rules.\"fs.write\"")
+        (told.effect, &*told.decided_by),
+        (RuleEffect::Ask, "policy.rules.\"fs.write\"")
     );
-    assert_eq!(told.operation, Operation::Write);
+    assert_eq!(told.operation, OperationClass::Write);
     let lines: Vec<String> = told
         .considered
         .iter()
-        .map(|c| format!("{}: {:?}", c.what, c.standing))
+        .map(|c| format!("{}: {:?}", c.subject, c.standing))
         .collect();
     assert_eq!(
         lines,
         [
-            "sensitivity:private: Idle(\"the caller does not declare this sensitivity\")",
+            "sensitivity:private: Inactive(\"the caller does not declare this sensitivity\")",
             "fs.write: Decides",
             "fs.*: Overruled",
-            "op:read: Idle(\"the call counts as write\")",
-            "fs.write: Idle(\"it has expired\")",
-            "the reads of fs: Idle(\"it has expired\")",
+            "op:read: Inactive(\"the call counts as write\")",
+            "fs.write: Inactive(\"it has expired\")",
+            "the reads of fs: Inactive(\"it has expired\")",
             "default: Overruled",
         ]
     );
@@ -259,55 +266,55 @@ fn the_explanation_names_the_deciding_rule_and_why_others_are_inactive() {
 
 #[test]
 fn tool_rules_do_not_apply_to_actions_of_aish() {
-    let own = Subject::Own(Own::FsWrite);
-    let tool = Subject::Tool("fs".into(), "write".into());
-    assert_eq!(Subject::parse("fs.write"), Ok(own));
-    assert_eq!(Subject::of_tools("fs.write"), Some(tool));
+    let own = RuleSubject::Action(BuiltinAction::FsWrite);
+    let tool = RuleSubject::Tool("fs".into(), "write".into());
+    assert_eq!(RuleSubject::parse("fs.write"), Ok(own));
+    assert_eq!(RuleSubject::of_tools("fs.write"), Some(tool));
     for none in ["shell", "op:read", "fs", ".x", "fs.", "*.x", "fs.get_*"] {
-        assert_eq!(Subject::of_tools(none), None, "{none}");
+        assert_eq!(RuleSubject::of_tools(none), None, "{none}");
     }
 }
 
 #[test]
 fn rules_do_not_apply_to_built_in_reads_and_apply_to_everything_else() {
-    let builtin = Wish {
+    let builtin = CallRequest {
         annotations: READS,
         trusted: true,
         configured: false,
-        ..Wish::new(Call {
+        ..CallRequest::new(ExactCall {
             server: "aish",
             identity: BUILTIN_IDENTITY,
             ..READ
         })
     };
-    let mut strict = rules(&[("op:read", Word::Deny), ("aish.*", Word::Ask)]);
-    strict.default.word = Word::Deny;
-    let allowed = |request: &Wish<'_>| {
+    let mut strict = rules(&[("op:read", RuleEffect::Deny), ("aish.*", RuleEffect::Ask)]);
+    strict.default.effect = RuleEffect::Deny;
+    let allowed = |request: &CallRequest<'_>| {
         matches!(
-            decide(request, &strict, &Grants::default(), 0),
-            Decision::Allow(_, rule) if rule == BUILTIN_RULE
+            decide(request, &strict, &GrantSet::default(), 0),
+            PolicyDecision::Allow(_, rule) if rule == BUILTIN_RULE
         )
     };
     assert!(allowed(&builtin));
-    let declared_write = Intent {
-        operation: Operation::Write,
+    let declared_write = CallIntent {
+        operation: OperationClass::Write,
         sensitivity: None,
         reason: None,
     };
     for other in [
-        Wish {
+        CallRequest {
             call: READ,
             ..builtin
         },
-        Wish {
-            annotations: Annotations::default(),
+        CallRequest {
+            annotations: ToolAnnotations::default(),
             ..builtin
         },
-        Wish {
+        CallRequest {
             trusted: false,
             ..builtin
         },
-        Wish {
+        CallRequest {
             intent: Some(&declared_write),
             ..builtin
         },

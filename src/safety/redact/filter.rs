@@ -6,32 +6,32 @@ use std::sync::Arc;
 use super::BACK;
 
 /// A set of bytes.
-pub(super) type Class = fn(u8) -> bool;
+pub(super) type ByteClass = fn(u8) -> bool;
 
 /// Decides where a secret is.
 ///
 /// The decision on a position may depend only on the [`BACK`] bytes before and the [`super::AHEAD`] bytes after it,
 /// which makes it independent of how the text was split.
-pub(super) trait Matcher {
+pub(super) trait SecretMatcher {
     /// Returns the first secret identified at `from` or later that begins at `floor` or later. `last` means that the
     /// text ends here.
-    fn next(&self, text: &[u8], from: usize, floor: usize, last: bool) -> Next;
+    fn next(&self, text: &[u8], from: usize, floor: usize, last: bool) -> SearchResult;
 }
 
 /// Result of a search.
-pub(super) enum Next {
+pub(super) enum SearchResult {
     /// A secret.
-    Hit(Hit),
+    Hit(SecretMatch),
     /// No secret is identified before this position; deciding further needs more text.
     Wait(usize),
 }
 
 /// A secret.
-pub(super) struct Hit {
+pub(super) struct SecretMatch {
     pub range: Range<usize>,
     pub kind: Arc<str>,
     /// Further bytes of this class after its end also belong to it, without limit.
-    pub more: Option<Class>,
+    pub more: Option<ByteClass>,
 }
 
 /// Output of a stage.
@@ -52,7 +52,7 @@ pub(super) struct RedactStage {
     /// Everything before this position in the buffer has been searched.
     from: usize,
     /// A secret whose end has not been reached, with its start in the whole text.
-    swallowing: Option<(usize, Arc<str>, Class)>,
+    swallowing: Option<(usize, Arc<str>, ByteClass)>,
 }
 
 impl RedactStage {
@@ -73,7 +73,7 @@ impl RedactStage {
     /// Processes a chunk; `last` means that the text ends with it.
     pub(super) fn push(
         &mut self,
-        matcher: &impl Matcher,
+        matcher: &impl SecretMatcher,
         piece: &[u8],
         last: bool,
         sink: &mut dyn FnMut(StagePiece<'_>),
@@ -85,7 +85,7 @@ impl RedactStage {
             }
             let floor = self.out;
             match matcher.next(&self.buffer, self.from, floor, last) {
-                Next::Hit(Hit { range, kind, more }) => {
+                SearchResult::Hit(SecretMatch { range, kind, more }) => {
                     sink(StagePiece::Text(&self.buffer[self.out..range.start]));
                     self.out = range.end;
                     self.from = range.end;
@@ -95,7 +95,7 @@ impl RedactStage {
                         None => sink(StagePiece::Mark(start..self.base + range.end, kind)),
                     }
                 }
-                Next::Wait(to) => {
+                SearchResult::Wait(to) => {
                     self.from = to;
                     let until = match last {
                         true => self.buffer.len(),

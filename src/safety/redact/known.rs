@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::AHEAD;
-use super::filter::{Hit, Matcher, Next};
+use super::filter::{SearchResult, SecretMatch, SecretMatcher};
 use super::shape;
 
 /// Maximum number of values without a slot; the one that was used longest ago is evicted. Values with a slot, those that
@@ -144,8 +144,8 @@ impl Known {
     }
 }
 
-impl Matcher for Known {
-    fn next(&self, text: &[u8], from: usize, _: usize, last: bool) -> Next {
+impl SecretMatcher for Known {
+    fn next(&self, text: &[u8], from: usize, _: usize, last: bool) -> SearchResult {
         let certain = match last {
             true => text.len(),
             false => (text.len() + 1).saturating_sub(self.longest).max(from),
@@ -158,13 +158,13 @@ impl Matcher for Known {
         match found {
             Some(found) => {
                 let (_, value) = self.spellings[found.pattern().as_usize()];
-                Next::Hit(Hit {
+                SearchResult::Hit(SecretMatch {
                     range: found.range(),
                     kind: self.values[value].kind.clone(),
                     more: None,
                 })
             }
-            None => Next::Wait(certain),
+            None => SearchResult::Wait(certain),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
-use super::filter::{Class, Hit, Matcher, Next};
+use super::filter::{ByteClass, SearchResult, SecretMatch, SecretMatcher};
 use super::known::Known;
 use super::{AHEAD, BACK};
 
@@ -36,11 +36,11 @@ pub(super) struct FormatRule {
 /// What must follow the keyword.
 pub(super) enum FormatPattern {
     /// At least N characters of the class; all of them belong to the secret.
-    AtLeast(usize, Class),
+    AtLeast(usize, ByteClass),
     /// At least N characters of the class, with high entropy.
-    HighEntropy(usize, Class),
+    HighEntropy(usize, ByteClass),
     /// Exactly N characters of the class.
-    Exactly(usize, Class),
+    Exactly(usize, ByteClass),
     /// Decided by a function. The keyword is then matched in any case.
     Custom(fn(&KeywordMatch<'_>) -> Option<SecretSpan>),
 }
@@ -63,7 +63,7 @@ pub(super) struct SecretSpan {
     pub start: usize,
     pub end: usize,
     /// Further bytes of this class after its end also belong to it.
-    pub more: Option<Class>,
+    pub more: Option<ByteClass>,
 }
 
 impl SecretSpan {
@@ -77,7 +77,7 @@ impl SecretSpan {
 }
 
 /// Length of the run of bytes of the class at `at`.
-pub(super) fn run_length(text: &[u8], at: usize, class: Class) -> usize {
+pub(super) fn run_length(text: &[u8], at: usize, class: ByteClass) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     rest.iter().position(|&b| !class(b)).unwrap_or(rest.len())
 }
@@ -184,8 +184,8 @@ impl FormatRules {
     }
 }
 
-impl Matcher for FormatRules {
-    fn next(&self, text: &[u8], from: usize, floor: usize, last: bool) -> Next {
+impl SecretMatcher for FormatRules {
+    fn next(&self, text: &[u8], from: usize, floor: usize, last: bool) -> SearchResult {
         // Every keyword that starts before this position is complete.
         let whole = match last {
             true => text.len(),
@@ -198,12 +198,12 @@ impl Matcher for FormatRules {
         {
             at = key.start();
             if !last && at + AHEAD > text.len() {
-                return Next::Wait(at);
+                return SearchResult::Wait(at);
             }
             if let Some((secret, kind)) = self.at(text, at, false) {
                 let start = secret.start.max(floor);
                 if start < secret.end {
-                    return Next::Hit(Hit {
+                    return SearchResult::Hit(SecretMatch {
                         range: start..secret.end,
                         kind,
                         more: secret.more,
@@ -212,7 +212,7 @@ impl Matcher for FormatRules {
             }
             at += 1;
         }
-        Next::Wait(whole.max(at))
+        SearchResult::Wait(whole.max(at))
     }
 }
 

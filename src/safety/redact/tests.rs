@@ -17,11 +17,11 @@ fn a_renewed_value_replaces_the_one_before_and_nothing_in_use_is_evicted() {
     }
     assert!(is_known(&value("renewed", 1499)));
     assert!(!is_known(&value("renewed", 1498)));
-    redactor.know("seen", &value("kept", 0));
+    redactor.add_secret("seen", &value("kept", 0));
     for n in 0..1200 {
-        redactor.know("seen", &value("seen", n));
+        redactor.add_secret("seen", &value("seen", n));
         // A value that is learned repeatedly is in use.
-        redactor.know("seen", &value("kept", 0));
+        redactor.add_secret("seen", &value("kept", 0));
     }
     for used in [value("in-use", 0), value("renewed", 1499), value("kept", 0)] {
         assert!(is_known(&used), "{used}");
@@ -80,8 +80,8 @@ fn streamed(redactor: &Redactor, text: &[u8], ends: &[usize]) -> (Vec<u8>, Vec<F
 #[test]
 fn known_values_are_redacted_in_every_encoding() {
     let redactor = Redactor::default();
-    redactor.know("model-key", "pa\"ss/wörd one");
-    redactor.know("model-key", "pa\"ss/wörd one");
+    redactor.add_secret("model-key", "pa\"ss/wörd one");
+    redactor.add_secret("model-key", "pa\"ss/wörd one");
     let text = r#"a pa"ss/wörd one b "pa\"ss/wörd one" c pa%22ss%2Fw%C3%B6rd%20one"#;
     let mark = "[REDACTED:model-key]";
     assert_eq!(
@@ -104,20 +104,20 @@ fn values_that_would_destroy_ordinary_text_are_ignored() {
         "192.168.0.1",
         "20260101",
     ] {
-        redactor.know("x", value);
+        redactor.add_secret("x", value);
         assert!(redactor.now().is_empty(), "{value}");
     }
-    redactor.know_variable("x", "EDITOR", "emacsclient");
-    redactor.know_variable("x", "PATHS", "alpha-beta-gamma");
+    redactor.add_variable("x", "EDITOR", "emacsclient");
+    redactor.add_variable("x", "PATHS", "alpha-beta-gamma");
     assert!(redactor.now().is_empty());
-    redactor.know_variable("x", "MY_TOKEN", "emacsclient");
+    redactor.add_variable("x", "MY_TOKEN", "emacsclient");
     assert_eq!(redactor.redact("emacsclient"), "[REDACTED:x]");
 }
 
 #[test]
 fn a_known_value_within_a_format_gives_one_mark() {
     let redactor = Redactor::default();
-    redactor.know("model-key", "hunter2hunter2");
+    redactor.add_secret("model-key", "hunter2hunter2");
     let text = "ä hunter2hunter2, password=Zq8!hunter2hunter2x and ghp_0123456789abcdefghijABCDEFGHIJ012345 hunter2hunter2";
     let found = redactor.find(text);
     let shown: Vec<_> = found
@@ -137,7 +137,7 @@ fn a_known_value_within_a_format_gives_one_mark() {
 fn the_ends_of_a_truncated_text_contain_no_partial_secret() {
     let redactor = Redactor::default();
     let value = "correct-horse-battery-staple";
-    redactor.know("model-key", value);
+    redactor.add_secret("model-key", value);
     for at in 6..value.len() - 6 {
         let (head, tail) = redactor.redact_ends(
             &format!("x {}", &value[..at]),
@@ -183,7 +183,7 @@ fn invalid_utf8_passes_unchanged() {
 #[test]
 fn a_stream_buffers_a_bounded_amount() {
     let redactor = Redactor::default();
-    redactor.know("model-key", &"k3y".repeat(20));
+    redactor.add_secret("model-key", &"k3y".repeat(20));
     let mut stream = redactor.stream();
     let (mut taken, mut given) = (0, Vec::new());
     let mut held = 0;
@@ -244,8 +244,8 @@ proptest! {
         bytewise in prop::bool::weighted(0.2),
     ) {
         let redactor = Redactor::default();
-        redactor.know("known", "known-value-one");
-        redactor.know("other", "one-and-the-other");
+        redactor.add_secret("known", "known-value-one");
+        redactor.add_secret("other", "one-and-the-other");
         let mut text = pieces.concat();
         if let Some(n) = long {
             text.push_str(&"aB3/".repeat(n / 4));

@@ -41,7 +41,7 @@ const CORPUS: &[&str] = &[
 ];
 
 /// Output of a sink for a text in these chunks.
-fn run<'a>(mode: Mode, parts: impl IntoIterator<Item = &'a str>) -> String {
+fn run<'a>(mode: SinkMode, parts: impl IntoIterator<Item = &'a str>) -> String {
     let (mut sink, mut out) = (TextSink::new(mode), String::new());
     for part in parts {
         sink.push(part, &mut out);
@@ -60,7 +60,7 @@ fn check(s: &str) {
 }
 
 fn check_splits(s: &str) {
-    for (mode, whole) in [(Mode::Prose, prose(s)), (Mode::Strict, strict(s))] {
+    for (mode, whole) in [(SinkMode::Prose, prose(s)), (SinkMode::Strict, strict(s))] {
         for (cut, _) in s.char_indices() {
             let (left, right) = s.split_at(cut);
             assert_eq!(
@@ -145,12 +145,12 @@ fn check_strict(s: &str, shown: &str) {
     let pieces = strict_pieces(s);
     let joined: String = pieces
         .iter()
-        .map(|(Shown::Text(text) | Shown::Mark(text))| text.as_str())
+        .map(|(OwnedPiece::Text(text) | OwnedPiece::Mark(text))| text.as_str())
         .collect();
     assert_eq!(joined, shown);
     assert!(pieces.iter().all(|piece| match piece {
-        Shown::Text(text) => !text.is_empty() && !text.contains(['‹', '›']),
-        Shown::Mark(mark) => mark.starts_with('‹') && mark.ends_with('›'),
+        OwnedPiece::Text(text) => !text.is_empty() && !text.contains(['‹', '›']),
+        OwnedPiece::Mark(mark) => mark.starts_with('‹') && mark.ends_with('›'),
     }));
 }
 
@@ -197,7 +197,7 @@ fn the_output_does_not_depend_on_where_bytes_are_split() {
         .map(|s| s.as_bytes())
         .chain([&b"\x9b31m \xe2\x80 \xff\xc2"[..]])
     {
-        for (mode, whole) in [Mode::Prose, Mode::Strict]
+        for (mode, whole) in [SinkMode::Prose, SinkMode::Strict]
             .map(|mode| (mode, sink_all(&String::from_utf8_lossy(bytes), mode)))
         {
             for cut in 0..=bytes.len() {
@@ -313,7 +313,7 @@ fn strict_shows() {
     }
     let long = " ".repeat(1 << 20);
     assert_eq!(
-        run(Mode::Strict, [&long[..], "x", &long, &long]),
+        run(SinkMode::Strict, [&long[..], "x", &long, &long]),
         "‹1048576 spaces›x‹2097152 spaces›"
     );
 }
@@ -323,16 +323,16 @@ fn marks_are_limited_on_one_base() {
     let zalgo = format!("a{}b", "\u{300}".repeat(100));
     let shown = format!("a{}{}b", "\u{300}".repeat(8), "\\u{300}".repeat(92));
     assert_eq!(prose(&zalgo), shown);
-    assert_eq!(run(Mode::Prose, zalgo.split_inclusive(|_| true)), shown);
+    assert_eq!(run(SinkMode::Prose, zalgo.split_inclusive(|_| true)), shown);
 }
 
 #[test]
 fn pieces_distinguish_text_from_stand_ins() {
     let pieces = strict_pieces("a\x1bb  ");
     let expected = [
-        Shown::Text("a".into()),
-        Shown::Mark("‹\\x1b›".into()),
-        Shown::Text("b  ".into()),
+        OwnedPiece::Text("a".into()),
+        OwnedPiece::Mark("‹\\x1b›".into()),
+        OwnedPiece::Text("b  ".into()),
     ];
     assert_eq!(pieces, expected);
 }
@@ -341,8 +341,8 @@ fn pieces_distinguish_text_from_stand_ins() {
 fn a_run_of_plain_text_is_one_piece() {
     let text = "plain ASCII, 漢字, más\n\tand 👩‍💻 می‌خواهم".repeat(50);
     let mut pieces = 0;
-    TextSink::new(Mode::Prose).push_with(&text, &mut |piece| {
-        assert_eq!(piece, Piece::Text(&text));
+    TextSink::new(SinkMode::Prose).push_with(&text, &mut |piece| {
+        assert_eq!(piece, SafePiece::Text(&text));
         pieces += 1;
     });
     assert_eq!(pieces, 1);
@@ -350,7 +350,7 @@ fn a_run_of_plain_text_is_one_piece() {
 
 #[test]
 fn only_undecided_characters_are_held_back() {
-    let (mut sink, mut out) = (TextSink::new(Mode::Prose), String::new());
+    let (mut sink, mut out) = (TextSink::new(SinkMode::Prose), String::new());
     for (text, shown) in [
         ("wor", "wor"),
         ("d ❤", "d ❤"),
@@ -369,7 +369,7 @@ fn only_undecided_characters_are_held_back() {
 
 #[test]
 fn finish_resets_the_sink() {
-    for mode in [Mode::Prose, Mode::Strict] {
+    for mode in [SinkMode::Prose, SinkMode::Strict] {
         let (mut sink, mut out) = (TextSink::new(mode), String::new());
         for s in CORPUS {
             out.clear();
@@ -414,7 +414,7 @@ proptest! {
 
     #[test]
     fn three_chunks_give_the_same_output_as_one(parts in prop::collection::vec(nasty(), 3)) {
-        for mode in [Mode::Prose, Mode::Strict] {
+        for mode in [SinkMode::Prose, SinkMode::Strict] {
             let parts = parts.iter().map(String::as_str);
             prop_assert_eq!(run(mode, parts.clone()), sink_all(&parts.collect::<String>(), mode));
         }

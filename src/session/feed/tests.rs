@@ -36,7 +36,7 @@ fn read(watcher: &mut FeedWatcher) -> String {
 }
 
 fn question(id: &str) -> (String, TurnEvent) {
-    let mut asked = Elicit {
+    let mut asked = ElicitationPrompt {
         id: id.into(),
         server: "s".into(),
         message: "who?".into(),
@@ -129,8 +129,8 @@ async fn a_watcher_is_woken_by_what_comes_and_by_nothing_else() {
         async move { feed.finished().await }
     });
     tokio::task::yield_now().await;
-    let failure = Failure {
-        kind: Kind::Runtime,
+    let failure = RequestFailure {
+        kind: ErrorKind::Runtime,
         message: "x".into(),
         hint: None,
         nothing_configured: false,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::chat::{Annotations, Tool};
+use crate::chat::{ToolAnnotations, ToolDefinition};
 use crate::safety::policy::BUILTIN_IDENTITY;
 use crate::tools::search::RESULT_LIMIT;
 
@@ -20,7 +20,7 @@ pub fn is_builtin(name: &str) -> bool {
 }
 
 /// Returns the definition of `retrieve_tools`.
-pub fn retrieve_tools_tool() -> Tool {
+pub fn retrieve_tools_tool() -> ToolDefinition {
     builtin_tool(
         RETRIEVE_TOOLS,
         "Finds tools of the connected servers. Each comes with its inputSchema and with call_with, the tool to call it with.",
@@ -41,7 +41,7 @@ pub fn retrieve_tools_tool() -> Tool {
 }
 
 /// Returns the definition of `read_result`.
-pub fn read_result_tool() -> Tool {
+pub fn read_result_tool() -> ToolDefinition {
     builtin_tool(
         READ_RESULT,
         "Continues a truncated result; the result names the key and the next offset.",
@@ -57,15 +57,15 @@ pub fn read_result_tool() -> Tool {
     )
 }
 
-fn builtin_tool(name: &str, description: &str, schema: &Value) -> Tool {
-    Tool {
+fn builtin_tool(name: &str, description: &str, schema: &Value) -> ToolDefinition {
+    ToolDefinition {
         name: name.to_owned(),
         server: ALIAS.to_owned(),
         tool: name.to_owned(),
         title: None,
         description: description.to_owned(),
         schema: schema.to_string(),
-        annotations: Annotations {
+        annotations: ToolAnnotations {
             read_only: Some(true),
             destructive: Some(false),
             idempotent: Some(true),

@@ -17,7 +17,7 @@ use super::finder::ToolFinder;
 use super::results::{ReadRequest, ResultStore};
 use super::search::RetrieveRequest;
 use super::source::{CallError, CallFuture, CallResult, SourceCall, ToolSource};
-use crate::chat::Tool;
+use crate::chat::ToolDefinition;
 use crate::safety::policy::BUILTIN_IDENTITY;
 
 /// The built-in tools as one session sees them. Cheap to create: everything large is shared.
@@ -25,7 +25,7 @@ use crate::safety::policy::BUILTIN_IDENTITY;
 pub struct BuiltinSource {
     finder: Arc<ToolFinder>,
     results: Arc<ResultStore>,
-    searchable: Arc<[Tool]>,
+    searchable: Arc<[ToolDefinition]>,
     session: String,
     page_bytes: usize,
 }
@@ -36,7 +36,7 @@ impl BuiltinSource {
     pub fn new(
         finder: Arc<ToolFinder>,
         results: Arc<ResultStore>,
-        searchable: Arc<[Tool]>,
+        searchable: Arc<[ToolDefinition]>,
         session: impl Into<String>,
         page_bytes: usize,
     ) -> BuiltinSource {
@@ -89,7 +89,7 @@ impl ToolSource for BuiltinSource {
         ALIAS
     }
 
-    fn list(&self) -> Arc<[Tool]> {
+    fn list(&self) -> Arc<[ToolDefinition]> {
         Arc::new([retrieve_tools_tool(), read_result_tool()])
     }
 

@@ -4,7 +4,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::safety::policy::{self, Approved, Call, Decision, Grants, Rules, Wish};
+use crate::safety::policy::{
+    self, Approved, CallRequest, ExactCall, GrantSet, PolicyDecision, RuleSet,
+};
 
 const NOW_MS: u64 = 1_000_000;
 
@@ -15,7 +17,7 @@ struct SourceFixture {
     _dir: TempDir,
 }
 
-fn bench(searchable: Vec<Tool>) -> SourceFixture {
+fn bench(searchable: Vec<ToolDefinition>) -> SourceFixture {
     let dir = TempDir::new().unwrap();
     let results = Arc::new(ResultStore::new(dir.path().join("results")));
     let source = BuiltinSource::new(
@@ -33,8 +35,8 @@ fn bench(searchable: Vec<Tool>) -> SourceFixture {
     }
 }
 
-fn builtin_call<'a>(tool: &'a str, arguments: &'a str) -> Call<'a> {
-    Call {
+fn builtin_call<'a>(tool: &'a str, arguments: &'a str) -> ExactCall<'a> {
+    ExactCall {
         server: ALIAS,
         tool,
         identity: BUILTIN_IDENTITY,
@@ -43,22 +45,22 @@ fn builtin_call<'a>(tool: &'a str, arguments: &'a str) -> Call<'a> {
 }
 
 /// The approval that the default rules give.
-fn approve(call: Call<'_>) -> Approved {
+fn approve(call: ExactCall<'_>) -> Approved {
     let definition = retrieve_tools_tool();
-    let request = Wish {
+    let request = CallRequest {
         annotations: definition.annotations,
         trusted: definition.trusted,
-        ..Wish::new(call)
+        ..CallRequest::new(call)
     };
-    let (rules, grants) = (Rules::default(), Grants::default());
+    let (rules, grants) = (RuleSet::default(), GrantSet::default());
     match policy::decide(&request, &rules, &grants, NOW_MS) {
-        Decision::Allow(approved, _) => approved,
+        PolicyDecision::Allow(approved, _) => approved,
         other => panic!("not allowed: {other:?}"),
     }
 }
 
 impl SourceFixture {
-    async fn call(&self, approved: Approved, call: Call<'_>) -> Result<CallResult, CallError> {
+    async fn call(&self, approved: Approved, call: ExactCall<'_>) -> Result<CallResult, CallError> {
         let (events, _receiver) = mpsc::channel(1);
         let request = SourceCall {
             approved,
@@ -78,13 +80,13 @@ impl SourceFixture {
     }
 }
 
-fn server_tool(server: &str, tool: &str) -> Tool {
-    Tool {
+fn server_tool(server: &str, tool: &str) -> ToolDefinition {
+    ToolDefinition {
         name: format!("{server}.{tool}"),
         server: server.to_owned(),
         tool: tool.to_owned(),
         schema: json!({"type": "object"}).to_string(),
-        ..Tool::default()
+        ..ToolDefinition::default()
     }
 }
 
@@ -179,11 +181,11 @@ async fn an_approval_covers_only_its_own_call() {
     for other in [
         builtin_call(RETRIEVE_TOOLS, r#"{"query":"b"}"#),
         builtin_call(READ_RESULT, r#"{"query":"a"}"#),
-        Call {
+        ExactCall {
             identity: "another",
             ..approved_call
         },
-        Call {
+        ExactCall {
             server: "fs",
             ..approved_call
         },

@@ -116,7 +116,7 @@ fn a_record_boundary_never_makes_a_part_small() {
         format!("[1, 2] {long}"),
         format!("[\"1, {long}"),
     ] {
-        let told = cut(&text, 2000, None);
+        let told = truncate(&text, 2000, None);
         assert!(told.len() > 1700 && told.len() <= 2000, "{}", told.len());
         assert!(told.ends_with("not stored: request less]"), "{told}");
     }
@@ -184,7 +184,7 @@ fn concurrent_results_are_all_stored_and_counted() {
 fn stored_results_are_bounded_and_private_to_the_user() {
     let (dir, results) = results();
     let place = dir.path().join("results");
-    let text = "x".repeat(MAX_RESULT);
+    let text = "x".repeat(MAX_RESULT_BYTES);
     let keys: Vec<String> = (0..6)
         .map(|n| results.store("s", &text, n).unwrap())
         .collect();
@@ -194,7 +194,7 @@ fn stored_results_are_bounded_and_private_to_the_user() {
             .map(|f| f.unwrap().metadata().unwrap().len())
             .collect()
     };
-    assert_eq!(sizes(), [MAX_RESULT as u64; 4]);
+    assert_eq!(sizes(), [MAX_RESULT_BYTES as u64; 4]);
     let there = |key: &String| results.read("s", &at(key, 0, 1), 6).is_ok();
     let there: Vec<bool> = keys.iter().map(there).collect();
     assert_eq!(

@@ -1,18 +1,18 @@
 use super::*;
 
-fn tool(name: &str, description: &str, schema: Value) -> Tool {
+fn tool(name: &str, description: &str, schema: Value) -> ToolDefinition {
     let (server, tool) = name.split_once('.').unwrap();
-    Tool {
+    ToolDefinition {
         name: name.to_owned(),
         server: server.to_owned(),
         tool: tool.to_owned(),
         description: description.to_owned(),
         schema: schema.to_string(),
-        ..Tool::default()
+        ..ToolDefinition::default()
     }
 }
 
-fn some() -> Vec<Tool> {
+fn some() -> Vec<ToolDefinition> {
     vec![
         tool(
             "github.create_issue",
@@ -85,7 +85,7 @@ fn terms_match_without_endings_and_in_any_script() {
 
 #[test]
 fn equal_scores_keep_their_order_and_the_limit_holds() {
-    let same: Vec<Tool> = (0..50)
+    let same: Vec<ToolDefinition> = (0..50)
         .map(|n| tool(&format!("s.same{n}"), "the very same", json!({})))
         .collect();
     let index = ToolIndex::new(&same);

@@ -8,12 +8,12 @@ fn map(value: Value) -> Map<String, Value> {
 }
 
 fn target_of(value: Value) -> Result<CallTarget, String> {
-    parse_call_target(Operation::Read, &map(value))
+    parse_call_target(OperationClass::Read, &map(value))
 }
 
 #[test]
 fn the_five_tools_have_complete_schemas() {
-    let tools = tools(["fs", "git"]);
+    let tools = split_tools(["fs", "git"]);
     let names: Vec<&str> = tools.iter().map(|t| t.name.as_str()).collect();
     assert_eq!(
         names,
@@ -36,7 +36,7 @@ fn the_five_tools_have_complete_schemas() {
             let key = key.as_str().unwrap();
             assert!(schema["properties"].get(key).is_some(), "{key}");
         }
-        if Operation::of_variant(&tool.name).is_some() {
+        if OperationClass::from_call_tool_name(&tool.name).is_some() {
             let properties = schema["properties"].as_object().unwrap();
             assert!(properties.keys().all(|k| PARAMETERS.contains(&k.as_str())));
             for key in PARAMETERS {
@@ -50,9 +50,9 @@ fn the_five_tools_have_complete_schemas() {
 /// The definitions are sent with every request.
 #[test]
 fn the_five_definitions_take_less_than_a_thousand_tokens() {
-    let size = |t: &Tool| t.name.len() + t.description.len() + t.schema.len();
+    let size = |t: &ToolDefinition| t.name.len() + t.description.len() + t.schema.len();
     let many: Vec<String> = (0..500).map(|n| format!("server-{n}")).collect();
-    let tools = tools(many.iter().map(String::as_str));
+    let tools = split_tools(many.iter().map(String::as_str));
     let bytes: usize = tools.iter().map(size).sum();
     assert!(bytes < 4000, "{bytes} bytes");
     assert!(

@@ -11,7 +11,7 @@ fn turn() -> TurnMachine {
 }
 
 fn text(s: &str) -> TurnInput {
-    TurnInput::Chunk(Chunk::Text(s.into()))
+    TurnInput::Chunk(StreamItem::Text(s.into()))
 }
 
 #[test]
@@ -23,15 +23,15 @@ fn an_answer_is_shown_recorded_and_replied_to() {
     assert!(
         matches!(&turn.handle(text("s\n"), 2)[..], [TurnEffect::Event(TurnEvent::Proposal(command))] if command == "ls")
     );
-    let usage = Usage {
+    let usage = TokenUsage {
         prompt_tokens: 1_000_000,
         completion_tokens: 500_000,
     };
     assert!(
-        turn.handle(TurnInput::Chunk(Chunk::Usage(usage)), 3)
+        turn.handle(TurnInput::Chunk(StreamItem::Usage(usage)), 3)
             .is_empty()
     );
-    let effects = turn.handle(TurnInput::Ended(Ok(Finish::Stop)), 1500);
+    let effects = turn.handle(TurnInput::Ended(Ok(FinishReason::Stop)), 1500);
     let [
         TurnEffect::Record(record),
         TurnEffect::Reply(answer, proposals),
@@ -39,7 +39,7 @@ fn an_answer_is_shown_recorded_and_replied_to() {
     else {
         panic!("{effects:?}")
     };
-    let Body::Assistant { text, finish, .. } = &**record else {
+    let RecordBody::Assistant { text, finish, .. } = &**record else {
         panic!("{record:?}")
     };
     assert_eq!((text.as_str(), finish.as_str()), ("Hi\nCMD: ls\n", "stop"));
@@ -55,7 +55,7 @@ fn an_interrupted_answer_is_kept_and_offers_no_half_command() {
     let mut turn = turn();
     turn.handle(text("ok\nCMD: rm -rf /"), 1);
     let effects = turn.handle(
-        TurnInput::Ended(Err(Error::new(Kind::Interrupted, "stopped"))),
+        TurnInput::Ended(Err(Error::new(ErrorKind::Interrupted, "stopped"))),
         9,
     );
     let [
@@ -66,7 +66,7 @@ fn an_interrupted_answer_is_kept_and_offers_no_half_command() {
     else {
         panic!("{effects:?}")
     };
-    let Body::Assistant { text, finish, .. } = &**record else {
+    let RecordBody::Assistant { text, finish, .. } = &**record else {
         panic!("{record:?}")
     };
     assert_eq!(rest, "CMD: rm -rf /");
@@ -75,7 +75,7 @@ fn an_interrupted_answer_is_kept_and_offers_no_half_command() {
         ("ok\nCMD: rm -rf /", "interrupted")
     );
     assert!(proposals.is_empty());
-    assert_eq!(answer.finish, Finish::Interrupted);
+    assert_eq!(answer.finish, FinishReason::Interrupted);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_failure_is_recorded_before_it_is_told() {
     let [TurnEffect::Record(record), TurnEffect::Fail(e)] = &effects[..] else {
         panic!("{effects:?}")
     };
-    let Body::Assistant { error, finish, .. } = &**record else {
+    let RecordBody::Assistant { error, finish, .. } = &**record else {
         panic!("{record:?}")
     };
     assert_eq!(
@@ -97,7 +97,7 @@ fn a_failure_is_recorded_before_it_is_told() {
 }
 
 fn call(id: &str, arguments: &str) -> TurnInput {
-    TurnInput::Chunk(Chunk::Call(ToolCall {
+    TurnInput::Chunk(StreamItem::Call(ToolCall {
         id: id.into(),
         name: format!("fs.{id}"),
         arguments: arguments.into(),
@@ -106,7 +106,11 @@ fn call(id: &str, arguments: &str) -> TurnInput {
 }
 
 /// A turn whose model has made these calls, and what came of the end of its answer.
-fn calling(turn: &mut TurnMachine, calls: &[(&str, &str)], finish: Finish) -> Vec<TurnEffect> {
+fn calling(
+    turn: &mut TurnMachine,
+    calls: &[(&str, &str)],
+    finish: FinishReason,
+) -> Vec<TurnEffect> {
     for (id, arguments) in calls {
         assert!(turn.handle(call(id, arguments), 1).is_empty());
     }
@@ -144,8 +148,10 @@ fn words(effects: &[TurnEffect]) -> Vec<String> {
         TurnEffect::Event(TurnEvent::Notice(text)) => format!("notice {text}"),
         TurnEffect::Event(event) => format!("{event:?}"),
         TurnEffect::Record(record) => match &**record {
-            Body::Assistant { calls, finish, .. } => format!("answer {finish} {}", calls.len()),
-            Body::Tool {
+            RecordBody::Assistant { calls, finish, .. } => {
+                format!("answer {finish} {}", calls.len())
+            }
+            RecordBody::Tool {
                 call, status, text, ..
             } => format!("result {call} {status} {text}"),
             body => format!("{body:?}"),
@@ -165,7 +171,11 @@ fn words(effects: &[TurnEffect]) -> Vec<String> {
 fn calls_are_recorded_made_and_answered_before_the_model_is_asked_again() {
     let mut turn = turn();
     turn.handle(text("Let me look."), 1);
-    let effects = calling(&mut turn, &[("a", " {\"x\" : 1}"), ("b", "")], Finish::Stop);
+    let effects = calling(
+        &mut turn,
+        &[("a", " {\"x\" : 1}"), ("b", "")],
+        FinishReason::Stop,
+    );
     assert_eq!(
         words(&effects),
         ["answer stop 2", "text \"\\n\"", "use a{\"x\":1} b{}"]
@@ -173,7 +183,7 @@ fn calls_are_recorded_made_and_answered_before_the_model_is_asked_again() {
     let TurnEffect::Record(record) = &effects[0] else {
         panic!("{effects:?}")
     };
-    let Body::Assistant { calls, text, .. } = &**record else {
+    let RecordBody::Assistant { calls, text, .. } = &**record else {
         panic!("{record:?}")
     };
     assert_eq!(text, "Let me look.");
@@ -187,7 +197,7 @@ fn calls_are_recorded_made_and_answered_before_the_model_is_asked_again() {
         ["result b success two", "again"]
     );
     turn.handle(self::text("Done."), 11);
-    let end = turn.handle(TurnInput::Ended(Ok(Finish::Stop)), 12);
+    let end = turn.handle(TurnInput::Ended(Ok(FinishReason::Stop)), 12);
     assert_eq!(words(&end), ["answer stop 0", "reply stop"]);
 }
 
@@ -204,7 +214,7 @@ fn arguments_that_are_no_object_are_never_run_and_the_model_is_told() {
     for arguments in broken {
         let mut turn = turn();
         let calls = [("a", "{}"), ("b", arguments), ("c", "{}")];
-        let effects = calling(&mut turn, &calls, Finish::Stop);
+        let effects = calling(&mut turn, &calls, FinishReason::Stop);
         assert_eq!(
             words(&effects),
             [
@@ -225,14 +235,14 @@ fn arguments_that_are_no_object_are_never_run_and_the_model_is_told() {
             ["result c success C", "again"]
         );
         // Alone it is answered at once, and the model may try again.
-        let effects = calling(&mut turn, &[("b", arguments)], Finish::Stop);
+        let effects = calling(&mut turn, &[("b", arguments)], FinishReason::Stop);
         assert_eq!(words(&effects)[2..], [skipped, "again"]);
     }
 }
 
 #[test]
 fn an_answer_that_was_cut_off_runs_no_call_without_arguments() {
-    for finish in [Finish::Length, Finish::ContentFilter] {
+    for finish in [FinishReason::Length, FinishReason::ContentFilter] {
         let effects = calling(&mut turn(), &[("a", "{}"), ("b", "")], finish);
         let words = words(&effects);
         assert_eq!(words.last().unwrap(), "use a{}");
@@ -244,10 +254,10 @@ fn an_answer_that_was_cut_off_runs_no_call_without_arguments() {
 fn an_answer_that_broke_off_has_made_no_calls() {
     for (kind, end) in [
         (
-            Kind::Interrupted,
+            ErrorKind::Interrupted,
             ["answer interrupted 0", "reply interrupted"],
         ),
-        (Kind::Runtime, ["answer error 0", "fail gone"]),
+        (ErrorKind::Runtime, ["answer error 0", "fail gone"]),
     ] {
         let mut turn = turn();
         turn.handle(call("a", "{}"), 1);
@@ -269,7 +279,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
     let edited = CallEnd::Said {
         text: "ok".into(),
         is_error: false,
-        images: vec![crate::chat::Image {
+        images: vec![crate::chat::ImageContent {
             mime: "image/png".into(),
             data: "AA==".into(),
         }],
@@ -313,7 +323,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
     ];
     for (outcome, result, notice) in table {
         let mut turn = turn();
-        calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
+        calling(&mut turn, &[("a", "{}"), ("b", "{}")], FinishReason::Stop);
         let mut effects = used(&mut turn, vec![("a", outcome), ("b", said("B"))]);
         assert!(matches!(effects.pop(), Some(TurnEffect::Again)), "{result}");
         let mut expected = vec![format!("result a {result}"), "result b success B".into()];
@@ -328,7 +338,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
 fn when_no_call_has_a_result_the_turn_ends_and_the_person_decides() {
     let mut turn = turn();
     turn.handle(text("CMD: ls\n"), 1);
-    calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
+    calling(&mut turn, &[("a", "{}"), ("b", "{}")], FinishReason::Stop);
     let failed = || CallEnd::Failed("timeout".into());
     assert_eq!(
         words(&used(&mut turn, vec![("a", failed())])),
@@ -362,7 +372,7 @@ fn a_stop_leaves_every_call_with_one_result() {
     ] {
         let mut turn = turn();
         let calls = [("a", "{}"), ("b", "{}"), ("c", "{"), ("d", "{}")];
-        calling(&mut turn, &calls, Finish::Stop);
+        calling(&mut turn, &calls, FinishReason::Stop);
         used(&mut turn, vec![("a", said("A"))]);
         let effects = used(&mut turn, vec![("b", outcome)]);
         assert_eq!(
@@ -377,7 +387,7 @@ fn a_stop_leaves_every_call_with_one_result() {
     }
     // Of those that ran at once, one that was done before keeps its result.
     let mut turn = turn();
-    calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
+    calling(&mut turn, &[("a", "{}"), ("b", "{}")], FinishReason::Stop);
     let both = vec![("a", CallEnd::Interrupted), ("b", said("B"))];
     assert_eq!(
         words(&used(&mut turn, both)),
@@ -393,11 +403,11 @@ fn a_stop_leaves_every_call_with_one_result() {
 fn the_depth_is_counted_in_rounds_of_calls() {
     let mut turn = turn();
     for _ in 0..2 {
-        let effects = calling(&mut turn, &[("a", "{}"), ("b", "{}")], Finish::Stop);
+        let effects = calling(&mut turn, &[("a", "{}"), ("b", "{}")], FinishReason::Stop);
         assert!(matches!(effects.last(), Some(TurnEffect::Use(_))));
         used(&mut turn, vec![("a", said("A")), ("b", said("B"))]);
     }
-    let effects = calling(&mut turn, &[("a", "{}"), ("b", "{")], Finish::Stop);
+    let effects = calling(&mut turn, &[("a", "{}"), ("b", "{")], FinishReason::Stop);
     let unmade = "invalid_call [no result: the tool-call depth limit was reached]";
     assert_eq!(
         words(&effects),
@@ -414,7 +424,7 @@ fn the_depth_is_counted_in_rounds_of_calls() {
 #[test]
 fn calls_of_one_id_have_a_result_each_and_unknown_ones_none() {
     let mut turn = turn();
-    calling(&mut turn, &[("a", "{}"), ("a", "{}")], Finish::Stop);
+    calling(&mut turn, &[("a", "{}"), ("a", "{}")], FinishReason::Stop);
     assert_eq!(
         words(&used(&mut turn, vec![("x", said("?")), ("a", said("1"))])),
         ["result a success 1"]
@@ -429,14 +439,14 @@ fn calls_of_one_id_have_a_result_each_and_unknown_ones_none() {
 fn tokens_and_cost_are_summed_over_the_rounds_and_commands_collected() {
     let mut turn = turn();
     let usage = |prompt_tokens, completion_tokens| {
-        TurnInput::Chunk(Chunk::Usage(Usage {
+        TurnInput::Chunk(StreamItem::Usage(TokenUsage {
             prompt_tokens,
             completion_tokens,
         }))
     };
     turn.handle(text("CMD: one"), 1);
     turn.handle(usage(1_000_000, 0), 2);
-    let effects = calling(&mut turn, &[("a", "{}")], Finish::Stop);
+    let effects = calling(&mut turn, &[("a", "{}")], FinishReason::Stop);
     assert!(
         !words(&effects).contains(&"text \"\\n\"".to_string()),
         "the line has ended"
@@ -444,7 +454,7 @@ fn tokens_and_cost_are_summed_over_the_rounds_and_commands_collected() {
     used(&mut turn, vec![("a", said("A"))]);
     turn.handle(text("CMD: two\n"), 11);
     turn.handle(usage(2_000_000, 1_000_000), 12);
-    let effects = turn.handle(TurnInput::Ended(Ok(Finish::Stop)), 2500);
+    let effects = turn.handle(TurnInput::Ended(Ok(FinishReason::Stop)), 2500);
     let [
         TurnEffect::Record(record),
         TurnEffect::Reply(answer, proposals),
@@ -452,7 +462,7 @@ fn tokens_and_cost_are_summed_over_the_rounds_and_commands_collected() {
     else {
         panic!("{effects:?}")
     };
-    let Body::Assistant {
+    let RecordBody::Assistant {
         prompt_tokens, ms, ..
     } = &**record
     else {

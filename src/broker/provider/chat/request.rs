@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::turns::{ChatTurn, turns};
-use crate::broker::Endpoint;
+use crate::broker::ModelEndpoint;
 use crate::broker::wire_names::{WireNames, accepts_dots};
-use crate::chat::{Image, Message, Tool, ToolCall};
-use crate::error::{Context, Result};
+use crate::chat::{ChatMessage, ImageContent, ToolCall, ToolDefinition};
+use crate::error::{ErrorContext, Result};
 
 /// Details in which a server differs, learned from its refusals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl ServerQuirks {
     /// be the same.
     pub fn learn(
         self,
-        endpoint: &Endpoint,
+        endpoint: &ModelEndpoint,
         names: &WireNames,
         refusal: &str,
     ) -> Option<ServerQuirks> {
@@ -68,9 +68,14 @@ fn mentions_name_pattern(lower: &str) -> bool {
 }
 
 /// Returns the wire names of the tools of a request, and of all tools that its messages mention.
-pub fn names(url: &Url, messages: &[Message], tools: &[Tool], quirks: ServerQuirks) -> WireNames {
+pub fn names(
+    url: &Url,
+    messages: &[ChatMessage],
+    tools: &[ToolDefinition],
+    quirks: ServerQuirks,
+) -> WireNames {
     let called = messages.iter().flat_map(|m| match m {
-        Message::Assistant(_, calls) => calls.as_slice(),
+        ChatMessage::Assistant(_, calls) => calls.as_slice(),
         _ => &[],
     });
     WireNames::new(
@@ -128,7 +133,7 @@ struct ImageUrl<'a> {
 }
 
 /// `data:image/png;base64,…`, written without a copy.
-struct DataUrl<'a>(&'a Image);
+struct DataUrl<'a>(&'a ImageContent);
 
 impl fmt::Display for DataUrl<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -181,9 +186,9 @@ struct StreamOptions {
 /// # Errors
 /// A part cannot be written as JSON, which no known input causes.
 pub fn request_body(
-    endpoint: &Endpoint,
-    messages: &[Message],
-    tools: &[Tool],
+    endpoint: &ModelEndpoint,
+    messages: &[ChatMessage],
+    tools: &[ToolDefinition],
     names: &WireNames,
     quirks: ServerQuirks,
 ) -> Result<Vec<u8>> {
@@ -261,7 +266,10 @@ fn called<'a>(call: &'a ToolCall, names: &'a WireNames, extra: bool) -> RequestC
     }
 }
 
-fn declared<'a>(tool: &'a Tool, names: &'a WireNames) -> serde_json::Result<RequestTool<'a>> {
+fn declared<'a>(
+    tool: &'a ToolDefinition,
+    names: &'a WireNames,
+) -> serde_json::Result<RequestTool<'a>> {
     Ok(RequestTool {
         r#type: "function",
         function: FunctionDeclaration {

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use super::*;
-use crate::broker::Endpoint;
+use crate::broker::ModelEndpoint;
 use crate::broker::wire_names::WireNames;
-use crate::chat::Message;
+use crate::chat::ChatMessage;
 
-fn endpoint() -> Endpoint {
-    Endpoint {
+fn endpoint() -> ModelEndpoint {
+    ModelEndpoint {
         base_url: "http://h/v1".to_owned(),
         model: "m".to_owned(),
         key: None,
@@ -22,8 +22,8 @@ fn endpoint() -> Endpoint {
 
 fn body(quirks: ServerQuirks) -> String {
     let messages = [
-        Message::System("s".to_owned()),
-        Message::User("a \"b\"\n".to_owned()),
+        ChatMessage::System("s".to_owned()),
+        ChatMessage::User("a \"b\"\n".to_owned()),
     ];
     String::from_utf8(
         request_body(&endpoint(), &messages, &[], &WireNames::default(), quirks).unwrap(),
@@ -32,7 +32,13 @@ fn body(quirks: ServerQuirks) -> String {
 }
 
 /// What a list of `data:` bodies means.
-fn read(events: &[&str]) -> (ChatAnswer, Vec<Chunk>, std::result::Result<(), StreamError>) {
+fn read(
+    events: &[&str],
+) -> (
+    ChatAnswer,
+    Vec<StreamItem>,
+    std::result::Result<(), StreamError>,
+) {
     let (mut answer, mut out) = (ChatAnswer::default(), Vec::new());
     for data in events {
         let event = SseEvent {
@@ -46,14 +52,14 @@ fn read(events: &[&str]) -> (ChatAnswer, Vec<Chunk>, std::result::Result<(), Str
     (answer, out, Ok(()))
 }
 
-fn text(events: &[&str]) -> Vec<Chunk> {
+fn text(events: &[&str]) -> Vec<StreamItem> {
     let (_, out, result) = read(events);
     assert_eq!(result, Ok(()), "{events:?}");
     out
 }
 
-fn says(t: &str) -> Chunk {
-    Chunk::Text(t.to_owned())
+fn says(t: &str) -> StreamItem {
+    StreamItem::Text(t.to_owned())
 }
 
 #[test]
@@ -135,7 +141,7 @@ fn the_forms_of_a_delta() {
         (r#"{"refusal":"no"}"#, "no"),
         (r#"{"content":7,"new":{"deep":[1]},"tool_calls":[]}"#, ""),
     ] {
-        let expected: Vec<Chunk> = [says(expected)]
+        let expected: Vec<StreamItem> = [says(expected)]
             .into_iter()
             .filter(|_| !expected.is_empty())
             .collect();
@@ -152,7 +158,7 @@ fn text_is_joined_and_reasoning_kept_apart() {
         r#"{"choices":[{"delta":{"content":"a"}}]}"#,
         r#"{"choices":[{"delta":{"content":"b"}}]}"#,
     ]);
-    assert_eq!(out, [Chunk::Reasoning("hmm?".to_owned()), says("ab")]);
+    assert_eq!(out, [StreamItem::Reasoning("hmm?".to_owned()), says("ab")]);
 }
 
 #[test]
@@ -172,18 +178,21 @@ fn the_model_is_reported_once_and_the_last_usage_counts() {
         "[DONE]",
         "whatever follows",
     ]);
-    assert_eq!(out, [says("a"), Chunk::Model("gpt".to_owned())]);
+    assert_eq!(out, [says("a"), StreamItem::Model("gpt".to_owned())]);
     assert_eq!(answer.usage.map(|u| u.completion_tokens), Some(2));
-    assert_eq!((answer.finish, answer.done), (Some(Finish::Stop), true));
+    assert_eq!(
+        (answer.finish, answer.done),
+        (Some(FinishReason::Stop), true)
+    );
 }
 
 #[test]
 fn finish_reasons() {
     for (reason, expected) in [
-        (r#""stop""#, Some(Finish::Stop)),
-        (r#""eos""#, Some(Finish::Stop)),
-        (r#""length""#, Some(Finish::Length)),
-        (r#""content_filter""#, Some(Finish::ContentFilter)),
+        (r#""stop""#, Some(FinishReason::Stop)),
+        (r#""eos""#, Some(FinishReason::Stop)),
+        (r#""length""#, Some(FinishReason::Length)),
+        (r#""content_filter""#, Some(FinishReason::ContentFilter)),
         (r#""""#, None),
         ("null", None),
     ] {
@@ -255,8 +264,11 @@ fn a_whole_completion_is_an_answer() {
     let (mut answer, mut out) = (ChatAnswer::default(), Vec::new());
     let body = br#"{"object":"chat.completion","model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"all"},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
     answer.whole(body, &mut out).unwrap();
-    assert_eq!(out, [says("all"), Chunk::Model("gpt".to_owned())]);
-    assert_eq!((answer.finish, answer.done), (Some(Finish::Length), true));
+    assert_eq!(out, [says("all"), StreamItem::Model("gpt".to_owned())]);
+    assert_eq!(
+        (answer.finish, answer.done),
+        (Some(FinishReason::Length), true)
+    );
     let other = ChatAnswer::default().whole(br#"{"status":"ok"}"#, &mut out);
     assert_eq!(
         other,
@@ -270,9 +282,13 @@ fn the_event_name_and_done_count_for_events_of_text_as_well() {
     let (a, b, c) = (plain("a"), plain("b"), plain("\\n\\\""));
     let stop = r#"{"choices":[{"delta":{"content":"!"},"finish_reason":"stop"}]}"#;
     let (answer, out, _) = read(&[&a, &b, &c, stop, &plain("?"), "[DONE]", &plain("late")]);
-    let expected = [says("a"), Chunk::Model("m".to_owned()), says("b\n\"!?")];
+    let expected = [
+        says("a"),
+        StreamItem::Model("m".to_owned()),
+        says("b\n\"!?"),
+    ];
     assert_eq!(out, expected);
-    assert_eq!(answer.finish, Some(Finish::Stop));
+    assert_eq!(answer.finish, Some(FinishReason::Stop));
     let error = SseEvent {
         name: b"error",
         data: b.as_bytes(),

@@ -24,7 +24,7 @@ pub struct TextEvent<'a> {
 impl<'a> TextEvent<'a> {
     /// Scans the `data` of an event. Returns `None` if only the full parser can tell what the event means.
     pub fn scan(data: &'a [u8]) -> Option<TextEvent<'a>> {
-        let mut scanner = Scanner { data, at: 0 };
+        let mut scanner = EventScanner { data, at: 0 };
         let mut event = TextEvent::default();
         let mut seen = SeenKeys::default();
         scanner.object(|scanner, key| match key {
@@ -90,12 +90,12 @@ fn first_special(bytes: &[u8]) -> Option<usize> {
 }
 
 /// A position in an event. Every method leaves it behind what the method has read, or returns `None`.
-struct Scanner<'a> {
+struct EventScanner<'a> {
     data: &'a [u8],
     at: usize,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> EventScanner<'a> {
     /// Reads a list of exactly one choice.
     fn choice(&mut self, event: &mut TextEvent<'a>) -> Option<()> {
         let mut seen = SeenKeys::default();
@@ -158,7 +158,7 @@ impl<'a> Scanner<'a> {
     /// Reads an object and calls `member` at the value of each key.
     fn object(
         &mut self,
-        mut member: impl FnMut(&mut Scanner<'a>, &'a [u8]) -> Option<()>,
+        mut member: impl FnMut(&mut EventScanner<'a>, &'a [u8]) -> Option<()>,
     ) -> Option<()> {
         self.byte(b'{')?;
         if self.peek()? == b'}' {

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::{LenientText, StreamError};
 use crate::broker::wire_names::WireNames;
-use crate::chat::{Message, ToolCall};
+use crate::chat::{ChatMessage, ToolCall};
 
 /// Maximum number of calls in one answer.
 const MAX_CALLS: usize = 128;
@@ -136,12 +136,12 @@ impl CallAssembler {
 
     /// Returns the calls in their order, with the tools' own names, and with ids that are unique among the calls in
     /// `messages`, the conversation so far.
-    pub fn take(&mut self, names: &WireNames, messages: &[Message]) -> Vec<ToolCall> {
+    pub fn take(&mut self, names: &WireNames, messages: &[ChatMessage]) -> Vec<ToolCall> {
         let mut calls = std::mem::take(&mut self.0);
         calls.sort_by_key(|call| call.index);
         let mut used: HashSet<String> = HashSet::new();
         for message in messages {
-            if let Message::Assistant(_, calls) = message {
+            if let ChatMessage::Assistant(_, calls) = message {
                 used.extend(calls.iter().map(|call| call.id.clone()));
             }
         }
@@ -154,7 +154,7 @@ impl CallAssembler {
         let mut calls: Vec<ToolCall> = calls
             .into_iter()
             .map(|call| ToolCall {
-                name: names.from_wire(&call.name).to_owned(),
+                name: names.original_name(&call.name).to_owned(),
                 id: call.id,
                 arguments: call.arguments,
                 extra: call.extra,

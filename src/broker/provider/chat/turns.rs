@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use crate::chat::{Image, Message, ToolCall};
+use crate::chat::{ChatMessage, ImageContent, ToolCall};
 
 /// The role of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct ChatTurn<'a> {
     pub role: ChatRole,
     pub text: Cow<'a, str>,
     /// Sent in front of the text, in a user's message only.
-    pub images: Vec<&'a Image>,
+    pub images: Vec<&'a ImageContent>,
     /// Calls of an assistant's message.
     pub calls: &'a [ToolCall],
     /// Id of the call whose result a tool's message is.
@@ -55,7 +55,7 @@ impl<'a> ChatTurn<'a> {
 #[derive(Default)]
 struct PendingResults<'a> {
     text: String,
-    images: Vec<&'a Image>,
+    images: Vec<&'a ImageContent>,
 }
 
 impl<'a> PendingResults<'a> {
@@ -82,16 +82,16 @@ impl<'a> PendingResults<'a> {
 /// Returns the messages of a request. Without `tool_role`, calls and results become text in the messages of the assistant
 /// and the user, which then alternate strictly. With `images`, images of tools go into a user's message behind the
 /// results, since many servers refuse images in a tool's message.
-pub fn turns(messages: &[Message], tool_role: bool, images: bool) -> Vec<ChatTurn<'_>> {
+pub fn turns(messages: &[ChatMessage], tool_role: bool, images: bool) -> Vec<ChatTurn<'_>> {
     let mut turns = Vec::with_capacity(messages.len());
     let mut carried = PendingResults::default();
     for message in messages {
         match message {
-            Message::User(words) => {
+            ChatMessage::User(words) => {
                 turns.push(carried.user_turn(words));
                 continue;
             }
-            Message::Tool(result) => {
+            ChatMessage::Tool(result) => {
                 if tool_role {
                     turns.push(ChatTurn {
                         result_of: Some(&result.id),
@@ -108,17 +108,17 @@ pub fn turns(messages: &[Message], tool_role: bool, images: bool) -> Vec<ChatTur
                 }
                 continue;
             }
-            Message::System(_) | Message::Assistant(..) => {}
+            ChatMessage::System(_) | ChatMessage::Assistant(..) => {}
         }
         if !carried.text.is_empty() {
             turns.push(carried.user_turn(""));
         }
         turns.push(match message {
-            Message::Assistant(text, calls) if tool_role => ChatTurn {
+            ChatMessage::Assistant(text, calls) if tool_role => ChatTurn {
                 calls,
                 ..ChatTurn::new(ChatRole::Assistant, text)
             },
-            Message::Assistant(text, calls) => {
+            ChatMessage::Assistant(text, calls) => {
                 ChatTurn::new(ChatRole::Assistant, calls_as_text(text, calls))
             }
             other => ChatTurn::new(ChatRole::System, other.text()),
@@ -149,7 +149,7 @@ fn calls_as_text<'a>(text: &'a str, calls: &[ToolCall]) -> Cow<'a, str> {
 }
 
 /// Whether type and data of an image are valid: neither may end the `data:` URL that they are written into.
-fn is_valid_image(image: &Image) -> bool {
+fn is_valid_image(image: &ImageContent) -> bool {
     let kind = image.mime.strip_prefix("image/").unwrap_or("");
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
     let base64 = |b: u8| b.is_ascii_alphanumeric() || b"+/=".contains(&b);
@@ -173,33 +173,33 @@ mod tests {
         }
     }
 
-    fn result(name: &str, text: &str, mime: &str) -> Message {
-        Message::Tool(ToolResult {
+    fn result(name: &str, text: &str, mime: &str) -> ChatMessage {
+        ChatMessage::Tool(ToolResult {
             id: format!("id of {name}"),
             name: name.to_owned(),
             text: text.to_owned(),
-            images: vec![Image {
+            images: vec![ImageContent {
                 mime: mime.to_owned(),
                 data: "aGk=".to_owned(),
             }],
         })
     }
 
-    fn conversation() -> Vec<Message> {
-        let user = |text: &str| Message::User(text.to_owned());
+    fn conversation() -> Vec<ChatMessage> {
+        let user = |text: &str| ChatMessage::User(text.to_owned());
         vec![
-            Message::System("s".to_owned()),
+            ChatMessage::System("s".to_owned()),
             user("u1"),
-            Message::Assistant(
+            ChatMessage::Assistant(
                 "a1".to_owned(),
                 vec![call("x.a", "{\"k\": 1}"), call("x.b", "")],
             ),
             result("x.a", "A", "image/png"),
             result("x.b", "B", "text/html"),
-            Message::Assistant(String::new(), vec![call("x.c", "{oops")]),
+            ChatMessage::Assistant(String::new(), vec![call("x.c", "{oops")]),
             result("x.c", "C", "image/png;x"),
             user("u2"),
-            Message::Assistant(String::new(), vec![call("x.d", "{}")]),
+            ChatMessage::Assistant(String::new(), vec![call("x.d", "{}")]),
             result("x.d", "D", "image/svg+xml"),
         ]
     }
@@ -280,7 +280,10 @@ mod tests {
 
     #[test]
     fn a_conversation_without_tools_is_borrowed() {
-        let talk = [Message::User("u".to_owned()), Message::assistant("a")];
+        let talk = [
+            ChatMessage::User("u".to_owned()),
+            ChatMessage::assistant("a"),
+        ];
         for tool_role in [true, false] {
             for turn in turns(&talk, tool_role, true) {
                 assert!(matches!(turn.text, Cow::Borrowed(_)));

@@ -4,7 +4,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::super::super::file::{FileFormat, parse};
-use super::super::super::{Overrides, load};
+use super::super::super::{ConfigOverrides, load};
 use super::*;
 
 const COMMENT: &str = "allowed at a prompt on 2026-11-22";
@@ -57,9 +57,12 @@ fn rule_is_added_below_the_others_and_removed_again() {
             let (_home, paths) = home(&old);
             allow_always(&paths, "gh.star", COMMENT).unwrap();
             assert_eq!(text(&paths), own(&format!("{before}{NEW}{after}")));
-            let rules = load(&paths, &Overrides::default()).unwrap().policy.list;
+            let rules = load(&paths, &ConfigOverrides::default())
+                .unwrap()
+                .policy
+                .list;
             let rule = rules.iter().find(|r| r.subject.to_string() == "gh.star");
-            assert_eq!(rule.map(|r| r.word), Some(Word::Allow));
+            assert_eq!(rule.map(|r| r.effect), Some(RuleEffect::Allow));
             // Once is enough.
             allow_always(&paths, "gh.star", COMMENT).unwrap();
             assert_eq!(text(&paths), own(&format!("{before}{NEW}{after}")));
@@ -156,8 +159,8 @@ fn names_and_comments_are_escaped() {
         "allowed at a prompt\n[policy]\ndefault = 'allow'",
     )
     .unwrap();
-    let config = load(&paths, &Overrides::default()).unwrap();
-    assert_eq!(config.policy.default.word, Word::Ask);
+    let config = load(&paths, &ConfigOverrides::default()).unwrap();
+    assert_eq!(config.policy.default.effect, RuleEffect::Ask);
     assert_eq!(config.policy.list[0].subject.to_string(), name);
     remove_rule(&paths, name).unwrap();
     assert_eq!(text(&paths), "[shell]\n\n[policy.rules]\n");
@@ -302,7 +305,7 @@ proptest! {
         };
         let after = rules(&new);
         let mut expected = before.clone();
-        expected.push((name.clone(), Word::Allow));
+        expected.push((name.clone(), RuleEffect::Allow));
         expected.sort();
         prop_assert_eq!(after, expected);
         // One piece more, and an end to the last line.

@@ -4,12 +4,12 @@ use super::*;
 
 const ID: &str = "01930000-0000-7000-8000-000000000001";
 
-fn row(record: &Value) -> Row {
+fn row(record: &Value) -> IndexRow {
     let line = format!("{record}\n");
-    read(line.as_bytes(), ("f", 7), &mut Place::default()).unwrap()
+    read(line.as_bytes(), ("f", 7), &mut LineContext::default()).unwrap()
 }
 
-fn of(kind: &str, more: Value) -> Row {
+fn of(kind: &str, more: Value) -> IndexRow {
     let mut record = json!({"v": 1, "id": ID, "at_ms": 5, "type": kind});
     for (key, value) in more.as_object().unwrap() {
         record[key] = value.clone();
@@ -283,7 +283,7 @@ fn what_is_ours_by_no_id_has_its_place_for_one() {
     let at = |id: &str, at_ms: u64, spot| {
         let line =
             json!({"v": 1, "id": id, "at_ms": at_ms, "type": "user", "text": ""}).to_string();
-        read(line.as_bytes(), spot, &mut Place::default())
+        read(line.as_bytes(), spot, &mut LineContext::default())
             .unwrap()
             .key
     };

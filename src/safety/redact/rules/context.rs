@@ -1,7 +1,7 @@
 //! Secrets that are identified by their context: `password=`, `Authorization:`, the password in a URL.
 
 use super::super::shape::{group_changes, is_identifier, is_placeholder, is_random};
-use super::super::{RULES, filter::Class};
+use super::super::{RULES, filter::ByteClass};
 use super::{KeywordMatch, SecretSpan, run_length};
 
 /// Maximum number of spaces around an assignment operator.
@@ -92,7 +92,7 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let code = text[..at].ends_with(b" = ") || text[..at].ends_with(b" := ");
     let quotes = run_length(text, at, is_quote);
     at += quotes;
-    let class: Class = if quotes > 0 {
+    let class: ByteClass = if quotes > 0 {
         is_quoted_byte
     } else {
         is_unquoted_byte
@@ -258,7 +258,7 @@ pub(super) fn url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 /// A URL that is secret as a whole.
 pub(super) fn long_url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, end, .. } = *place;
-    let class: Class = |b| b.is_ascii_alphanumeric() || b"/_@.-%".contains(&b);
+    let class: ByteClass = |b| b.is_ascii_alphanumeric() || b"/_@.-%".contains(&b);
     let n = run_length(text, end, class);
     let fits = n >= 24 && is_random(&text[end..end + n]) && !is_placeholder(&text[end..end + n]);
     fits.then(|| SecretSpan {

@@ -1,7 +1,7 @@
 //! Formats that need more than a keyword and a run of characters.
 
 use super::super::RULES;
-use super::super::filter::Class;
+use super::super::filter::ByteClass;
 use super::super::shape::is_random;
 use super::context::at_word_start;
 use super::{FormatPattern, KeywordMatch, SecretSpan, run_length};
@@ -24,7 +24,7 @@ fn is_armour_byte(b: u8) -> bool {
 }
 
 /// Length of the run of bytes of this class that ends at `at`.
-fn run_length_before(place: &KeywordMatch<'_>, at: usize, class: Class) -> usize {
+fn run_length_before(place: &KeywordMatch<'_>, at: usize, class: ByteClass) -> usize {
     let before = &place.text[place.from..at];
     before.iter().rev().take_while(|&&b| class(b)).count()
 }
@@ -129,7 +129,7 @@ pub(super) fn azure_client(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         at,
         end,
     } = *place;
-    let class: Class = |b| dash(b) || b == b'~' || b == b'.';
+    let class: ByteClass = |b| dash(b) || b == b'~' || b == b'.';
     let n = run_length(text, end, class);
     let fits = text[at..].starts_with(b"Q~")
         && (31..=36).contains(&n)
@@ -141,7 +141,7 @@ pub(super) fn azure_client(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 
 /// The signature of a shared access signature URL.
 pub(super) fn signature(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let class: Class = |b| alnum(b) || b"%+/=".contains(&b);
+    let class: ByteClass = |b| alnum(b) || b"%+/=".contains(&b);
     let n = run_length(place.text, place.end, class);
     let fits = n >= 40 && at_word_start(place) && is_random(&place.text[place.end..place.end + n]);
     fits.then(|| SecretSpan {
@@ -152,7 +152,7 @@ pub(super) fn signature(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 
 /// Fourteen characters, `.atlasv1.` and at least 60 characters.
 pub(super) fn terraform(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let class: Class = |b| dash(b) || b == b'=';
+    let class: ByteClass = |b| dash(b) || b == b'=';
     let n = run_length(place.text, place.end, class);
     let fits = n >= 60 && run_length_before(place, place.at, alnum) == 14;
     fits.then(|| SecretSpan {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::super::ChatAnswer;
 use super::*;
 use crate::broker::sse::SseEvent;
-use crate::chat::Chunk;
+use crate::chat::StreamItem;
 
 /// Events of text in the form in which providers send them, padding included.
 const REAL_FORMS: &[&str] = &[
@@ -82,7 +82,7 @@ fn outcome(
     take: impl Fn(
         &mut ChatAnswer,
         &SseEvent<'_>,
-        &mut Vec<Chunk>,
+        &mut Vec<StreamItem>,
     ) -> Result<(), super::super::StreamError>,
 ) -> String {
     let mut answer = ChatAnswer::default();

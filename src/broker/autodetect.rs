@@ -6,8 +6,8 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::model_list::is_chat_model;
-use super::{Broker, Endpoint};
-use crate::address::clear_text;
+use super::{Broker, ModelEndpoint};
+use crate::address::check_key_transport;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -25,7 +25,7 @@ const BASE_URL_VARIABLE: &str = "OPENAI_BASE_URL";
 
 /// A hosted provider that is detected by the environment variable of its key.
 #[derive(Debug)]
-pub struct Hosted {
+pub struct HostedProvider {
     pub(super) variable: &'static str,
     /// The name of the provider, and of its model in aish.
     pub name: &'static str,
@@ -38,57 +38,57 @@ pub struct Hosted {
 }
 
 /// The known hosted providers, in the order in which they are tried.
-pub static HOSTED: [Hosted; 8] = [
-    Hosted {
+pub static HOSTED_PROVIDERS: [HostedProvider; 8] = [
+    HostedProvider {
         variable: "OPENAI_API_KEY",
         name: "openai",
         base_url: "https://api.openai.com/v1",
         models: &["gpt-6-luna", "gpt-6.1-terra", "gpt-5.4-mini"],
         private: None,
     },
-    Hosted {
+    HostedProvider {
         variable: "OPENROUTER_API_KEY",
         name: "openrouter",
         base_url: "https://openrouter.ai/api/v1",
         models: &["openrouter/auto"],
         private: Some("key"),
     },
-    Hosted {
+    HostedProvider {
         variable: "MISTRAL_API_KEY",
         name: "mistral",
         base_url: "https://api.mistral.ai/v1",
         models: &["mistral-small-latest"],
         private: None,
     },
-    Hosted {
+    HostedProvider {
         variable: "GROQ_API_KEY",
         name: "groq",
         base_url: "https://api.groq.com/openai/v1",
         models: &["openai/gpt-oss-120b", "openai/gpt-oss-20b"],
         private: None,
     },
-    Hosted {
+    HostedProvider {
         variable: "DEEPSEEK_API_KEY",
         name: "deepseek",
         base_url: "https://api.deepseek.com/v1",
         models: &["deepseek-flash", "deepseek-v4-flash"],
         private: None,
     },
-    Hosted {
+    HostedProvider {
         variable: "TOGETHER_API_KEY",
         name: "together",
         base_url: "https://api.together.xyz/v1",
         models: &["openai/gpt-oss-120b"],
         private: None,
     },
-    Hosted {
+    HostedProvider {
         variable: "XAI_API_KEY",
         name: "xai",
         base_url: "https://api.x.ai/v1",
         models: &["grok-4.3", "grok-4.5"],
         private: None,
     },
-    Hosted {
+    HostedProvider {
         variable: "CEREBRAS_API_KEY",
         name: "cerebras",
         base_url: "https://api.cerebras.ai/v1",
@@ -99,7 +99,7 @@ pub static HOSTED: [Hosted; 8] = [
 
 /// A model server that users run on their own machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Local {
+pub struct KnownLocalServer {
     /// The name of the server, and of its model in aish.
     pub name: &'static str,
     /// The default port.
@@ -107,16 +107,16 @@ pub struct Local {
 }
 
 /// The local servers that are tried, best first.
-pub const LOCALS: [Local; 3] = [
-    Local {
+pub const LOCAL_SERVERS: [KnownLocalServer; 3] = [
+    KnownLocalServer {
         name: "ollama",
         port: 11434,
     },
-    Local {
+    KnownLocalServer {
         name: "llama.cpp",
         port: 8080,
     },
-    Local {
+    KnownLocalServer {
         name: "lmstudio",
         port: 1234,
     },
@@ -124,18 +124,21 @@ pub const LOCALS: [Local; 3] = [
 
 /// Returns the environment variables that [`detect`] reads.
 pub fn variables() -> impl Iterator<Item = &'static str> {
-    HOSTED.iter().map(|h| h.variable).chain([BASE_URL_VARIABLE])
+    HOSTED_PROVIDERS
+        .iter()
+        .map(|h| h.variable)
+        .chain([BASE_URL_VARIABLE])
 }
 
 /// A model that was found without any configuration.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct DetectedModel {
     /// How the model was found: `OPENAI_API_KEY in the environment`.
-    pub how: String,
+    pub found_by: String,
     /// The name of the model in aish.
     pub name: String,
     /// The model's endpoint.
-    pub endpoint: Endpoint,
+    pub endpoint: ModelEndpoint,
 }
 
 /// Looks for a key in `environment`, then for one of the servers `locals`.
@@ -145,8 +148,8 @@ pub struct Found {
 pub async fn detect(
     broker: &Broker,
     environment: &BTreeMap<String, String>,
-    locals: &[Local],
-) -> Result<Option<Found>> {
+    locals: &[KnownLocalServer],
+) -> Result<Option<DetectedModel>> {
     Ok(match from_environment(environment)? {
         Some((found, models)) => Some(with_listed_model(broker, found, models).await),
         None => find_local(broker, locals).await,
@@ -156,12 +159,12 @@ pub async fn detect(
 /// Returns the first provider whose key is set, with the provider's preferred models.
 fn from_environment(
     environment: &BTreeMap<String, String>,
-) -> Result<Option<(Found, &'static [&'static str])>> {
+) -> Result<Option<(DetectedModel, &'static [&'static str])>> {
     let value = |variable: &str| {
         let value = environment.get(variable)?.trim();
         (!value.is_empty()).then_some(value)
     };
-    let first = HOSTED
+    let first = HOSTED_PROVIDERS
         .iter()
         .find_map(|hosted| Some((hosted, value(hosted.variable)?)));
     let Some((hosted, key)) = first else {
@@ -173,7 +176,7 @@ fn from_environment(
         .flatten();
     // An invalid address fails with the first request, whose error message is better.
     if let Some(Ok(url)) = elsewhere.map(Url::parse) {
-        clear_text(&url).map_err(|reason| {
+        check_key_transport(&url).map_err(|reason| {
             Error::config(format!(
                 "the environment variable {BASE_URL_VARIABLE}: {reason}"
             ))
@@ -184,10 +187,10 @@ fn from_environment(
         })?;
     }
     let variable_note = elsewhere.map_or("", |_| " and OPENAI_BASE_URL");
-    let found = Found {
-        how: format!("{}{variable_note} in the environment", hosted.variable),
+    let found = DetectedModel {
+        found_by: format!("{}{variable_note} in the environment", hosted.variable),
         name: hosted.name.to_owned(),
-        endpoint: Endpoint {
+        endpoint: ModelEndpoint {
             key: Some(Secret::new(key)),
             key_name: Some(hosted.variable.to_owned()),
             ..endpoint(
@@ -201,7 +204,11 @@ fn from_environment(
 
 /// Selects the best model in the provider's list. If the provider does not answer or refuses the key, the model stays the
 /// default one, and the request itself reports the error.
-async fn with_listed_model(broker: &Broker, mut found: Found, models: &[&str]) -> Found {
+async fn with_listed_model(
+    broker: &Broker,
+    mut found: DetectedModel,
+    models: &[&str],
+) -> DetectedModel {
     let Ok(report) = broker.probe_within(&found.endpoint, HOSTED_TIMEOUT).await else {
         return found;
     };
@@ -216,12 +223,12 @@ async fn with_listed_model(broker: &Broker, mut found: Found, models: &[&str]) -
 }
 
 /// Returns the first of `locals` that lists a chat model. All are asked at once.
-async fn find_local(broker: &Broker, locals: &[Local]) -> Option<Found> {
+async fn find_local(broker: &Broker, locals: &[KnownLocalServer]) -> Option<DetectedModel> {
     let mut asked: Vec<_> = locals
         .iter()
         .map(|l| Box::pin(ask_local(broker, *l)))
         .collect();
-    let mut answers: Vec<Option<Option<Found>>> = asked.iter().map(|_| None).collect();
+    let mut answers: Vec<Option<Option<DetectedModel>>> = asked.iter().map(|_| None).collect();
     // Each request has its own time-out. The loop ends when the best server that answers is known.
     std::future::poll_fn(|cx| {
         for (ask, answer) in asked.iter_mut().zip(&mut answers) {
@@ -243,19 +250,19 @@ async fn find_local(broker: &Broker, locals: &[Local]) -> Option<Found> {
     .await
 }
 
-async fn ask_local(broker: &Broker, local: Local) -> Option<Found> {
+async fn ask_local(broker: &Broker, local: KnownLocalServer) -> Option<DetectedModel> {
     let mut endpoint = endpoint(&format!("http://127.0.0.1:{}/v1", local.port), "");
     let report = broker.probe_within(&endpoint, LOCAL_TIMEOUT).await.ok()?;
     endpoint.model = report.models.into_iter().find(|m| is_chat_model(m))?;
-    Some(Found {
-        how: format!("{} on 127.0.0.1:{}", local.name, local.port),
+    Some(DetectedModel {
+        found_by: format!("{} on 127.0.0.1:{}", local.name, local.port),
         name: local.name.to_owned(),
         endpoint,
     })
 }
 
-pub(super) fn endpoint(base_url: &str, model: &str) -> Endpoint {
-    Endpoint {
+pub(super) fn endpoint(base_url: &str, model: &str) -> ModelEndpoint {
+    ModelEndpoint {
         base_url: base_url.to_owned(),
         model: model.to_owned(),
         key: None,
@@ -273,7 +280,7 @@ pub(super) fn endpoint(base_url: &str, model: &str) -> Endpoint {
 mod tests {
     use super::*;
 
-    fn found(variables: &[(&str, &str)]) -> Option<Found> {
+    fn found(variables: &[(&str, &str)]) -> Option<DetectedModel> {
         let map = variables
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
@@ -283,12 +290,15 @@ mod tests {
 
     #[test]
     fn every_provider_has_https_and_a_model() {
-        for hosted in &HOSTED {
+        for hosted in &HOSTED_PROVIDERS {
             assert!(hosted.base_url.starts_with("https://"), "{}", hosted.name);
             assert!(!hosted.models.is_empty(), "{}", hosted.name);
             let found = found(&[(hosted.variable, "k")]).unwrap();
             assert_eq!(found.endpoint.base_url, hosted.base_url);
-            assert_eq!(found.how, format!("{} in the environment", hosted.variable));
+            assert_eq!(
+                found.found_by,
+                format!("{} in the environment", hosted.variable)
+            );
         }
     }
 
@@ -315,7 +325,7 @@ mod tests {
         .unwrap();
         assert_eq!(found.endpoint.base_url, "http://10.0.0.1/v1");
         assert_eq!(
-            found.how,
+            found.found_by,
             "OPENAI_API_KEY and OPENAI_BASE_URL in the environment"
         );
     }
@@ -328,7 +338,7 @@ mod tests {
         ]
         .map(|(k, v)| (k.to_owned(), v.to_owned()));
         let error = from_environment(&map.into()).unwrap_err();
-        assert_eq!(error.kind, crate::error::Kind::Config);
+        assert_eq!(error.kind, crate::error::ErrorKind::Config);
         assert!(error.message.contains(BASE_URL_VARIABLE) && error.message.contains("in clear"));
         assert!(!error.to_string().contains("sk-1"));
     }

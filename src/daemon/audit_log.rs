@@ -6,29 +6,29 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::error::Result;
-use crate::history::journal::{Journal, Log, fresh};
-use crate::history::record::{Body, Links};
-use crate::mcp::{State, Status};
+use crate::history::journal::{Journal, JournalLog, new_record};
+use crate::history::record::{RecordBody, RecordIds};
+use crate::mcp::{ConnectionStatus, ServerState};
 use crate::paths;
-use crate::safety::policy::Rules;
+use crate::safety::policy::RuleSet;
 use crate::session::lock;
 
 /// The file of acts.
 #[derive(Debug)]
-pub struct Acts {
+pub struct AuditLog {
     journal: Journal,
     /// Opened by the first record: where the disk is full at the start it may not be later.
-    log: Mutex<Option<Arc<Log>>>,
+    log: Mutex<Option<Arc<JournalLog>>>,
     /// The rules that were in force when the configuration was last read, by this daemon or an earlier one: a line each.
     rules: PathBuf,
     /// Whose acts they are.
     user: Option<String>,
 }
 
-impl Acts {
+impl AuditLog {
     /// The acts of the user of this login name. What must be known after a restart is kept in `state`.
-    pub fn new(journal: Journal, state: &Path, user: Option<String>) -> Acts {
-        Acts {
+    pub fn new(journal: Journal, state: &Path, user: Option<String>) -> AuditLog {
+        AuditLog {
             journal,
             log: Mutex::default(),
             rules: state.join("rules"),
@@ -40,12 +40,12 @@ impl Acts {
     ///
     /// # Errors
     /// It cannot be made or repaired.
-    pub fn log(&self) -> Result<Arc<Log>> {
+    pub fn log(&self) -> Result<Arc<JournalLog>> {
         let mut log = lock(&self.log);
         if let Some(log) = &*log {
             return Ok(log.clone());
         }
-        let opened = Arc::new(self.journal.open_acts()?);
+        let opened = Arc::new(self.journal.open_audit_log()?);
         *log = Some(opened.clone());
         Ok(opened)
     }
@@ -54,7 +54,7 @@ impl Acts {
     ///
     /// # Errors
     /// It could not be written.
-    pub fn record(&self, links: &Links, body: Body) -> Result<()> {
+    pub fn record(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
         self.log()?.append(links.clone(), body).map(drop)
     }
 
@@ -62,7 +62,7 @@ impl Acts {
     ///
     /// # Errors
     /// It could not be written or synced: then the act must not be.
-    pub async fn record_synced(&self, links: &Links, body: Body) -> Result<()> {
+    pub async fn record_synced(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
         self.record(links, body)?;
         self.log()?.synced().await
     }
@@ -71,7 +71,7 @@ impl Acts {
     ///
     /// # Errors
     /// It could not be written.
-    pub async fn record_written(&self, links: &Links, body: Body) -> Result<()> {
+    pub async fn record_written(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
         self.record(links, body)?;
         self.log()?.written().await
     }
@@ -82,15 +82,15 @@ impl Acts {
     }
 
     /// A connection to an MCP server was made or has ended.
-    pub fn server(&self, state: State) {
+    pub fn server(&self, state: ServerState) {
         let event = match state.status {
-            Status::Ready => "connected",
-            Status::Failed => "failed",
-            Status::Login => "login",
-            Status::Disabled => "disconnected",
-            Status::Starting => return,
+            ConnectionStatus::Ready => "connected",
+            ConnectionStatus::Failed => "failed",
+            ConnectionStatus::LoginRequired => "login",
+            ConnectionStatus::Disabled => "disconnected",
+            ConnectionStatus::Starting => return,
         };
-        let body = Body::Server {
+        let body = RecordBody::Server {
             alias: state.alias,
             event: event.to_string(),
             target: state.target,
@@ -105,13 +105,13 @@ impl Acts {
     }
 
     /// The configuration was read: records which rules have come and gone since it was read before.
-    pub fn rules(&self, rules: &Rules) {
+    pub fn rules(&self, rules: &RuleSet) {
         let now = lines(rules);
         let before = match fs::read_to_string(&self.rules) {
             Ok(text) => text.lines().map(str::to_string).collect(),
-            Err(_) => lines(&Rules::default()),
+            Err(_) => lines(&RuleSet::default()),
         };
-        let change = |sign: &str, line: &String| Body::Policy {
+        let change = |sign: &str, line: &String| RecordBody::Policy {
             change: "changed".to_string(),
             what: format!("{sign} {line}"),
             grant: None,
@@ -119,7 +119,7 @@ impl Acts {
         };
         let gone = before.difference(&now).map(|line| change("-", line));
         let come = now.difference(&before).map(|line| change("+", line));
-        let changes: Vec<Body> = gone.chain(come).collect();
+        let changes: Vec<RecordBody> = gone.chain(come).collect();
         if changes.is_empty() {
             return;
         }
@@ -130,8 +130,10 @@ impl Acts {
         }
     }
 
-    fn record_all(&self, bodies: Vec<Body>) -> Result<()> {
-        let records = bodies.into_iter().map(|body| fresh(self.links(), body));
+    fn record_all(&self, bodies: Vec<RecordBody>) -> Result<()> {
+        let records = bodies
+            .into_iter()
+            .map(|body| new_record(self.links(), body));
         // Rare, so that it may wait: what could not be written is not remembered either.
         let log = self.log()?;
         log.write(&records.collect::<Vec<_>>())?;
@@ -146,22 +148,30 @@ impl Acts {
         paths::replace_file(&self.rules, text.as_bytes())
     }
 
-    fn links(&self) -> Links {
-        Links {
+    fn links(&self) -> RecordIds {
+        RecordIds {
             user: self.user.clone(),
-            ..Links::default()
+            ..RecordIds::default()
         }
     }
 }
 
 /// The rules in words, with where each stands. A key may hold a line end: such a rule shows it escaped.
-fn lines(rules: &Rules) -> BTreeSet<String> {
+fn lines(rules: &RuleSet) -> BTreeSet<String> {
     let default = &rules.default;
-    let default = format!("{} by default ({})", default.word.as_str(), default.source);
-    let each = rules
-        .list
-        .iter()
-        .map(|rule| format!("{} {} ({})", rule.word.as_str(), rule.subject, rule.source));
+    let default = format!(
+        "{} by default ({})",
+        default.effect.as_str(),
+        default.source
+    );
+    let each = rules.list.iter().map(|rule| {
+        format!(
+            "{} {} ({})",
+            rule.effect.as_str(),
+            rule.subject,
+            rule.source
+        )
+    });
     let all = each.chain([default]);
     all.map(|line| line.replace('\n', "\\n")).collect()
 }
@@ -169,12 +179,12 @@ fn lines(rules: &Rules) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::safety::policy::{Rule, Subject, Word};
+    use crate::safety::policy::{PolicyRule, RuleEffect, RuleSubject};
 
-    fn rule(word: Word, subject: &str) -> Rule {
-        Rule {
-            subject: Subject::parse(subject).unwrap(),
-            word,
+    fn rule(word: RuleEffect, subject: &str) -> PolicyRule {
+        PolicyRule {
+            subject: RuleSubject::parse(subject).unwrap(),
+            effect: word,
             source: format!("policy.rules.\"{subject}\""),
         }
     }
@@ -197,17 +207,17 @@ mod tests {
         let dir = dir.path();
         let acts = || {
             let journal = Journal::new(dir.join("journal"));
-            Acts::new(journal, &dir.join("state"), Some("me".into()))
+            AuditLog::new(journal, &dir.join("state"), Some("me".into()))
         };
         let first = acts();
-        first.rules(&Rules::default());
+        first.rules(&RuleSet::default());
         assert!(recorded(dir).is_empty());
-        let mut rules = Rules {
+        let mut rules = RuleSet {
             list: vec![
-                rule(Word::Allow, "fs.*"),
-                rule(Word::Deny, "op:destructive"),
+                rule(RuleEffect::Allow, "fs.*"),
+                rule(RuleEffect::Deny, "op:destructive"),
             ],
-            ..Rules::default()
+            ..RuleSet::default()
         };
         first.rules(&rules);
         first.rules(&rules);
@@ -219,7 +229,7 @@ mod tests {
         drop(first);
         // Another daemon: the file was changed while none ran.
         rules.list.remove(1);
-        rules.default.word = Word::Deny;
+        rules.default.effect = RuleEffect::Deny;
         acts().rules(&rules);
         assert_eq!(
             recorded(dir)[2..],
@@ -239,14 +249,14 @@ mod tests {
         let file = dir.join("journal/audit.jsonl");
         std::os::unix::fs::symlink("/dev/full", &file).unwrap();
         let journal = Journal::new(dir.join("journal"));
-        let acts = Acts::new(journal.clone(), dir, Some("me".into()));
-        let rules = Rules {
-            list: vec![rule(Word::Allow, "fs.read")],
-            ..Rules::default()
+        let acts = AuditLog::new(journal.clone(), dir, Some("me".into()));
+        let rules = RuleSet {
+            list: vec![rule(RuleEffect::Allow, "fs.read")],
+            ..RuleSet::default()
         };
         acts.rules(&rules);
         fs::remove_file(&file).unwrap();
-        Acts::new(journal, dir, Some("me".into())).rules(&rules);
+        AuditLog::new(journal, dir, Some("me".into())).rules(&rules);
         assert_eq!(recorded(dir).len(), 1);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::fs::{File, OpenOptions};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
 
-use crate::safety::redact::{self, ours};
+use crate::safety::redact::{self, global_redactor};
 
 /// Maximum size of the log; a longer log is overwritten from its begin.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -51,7 +51,7 @@ pub(super) async fn copy(mut from: impl AsyncRead + Unpin, path: &Path, last: &L
     let mut log = OutputLog {
         file,
         size: 0,
-        lines: redact::Lines::default(),
+        lines: redact::LineRedactor::default(),
         last,
     };
     let mut buffer = [0; 8192];
@@ -82,7 +82,7 @@ pub(super) async fn copy(mut from: impl AsyncRead + Unpin, path: &Path, last: &L
 struct OutputLog<'a> {
     file: Option<File>,
     size: u64,
-    lines: redact::Lines,
+    lines: redact::LineRedactor,
     last: &'a LastLine,
 }
 
@@ -91,7 +91,10 @@ impl OutputLog<'_> {
     fn line(&mut self, line: &[u8], text: &mut String) {
         let line = String::from_utf8_lossy(line);
         let end = if line.ends_with('\n') { "\n" } else { "" };
-        let Some(line) = self.lines.line(ours(), line.trim_end_matches('\n')) else {
+        let Some(line) = self
+            .lines
+            .line(global_redactor(), line.trim_end_matches('\n'))
+        else {
             return;
         };
         self.last.put(&line);

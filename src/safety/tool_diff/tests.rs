@@ -1,47 +1,47 @@
 use super::*;
-use crate::safety::redact::ours;
+use crate::safety::redact::global_redactor;
 
-fn tool() -> Tool {
-    Tool {
+fn tool() -> ToolDefinition {
+    ToolDefinition {
         description:
             "Writes a file.\nMakes its directory.\nSays how long it is.\nTakes text.\nNo more."
                 .into(),
         schema:
             r#"{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}}}"#
                 .into(),
-        annotations: Annotations {
+        annotations: ToolAnnotations {
             destructive: Some(true),
-            ..Annotations::default()
+            ..ToolAnnotations::default()
         },
-        ..Tool::default()
+        ..ToolDefinition::default()
     }
 }
 
-fn shown(lines: &[Line]) -> Vec<String> {
-    let line = |l: &Line| format!("{}{}", l.sign, l.text);
+fn shown(lines: &[DiffLine]) -> Vec<String> {
+    let line = |l: &DiffLine| format!("{}{}", l.sign, l.text);
     lines.iter().map(line).collect()
 }
 
 #[test]
 fn what_is_the_same_differs_in_nothing() {
-    let before = Seen::of(&tool(), ours());
-    assert!(!differs(&before, &tool(), ours()));
-    assert_eq!(difference(&before, &tool(), ours(), None), []);
-    let turned = Tool {
+    let before = ShownTool::of(&tool(), global_redactor());
+    assert!(!is_changed(&before, &tool(), global_redactor()));
+    assert_eq!(difference(&before, &tool(), global_redactor(), None), []);
+    let turned = ToolDefinition {
         schema: r#"{ "properties": {"text":{"type":"string"}, "path":{"type":"string"}}, "type":"object" }"#.into(),
         title: Some("Write".into()),
         identity: "another".into(),
         ..tool()
     };
-    assert!(!differs(&before, &turned, ours()));
-    assert_eq!(difference(&before, &turned, ours(), None), []);
+    assert!(!is_changed(&before, &turned, global_redactor()));
+    assert_eq!(difference(&before, &turned, global_redactor(), None), []);
 }
 
 #[test]
 fn every_hint_in_every_direction() {
     let all = [None, Some(true), Some(false)];
     let set = |hint: usize, says: Option<bool>| {
-        let mut annotations = Annotations::default();
+        let mut annotations = ToolAnnotations::default();
         let hints = [
             &mut annotations.read_only,
             &mut annotations.destructive,
@@ -56,11 +56,11 @@ fn every_hint_in_every_direction() {
         .flat_map(|(h, b)| all.map(|n| (h, b, n)))
     {
         let (was, is) = (set(hint, before), set(hint, now));
-        let seen = Seen {
+        let seen = ShownTool {
             annotations: was,
-            ..Seen::of(&tool(), ours())
+            ..ShownTool::of(&tool(), global_redactor())
         };
-        let tool = Tool {
+        let tool = ToolDefinition {
             annotations: is,
             ..tool()
         };
@@ -68,25 +68,28 @@ fn every_hint_in_every_direction() {
         assert_eq!(in_force(was, is), set(hint, now.or(before)));
         let changed = now.is_some() && now != before;
         assert_eq!(
-            differs(&seen, &tool, ours()),
+            is_changed(&seen, &tool, global_redactor()),
             changed,
             "{hint} {before:?} {now:?}"
         );
-        assert_eq!(difference(&seen, &tool, ours(), None).is_empty(), !changed);
+        assert_eq!(
+            difference(&seen, &tool, global_redactor(), None).is_empty(),
+            !changed
+        );
     }
 }
 
 #[test]
 fn a_difference_shows_what_was_and_what_is_with_the_lines_around() {
-    let before = Seen::of(&tool(), ours());
+    let before = ShownTool::of(&tool(), global_redactor());
     let mut now = tool();
     now.description = now
         .description
         .replace("Takes text.", "Takes text, and sends it on.");
     now.annotations.destructive = Some(false);
-    assert!(differs(&before, &now, ours()));
+    assert!(is_changed(&before, &now, global_redactor()));
     assert_eq!(
-        shown(&difference(&before, &now, ours(), None)),
+        shown(&difference(&before, &now, global_redactor(), None)),
         [
             " Writes a file.",
             " Makes its directory.",
@@ -104,24 +107,27 @@ fn a_difference_shows_what_was_and_what_is_with_the_lines_around() {
         "\"text\":{\"type\":\"string\"}",
         "\"url\":{\"type\":\"string\"}",
     );
-    assert!(differs(&before, &now, ours()));
-    let lines = shown(&difference(&before, &now, ours(), None));
+    assert!(is_changed(&before, &now, global_redactor()));
+    let lines = shown(&difference(&before, &now, global_redactor(), None));
     assert!(lines.contains(&"-    \"text\": {".to_owned()), "{lines:#?}");
     assert!(lines.contains(&"+    \"url\": {".to_owned()), "{lines:#?}");
 }
 
 #[test]
 fn a_schema_that_is_none_is_compared_as_text() {
-    let before = Seen {
+    let before = ShownTool {
         schema: "{".into(),
-        ..Seen::of(&tool(), ours())
+        ..ShownTool::of(&tool(), global_redactor())
     };
-    let broken = |schema: &str| Tool {
+    let broken = |schema: &str| ToolDefinition {
         schema: schema.into(),
         ..tool()
     };
-    assert!(!differs(&before, &broken("{"), ours()));
-    assert!(differs(&before, &tool(), ours()) && differs(&before, &broken("{}"), ours()));
+    assert!(!is_changed(&before, &broken("{"), global_redactor()));
+    assert!(
+        is_changed(&before, &tool(), global_redactor())
+            && is_changed(&before, &broken("{}"), global_redactor())
+    );
 }
 
 #[test]
@@ -130,15 +136,15 @@ fn a_book_is_cut_and_costs_no_more_than_a_page() {
         let line = |n: u64| format!("{}\n", n.wrapping_mul(seed) % 977);
         (0..200_000).map(line).collect()
     };
-    let before = Seen {
+    let before = ShownTool {
         description: book(6_364_136_223_846_793_005),
-        ..Seen::of(&tool(), ours())
+        ..ShownTool::of(&tool(), global_redactor())
     };
-    let now = Tool {
+    let now = ToolDefinition {
         description: book(1_442_695_040_888_963_407),
         ..tool()
     };
-    let lines = difference(&before, &now, ours(), None);
+    let lines = difference(&before, &now, global_redactor(), None);
     assert_eq!(lines.len(), LINES + 1);
     assert!(lines[LINES].text.ends_with(" more lines"));
 }
@@ -146,34 +152,37 @@ fn a_book_is_cut_and_costs_no_more_than_a_page() {
 /// A server that puts its own key into its words has not changed with another key, and neither is kept.
 #[test]
 fn no_secret_is_kept_and_none_is_a_change() {
-    let with = |key: &str| Tool {
+    let with = |key: &str| ToolDefinition {
         description: format!("Asks the API. Use the key {key} for it."),
         schema: format!(r#"{{"properties":{{"key":{{"default":"{key}"}}}}}}"#),
         ..tool()
     };
     let key = |c: &str| format!("ghp_{}", c.repeat(9));
     let (one, other) = (key("aB3x"), key("Zq81"));
-    let seen = Seen::of(&with(&one), ours());
+    let seen = ShownTool::of(&with(&one), global_redactor());
     assert!(
         !seen.description.contains(&one) && !seen.schema.contains(&one),
         "{seen:?}"
     );
     for now in [&one, &other] {
-        assert!(!differs(&seen, &with(now), ours()));
-        assert_eq!(difference(&seen, &with(now), ours(), None), []);
+        assert!(!is_changed(&seen, &with(now), global_redactor()));
+        assert_eq!(difference(&seen, &with(now), global_redactor(), None), []);
     }
     // What was kept before the key was known for one.
-    let raw = Seen {
+    let raw = ShownTool {
         description: with(&one).description,
         schema: with(&one).schema,
         ..seen.clone()
     };
-    assert!(!differs(&raw, &with(&one), ours()) && !differs(&raw, &with(&other), ours()));
-    let more = Tool {
+    assert!(
+        !is_changed(&raw, &with(&one), global_redactor())
+            && !is_changed(&raw, &with(&other), global_redactor())
+    );
+    let more = ToolDefinition {
         description: format!("{} And sends it on.", with(&one).description),
         ..with(&one)
     };
-    let lines = shown(&difference(&seen, &more, ours(), None)).join("\n");
-    assert!(differs(&seen, &more, ours()) && lines.contains("sends it on"));
+    let lines = shown(&difference(&seen, &more, global_redactor(), None)).join("\n");
+    assert!(is_changed(&seen, &more, global_redactor()) && lines.contains("sends it on"));
     assert!(!lines.contains(&one), "{lines}");
 }

@@ -1,25 +1,25 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::config::mcp::{Auth, Transport};
+use crate::config::mcp::{ServerTransport, TokenSource};
 use crate::secret::Secret;
 
-fn server(url: &str) -> Server {
-    Server::at("fs", url)
+fn server(url: &str) -> ServerSettings {
+    ServerSettings::with_url("fs", url)
 }
 
-fn tool(name: &str, destructive: Option<bool>) -> Tool {
-    Tool {
+fn tool(name: &str, destructive: Option<bool>) -> ToolDefinition {
+    ToolDefinition {
         name: format!("fs.{name}"),
         server: "fs".into(),
         tool: name.into(),
         description: "Does it.".into(),
         schema: "{}".into(),
-        annotations: Annotations {
+        annotations: ToolAnnotations {
             destructive,
-            ..Annotations::default()
+            ..ToolAnnotations::default()
         },
-        ..Tool::default()
+        ..ToolDefinition::default()
     }
 }
 
@@ -33,16 +33,16 @@ fn what_was_shown_is_known_after_a_restart_of_that_server_alone() {
     let state = tempfile::tempdir().expect("a directory");
     let here = server("https://a.example/mcp");
     let tools = [tool("read", None), tool("write", Some(true))];
-    let known = Known::new(state.path());
+    let known = ToolHistory::new(state.path());
     assert!(known.is_new(&here));
     assert_eq!(known.unseen(&here, &tools).len(), 2);
     known.shown(&here, &tools[..1]);
     assert_eq!(known.unseen(&here, &tools), [&tools[1]]);
     known.shown(&here, &tools);
-    let known = Known::new(state.path());
+    let known = ToolHistory::new(state.path());
     assert!(!known.is_new(&here) && known.unseen(&here, &tools).is_empty());
     assert!(known.is_new(&server("https://b.example/mcp")));
-    let other = Server {
+    let other = ServerSettings {
         alias: "git".into(),
         ..here.clone()
     };
@@ -66,7 +66,7 @@ fn a_file_that_is_broken_or_of_another_time_has_shown_nothing() {
     let state = tempfile::tempdir().expect("a directory");
     let here = server("https://a.example/mcp");
     let tools = [tool("read", None)];
-    Known::new(state.path()).shown(&here, &tools);
+    ToolHistory::new(state.path()).shown(&here, &tools);
     let file = files(state.path()).remove(0);
     let whole = fs::read_to_string(&file).expect("text");
     for broken in [
@@ -76,14 +76,14 @@ fn a_file_that_is_broken_or_of_another_time_has_shown_nothing() {
         &whole.replace("\"v\":1", "\"v\":2"),
     ] {
         fs::write(&file, broken).expect("written");
-        let known = Known::new(state.path());
+        let known = ToolHistory::new(state.path());
         assert!(known.is_new(&here), "{broken}");
         // And it is mended.
         known.shown(&here, &tools);
         assert_eq!(fs::read_to_string(&file).expect("text"), whole);
     }
     // Where nothing can be written, it is known while the daemon lives.
-    let known = Known::new(&file);
+    let known = ToolHistory::new(&file);
     known.shown(&here, &tools);
     assert!(known.unseen(&here, &tools).is_empty());
 }
@@ -93,13 +93,13 @@ fn no_secret_is_kept_not_even_in_a_name() {
     let state = tempfile::tempdir().expect("a directory");
     let with = |secret: &str| {
         let mut server = server(&format!("https://a.example/mcp?key={secret}"));
-        if let Transport::Http { auth, headers, .. } = &mut server.transport {
-            *auth = Auth::Token(Secret::new(secret));
+        if let ServerTransport::Http { auth, headers, .. } = &mut server.transport {
+            *auth = TokenSource::Token(Secret::new(secret));
             headers.push(("X-Key".into(), secret.into()));
         }
         server
     };
-    let known = Known::new(state.path());
+    let known = ToolHistory::new(state.path());
     for secret in ["1234", "5678"] {
         known.shown(&with(secret), &[tool("read", None)]);
     }
@@ -113,14 +113,14 @@ fn no_secret_is_kept_not_even_in_a_name() {
 fn what_a_server_forgets_to_say_stays_in_force() {
     let state = tempfile::tempdir().expect("a directory");
     let here = server("https://a.example/mcp");
-    let known = Known::new(state.path());
+    let known = ToolHistory::new(state.path());
     let catalog = |destructive| {
         let tools = [tool("read", None), tool("write", destructive)];
-        Catalog::new(tools.into(), vec![("git".into(), "gone".into())])
+        ToolCatalog::new(tools.into(), vec![("git".into(), "gone".into())])
     };
-    let held = |known: &Known, catalog: &Catalog| {
+    let held = |known: &ToolHistory, catalog: &ToolCatalog| {
         let held = known.in_force(catalog.clone(), |_| Some(here.clone()));
-        assert_eq!(held.without, catalog.without);
+        assert_eq!(held.unavailable, catalog.unavailable);
         let found = held.find("fs.write").expect("the tool");
         found.annotations.destructive
     };
@@ -133,19 +133,19 @@ fn what_a_server_forgets_to_say_stays_in_force() {
     // Seen without it, it still has it.
     known.shown(&here, &*silent.tools);
     assert_eq!(held(&known, &silent), Some(true));
-    assert_eq!(held(&Known::new(state.path()), &silent), Some(true));
+    assert_eq!(held(&ToolHistory::new(state.path()), &silent), Some(true));
 }
 
 #[test]
 fn what_was_never_shown_stays_in_force_too() {
     let state = tempfile::tempdir().expect("a directory");
     let here = server("https://a.example/mcp");
-    let held = |known: &Known, tools: &[Tool]| {
-        let catalog = Catalog::new(tools.into(), Vec::new());
+    let held = |known: &ToolHistory, tools: &[ToolDefinition]| {
+        let catalog = ToolCatalog::new(tools.into(), Vec::new());
         let held = known.in_force(catalog, |_| Some(here.clone()));
         held.find("fs.write").map(|t| t.annotations.destructive)
     };
-    let known = Known::new(state.path());
+    let known = ToolHistory::new(state.path());
     let silent = [tool("write", None)];
     assert_eq!(held(&known, &silent), Some(None));
     assert_eq!(held(&known, &[tool("write", Some(true))]), Some(Some(true)));
@@ -153,7 +153,7 @@ fn what_was_never_shown_stays_in_force_too() {
     // It was shown to nobody all the same, and gone for a while.
     assert!(known.is_new(&here) && known.unseen(&here, &silent).len() == 1);
     assert_eq!(held(&known, &[tool("read", Some(false))]), None);
-    let known = Known::new(state.path());
+    let known = ToolHistory::new(state.path());
     assert_eq!(held(&known, &silent), Some(Some(true)));
     // Seen without it, it still has it; what is said anew holds.
     known.shown(&here, &silent);
@@ -166,7 +166,7 @@ fn what_was_never_shown_stays_in_force_too() {
 
 #[test]
 fn a_server_with_ever_new_names_fills_no_memory_and_takes_nothing_back() {
-    let mut tools = Tools::default();
+    let mut tools = ServerTools::default();
     let says = |destructive| tool("", Some(destructive)).annotations;
     for n in 0..GONE {
         tools.said.insert(format!("a{n:05}"), says(false));

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::Daemon;
-use crate::chat::{Annotations, Tool};
-use crate::config::mcp::Server;
+use crate::chat::{ToolAnnotations, ToolDefinition};
+use crate::config::mcp::ServerSettings;
 use crate::error::{Error, Result};
 use crate::history::record;
-use crate::mcp::Catalog;
+use crate::mcp::ToolCatalog;
 use crate::paths;
-use crate::safety::change::{self, Seen};
-use crate::safety::redact::ours;
+use crate::safety::redact::global_redactor;
+use crate::safety::tool_diff::{self, ShownTool};
 use crate::secret::fingerprint;
 use crate::session::lock;
 
@@ -32,26 +32,26 @@ const GONE: usize = 2_000;
 
 /// The tools of a server, by their names there.
 #[derive(Debug, Default, Clone)]
-struct Tools {
+struct ServerTools {
     /// Those that were shown.
-    shown: BTreeMap<String, Seen>,
+    shown: BTreeMap<String, ShownTool>,
     /// What it has said of the others: one that was never called may not forget that it destroys either.
-    said: BTreeMap<String, Annotations>,
+    said: BTreeMap<String, ToolAnnotations>,
 }
 
-impl Tools {
+impl ServerTools {
     /// What is in force of a tool that says this now.
-    fn in_force(&self, name: &str, now: Annotations) -> Annotations {
+    fn in_force(&self, name: &str, now: ToolAnnotations) -> ToolAnnotations {
         let shown = self.shown.get(name).map(|seen| seen.annotations);
         let before = shown.or_else(|| self.said.get(name).copied());
-        change::in_force(before.unwrap_or_default(), now)
+        tool_diff::in_force(before.unwrap_or_default(), now)
     }
 
     /// Forgets names that are gone, where they are too many: first those that never destroyed.
     fn bound(&mut self, there: &BTreeSet<&str>) {
         let too_many = there.len() + GONE;
         if self.said.len() > too_many {
-            let destroys = |says: &Annotations| says.destructive == Some(true);
+            let destroys = |says: &ToolAnnotations| says.destructive == Some(true);
             self.said
                 .retain(|name, says| there.contains(name.as_str()) || destroys(says));
         }
@@ -66,17 +66,17 @@ impl Tools {
 
 /// All that was shown and said.
 #[derive(Debug)]
-pub struct Known {
+pub struct ToolHistory {
     dir: PathBuf,
     /// What is in the files that were read, and what could not be written.
-    servers: Mutex<HashMap<String, Arc<Tools>>>,
+    servers: Mutex<HashMap<String, Arc<ServerTools>>>,
     /// The last catalog, and what became of it.
-    catalog: Mutex<Option<(Catalog, Catalog)>>,
+    catalog: Mutex<Option<(ToolCatalog, ToolCatalog)>>,
 }
 
 /// A file.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredHistory {
     v: u32,
     /// For whoever reads it.
     alias: String,
@@ -85,7 +85,7 @@ struct Kept {
     tools: BTreeMap<String, KeptTool>,
     /// Of tools that were not shown.
     #[serde(default)]
-    said: BTreeMap<String, record::Annotations>,
+    said: BTreeMap<String, record::RecordedAnnotations>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,13 +93,13 @@ struct KeptTool {
     description: String,
     schema: String,
     #[serde(default)]
-    annotations: record::Annotations,
+    annotations: record::RecordedAnnotations,
 }
 
-impl Known {
+impl ToolHistory {
     /// What was shown by this daemon and earlier ones. The files are below `state`.
-    pub fn new(state: &Path) -> Known {
-        Known {
+    pub fn new(state: &Path) -> ToolHistory {
+        ToolHistory {
             dir: state.join("tools"),
             servers: Mutex::default(),
             catalog: Mutex::default(),
@@ -107,7 +107,7 @@ impl Known {
     }
 
     /// What is known of the tools of a server.
-    fn of(&self, server: &Server) -> Arc<Tools> {
+    fn of(&self, server: &ServerSettings) -> Arc<ServerTools> {
         let key = key(server);
         let mut servers = lock(&self.servers);
         let read = || Arc::new(read(&self.dir.join(format!("{key}.json"))).unwrap_or_default());
@@ -115,34 +115,38 @@ impl Known {
     }
 
     /// Whether no tool of a server was shown.
-    pub fn is_new(&self, server: &Server) -> bool {
+    pub fn is_new(&self, server: &ServerSettings) -> bool {
         self.of(server).shown.is_empty()
     }
 
     /// Those of a server's tools that were not shown.
     pub fn unseen<'t>(
         &self,
-        server: &Server,
-        tools: impl IntoIterator<Item = &'t Tool>,
-    ) -> Vec<&'t Tool> {
+        server: &ServerSettings,
+        tools: impl IntoIterator<Item = &'t ToolDefinition>,
+    ) -> Vec<&'t ToolDefinition> {
         let known = self.of(server);
-        let new = |tool: &&Tool| !known.shown.contains_key(&tool.tool);
+        let new = |tool: &&ToolDefinition| !known.shown.contains_key(&tool.tool);
         tools.into_iter().filter(new).collect()
     }
 
     /// Whether a tool is another than was shown.
-    pub fn changed(&self, server: &Server, tool: &Tool) -> bool {
+    pub fn changed(&self, server: &ServerSettings, tool: &ToolDefinition) -> bool {
         let known = self.of(server);
         let seen = known.shown.get(&tool.tool);
-        seen.is_some_and(|seen| change::differs(seen, tool, ours()))
+        seen.is_some_and(|seen| tool_diff::is_changed(seen, tool, global_redactor()))
     }
 
     /// How a tool differs from what was shown; nothing where it does not.
-    pub fn difference(&self, server: &Server, tool: &Tool) -> Vec<change::Line> {
+    pub fn difference(
+        &self,
+        server: &ServerSettings,
+        tool: &ToolDefinition,
+    ) -> Vec<tool_diff::DiffLine> {
         match self.of(server).shown.get(&tool.tool) {
-            Some(seen) if change::differs(seen, tool, ours()) => {
+            Some(seen) if tool_diff::is_changed(seen, tool, global_redactor()) => {
                 let deadline = Instant::now() + PATIENCE;
-                change::difference(seen, tool, ours(), Some(deadline))
+                tool_diff::difference(seen, tool, global_redactor(), Some(deadline))
             }
             _ => Vec::new(),
         }
@@ -150,12 +154,16 @@ impl Known {
 
     /// The person has seen these tools as they are. It is remembered as long as the daemon runs where it cannot be
     /// written.
-    pub fn shown<'t>(&self, server: &Server, tools: impl IntoIterator<Item = &'t Tool>) {
+    pub fn shown<'t>(
+        &self,
+        server: &ServerSettings,
+        tools: impl IntoIterator<Item = &'t ToolDefinition>,
+    ) {
         self.learn(server, |known| {
             for tool in tools {
-                let seen = Seen {
+                let seen = ShownTool {
                     annotations: known.in_force(&tool.tool, tool.annotations),
-                    ..Seen::of(tool, ours())
+                    ..ShownTool::of(tool, global_redactor())
                 };
                 known.said.remove(&tool.tool);
                 known.shown.insert(tool.tool.clone(), seen);
@@ -166,7 +174,7 @@ impl Known {
     }
 
     /// The server says this of its tools now; what is in force of each of them.
-    fn said(&self, server: &Server, tools: &[&Tool]) -> Vec<Annotations> {
+    fn said(&self, server: &ServerSettings, tools: &[&ToolDefinition]) -> Vec<ToolAnnotations> {
         let mut held = Vec::new();
         self.learn(server, |known| {
             let mut news = false;
@@ -174,7 +182,8 @@ impl Known {
                 let says = known.in_force(&tool.tool, tool.annotations);
                 held.push(says);
                 // Of one that says nothing there is nothing to forget.
-                let none = known.shown.contains_key(&tool.tool) || says == Annotations::default();
+                let none =
+                    known.shown.contains_key(&tool.tool) || says == ToolAnnotations::default();
                 if !none && known.said.get(&tool.tool) != Some(&says) {
                     known.said.insert(tool.tool.clone(), says);
                     news = true;
@@ -189,14 +198,14 @@ impl Known {
     }
 
     /// Takes in what is new of a server's tools, if anything is, and writes it.
-    fn learn(&self, server: &Server, news: impl FnOnce(&mut Tools) -> bool) {
+    fn learn(&self, server: &ServerSettings, news: impl FnOnce(&mut ServerTools) -> bool) {
         // It is read where it was not yet.
         self.of(server);
         let key = key(server);
         let mut servers = lock(&self.servers);
         let mut known = servers
             .get(&key)
-            .map(|k| Tools::clone(k))
+            .map(|k| ServerTools::clone(k))
             .unwrap_or_default();
         if !news(&mut known) {
             return;
@@ -208,8 +217,8 @@ impl Known {
         servers.insert(key, Arc::new(known));
     }
 
-    fn write(&self, server: &Server, key: &str, known: &Tools) -> Result<()> {
-        let tool = |(name, seen): (&String, &Seen)| {
+    fn write(&self, server: &ServerSettings, key: &str, known: &ServerTools) -> Result<()> {
+        let tool = |(name, seen): (&String, &ShownTool)| {
             let kept = KeptTool {
                 description: seen.description.clone(),
                 schema: seen.schema.clone(),
@@ -217,7 +226,7 @@ impl Known {
             };
             (name.clone(), kept)
         };
-        let file = Kept {
+        let file = StoredHistory {
             v: VERSION,
             alias: server.alias.clone(),
             target: server.target(),
@@ -235,13 +244,17 @@ impl Known {
     }
 
     /// The catalog with the annotations that are in force: what a server says no more, it has not taken back.
-    fn in_force(&self, catalog: Catalog, server: impl Fn(&str) -> Option<Server>) -> Catalog {
+    fn in_force(
+        &self,
+        catalog: ToolCatalog,
+        server: impl Fn(&str) -> Option<ServerSettings>,
+    ) -> ToolCatalog {
         let mut last = lock(&self.catalog);
         if let Some((said, held)) = &*last
             && Arc::ptr_eq(&said.tools, &catalog.tools)
         {
-            return Catalog {
-                without: catalog.without,
+            return ToolCatalog {
+                unavailable: catalog.unavailable,
                 ..held.clone()
             };
         }
@@ -255,7 +268,7 @@ impl Known {
             let Some(server) = server(alias) else {
                 continue;
             };
-            let tools: Vec<&Tool> = places.iter().map(|at| &catalog.tools[*at]).collect();
+            let tools: Vec<&ToolDefinition> = places.iter().map(|at| &catalog.tools[*at]).collect();
             let held = self
                 .said(&server, &tools)
                 .into_iter()
@@ -278,7 +291,7 @@ impl Known {
 }
 
 /// The tools that there are, with the annotations that are in force.
-pub async fn catalog(daemon: &Daemon, patience: Duration) -> Catalog {
+pub async fn catalog(daemon: &Daemon, patience: Duration) -> ToolCatalog {
     let catalog = daemon.mcp.catalog(patience).await;
     daemon
         .known
@@ -286,14 +299,14 @@ pub async fn catalog(daemon: &Daemon, patience: Duration) -> Catalog {
 }
 
 /// Names a server by its alias and where it is. No secret goes in: a short one could be guessed.
-fn key(server: &Server) -> String {
+fn key(server: &ServerSettings) -> String {
     fingerprint([server.alias.as_str(), &server.target()])
 }
 
-fn read(path: &Path) -> Option<Tools> {
-    let kept: Kept = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+fn read(path: &Path) -> Option<ServerTools> {
+    let kept: StoredHistory = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let seen = |(name, tool): (String, KeptTool)| {
-        let seen = Seen {
+        let seen = ShownTool {
             description: tool.description,
             schema: tool.schema,
             annotations: unkept(&tool.annotations),
@@ -301,7 +314,7 @@ fn read(path: &Path) -> Option<Tools> {
         (name, seen)
     };
     let said = kept.said.iter();
-    (kept.v == VERSION).then(|| Tools {
+    (kept.v == VERSION).then(|| ServerTools {
         said: said
             .map(|(name, says)| (name.clone(), unkept(says)))
             .collect(),
@@ -309,8 +322,8 @@ fn read(path: &Path) -> Option<Tools> {
     })
 }
 
-fn unkept(kept: &record::Annotations) -> Annotations {
-    Annotations {
+fn unkept(kept: &record::RecordedAnnotations) -> ToolAnnotations {
+    ToolAnnotations {
         read_only: kept.read_only_hint,
         destructive: kept.destructive_hint,
         idempotent: kept.idempotent_hint,
@@ -318,8 +331,8 @@ fn unkept(kept: &record::Annotations) -> Annotations {
     }
 }
 
-fn kept(says: Annotations) -> record::Annotations {
-    record::Annotations {
+fn kept(says: ToolAnnotations) -> record::RecordedAnnotations {
+    record::RecordedAnnotations {
         read_only_hint: says.read_only,
         destructive_hint: says.destructive,
         idempotent_hint: says.idempotent,

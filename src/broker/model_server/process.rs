@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::StartFailure;
 use super::output_log::{self, LastLine};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum time from SIGTERM to the exit of a server.
 const TERMINATION_TIMEOUT: Duration = Duration::from_secs(2);
@@ -93,7 +93,7 @@ impl ServerProcess {
     /// Starts a server on a free port. Must run in a runtime, since a task reads the output.
     pub(super) fn spawn(spec: &LaunchSpec) -> std::result::Result<ServerProcess, StartFailure> {
         ServerProcess::try_spawn(spec).map_err(|e| StartFailure {
-            kind: Kind::Runtime,
+            kind: ErrorKind::Runtime,
             message: format!(
                 "cannot start the server of model {}: {}: {e}",
                 spec.name, spec.program

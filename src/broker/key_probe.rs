@@ -1,16 +1,16 @@
 //! Checks a key or a server that the user enters: which provider the key belongs to, and whether it works.
 
-use super::detect::{HOSTED, Hosted, endpoint};
+use super::autodetect::{HOSTED_PROVIDERS, HostedProvider, endpoint};
 use super::model_list::is_chat_model;
-use super::{Broker, Endpoint};
+use super::{Broker, ModelEndpoint};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// The provider that a key belongs to, judged by the key's form.
 #[derive(Debug)]
-pub enum Owner {
+pub enum KeyOwner {
     /// A known provider.
-    Known(&'static Hosted),
+    Known(&'static HostedProvider),
     /// A provider with an unsupported API. Sending the key elsewhere would disclose it.
     Foreign(&'static str),
     /// Any provider.
@@ -32,10 +32,10 @@ const PREFIXES: [(&str, &str); 7] = [
 const FOREIGN: [(&str, &str); 2] = [("sk-ant-", "Anthropic"), ("AIza", "Google")];
 
 /// Returns the provider that a key belongs to.
-pub fn owner(key: &Secret) -> Owner {
+pub fn key_owner(key: &Secret) -> KeyOwner {
     let key = key.expose();
     if let Some((_, name)) = FOREIGN.iter().find(|(begin, _)| key.starts_with(begin)) {
-        return Owner::Foreign(name);
+        return KeyOwner::Foreign(name);
     }
     let name = PREFIXES
         .iter()
@@ -43,9 +43,9 @@ pub fn owner(key: &Secret) -> Owner {
         .map(|(_, name)| *name)
         // Part of every OpenAI key from before OpenAI used prefixes.
         .or_else(|| key.contains("T3BlbkFJ").then_some("openai"));
-    match name.and_then(|name| HOSTED.iter().find(|h| h.name == name)) {
-        Some(hosted) => Owner::Known(hosted),
-        None => Owner::Unknown,
+    match name.and_then(|name| HOSTED_PROVIDERS.iter().find(|h| h.name == name)) {
+        Some(hosted) => KeyOwner::Known(hosted),
+        None => KeyOwner::Unknown,
     }
 }
 
@@ -54,8 +54,8 @@ impl Broker {
     ///
     /// # Errors
     /// The provider refuses the key or cannot be reached.
-    pub async fn try_key(&self, hosted: &Hosted, key: Secret) -> Result<Endpoint> {
-        let endpoint = Endpoint {
+    pub async fn try_key(&self, hosted: &HostedProvider, key: Secret) -> Result<ModelEndpoint> {
+        let endpoint = ModelEndpoint {
             key: Some(key),
             ..endpoint(hosted.base_url, "")
         };
@@ -69,15 +69,19 @@ impl Broker {
     ///
     /// # Errors
     /// The server refuses access, cannot be reached, or has no chat model.
-    pub async fn try_server(&self, base_url: &str, key: Option<Secret>) -> Result<Endpoint> {
-        let endpoint = Endpoint {
+    pub async fn try_server(&self, base_url: &str, key: Option<Secret>) -> Result<ModelEndpoint> {
+        let endpoint = ModelEndpoint {
             key,
             ..endpoint(base_url, "")
         };
         self.with_model(endpoint, &[]).await
     }
 
-    async fn with_model(&self, mut endpoint: Endpoint, wanted: &[&str]) -> Result<Endpoint> {
+    async fn with_model(
+        &self,
+        mut endpoint: ModelEndpoint,
+        wanted: &[&str],
+    ) -> Result<ModelEndpoint> {
         let listed = self.probe(&endpoint).await?.models;
         let best = wanted.iter().find(|m| listed.iter().any(|l| l == *m));
         let model = match best {
@@ -85,7 +89,7 @@ impl Broker {
             None => listed.into_iter().find(|m| is_chat_model(m)),
         };
         endpoint.model = model.ok_or_else(|| {
-            let at = endpoint.scrub(&endpoint.base_url);
+            let at = endpoint.quote_masked(&endpoint.base_url);
             Error::runtime(format!("{at} lists no model to talk to"))
                 .hint("load a model there first")
         })?;
@@ -99,10 +103,10 @@ mod tests {
 
     #[test]
     fn a_key_goes_only_to_its_provider() {
-        let name = |key: &str| match owner(&Secret::new(key)) {
-            Owner::Known(hosted) => hosted.name,
-            Owner::Foreign(name) => name,
-            Owner::Unknown => "unknown",
+        let name = |key: &str| match key_owner(&Secret::new(key)) {
+            KeyOwner::Known(hosted) => hosted.name,
+            KeyOwner::Foreign(name) => name,
+            KeyOwner::Unknown => "unknown",
         };
         assert_eq!(name("sk-or-v1-0123"), "openrouter");
         assert_eq!(name("sk-proj-0123"), "openai");
@@ -147,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_public_list_does_not_prove_a_key() {
-        let hosted = |base_url: String| Hosted {
+        let hosted = |base_url: String| HostedProvider {
             variable: "X",
             name: "x",
             base_url: base_url.leak(),
@@ -173,7 +177,7 @@ mod tests {
     #[test]
     fn every_prefix_names_a_provider() {
         for (begin, name) in PREFIXES {
-            assert!(HOSTED.iter().any(|h| h.name == name), "{begin}");
+            assert!(HOSTED_PROVIDERS.iter().any(|h| h.name == name), "{begin}");
         }
     }
 }

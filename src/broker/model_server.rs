@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 mod health;
 mod output_log;
@@ -24,7 +24,7 @@ mod process;
 use process::{LaunchSpec, ServerProcess};
 
 /// The only environment variables that a server gets, since the daemon's environment may hold keys.
-pub const ENVIRONMENT: &[&str] = &["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ", "USER"];
+pub const SERVER_ENVIRONMENT: &[&str] = &["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ", "USER"];
 
 /// Maximum time until a server answers `/health`.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ const MAX_START_ATTEMPTS: u32 = 3;
 /// The running servers by name, command and idle time. A changed configuration starts another server, and the old one
 /// stops when it is idle.
 #[derive(Debug)]
-pub struct Servers {
+pub struct ModelServers {
     shared: Arc<ServerRegistry>,
     logs: PathBuf,
     environment: Vec<(OsString, OsString)>,
@@ -59,7 +59,7 @@ struct ServerKey {
 /// State shared by the callers and the task of one server.
 #[derive(Debug)]
 struct ManagedServer {
-    status: watch::Sender<ServerStatus>,
+    status: watch::Sender<ModelServerStatus>,
     /// A lease is a receiver, so that the drop of the last lease is an event.
     holds: watch::Sender<()>,
     /// Notified of each new lease.
@@ -67,7 +67,7 @@ struct ManagedServer {
 }
 
 #[derive(Debug, Clone)]
-enum ServerStatus {
+enum ModelServerStatus {
     Starting,
     Ready(String),
     Failed(StartFailure),
@@ -76,30 +76,30 @@ enum ServerStatus {
 /// An error that is reported to all waiting callers.
 #[derive(Debug, Clone)]
 struct StartFailure {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
     hint: String,
 }
 
 /// A server that answers. The server is not stopped as idle while a lease exists.
 #[derive(Debug)]
-pub struct Lease {
+pub struct ServerLease {
     base_url: String,
     _hold: watch::Receiver<()>,
 }
 
-impl Lease {
+impl ServerLease {
     /// Returns the base URL: `http://127.0.0.1:PORT/v1`.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 }
 
-impl Servers {
+impl ModelServers {
     /// Returns an empty set of servers. Their output goes to `serve-NAME.log` in `logs`; they get no environment but
     /// `environment`, the variables named in [`ENVIRONMENT`].
     pub fn new(logs: PathBuf, environment: Vec<(OsString, OsString)>) -> Self {
-        Servers {
+        ModelServers {
             shared: Arc::new(ServerRegistry {
                 running: Mutex::new(HashMap::new()),
                 stop: CancellationToken::new(),
@@ -116,7 +116,12 @@ impl Servers {
     ///
     /// # Errors
     /// The server cannot be started, exits before it answers, or does not answer within a minute.
-    pub async fn ensure(&self, name: &str, command: &[String], idle: Duration) -> Result<Lease> {
+    pub async fn ensure(
+        &self,
+        name: &str,
+        command: &[String],
+        idle: Duration,
+    ) -> Result<ServerLease> {
         let key = ServerKey {
             name: name.to_string(),
             command: command.to_vec(),
@@ -134,7 +139,7 @@ impl Servers {
                 None => {
                     let spec = LaunchSpec::new(name, command, &self.logs, &self.environment)?;
                     let server = Arc::new(ManagedServer {
-                        status: watch::Sender::new(ServerStatus::Starting),
+                        status: watch::Sender::new(ModelServerStatus::Starting),
                         holds: watch::Sender::new(()),
                         leased: Notify::new(),
                     });
@@ -156,21 +161,21 @@ impl Servers {
             (server.status.subscribe(), hold)
         };
         let status = status
-            .wait_for(|status| !matches!(status, ServerStatus::Starting))
+            .wait_for(|status| !matches!(status, ModelServerStatus::Starting))
             .await
             .map(|status| status.clone());
         match status {
-            Ok(ServerStatus::Ready(base_url)) => Ok(Lease {
+            Ok(ModelServerStatus::Ready(base_url)) => Ok(ServerLease {
                 base_url,
                 _hold: hold,
             }),
-            Ok(ServerStatus::Failed(StartFailure {
+            Ok(ModelServerStatus::Failed(StartFailure {
                 kind,
                 message,
                 hint,
             })) => Err(Error::new(kind, message).hint(hint)),
             // The task ended without a result because the runtime is shutting down.
-            Ok(ServerStatus::Starting) | Err(_) => Err(Error::runtime(format!(
+            Ok(ModelServerStatus::Starting) | Err(_) => Err(Error::runtime(format!(
                 "the server of model {name} is not started: aish is stopping"
             ))),
         }
@@ -236,13 +241,15 @@ async fn supervise(
         Err(failure) => {
             // Removed before the failure is reported, so that a caller that sees the failure can try again.
             shared.remove(&key);
-            server.status.send_replace(ServerStatus::Failed(failure));
+            server
+                .status
+                .send_replace(ModelServerStatus::Failed(failure));
             return;
         }
     };
     server
         .status
-        .send_replace(ServerStatus::Ready(process.base_url()));
+        .send_replace(ModelServerStatus::Ready(process.base_url()));
     tokio::select! {
         how = process.ended() => {
             tracing::warn!(model = %key.name, %how, "the model server ended by itself");
@@ -303,7 +310,7 @@ async fn start(
             Ok(what) => what,
         };
         return Err(StartFailure {
-            kind: Kind::Runtime,
+            kind: ErrorKind::Runtime,
             message: format!("the server of model {} {what}", spec.name),
             hint: format!("its log may say more: {}", spec.log.display()),
         });

@@ -8,11 +8,11 @@
 //! and do not resemble it (Han, kana, Hangul and most others) are never marked.
 
 use super::char_class::is_mark;
-use super::text::{Shown, strict_pieces};
+use super::text::{OwnedPiece, strict_pieces};
 use unicode_script::{Script, UnicodeScript};
 
 /// Same as [`strict_pieces`], with confusables also replaced by stand-ins.
-pub fn pieces(s: &str) -> Vec<Shown> {
+pub fn marked_pieces(s: &str) -> Vec<OwnedPiece> {
     if s.is_ascii() {
         return strict_pieces(s);
     }
@@ -20,7 +20,7 @@ pub fn pieces(s: &str) -> Vec<Shown> {
     let mut from = 0;
     for (at, c) in confusable_chars(s) {
         shown.extend(strict_pieces(&s[from..at]));
-        shown.push(Shown::Mark(code_point_mark(c)));
+        shown.push(OwnedPiece::Mark(code_point_mark(c)));
         from = at + c.len_utf8();
     }
     shown.extend(strict_pieces(&s[from..]));
@@ -28,12 +28,12 @@ pub fn pieces(s: &str) -> Vec<Shown> {
 }
 
 /// Returns `s` on one line, with confusables marked.
-pub fn text(s: &str) -> String {
-    concatenate(pieces(s))
+pub fn marked_text(s: &str) -> String {
+    concatenate(marked_pieces(s))
 }
 
 /// Returns a name that is expected to be ASCII, with every other character marked.
-pub fn name(s: &str) -> String {
+pub fn marked_name(s: &str) -> String {
     let mut shown = String::new();
     for c in s.chars() {
         if c.is_ascii() {
@@ -50,11 +50,11 @@ fn code_point_mark(c: char) -> String {
     format!("‹U+{:04X}›", u32::from(c))
 }
 
-fn concatenate(pieces: Vec<Shown>) -> String {
+fn concatenate(pieces: Vec<OwnedPiece>) -> String {
     pieces
         .into_iter()
         .map(|p| match p {
-            Shown::Text(t) | Shown::Mark(t) => t,
+            OwnedPiece::Text(t) | OwnedPiece::Mark(t) => t,
         })
         .collect()
 }
@@ -210,23 +210,26 @@ mod tests {
             // Greek among Cyrillic.
             ("прив\u{3bf}т", "прив‹U+03BF›т"),
         ] {
-            assert_eq!(text(said), shown, "{said}");
+            assert_eq!(marked_text(said), shown, "{said}");
         }
     }
 
     #[test]
     fn words_of_look_alikes_are_marked_outside_a_sentence() {
-        assert_eq!(text("/\u{435}\u{445}\u{435}"), "/‹U+0435›‹U+0445›‹U+0435›");
-        assert_eq!(text("a.\u{441}\u{43e}"), "a.‹U+0441›‹U+043E›");
-        assert_eq!(text("он а она"), "он а она");
-        assert_eq!(text("привет/\u{441}"), "привет/‹U+0441›");
+        assert_eq!(
+            marked_text("/\u{435}\u{445}\u{435}"),
+            "/‹U+0435›‹U+0445›‹U+0435›"
+        );
+        assert_eq!(marked_text("a.\u{441}\u{43e}"), "a.‹U+0441›‹U+043E›");
+        assert_eq!(marked_text("он а она"), "он а она");
+        assert_eq!(marked_text("привет/\u{441}"), "привет/‹U+0441›");
     }
 
     #[test]
     fn symbols_that_resemble_ascii_are_marked() {
-        assert_eq!(text("a\u{2215}b"), "a‹U+2215›b");
-        assert_eq!(text("\u{2212}rf"), "‹U+2212›rf");
-        assert_eq!(text("\u{1d42b}m"), "‹U+1D42B›m");
+        assert_eq!(marked_text("a\u{2215}b"), "a‹U+2215›b");
+        assert_eq!(marked_text("\u{2212}rf"), "‹U+2212›rf");
+        assert_eq!(marked_text("\u{1d42b}m"), "‹U+1D42B›m");
     }
 
     #[test]
@@ -241,28 +244,31 @@ mod tests {
             "नमस्ते दुनिया",
             "“quotes” – dashes … 5 µm",
         ] {
-            assert_eq!(text(said), said);
+            assert_eq!(marked_text(said), said);
         }
     }
 
     #[test]
     fn a_name_is_reduced_to_ascii() {
-        assert_eq!(name("fs.read\u{430}\x1b[2J"), "fs.read‹U+0430›‹\\x1b›[2J");
-        assert_eq!(name("日"), "‹U+65E5›");
+        assert_eq!(
+            marked_name("fs.read\u{430}\x1b[2J"),
+            "fs.read‹U+0430›‹\\x1b›[2J"
+        );
+        assert_eq!(marked_name("日"), "‹U+65E5›");
     }
 
     proptest! {
         #[test]
         fn the_output_passes_the_strict_sink(s in any::<String>()) {
             // The output is safe to show again: apart from the brackets of its marks, it passes the sink once more.
-            let bare: String = text(&s).chars().filter(|c| !"‹›".contains(*c)).collect();
+            let bare: String = marked_text(&s).chars().filter(|c| !"‹›".contains(*c)).collect();
             let again = strict(&bare);
             prop_assert!(again.len() <= bare.len() || again.contains("spaces"), "{again:?}");
         }
 
         #[test]
         fn ascii_equals_strict_output(s in "[ -~]*") {
-            prop_assert_eq!(text(&s), strict(&s));
+            prop_assert_eq!(marked_text(&s), strict(&s));
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::redact::Redactor;
-use crate::chat::{Annotations, Tool};
+use crate::chat::{ToolAnnotations, ToolDefinition};
 
 /// Lines around those that differ.
 const CONTEXT: usize = 3;
@@ -17,19 +17,19 @@ const LINES: usize = 400;
 
 /// What a person is shown of a tool, without secrets: it is kept, and a server may put one into its words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct ShownTool {
     /// What it does, in the server's words.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub schema: String,
     /// What the server says about it.
-    pub annotations: Annotations,
+    pub annotations: ToolAnnotations,
 }
 
-impl Seen {
+impl ShownTool {
     /// As a tool is now.
-    pub fn of(tool: &Tool, redactor: &Redactor) -> Seen {
-        Seen {
+    pub fn of(tool: &ToolDefinition, redactor: &Redactor) -> ShownTool {
+        ShownTool {
             description: redactor.redact(&tool.description).into_owned(),
             schema: redactor.redact_json(&tool.schema).into_owned(),
             annotations: tool.annotations,
@@ -39,7 +39,7 @@ impl Seen {
 
 /// A line of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct DiffLine {
     /// `+`, `-` or a space.
     pub sign: char,
     /// The line.
@@ -48,8 +48,8 @@ pub struct Line {
 
 /// The annotations in force: what the server says now and, where it says nothing, what it said before. One that forgets
 /// to say that a tool destroys has not taken it back.
-pub fn in_force(before: Annotations, now: Annotations) -> Annotations {
-    Annotations {
+pub fn in_force(before: ToolAnnotations, now: ToolAnnotations) -> ToolAnnotations {
+    ToolAnnotations {
         read_only: now.read_only.or(before.read_only),
         destructive: now.destructive.or(before.destructive),
         idempotent: now.idempotent.or(before.idempotent),
@@ -58,7 +58,7 @@ pub fn in_force(before: Annotations, now: Annotations) -> Annotations {
 }
 
 /// Whether a tool is another than the person was shown. What its server says no more is still in force, and no change.
-pub fn differs(before: &Seen, tool: &Tool, redactor: &Redactor) -> bool {
+pub fn is_changed(before: &ShownTool, tool: &ToolDefinition, redactor: &Redactor) -> bool {
     in_force(before.annotations, tool.annotations) != before.annotations
         || is_another(&before.description, &tool.description, |text| {
             redactor.redact(text)
@@ -81,14 +81,14 @@ fn same_json(before: &str, now: &str, redactor: &Redactor) -> bool {
 /// How a tool differs from what the person was shown, with the lines around. After `deadline` the difference that is found
 /// is right, but not the shortest.
 pub fn difference(
-    before: &Seen,
-    tool: &Tool,
+    before: &ShownTool,
+    tool: &ToolDefinition,
     redactor: &Redactor,
     deadline: Option<Instant>,
-) -> Vec<Line> {
-    let now = Seen {
+) -> Vec<DiffLine> {
+    let now = ShownTool {
         annotations: in_force(before.annotations, tool.annotations),
-        ..Seen::of(tool, redactor)
+        ..ShownTool::of(tool, redactor)
     };
     let mut lines = Vec::new();
     // Each by itself: what stands around is of the same part.
@@ -104,7 +104,7 @@ pub fn difference(
         let diff = diff.diff_slices(&before, &now);
         for group in diff.grouped_ops(CONTEXT) {
             if !lines.is_empty() {
-                lines.push(Line {
+                lines.push(DiffLine {
                     sign: ' ',
                     text: "…".to_owned(),
                 });
@@ -116,14 +116,14 @@ pub fn difference(
                     ChangeTag::Equal => ' ',
                 };
                 let text = c.value().to_owned();
-                Line { sign, text }
+                DiffLine { sign, text }
             }));
         }
     }
     let more = lines.len().saturating_sub(LINES);
     if more > 0 {
         lines.truncate(LINES);
-        lines.push(Line {
+        lines.push(DiffLine {
             sign: ' ',
             text: format!("… {more} more lines"),
         });
@@ -136,7 +136,7 @@ fn json(text: &str) -> Option<Value> {
 }
 
 /// A tool for people, line by line: its description, its schema, what is said about it.
-fn rendered(seen: &Seen) -> [Vec<String>; 3] {
+fn rendered(seen: &ShownTool) -> [Vec<String>; 3] {
     let description = seen.description.lines().map(str::to_owned).collect();
     let schema = json(&seen.schema).map(|mut schema| {
         schema.sort_all_objects();

@@ -7,9 +7,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::row::{self, Kind, Place, Row};
-use super::{Index, Sound, Step};
-use crate::error::Context;
+use super::row::{self, ActivityKind, IndexRow, LineContext};
+use super::{Index, IndexProgress, IndexResult};
+use crate::error::ErrorContext;
 
 /// So many acts are written together: who stops a rebuild loses no more, and readers need not wait longer.
 const BATCH: usize = 50_000;
@@ -18,7 +18,7 @@ const HEAD: usize = 64;
 
 /// A file of the journal.
 #[derive(Debug)]
-struct Found {
+struct JournalFile {
     name: String,
     inode: u64,
     size: u64,
@@ -26,7 +26,7 @@ struct Found {
 
 /// What is known of one.
 #[derive(Debug, Default)]
-struct Known {
+struct IndexedFile {
     id: i64,
     inode: u64,
     /// So many bytes of it are in the index: whole lines.
@@ -41,21 +41,21 @@ pub(super) struct Work {
     /// Files whose acts go: they are not there any more, or not what they were.
     gone: Vec<i64>,
     /// Files with something new.
-    grown: Vec<(Found, Option<Known>)>,
+    grown: Vec<(JournalFile, Option<IndexedFile>)>,
 }
 
 impl Index {
     /// Does it. The lock is held.
-    pub(super) fn catch_up(&mut self, work: Work) -> Sound<()> {
+    pub(super) fn catch_up(&mut self, work: Work) -> IndexResult<()> {
         if !work.gone.is_empty() {
             self.forget(&work.gone)?;
         }
-        let left = |(found, known): &(Found, Option<Known>)| {
+        let left = |(found, known): &(JournalFile, Option<IndexedFile>)| {
             found.size - known.as_ref().map_or(0, |k| k.done)
         };
         let all = work.grown.iter().map(left).sum();
         let mut done = 0;
-        (self.watch)(Step::Read(0, all));
+        (self.watch)(IndexProgress::Read(0, all));
         let mut batch = Batch::begin(&self.db)?;
         for (found, known) in work.grown {
             let path = self.journal.join(&found.name);
@@ -71,16 +71,16 @@ impl Index {
                 continue;
             }
             let before = done;
-            let mut told = |read: u64| (self.watch)(Step::Read(before + read, all));
+            let mut told = |read: u64| (self.watch)(IndexProgress::Read(before + read, all));
             done += batch.file(file, &found, known, &mut told, &what)?;
         }
         batch.end()?;
-        (self.watch)(Step::Read(all, all));
+        (self.watch)(IndexProgress::Read(all, all));
         Ok(())
     }
 
     /// Compares the journal with what is known of it; `None` where nothing is new.
-    pub(super) fn work(&self) -> Sound<Option<Work>> {
+    pub(super) fn work(&self) -> IndexResult<Option<Work>> {
         let mut known = self.known()?;
         let mut work = Work::default();
         for found in self.files()? {
@@ -111,7 +111,7 @@ impl Index {
         Ok(some.then_some(work))
     }
 
-    fn files(&self) -> Sound<Vec<Found>> {
+    fn files(&self) -> IndexResult<Vec<JournalFile>> {
         let what = || format!("cannot list {}", self.journal.display());
         let entries = match fs::read_dir(&self.journal) {
             Ok(entries) => entries,
@@ -129,7 +129,7 @@ impl Index {
                 continue;
             };
             if name.ends_with(".jsonl") {
-                files.push(Found {
+                files.push(JournalFile {
                     name,
                     inode: meta.ino(),
                     size: meta.len(),
@@ -140,14 +140,14 @@ impl Index {
     }
 
     /// All files, as far as that tells whether they have grown: it is asked at every call, of thousands.
-    fn known(&self) -> Sound<HashMap<String, Known>> {
+    fn known(&self) -> IndexResult<HashMap<String, IndexedFile>> {
         let mut select = self.db.prepare("SELECT name, id, inode, done FROM file")?;
         let rows = select.query_map([], |row| {
-            let known = Known {
+            let known = IndexedFile {
                 id: row.get(1)?,
                 inode: row.get::<_, i64>(2)?.cast_unsigned(),
                 done: row.get::<_, i64>(3)?.cast_unsigned(),
-                ..Known::default()
+                ..IndexedFile::default()
             };
             Ok((row.get(0)?, known))
         })?;
@@ -155,7 +155,7 @@ impl Index {
     }
 
     /// All that is known of one.
-    fn more(&self, mut known: Known) -> Sound<Known> {
+    fn more(&self, mut known: IndexedFile) -> IndexResult<IndexedFile> {
         let mut select = self
             .db
             .prepare_cached("SELECT head, prompt FROM file WHERE id = ?")?;
@@ -164,7 +164,7 @@ impl Index {
         Ok(known)
     }
 
-    fn head(&self, found: &Found, length: usize) -> Sound<Vec<u8>> {
+    fn head(&self, found: &JournalFile, length: usize) -> IndexResult<Vec<u8>> {
         let path = self.journal.join(&found.name);
         let mut head = vec![0; length];
         match File::open(&path).and_then(|file| file.read_exact_at(&mut head, 0)) {
@@ -178,7 +178,7 @@ impl Index {
     }
 
     /// Takes out the acts of these files, and what only they have named.
-    fn forget(&mut self, files: &[i64]) -> Sound<()> {
+    fn forget(&mut self, files: &[i64]) -> IndexResult<()> {
         let tx = self.db.transaction()?;
         for id in files {
             tx.execute("UPDATE file SET done = -1 WHERE id = ?", [id])?;
@@ -196,7 +196,7 @@ impl Index {
 /// Acts on their way into the tables.
 struct Batch<'a> {
     db: &'a Connection,
-    kinds: HashMap<Kind, i64>,
+    kinds: HashMap<ActivityKind, i64>,
     sessions: HashMap<String, i64>,
     acts: usize,
 }
@@ -211,7 +211,7 @@ impl Drop for Batch<'_> {
 }
 
 impl<'a> Batch<'a> {
-    fn begin(db: &'a Connection) -> Sound<Batch<'a>> {
+    fn begin(db: &'a Connection) -> IndexResult<Batch<'a>> {
         db.execute_batch("BEGIN IMMEDIATE")?;
         let mut batch = Batch {
             db,
@@ -226,7 +226,7 @@ impl<'a> Batch<'a> {
         Ok(batch)
     }
 
-    fn end(self) -> Sound<()> {
+    fn end(self) -> IndexResult<()> {
         Ok(self.db.execute_batch("COMMIT")?)
     }
 
@@ -234,14 +234,14 @@ impl<'a> Batch<'a> {
     fn file(
         &mut self,
         mut file: File,
-        found: &Found,
-        known: Option<Known>,
+        found: &JournalFile,
+        known: Option<IndexedFile>,
         told: &mut dyn FnMut(u64),
         what: &dyn Fn() -> String,
-    ) -> Sound<u64> {
+    ) -> IndexResult<u64> {
         let start = known.as_ref().map_or(0, |k| k.done);
         let mut head = known.as_ref().map_or(Vec::new(), |k| k.head.clone());
-        let mut place = Place {
+        let mut place = LineContext {
             session: session(&found.name),
             prompt: known.as_ref().and_then(|k| k.prompt.clone()),
         };
@@ -283,7 +283,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Notes how far a file was read.
-    fn mark(&self, id: i64, done: u64, head: &[u8], place: &Place) -> Sound<()> {
+    fn mark(&self, id: i64, done: u64, head: &[u8], place: &LineContext) -> IndexResult<()> {
         let mut update = self
             .db
             .prepare_cached("UPDATE file SET done = ?, head = ?, prompt = ? WHERE id = ?")?;
@@ -291,7 +291,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    fn act(&mut self, row: &Row, file: i64, start: u64, length: usize) -> Sound<()> {
+    fn act(&mut self, row: &IndexRow, file: i64, start: u64, length: usize) -> IndexResult<()> {
         let kind = match self.kinds.get(&row.kind) {
             Some(id) => *id,
             None => {
@@ -333,7 +333,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    fn session(&mut self, name: &str) -> Sound<i64> {
+    fn session(&mut self, name: &str) -> IndexResult<i64> {
         if let Some(id) = self.sessions.get(name) {
             return Ok(*id);
         }

@@ -51,7 +51,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 struct Bench {
     dir: tempfile::TempDir,
-    servers: Servers,
+    servers: ModelServers,
     python: String,
 }
 
@@ -63,7 +63,7 @@ impl Bench {
         fs::write(dir.path().join("server.py"), SERVER).expect("a file");
         let path = std::env::var_os("PATH").expect("PATH");
         let environment = vec![("PATH".into(), path), ("HOME".into(), dir.path().into())];
-        let servers = Servers::new(dir.path().to_path_buf(), environment);
+        let servers = ModelServers::new(dir.path().to_path_buf(), environment);
         Bench {
             dir,
             servers,
@@ -79,7 +79,7 @@ impl Bench {
             .to_vec()
     }
 
-    async fn ensure(&self, mode: &str, idle: Duration) -> Result<Lease> {
+    async fn ensure(&self, mode: &str, idle: Duration) -> Result<ServerLease> {
         self.servers.ensure("tiny", &self.command(mode), idle).await
     }
 
@@ -103,7 +103,7 @@ fn is_alive(pid: i32) -> bool {
 }
 
 /// A connection to the server; its end is the server's.
-async fn connect(lease: &Lease) -> TcpStream {
+async fn connect(lease: &ServerLease) -> TcpStream {
     let address = lease.base_url().trim_start_matches("http://");
     let address = address.trim_end_matches("/v1");
     TcpStream::connect(address).await.expect("a server")
@@ -124,7 +124,7 @@ async fn many_callers_at_once_get_one_server() {
         let bench = Arc::clone(&bench);
         asking.spawn(async move { bench.ensure("plain", LONG).await });
     }
-    let leases: Vec<Lease> = asking
+    let leases: Vec<ServerLease> = asking
         .join_all()
         .await
         .into_iter()
@@ -253,7 +253,7 @@ async fn shutdown_does_not_wait_for_a_start() {
 #[tokio::test]
 async fn a_wrong_command_is_an_error_that_names_the_setting() {
     let dir = tempfile::tempdir().expect("a scratch directory");
-    let servers = Servers::new(dir.path().to_path_buf(), Vec::new());
+    let servers = ModelServers::new(dir.path().to_path_buf(), Vec::new());
     let cases: [(&[&str], &str, u8); 3] = [
         (&[], "serve.command of model a/b is empty", 3),
         (&["server"], "serve.command of model a/b has no {port}", 3),
