@@ -1,7 +1,7 @@
-//! The record of a million acts: how long it takes to make the index over it, and to ask it. Each question is a
-//! process of its own, as a person starts it, and takes turns with `aish-helper --version`; medians are compared.
+//! Time of indexing and querying a journal of a million records. Each query is a separate process, as on the command
+//! line, and takes turns with `aish-helper --version`; medians are compared.
 //!
-//! Exits with 1 if a filtered list misses its bar.
+//! Exits with 1 if a filtered list exceeds its limit.
 //!
 //! `cargo bench --bench activity`
 
@@ -26,16 +26,16 @@ use aish::history::record::{
 use support::{FigureReport, Home, Samples, row};
 use uuid::Uuid;
 
-/// Conversations, over this long.
+/// Number of conversations, and the time that they span.
 const SESSIONS: u64 = 10_000;
 const DAYS: u64 = 90;
-/// All records; those that are no conversation's are the rest.
+/// Number of records; those outside conversations make up the rest.
 const RECORDS: u64 = 1_000_000;
 const IN_SESSIONS: u64 = 900_000;
 const COMMANDS: u64 = 90_000;
-/// How often each question is asked.
+/// Runs of each query.
 const ROUNDS: usize = 30;
-/// No filtered list may take longer, in milliseconds.
+/// Time limit of a filtered list, in milliseconds.
 const BAR: f64 = 50.0;
 
 const SERVERS: [&str; 8] = [
@@ -56,12 +56,12 @@ const TOOLS: [(&str, &str); 12] = [
     ("drop_table", "destructive"),
 ];
 
-/// What models and people write, and tools answer.
+/// Sample texts of prompts, answers and tool results.
 const TEXT: &str = "The build fails because the linker cannot find the symbol that the last change has renamed; \
     the other crate still asks for the old one. Look at the two places below, rename both, and run the tests of \
     that crate alone before all others. If they pass, the rest will too, as nothing else depends on it. ";
 
-/// Numbers that are the same in every run.
+/// Deterministic random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -95,7 +95,7 @@ impl Chance {
     }
 }
 
-/// A file of the journal that is being written.
+/// A journal file being written.
 struct Writer {
     file: BufWriter<File>,
     at_ms: u64,
@@ -128,7 +128,7 @@ impl Writer {
     }
 }
 
-/// What became of a call, and how it was decided.
+/// Outcome of a call, and how it was approved.
 fn end(chance: &mut Chance) -> (&'static str, &'static str, &'static str) {
     match chance.below(100) {
         0..90 => ("success", "rule", "rule"),
@@ -138,7 +138,7 @@ fn end(chance: &mut Chance) -> (&'static str, &'static str, &'static str) {
     }
 }
 
-/// A conversation of so many records: prompts, each with some calls and now and then a command.
+/// A conversation of this number of records: prompts, each with some calls and sometimes a command.
 fn session(dir: &Path, chance: &mut Chance, start_ms: u64, records: u64) -> String {
     let name = chance.id(start_ms).to_string();
     let mut out = Writer::new(&dir.join(format!("{name}.jsonl")), start_ms);
@@ -178,7 +178,7 @@ fn session(dir: &Path, chance: &mut Chance, start_ms: u64, records: u64) -> Stri
             command(&mut out, chance, &links);
         }
     }
-    // The last prompt may have had a record too many.
+    // The last prompt may have exceeded the number.
     out.file.flush().unwrap();
     name
 }
@@ -291,7 +291,7 @@ fn command(out: &mut Writer, chance: &mut Chance, links: &RecordIds) {
     out.put(chance, links, body);
 }
 
-/// The journal of three months; how many records it has, and a session of it.
+/// Writes a journal of three months. Returns the number of its records and one of its sessions.
 fn journal(dir: &Path, now_ms: u64) -> (u64, String) {
     let mut chance = Chance(1);
     let (span, mut records) = (DAYS * 86_400_000, 0);
@@ -349,7 +349,7 @@ fn lines(path: &Path) -> u64 {
     text.iter().filter(|b| **b == b'\n').count() as u64
 }
 
-/// Asks once; how long it took, and what was answered.
+/// Runs a query. Returns the time and the output.
 fn ask(home: &Home, args: &[&str]) -> (Duration, String) {
     let mut command = home.helper(args);
     command.stderr(Stdio::inherit());
@@ -415,7 +415,7 @@ fn main() -> ExitCode {
             assert!(text.lines().count() > 3, "{question:?}: {text}");
             asked.time(took);
         }
-        // A record has come since.
+        // A record has been added since the last run.
         let body = RecordBody::Attached {
             shell: "another".into(),
         };

@@ -3,8 +3,8 @@
 #
 #     benches/figures.sh [BENCH…]     default: hot_path mcp activity shell
 #
-# Exits with 1 if a figure misses its bar; the figures are written all the same.
-# A bench without markers in docs/figures.md is run and checked, and its tables are not written.
+# Exits with 1 if a figure exceeds its limit; the figures are written in any case.
+# A bench without markers in docs/figures.md is run and checked, but its tables are not written.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,10 +1,11 @@
 #!/bin/zsh -f
-# What the plugin costs a shell, typed into a real terminal: zsh -f benches/hooks.zsh [ROUNDS]
+# Cost of the plugin at the prompt, measured in a real terminal: zsh -f benches/hooks.zsh [ROUNDS]
 #
-# Two interactive shells, one bare and one with the plugin, take turns at the
-# same command. The time is from Return to the next prompt, on the shell's own
-# clock: the first thing that preexec does to the last that precmd does, with
-# ours in between. Printed are medians over all rounds, and their difference.
+# Two interactive shells, one without and one with the plugin, run the same
+# command in turn. The time from Return to the next prompt is measured by the
+# shell itself, from the first preexec hook to the last precmd hook, with the
+# plugin's hooks in between. Prints the medians of all rounds and their
+# difference.
 emulate -R zsh
 setopt extended_glob
 zmodload zsh/datetime zsh/system zsh/zpty || exit
@@ -13,11 +14,11 @@ typeset root=${0:A:h:h} home=$(mktemp -d) || exit
 typeset -gx AISH_HOME=$home AISH_HELPER=/bin/true ZDOTDIR=$home TERM=dumb
 mkdir $home/run && mkfifo $home/run/events || exit
 
-# Somebody who listens, as the daemon would.
+# A reader of the FIFO in place of the daemon.
 cat <>$home/run/events >/dev/null &
 typeset reader=$!
 
-# In the file order is all: these come before and after everything else.
+# The order in the file matters: these hooks run before and after all others.
 cat >$home/.zshrc <<'RC'
 zmodload zsh/datetime
 PS1= RPS1= PROMPT_EOL_MARK=
@@ -38,7 +39,7 @@ median() {
   print -r -- $sorted[middle]
 }
 
-# take SHELL: type one command; REPLY is what the shell says it took.
+# take SHELL: types one command; sets REPLY to the time that the shell reports.
 take() {
   local out
   zpty -w $1 true

@@ -1,7 +1,7 @@
 //! One prompt through the warm daemon, relative to `curl -N` fetching the same answer from the same server.
 //!
 //! `curl` and `aish-helper` take turns, so that load on the machine affects both; medians are compared. The server
-//! pads its events and sends one HTTP chunk per token. Exits with 1 if a figure misses its bar.
+//! pads its events and sends one HTTP chunk per token. Exits with 1 if a figure exceeds its limit.
 //!
 //! `cargo bench --bench hot_path`
 
@@ -31,7 +31,7 @@ use support::{ENVIRONMENT, FigureReport, Home, Samples, memory, row};
 const TIME_BUDGET: Duration = Duration::from_secs(75);
 /// Maximum number of rounds.
 const MAX_ROUNDS: usize = 60;
-/// Rounds that warm everything up and do not count.
+/// Warm-up rounds, which are not measured.
 const WARM_ROUNDS: usize = 2;
 /// Measurements of a short answer in each round.
 const SHORT_ANSWER_REPEATS: usize = 4;
@@ -79,7 +79,7 @@ fn tokens(n: usize) -> Vec<&'static str> {
     tokens.into_iter().cycle().take(n).collect()
 }
 
-/// What stdout is, and what ends the measured time.
+/// Kind of stdout, and the event that ends the measured time.
 #[derive(Clone, Copy, PartialEq)]
 enum Measure {
     /// A pipe, to the end of the answer.
@@ -102,7 +102,7 @@ struct BenchCase {
 }
 
 impl BenchCase {
-    /// The prompt by which the server knows which answer to send.
+    /// The prompt, by which the server selects the answer.
     fn prompt(&self) -> String {
         let buffered = if self.buffered { " buffered" } else { "" };
         format!("{}{buffered}", self.tokens)
@@ -183,7 +183,7 @@ fn run(mut command: Command, measure: Measure) -> (Duration, Vec<u8>) {
         command.stdin(end()).stdout(end()).stderr(end());
         (command.spawn().unwrap(), File::from(pty.master))
     };
-    // The command holds copies of the write end, which would keep the end of file from coming.
+    // The command holds copies of the write end, which would prevent the end of file.
     drop(command);
     let mut seen = Vec::new();
     let mut word = None;

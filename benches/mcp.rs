@@ -1,9 +1,9 @@
-//! A tool called through the daemon, and through the pool of servers in it, in units of what a bare POST on a
-//! kept connection takes to say the same to the same server: a real one, where `./test.sh` has installed it, and
-//! one that does nothing, for what is added to each call; thirteen servers connected, in units of one; and the
-//! memory of a daemon with many shells in loops of calls; and what a declaration and the rules cost in memory.
+//! Latency of tool calls through the daemon and through its server pool, relative to a bare POST on a persistent
+//! connection to the same server. The server is a real one, if `./test.sh` has installed it, and a minimal fake, which
+//! shows the overhead per call. Also measured: connecting thirteen servers relative to one, the memory of a daemon with
+//! many shells in loops of calls, and the in-memory cost of intents and rules.
 //!
-//! Exits with 1 if a figure misses its bar. The bars of the real server count only where it is installed.
+//! Exits with 1 if a figure exceeds its limit. The limits of the real server apply only where it is installed.
 //!
 //! `AISH_TEST_TOOLS=$PWD/target/test-tools cargo bench --bench mcp`
 
@@ -46,24 +46,24 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Calls that count, and those before them that warm everything up.
+/// Measured calls, and warm-up calls before them.
 const CALLS: usize = 2_000;
 const WARM: usize = 100;
-/// The same of the daemon: prompts, and rounds of one call, or calls of one round, in each.
+/// The same for the daemon: prompts, and per prompt the rounds of one call or the calls of one round.
 const PROMPTS: usize = 20;
 const WARM_PROMPTS: usize = 2;
 const TURNS: usize = 50;
-/// Shells at once, and the rounds of each.
+/// Concurrent shells, and rounds of each.
 const SHELLS: usize = 64;
 const LOOPS: usize = 8;
-/// How many times servers are connected.
+/// Number of times the servers are connected.
 const ROUNDS: usize = 15;
 /// Maximum ratio of a call of the real server to a bare POST.
 const REAL_SERVER_BAR: f64 = 1.3;
 /// Time that a server takes for the initialization of a client.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// A POST on a connection that is kept, with nothing around it.
+/// A bare POST on a persistent connection.
 struct Bare(BufReader<TcpStream>);
 
 impl Bare {
@@ -111,7 +111,7 @@ fn said(body: &[u8]) -> String {
         .to_owned()
 }
 
-/// A POST with the HTTP client that everything else uses.
+/// A POST with the HTTP client of aish.
 struct Post {
     client: reqwest::Client,
     url: String,
@@ -156,7 +156,7 @@ impl Post {
         request.body(body).send().await.unwrap()
     }
 
-    /// What the tool `echo` says.
+    /// Result of the tool `echo`.
     async fn call(&self, argument: &str, text: &str) -> String {
         let response = self.send(request(argument, text)).await;
         let body = response.text().await.unwrap();
@@ -168,7 +168,7 @@ impl Post {
     }
 }
 
-/// A real server, which ends with the measurement.
+/// A real server; stops when dropped.
 struct Real(Child, String);
 
 impl Real {
@@ -202,7 +202,7 @@ impl Drop for Real {
     }
 }
 
-/// A pool with these servers, and how long it took until the last was ready.
+/// Starts a pool with these servers. Returns the time until the last one was ready.
 async fn connect(urls: &[String], state: &TempDir) -> (ServerPool, Duration) {
     let start = Instant::now();
     let pool = ServerPool::new(
@@ -219,7 +219,7 @@ async fn connect(urls: &[String], state: &TempDir) -> (ServerPool, Duration) {
     (pool, start.elapsed())
 }
 
-/// What the gate does before each call, and the call.
+/// A call with the checks of the gate.
 async fn call(pool: &ServerPool, argument: &str, text: &str) -> String {
     let arguments = serde_json::json!({ argument: text }).to_string();
     let catalog = pool.catalog(Duration::ZERO).await;
@@ -245,7 +245,7 @@ async fn call(pool: &ServerPool, argument: &str, text: &str) -> String {
     result.await.unwrap().text
 }
 
-/// A call by hand and by aish, in turns.
+/// Bare POSTs and calls through the pool, in turn.
 async fn calls(name: &str, url: String, argument: &str, mut bare: Option<Bare>) -> Vec<String> {
     let state = tempfile::tempdir().unwrap();
     let (pool, _) = connect(std::slice::from_ref(&url), &state).await;
@@ -316,7 +316,7 @@ async fn all_calls(report: &mut FigureReport) {
     report.table(&rows);
 }
 
-/// A daemon whose one MCP server is this, and whose model calls what it is asked to call.
+/// A daemon with this MCP server and a model that makes the calls named in the prompt.
 fn daemon(url: &str) -> (Home, Provider) {
     let provider = Provider::answering(prompt::model);
     let home = Home::new(&provider.base_url());
@@ -328,7 +328,7 @@ fn daemon(url: &str) -> (Home, Provider) {
     (home, provider)
 }
 
-/// Prompts through the daemon and calls by hand, in turns; `at_once` calls in each round.
+/// Prompts through the daemon and bare POSTs, in turn; `at_once` calls in each round.
 async fn prompts(name: &str, url: &str, argument: &str, at_once: usize) -> Vec<String> {
     let (home, _provider) = daemon(url);
     let post = Post::new(url.to_owned()).await;
@@ -396,12 +396,12 @@ async fn all_prompts(report: &mut FigureReport) {
     report.table(&rows);
 }
 
-/// The ratio in a row of calls, the last column but one.
+/// The ratio in a table row: the last column but one.
 fn ratio_of(row: &[String]) -> f64 {
     row[row.len() - 2].parse().unwrap()
 }
 
-/// The time of syncing one line to this disk, as a sentence.
+/// A sentence with the time of syncing one line to this disk.
 fn synced() -> String {
     let mut file = tempfile::tempfile().unwrap();
     let mut times = Samples::default();
@@ -414,7 +414,7 @@ fn synced() -> String {
     format!("Syncing one line takes {} ms here.", times.shown())
 }
 
-/// Many shells at once, each in a loop of calls.
+/// Many concurrent shells, each in a loop of calls.
 fn shells(report: &mut FigureReport) {
     let steady = Steady::start(Duration::ZERO);
     let (home, _provider) = daemon(&steady.url());
@@ -470,7 +470,7 @@ async fn connects(report: &mut FigureReport) {
     ]);
 }
 
-/// What stands between a call and its server in memory: its declaration is read and checked, and rules decide.
+/// In-memory cost before a call: parsing and checking its intent, and evaluating the rules.
 fn checks(report: &mut FigureReport) {
     let reason = "x".repeat(intent::MAX_REASON_CHARS);
     let arguments = json!({ "intent": {

@@ -1,4 +1,4 @@
-//! How long it takes to look for secrets in a megabyte without any: what each prompt pays for.
+//! Time of scanning a megabyte without secrets for secrets, which every prompt needs.
 //!
 //! `cargo bench --bench redact`
 

@@ -1,5 +1,5 @@
-//! How well and how fast tools are found: recall@5 and MRR of graded questions over the tools of six real servers, where
-//! `./test.sh` has installed them; and the index of ten thousand tools, and questions to it.
+//! Quality and speed of tool search: recall@5 and MRR of graded queries over the tools of six real servers, if `./test.sh`
+//! has installed them, and the times of indexing and querying ten thousand tools.
 //!
 //! `AISH_TEST_TOOLS=$PWD/target/test-tools cargo bench --bench retrieval`
 
@@ -24,12 +24,12 @@ use aish::tools::split;
 use serde_json::json;
 use support::{Samples, memory, row, table};
 
-/// Tools of the large catalog.
+/// Number of tools in the large catalog.
 const TOOLS: usize = 10_000;
-/// How often it is read, and how often each question is asked.
+/// Number of times it is indexed, and of runs of each query.
 const ROUNDS: usize = 5;
 const ASKED: usize = 200;
-/// The most that the median of any query may take; past it the bench exits 1.
+/// Limit of the median time of any query; if exceeded, the bench exits with 1.
 const QUERY_BAR_MS: f64 = 10.0;
 
 const VERBS: &[&str] = &[
@@ -72,7 +72,7 @@ fn main() {
     }
 }
 
-/// The graded questions, and what the model is spared.
+/// Results of the graded queries, and the size of the definitions that are not sent to the model.
 fn quality(installed: &Path) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -119,7 +119,7 @@ fn quality(installed: &Path) {
     );
 }
 
-/// The bytes of a tool in a request.
+/// Size of a tool definition in a request, in bytes.
 fn size(tool: &ToolDefinition) -> usize {
     let schema: serde_json::Value = serde_json::from_str(&tool.schema).unwrap();
     let function =
@@ -129,12 +129,12 @@ fn size(tool: &ToolDefinition) -> usize {
         .len()
 }
 
-/// A token is some four bytes of English and JSON.
+/// A token is about four bytes of English or JSON.
 fn tokens(bytes: usize) -> f64 {
     bytes as f64 / 4.0
 }
 
-/// A catalog that is too large for anybody.
+/// A catalog far larger than any real one.
 fn many() -> Vec<ToolDefinition> {
     let tool = |n: usize| {
         let verb = VERBS[n % VERBS.len()];

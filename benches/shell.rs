@@ -2,7 +2,7 @@
 //! empty `.zshrc`.
 //!
 //! The two take turns, so that load on the machine affects both; medians are compared. Exits with 1 if a figure
-//! misses its bar.
+//! exceeds its limit.
 //!
 //! `cargo bench --bench shell`
 

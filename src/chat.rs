@@ -1,6 +1,8 @@
 //! Conversation types. Each serialised format (`protocol`, `history::record`, provider JSON) has its own types; only
 //! enums with the same names in every format are serialised from here.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// One message of the conversation that is sent to the model.
@@ -62,8 +64,8 @@ pub struct ToolResult {
 pub struct ImageContent {
     /// MIME type, such as `image/png`.
     pub mime: String,
-    /// Base64 data, as received.
-    pub data: String,
+    /// Base64 data, as received. Shared, because every request of a session is built from the same records.
+    pub data: Arc<str>,
 }
 
 /// A tool that can be called.
@@ -262,7 +264,7 @@ impl FinishReason {
         }
     }
 
-    /// Returns the finish of that word.
+    /// Parses the name.
     pub fn from_word(word: &str) -> Option<FinishReason> {
         [
             FinishReason::Stop,

@@ -38,7 +38,7 @@ pub mod kind {
     pub const CANCEL: u8 = b'C';
     /// Client: a map with the environment variables named by [`super::Event::EnvRequested`].
     pub const ENV: u8 = b'E';
-    /// Client (capture): [`super::Captured`].
+    /// Client (capture): [`super::CapturedOutput`].
     pub const CAPTURED: u8 = b'O';
     /// Client: [`super::tools::Reaction`], the answer to [`super::Event::ApprovalRequested`] or
     /// [`super::Event::ElicitationRequested`].
@@ -49,7 +49,7 @@ pub mod kind {
     pub const EVENT: u8 = b'V';
     /// Daemon: the reply to the request; the last frame.
     pub const REPLY: u8 = b'D';
-    /// Daemon: [`super::Failure`], instead of a reply.
+    /// Daemon: [`super::RequestFailure`], instead of a reply.
     pub const FAILURE: u8 = b'F';
 }
 
@@ -102,7 +102,7 @@ pub enum Request {
     /// Watches the running turn of a session, from its start. Answered as [`Request::Ask`] is; where no turn runs,
     /// by the last answer in the journal.
     Attach(AttachRequest),
-    /// Reports the daemon's state: [`Status`].
+    /// Reports the daemon's state: [`DaemonStatus`].
     Status {
         /// The shell whose model is reported.
         shell: Option<ShellId>,
@@ -159,7 +159,7 @@ pub enum Request {
         /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },
-    /// Decides on a proposal: [`Decided`].
+    /// Decides on a proposal: [`DecisionReply`].
     Decide {
         /// The shell.
         shell: ShellId,
@@ -184,7 +184,7 @@ pub enum Request {
         /// The proposal.
         token: String,
     },
-    /// Calls a tool for a person. Answered by events and [`tools::Called`].
+    /// Calls a tool for a person. Answered by events and [`tools::ManualCallResult`].
     Call(Box<tools::ManualCall>),
     /// A request about MCP servers.
     Mcp {

@@ -251,7 +251,11 @@ fn the_man_page_has_every_command_and_option() {
             assert!(section.contains(&name), "{title}: {name}");
         }
     });
-    assert!(page.contains("130 interrupted"), "the exit codes");
+    for section in ["\"EXIT STATUS\"", "ENVIRONMENT", "FILES"] {
+        assert!(page.contains(&format!(".SH {section}\n")), "{section}");
+    }
+    assert!(page.contains("\n0\nanswered or done\n"), "{page}");
+    assert!(!page.contains(".SH EXTRA"));
     assert!(!page.contains("exec-done") && !page.contains("--offer"));
 }
 

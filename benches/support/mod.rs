@@ -1,4 +1,4 @@
-//! Shared by the benches: a scratch home with its daemon, samples, and a report of figures and bars.
+//! Shared by the benches: a temporary home with its daemon, samples, and a report of figures and their limits.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,18 +15,18 @@ use tempfile::TempDir;
 /// The release binary.
 pub const HELPER: &str = env!("CARGO_BIN_EXE_aish-helper");
 
-/// A scratch `AISH_HOME`; its daemon ends with it.
+/// A temporary `AISH_HOME`; stops its daemon when dropped.
 pub struct Home {
     dir: TempDir,
 }
 
 impl Home {
-    /// A home whose only model is at `base_url`.
+    /// Creates a home whose only model is at `base_url`.
     pub fn new(base_url: &str) -> Home {
         Home::under(&std::env::temp_dir(), base_url)
     }
 
-    /// One that stands in this directory, which is on a disk where `/tmp` may not be.
+    /// Creates a home in this directory, because `/tmp` may not be on a disk.
     pub fn under(place: &Path, base_url: &str) -> Home {
         let dir = tempfile::tempdir_in(place).unwrap();
         let config = dir.path().join("config");
@@ -59,7 +59,7 @@ impl Home {
         command
     }
 
-    /// Starts the daemon; how long it takes until clients can connect.
+    /// Starts the daemon. Returns the time until clients can connect.
     pub fn start(&self) -> Duration {
         let start = Instant::now();
         let mut child = self
@@ -72,7 +72,7 @@ impl Home {
         said.read_exact(&mut ready).unwrap();
         assert_eq!(&ready, b"ready\n");
         let took = start.elapsed();
-        // Its parent ends only with the measurement: without this it would stay a zombie.
+        // Its parent, the bench, keeps running: without a wait the daemon would remain a zombie.
         std::thread::spawn(move || child.wait());
         took
     }
@@ -87,7 +87,7 @@ impl Home {
         assert!(status.success());
     }
 
-    /// The process of the daemon.
+    /// Process id of the daemon.
     pub fn daemon(&self) -> u32 {
         let output = self.helper(&["status", "--json"]).output().unwrap();
         let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -97,7 +97,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // Also where the measurement has failed half-way; then there may be no daemon.
+        // Fails if there is no daemon, as after an aborted measurement.
         let _ = self
             .helper(&["stop", "--now"])
             .stdout(Stdio::null())
@@ -105,7 +105,7 @@ impl Drop for Home {
     }
 }
 
-/// The environment of everything that is measured.
+/// Environment of all measured programs.
 pub const ENVIRONMENT: [(&str, &str); 5] = [
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ("HOME", "/nonexistent"),
@@ -114,7 +114,7 @@ pub const ENVIRONMENT: [(&str, &str); 5] = [
     ("PS1", "<ready>"),
 ];
 
-/// What was measured, in the order of its arrival.
+/// Measured values, in order.
 #[derive(Debug, Default)]
 pub struct Samples(Vec<f64>);
 
@@ -129,7 +129,7 @@ impl Samples {
         self.0.push(number);
     }
 
-    /// How many there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -140,12 +140,12 @@ impl Samples {
         sorted
     }
 
-    /// The one in the middle.
+    /// Median.
     pub fn median(&self) -> f64 {
         self.sorted()[self.0.len() / 2]
     }
 
-    /// Median, least and most, in milliseconds.
+    /// Median, minimum and maximum, in milliseconds.
     pub fn shown(&self) -> String {
         let sorted = self.sorted();
         let (least, most) = (sorted[0], sorted[sorted.len() - 1]);
@@ -153,7 +153,7 @@ impl Samples {
     }
 }
 
-/// Megabytes of a line of `/proc/PID/status`; `None` where the system has no such file.
+/// Value of a line of `/proc/PID/status`, in megabytes; `None` on systems without this file.
 pub fn memory(pid: u32, line: &str) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix(line))?;
@@ -161,9 +161,9 @@ pub fn memory(pid: u32, line: &str) -> Option<f64> {
     Some(kib * 1024.0 / 1e6)
 }
 
-/// The tables and measured figures of one bench, with the bars that the figures must hold.
+/// The tables and measured figures of one bench, with the limits of the figures.
 ///
-/// [`FigureReport::finish`] leaves them in `target/figures` for `benches/figures.sh`.
+/// [`FigureReport::finish`] writes them to `target/figures` for `benches/figures.sh`.
 pub struct FigureReport {
     bench: &'static str,
     markdown: String,
@@ -173,7 +173,7 @@ pub struct FigureReport {
 }
 
 impl FigureReport {
-    /// An empty report of the bench with this name.
+    /// Creates the report of the bench with this name.
     pub fn new(bench: &'static str) -> FigureReport {
         FigureReport {
             bench,
@@ -216,7 +216,7 @@ impl FigureReport {
             .push_str(&format!("{name}\t{value:.3}\t{limit}\t{verdict}\n"));
     }
 
-    /// Writes `target/figures/BENCH.md` and `.tsv`. Fails if a figure has missed its bar.
+    /// Writes `target/figures/BENCH.md` and `.tsv`. Fails if a figure exceeds its limit.
     pub fn finish(self) -> ExitCode {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("figures");
         std::fs::create_dir_all(&dir).unwrap();

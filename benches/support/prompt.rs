@@ -1,4 +1,4 @@
-//! A prompt that calls tools through a daemon, as its client sees it: the frames, and when they came.
+//! A prompt with tool calls through a daemon, as seen by its client: the frames and their times.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,11 +15,11 @@ use aish::protocol::{self, AskRequest, Event, FrameDecoder, Hello, Request, Shel
 use super::provider::{self, Script, Shape};
 use super::support::Home;
 
-/// What the model says before it calls.
+/// Text of the model before its calls.
 const WORDS: &str = "So:\n\n";
 
-/// A model that is asked for `ROUNDS CALLS TOOL ARGUMENT TEXT`: it calls the tool so often at a time in each
-/// of so many rounds, with another text each time, and checks what it is told.
+/// A model for prompts of the form `ROUNDS CALLS TOOL ARGUMENT TEXT`: makes CALLS calls of the tool in each of ROUNDS
+/// rounds, with a different text each time, and checks the results.
 pub fn model(request: &provider::Request) -> Script {
     let messages = request.json["messages"].as_array().unwrap();
     let asked = messages.iter().rfind(|m| m["role"] == "user").unwrap();
@@ -50,8 +50,8 @@ pub fn model(request: &provider::Request) -> Script {
     Script::calls_in(Shape::Whole, WORDS, &calls)
 }
 
-/// Asks for this of the [`model`]. How long each round took: from the model's last word before its calls to
-/// the end of the last of them.
+/// Sends this prompt to the [`model`]. Returns the time of each round: from the model's text before its calls to the end
+/// of the last call.
 pub fn ask(home: &Home, shell: Option<&str>, asked: [&str; 5]) -> Vec<Duration> {
     let [rounds, calls] = [asked[0], asked[1]].map(|n| n.parse::<usize>().unwrap());
     let ask = AskRequest {

@@ -34,7 +34,7 @@ const MAX_UNRECOGNIZED_BYTES: usize = 64 << 10;
 /// faster one the pieces in between travel together, since a delivery costs more than many events.
 const DELIVERY_INTERVAL: Duration = Duration::from_millis(4);
 
-/// Maximum size on the wire of what is delivered at once.
+/// Maximum number of wire bytes delivered at once.
 const MAX_BATCH: usize = 256 << 10;
 
 /// Maximum time from the finish reason to the usage and `[DONE]`.
@@ -58,7 +58,7 @@ async fn drain(mut response: HttpResponse) {
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
 }
 
-/// What the body is.
+/// The detected form of the body.
 enum BodyFormat {
     /// Only white space has arrived.
     Unknown,
@@ -242,7 +242,7 @@ impl<'a> AnswerReader<'a> {
             poll_fn(|cx| match chunk.as_mut().poll(cx) {
                 Poll::Ready(result) => Poll::Ready(Some(result)),
                 Poll::Pending if alarm.as_mut().poll(cx).is_pending() => Poll::Pending,
-                // reqwest reads the connection in a task of its own, which hands over one HTTP chunk at a time:
+                // reqwest reads the connection in a separate task, which hands over one HTTP chunk at a time:
                 // it gets one turn to bring the next.
                 Poll::Pending if !yielded => {
                     yielded = true;
@@ -255,7 +255,7 @@ impl<'a> AnswerReader<'a> {
         };
         match found {
             Ok(Some(bytes)) => Some(bytes),
-            // For the next call of `next`, after what has arrived has been delivered.
+            // Reported by the next call of `next`, after the received items have been delivered.
             end => {
                 self.pending_end = Some(end);
                 None
@@ -263,7 +263,7 @@ impl<'a> AnswerReader<'a> {
         }
     }
 
-    /// Records what the connection returned.
+    /// Records the result of a read.
     fn received(
         &mut self,
         found: std::result::Result<Option<Bytes>, TransportError>,
@@ -396,7 +396,7 @@ impl<'a> AnswerReader<'a> {
         Err(match finish {
             FinishReason::ContentFilter => {
                 Error::runtime(format!("{at} filtered the whole answer"))
-                    .hint("put the question in other words, or use another model with -m")
+                    .hint("rephrase the prompt, or use another model with -m")
             }
             FinishReason::Length if self.answer.reasoning => Error::runtime(format!(
                 "{model} at {at} used up its tokens before it came to an answer"

@@ -20,7 +20,7 @@ const HOSTED_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Maximum silence of a detected server during an answer.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The variable with the address of a server that takes the place of OpenAI's.
+/// Variable with the base URL of a server that replaces the OpenAI endpoint.
 const BASE_URL_VARIABLE: &str = "OPENAI_BASE_URL";
 
 /// A hosted provider that is detected by the environment variable of its key.
@@ -29,11 +29,11 @@ pub struct HostedProvider {
     pub(super) variable: &'static str,
     /// The name of the provider, and of its model in aish.
     pub name: &'static str,
-    /// The address of the provider.
+    /// Base URL of the provider.
     pub base_url: &'static str,
     /// Preferred models, best first. The first one in the provider's list is used, since providers retire models.
     pub(super) models: &'static [&'static str],
-    /// A path that needs a valid key, for a provider whose list of models is public.
+    /// A path that is served only with a valid key, for a provider whose list of models is public.
     pub(super) private: Option<&'static str>,
 }
 
@@ -222,14 +222,14 @@ async fn with_listed_model(
     found
 }
 
-/// Returns the first of `locals` that lists a chat model. All are asked at once.
+/// Returns the first of `locals` that lists a chat model. All are queried concurrently.
 async fn find_local(broker: &Broker, locals: &[KnownLocalServer]) -> Option<DetectedModel> {
     let mut asked: Vec<_> = locals
         .iter()
         .map(|l| Box::pin(ask_local(broker, *l)))
         .collect();
     let mut answers: Vec<Option<Option<DetectedModel>>> = asked.iter().map(|_| None).collect();
-    // Each request has its own time-out. The loop ends when the best server that answers is known.
+    // Each request has its own time-out. The loop ends once the best responding server is determined.
     std::future::poll_fn(|cx| {
         for (ask, answer) in asked.iter_mut().zip(&mut answers) {
             if answer.is_none()

@@ -1,4 +1,4 @@
-//! A response with a status other than success: what it means, and what the user can do about it. Pure.
+//! Interprets responses with an error status, and gives the user a next step. Pure.
 
 use reqwest::Url;
 
@@ -7,7 +7,7 @@ use super::provider::chat::error_message;
 use super::retry::GiveUpReason;
 use crate::error::Error;
 
-/// What an error response means for the user.
+/// Cause of an error response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ErrorResponseKind {
     ConversationTooLong,
@@ -110,7 +110,7 @@ impl ErrorResponse<'_> {
                 .any(|words| lower.contains(words))
     }
 
-    /// Returns the error for the user; `reason` says why the request is not repeated.
+    /// Returns the error for the user; `reason` is why the request is not retried.
     pub fn error(&self, reason: GiveUpReason) -> Error {
         let at = authority(self.url);
         let status = self.status;
@@ -182,7 +182,7 @@ impl ErrorResponse<'_> {
                     ErrorResponseKind::RejectedModel => {
                         "`aish-helper model list` shows the models; `aish-helper config show` the settings"
                     }
-                    _ => "`aish-helper config show` shows what is sent with a request",
+                    _ => "check the model's settings: aish-helper config show",
                 })
             }
         }

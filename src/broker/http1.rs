@@ -36,7 +36,7 @@ const MAX_HEADERS: usize = 100;
 /// Maximum number of idle connections to one server.
 const MAX_IDLE: usize = 4;
 
-/// Why there is no response, or only a part of it.
+/// Why the response is missing or incomplete.
 #[derive(Debug)]
 pub enum Http1Error {
     /// The connection was not established.

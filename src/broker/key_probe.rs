@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(name("csk-0123"), "cerebras");
         assert_eq!(name("sk-ant-api03-0123"), "Anthropic");
         assert_eq!(name("AIzaSy0123"), "Google");
-        // Keys of OpenAI, DeepSeek and others: the user is asked, since a guess could disclose the key.
+        // Keys of OpenAI, DeepSeek and others: the user has to choose, since a guess could disclose the key.
         assert_eq!(name("sk-0123456789abcdef0123456789abcdef"), "unknown");
         assert_eq!(name(""), "unknown");
     }
@@ -178,6 +178,18 @@ mod tests {
     fn every_prefix_names_a_provider() {
         for (begin, name) in PREFIXES {
             assert!(HOSTED_PROVIDERS.iter().any(|h| h.name == name), "{begin}");
+        }
+    }
+
+    #[test]
+    fn a_key_with_a_known_prefix_is_redacted() {
+        let random = "q7Rk2ZpL9vXw3TbN5mHs8YdJ4cFg6aQe1uVo";
+        for (prefix, _) in PREFIXES {
+            let key = format!("{prefix}{random}{random}");
+            let redacted = crate::safety::redact::Redactor::default()
+                .redact(&key)
+                .into_owned();
+            assert!(!redacted.contains(&random[..8]), "{prefix}: {redacted}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Asks a model and streams its answer.
+//! Sends requests to models and streams the answers.
 //!
 //! [`Broker::stream`] makes one request. It retries temporary failures as long as no part of an answer has arrived, and
-//! turns every error into one line that says what failed, where, and what to do next. Cancelling or dropping the future
+//! turns every error into one line with the failure, its location and the next step. Cancelling or dropping the future
 //! closes the connection to the provider.
 
 mod answer_reader;
@@ -44,11 +44,11 @@ const MAX_ERROR_BODY: usize = 64 * 1024;
 /// Maximum time for reading the body of an error response.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks models. The process has one broker, so that connections are reused.
+/// Client of all models. The process has one broker, so that connections are reused.
 #[derive(Debug)]
 pub struct Broker {
     transport: transport::HttpTransport,
-    /// What servers turned out not to understand, by base URL and model.
+    /// Learned quirks of servers, by base URL and model.
     quirks: Mutex<HashMap<(String, String), ServerQuirks>>,
     /// Pause before the first retry.
     first_pause: Duration,
@@ -88,10 +88,10 @@ impl Broker {
     /// Sends `messages` and the `tools` that the model may call to `endpoint`, and the model's answer to `out`.
     ///
     /// When `cancel` is cancelled or the receiver of `out` is dropped, the request is dropped and the result is
-    /// [`Finish::Interrupted`], without a [`Chunk::Done`]. What arrived before an error has been sent to `out`.
+    /// [`FinishReason::Interrupted`], without a [`StreamItem::Done`]. Items received before an error have been sent to `out`.
     ///
     /// # Errors
-    /// One line that says what failed, where, and what to do next.
+    /// One line with the failure, its location and the next step.
     pub async fn stream(
         &self,
         endpoint: &ModelEndpoint,
@@ -180,7 +180,7 @@ impl Broker {
     }
 }
 
-/// Reads an error response, and the wait that it asks for.
+/// Reads an error response and the delay that it requests.
 async fn read_error<'a>(
     endpoint: &'a ModelEndpoint,
     url: &'a Url,
@@ -217,5 +217,5 @@ fn jitter() -> f64 {
 
 /// Returns an error for an answer that the server broke.
 fn server_error(message: String) -> Error {
-    Error::runtime(message).hint("try again; if it stays so, the server's log says more")
+    Error::runtime(message).hint("try again; if the error persists, see the server's log")
 }

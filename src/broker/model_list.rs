@@ -1,4 +1,4 @@
-//! Asks a server for its list of models, which also shows whether the server takes the key.
+//! Requests the list of models of a server, which also shows whether the server accepts the key.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const MAX_LIST_BYTES: usize = 8 << 20;
 /// Maximum time from the connection to the last byte of the list.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The answer of a server that was asked for its models.
+/// The response to a request for the list of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeReport {
     /// Time from the request to the end of the answer.
@@ -29,7 +29,7 @@ pub struct ProbeReport {
 }
 
 impl Broker {
-    /// Asks the server for its list of models. Uses no tokens.
+    /// Requests the list of models of the server. Uses no tokens.
     ///
     /// # Errors
     /// The server is not reached, refuses access, or does not send a whole list of models in time.
@@ -168,7 +168,7 @@ pub fn is_chat_model(id: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Asks a server that sends these bytes and then keeps the connection open without sending more.
+    /// Sends a request to a server that sends these bytes and then keeps the connection open.
     async fn probe_error(sent: &'static str) -> String {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,6 +1,6 @@
 //! Model servers that the daemon starts when a prompt needs one, and stops when they are idle.
 //!
-//! A server is a child process in a process group of its own. Its standard input is a pipe from the daemon: a server that
+//! A server is a child process in its own process group. Its standard input is a pipe from the daemon: a server that
 //! exits at end of file cannot outlive the daemon, however the daemon dies. One task per server owns the child process
 //! until it is reaped.
 
@@ -97,7 +97,7 @@ impl ServerLease {
 
 impl ModelServers {
     /// Returns an empty set of servers. Their output goes to `serve-NAME.log` in `logs`; they get no environment but
-    /// `environment`, the variables named in [`ENVIRONMENT`].
+    /// `environment`, the variables named in [`SERVER_ENVIRONMENT`].
     pub fn new(logs: PathBuf, environment: Vec<(OsString, OsString)>) -> Self {
         ModelServers {
             shared: Arc::new(ServerRegistry {

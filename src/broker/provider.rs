@@ -1,4 +1,4 @@
-//! The wire formats of model providers. Pure: each provider turns a conversation into a request body and the
-//! events of an answer into chunks; transport, retries and limits are shared by all.
+//! The wire formats of model providers. Pure: each format converts a conversation to a request body and the
+//! events of an answer to `StreamItem`s; all formats share transport, retries and limits.
 
 pub mod chat;

@@ -39,7 +39,7 @@ pub fn retry_after(value: Option<&str>, now: SystemTime) -> RetryAfter {
     }
 }
 
-/// What to do about a refused request.
+/// Reaction to a rejected request.
 #[derive(Debug, PartialEq)]
 pub enum RetryDecision {
     /// Repeat the request after this time.
@@ -55,7 +55,7 @@ pub enum GiveUpReason {
     Permanent,
     /// The server sent a `Retry-After` that cannot be read.
     UnreadableWait,
-    /// The server asks to wait longer than a person would.
+    /// The server requests a longer delay than a user would wait.
     LongWait(Duration),
     /// The request was refused this many times in a row.
     TooManyAttempts(u32),

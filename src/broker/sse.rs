@@ -46,7 +46,7 @@ impl SseDecoder {
         SseDecoder::default()
     }
 
-    /// Whether anything so far looked like server-sent events.
+    /// Whether any line so far was a server-sent event field.
     pub fn recognised(&self) -> bool {
         self.recognised || self.line.starts_with(b"data:")
     }

@@ -66,7 +66,7 @@ impl HttpResponse {
         }
     }
 
-    /// Reads up to `limit` bytes of the body for at most `timeout`. Returns what has arrived, and why reading ended.
+    /// Reads up to `limit` bytes of the body for at most `timeout`. Returns the bytes received and why reading ended.
     pub async fn read_body(&mut self, limit: usize, timeout: Duration) -> (Vec<u8>, BodyEnd) {
         let mut body = Vec::new();
         let read = async {
@@ -126,7 +126,7 @@ impl HttpTransport {
     /// connection just when the connection was used again.
     ///
     /// # Errors
-    /// One line that says what failed and where.
+    /// One line with the failure and its location.
     pub async fn send(
         &self,
         method: Method,

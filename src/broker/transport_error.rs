@@ -85,7 +85,7 @@ fn network(url: &Url, error: &reqwest::Error) -> Error {
 
 fn no_connection(url: &Url, reason: String) -> Error {
     Error::runtime(format!("cannot connect to {}: {reason}", authority(url)))
-        .hint("is the server running? base_url in the configuration says where it is")
+        .hint("check that the server runs and that base_url is right")
 }
 
 fn broken(url: &Url, reason: &str) -> Error {

@@ -89,7 +89,7 @@ impl WireNames {
         self.to_wire.get(name).map_or(name, String::as_str)
     }
 
-    /// Returns the tool's own name for a wire name. A name that was not sent stays unchanged.
+    /// Returns the tool name for a wire name. Returns unknown wire names unchanged.
     pub fn original_name<'a>(&'a self, wire: &'a str) -> &'a str {
         self.from_wire.get(wire).map_or(wire, String::as_str)
     }

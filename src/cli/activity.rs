@@ -23,6 +23,8 @@ use crate::safety::text::one_line;
 
 /// Minimum terminal width for the columns `took` and `by`.
 const FULL_TABLE_WIDTH: usize = 100;
+/// Minimum terminal width for the column `id` and the date of an action.
+const ID_TABLE_WIDTH: usize = 80;
 /// Maximum number of characters shown of the text of an action.
 const MAX_TEXT: usize = 200;
 /// Maximum number of known names listed in an error.
@@ -167,13 +169,17 @@ fn rfc3339(at_ms: u64) -> String {
         .unwrap_or_default()
 }
 
-/// Formats a time in the local zone, without the year if it is the current one.
-fn local_time(at_ms: u64) -> String {
+/// Formats a time in the local zone, without the year if it is the current one; `short`: of today only hour and minute,
+/// of other days only the date.
+fn local_time(at_ms: u64, short: bool) -> String {
     let at = i64::try_from(at_ms).ok();
     let Some(at) = at.and_then(|ms| Local.timestamp_millis_opt(ms).single()) else {
         return "-".into();
     };
-    let format = match at.year() == Local::now().year() {
+    let now = Local::now();
+    let format = match at.year() == now.year() {
+        true if short && at.date_naive() == now.date_naive() => "%H:%M",
+        true if short => "%m-%d",
         true => "%m-%d %H:%M:%S",
         false => "%Y-%m-%d",
     };
@@ -211,6 +217,7 @@ fn describe(entry: &ActivityEntry) -> String {
 /// Formats actions as a table with a legend of the marks; an arrow points at the action `selected`.
 fn action_table(entries: &[ActivityEntry], selected: Option<&str>) -> String {
     let width = columns();
+    let small = width.is_some_and(|width| width < ID_TABLE_WIDTH);
     let pointer = |entry: &ActivityEntry| match selected {
         None => "",
         Some(id) if entry.id == id => "▶ ",
@@ -219,7 +226,7 @@ fn action_table(entries: &[ActivityEntry], selected: Option<&str>) -> String {
     let row = |entry: &ActivityEntry| {
         let kind = &entry.kind;
         [
-            format!("{}{}", pointer(entry), local_time(entry.at_ms)),
+            format!("{}{}", pointer(entry), local_time(entry.at_ms, small)),
             operation_mark(kind.operation.as_deref()).to_string(),
             one_line(&kind.kind, 20),
             one_line(&kind.status, 20),
@@ -237,6 +244,13 @@ fn action_table(entries: &[ActivityEntry], selected: Option<&str>) -> String {
     let (at, kind) = (wide(0).unwrap_or(0) + 2, wide(2).unwrap_or(0) + 2);
     let marked = wide(1) == Some(1);
     let lines = match width {
+        Some(width) if small => {
+            let small = rows.iter().cloned();
+            let small: Vec<[String; 5]> = small
+                .map(|[at, mark, kind, status, _, _, _, what]| [at, mark, kind, status, what])
+                .collect();
+            table(small.iter(), Some(width), cut)
+        }
         Some(width) if width < FULL_TABLE_WIDTH => {
             let narrow = rows.iter().cloned();
             let narrow: Vec<[String; 6]> = narrow

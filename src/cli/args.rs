@@ -22,7 +22,7 @@ pub use self::policy::PolicyCommand;
     disable_help_subcommand = true
 )]
 #[command(
-    after_help = "Exit codes: 0 done, 1 model or transport failed, 2 usage, 3 configuration, \
+    after_help = "Exit codes: 0 answered or done, 1 model or transport failed, 2 usage, 3 configuration, \
 4 approval needed and no terminal, 130 interrupted."
 )]
 pub struct Cli {
@@ -39,7 +39,7 @@ pub enum CliCommand {
     /// Follow a running answer, or show the last answer of a session
     Attach(AttachArgs),
     /// Show the state of the daemon
-    Status(JsonArgs),
+    Status(StatusArgs),
     /// Start the daemon if it is not running
     Start,
     /// Stop the daemon after its running turns
@@ -102,6 +102,17 @@ pub struct JsonArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `aish-helper status`
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show the model of this shell
+    #[arg(long, value_name = "ID", hide = true)]
+    pub shell: Option<ShellId>,
 }
 
 /// `aish-helper redact`

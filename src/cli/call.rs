@@ -7,6 +7,7 @@ use super::{print, print_json};
 use crate::chat::{CallStatus, OperationClass};
 use crate::client::output::{AnswerOutput, OutputFormat};
 use crate::client::request_loop::{RequestEnd, RequestLoop};
+use crate::client::terminal;
 use crate::config::env_overrides;
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::Paths;
@@ -76,6 +77,7 @@ fn call_request(operation: OperationClass, args: ManualCallArgs) -> Result<tools
         sensitivity: args.sensitivity,
         cwd: current_directory(),
         overrides: env_overrides()?,
+        tty: terminal::tty_name(),
     })
 }
 

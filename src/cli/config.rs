@@ -144,12 +144,12 @@ serve.command = ["run", "--api-key", "s3cret", "{port}"]
         let file = paths.config.join("config.toml");
         let file = file.display();
         let (text, code) = check(&paths, false);
+        let (first, second) = text.split_once('\n').unwrap();
+        let unknown = format!("{file}:1: colour: unknown key; the keys here are default_model, ");
+        assert!(first.starts_with(&unknown), "{first}");
         assert_eq!(
-            text,
-            format!(
-                "{file}:1: colour: unknown key; the keys here are default_model, system_prompt, models, shell, context, history, mcp, tools, intent_declaration, policy\n\
-                 {file}:3: shell.confirm_cmd: must be true or false, not a number\n"
-            )
+            second,
+            format!("{file}:3: shell.confirm_cmd: must be true or false, not a number\n")
         );
         assert_eq!(code, 3);
         let value: Value = serde_json::from_str(&check(&paths, true).0).unwrap();

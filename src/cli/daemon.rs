@@ -170,9 +170,10 @@ struct BoundedLog {
 impl Write for BoundedLog {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         if self.length > MAX_LOG_BYTES {
-            // If the rotation fails, the log grows; the daemon keeps running.
-            let rotated = std::fs::rename(&self.path, self.path.with_extension("log.old"));
-            if let Ok(file) = rotated.and_then(|()| append_to(&self.path)) {
+            // Both steps may fail; the daemon keeps running, and the next rotation tries again. The file is reopened in
+            // any case: if it was removed, renaming fails and `file` has no name any more.
+            let _ = std::fs::rename(&self.path, self.path.with_extension("log.old"));
+            if let Ok(file) = append_to(&self.path) {
                 self.file = file;
             }
             self.length = 0;
@@ -250,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_put_aside_while_the_daemon_runs() {
+    fn the_log_is_rotated_while_the_daemon_runs() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("daemon.log");
         let file = append_to(&path).unwrap();
@@ -267,5 +268,25 @@ mod tests {
         assert!(length(&path) <= MAX_LOG_BYTES + 2048);
         assert!(length(&path.with_extension("log.old")) <= MAX_LOG_BYTES + 2048);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_removed_log_is_created_again_by_the_next_rotation() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("daemon.log");
+        let file = append_to(&path).unwrap();
+        let mut log = BoundedLog {
+            file,
+            path: path.clone(),
+            length: MAX_LOG_BYTES + 1,
+        };
+        std::fs::remove_file(&path).unwrap();
+        log.write_all(b"first\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "first\n");
+        log.length = MAX_LOG_BYTES + 1;
+        log.write_all(b"second\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "second\n");
+        let old = std::fs::read_to_string(path.with_extension("log.old")).unwrap();
+        assert_eq!(old, "first\n");
     }
 }

@@ -17,13 +17,13 @@ use crate::paths::Paths;
 use crate::protocol::{Request, ShellId, Transcript};
 use crate::safety::text::prose;
 
-/// Number of recent records fetched first; the whole conversation is fetched only if they hold no prompt.
+/// Number of recent records fetched first; the whole session is fetched only if they hold no prompt.
 const RECENT_RECORDS: usize = 100;
 
 /// Shows the records after the last prompt.
 ///
 /// # Errors
-/// There is no conversation.
+/// There is no session.
 pub fn show_last(paths: &Paths, shell: Option<ShellId>, json: bool) -> Result<()> {
     let fetch = |limit| -> Result<Vec<Value>> {
         let request = Request::Transcript {

@@ -5,6 +5,57 @@ use clap::CommandFactory;
 use super::args::Cli;
 use crate::error::{ErrorContext, Result};
 
+/// Sections that clap does not know.
+const REFERENCE_SECTIONS: &str = r#".SH "EXIT STATUS"
+.TP
+\fB0\fR
+answered or done
+.TP
+\fB1\fR
+the model, the connection or a command failed
+.TP
+\fB2\fR
+invalid usage
+.TP
+\fB3\fR
+invalid configuration
+.TP
+\fB4\fR
+an approval was needed and there was no terminal to ask on
+.TP
+\fB130\fR
+interrupted
+.SH ENVIRONMENT
+.TP
+\fBAISH_HOME\fR
+directory for all files of aish, instead of those below
+.TP
+\fBAISH_MODEL\fR, \fBAISH_BASE_URL\fR, \fBAISH_KEY_ENV\fR
+override the model, its address, and the name of the variable that holds its key
+.TP
+\fBVISUAL\fR, \fBEDITOR\fR
+editor for the arguments of a tool call
+.TP
+\fBNO_COLOR\fR
+if set, print no colours
+.SH FILES
+.TP
+\fI~/.config/aish/config.toml\fR
+configuration
+.TP
+\fI~/.config/aish/keys/\fR
+API keys and logins
+.TP
+\fI~/.local/share/aish/journal/\fR
+record of sessions, commands and tool calls
+.TP
+\fI~/.local/state/aish/daemon.log\fR
+log of the daemon
+.TP
+\fI.aish.toml\fR
+settings of a project, in its directory
+"#;
+
 /// Renders one page with a section for each command.
 ///
 /// # Errors
@@ -20,7 +71,7 @@ pub fn render() -> Result<String> {
     page.render_synopsis_section(&mut out).context(failed)?;
     page.render_description_section(&mut out).context(failed)?;
     render_commands(&command, &mut out).context(failed)?;
-    page.render_extra_section(&mut out).context(failed)?;
+    out.extend_from_slice(REFERENCE_SECTIONS.as_bytes());
     page.render_version_section(&mut out).context(failed)?;
     Ok(String::from_utf8_lossy(&out).into_owned())
 }

@@ -4,7 +4,7 @@
 //! All text from a server is untrusted: names and descriptions are cut to one line, and everything goes through
 //! the text sink.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use serde::de::DeserializeOwned;
 
@@ -13,6 +13,8 @@ use super::call::current_directory;
 use super::table::{count, shorten_paths, table, wrap_indented};
 use super::{columns, mcp_import, mcp_login, print, print_json};
 use crate::client::connect;
+use crate::client::styled_line::continue_line;
+use crate::client::terminal;
 use crate::client::text_format::cut;
 use crate::config::env_overrides;
 use crate::error::{Error, Result};
@@ -222,7 +224,12 @@ fn tools(paths: &Paths, alias: Option<String>, of: &ListArgs) -> Result<()> {
 
 /// Prints one line on stderr, separate from the command's output.
 pub(super) fn print_notice(line: &str) {
-    let line = format!("[aish] {}\n", one_line(line, MAX_ERROR));
+    let mut line = format!("[aish] {}\n", one_line(line, MAX_ERROR));
+    let stderr = std::io::stderr();
+    if stderr.is_terminal() {
+        let width = terminal::size(&stderr).0.saturating_sub(1);
+        line = continue_line(line.trim_end(), 0, width);
+    }
     // A closed stderr cannot be reported anywhere.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
@@ -230,9 +237,9 @@ pub(super) fn print_notice(line: &str) {
 /// Returns one word for the effect that the server's annotations declare.
 pub(super) fn declared_effect(tool: &ToolInfo) -> &'static str {
     match (tool.read_only, tool.destructive) {
-        (_, Some(true)) => "destroys",
-        (Some(true), _) => "reads",
-        (Some(false), _) | (_, Some(false)) => "writes",
+        (_, Some(true)) => "destructive",
+        (Some(true), _) => "read",
+        (Some(false), _) | (_, Some(false)) => "write",
         (None, None) => "-",
     }
 }
@@ -371,19 +378,22 @@ mod tests {
             prose(&page),
             "a.b\nTitle\n\n  first\n  schema of its arguments:\n  \\x1b[31mred\n\n\
              only reads       yes\n\
-             may destroy      not said\n\
-             safe to repeat   not said\n\
+             may destroy      not declared\n\
+             safe to repeat   not declared\n\
              reaches outside  yes\n\
-             trusted          no, this is its server's word alone\n\n\
+             trusted          no: annotations of this server are not trusted\n\n\
              schema of its arguments:\n  {\n    \"type\": \"object\",\n    \"title\": \"\\u{202e}x\"\n  }\n"
         );
     }
 
     #[test]
     fn the_declared_effect_is_one_word() {
-        assert_eq!(declared_effect(&tool(Some(true), None)), "reads");
-        assert_eq!(declared_effect(&tool(Some(true), Some(true))), "destroys");
-        assert_eq!(declared_effect(&tool(Some(false), Some(false))), "writes");
+        assert_eq!(declared_effect(&tool(Some(true), None)), "read");
+        assert_eq!(
+            declared_effect(&tool(Some(true), Some(true))),
+            "destructive"
+        );
+        assert_eq!(declared_effect(&tool(Some(false), Some(false))), "write");
         assert_eq!(declared_effect(&tool(None, None)), "-");
     }
 

@@ -42,7 +42,7 @@ const CALLBACK_PATH: &str = "/callback";
 /// Logs in to a server in the browser and stores the tokens.
 ///
 /// # Errors
-/// The server is unknown or does not use a login, or the login fails; [`Kind::Interrupted`] on Ctrl-C.
+/// The server is unknown or does not use a login, or the login fails; [`ErrorKind::Interrupted`] on Ctrl-C.
 pub fn log_in(paths: &Paths, alias: &str) -> Result<()> {
     let url = login_url(paths, alias)?;
     let runtime = tokio::runtime::Builder::new_current_thread()

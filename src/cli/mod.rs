@@ -96,7 +96,7 @@ pub fn run(cli: Cli) -> Result<u8> {
     match cli.command {
         CliCommand::Ask(args) => return ask::run(&paths()?, args),
         CliCommand::Attach(args) => return ask::attach(&paths()?, args),
-        CliCommand::Status(args) => status::run(&paths()?, args.json)?,
+        CliCommand::Status(args) => status::run(&paths()?, args.json, args.shell)?,
         CliCommand::Start => daemon::start(&paths()?)?,
         CliCommand::Stop(args) => daemon::stop(&paths()?, args.now)?,
         CliCommand::Restart(args) => daemon::restart(&paths()?, args.now)?,

@@ -44,7 +44,7 @@ pub fn list(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
     print(&out)
 }
 
-/// Sets the default model, or the model of one shell's conversation.
+/// Sets the default model, or the model of one shell's session.
 ///
 /// # Errors
 /// The model is unknown, or the configuration cannot be changed.
@@ -58,7 +58,7 @@ pub fn choose(paths: &Paths, name: &str, shell: Option<ShellId>, json: bool) -> 
                     model: name.to_string(),
                 },
             )?;
-            "of this conversation"
+            "of this session"
         }
         None => {
             check_may_write(paths)?;

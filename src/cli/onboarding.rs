@@ -83,7 +83,10 @@ impl Onboarding<'_> {
                 "3" => self.install_tiny_model()?,
                 "4" => self.use_custom_server()?,
                 "q" | "Q" => DialogStep::Leave,
-                _ => DialogStep::Menu,
+                _ => {
+                    self.print("  Type 1 to 4, or q.\n")?;
+                    DialogStep::Menu
+                }
             };
             if !matches!(next, DialogStep::Menu) {
                 return Ok(next);
@@ -313,7 +316,7 @@ fn menu_text() -> String {
          \x20 2  start a local server (Ollama, llama.cpp, LM Studio)\n\
          \x20 3  install a tiny model here, only for trying aish out (about 100 MB)\n\
          \x20 4  use any other OpenAI-compatible server\n\
-         \x20 q  leave\n",
+         \x20 q  quit\n",
         names.join(", ")
     )
 }

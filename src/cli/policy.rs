@@ -96,7 +96,7 @@ fn list(paths: &Paths, json: bool) -> Result<()> {
     };
     let rules = policy.rules.iter().chain([&policy.default]);
     let rows: Vec<[String; 3]> = rules.map(row).collect();
-    let head = ["says", "about", "where"].map(String::from);
+    let head = ["effect", "subject", "source"].map(String::from);
     let mut out = wrap_lines(table([&head].into_iter().chain(&rows), None, cut));
     if !policy.grants.is_empty() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -111,13 +111,7 @@ fn list(paths: &Paths, json: bool) -> Result<()> {
             ]
         };
         let rows: Vec<[String; 5]> = policy.grants.iter().map(row).collect();
-        let head = [
-            "id",
-            "conversation",
-            "given",
-            "expires",
-            "allowed at a prompt",
-        ];
+        let head = ["id", "session", "granted", "expires", "allowed at a prompt"];
         let head = head.map(String::from);
         let grants = table([&head].into_iter().chain(&rows), columns(), cut).concat();
         out.push_str(&format!("\n{grants}"));
@@ -146,7 +140,7 @@ fn explanation_page(explained: &Explanation) -> String {
     let verdict = match explained.says.as_str() {
         "allow" => "is allowed",
         "deny" => "is denied",
-        _ => "is asked about",
+        _ => "needs your approval",
     };
     let by = one_line(&explained.by, MAX_SOURCE);
     let mut out = match &explained.rejected {

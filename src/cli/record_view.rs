@@ -64,10 +64,11 @@ pub fn approval(record: &Value, detail: DetailLevel) -> String {
         "no" => "denied",
         "stop" => "denied with Ctrl-C",
         "no_terminal" => "denied without a terminal",
+        "timed_out" => "denied: nobody answered in time",
         other => &one_line(other, 20),
     };
     let reason = match (text("decision"), text("reason")) {
-        (_, "") => String::new(),
+        (_, "") | ("timed_out", _) => String::new(),
         ("rule", reason) => format!(" {}", one_line(reason, MAX_REASON)),
         (_, reason) => format!(": {}", one_line(reason, MAX_REASON)),
     };
@@ -254,6 +255,10 @@ mod tests {
         );
         assert_eq!(record("no", "not\nso"), "[denied: not‹\\n›so: a.b {}]\n");
         assert_eq!(record("stop", ""), "[denied with Ctrl-C: a.b {}]\n");
+        assert_eq!(
+            record("timed_out", "nobody answered within 10m"),
+            "[denied: nobody answered in time: a.b {}]\n"
+        );
     }
 
     #[test]

@@ -7,15 +7,15 @@ use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::protocol::tools::{ServerInfo, ServerStatus};
-use crate::protocol::{DaemonStatus, Request};
+use crate::protocol::{DaemonStatus, Request, ShellId};
 
 /// Shows the state of the daemon without starting one.
 ///
 /// # Errors
 /// The daemon does not respond, or the socket directory is not safe.
-pub fn run(paths: &Paths, json: bool) -> Result<()> {
+pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
     let request = Request::Status {
-        shell: None,
+        shell,
         overrides: env_overrides()?,
     };
     let mut connection = match connect::existing(paths, &request)? {

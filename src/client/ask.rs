@@ -22,7 +22,7 @@ pub enum AskOutcome {
 /// Sends a prompt and shows the answer.
 ///
 /// # Errors
-/// The request failed; [`Kind::Interrupted`] after Ctrl-C.
+/// The request failed; [`ErrorKind::Interrupted`] after Ctrl-C.
 pub fn ask(paths: &Paths, ask: AskRequest, format: OutputFormat) -> Result<AskOutcome> {
     show_answer(paths, &Request::Ask(Box::new(ask)), format)
 }
@@ -30,7 +30,7 @@ pub fn ask(paths: &Paths, ask: AskRequest, format: OutputFormat) -> Result<AskOu
 /// Follows the running turn of a session, or shows its last answer.
 ///
 /// # Errors
-/// The request failed; [`Kind::Interrupted`] after Ctrl-C.
+/// The request failed; [`ErrorKind::Interrupted`] after Ctrl-C.
 pub fn attach(paths: &Paths, attach: AttachRequest, format: OutputFormat) -> Result<AskOutcome> {
     show_answer(paths, &Request::Attach(attach), format)
 }

@@ -1,4 +1,4 @@
-//! Frames around tool calls: what is called and with what result, indented and in a few lines. `llm :last` shows the
+//! Frames around tool calls: the tool, its arguments and its result, indented and in a few lines. `llm :last` shows the
 //! whole result.
 
 use std::collections::HashMap;

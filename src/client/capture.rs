@@ -109,7 +109,7 @@ pub fn pump(paths: &Paths, shell: &ShellId, token: &str, path: &Path) -> Result<
 fn report_line(line: &str) -> Result<()> {
     std::io::stdout()
         .write_all(format!("{line}\n").as_bytes())
-        .context(|| "the process that started the pump has gone".into())
+        .context(|| "the process that started the pump has exited".into())
 }
 
 /// A pump that is ready to copy.
@@ -184,7 +184,7 @@ impl CapturePump {
                         // On a closed terminal the rest cannot be shown.
                         self.terminal
                             .write_all(&buffer[..n])
-                            .context(|| "the terminal has gone".into())?;
+                            .context(|| "the terminal was closed".into())?;
                         // Pending output is copied before the end of the command is handled.
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! Turns words into one shell command, outside of any conversation.
+//! Turns words into one shell command, outside of any session.
 
 use std::io::{self, Write};
 

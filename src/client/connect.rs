@@ -400,7 +400,7 @@ impl DaemonConnection {
     /// Waits for the reply. Earlier events are ignored, except requests for environment variables.
     ///
     /// # Errors
-    /// The request failed, or the daemon has gone.
+    /// The request failed, or the daemon exited.
     pub fn reply<T: DeserializeOwned>(&mut self) -> Result<T> {
         loop {
             match self.read().context(|| "cannot talk to the daemon".into())? {
@@ -427,8 +427,8 @@ impl DaemonConnection {
 
 /// Error for a daemon that ended before it replied.
 pub fn daemon_gone() -> Error {
-    Error::runtime("the aish daemon ended before it had answered")
-        .hint("what had arrived is shown above; ask again, and see: aish-helper doctor")
+    Error::runtime("the aish daemon exited before it answered")
+        .hint("ask again; if it fails again, run: aish-helper doctor")
 }
 
 /// Sends a request to the daemon, starting one if necessary, and returns the reply.

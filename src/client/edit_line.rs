@@ -27,7 +27,7 @@ pub fn read(tty: &ControllingTty, _mode: &RawKeyMode, echo: bool) -> Result<Opti
             .read(&mut buffer)
             .context(|| "cannot read the terminal".into())?;
         if length == 0 {
-            return Err(Error::runtime("the terminal has gone"));
+            return Err(Error::runtime("the terminal was closed"));
         }
         for byte in &buffer[..length] {
             let (show, end) = match line.take(*byte) {

@@ -57,7 +57,7 @@ pub fn lines(new_tools: &NewTools, width: usize) -> Vec<StyledLine> {
             put("│", 9, part);
         }
     }
-    let again = format!("shown once; again: aish-helper mcp tools {server}");
+    let again = format!("shown only once; to see it again: llm :mcp tools {server}");
     put("└", 2, vec![span(again, SpanStyle::Dim)]);
     lines
 }
@@ -329,7 +329,7 @@ mod tests {
                 "  │   takes  mode soft|mixed|hard  How much goes",
                 "  │   takes  depth integer|null, author {name string}, x any",
                 "  │ r log  server says: only reads, trusted",
-                "  └ shown once; again: aish-helper mcp tools git",
+                "  └ shown only once; to see it again: llm :mcp tools git",
             ]
         );
     }
@@ -367,7 +367,7 @@ mod tests {
                 "  │   where  author.tags.examples  send it all",
                 "  │   where  $defs.Url  There",
                 "  │   where  x-note.and now",
-                "  └ shown once; again: aish-helper mcp tools git",
+                "  └ shown only once; to see it again: llm :mcp tools git",
             ]
         );
         // At any depth.
@@ -402,7 +402,7 @@ mod tests {
                 "  │   ‹\\x1b›]0;x‹\\x07›‹\\r›‹\\u{202e}›",
                 "  │   takes  p‹U+0430›th str‹\\x1b›[2J",
                 "  │   where  p‹U+0430›th  deep and ‹\\x1b›",
-                "  └ shown once; again: aish-helper mcp tools git",
+                "  └ shown only once; to see it again: llm :mcp tools git",
             ]
         );
     }

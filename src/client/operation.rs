@@ -39,7 +39,7 @@ pub(super) fn server_claim(tool: &ToolInfo) -> String {
         (_, Some(true)) => "only reads",
         (Some(false), _) => "not destructive",
         (None, Some(false)) => return "says: writes".to_string(),
-        (None, None) => return "says nothing of it".to_string(),
+        (None, None) => return "declares nothing about it".to_string(),
     };
     let trust = match tool.trusted {
         true => "trusted",

@@ -12,7 +12,7 @@ use super::answer_text::{attached_line, footer, push_command};
 use super::call_frames::CallFrames;
 use super::new_tools_view;
 use super::render::{MarkdownRenderer, RenderOptions};
-use super::styled_line::{StyledLine, paint};
+use super::styled_line::{StyledLine, continue_line, paint};
 use super::terminal;
 use super::text_format::cut;
 use crate::chat::{CallStatus, FinishReason};
@@ -337,8 +337,14 @@ impl AnswerOutput {
         } else {
             ("", "")
         };
+        let text = format!("[aish] {}", one_line(text, 500));
+        let text = match io::stderr().is_terminal() {
+            true => continue_line(&text, 0, self.width()),
+            false => format!("{text}\n"),
+        };
+        let text = text.trim_end();
         // A closed stderr cannot be reported anywhere.
-        let _ = writeln!(io::stderr(), "{dim}[aish] {}{plain}", one_line(text, 500));
+        let _ = writeln!(io::stderr(), "{dim}{text}{plain}");
     }
 
     /// Ends the current block, so that a line of aish can follow; `more` says whether the answer continues after it.
@@ -402,10 +408,11 @@ impl AnswerOutput {
         self.end_block(false);
         self.flush()?;
         match answer.finish {
-            FinishReason::Length => {
-                self.notice("the answer was cut off by the model's limit; say: llm go on")
+            FinishReason::Length => self
+                .notice("the answer reached the model's output limit; continue with: llm continue"),
+            FinishReason::ContentFilter => {
+                self.notice("the provider's content filter ended the answer")
             }
-            FinishReason::ContentFilter => self.notice("the provider has filtered the answer"),
             _ => {}
         }
         // An interruption is reported by the caller.

@@ -20,10 +20,8 @@ pub fn read_prompt(words: &str, files: &[PathBuf]) -> Result<(String, Vec<Attach
     let mut attachments = Vec::new();
     let mut left = MAX_BYTES;
     for path in files {
-        let file = File::open(path).map_err(|e| {
-            Error::usage(format!("cannot read {}: {e}", path.display()))
-                .hint("give -f a file with text in it")
-        })?;
+        let file = File::open(path)
+            .map_err(|e| Error::usage(format!("cannot read {}: {e}", path.display())))?;
         let text = read_text(file, &path.display().to_string(), &mut left)?;
         attachments.push(Attachment {
             name: path.display().to_string(),
@@ -80,7 +78,7 @@ fn read_text(reader: impl Read, name: &str, left: &mut u64) -> Result<String> {
     }
     *left -= bytes.len() as u64;
     if bytes.iter().take(8192).any(|b| *b == 0) {
-        return Err(Error::usage(format!("{name} is not text")).hint("attach text only"));
+        return Err(Error::usage(format!("{name} is not text")).hint("attach a text file"));
     }
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))

@@ -1,21 +1,22 @@
 //! Follows a request that can ask the user questions (a prompt, a manual tool call): shows its events, asks its
 //! questions and forwards Ctrl-C as a cancellation. A request that only follows a turn can also be left without ending it.
 
+mod wake;
+
 use std::io;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, raise};
 
-use super::connect::{self, DaemonConnection, daemon_gone};
+use super::connect::{self, daemon_gone};
 use super::frame_queue::FrameQueue;
 use super::output::AnswerOutput;
 use super::question_closed::{closed_text, end_by_close};
-use super::signals::{CaughtSignals, SignalPipes, drain};
+use super::signals::{CaughtSignals, SignalPipes};
 use super::terminal::{self, EchoGuard};
 use super::terminal_prompt::{PendingRequest, PromptEnd, PromptResult, TerminalPrompt};
+use super::text_format::short_id;
 use super::{approve, elicit};
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::Paths;
@@ -23,6 +24,7 @@ use crate::protocol::tools::{
     ApprovalRequest, ApprovalVerdict, ElicitationAction, ElicitationPrompt, Reaction,
 };
 use crate::protocol::{self, Event, Request, RequestFailure, kind};
+use wake::{WakeReason, wait};
 
 /// How long an interrupted turn may take to report what it has kept.
 const CANCEL_GRACE: Duration = Duration::from_millis(80);
@@ -67,6 +69,8 @@ pub struct RequestLoop<'a> {
     tty: Option<String>,
     /// The last question that was answered here.
     answered: Option<String>,
+    /// The session of the turn, once the daemon has reported it.
+    session: Option<String>,
 }
 
 impl<'a> RequestLoop<'a> {
@@ -103,13 +107,14 @@ impl<'a> RequestLoop<'a> {
             left: false,
             tty: terminal::tty_name(),
             answered: None,
+            session: None,
         })
     }
 
     /// Shows events and asks questions until the request ends.
     ///
     /// # Errors
-    /// The daemon is gone; [`Kind::Interrupted`] after Ctrl-C, once the daemon had time to reply.
+    /// The daemon is gone; [`ErrorKind::Interrupted`] after Ctrl-C, once the daemon had time to reply.
     pub fn follow(&mut self) -> Result<RequestEnd> {
         let mut spin_at = Instant::now() + SPINNER_INTERVAL;
         loop {
@@ -149,9 +154,9 @@ impl<'a> RequestLoop<'a> {
             match wait(connection, &self.signals, patience, self.deadline.is_none())? {
                 WakeReason::Daemon => match connection.fill() {
                     Ok(true) => {}
-                    Ok(false) => return Err(daemon_gone()),
+                    Ok(false) => return Err(self.connection_lost()),
                     Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {
-                        return Err(daemon_gone());
+                        return Err(self.connection_lost());
                     }
                     Err(e) => {
                         return Err(Error::runtime(format!("cannot talk to the daemon: {e}")));
@@ -191,7 +196,7 @@ impl<'a> RequestLoop<'a> {
     /// Writes the end of the output. Returns `false` if stdout is closed.
     ///
     /// # Errors
-    /// Writing failed; [`Kind::Interrupted`] after Ctrl-C while stdout accepted nothing.
+    /// Writing failed; [`ErrorKind::Interrupted`] after Ctrl-C while stdout accepted nothing.
     pub fn show(
         &mut self,
         write: impl FnOnce(&mut AnswerOutput) -> io::Result<()>,
@@ -206,6 +211,10 @@ impl<'a> RequestLoop<'a> {
             Ok(()) => Ok(true),
             Err(LoopStop::Failed(e)) => Err(e),
             Err(LoopStop::OutputClosed) => Ok(false),
+            Err(LoopStop::OutputBlocked) if self.leaves() => {
+                self.left = true;
+                Err(interrupted())
+            }
             Err(LoopStop::OutputBlocked) => {
                 // The daemon may have received an earlier CANCEL already.
                 let _ = self.cancel();
@@ -222,6 +231,21 @@ impl<'a> RequestLoop<'a> {
     /// Returns whether Ctrl-C was pressed here.
     pub fn was_interrupted(&self) -> bool {
         self.deadline.is_some()
+    }
+
+    /// Returns the error for a connection that closed before the reply. The daemon closes the connection of a client that
+    /// reads too slowly, so the turn may still be running.
+    fn connection_lost(&self) -> Error {
+        match &self.session {
+            Some(session) if self.output.has_content() => Error::runtime(
+                "the connection to the aish daemon closed before the end of the answer",
+            )
+            .hint(format!(
+                "show the rest with: llm --attach {}",
+                short_id(session)
+            )),
+            _ => daemon_gone(),
+        }
     }
 
     fn cancel(&mut self) -> Result<()> {
@@ -241,6 +265,9 @@ impl<'a> RequestLoop<'a> {
                 event => {
                     self.output.event(&event)?;
                     match &event {
+                        Event::Attached { session, .. } | Event::TurnStarted { session, .. } => {
+                            self.session = Some(session.clone());
+                        }
                         Event::ApprovalRequested(question) => self.approve_call(question)?,
                         Event::ElicitationRequested(elicit) => self.elicit(elicit)?,
                         Event::QuestionClosed {
@@ -370,8 +397,7 @@ impl<'a> RequestLoop<'a> {
             }
             PromptEnd::NoTerminal(reason) => {
                 self.unasked = true;
-                self.output
-                    .notice(&format!("{name}: {reason}, so the answer is no"));
+                self.output.notice(&format!("{name}: denied: {reason}"));
             }
             PromptEnd::Withdrawn | PromptEnd::AnsweredElsewhere(_) | PromptEnd::ClosedBefore => {}
         }
@@ -401,8 +427,8 @@ impl<'a> RequestLoop<'a> {
 }
 
 fn gone_while_asking() -> Error {
-    Error::runtime("the aish daemon ended while it asked; the call was denied")
-        .hint("ask again, and see: aish-helper doctor")
+    Error::runtime("the aish daemon exited during the question; the call was denied")
+        .hint("ask again; if it fails again, run: aish-helper doctor")
 }
 
 fn interrupted() -> Error {
@@ -430,65 +456,6 @@ impl From<io::Error> for LoopStop {
             io::ErrorKind::BrokenPipe => LoopStop::OutputClosed,
             io::ErrorKind::Interrupted => LoopStop::OutputBlocked,
             _ => LoopStop::Failed(Error::runtime(format!("cannot write the answer: {e}"))),
-        }
-    }
-}
-
-enum WakeReason {
-    Daemon,
-    End,
-    Stop,
-    Resume,
-    Resize,
-    Timeout,
-}
-
-/// Waits for the daemon, a signal or the timeout. A signal that ends the turn stays in its pipe, so that later writes
-/// to a blocked stdout fail instead of waiting.
-fn wait(
-    connection: &DaemonConnection,
-    signals: &SignalPipes,
-    patience: Option<Duration>,
-    interruptible: bool,
-) -> Result<WakeReason> {
-    let timeout = match patience {
-        None => PollTimeout::NONE,
-        // Rounded up, so that a remaining fraction of a millisecond does not busy-loop.
-        Some(p) => PollTimeout::try_from(p + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX),
-    };
-    let end_flags = match interruptible {
-        true => PollFlags::POLLIN,
-        false => PollFlags::empty(),
-    };
-    loop {
-        let mut fds = [
-            PollFd::new(connection.fd(), PollFlags::POLLIN),
-            PollFd::new(signals.end.as_fd(), end_flags),
-            PollFd::new(signals.resize.as_fd(), PollFlags::POLLIN),
-            PollFd::new(signals.stop.as_fd(), PollFlags::POLLIN),
-            PollFd::new(signals.resume.as_fd(), PollFlags::POLLIN),
-        ];
-        match poll(&mut fds, timeout) {
-            Err(nix::errno::Errno::EINTR) => continue,
-            Err(e) => return Err(Error::runtime(format!("cannot wait for the daemon: {e}"))),
-            Ok(0) => return Ok(WakeReason::Timeout),
-            Ok(_) => {}
-        }
-        let ready = fds.map(|fd| fd.any().unwrap_or(true));
-        if ready[1] {
-            return Ok(WakeReason::End);
-        }
-        if ready[3] && drain(&signals.stop) {
-            return Ok(WakeReason::Stop);
-        }
-        if ready[4] && drain(&signals.resume) {
-            return Ok(WakeReason::Resume);
-        }
-        if ready[2] && drain(&signals.resize) {
-            return Ok(WakeReason::Resize);
-        }
-        if ready[0] {
-            return Ok(WakeReason::Daemon);
         }
     }
 }

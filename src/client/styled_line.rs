@@ -177,6 +177,29 @@ impl WordFolder {
     }
 }
 
+/// Returns trusted `text` as lines of at most `width` columns, broken at spaces, for a cursor at `column`. The text
+/// starts on a new line if it does not fit on the current one.
+pub fn continue_line(text: &str, column: usize, width: usize) -> String {
+    let mut out = String::new();
+    if column > 0 && column + text.width() > width {
+        out.push('\n');
+    }
+    for line in fold(&[span(text, SpanStyle::Plain)], width, 0) {
+        out.extend(line.iter().map(|part| part.text.as_str()));
+        out.push('\n');
+    }
+    out
+}
+
+/// Returns the cursor column after writing `text` at `column`. Escape sequences take no columns.
+pub fn column_after(column: usize, text: &str) -> usize {
+    let (column, last) = match text.rsplit_once(['\n', '\r']) {
+        Some((_, last)) => (0, last),
+        None => (column, text),
+    };
+    column + strip_ansi_escapes::strip_str(last).width()
+}
+
 /// Appends the text of a line to `out`, with colours if `color` is set.
 pub fn paint(line: &[StyledSpan], color: bool, out: &mut String) {
     for piece in line {

@@ -10,7 +10,7 @@ use nix::unistd::{Group, Uid, User};
 use super::file::{self, ConfigFile, ConfigProblem, FileFormat};
 use crate::paths::Paths;
 
-/// Maximum size of a configuration, to refuse a log file or the like under its name.
+/// Maximum size of a configuration, so that a log file with the same name is rejected.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The two possible files.
@@ -65,7 +65,7 @@ pub(super) fn find(paths: &Paths) -> Result<Option<(PathBuf, FileFormat)>, Confi
     }
     if let [(toml, _), (json, _)] = &found[..] {
         let message = format!(
-            "{} is there as well, and only one may be: remove one of the two",
+            "{} exists as well, and only one of them is allowed: remove one",
             json.display()
         );
         return Err(file_problem(toml, message));
@@ -79,7 +79,7 @@ pub(super) fn exists(path: &Path) -> Result<bool, ConfigProblem> {
         Ok(_) => Ok(true),
         // A path below a regular file is absent too.
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        Err(e) => Err(file_problem(path, format!("cannot be looked at: {e}"))),
+        Err(e) => Err(file_problem(path, format!("cannot be inspected: {e}"))),
     }
 }
 
@@ -116,7 +116,7 @@ fn read_checked(
     // The metadata of the open file, so that the file that is checked is the file that is read.
     let meta = file
         .metadata()
-        .map_err(|e| file_problem(path, format!("cannot be looked at: {e}")))?;
+        .map_err(|e| file_problem(path, format!("cannot be inspected: {e}")))?;
     check(path, &meta)?;
     let mut bytes = Vec::new();
     file.take(max_bytes + 1)
@@ -170,7 +170,7 @@ fn check_regular(path: &Path, meta: &Metadata) -> Result<(), ConfigProblem> {
     }
 }
 
-/// Returns whether this is the group of the user's own name, without other members. Many systems create one for each
+/// Returns whether this is the user's private group: the group with the user's name and no other members. Many systems create one for each
 /// user and make new files writable by it.
 fn is_private_group(gid: u32, uid: Uid) -> bool {
     let (Ok(Some(user)), Ok(Some(group))) = (User::from_uid(uid), Group::from_gid(gid.into()))

@@ -45,7 +45,7 @@ pub struct ConfigProblem {
     pub line: Option<usize>,
     /// The key with all its tables, such as `models.gpt.base_url`; empty if the fault is not in a key.
     pub key: String,
-    /// The fault, and what would be right.
+    /// The problem and how to correct it.
     pub message: String,
 }
 

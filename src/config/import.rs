@@ -1,4 +1,4 @@
-//! Imports the `mcpServers` of other MCP clients: from their JSON to lines for `config.toml`, with notes on what could not
+//! Imports the `mcpServers` of other MCP clients: converts their JSON to lines for `config.toml`, with notes on what could not
 //! be imported.
 //!
 //! A reference to a variable stays a reference: its value is never written into the file.
@@ -49,7 +49,7 @@ enum ImportedText {
     Plain(String),
     /// A variable of the shell.
     Variable(String),
-    /// An input that the other client asks its user for.
+    /// An input that the other client prompts its user for.
     Asked(String),
     /// A text that contains references to variables.
     Mixed,

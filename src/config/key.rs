@@ -80,7 +80,7 @@ pub fn store_key(paths: &Paths, name: &str, key: &Secret) -> Result<String> {
     let path = dir.join(name);
     let Some(text) = path.to_str() else {
         let message = format!("cannot keep a key in {}: it is not UTF-8", path.display());
-        return Err(Error::config(message).hint("set AISH_HOME to a directory whose path is"));
+        return Err(Error::config(message).hint("set AISH_HOME to a directory whose path is UTF-8"));
     };
     // The configuration is often in a git repository, which may be published.
     replace_file(&dir.join(".gitignore"), b"*\n")?;
@@ -88,7 +88,7 @@ pub fn store_key(paths: &Paths, name: &str, key: &Secret) -> Result<String> {
     Ok(format!("cat '{}'", text.replace('\'', r"'\''")))
 }
 
-/// Removes the key that [`keep`] stored.
+/// Removes the key that [`store_key`] stored.
 pub fn remove_key(paths: &Paths, name: &str) {
     // A file that does not exist needs no removal.
     let _ = std::fs::remove_file(paths.keys().join(name));

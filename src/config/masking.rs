@@ -18,7 +18,7 @@ pub fn shown_url(url: &str) -> String {
     format!("{address}?{}", query.join("&"))
 }
 
-/// Replaces what may be secret in the words of a command: the word after an option that names a secret or a header, the
+/// Masks possible secrets in the arguments of a command: the word after an option that names a secret or a header, the
 /// value in `name=value` of such a name, and addresses that hold a password or a key.
 pub fn shown_words(words: &[String]) -> Vec<String> {
     let mut hide_next = false;
@@ -64,7 +64,7 @@ fn holds_secret(text: &str) -> bool {
         })
 }
 
-/// The first word of a command: the words behind it may be the secret itself.
+/// Shows only the first word of a command: the words after it may be the secret itself.
 fn program_only(command: &str) -> String {
     let mut words = command.split_whitespace();
     let first = words.next().unwrap_or_default();
@@ -92,7 +92,7 @@ pub(super) fn mask_command(value: &Json) -> Json {
     }
 }
 
-/// Shows the arguments of a command without those that may be secret.
+/// Masks the arguments of a command that may be secret.
 pub(super) fn mask_arguments(value: &Json) -> Json {
     json!(shown_words(&words_of(value)))
 }

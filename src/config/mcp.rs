@@ -1,7 +1,7 @@
-//! `[mcp.servers.ALIAS]`: the MCP servers, and the aliases they get.
+//! `[mcp.servers.ALIAS]`: the MCP servers, and how aliases are chosen.
 //!
-//! No setting of this file can be overridden by an environment variable, because a variable must not loosen what the file
-//! says.
+//! No setting of this file can be overridden by an environment variable, because a variable must not loosen the rules
+//! of the file.
 
 use std::fmt;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub fn free_alias(name: &str, taken: impl Fn(&str) -> bool) -> String {
 /// `127.0.0.1`.
 ///
 /// # Errors
-/// The URL is not valid; a message that follows it.
+/// The URL is not valid; the message is to be appended to the URL.
 pub fn free_alias_for_url(url: &str, taken: impl Fn(&str) -> bool) -> Result<String, String> {
     let url = server_url(url)?;
     let host = url.host_str().unwrap_or_default();
@@ -82,10 +82,10 @@ section! {
         /// How the protocol begins: `"modern"` is `server/discover` alone, `"legacy"` is `initialize` alone, `"auto"` tries
         /// the former and then the latter. The default is `"auto"` with a `url` and `"legacy"` with a `command`.
         lifecycle: HandshakeMode = HandshakeMode::Auto;
-        /// Believe what the server says about its tools: a tool that is declared read-only counts as read-only for the
-        /// rules, and its calls may run in parallel.
+        /// Trust the server's tool annotations: a tool that is annotated as read-only counts as read-only for the rules,
+        /// and its calls may run in parallel.
         trust_annotations: bool = false;
-        /// The tools that are offered to the model. All of them unless set.
+        /// The tools that are offered to the model. The default is all tools of the server.
         tools: Option<Vec<String>> = None, example("[\"search\", \"get_issue\"]");
         /// Do not connect to the server.
         disabled: bool = false;
@@ -106,10 +106,10 @@ section! {
         auth_cmd: Option<String> = None, mask(mask_command), alternative("\"pass show tracker\"");
         /// The bearer token itself. It takes precedence over `auth_env` and `auth_cmd`.
         auth_token: Option<String> = None, check(check_token), mask(mask_whole), alternative("\"t0ken\"");
-        /// More headers for every request. Values of unusual headers are treated as secrets.
+        /// Additional headers of every request. Values of headers other than well-known harmless ones are masked.
         headers: Vec<(String, String)> = Vec::new(), check_entry(check_server_header), mask_entry(mask_header),
             example("X-Team = \"blue\"");
-        /// The program that aish starts as the server (stdio). Excludes `url` and what belongs to it.
+        /// The program that aish starts as the server (stdio). Cannot be combined with `url`, `auth_*` or `headers`.
         command: Option<String> = None, alternative("\"npx\"");
         /// The arguments of the program.
         args: Option<Vec<String>> = None, mask(mask_arguments),
@@ -121,7 +121,7 @@ section! {
     };
 }
 
-/// Combines the settings of the transport, and checks that they fit together.
+/// Combines the transport settings and checks that they are consistent.
 fn finish_server(
     server: &mut ServerSettings,
     reader: &TableReader<'_>,
@@ -233,8 +233,8 @@ impl ServerSettings {
         }
     }
 
-    /// Identifies the transport, secrets included, by a [`fingerprint`]. Servers with equal [`Server::target`] can
-    /// differ in it.
+    /// Identifies the transport, secrets included, by a [`fingerprint`]. Servers with the same [`ServerSettings::target`] can
+    /// have different identities.
     pub fn identity(&self) -> String {
         let parts = |all: &'_ [(String, String)]| -> Vec<String> {
             let both = all.iter().flat_map(|(name, value)| [name, value]);
@@ -332,7 +332,7 @@ pub enum HandshakeMode {
 }
 
 impl HandshakeMode {
-    /// The word in the file.
+    /// Returns the value as written in the file.
     pub fn word(self) -> &'static str {
         match self {
             HandshakeMode::Auto => "auto",

@@ -37,8 +37,8 @@ pub use model::{KeySource, LocalServer, ModelPrice, ModelSettings, ProviderKind}
 pub use overrides::{ConfigOverrides, env_overrides, override_variables};
 pub use project_rules::{ProjectRules, check_may_write, rules_in_force};
 pub use settings::{
-    Config, ContextSettings, HistorySettings, IntentSettings, McpSettings, PolicySettings,
-    ShellSettings, ToolExposure, ToolSettings,
+    Config, ContextSettings, ExposureSetting, HistorySettings, IntentSettings, McpSettings,
+    PolicySettings, ShellSettings, ToolSettings,
 };
 pub use toml_text::toml_string;
 pub use value_checks::nearest_name;
@@ -65,7 +65,7 @@ pub fn read_file(paths: &Paths) -> Result<ConfigFile> {
     })
 }
 
-/// Returns the configuration in force: [`read`] and [`resolve::resolve`].
+/// Returns the configuration in force: [`read_file`] and [`resolve::resolve`].
 ///
 /// # Errors
 /// The file is wrong, or an override names a model that does not exist.
@@ -120,7 +120,7 @@ pub fn config_path(paths: &Paths) -> Result<(PathBuf, bool)> {
     }
 }
 
-/// Checks the address of a model's server that the user entered, by the rules of the file. `with_key` says whether a key
+/// Checks the address of a model's server that the user entered, by the rules of the file. `with_key` is whether a key
 /// would be sent there.
 ///
 /// # Errors

@@ -12,16 +12,16 @@ use super::value_checks::{
 };
 use crate::address;
 
-/// The API that a model's server has.
+/// The wire format of a model's server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProviderKind {
-    /// `/chat/completions`, as OpenAI and most others have it.
+    /// Chat completions (`/chat/completions`), as served by OpenAI and most other providers.
     #[default]
     OpenAi,
 }
 
 impl ProviderKind {
-    /// The word in the file.
+    /// Returns the value as written in the file.
     fn word(self) -> &'static str {
         match self {
             ProviderKind::OpenAi => "openai",
@@ -65,21 +65,21 @@ section! {
         base_url: String = String::new(), required("\"http://127.0.0.1:11434/v1\""), check(check_model_url);
         /// The name of the model on that server.
         model: String = String::new(), required("\"qwen3:8b\"");
-        /// More headers for every request. Values of unusual headers are treated as secrets.
+        /// Additional headers of every request. Values of headers other than well-known harmless ones are masked.
         headers: Vec<(String, String)> = Vec::new(), check_entry(check_header), mask_entry(mask_header),
             example("X-Title = \"aish\"");
-        /// The sampling temperature. Not sent unless set.
+        /// The sampling temperature. Sent only if set.
         temperature: Option<f64> = None, range(0, 2), example("0.2");
-        /// The longest answer, in tokens.
+        /// The maximum length of an answer, in tokens.
         max_tokens: Option<u32> = None, range(1, 10_000_000), example("4096");
         /// The size of the model's context window, in tokens.
         context_window: Option<u32> = None, range(256, 100_000_000), example("32768");
         /// The price of the model, to show what an answer costs.
         price: Option<ModelPrice> = None;
-        /// Send the results of tools in messages with the role `tool`. Set it to `false` for a chat template that does
-        /// not know this role.
+        /// Send the results of tools in messages with the role `tool`. Set it to `false` for a model whose chat
+        /// template rejects this role.
         use_tool_role: bool = true;
-        /// Send the pictures that tools return on to the model.
+        /// Send images that tools return to the model.
         images: bool = false;
         /// A server on this machine, which aish starts when the model is used and stops when it is idle.
         serve: Option<LocalServer> = None;
@@ -87,7 +87,7 @@ section! {
         idle_timeout: Duration = Duration::from_secs(120), key("timeout"), in_seconds(), range(1, 86_400);
     }
     derived {
-        /// The name of the model here.
+        /// The name of the `[models.NAME]` table.
         name: String = String::new();
         /// Where the key comes from.
         key: KeySource = KeySource::None;
@@ -99,7 +99,7 @@ section! {
     finish finish_model, inputs KeySettings {
         /// The name of the environment variable that holds the key.
         key_env: Option<String> = None, check(check_variable_name), example("\"OPENAI_API_KEY\"");
-        /// A command that prints the key, run by `/bin/sh -c`. Excludes `key_env`.
+        /// A command that prints the key, run by `/bin/sh -c`. Cannot be combined with `key_env`.
         key_cmd: Option<String> = None, mask(mask_command), alternative("\"pass show openai\"");
     };
 }
@@ -150,7 +150,7 @@ impl fmt::Debug for LocalServer {
 fn finish_serve(serve: &mut LocalServer, reader: &TableReader<'_>) {
     let has_port = serve.command.iter().any(|word| word.contains("{port}"));
     if serve.command.is_empty() {
-        // Also so where a word of the list is wrong, which is a fault by itself.
+        // The list is also empty if one of its items is invalid, which is reported separately.
         reader.fault_at("command", "must not be empty");
     } else if !has_port {
         let message = "must contain {port}, which stands for the port that aish chooses";

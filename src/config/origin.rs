@@ -1,4 +1,4 @@
-//! Where each value in force came from, as `config show` lists it.
+//! The origin of each effective value, as listed by `config show`.
 
 use serde_json::Value as Json;
 

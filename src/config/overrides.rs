@@ -1,4 +1,4 @@
-//! What the environment and the command line set.
+//! Settings from the environment and the command line.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 ///   server, and `AISH_KEY_ENV` names the variable that holds its key.
 const MODEL_VARIABLES: [&str; 3] = ["AISH_MODEL", "AISH_BASE_URL", "AISH_KEY_ENV"];
 
-/// The variables that override the configuration. The plugin has others of its own.
+/// The variables that override the configuration. The plugin reads others itself.
 pub fn override_variables() -> impl Iterator<Item = &'static str> {
     let settings = Config::SECTION.overridable();
     let settings = settings.into_iter().filter_map(|spec| spec.variable);
@@ -59,7 +59,7 @@ pub fn env_overrides() -> Result<BTreeMap<String, String>> {
 /// The error for a variable with a wrong value.
 pub(super) fn bad_variable(name: &str, message: impl std::fmt::Display) -> Error {
     Error::config(format!("the environment variable {name}: {message}"))
-        .hint(format!("set it right, or run: unset {name}"))
+        .hint(format!("correct the variable, or run: unset {name}"))
 }
 
 impl ConfigOverrides {

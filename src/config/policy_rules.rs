@@ -67,7 +67,7 @@ fn rule_subject(
     let subject = RuleSubject::parse(name).map_err(|message| {
         let own = BuiltinAction::ALL.iter().map(|own| own.as_str());
         match nearest_name(name, own) {
-            Some(near) => format!("no rule is about this; did you mean \"{near}\"?"),
+            Some(near) => format!("unknown rule; did you mean \"{near}\"?"),
             None => message,
         }
     })?;
@@ -77,20 +77,24 @@ fn rule_subject(
         _ => {}
     }
     let is_user = table.context.scope == FileScope::User;
-    // In a project's file the rule is ignored with a notice of its own, as every rule that allows.
+    // In a project file the rule is ignored with a notice, like every rule that allows.
     if is_user && word == RuleEffect::Allow && matches!(subject, RuleSubject::Sensitivity(_)) {
         let message =
             "a declaration of the model can only make a rule stricter: write \"ask\" or \"deny\"";
         return Err(message.into());
     }
-    let is_own_act = match subject {
+    let is_builtin_action = match subject {
         RuleSubject::Action(BuiltinAction::Network) => true,
         // With a server called fs, `fs.write` may be meant for its tool.
         RuleSubject::Action(BuiltinAction::FsWrite) => !aliases.iter().any(|alias| alias == FS),
         _ => false,
     };
-    if is_own_act && word == RuleEffect::Ask {
-        let message = "only a command of the user does this, so there is no question to ask: write \"deny\" or leave it out";
+    if is_builtin_action && word == RuleEffect::Ask {
+        // "allow" has no effect in a project file.
+        let message = match is_user {
+            true => "must be \"allow\" or \"deny\": there is no prompt for it",
+            false => "must be \"deny\": there is no prompt for it",
+        };
         return Err(message.into());
     }
     Ok(subject)

@@ -1,7 +1,7 @@
-//! `.aish.toml`: the rules of a project, which can only tighten the user's own.
+//! `.aish.toml`: the rules of a project, which can only tighten the user's rules.
 //!
 //! The file is as untrusted as the rest of the project's files. So a rule in it never allows anything, and while the file
-//! is invalid, everything is asked about, or denied where there is no question to ask.
+//! is invalid, every call needs approval, and actions without a prompt are denied.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -45,7 +45,7 @@ pub fn rules_in_force(config: &Config, cwd: &Path) -> (RuleSet, Vec<String>) {
     (rules, project.notices)
 }
 
-/// Checks that the projects around a directory let aish write the configuration. The rules of the user's own file are
+/// Checks that the projects around a directory let aish write the configuration. The rules of the user's file are
 /// checked when it is written.
 ///
 /// # Errors
@@ -140,13 +140,13 @@ impl ProjectRules {
         }
     }
 
-    /// Asks about everything while a file is invalid, and denies what cannot be asked about.
+    /// Rules while a file is invalid: every call needs approval, and actions without a prompt are denied.
     fn distrust(&mut self, path: &Path, problem: impl Display) {
         let tools = OperationClass::ALL.into_iter().map(RuleSubject::Operation);
         let tools = tools.map(|subject| (subject, RuleEffect::Ask));
         let own = BuiltinAction::ALL.into_iter().map(|own| match own {
             BuiltinAction::Shell => (RuleSubject::Action(own), RuleEffect::Ask),
-            // There is no question to ask about these.
+            // There is no prompt for these actions.
             BuiltinAction::FsWrite | BuiltinAction::Network => {
                 (RuleSubject::Action(own), RuleEffect::Deny)
             }

@@ -20,7 +20,7 @@ pub fn starter() -> String {
     text
 }
 
-/// The settings of a section, those that are required first.
+/// Returns the settings of a section, required ones first.
 fn in_order(section: &SectionSpec) -> Vec<&'static SettingSpec> {
     let mut settings: Vec<_> = section.settings.iter().collect();
     settings.sort_by_key(|spec| !spec.is_required);
@@ -127,7 +127,7 @@ optional. `aish-helper config check` checks the file, `aish-helper config show` 
 and `aish-helper config path` prints where the file is. [config.schema.json](config.schema.json) is a JSON schema of the file.
 
 Precedence: command-line flags, then environment variables, then the file, then the defaults. An environment variable that is
-set to nothing counts as unset. In addition to the variables in the tables, `AISH_MODEL` chooses a model by its name;
+empty counts as unset. In addition to the variables in the tables, `AISH_MODEL` chooses a model by its name;
 `AISH_BASE_URL`, with `AISH_MODEL` as the name of the model on that server and `AISH_KEY_ENV` as the name of the variable
 that holds the key, defines a model without a file.
 
@@ -169,7 +169,7 @@ fn markdown_row(spec: &SettingSpec, text: &mut String) {
         (false, Some(default)) => format!("`{default}`"),
         (false, None) => "–".to_owned(),
     };
-    let mut doc = paragraph(spec.doc);
+    let mut doc = joined_lines(spec.doc, "<br>");
     if let Some(variable) = spec.variable {
         doc.push_str(&format!(" Environment: `{variable}`."));
     }
@@ -187,8 +187,23 @@ fn markdown_row(spec: &SettingSpec, text: &mut String) {
 }
 
 fn paragraph(doc: &[&str]) -> String {
-    let lines: Vec<&str> = doc.iter().map(|line| line.trim()).collect();
-    lines.join(" ")
+    joined_lines(doc, "\n")
+}
+
+/// Joins the lines of a doc comment. `item_break` precedes each line that is a list item, because a cell of a Markdown
+/// table cannot contain a line break.
+fn joined_lines(doc: &[&str], item_break: &str) -> String {
+    let mut text = String::new();
+    for line in doc.iter().map(|line| line.trim()) {
+        let separator = match text.is_empty() {
+            true => "",
+            false if line.starts_with("- ") => item_break,
+            false => " ",
+        };
+        text.push_str(separator);
+        text.push_str(line);
+    }
+    text
 }
 
 fn type_text(kind: ValueKind, bounds: Option<(i64, i64)>) -> String {

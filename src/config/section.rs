@@ -3,7 +3,7 @@
 /// Declares a section: for each setting a field with its documentation, type and default, then calls of the builder
 /// methods of `SettingSpec`. The documentation is shown to users too, so it is written for them.
 ///
-/// - `derived`: fields that are no settings of their own, computed by `finish`.
+/// - `derived`: fields that are not settings, computed by `finish`.
 /// - `finish`: a function that checks settings against each other, after all of them are read.
 /// - `inputs`: settings that are passed to `finish` and are not kept in the struct.
 macro_rules! section {

@@ -39,7 +39,7 @@ pub enum ValueKind {
 
 /// The settings of one table of the file.
 pub struct SectionSpec {
-    /// The path of the table, such as `models.NAME`; capital letters stand for a name that the user chooses.
+    /// The path of the table, such as `models.NAME`; capital letters mark a name that the user chooses.
     pub path: &'static str,
     /// The description, a line each.
     pub doc: &'static [&'static str],
@@ -74,8 +74,8 @@ type TextCheck = fn(&str) -> Result<(), String>;
 /// Checks an entry of a map by its name and value; the message follows the key.
 type EntryCheck = fn(&str, &str) -> Result<(), String>;
 
-/// The declaration of one setting. Everything that is known about a setting is read from here: the parser, the default,
-/// `config show`, the starter file, the reference and the JSON schema.
+/// The declaration of one setting. The parser, the defaults, `config show`, the starter file, the
+/// reference and the JSON schema are all derived from it.
 pub struct SettingSpec {
     /// The key in its table.
     pub key: &'static str,
@@ -89,11 +89,11 @@ pub struct SettingSpec {
     pub default: fn(&SettingSpec) -> Option<Json>,
     /// An example as TOML: a value, or the lines of a table.
     pub example: Option<&'static str>,
-    /// The setting excludes another one that the starter file shows.
+    /// The setting cannot be combined with another one that the starter file shows.
     pub is_alternative: bool,
     /// The setting must be present.
     pub is_required: bool,
-    /// What the file has is added to the default.
+    /// The value in the file is added to the default.
     pub adds_to_default: bool,
     /// A project's `.aish.toml` can have the setting.
     pub is_in_project: bool,
@@ -103,9 +103,9 @@ pub struct SettingSpec {
     pub(super) check: Option<TextCheck>,
     /// A check of each entry of a map.
     pub(super) check_entry: Option<EntryCheck>,
-    /// What `config show` prints in place of a value that can hold a secret.
+    /// Masks a value that can hold a secret, for `config show`.
     pub(super) mask: Option<fn(&Json) -> Json>,
-    /// What `config show` prints in place of an entry of a map.
+    /// Masks an entry of a map, for `config show`.
     pub(super) mask_entry: Option<fn(&str, &str) -> String>,
     /// Checks the value of the environment variable.
     pub(super) check_override: fn(&SettingSpec, &str) -> Result<(), String>,

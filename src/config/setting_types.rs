@@ -125,7 +125,9 @@ fn parse_text(value: &SyntaxValue) -> Result<String, String> {
     match value {
         SyntaxValue::String(s) if s.trim().is_empty() => Err("must not be empty".into()),
         // Programs, headers and URLs cannot hold NUL, and elsewhere it would cut the text short.
-        SyntaxValue::String(s) if s.contains('\0') => Err("must not hold a NUL character".into()),
+        SyntaxValue::String(s) if s.contains('\0') => {
+            Err("must not contain a NUL character".into())
+        }
         SyntaxValue::String(s) => Ok(s.clone()),
         other => Err(must_be("a string", other)),
     }
@@ -237,7 +239,7 @@ pub(super) trait WordType: Copy + 'static {
     /// The values, in the order of the reference.
     const VALUES: &'static [Self];
 
-    /// The word of a value.
+    /// Returns the text of a value in the file.
     fn word(self) -> &'static str;
 }
 

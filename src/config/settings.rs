@@ -25,7 +25,8 @@ section! {
     pub struct Config in "" {
         /// The model to use unless `llm -m NAME` or `AISH_MODEL` says otherwise. With a single model it need not be set.
         default_model: Option<String> = None, example("\"local\"");
-        /// Instructions for the model, in place of the built-in ones, the part about `CMD:` lines included.
+        /// Instructions for the model, in place of the built-in ones. This also replaces the part that explains `CMD:`
+        /// lines, so the model proposes no commands unless your text asks for it.
         system_prompt: Option<String> = None, variable("AISH_SYSTEM_PROMPT"), example("\"Answer in one sentence.\"");
         /// The models, by the names that you choose.
         models: BTreeMap<String, ModelSettings> = BTreeMap::new(), check(check_model_name), example("local");
@@ -39,7 +40,7 @@ section! {
         mcp: McpSettings = McpSettings::default();
         /// Tools.
         tools: ToolSettings = ToolSettings::default();
-        /// Declarations of calls.
+        /// Intents that the model declares for its calls.
         intent_declaration: IntentSettings = IntentSettings::default();
         /// Permissions.
         approvals: PolicySettings = PolicySettings::default(), key("policy"), in_project();
@@ -84,19 +85,19 @@ section! {
         confirm_cmd: bool = true, variable("AISH_CONFIRM_CMD");
         /// How much of a command's output is kept, in bytes: the beginning and the end.
         output_bytes: usize = 16_384, range(256, 1_048_576);
-        /// More programs that need the terminal itself, so that their output is not captured. Editors, pagers and the
-        /// like are built in.
+        /// More programs that need the terminal itself, so that their output is not captured. Common editors, pagers and
+        /// monitors are built in; `config show` lists them together with yours.
         terminal_programs: Vec<String> = owned(TERMINAL_PROGRAMS), added_to_default(), check(check_program_name);
     }
 }
 
 section! {
-    /// What the model is told about the shell.
+    /// Information about the shell that is sent with each prompt.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ContextSettings in "context" {
-        /// How many of the last commands the model is told. 0 is none.
+        /// The number of recent commands that are sent with each prompt. `0` sends none.
         commands: usize = 10, range(0, 100), variable("AISH_CONTEXT_COMMANDS");
-        /// The environment variables whose values the model is told.
+        /// The environment variables whose values are sent with each prompt.
         env: Vec<String> = owned(CONTEXT_VARIABLES), check(check_context_variable);
     }
 }
@@ -106,14 +107,15 @@ section! {
     /// of the limits is exceeded.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct HistorySettings in "history" {
-        /// Sync every record to the disk. With `false`, only the records that must exist before an act are synced.
+        /// Sync every record to the disk. With `false`, only the records that must be on disk before a call or command
+        /// runs are synced.
         sync: bool = true;
-        /// The greatest age of a record, in days.
+        /// The maximum age of a record, in days.
         max_days: u32 = 90, range(1, 36_500);
-        /// The greatest number of records.
+        /// The maximum number of records.
         max_records: u64 = 100_000, range(1, 4_000_000_000);
-        /// The greatest size of the journal, in bytes.
-        // The least value keeps a number that was meant as megabytes from deleting everything.
+        /// The maximum size of the journal, in bytes.
+        // The minimum keeps a number that was meant as megabytes from deleting everything.
         max_bytes: u64 = 268_435_456, range(1_048_576, 4_000_000_000);
     }
 }
@@ -122,9 +124,9 @@ section! {
     /// Limits of tool calls, and the MCP servers.
     #[derive(Debug, Clone, PartialEq)]
     pub struct McpSettings in "mcp" {
-        /// How many rounds of tool calls one prompt may take.
+        /// The maximum number of rounds of tool calls for one prompt.
         max_tool_depth: u32 = 8, range(1, 100);
-        /// How much of one tool result the model gets, in bytes.
+        /// The maximum size of a tool result that is sent to the model, in bytes.
         max_result_bytes: usize = 65_536, range(1_024, 16_777_216);
         /// The MCP servers, by the aliases that you choose: 1 to 20 of the characters `a-z 0-9 -`.
         servers: BTreeMap<String, ServerSettings> = BTreeMap::new(), check(check_alias), example("tracker");
@@ -139,60 +141,61 @@ section! {
     pub struct ToolSettings in "tools" {
         /// `"direct"` offers every tool with its schema, `"split"` offers a few tools through which the model finds and
         /// calls the others, `"auto"` decides by `split_threshold`.
-        exposure: ToolExposure = ToolExposure::Auto;
-        /// With `"auto"`, the number of tools from which on they are split.
+        exposure: ExposureSetting = ExposureSetting::Auto;
+        /// With `"auto"`, the smallest number of tools that is split.
         split_threshold: usize = 40, range(1, 10_000);
     }
 }
 
 impl ToolSettings {
-    /// Returns whether this number of tools is offered through a few.
+    /// Returns whether this number of tools is offered in split mode.
     pub fn splits(&self, tools: usize) -> bool {
         match self.exposure {
-            ToolExposure::Direct => false,
-            ToolExposure::Split => tools > 0,
-            ToolExposure::Auto => tools >= self.split_threshold,
+            ExposureSetting::Direct => false,
+            ExposureSetting::Split => tools > 0,
+            ExposureSetting::Auto => tools >= self.split_threshold,
         }
     }
 }
 
 /// How a model sees the tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolExposure {
+pub enum ExposureSetting {
     /// Each tool with its schema.
     Direct,
-    /// A few tools, through which the model finds and calls the others.
+    /// A few tools through which the model finds and calls the others.
     Split,
-    /// By the number of tools.
+    /// Direct or split, depending on the number of tools.
     Auto,
 }
 
-impl ToolExposure {
-    /// The word in the file.
+impl ExposureSetting {
+    /// Returns the value as written in the file.
     pub fn word(self) -> &'static str {
         match self {
-            ToolExposure::Direct => "direct",
-            ToolExposure::Split => "split",
-            ToolExposure::Auto => "auto",
+            ExposureSetting::Direct => "direct",
+            ExposureSetting::Split => "split",
+            ExposureSetting::Auto => "auto",
         }
     }
 }
 
 word_setting!(
-    ToolExposure,
+    ExposureSetting,
     [
-        ToolExposure::Direct,
-        ToolExposure::Split,
-        ToolExposure::Auto
+        ExposureSetting::Direct,
+        ExposureSetting::Split,
+        ExposureSetting::Auto
     ],
-    ToolExposure::word
+    ExposureSetting::word
 );
 
 section! {
-    /// What a model declares about its calls.
+    /// Intents that the model declares for its calls.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct IntentSettings in "intent_declaration" {
-        /// Reject a call that its server rates as more harmful than the model declares. With `false` there is a warning.
+        /// Reject a call whose server annotations are more severe than the operation that the model declares. With `false`
+        /// the user gets a warning instead.
         strict_server_validation: bool = true;
     }
 }
@@ -202,15 +205,18 @@ section! {
     /// written. A project's `.aish.toml` can have `default` and `rules` too; there they only add `"ask"` and `"deny"`.
     #[derive(Debug, Clone, PartialEq)]
     pub struct PolicySettings in "policy" {
-        /// What happens to a call for which there is no rule.
+        /// The decision for a call that no rule matches.
         default: RuleEffect = RuleEffect::Ask, in_project();
-        /// How long a question of a background turn waits for an answer. Then it is denied.
+        /// How long a background turn waits for the answer to a question. After that the call is denied.
         wait: Duration = Duration::from_secs(600), range(1, 604_800);
-        /// Rules by what they are about: a tool `"alias.tool"`, all tools of a server `"alias.*"`, calls by their effect
-        /// `"op:read"`, `"op:write"`, `"op:destructive"`, calls that declare data `"sensitivity:private"` (never
-        /// `"allow"`), proposed commands `shell`, writing to this file `"fs.write"` (`"deny"` only), and connecting to
-        /// servers that are not in this file `network` (`"deny"` only). Nothing is allowed by rule to a server that was
-        /// connected by hand.
+        /// Rules, by subject. A rule never allows a call to a server that was connected by hand. The subjects:
+        /// - `"alias.tool"`: a tool;
+        /// - `"alias.*"`: all tools of a server;
+        /// - `"op:read"`, `"op:write"`, `"op:destructive"`: calls by their operation;
+        /// - `"sensitivity:private"` and the like: calls by the data they declare (`"ask"` or `"deny"`);
+        /// - `shell`: proposed commands;
+        /// - `"fs.write"`: writing to this file (`"allow"` or `"deny"`);
+        /// - `network`: connecting to servers that are not in this file (`"allow"` or `"deny"`).
         rules: PolicyRules = PolicyRules::default(), in_project(),
             example("\"op:destructive\" = \"ask\"\n\"tracker.search\" = \"allow\"\nshell = \"ask\"\n\"fs.write\" = \"deny\"\nnetwork = \"deny\"");
     }
@@ -235,7 +241,7 @@ fn finish_config(config: &mut Config, reader: &TableReader<'_>) {
     };
 }
 
-/// The message for a model that does not exist, with the most similar name.
+/// Returns the error message for a model that does not exist; it suggests the most similar name.
 pub(super) fn no_such_model<'n>(
     name: &str,
     names: impl IntoIterator<Item = &'n str> + Clone,
@@ -269,7 +275,7 @@ impl Config {
         })
     }
 
-    /// Returns the model to use where the request names none, or `None` if no model is configured.
+    /// Returns the model for a request that names none, or `None` if no model is configured.
     ///
     /// # Errors
     /// There are several models and none is the default.

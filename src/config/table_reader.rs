@@ -19,7 +19,7 @@ pub(super) struct TableFault {
 /// The kind of file that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileScope {
-    /// The user's own configuration.
+    /// The user's configuration.
     User,
     /// A project's `.aish.toml`, which has only the settings that are declared `in_project`.
     Project,
@@ -121,7 +121,7 @@ impl<'t> TableReader<'t> {
         });
     }
 
-    /// Records that `key` is wrong, on its own line; does nothing if the key is absent.
+    /// Records a fault of `key`, with its line; does nothing if the key is absent.
     pub fn fault_at(&self, key: &str, message: impl Into<String>) {
         if let Some(entry) = self.entry(key) {
             self.fault(entry.line, key, message);

@@ -43,6 +43,12 @@ fn faults(text: &str, format: FileFormat) -> Vec<String> {
 }
 
 /// A valid model with one more line (line 4).
+/// Removes the list of known keys from a fault, so that tests do not depend on the list of settings.
+/// `unknown_keys_are_rejected_in_every_section` checks the lists.
+pub(super) fn without_known_keys(fault: &str) -> &str {
+    fault.split("; the keys here are ").next().unwrap_or(fault)
+}
+
 fn model_with(line: &str) -> String {
     format!("[models.gpt]\nbase_url = \"https://a.example/v1\"\nmodel = \"m\"\n{line}\n")
 }
@@ -78,7 +84,7 @@ fn starter_is_valid_as_it_is_and_sets_nothing() {
     assert_eq!(config, Config::default());
 }
 
-/// The starter with its settings uncommented, and with those that exclude others if `alternatives`.
+/// The starter file with its settings uncommented; with `alternatives`, including those that exclude others.
 fn uncommented(alternatives: bool) -> String {
     let live = |line: &str| match line.strip_prefix("##") {
         Some(rest) if alternatives => rest.to_owned(),
@@ -259,7 +265,7 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "\"a\\u001b b\" = 1",
-            "/c:4: models.gpt.\"a\\u{1b} b\": unknown key; the keys here are key_env, key_cmd, provider, base_url, model, headers, temperature, max_tokens, context_window, price, use_tool_role, images, serve, timeout",
+            "/c:4: models.gpt.\"a\\u{1b} b\": unknown key",
         ),
         (
             "api_key = 'sk-secret'",
@@ -402,7 +408,8 @@ fn each_fault_has_its_line_and_key() {
     ];
     for (line, expected) in table {
         let found = faults(&model_with(line), FileFormat::Toml);
-        assert_eq!(found.first().map(String::as_str), Some(*expected), "{line}");
+        let first = found.first().map(|fault| without_known_keys(fault));
+        assert_eq!(first, Some(*expected), "{line}");
         assert!(!found.concat().contains("sk-secret"), "{found:?}");
     }
 }
@@ -411,19 +418,22 @@ fn each_fault_has_its_line_and_key() {
 fn addresses_are_checked() {
     let table: &[(&str, &str)] = &[
         ("ftp://a.example", "must begin with http:// or https://"),
+        ("a.example/v1", "must begin with http:// or https://"),
+        ("127.0.0.1:18765", "must begin with http:// or https://"),
+        ("localhost:18765", "must begin with http:// or https://"),
         (
-            "a.example/v1",
-            "must be an address such as https://api.openai.com/v1 (relative URL without a base)",
+            "http://:1",
+            "must be an address such as https://api.openai.com/v1 (empty host)",
         ),
         (
             "https://u:sk-secret@a.example",
-            "must not hold a user name or password: use key_env, key_cmd or headers",
+            "must not contain a user name or password: use key_env, key_cmd or headers",
         ),
         (
             "https://a.example/?v=1&api-key=sk-secret",
-            "must not hold a key: use key_env, key_cmd or headers",
+            "must not contain a key: use key_env, key_cmd or headers",
         ),
-        ("https://a.example/#sk-secret", "must not hold #"),
+        ("https://a.example/#sk-secret", "must not contain #"),
         (
             "https://a.example/\\tb",
             "must be an address such as https://api.openai.com/v1, without spaces",
@@ -671,7 +681,7 @@ fn invalid_variable_is_named_in_the_error() {
         ),
         (
             &[("AISH_BASE_URL", "a")],
-            "AISH_BASE_URL: must be an address such as https://api.openai.com/v1 (relative URL without a base)",
+            "AISH_BASE_URL: must begin with http:// or https://",
         ),
         (
             &[

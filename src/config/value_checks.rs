@@ -178,7 +178,7 @@ pub fn check_url(text: &str) -> Result<(), String> {
 pub(super) fn check_token(token: &str) -> Result<(), String> {
     match variable_in_token(token) {
         Some(name) => Err(format!(
-            "this is the token itself: write auth_env = \"{name}\""
+            "auth_token holds the token itself; for a variable write auth_env = \"{name}\""
         )),
         None => checked_key(token.as_bytes())
             .map(drop)
@@ -195,16 +195,16 @@ pub(super) fn check_program_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// Maximum length of a key, in bytes; a `key_cmd` that prints more prints something else.
+/// Maximum length of a key, in bytes; longer output of a `key_cmd` is not a key.
 pub(super) const KEY_MAX: usize = 16 * 1024;
 
-/// Returns the key in `bytes`, without surrounding white space: one word of visible characters, as a header needs.
+/// Returns the key in `bytes`, without surrounding white space: visible ASCII characters only, as required in a header.
 ///
 /// # Errors
-/// The fault, as words that follow the name of the source.
+/// The text is not a key; the message is to be appended to the name of the source.
 pub fn checked_key(bytes: &[u8]) -> Result<String, &'static str> {
     if bytes.len() > KEY_MAX {
-        return Err("is longer than any key");
+        return Err("is longer than 16 KiB");
     }
     let key = bytes.trim_ascii();
     if key.is_empty() {
@@ -218,22 +218,31 @@ pub fn checked_key(bytes: &[u8]) -> Result<String, &'static str> {
 
 fn web_address(text: &str, example: &str, instead: &str) -> Result<Url, String> {
     let expected = format!("must be an address such as {example}");
-    let url = Url::parse(text).map_err(|e| format!("{expected} ({e})"))?;
-    if !matches!(url.scheme(), "http" | "https") {
+    // Checked before parsing: the parser calls `127.0.0.1:8080` a "relative URL without a base".
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    let is_web = |scheme: &str| {
+        ["http", "https"]
+            .iter()
+            .any(|web| web.eq_ignore_ascii_case(scheme))
+    };
+    if !scheme.is_some_and(is_web) {
         return Err("must begin with http:// or https://".into());
     }
+    let url = Url::parse(text).map_err(|e| format!("{expected} ({e})"))?;
     if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(format!("{expected}, without spaces"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(format!("must not hold a user name or password: {instead}"));
+        return Err(format!(
+            "must not contain a user name or password: {instead}"
+        ));
     }
     if url.fragment().is_some() {
-        return Err("must not hold #".into());
+        return Err("must not contain #".into());
     }
     // Some services take their version in the query; a key would appear wherever the address is shown.
     if url.query_pairs().any(|(name, _)| is_secret_name(&name)) {
-        return Err(format!("must not hold a key: {instead}"));
+        return Err(format!("must not contain a key: {instead}"));
     }
     Ok(url)
 }

@@ -1,6 +1,7 @@
 //! Rebuilds the conversation from the records of a session. Pure.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::chat::{ChatMessage, ImageContent, ToolCall, ToolResult};
 use crate::history::record::{Record, RecordBody};
@@ -80,7 +81,7 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                 talk.stopped |= status == "interrupted";
                 let unanswered = |o: &&mut OpenCall| o.recorded == *call && o.result.is_none();
                 if let Some(open) = talk.open.iter_mut().find(unanswered) {
-                    open.result = Some((result_text(status, text), decode_images(images)));
+                    open.result = Some((result_text(status, text), shared_images(images)));
                 }
             }
             _ => {}
@@ -158,12 +159,12 @@ fn result_text(status: &str, text: &str) -> String {
     }
 }
 
-fn decode_images(images: &[(String, String)]) -> Vec<ImageContent> {
+fn shared_images(images: &[(String, Arc<str>)]) -> Vec<ImageContent> {
     images
         .iter()
         .map(|(mime, data)| ImageContent {
             mime: mime.clone(),
-            data: data.clone(),
+            data: Arc::clone(data),
         })
         .collect()
 }

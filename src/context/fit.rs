@@ -14,14 +14,14 @@ const FRAME_TOKENS: usize = 8;
 /// Returns the messages to send: the instructions, and as many of the latest messages as fit.
 ///
 /// The conversation ends with what the model is to answer: the new prompt or the results of its calls. `window` is the
-/// context size in tokens, of which `reserve` are kept for the answer; the `tools` take their share. A token is
+/// context size in tokens, minus `reserve` tokens for the answer and the size of `tools`. A token is
 /// estimated as three bytes, which is conservative for prose and code alike. Each prompt is kept or dropped together
 /// with everything that follows it, oldest first; the number of dropped prompts is returned. The last prompt always
 /// stays; if it is too long by itself, its longest tool results are truncated, down to 512 bytes each. An image
 /// counts as 1,500 tokens.
 pub fn fit(
     system: String,
-    conversation: &[ChatMessage],
+    mut conversation: Vec<ChatMessage>,
     tools: &[ToolDefinition],
     window: Option<u32>,
     reserve: u32,
@@ -32,39 +32,40 @@ pub fn fit(
         .collect();
     let last = starts.pop().unwrap_or(0);
     let mut first = 0;
-    let mut left_out = 0;
-    let mut room = usize::MAX;
+    let mut dropped = 0;
+    let mut available = usize::MAX;
     if let Some(window) = window {
         let taken = reserve as usize
             + message_tokens(&system)
             + tools.iter().map(tool_tokens).sum::<usize>();
-        room = (window as usize).saturating_sub(taken);
+        available = (window as usize).saturating_sub(taken);
         let mut used: usize = conversation[last..].iter().map(message_tokens).sum();
         first = last;
-        left_out = starts.len();
+        dropped = starts.len();
         for start in starts.into_iter().rev() {
             used += conversation[start..first]
                 .iter()
                 .map(message_tokens)
                 .sum::<usize>();
-            if used > room {
+            if used > available {
                 break;
             }
-            (first, left_out) = (start, left_out - 1);
+            (first, dropped) = (start, dropped - 1);
         }
     }
-    let mut messages = vec![system];
-    messages.extend_from_slice(&conversation[first..]);
+    let mut messages = Vec::with_capacity(conversation.len() - first + 1);
+    messages.push(system);
+    messages.extend(conversation.drain(first..));
     if first == last {
-        truncate_results(&mut messages[1..], room);
+        truncate_results(&mut messages[1..], available);
     }
-    (messages, left_out)
+    (messages, dropped)
 }
 
-/// Truncates the longest results until everything fits into `room` tokens, or none is longer than [`MIN_RESULT_BYTES`].
-fn truncate_results(messages: &mut [ChatMessage], room: usize) {
+/// Truncates the longest results until everything fits into `available` tokens, or none is longer than [`MIN_RESULT_BYTES`].
+fn truncate_results(messages: &mut [ChatMessage], available: usize) {
     let used: usize = messages.iter().map(message_tokens).sum();
-    if used <= room {
+    if used <= available {
         return;
     }
     // Finds the largest limit for a single result with which everything fits.
@@ -85,7 +86,7 @@ fn truncate_results(messages: &mut [ChatMessage], room: usize) {
                 _ => 0,
             })
             .sum();
-        if used - saved <= room {
+        if used - saved <= available {
             low = middle;
         } else {
             high = middle - 1;
@@ -171,7 +172,7 @@ mod tests {
         let mut talk = vec![user(900), ChatMessage::assistant("A"), user(30)];
         talk.extend(round("a", 60));
         talk.extend([ChatMessage::assistant("B"), user(3)]);
-        let fitted = |window| fit("s".into(), &talk, &[], window, 50);
+        let fitted = |window| fit("s".into(), talk.clone(), &[], window, 50);
         let (messages, left_out) = fitted(Some(200));
         assert_eq!((messages.len(), left_out), (6, 1));
         assert_eq!(messages[1], user(30));
@@ -183,21 +184,21 @@ mod tests {
         );
         let (messages, left_out) = fitted(None);
         assert_eq!((messages.len(), left_out), (8, 0));
-        let (messages, left_out) = fit("s".into(), &[user(9000)], &[], Some(200), 50);
+        let (messages, left_out) = fit("s".into(), vec![user(9000)], &[], Some(200), 50);
         assert_eq!((messages.len(), left_out), (2, 0));
         assert_eq!(messages[1], user(9000), "and is never cut");
-        assert_eq!(fit("s".into(), &[], &[], Some(200), 50).0.len(), 1);
+        assert_eq!(fit("s".into(), Vec::new(), &[], Some(200), 50).0.len(), 1);
     }
 
     #[test]
     fn tool_definitions_count_against_the_window() {
-        let talk = [user(30), ChatMessage::assistant("A"), user(3)];
+        let talk = vec![user(30), ChatMessage::assistant("A"), user(3)];
         let tool = ToolDefinition {
             schema: "x".repeat(3000),
             ..ToolDefinition::default()
         };
-        assert_eq!(fit("s".into(), &talk, &[], Some(1000), 50).1, 0);
-        assert_eq!(fit("s".into(), &talk, &[tool], Some(1000), 50).1, 1);
+        assert_eq!(fit("s".into(), talk.clone(), &[], Some(1000), 50).1, 0);
+        assert_eq!(fit("s".into(), talk, &[tool], Some(1000), 50).1, 1);
     }
 
     #[test]
@@ -207,7 +208,7 @@ mod tests {
             talk.extend(round(id, bytes));
         }
         let lengths = |window| -> Vec<usize> {
-            let (messages, left_out) = fit("s".into(), &talk, &[], Some(window), 1000);
+            let (messages, left_out) = fit("s".into(), talk.clone(), &[], Some(window), 1000);
             assert_eq!((messages.len(), left_out), (8, 0));
             let fits = all(&messages) <= window as usize - 1000;
             let results = messages.iter().filter_map(|m| match m {
@@ -242,7 +243,7 @@ mod tests {
     fn a_truncated_result_keeps_its_beginning_and_a_note() {
         let mut talk = vec![user(3)];
         talk.extend(round("a", 9000));
-        let (messages, _) = fit(String::new(), &talk, &[], Some(1000), 0);
+        let (messages, _) = fit(String::new(), talk, &[], Some(1000), 0);
         let text = messages[3].text();
         assert!(
             text.starts_with("éé") && text.ends_with(TRUNCATED),

@@ -1,37 +1,57 @@
-//! What a client that attaches to a session sees where no turn runs: the last answer, from the journal.
+//! What a client that attaches to a session sees: the running turn, or the last answer from the journal.
 
 use std::sync::Arc;
 
 use super::Daemon;
-use crate::chat::FinishReason;
+use crate::chat::{CallStatus, FinishReason, OperationClass};
 use crate::error::{Error, Result};
+use crate::history::partial_answer::CUT_OFF;
 use crate::history::record::{Record, RecordBody};
+use crate::protocol::tools::{CallFinished, CallStarted};
 use crate::protocol::{self, AnswerSummary, AttachRequest, Event, ShellId, kind};
 use crate::session::conversation::{Session, SharedSession};
 use crate::turn::command_extractor::{AnswerPiece, CommandExtractor};
 
-/// Returns the session to attach to.
+/// Maximum number of lines shown of a tool result, and maximum characters of each.
+const RESULT_HEAD: (usize, usize) = (5, 500);
+/// Shown after an answer whose daemon was killed, in the words of `llm :history`.
+const CUT_OFF_NOTICE: &str = "cut off: the daemon was killed";
+
+/// Returns the session to attach to. Without an id this is a session in which a turn of the shell waits for an answer,
+/// otherwise the shell's own.
 ///
 /// # Errors
 /// There is no such session, or the shell has none.
 pub async fn session(daemon: &Daemon, request: &AttachRequest) -> Result<SharedSession> {
     let id = match (&request.session, &request.shell) {
         (Some(wanted), _) => daemon.sessions.find(wanted).await?,
-        (None, Some(shell)) => daemon
-            .sessions
-            .session_for_shell(shell)
-            .ok_or_else(|| Error::usage("this shell has no conversation yet"))?,
+        (None, Some(shell)) => {
+            let own = daemon.sessions.session_for_shell(shell);
+            let asks = |session: &SharedSession| {
+                session.hub.running().is_some_and(|feed| {
+                    feed.origin.shell.as_ref() == Some(shell) && feed.has_open_question()
+                })
+            };
+            let asking = daemon.sessions.open().into_iter().filter(asks);
+            // The own session first.
+            let asking = asking.max_by_key(|session| own.as_ref() == Some(&session.id));
+            if let Some(session) = asking {
+                return Ok(session);
+            }
+            own.ok_or_else(|| {
+                Error::usage("this shell has no session yet")
+                    .hint("`llm --attach ID` follows another session; `llm :sessions` lists them")
+            })?
+        }
         (None, None) => {
-            return Err(
-                Error::usage("there is no shell whose conversation is meant")
-                    .hint("name a session; see: aish-helper session list"),
-            );
+            return Err(Error::usage("no session given")
+                .hint("name a session; see: aish-helper session list"));
         }
     };
     daemon.sessions.get(&id).await
 }
 
-/// Returns the frames of the last answer, its reply included.
+/// Returns the frames of the last answer, including the reply.
 ///
 /// # Errors
 /// The session has no prompt yet.
@@ -40,23 +60,168 @@ pub fn last_answer(
     session: &Arc<Session>,
     shell: Option<&ShellId>,
 ) -> Result<Vec<u8>> {
+    if let Some(frames) = unrecorded_failure(session)? {
+        return Ok(frames);
+    }
     let proposals = shell.map_or(0, |shell| daemon.sessions.waiting(shell, &session.id));
-    session.with_records(|records| frames(&session.id, records, proposals))
+    let config = daemon.models.config(&Default::default()).ok();
+    // A live answer names the model as the provider does.
+    let model_name = |name: &str| {
+        let settings = config.as_ref().and_then(|config| config.models.get(name));
+        settings
+            .map_or(name, |settings| &*settings.model)
+            .to_owned()
+    };
+    session.with_records(|records| frames(&session.id, records, proposals, &model_name))
 }
 
-fn frames(session: &str, records: &[Record], proposals: usize) -> Result<Vec<u8>> {
-    let is_prompt = |r: &Record| matches!(r.body, RecordBody::User { .. });
-    let at = records.iter().rposition(is_prompt);
-    let at = at.ok_or_else(|| Error::usage("this conversation has no prompt yet"))?;
-    let RecordBody::User { text, .. } = &records[at].body else {
-        return Err(Error::usage("this conversation has no prompt yet"));
+/// Returns the frames of a last turn that failed before its prompt was recorded.
+fn unrecorded_failure(session: &Session) -> Result<Option<Vec<u8>>> {
+    let Some(failed) = session.hub.last_failure() else {
+        return Ok(None);
     };
-    let mut out = Vec::new();
-    let mut event = |event: &Event| -> Result<()> {
-        out.extend(protocol::json_frame(kind::EVENT, event)?);
+    let is_recorded = session.with_records(|records| {
+        let mut prompts = records.iter().rev();
+        prompts.any(|r| {
+            matches!(r.body, RecordBody::User { .. }) && r.timestamp_ms >= failed.started_ms
+        })
+    });
+    if is_recorded {
+        return Ok(None);
+    }
+    let attached = Event::Attached {
+        session: session.id.clone(),
+        prompt: failed.prompt,
+        running: false,
+        started_ms: failed.started_ms,
+    };
+    let mut out = protocol::json_frame(kind::EVENT, &attached)?;
+    out.extend(protocol::json_frame(kind::FAILURE, &failed.failure)?);
+    Ok(Some(out))
+}
+
+/// Frames of a replayed answer.
+#[derive(Default)]
+struct Replay {
+    out: Vec<u8>,
+    /// The last frame is text.
+    ends_with_text: bool,
+}
+
+impl Replay {
+    fn event(&mut self, event: &Event) -> Result<()> {
+        self.out.extend(protocol::json_frame(kind::EVENT, event)?);
+        self.ends_with_text = false;
         Ok(())
+    }
+
+    /// Adds the text of one round, with its proposals.
+    fn text(&mut self, text: &str, is_complete: bool) -> Result<()> {
+        let mut pieces = Vec::new();
+        let mut filter = CommandExtractor::default();
+        if self.ends_with_text && !text.is_empty() {
+            // A blank line between two rounds.
+            pieces.push(AnswerPiece::Text("\n".to_owned()));
+        }
+        filter.push(text, &mut |piece| pieces.push(piece));
+        // An incomplete answer may end within a command, which must not be offered.
+        match is_complete {
+            true => filter.finish(&mut |piece| pieces.push(piece)),
+            false => filter.cut_off(&mut |piece| pieces.push(piece)),
+        }
+        if !text.is_empty() && !text.ends_with('\n') {
+            pieces.push(AnswerPiece::Text("\n".to_owned()));
+        }
+        for piece in pieces {
+            match piece {
+                AnswerPiece::Text(text) => {
+                    self.out.extend(protocol::text_frame(&text)?);
+                    self.ends_with_text = true;
+                }
+                AnswerPiece::Command(command) => self.event(&Event::Proposal { command })?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a tool call as a client of the running turn has seen it.
+    fn call(&mut self, record: &RecordBody) -> Result<()> {
+        let RecordBody::Tool {
+            call,
+            name,
+            status,
+            text,
+            error,
+            bytes,
+            ms,
+            act,
+            arguments,
+            by,
+            why,
+            ..
+        } = record
+        else {
+            return Ok(());
+        };
+        let status = status_from_name(status);
+        let operation = act.as_ref();
+        let operation = operation.and_then(|act| OperationClass::from_name(&act.operation));
+        if status.was_made() {
+            self.event(&Event::ToolCallStarted(CallStarted {
+                id: call.clone(),
+                name: name.clone(),
+                arguments: arguments.clone().unwrap_or_else(|| "{}".to_owned()),
+                rule: why.clone().filter(|_| by.as_deref() == Some("rule")),
+                operation: operation.unwrap_or(OperationClass::Read),
+                warning: None,
+            }))?;
+        }
+        let reason = why.as_deref().unwrap_or_default();
+        let shown = if status.was_made() { text } else { reason };
+        let lines = shown.lines();
+        let cut = |line: &str| line.chars().take(RESULT_HEAD.1).collect::<String>();
+        let head: Vec<String> = lines.clone().take(RESULT_HEAD.0).map(cut).collect();
+        self.event(&Event::ToolCallFinished(CallFinished {
+            id: call.clone(),
+            name: name.clone(),
+            status,
+            duration_ms: *ms,
+            bytes: *bytes,
+            more: lines.count() - head.len(),
+            head: head.join("\n"),
+            notes: error.iter().cloned().collect(),
+        }))
+    }
+}
+
+/// Returns the status of a call with this name in the journal.
+fn status_from_name(name: &str) -> CallStatus {
+    let all = [
+        CallStatus::Success,
+        CallStatus::ToolError,
+        CallStatus::CallFailed,
+        CallStatus::Denied,
+        CallStatus::Blocked,
+        CallStatus::InvalidCall,
+    ];
+    let status = all.into_iter().find(|status| status.as_str() == name);
+    status.unwrap_or(CallStatus::Interrupted)
+}
+
+fn frames(
+    session: &str,
+    records: &[Record],
+    proposals: usize,
+    model_name: &dyn Fn(&str) -> String,
+) -> Result<Vec<u8>> {
+    let no_prompt = || Error::usage("this session has no prompt yet");
+    let is_prompt = |r: &Record| matches!(r.body, RecordBody::User { .. });
+    let at = records.iter().rposition(is_prompt).ok_or_else(no_prompt)?;
+    let RecordBody::User { text, .. } = &records[at].body else {
+        return Err(no_prompt());
     };
-    event(&Event::Attached {
+    let mut replay = Replay::default();
+    replay.event(&Event::Attached {
         session: session.to_owned(),
         prompt: text.clone(),
         running: false,
@@ -72,51 +237,55 @@ fn frames(session: &str, records: &[Record], proposals: usize) -> Result<Vec<u8>
         cost: None,
         proposals,
     };
-    let mut pieces = Vec::new();
+    // Calls of the last round without a result.
+    let mut open_calls = 0;
     for record in &records[at..] {
-        let RecordBody::Assistant {
-            text,
-            model,
-            finish,
-            error,
-            prompt_tokens,
-            completion_tokens,
-            ms,
-            ..
-        } = &record.body
-        else {
-            continue;
-        };
-        let mut filter = CommandExtractor::default();
-        filter.push(text, &mut |piece| pieces.push(piece));
-        filter.finish(&mut |piece| pieces.push(piece));
-        if !text.is_empty() && !text.ends_with('\n') {
-            pieces.push(AnswerPiece::Text("\n".to_owned()));
-        }
-        if let Some(error) = error {
-            answer.finish = FinishReason::Error;
-            event(&Event::Notice {
-                text: format!("the answer failed: {error}"),
-            })?;
-        } else {
-            answer.finish = FinishReason::from_word(finish).unwrap_or(FinishReason::Interrupted);
-        }
-        answer.model.clone_from(model);
-        answer.prompt_tokens = sum(answer.prompt_tokens, *prompt_tokens);
-        answer.completion_tokens = sum(answer.completion_tokens, *completion_tokens);
-        answer.seconds += *ms as f64 / 1000.0;
-    }
-    for piece in pieces {
-        match piece {
-            AnswerPiece::Text(text) => out.extend(protocol::text_frame(&text)?),
-            AnswerPiece::Command(command) => {
-                out.extend(protocol::json_frame(
-                    kind::EVENT,
-                    &Event::Proposal { command },
-                )?);
+        match &record.body {
+            RecordBody::Assistant {
+                text,
+                calls,
+                model,
+                finish,
+                error,
+                prompt_tokens,
+                completion_tokens,
+                ms,
+            } => {
+                if answer.model.is_empty() {
+                    replay.event(&Event::TurnStarted {
+                        session: session.to_owned(),
+                        model: model.clone(),
+                    })?;
+                }
+                replay.text(text, finish == FinishReason::Stop.as_str())?;
+                open_calls = calls.len();
+                answer.finish =
+                    FinishReason::from_word(finish).unwrap_or(FinishReason::Interrupted);
+                if let Some(error) = error {
+                    answer.finish = FinishReason::Error;
+                    let text = format!("the answer failed: {error}");
+                    replay.event(&Event::Notice { text })?;
+                } else if finish == CUT_OFF {
+                    let text = CUT_OFF_NOTICE.to_owned();
+                    replay.event(&Event::Notice { text })?;
+                }
+                answer.model = model_name(model);
+                answer.prompt_tokens = sum(answer.prompt_tokens, *prompt_tokens);
+                answer.completion_tokens = sum(answer.completion_tokens, *completion_tokens);
+                answer.seconds += *ms as f64 / 1000.0;
             }
+            call @ RecordBody::Tool { ms, .. } => {
+                open_calls = open_calls.saturating_sub(1);
+                answer.seconds += *ms as f64 / 1000.0;
+                replay.call(call)?;
+            }
+            _ => {}
         }
     }
+    if open_calls > 0 && answer.finish != FinishReason::Error {
+        answer.finish = FinishReason::Interrupted;
+    }
+    let mut out = replay.out;
     out.extend(protocol::json_frame(kind::REPLY, &answer)?);
     Ok(out)
 }

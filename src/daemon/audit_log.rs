@@ -1,4 +1,4 @@
-//! The record of what is done outside of conversations: servers that come and go, rules that change, calls by hand.
+//! The audit log: connections of MCP servers, changes of rules, and manual calls, all outside of sessions.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,33 +13,36 @@ use crate::paths;
 use crate::safety::policy::RuleSet;
 use crate::session::lock;
 
-/// The file of acts.
+/// Writes the audit log.
 #[derive(Debug)]
 pub struct AuditLog {
     journal: Journal,
-    /// Opened by the first record: where the disk is full at the start it may not be later.
+    /// Opened by the first record: a disk that is full at the start may have space later.
     log: Mutex<Option<Arc<JournalLog>>>,
-    /// The rules that were in force when the configuration was last read, by this daemon or an earlier one: a line each.
+    /// File with the rules that were in force when this or an earlier daemon last read the configuration, one per line.
     rules: PathBuf,
-    /// Whose acts they are.
+    /// The rules that were queued for recording last; `None` if that failed.
+    last_rules: Mutex<Option<BTreeSet<String>>>,
+    /// Login name for the records.
     user: Option<String>,
 }
 
 impl AuditLog {
-    /// The acts of the user of this login name. What must be known after a restart is kept in `state`.
+    /// Returns the audit log of a user. The rules last seen are stored in `state`.
     pub fn new(journal: Journal, state: &Path, user: Option<String>) -> AuditLog {
         AuditLog {
             journal,
             log: Mutex::default(),
             rules: state.join("rules"),
+            last_rules: Mutex::default(),
             user,
         }
     }
 
-    /// The open file.
+    /// Returns the log, opening it on first use.
     ///
     /// # Errors
-    /// It cannot be made or repaired.
+    /// The file cannot be created or repaired.
     pub fn log(&self) -> Result<Arc<JournalLog>> {
         let mut log = lock(&self.log);
         if let Some(log) = &*log {
@@ -50,38 +53,38 @@ impl AuditLog {
         Ok(opened)
     }
 
-    /// Writes one record.
+    /// Queues one record.
     ///
     /// # Errors
-    /// It could not be written.
+    /// The file cannot be opened, or the writer thread has stopped.
     pub fn record(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
         self.log()?.append(links.clone(), body).map(drop)
     }
 
-    /// Writes one record and waits until it is on the disk: for what permits an act.
+    /// Writes one record and waits until it is synced to disk, for records that permit an action.
     ///
     /// # Errors
-    /// It could not be written or synced: then the act must not be.
+    /// The record could not be written or synced: the action must not be done.
     pub async fn record_synced(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
         self.record(links, body)?;
         self.log()?.synced().await
     }
 
-    /// Records one act and waits until it is written: for what is acknowledged.
+    /// Writes one record and waits until it is written, for changes that are acknowledged to a client.
     ///
     /// # Errors
-    /// It could not be written.
+    /// The record could not be written.
     pub async fn record_written(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
         self.record(links, body)?;
         self.log()?.written().await
     }
 
-    /// Whether every record of the journal is synced (`history.sync`).
+    /// Sets whether every record of the journal is synced (`history.sync`).
     pub fn sync_every_record(&self, every_record: bool) {
         self.journal.sync_every_record(every_record);
     }
 
-    /// A connection to an MCP server was made or has ended.
+    /// Records that a connection to an MCP server was made, failed or ended.
     pub fn server(&self, state: ServerState) {
         let event = match state.status {
             ConnectionStatus::Ready => "connected",
@@ -98,15 +101,28 @@ impl AuditLog {
             tools: state.tools,
             error: state.error,
         };
-        // It permits nothing: a call has a record of its own.
+        // Permits nothing, so a failure is only logged.
         if let Err(e) = self.record(&self.links(), body) {
             tracing::warn!("{}", e.message);
         }
     }
 
-    /// The configuration was read: records which rules have come and gone since it was read before.
-    pub fn rules(&self, rules: &RuleSet) {
-        let now = lines(rules);
+    /// Records which rules changed since the configuration was last read. Blocks until the records are
+    /// written, so that they precede every record made under the new rules.
+    pub fn rules(self: &Arc<Self>, rules: &RuleSet) {
+        let (now, log) = (lines(rules), self.clone());
+        // Reads of the configuration that change no rule need no job.
+        if lock(&self.last_rules).replace(now.clone()).as_ref() == Some(&now) {
+            return;
+        }
+        if let Err(e) = log.record_rules(&now) {
+            tracing::warn!("{}", e.message);
+            // Not remembered, so that the next read of the configuration records it.
+            *lock(&log.last_rules) = None;
+        }
+    }
+
+    fn record_rules(&self, now: &BTreeSet<String>) -> Result<()> {
         let before = match fs::read_to_string(&self.rules) {
             Ok(text) => text.lines().map(str::to_string).collect(),
             Err(_) => lines(&RuleSet::default()),
@@ -117,24 +133,21 @@ impl AuditLog {
             grant: None,
             why: None,
         };
-        let gone = before.difference(&now).map(|line| change("-", line));
-        let come = now.difference(&before).map(|line| change("+", line));
-        let changes: Vec<RecordBody> = gone.chain(come).collect();
+        let removed = before.difference(now).map(|line| change("-", line));
+        let added = now.difference(&before).map(|line| change("+", line));
+        let changes: Vec<RecordBody> = removed.chain(added).collect();
         if changes.is_empty() {
-            return;
+            return Ok(());
         }
-        // Remembered after it was recorded: what is in no record is recorded the next time.
-        let noted = self.record_all(changes).and_then(|()| self.remember(&now));
-        if let Err(e) = noted {
-            tracing::warn!("{}", e.message);
-        }
+        // Remembered after it was recorded: a change without a record is recorded the next time.
+        self.record_all(changes)?;
+        self.remember(now)
     }
 
     fn record_all(&self, bodies: Vec<RecordBody>) -> Result<()> {
         let records = bodies
             .into_iter()
             .map(|body| new_record(self.links(), body));
-        // Rare, so that it may wait: what could not be written is not remembered either.
         let log = self.log()?;
         log.write(&records.collect::<Vec<_>>())?;
         log.flush()
@@ -156,7 +169,7 @@ impl AuditLog {
     }
 }
 
-/// The rules in words, with where each stands. A key may hold a line end: such a rule shows it escaped.
+/// Returns the rules as lines, each with its source. Line ends within a rule are escaped.
 fn lines(rules: &RuleSet) -> BTreeSet<String> {
     let default = &rules.default;
     let default = format!(
@@ -202,12 +215,16 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_come_and_go_are_recorded_once_and_across_restarts() {
+    fn rule_changes_are_recorded_once_and_across_restarts() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         let acts = || {
             let journal = Journal::new(dir.join("journal"));
-            AuditLog::new(journal, &dir.join("state"), Some("me".into()))
+            Arc::new(AuditLog::new(
+                journal,
+                &dir.join("state"),
+                Some("me".into()),
+            ))
         };
         let first = acts();
         first.rules(&RuleSet::default());
@@ -227,7 +244,7 @@ mod tests {
         ];
         assert_eq!(recorded(dir), come);
         drop(first);
-        // Another daemon: the file was changed while none ran.
+        // The next daemon: the configuration was changed while none ran.
         rules.list.remove(1);
         rules.default.effect = RuleEffect::Deny;
         acts().rules(&rules);
@@ -249,14 +266,14 @@ mod tests {
         let file = dir.join("journal/audit.jsonl");
         std::os::unix::fs::symlink("/dev/full", &file).unwrap();
         let journal = Journal::new(dir.join("journal"));
-        let acts = AuditLog::new(journal.clone(), dir, Some("me".into()));
+        let acts = Arc::new(AuditLog::new(journal.clone(), dir, Some("me".into())));
         let rules = RuleSet {
             list: vec![rule(RuleEffect::Allow, "fs.read")],
             ..RuleSet::default()
         };
         acts.rules(&rules);
         fs::remove_file(&file).unwrap();
-        AuditLog::new(journal, dir, Some("me".into())).rules(&rules);
+        Arc::new(AuditLog::new(journal, dir, Some("me".into()))).rules(&rules);
         assert_eq!(recorded(dir).len(), 1);
     }
 }

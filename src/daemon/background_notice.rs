@@ -1,28 +1,39 @@
-//! Notices of background turns: one line in a file per shell, which the shell's prompt hook prints and removes.
+//! Notices of background turns: a file per shell, whose lines the shell's prompt hook prints and removes.
+//!
+//! Each line is the id of a session, a tab and the text. The hook prints the text.
 
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::Daemon;
+use crate::chat::FinishReason;
 use crate::config::Config;
 use crate::error::{ErrorContext, Result};
 use crate::paths::{self, Paths};
 use crate::protocol::ShellId;
 use crate::safety::text::one_line;
 use crate::session::feed::{HangUpPolicy, TurnEnd, TurnFeed};
+use crate::session::lock;
 
 /// Maximum length of a notice, in characters.
 const LENGTH: usize = 200;
+/// Maximum number of notices that wait for a shell.
+const MAX_NOTICES: usize = 8;
+/// Length of a session id in messages: its last characters, which are random.
+const SHORT_ID: usize = 8;
+/// Held while a notice file is read and replaced.
+static NOTICE_FILES: Mutex<()> = Mutex::new(());
 
 /// Returns how long a question of a background turn waits for a client.
 pub fn question_patience(config: &Config) -> Duration {
     config.approvals.wait
 }
 
-/// Returns a duration in words: `10m`, `90s`.
+/// Formats a duration: `10m`, `90s`.
 pub fn minutes(duration: Duration) -> String {
     match duration.as_secs() {
         seconds if seconds >= 60 && seconds % 60 == 0 => format!("{}m", seconds / 60),
@@ -30,64 +41,121 @@ pub fn minutes(duration: Duration) -> String {
     }
 }
 
-/// Tells the shell of a background turn that a question waits, unless a client is there to answer it.
-pub fn question_waits(daemon: &Daemon, feed: &TurnFeed, question: &str) {
-    if feed.is_answerable(question) {
-        return;
-    }
-    let words = feed.origin.words();
-    tell(
-        daemon,
-        feed,
-        &format!("“{words}” waits for your answer: llm :attach shows it"),
-    );
+/// Notifies the shell of a background turn that a question waits for an answer.
+pub fn question_waits(daemon: &Daemon, feed: &TurnFeed) {
+    let prompt = feed.origin.words();
+    let command = attach_command(daemon, feed);
+    let line = format!("“{prompt}” waits for your answer: {command} shows it");
+    notify(daemon, feed, &line);
 }
 
-/// Tells the shell of a background turn that the turn has ended, unless a client has watched its end.
+/// Notifies the shell of a background turn that the turn has ended. [`shown`] removes the notice.
 pub fn turn_ended(daemon: &Daemon, feed: &TurnFeed, end: &TurnEnd) {
-    if feed.is_watched() {
-        return;
-    }
-    let words = feed.origin.words();
+    let prompt = feed.origin.words();
+    let command = attach_command(daemon, feed);
     let line = match end {
-        Ok(_) => format!("the answer to “{words}” is done: llm :attach shows it"),
-        Err(failure) => format!("“{words}” failed: {}", failure.message),
+        Ok(answer) if answer.finish == FinishReason::Interrupted => {
+            format!("the answer to “{prompt}” was interrupted: {command} shows it")
+        }
+        Ok(_) => format!("the answer to “{prompt}” is done: {command} shows it"),
+        Err(failure) => format!("“{prompt}” failed: {}", failure.message),
     };
-    tell(daemon, feed, &line);
+    notify(daemon, feed, &line);
 }
 
-fn tell(daemon: &Daemon, feed: &TurnFeed, line: &str) {
+/// Returns the command that shows the turn in its shell.
+fn attach_command(daemon: &Daemon, feed: &TurnFeed) -> String {
+    let shell = feed.origin.shell.as_ref();
+    let own = shell.and_then(|shell| daemon.sessions.session_for_shell(shell));
+    match feed.session() {
+        Some(id) if own.as_deref() != Some(id) => {
+            let start = id.len().saturating_sub(SHORT_ID);
+            format!("llm --attach {}", id.get(start..).unwrap_or(id))
+        }
+        _ => "llm :attach".to_owned(),
+    }
+}
+
+fn notify(daemon: &Daemon, feed: &TurnFeed, line: &str) {
     let Some(shell) = &feed.origin.shell else {
         return;
     };
+    let session = feed.session().unwrap_or_default();
     if feed.origin.hang_up == HangUpPolicy::Continue
-        && let Err(e) = write(&daemon.paths, shell, line)
+        && let Err(e) = append(&daemon.paths, shell, session, line)
     {
         tracing::warn!("{}", e.message);
     }
 }
 
-fn path(paths: &Paths, shell: &ShellId) -> PathBuf {
-    paths.run.join("notices").join(shell.as_str())
+fn directory(paths: &Paths) -> PathBuf {
+    paths.run.join("notices")
 }
 
-/// Replaces the notice of a shell. Not synced: it means nothing after a crash of the system.
-fn write(paths: &Paths, shell: &ShellId, line: &str) -> Result<()> {
+fn path(paths: &Paths, shell: &ShellId) -> PathBuf {
+    directory(paths).join(shell.as_str())
+}
+
+/// Returns the lines of a notice file; none if it does not exist.
+fn read(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Adds a notice for a shell.
+fn append(paths: &Paths, shell: &ShellId, session: &str, line: &str) -> Result<()> {
+    let _held = lock(&NOTICE_FILES);
     let path = path(paths, shell);
-    let what = || format!("cannot write {}", path.display());
-    paths::make_dir(&paths.run.join("notices"))?;
+    paths::make_dir(&directory(paths))?;
+    let mut lines = read(&path);
+    let new = format!("{session}\t{}", one_line(line, LENGTH));
+    lines.retain(|line| *line != new);
+    lines.push(new);
+    lines.drain(..lines.len().saturating_sub(MAX_NOTICES));
+    replace(&path, &lines)
+}
+
+/// Replaces a notice file. Not synced: notices are worthless after a system crash.
+fn replace(path: &Path, lines: &[String]) -> Result<()> {
     let temporary = path.with_extension("new");
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     options
         .open(&temporary)
-        .and_then(|mut file| writeln!(file, "{}", one_line(line, LENGTH)))
-        .and_then(|()| fs::rename(&temporary, &path))
-        .context(what)
+        .and_then(|mut file| writeln!(file, "{}", lines.join("\n")))
+        .and_then(|()| fs::rename(&temporary, path))
+        .context(|| format!("cannot write {}", path.display()))
 }
 
-/// Removes the notice of a shell, if there is one.
+/// Removes the notices about a session: a client of the shell has shown its turn.
+pub fn shown(paths: &Paths, shell: &ShellId, session: &str) {
+    let _held = lock(&NOTICE_FILES);
+    let path = path(paths, shell);
+    let mut lines = read(&path);
+    let all = lines.len();
+    lines.retain(|line| line.split('\t').next() != Some(session));
+    if lines.is_empty() {
+        // Usually there is no file.
+        let _ = fs::remove_file(&path);
+    } else if lines.len() < all
+        && let Err(e) = replace(&path, &lines)
+    {
+        tracing::warn!("{}", e.message);
+    }
+}
+
+/// Removes all notices of a shell.
 pub fn remove(paths: &Paths, shell: &ShellId) {
-    // There is none in the usual case.
+    // Usually there is no file.
     let _ = fs::remove_file(path(paths, shell));
+}
+
+/// Removes the notices of an earlier daemon: its turns ended with it.
+pub fn remove_all(paths: &Paths) {
+    let entries = fs::read_dir(directory(paths)).into_iter().flatten();
+    for entry in entries.flatten() {
+        if let Err(e) = fs::remove_file(entry.path()) {
+            tracing::warn!("cannot remove {}: {e}", entry.path().display());
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What the tool calls of one round have in common.
+//! The shared context of the tool calls of one round.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct CallContext<'a> {
     pub session: &'a Session,
     /// The servers, the rules in force, and the result size limit.
     pub config: &'a Config,
-    /// Where the rules are read again.
+    /// The request context, to read the rules again.
     pub request: &'a RequestContext,
     /// The available tools.
     pub catalog: &'a ToolCatalog,
@@ -36,12 +36,12 @@ pub struct CallContext<'a> {
 pub enum ToolExposure {
     /// Each tool by itself.
     Direct {
-        /// Whether `read_result` is offered too, because there is a cut result.
+        /// Whether `read_result` is offered too, because a result was truncated.
         reads_on: bool,
     },
     /// Through `retrieve_tools` and the `call_tool_*` tools.
     Split {
-        /// Reject calls that contradict the server's annotations; otherwise the person is warned.
+        /// Reject calls that contradict the server's annotations; otherwise the user is warned.
         strict: bool,
     },
 }

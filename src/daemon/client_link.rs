@@ -1,4 +1,4 @@
-//! What connects a client with the work it asked for: the loop that moves frames, and the handle the work gets.
+//! Connects a client with the work for its request: the loop that moves frames, and the work's handle to the client.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use super::frames::Connection;
 use crate::error::{Error, Result};
 use crate::history::record::RecordIds;
 use crate::protocol::{self, Event, ShellId, kind};
+use crate::secret::Secret;
 use crate::session::feed::{FeedItem, FeedOrigin, FeedWatcher, HangUpPolicy, TurnEvent, TurnFeed};
 
 /// How long a client may take to send variables of its environment.
 const VARIABLES_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Variables of a client's environment. It has those that are set, or where none of the requested ones is, the
-/// names of all others with empty values.
-pub type ClientVariables = BTreeMap<String, String>;
+/// Variables of a client's environment: the requested ones that are set. If none of them is set, the names of all other
+/// variables with empty values, for error messages.
+pub type ClientVariables = BTreeMap<String, Secret>;
 
 type VariablesRequest = (Vec<String>, oneshot::Sender<ClientVariables>);
 
@@ -27,7 +28,7 @@ type VariablesRequest = (Vec<String>, oneshot::Sender<ClientVariables>);
 pub struct ClientHandle {
     /// Reports progress to the client; cancelled when the client cancels or hangs up.
     pub feed: Arc<TurnFeed>,
-    /// The client only reads state: nothing is started for it.
+    /// The client only reads state: no server is started for it.
     pub is_read_only: bool,
     /// The ids of every record of this request.
     pub links: RecordIds,
@@ -47,7 +48,7 @@ impl ClientHandle {
             sent.map_err(|_| gone())?;
             variables.await.map_err(|_| gone())
         };
-        // A client that is stopped here must not hold up the end of the daemon.
+        // A client that was stopped with Ctrl-Z must not delay the daemon's exit.
         let within = tokio::time::timeout(VARIABLES_DEADLINE, self.feed.unless_cancelled(ask));
         within
             .await
@@ -57,7 +58,7 @@ impl ClientHandle {
     /// Runs `work` until it completes or the client cancels.
     ///
     /// # Errors
-    /// Those of `work`; [`crate::error::Kind::Interrupted`] when the client cancels or hangs up.
+    /// Those of `work`; [`crate::error::ErrorKind::Interrupted`] when the client cancels or hangs up.
     pub async fn unless_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.feed.unless_cancelled(work).await
     }
@@ -68,9 +69,9 @@ impl ClientHandle {
 pub struct ClientLink {
     watcher: FeedWatcher,
     variables: mpsc::Receiver<VariablesRequest>,
-    /// What a hang-up means for the work.
+    /// Whether a hang-up cancels the work.
     hang_up: HangUpPolicy,
-    /// The work goes on by itself: it is not waited for after a hang-up.
+    /// The work runs in its own task: [`drive`] does not wait for it after a hang-up.
     detached: bool,
 }
 
@@ -86,7 +87,7 @@ impl ClientLink {
         }
     }
 
-    /// The work goes on by itself from now on.
+    /// Marks the work as running in its own task.
     pub fn detach(&mut self) {
         self.detached = true;
     }
@@ -118,21 +119,21 @@ pub fn connect(
     (client, link)
 }
 
-/// Returns the origin of a request that is no prompt.
-pub fn request_origin(shell: Option<ShellId>) -> FeedOrigin {
+/// Returns the origin of a request other than a prompt.
+pub fn request_origin(shell: Option<ShellId>, tty: Option<String>) -> FeedOrigin {
     FeedOrigin {
         shell,
-        tty: None,
+        tty,
         prompt: String::new(),
         started_ms: 0,
         hang_up: HangUpPolicy::Cancel,
     }
 }
 
-/// Moves frames between a client and the work it asked for, until the work has completed and the client has read
-/// everything. Returns what the work returned; `None` where the client has hung up on detached work.
+/// Moves frames between a client and the work for its request, until the work has completed and the client has read
+/// all frames. Returns the result of the work; `None` if the client hung up on detached work.
 ///
-/// The client may stop reading for as long as it likes: only this task waits for it.
+/// The client may stop reading at any time and continue later: only this task waits for it.
 pub async fn drive<T>(
     connection: &mut Connection,
     link: &mut ClientLink,
@@ -192,7 +193,7 @@ pub async fn drive<T>(
             if link.detached {
                 return None;
             }
-            // Work that asks the client something must not wait for it.
+            // The work must not wait for an answer of this client.
             link.variables.close();
             drop(asked);
             link.watcher.cannot_answer();
@@ -204,7 +205,7 @@ pub async fn drive<T>(
     }
 }
 
-/// Takes a frame of the client.
+/// Handles a frame of the client.
 fn take(
     link: &ClientLink,
     kind: u8,
@@ -217,25 +218,34 @@ fn take(
             Ok(reaction) => link.watcher.answer(reaction),
             Err(e) => {
                 tracing::debug!("{}", e.message);
-                // What the person was shown is unknown: that is a no, and the end of the client's own turn.
-                match link.hang_up {
-                    HangUpPolicy::Cancel => link.watcher.feed().cancel_token().cancel(),
-                    HangUpPolicy::Continue => link.watcher.cannot_answer(),
-                }
+                distrust(link);
             }
         },
-        kind::ENV => match (protocol::parse(body), asked.take()) {
+        kind::ENV => match (
+            protocol::parse::<BTreeMap<String, String>>(body),
+            asked.take(),
+        ) {
             (Ok(variables), Some(reply)) => {
-                // The work may have ended.
-                let _ = reply.send(variables);
+                let secret = variables.into_iter().map(|(n, v)| (n, Secret::new(v)));
+                // Fails if the work has ended.
+                let _ = reply.send(secret.collect());
             }
             (Err(e), _) => tracing::debug!("{}", e.message),
-            (Ok(_), None) => tracing::debug!("variables that nobody asked for"),
+            (Ok(_), None) => tracing::debug!("unrequested variables ignored"),
         },
         kind => {
-            tracing::debug!(kind, "an unexpected frame");
-            link.watcher.feed().cancel_token().cancel();
+            tracing::debug!(kind, "unexpected frame");
+            distrust(link);
         }
+    }
+}
+
+/// Handles a protocol violation. What the client shows is unknown, so that its answers count as denials: its own turn is
+/// cancelled; a turn that it only watches continues without its answers.
+fn distrust(link: &ClientLink) {
+    match link.hang_up {
+        HangUpPolicy::Cancel => link.watcher.feed().cancel_token().cancel(),
+        HangUpPolicy::Continue => link.watcher.cannot_answer(),
     }
 }
 
@@ -249,7 +259,7 @@ fn encode(item: &FeedItem<'_>, out: &mut Vec<u8>) {
         FeedItem::Gap(bytes) => append(
             &Event::Notice {
                 text: format!(
-                    "{bytes} bytes of the answer are no longer kept here; see all with: llm :history"
+                    "{bytes} bytes of the answer are no longer in memory; the whole answer: llm :history"
                 ),
             },
             out,
@@ -267,7 +277,7 @@ fn encode(item: &FeedItem<'_>, out: &mut Vec<u8>) {
 fn append(event: &Event, out: &mut Vec<u8>) {
     match protocol::json_frame(kind::EVENT, event) {
         Ok(frame) => out.extend(frame),
-        // The client is there; the event is too large.
+        // The event exceeds the frame limit.
         Err(e) => tracing::warn!("an event was not sent: {}", e.message),
     }
 }

@@ -1,4 +1,4 @@
-//! Commands that a model proposed: a person's word on each, and what became of those that ran.
+//! Commands proposed by a model: the user's decision on each, and the results of those that ran.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::session::lock;
 /// How long a pump may take to drain what a command has printed.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Approved commands that run now, by token.
+/// Approved commands that are running, by token.
 pub type RunningCommands = Mutex<HashMap<String, RunningCommand>>;
 
 /// An approved command.
@@ -26,39 +26,39 @@ pub type RunningCommands = Mutex<HashMap<String, RunningCommand>>;
 pub struct RunningCommand {
     shell: ShellId,
     session: String,
-    /// What the answer that proposed it belongs to.
+    /// Ids of the answer that proposed the command.
     links: RecordIds,
     command: String,
-    /// When it was approved, milliseconds since 1970.
+    /// Time of the approval, milliseconds since 1970.
     since_ms: u64,
-    /// The pump, if one reported: told to finish, it answers with the output.
+    /// Asks the output pump for the captured output, if a pump has registered.
     pump: Option<oneshot::Sender<oneshot::Sender<CapturedOutput>>>,
 }
 
-/// What a person says to a proposal.
+/// The decision of the user on a proposal.
 #[derive(Debug)]
 pub struct ProposalDecision {
-    /// Their choice.
+    /// The choice.
     pub choice: CommandChoice,
     /// The command as it was shown.
     pub command: String,
-    /// They were asked.
+    /// The user was asked.
     pub asked: bool,
-    /// What their environment says of the configuration.
+    /// Configuration overrides from the environment of the client.
     pub overrides: BTreeMap<String, String>,
 }
 
-/// The rule about commands that counts most in a directory.
+/// Returns the policy rule for commands in a directory.
 async fn rule(config: &mut Arc<Config>, cwd: &str) -> Result<Option<PolicyRule>> {
-    // What is wrong with a project's file was told with the prompt.
+    // Problems of a project's file were reported with the prompt.
     rules_in_force::apply(config, cwd).await?;
     Ok(config.policy.rule_for_action(BuiltinAction::Shell).cloned())
 }
 
-/// The next proposal of a shell. One that a rule denies is decided by that.
+/// Returns the next proposal of a shell. A proposal that a rule denies is recorded as denied.
 ///
 /// # Errors
-/// The config cannot be read, so that it is unknown whether to confirm; or the denial cannot be recorded.
+/// The configuration cannot be read, or the denial cannot be recorded.
 pub async fn next(
     daemon: &Daemon,
     asks: RecordIds,
@@ -103,10 +103,10 @@ pub async fn next(
     }))
 }
 
-/// Records a decision; for `run`, only when it is safely on the disk may the command run.
+/// Records a decision. For `run` the record is synced to disk before the command may run.
 ///
 /// # Errors
-/// The proposal waits no more, a rule speaks against it, or the record could not be written: then nothing may run.
+/// The proposal no longer waits, a rule denies it, or the record could not be written. The command must not run then.
 pub async fn decide(
     daemon: &Daemon,
     asks: RecordIds,
@@ -125,7 +125,7 @@ pub async fn decide(
         .models
         .config(&ConfigOverrides::from_map(&overrides)?)?;
     let rule = rule(&mut config, cwd).await?;
-    // It may have come since the proposal was shown.
+    // The rule may have been added since the proposal was shown.
     let (word, why) = match rule {
         Some(rule) => (rule.effect, rule.source),
         None => {
@@ -156,7 +156,7 @@ pub async fn decide(
         CommandChoice::No => "no",
         CommandChoice::Quit => "quit",
     };
-    // The request is this one; all else is the answer's.
+    // The request id is that of this request; the other ids are those of the answer.
     let links = RecordIds {
         request: asks.request,
         ..waiting.links
@@ -172,7 +172,7 @@ pub async fn decide(
         session.record_written(&links, decision).await?;
         return Ok(DecisionReply { terminal: false });
     }
-    // A slow disk holds up this command, and nobody's answer.
+    // A slow disk delays only this command.
     let synced = session.record_synced(&links, [decision]).await;
     synced.map_err(|e| {
         let hint = e.hint.clone().unwrap_or_default();
@@ -197,10 +197,10 @@ pub async fn decide(
     Ok(DecisionReply { terminal })
 }
 
-/// Whether a command line starts a program that needs the terminal for itself.
+/// Returns whether a command line starts a program that needs the terminal.
 ///
-/// It looks at the first word of every part that `|`, `&`, `;` or a line end separates, behind assignments
-/// and the likes of `sudo`. A wrong guess only costs the captured output, or a program that shows less.
+/// Checks the first word of every part separated by `|`, `&`, `;` or a line end, after assignments and prefixes such as
+/// `sudo`. A wrong result only loses the captured output, or makes a program show less.
 fn wants_terminal(command: &str, programs: &[String]) -> bool {
     const PREFIXES: [&str; 8] = [
         "sudo", "doas", "command", "env", "nice", "time", "nohup", "builtin",
@@ -219,10 +219,10 @@ fn wants_terminal(command: &str, programs: &[String]) -> bool {
         })
 }
 
-/// An output pump waits for this: the sender takes what it has captured.
+/// Tells an output pump to finish: the sender takes the captured output.
 pub type CaptureFinish = oneshot::Receiver<oneshot::Sender<CapturedOutput>>;
 
-/// Registers the output pump of an approved command. Returns how many bytes it should keep.
+/// Registers the output pump of an approved command. Returns the number of bytes to keep.
 ///
 /// # Errors
 /// The command was not approved.
@@ -240,7 +240,7 @@ pub fn register_pump(
     Ok((config.shell.output_bytes, finish))
 }
 
-/// An approved command has ended: gets its output from the pump and records both.
+/// Records the end of an approved command, with the output captured by its pump.
 ///
 /// # Errors
 /// The command was not approved, or the record could not be written.
@@ -262,7 +262,7 @@ pub async fn exec_done(
         Some(exec) => exec,
         None => approved_earlier(daemon, shell, token).await?,
     };
-    // The pump may take a moment more, which is none of the command's.
+    // Before waiting for the pump, which is not part of the command's duration.
     let ms = now_ms().saturating_sub(exec.since_ms);
     let output = match exec.pump {
         Some(pump) => {
@@ -296,12 +296,12 @@ pub async fn exec_done(
     session.record_written(&links, ended).await
 }
 
-/// Lets go of the commands whose shells have ended, and with them of their pumps: no one will report their end.
+/// Drops the running commands and pumps of shells that have ended, since their end will not be reported.
 pub fn forget(daemon: &Daemon, ended: &HashSet<ShellId>) {
     lock(&daemon.running).retain(|_, exec| !ended.contains(&exec.shell));
 }
 
-/// A command that an earlier daemon saw approved, and that has ended only now.
+/// Returns a command that was approved under an earlier daemon and has just ended.
 async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Result<RunningCommand> {
     let unknown = || Error::runtime("no approved command has this token");
     let id = daemon
@@ -344,7 +344,7 @@ mod tests {
     use super::wants_terminal;
 
     #[test]
-    fn programs_that_need_the_terminal_are_known_wherever_they_stand() {
+    fn programs_that_need_the_terminal_are_found_in_every_part_of_a_command() {
         let programs = ["vim".to_string(), "less".to_string()];
         for command in [
             "vim x",

@@ -1,4 +1,4 @@
-//! One client from its hello to its reply: who it is, what it asks, and who serves that.
+//! Serves one client: checks its version, reads its request and passes it to the module in charge.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,10 +38,10 @@ struct ClientPeer {
 
 /// Serves one client until it has its reply.
 pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
-    // The directory keeps others out already; this holds where it was opened by hand.
+    // The directory's mode keeps other users out; this check holds even if that mode was changed.
     let uid = stream.peer_creds().ok().and_then(|c| c.euid());
     if uid != Some(nix::unistd::geteuid().as_raw()) {
-        tracing::warn!(?uid, "refused the client of another user");
+        tracing::warn!(?uid, "rejected a client of another user");
         return;
     }
     let mut peer = ClientPeer {
@@ -55,7 +55,7 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
     };
     match greet(&daemon, &mut peer).await {
         Ok(Some(request)) => {
-            // The daemon does not end while this is held: it is dropped before anything waits for the client.
+            // The daemon does not exit while this is held: it is dropped before anything waits for the client.
             let work = daemon.tasks.token();
             let served = dispatch(&daemon, &mut peer, request, work).await;
             let sent = match served {
@@ -77,7 +77,7 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
     }
 }
 
-/// Checks the client's version and reads its request; `None` when it is not served.
+/// Checks the client's version and reads its request. Returns `None` if the client is not served.
 async fn greet(daemon: &Daemon, peer: &mut ClientPeer) -> Result<Option<Request>> {
     let Connection { reader, writer } = &mut peer.connection;
     let first = tokio::time::timeout(HELLO_DEADLINE, reader.expect::<Hello>(kind::HELLO));
@@ -85,13 +85,13 @@ async fn greet(daemon: &Daemon, peer: &mut ClientPeer) -> Result<Option<Request>
         .await
         .map_err(|_| Error::runtime("a client sent no hello in time"))??;
     peer.is_read_only = hello.read_only;
-    let mut ours = Hello::current();
-    let replaced = !hello.read_only && hello.is_newer(&ours.version);
-    ours.leaving = replaced || daemon.leaving.is_cancelled();
-    writer.send_json(kind::HELLO, &ours).await?;
-    if ours.leaving {
+    let mut reply = Hello::current();
+    let replaced = !hello.read_only && hello.is_newer(&reply.version);
+    reply.leaving = replaced || daemon.leaving.is_cancelled();
+    writer.send_json(kind::HELLO, &reply).await?;
+    if reply.leaving {
         daemon.leaving.cancel();
-        // It serves nobody any more, but may be told to hurry.
+        // No other request is served, but the client may ask for an immediate stop.
         let request = tokio::time::timeout(HELLO_DEADLINE, reader.expect(kind::REQUEST)).await;
         if let Ok(Ok(Request::Stop { now: true })) = request {
             daemon.stop(true);
@@ -100,8 +100,8 @@ async fn greet(daemon: &Daemon, peer: &mut ClientPeer) -> Result<Option<Request>
     }
     if hello.protocol != PROTOCOL {
         let e = Error::runtime(format!(
-            "this aish-helper ({}) and the daemon ({}) speak different languages",
-            hello.version, ours.version
+            "this aish-helper ({}) and the daemon ({}) speak different protocol versions",
+            hello.version, reply.version
         ))
         .hint("use the newer one, or run: aish-helper restart");
         writer
@@ -112,7 +112,7 @@ async fn greet(daemon: &Daemon, peer: &mut ClientPeer) -> Result<Option<Request>
     match tokio::time::timeout(HELLO_DEADLINE, reader.expect(kind::REQUEST)).await {
         Ok(Ok(request)) => Ok(Some(request)),
         Ok(Err(e)) => {
-            // A malformed request: the client is told why.
+            // A malformed request: the reply names the fault.
             writer
                 .send_json(kind::FAILURE, &RequestFailure::from(&e))
                 .await?;
@@ -122,7 +122,7 @@ async fn greet(daemon: &Daemon, peer: &mut ClientPeer) -> Result<Option<Request>
     }
 }
 
-/// Serves a request. Returns the frame of the reply, unless it was sent.
+/// Serves a request. Returns the frame of the reply, unless it was sent already.
 async fn dispatch(
     daemon: &Arc<Daemon>,
     peer: &mut ClientPeer,
@@ -141,14 +141,14 @@ async fn dispatch(
             return capture(daemon, peer, &shell, &token).await;
         }
         Request::Call(call) => {
-            let (client, mut link) = connect(daemon, peer, None);
-            let work = manual_call::call(daemon, &client, *call);
-            drive(&mut peer.connection, &mut link, work).await
+            let (client, mut link) = connect(daemon, peer, None, call.tty.clone());
+            let call = holding(work, manual_call::call(daemon, &client, *call));
+            drive(&mut peer.connection, &mut link, call).await
         }
         Request::Mcp { request, cwd, .. } => {
-            let (client, mut link) = connect(daemon, peer, None);
-            let work = mcp::serve(daemon, &client, request, &cwd);
-            drive(&mut peer.connection, &mut link, work).await
+            let (client, mut link) = connect(daemon, peer, None, None);
+            let served = holding(work, mcp::serve(daemon, &client, request, &cwd));
+            drive(&mut peer.connection, &mut link, served).await
         }
         Request::Policy {
             request,
@@ -156,22 +156,22 @@ async fn dispatch(
             shell,
             overrides,
         } => {
-            let (client, mut link) = connect(daemon, peer, shell.clone());
+            let (client, mut link) = connect(daemon, peer, shell.clone(), None);
             let context = RequestContext {
                 cwd,
                 shell,
                 overrides,
             };
-            let work = policy::serve(daemon, &client, request, context);
-            drive(&mut peer.connection, &mut link, work).await
+            let served = holding(work, policy::serve(daemon, &client, request, context));
+            drive(&mut peer.connection, &mut link, served).await
         }
         Request::Status { shell, overrides } => {
-            let (client, mut link) = connect(daemon, peer, shell.clone());
-            let work = async {
+            let (client, mut link) = connect(daemon, peer, shell.clone(), None);
+            let status = async {
                 let status = requests::status(daemon, &client, shell.as_ref(), &overrides).await?;
                 reply(&status)
             };
-            drive(&mut peer.connection, &mut link, work).await
+            drive(&mut peer.connection, &mut link, holding(work, status)).await
         }
         Request::ExecDone { shell, token, exit } => {
             command_approval::exec_done(daemon, &links, &shell, &token, exit).await?;
@@ -194,14 +194,14 @@ async fn dispatch(
             asked,
             overrides,
         } => {
-            let word = command_approval::ProposalDecision {
+            let decision = command_approval::ProposalDecision {
                 choice,
                 command,
                 asked,
                 overrides,
             };
             let decided =
-                command_approval::decide(daemon, links, &shell, &token, &cwd, word).await?;
+                command_approval::decide(daemon, links, &shell, &token, &cwd, decision).await?;
             Some(reply(&decided))
         }
         Request::Stop { now } => {
@@ -221,7 +221,7 @@ async fn dispatch(
             Some(reply(&transcript))
         }
         Request::NewSession { shell } => {
-            Some(reply(&requests::new_session(daemon, &shell, &links)))
+            Some(reply(&requests::new_session(daemon, &shell, &links).await))
         }
         Request::UseModel { shell, model } => {
             requests::use_model(daemon, &shell, model, &links).await?;
@@ -238,14 +238,23 @@ fn reply<T: Serialize>(body: &T) -> Result<Vec<u8>> {
     protocol::json_frame(kind::REPLY, body)
 }
 
-/// Connects a request that is no prompt.
+/// Runs `work` and releases `token` when it completes. The client may take longer to read what the work has sent, and
+/// the daemon must not wait for that when it stops.
+async fn holding<T>(token: TaskTrackerToken, work: impl Future<Output = T>) -> T {
+    let result = work.await;
+    drop(token);
+    result
+}
+
+/// Connects a request other than a prompt.
 fn connect(
     daemon: &Daemon,
     peer: &ClientPeer,
     shell: Option<ShellId>,
+    tty: Option<String>,
 ) -> (ClientHandle, ClientLink) {
     client_link::connect(
-        request_origin(shell),
+        request_origin(shell, tty),
         true,
         daemon.cancel.child_token(),
         peer.is_read_only,
@@ -282,7 +291,10 @@ async fn ask(
     let Some(plan) = drive(&mut peer.connection, &mut link, prepared).await else {
         return Ok(None);
     };
-    let plan = plan?;
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(failure) => return protocol::json_frame(kind::FAILURE, &failure).map(Some),
+    };
     let (session, prompt_id) = plan.ids();
     let feed = client.feed.clone();
     if background {
@@ -296,7 +308,7 @@ async fn ask(
     link_end(peer, link, feed.finished()).await
 }
 
-/// Shows a turn to its end. The client may stop reading for as long as it likes.
+/// Sends a turn to the client until it ends. The client may stop reading at any time and continue later.
 async fn link_end(
     peer: &mut ClientPeer,
     mut link: ClientLink,
@@ -306,10 +318,7 @@ async fn link_end(
     let Some(end) = drive(&mut peer.connection, &mut link, end).await else {
         return Ok(None);
     };
-    let frame = match end {
-        Ok(answer) => protocol::json_frame(kind::REPLY, &answer)?,
-        Err(failure) => protocol::json_frame(kind::FAILURE, &failure)?,
-    };
+    let frame = end_frame(&end)?;
     peer.connection.writer.send_unbounded(&frame).await?;
     Ok(None)
 }
@@ -322,18 +331,18 @@ async fn watch(
 ) -> Result<Option<Vec<u8>>> {
     let session = attach::session(daemon, &request).await?;
     let shell = request.shell.clone();
-    // What it says is shown now.
-    if let Some(shell) = &shell {
-        background_notice::remove(&daemon.paths, shell);
-    }
+    let notice_shown = |shell: &Option<ShellId>| {
+        if let Some(shell) = shell {
+            background_notice::shown(&daemon.paths, shell, &session.id);
+        }
+    };
+    notice_shown(&shell);
     let Some(feed) = session.hub.running() else {
         let frames = attach::last_answer(daemon, &session, shell.as_ref())?;
         peer.connection.writer.send_unbounded(&frames).await?;
         return Ok(None);
     };
-    if let Some(shell) = &feed.origin.shell {
-        background_notice::remove(&daemon.paths, shell);
-    }
+    notice_shown(&feed.origin.shell);
     let attached = Event::Attached {
         session: session.id.clone(),
         prompt: feed.origin.prompt.clone(),
@@ -342,7 +351,8 @@ async fn watch(
     };
     let writer = &mut peer.connection.writer;
     writer.send_json(kind::EVENT, &attached).await?;
-    let link = ClientLink::attach(&feed, request.can_answer, request.tty);
+    let can_answer = request.can_answer && !peer.is_read_only;
+    let mut link = ClientLink::attach(&feed, can_answer, request.tty);
     // The session stays open while it is watched.
     let end = async {
         let mut end = feed.finished().await;
@@ -354,10 +364,28 @@ async fn watch(
         }
         end
     };
-    link_end(peer, link, end).await
+    let Some(end) = drive(&mut peer.connection, &mut link, end).await else {
+        return Ok(None);
+    };
+    // Before the reply: the client's shell prints its notices as soon as the client exits.
+    notice_shown(&feed.origin.shell);
+    let frame = end_frame(&end)?;
+    let sent = peer.connection.writer.send_unbounded(&frame).await;
+    if sent.is_err() {
+        background_notice::turn_ended(daemon, &feed, &end);
+    }
+    sent.map(|()| None)
 }
 
-/// Serves an output pump: waits for the end of its command, asks it for the output and passes that on.
+/// Returns the last frame of a turn.
+fn end_frame(end: &TurnEnd) -> Result<Vec<u8>> {
+    match end {
+        Ok(answer) => protocol::json_frame(kind::REPLY, answer),
+        Err(failure) => protocol::json_frame(kind::FAILURE, failure),
+    }
+}
+
+/// Serves an output pump: waits until its command has ended, requests the output and records it.
 async fn capture(
     daemon: &Daemon,
     peer: &mut ClientPeer,
@@ -368,7 +396,7 @@ async fn capture(
     let Connection { reader, writer } = &mut peer.connection;
     writer.send_json(kind::REPLY, &limit).await?;
     let pass_on = async {
-        // The sender is dropped when the shell died with its command: nobody waits for the output then.
+        // The sender is dropped if the shell dies with its command; then the output is not needed.
         let Ok(answer) = finish.await else {
             return Ok(());
         };
@@ -376,14 +404,14 @@ async fn capture(
         let captured = tokio::time::timeout(CAPTURE_DEADLINE, reader.expect(kind::CAPTURED)).await;
         let captured =
             captured.map_err(|_| Error::runtime("the pump sent no output in time"))??;
-        // The other end gave up waiting, and has recorded the command without its output.
+        // Fails if the receiver timed out and has recorded the command without its output.
         let _ = answer.send(captured);
         Ok(())
     };
     tokio::select! {
         biased;
         passed = pass_on => passed.map(|()| None),
-        // A command may run for days; its output goes on to the terminal, and is lost to the journal.
+        // A command may run for days. Its output still reaches the terminal, but not the journal.
         () = daemon.leaving.cancelled() => Ok(None),
     }
 }

@@ -1,4 +1,4 @@
-//! One client's socket: frames in and out.
+//! Reads and writes frames on the socket of a client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::protocol::{self, FrameDecoder, kind};
 
-/// How long a client may take to read a reply that is no answer of a turn.
+/// How long a client may take to read a reply, other than the answer of a turn.
 const REPLY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The receiving half.
@@ -38,7 +38,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Wraps a socket, so that it can be read and written at the same time.
+    /// Splits a socket into halves that can be used at the same time.
     pub fn new(stream: Stream) -> Connection {
         let stream = Arc::new(stream);
         Connection {
@@ -74,7 +74,7 @@ impl FrameReader {
     /// Waits for a frame of one kind and parses its body.
     ///
     /// # Errors
-    /// Another frame or the end of the stream came.
+    /// Another frame was received, or the client hung up.
     pub async fn expect<T: DeserializeOwned>(&mut self, wanted: u8) -> Result<T> {
         match self.read().await? {
             Some((kind, body)) if kind == wanted => protocol::parse(&body),
@@ -86,7 +86,7 @@ impl FrameReader {
 }
 
 impl FrameWriter {
-    /// Writes a part of `bytes` and returns its length. Cancel-safe.
+    /// Writes some of `bytes` and returns how many. Cancel-safe.
     ///
     /// # Errors
     /// The client has hung up.
@@ -97,7 +97,7 @@ impl FrameWriter {
         }
     }
 
-    /// Writes a whole frame, however long the client takes: nothing may wait for this.
+    /// Writes a whole frame without a deadline. No other work may wait for this.
     ///
     /// # Errors
     /// The client has hung up.

@@ -1,4 +1,5 @@
-//! The keys and tokens that commands print: each command is run when its key is needed, and once an hour at most.
+//! Keys and tokens printed by commands (`key_cmd`, `auth_cmd`). A command runs when its key is needed, at most once an
+//! hour unless the key is rejected.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -10,22 +11,22 @@ use crate::safety::redact::global_redactor;
 use crate::secret::Secret;
 use crate::session::lock;
 
-/// How long a command may take: it may ask a person to unlock a store.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the output of a command is used before it is run again.
-const AGE: Duration = Duration::from_secs(3600);
+/// Time limit of a command. The user may have to unlock a password store first.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a key is used before its command runs again.
+const KEY_MAX_AGE: Duration = Duration::from_secs(3600);
 
-/// What the commands have printed. Clones share it.
+/// Cache of the keys that commands have printed. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct KeyCommands {
     commands: Arc<Mutex<HashMap<String, Arc<KeyCommand>>>>,
 }
 
-/// One command. No lock but its own is held while it runs, so that it keeps nobody waiting who does
-/// not want its key.
+/// One command. Only its own lock is held while it runs, so that a slow command delays no request for another key.
 #[derive(Debug, Default)]
 struct KeyCommand {
-    /// Held while it runs: who comes meanwhile gets the same key, and a person is asked once.
+    /// Held while the command runs: concurrent requests wait for the same key, and the user is asked to unlock the
+    /// store only once.
     running: tokio::sync::Mutex<()>,
     printed: Mutex<Option<(Instant, Secret)>>,
 }
@@ -33,21 +34,24 @@ struct KeyCommand {
 impl KeyCommand {
     fn key(&self) -> Option<Secret> {
         let printed = lock(&self.printed);
-        let (_, key) = printed.as_ref().filter(|(at, _)| at.elapsed() < AGE)?;
+        let (_, key) = printed
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() < KEY_MAX_AGE)?;
         Some(key.clone())
     }
 }
 
 impl KeyCommands {
-    /// The key that this command has printed, if it was run of late.
+    /// Returns the cached key of a command.
     pub fn known(&self, command: &str) -> Option<Secret> {
         lock(&self.commands).get(command)?.key()
     }
 
-    /// The key that `command` prints. `whose` names the command in errors; `read` finds the key in what it printed.
+    /// Returns the key of `command` from the cache, or runs the command. `whose` names the command in errors; `read`
+    /// extracts the key from the output.
     ///
     /// # Errors
-    /// The command fails, takes too long, or prints what is no key.
+    /// The command fails, takes too long, or its output is not a key.
     pub async fn get(
         &self,
         command: &str,
@@ -71,15 +75,15 @@ impl KeyCommands {
         Ok(key)
     }
 
-    /// Forgets a key that a provider has refused. One that has been fetched meanwhile stays.
-    pub fn forget(&self, command: &str, refused: &Secret) {
+    /// Removes a key that a provider has rejected from the cache. A newer key stays.
+    pub fn forget(&self, command: &str, rejected: &Secret) {
         if let Some(entry) = lock(&self.commands).get(command) {
-            lock(&entry.printed).take_if(|(_, key)| key == refused);
+            lock(&entry.printed).take_if(|(_, key)| key == rejected);
         }
     }
 }
 
-/// Runs a command; what it prints goes into no message, since it may be the key.
+/// Runs a command. Its output must not appear in error messages, since it may be the key.
 async fn run(command: &str, whose: &str) -> Result<Vec<u8>> {
     let failed = |why: String| {
         Error::config(format!("{whose} {why}"))
@@ -92,9 +96,14 @@ async fn run(command: &str, whose: &str) -> Result<Vec<u8>> {
         .stderr(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(PATIENCE, child)
+    let output = tokio::time::timeout(COMMAND_TIMEOUT, child)
         .await
-        .map_err(|_| failed(format!("did not end within {} s", PATIENCE.as_secs())))?
+        .map_err(|_| {
+            failed(format!(
+                "did not end within {} s",
+                COMMAND_TIMEOUT.as_secs()
+            ))
+        })?
         .map_err(|e| failed(format!("could not be run: {e}")))?;
     if !output.status.success() {
         return Err(failed(format!("failed ({})", output.status)));
@@ -111,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_is_run_once_until_its_key_is_refused() {
+    async fn a_command_runs_once_until_its_key_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let runs = dir.path().join("runs");
         let command = format!("echo >> {}; printf sk-1", runs.display());
@@ -132,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_command_keeps_no_other_key_waiting() {
+    async fn a_slow_command_does_not_delay_other_keys() {
         let dir = tempfile::tempdir().unwrap();
         let gate = dir.path().join("gate");
         nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();

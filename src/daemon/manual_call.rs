@@ -1,4 +1,4 @@
-//! A call that a person makes by hand: the same checks, the same gate and the same record as a model's.
+//! A tool call from the command line (`aish-helper call`): same checks, gate and record as for a call of a model.
 
 use serde_json::json;
 
@@ -18,13 +18,13 @@ use crate::session::conversation::Session;
 use crate::tools::results;
 use crate::turn::outcome::CallEnd;
 
-/// The most that fits into a reply, however it is quoted there.
-const REPLY: usize = 7 << 20;
+/// Maximum size of the result text, so that the reply fits a frame even after JSON escaping.
+const MAX_REPLY_BYTES: usize = 7 << 20;
 
 /// Makes the call. Returns the reply frame.
 ///
 /// # Errors
-/// It could not be tried: the configuration is wrong, or there is no such server.
+/// The configuration is invalid, or the server is unknown.
 pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ManualCall) -> Result<Vec<u8>> {
     let _running = daemon.count_turn();
     let variant = by_hand.operation;
@@ -35,7 +35,7 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ManualCall) -
         client.feed.notice(text);
     }
     mcp_startup::refresh_for(daemon, client, &config).await?;
-    // A server that is there, or one that is named wrong; what else is wrong with the name is said with the rest.
+    // Reports an unknown server here; other errors in the name are reported by the gate.
     if let Some((alias, _)) = by_hand.name.split_once([':', '.']) {
         mcp::ready(daemon, client, &config, Some(alias)).await?;
     }
@@ -48,7 +48,7 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ManualCall) -
     };
     let session = Session::outside(daemon.acts.log());
     let links = client.links.clone();
-    // A person reads to the end; what is recorded is as much as a model gets.
+    // The user gets the whole result; the record is truncated as for a model.
     let mut whole = config.as_ref().clone();
     whole.mcp.max_result_bytes = results::MAX_RESULT_BYTES;
     let request = RequestContext {
@@ -103,11 +103,11 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ManualCall) -
         let result = records.iter().rev().find(|r| of_result(&r.body));
         result.map(|r| r.id.clone()).unwrap_or_default()
     });
-    called.text = results::truncate(&called.text, REPLY, None);
+    called.text = results::truncate(&called.text, MAX_REPLY_BYTES, None);
     protocol::json_frame(kind::REPLY, &called)
 }
 
-/// What a model would send for it.
+/// Returns the arguments that a model would send for the same call.
 fn arguments(variant: OperationClass, by_hand: &ManualCall) -> Result<String> {
     let mut intent = json!({ "operation_type": variant.as_str() });
     if let Some(sensitivity) = &by_hand.sensitivity {
@@ -119,10 +119,10 @@ fn arguments(variant: OperationClass, by_hand: &ManualCall) -> Result<String> {
     let arguments =
         json!({ "name": by_hand.name, "args_json": by_hand.arguments, "intent": intent });
     policy::canonical_arguments(&arguments.to_string())
-        .map_err(|_| Error::usage("the arguments are no JSON object"))
+        .map_err(|_| Error::usage("the arguments are not a JSON object"))
 }
 
-/// Whose fault it is that there is nothing to read. What a model would be told to mend is the command line's.
+/// Returns the error kind of a call without a result. Errors that a model could correct are usage errors.
 fn fault(outcome: &CallEnd) -> ErrorKind {
     match outcome {
         CallEnd::Rejected(_) | CallEnd::Unread(_) | CallEnd::NoSuchTool | CallEnd::NoObject => {
@@ -138,19 +138,19 @@ fn fault(outcome: &CallEnd) -> ErrorKind {
     }
 }
 
-/// Why there is nothing to read, for the person.
+/// Returns the reason for a missing result, for the user.
 fn why(outcome: &CallEnd) -> String {
     match outcome {
         CallEnd::Failed(why) | CallEnd::Rejected(why) | CallEnd::Unread(why) => why.clone(),
         CallEnd::Unrecorded(why) => {
             format!("not called, since the approval could not be recorded: {why}")
         }
-        CallEnd::Blocked(rule) => format!("the rule {rule} denies it"),
+        CallEnd::Blocked(rule) => format!("denied by the rule {rule}"),
         CallEnd::Unanswered(why) => why.clone(),
-        CallEnd::NoTerminal => "it needs an approval, and there is no terminal to ask on".into(),
-        CallEnd::Denied(_) | CallEnd::Stopped => "you said no".into(),
-        CallEnd::NoSuchTool => "there is no such tool".into(),
-        CallEnd::NoObject => "the arguments are no JSON object".into(),
+        CallEnd::NoTerminal => "the call needs approval, and there is no terminal to ask on".into(),
+        CallEnd::Denied(_) | CallEnd::Stopped => "you denied the call".into(),
+        CallEnd::NoSuchTool => "no such tool".into(),
+        CallEnd::NoObject => "the arguments are not a JSON object".into(),
         CallEnd::TooDeep | CallEnd::Interrupted | CallEnd::Said { .. } => "interrupted".into(),
     }
 }

@@ -1,4 +1,4 @@
-//! What a person wants to know of MCP servers, and what they do with them by hand.
+//! Serves the requests about MCP servers: list, connect, disconnect, tools, resources, prompts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,32 +21,32 @@ use crate::protocol::tools::{
 use crate::protocol::{self, kind};
 use crate::safety::policy::{BuiltinAction, RuleEffect, RuleSubject};
 
-/// So long a list waits for servers that start now.
+/// How long a list waits for servers that are starting.
 const STARTING: Duration = Duration::from_secs(1);
-/// So long a person waits for a server that they have named.
+/// How long `connect` waits for a server.
 const CONNECTING: Duration = Duration::from_secs(10);
 
 /// Serves one request about MCP servers. Returns the reply frame.
 ///
 /// # Errors
-/// The configuration is wrong, there is no such thing, or a server fails.
+/// The configuration is wrong, the named item does not exist, or a server fails.
 pub async fn serve(
     daemon: &Daemon,
     client: &ClientHandle,
     request: McpRequest,
     cwd: &str,
 ) -> Result<Vec<u8>> {
-    // No variable and no option says anything about servers.
+    // Environment variables and options do not affect servers.
     let mut config = daemon.models.config(&ConfigOverrides::default())?;
     if matches!(
         request,
         McpRequest::Connect { .. } | McpRequest::Reconnect { .. }
     ) {
-        // What is wrong with a project's file is told with the next prompt.
+        // Faults in a project's file are reported with the next prompt.
         rules_in_force::apply(&mut config, cwd).await?;
     }
     match &request {
-        // A server that is started by hand needs no other.
+        // Connecting one server does not start the others.
         McpRequest::Connect { .. } | McpRequest::Reconnect { .. } => {}
         _ => mcp_startup::refresh_for(daemon, client, &config).await?,
     }
@@ -57,8 +57,8 @@ pub async fn serve(
         }
         McpRequest::Tools { alias } => {
             let tools = tools(daemon, client, &config, alias.as_deref()).await?;
-            let ours = |t: &&ToolDefinition| alias.as_ref().is_none_or(|a| t.server == *a);
-            let tools: Vec<ToolInfo> = tools.iter().filter(ours).map(tool_info).collect();
+            let of_server = |t: &&ToolDefinition| alias.as_ref().is_none_or(|a| t.server == *a);
+            let tools: Vec<ToolInfo> = tools.iter().filter(of_server).map(tool_info).collect();
             reply(&tools)
         }
         McpRequest::Tool { name } => {
@@ -126,7 +126,7 @@ pub async fn serve(
         }
         McpRequest::Prompt { name, arguments } => {
             let Some((alias, prompt)) = name.split_once('.') else {
-                let message = format!("{name} is no prompt: it is called SERVER.PROMPT");
+                let message = format!("not a prompt name: {name}; write SERVER.PROMPT");
                 return Err(Error::usage(message).hint("see them with: llm :mcp prompts"));
             };
             ready(daemon, client, &config, Some(alias)).await?;
@@ -143,7 +143,7 @@ fn reply<T: Serialize>(body: &T) -> Result<Vec<u8>> {
     protocol::json_frame(kind::REPLY, body)
 }
 
-/// Every server: those that the daemon has, and those of the configuration that it has not.
+/// Returns the servers of the daemon and those of the configuration that were not started.
 pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
     let waiting = daemon.mcp.pending_start(&config.mcp.servers);
     let states = daemon.mcp.states().into_iter();
@@ -201,7 +201,7 @@ fn server_status(status: ConnectionStatus) -> ServerStatus {
     }
 }
 
-/// What the configuration says of tools that a server, which is ready, does not offer: most likely a slip.
+/// Returns a hint for each tool named in the configuration that the server does not offer: most likely a typing error.
 fn hints(config: &Config, alias: &str, tools: &[ToolDefinition]) -> Vec<String> {
     let offers = |name: &str| tools.iter().any(|t| t.server == alias && t.tool == name);
     let server = config.mcp.servers.get(alias);
@@ -224,7 +224,8 @@ fn hints(config: &Config, alias: &str, tools: &[ToolDefinition]) -> Vec<String> 
         .collect()
 }
 
-/// A server that has a token and asks for a login does not take that token; nobody can log in to it.
+/// Reports a server with a configured token that asks for a login as failed: it rejects the token, and a login would not
+/// help.
 fn refused(config: &Config, mut state: ServerState) -> ServerState {
     let server = config.mcp.servers.get(&state.alias);
     let has_token = server.is_some_and(|s| match &s.transport {
@@ -236,13 +237,15 @@ fn refused(config: &Config, mut state: ServerState) -> ServerState {
     });
     if state.configured && has_token && state.status == ConnectionStatus::LoginRequired {
         state.status = ConnectionStatus::Failed;
-        let why = state.error.unwrap_or_default();
-        state.error = Some(format!("it does not take its token: {why}"));
+        state.error = Some(format!(
+            "it rejects its token (HTTP 401): see [mcp.servers.{}]",
+            state.alias
+        ));
     }
     state
 }
 
-/// The server of that alias, as the configuration has it or as it was connected by hand.
+/// Returns the settings of a server, and whether they come from the configuration.
 fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(ServerSettings, bool)> {
     if let Some(server) = config.mcp.servers.get(alias) {
         return Ok((server.clone(), true));
@@ -262,7 +265,7 @@ fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(ServerSetting
     .hint("see them with: llm :mcp list"))
 }
 
-/// What to say of a tool that no server has.
+/// Returns the error for a tool that no server offers.
 pub fn no_such_tool(name: &str, tools: &[ToolDefinition]) -> Error {
     let names = tools.iter().map(|t| t.name.as_str());
     match nearest_name(name, names) {
@@ -272,7 +275,7 @@ pub fn no_such_tool(name: &str, tools: &[ToolDefinition]) -> Error {
     .hint("see them with: llm :mcp tools")
 }
 
-/// Waits until no server starts any more, or only this one's end is known; the last state of that one.
+/// Waits until all servers, or the one named, have started or failed. Returns the state of the one named.
 async fn settle(
     daemon: &Daemon,
     client: &ClientHandle,
@@ -292,10 +295,10 @@ async fn settle(
     Ok(states.find(|s| alias.is_none_or(|a| s.alias == a)))
 }
 
-/// Waits for the servers that are meant; where it is one, that one must be ready.
+/// Waits for all servers, or for one, which must become ready.
 ///
 /// # Errors
-/// It is not; or the client has gone.
+/// The server is not ready, or the client has hung up.
 pub async fn ready(
     daemon: &Daemon,
     client: &ClientHandle,
@@ -317,7 +320,7 @@ pub async fn ready(
     }
 }
 
-/// What to say of a server that cannot be used.
+/// Returns the error for a server that is not ready.
 fn not_ready(state: &ServerState) -> Error {
     let alias = &state.alias;
     let why = state.error.as_deref();
@@ -348,7 +351,7 @@ async fn tools(
     Ok(daemon.mcp.tools())
 }
 
-/// The tools that fit a question.
+/// Searches the tools.
 async fn search(
     daemon: &Daemon,
     client: &ClientHandle,
@@ -357,7 +360,7 @@ async fn search(
     limit: usize,
 ) -> Result<Vec<FoundTool>> {
     ready(daemon, client, config, None).await?;
-    // That of the pool, which is the same from one prompt to the next, and so is its index.
+    // The pool's own list, which prompts use too, so that its index is reused.
     let tools = super::tool_history::catalog(daemon, Duration::ZERO)
         .await
         .tools;
@@ -372,7 +375,7 @@ async fn search(
     Ok(found.map(info).collect())
 }
 
-/// Connects to a URL; or once more to a server of the configuration, by its alias.
+/// Connects to a URL, or reconnects a configured server by its alias.
 async fn connect(
     daemon: &Daemon,
     client: &ClientHandle,
@@ -414,7 +417,7 @@ async fn connect(
         }
         (None, Some(alias)) => (ServerSettings::with_url(alias, url), false),
         (None, None) => {
-            // A host chooses its name: it must not choose one that the person's rules are about.
+            // The alias derives from the host name, which the host chooses: it must not match the user's rules.
             let rules = || config.policy.list.iter().map(|r| r.subject.to_string());
             let ruled = |alias: &str| rules().any(|r| r.split('.').next() == Some(alias));
             let taken = |alias: &str| listed.iter().any(|i| i.alias == alias) || ruled(alias);
@@ -425,8 +428,8 @@ async fn connect(
     start(daemon, client, config, server.0, server.1).await
 }
 
-/// Starts a server and waits until it is up. One that was named by hand alone and fails is let go, unless it
-/// only wants a login.
+/// Starts a server and waits until it is ready. A server outside of the configuration is disconnected if it fails,
+/// unless it needs a login.
 async fn start(
     daemon: &Daemon,
     client: &ClientHandle,
@@ -455,7 +458,7 @@ async fn start(
     let Some(state) = state else {
         return Err(Error::new(
             ErrorKind::Interrupted,
-            format!("the server {alias} was let go meanwhile"),
+            format!("the server {alias} was disconnected meanwhile"),
         ));
     };
     let target = &state.target;
@@ -463,7 +466,7 @@ async fn start(
         let message = format!("{alias} ({target}) wants you to log in");
         return Err(Error::runtime(message).hint(format!("run: aish-helper mcp login {alias}")));
     }
-    // It has longer than a person waits here: a program that is fetched first, say.
+    // It keeps starting in the background: a program may have to be downloaded first.
     if configured && state.status == ConnectionStatus::Starting {
         return Err(not_ready(&state));
     }

@@ -1,5 +1,5 @@
-//! Starts the configured MCP servers, with what they need of the shell that first uses them: variables that
-//! hold tokens, and the environment of those that run here.
+//! Starts the configured MCP servers with variables from the shell that first uses them: tokens, and the environment of
+//! stdio servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -14,22 +14,22 @@ use crate::mcp::{ConnectionStatus, ServerCredentials};
 use crate::secret::Secret;
 use crate::session::lock;
 
-/// What every program needs of the shell's environment; a server gets this and what its `env` lists.
-const ENVIRONMENT: &[&str] = &[
+/// Variables of the shell's environment that every stdio server gets, besides those in its `env` table.
+const BASE_ENVIRONMENT: &[&str] = &[
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
     "USER",
 ];
 
-/// Servers for which another shell may have what those that used them so far have not.
+/// Servers that another shell may be able to start, by alias: a variable was unset or its token was rejected.
 pub type MissingEnvMap = Mutex<BTreeMap<String, MissingEnv>>;
 
-/// What such a server was started with.
+/// The last start of such a server.
 #[derive(Debug)]
 pub struct MissingEnv {
     server: ServerSettings,
-    /// The shell that used it last has not set a variable that it needs.
+    /// A required variable was unset in the shell that used the server last.
     variable: bool,
-    /// The values of `auth_env` that it was started with. One that was refused is not tried again.
+    /// Values of `auth_env` used so far. A rejected token is not tried again.
     tokens: Vec<Secret>,
 }
 
@@ -40,8 +40,8 @@ pub struct PendingStart {
     variables: ClientVariables,
 }
 
-/// Collects what the configured servers that should start need of the client's environment: those that are new or have
-/// changed, those that lacked a variable, and those that refused a token.
+/// Returns the configured servers that should start, with their variables from the client's environment: servers that are
+/// new or changed, that lacked a variable, or that rejected a token.
 ///
 /// # Errors
 /// The client has hung up.
@@ -78,13 +78,15 @@ pub fn refresh(daemon: &Daemon, pending: PendingStart, config: &Config) {
     let lacking = lacking(daemon, config);
     for server in servers {
         let wanted = wanted.contains(&server);
-        if (wanted || lacking.contains(&server)) && !in_vain(daemon, &server, wanted, &variables) {
+        if (wanted || lacking.contains(&server))
+            && !would_fail_again(daemon, &server, wanted, &variables)
+        {
             start(daemon, server, true, &variables);
         }
     }
 }
 
-/// Collects and starts at once.
+/// Collects the servers that should start, and starts them.
 ///
 /// # Errors
 /// The client has hung up.
@@ -93,7 +95,7 @@ pub async fn refresh_for(daemon: &Daemon, client: &ClientHandle, config: &Config
     Ok(())
 }
 
-/// The servers that have failed for want of a variable, and those that have refused the token in one.
+/// Returns the servers that failed because a variable was unset, or that rejected the token in it.
 fn lacking(daemon: &Daemon, config: &Config) -> Vec<ServerSettings> {
     let mut lacking = lock(&daemon.lacking);
     if lacking.is_empty() {
@@ -113,12 +115,13 @@ fn lacking(daemon: &Daemon, config: &Config) -> Vec<ServerSettings> {
     lacking.map(|lack| lack.server.clone()).collect()
 }
 
-/// Whether a start would end as the last one has: the person was told already, and would be with every prompt.
-fn in_vain(
+/// Returns whether a start would fail as the last one did. The user has seen that failure and must not get it with every
+/// prompt.
+fn would_fail_again(
     daemon: &Daemon,
     server: &ServerSettings,
     wanted: bool,
-    variables: &BTreeMap<String, String>,
+    variables: &ClientVariables,
 ) -> bool {
     let lacking = lock(&daemon.lacking);
     let Some(lack) = lacking.get(&server.alias).filter(|l| l.server == *server) else {
@@ -128,10 +131,10 @@ fn in_vain(
     !missing(server, variables).is_empty() || !wanted && !lack.variable && refused()
 }
 
-/// Starts one server by hand, with what this shell has for it.
+/// Starts one server at the user's request, with the variables of this shell.
 ///
 /// # Errors
-/// The client has gone.
+/// The client has hung up.
 pub async fn start_now(
     daemon: &Daemon,
     client: &ClientHandle,
@@ -140,22 +143,17 @@ pub async fn start_now(
 ) -> Result<()> {
     let names: Vec<String> = needs(&server).collect();
     let variables = match names.is_empty() {
-        true => BTreeMap::new(),
+        true => ClientVariables::new(),
         false => client.variables(names).await?,
     };
     start(daemon, server, configured, &variables);
     Ok(())
 }
 
-fn start(
-    daemon: &Daemon,
-    server: ServerSettings,
-    configured: bool,
-    variables: &BTreeMap<String, String>,
-) {
+fn start(daemon: &Daemon, server: ServerSettings, configured: bool, variables: &ClientVariables) {
     note_lack(daemon, &server, variables);
     let keys = daemon.models.keys().clone();
-    // It was started before: what its command has printed may be what has failed.
+    // A restart: the cached token may be the reason for the failure.
     if let Some(command) = auth_cmd(&server)
         && let Some(known) = keys.known(command)
         && daemon.mcp.states().iter().any(|s| s.alias == server.alias)
@@ -166,8 +164,8 @@ fn start(
     daemon.mcp.start(server, configured, credentials);
 }
 
-/// Notes what another shell may have in place of what a server is now started with.
-fn note_lack(daemon: &Daemon, server: &ServerSettings, variables: &BTreeMap<String, String>) {
+/// Records which variable is unset and which token is used, for a later start from another shell.
+fn note_lack(daemon: &Daemon, server: &ServerSettings, variables: &ClientVariables) {
     let mut lacking = lock(&daemon.lacking);
     let before = lacking.remove(&server.alias);
     let before = before.filter(|lack| lack.server == *server);
@@ -189,8 +187,8 @@ fn note_lack(daemon: &Daemon, server: &ServerSettings, variables: &BTreeMap<Stri
     }
 }
 
-/// The value of `auth_env` in the shell that asks.
-fn token(server: &ServerSettings, variables: &BTreeMap<String, String>) -> Option<Secret> {
+/// Returns the value of `auth_env` in the client's shell.
+fn token(server: &ServerSettings, variables: &ClientVariables) -> Option<Secret> {
     match &server.transport {
         ServerTransport::Http {
             auth: TokenSource::Env(name),
@@ -200,17 +198,17 @@ fn token(server: &ServerSettings, variables: &BTreeMap<String, String>) -> Optio
     }
 }
 
-/// The names of the variables that a server needs; the base environment need not be set.
+/// Returns the names of the variables to request for a server. Those of the base environment may be unset.
 fn needs(server: &ServerSettings) -> impl Iterator<Item = String> {
     let base = match &server.transport {
         ServerTransport::Http { .. } => &[],
-        ServerTransport::Stdio { .. } => ENVIRONMENT,
+        ServerTransport::Stdio { .. } => BASE_ENVIRONMENT,
     };
     let base = base.iter().map(|name| (*name).to_string());
     base.chain(server.variables())
 }
 
-fn missing(server: &ServerSettings, variables: &BTreeMap<String, String>) -> Vec<String> {
+fn missing(server: &ServerSettings, variables: &ClientVariables) -> Vec<String> {
     let mut names = server.variables();
     names.retain(|name| get(variables, name).is_none());
     names.sort();
@@ -218,9 +216,9 @@ fn missing(server: &ServerSettings, variables: &BTreeMap<String, String>) -> Vec
     names
 }
 
-/// The value of a variable that the client has set: a name alone comes with an empty value.
-fn get<'v>(variables: &'v BTreeMap<String, String>, name: &str) -> Option<&'v str> {
-    let value = variables.get(name)?;
+/// Returns the value of a variable. An empty value stands for an unset variable, see [`ClientVariables`].
+fn get<'v>(variables: &'v ClientVariables, name: &str) -> Option<&'v str> {
+    let value = variables.get(name)?.expose();
     (!value.is_empty()).then_some(value)
 }
 
@@ -244,10 +242,10 @@ fn auth_cmd(server: &ServerSettings) -> Option<&str> {
     }
 }
 
-/// What a server gets: ready at once, but for a token that a command prints.
+/// Returns the credentials of a server. The future waits only if a command has to print the token.
 fn credentials(
     server: &ServerSettings,
-    variables: &BTreeMap<String, String>,
+    variables: &ClientVariables,
     keys: KeyCommands,
 ) -> impl Future<Output = Result<ServerCredentials>> + Send + use<> {
     let alias = server.alias.clone();
@@ -256,7 +254,7 @@ fn credentials(
         ServerTransport::Stdio { .. } => TokenSource::None,
     };
     let from_variable = match &auth {
-        TokenSource::Env(name) => get(variables, name).map(str::to_string),
+        TokenSource::Env(name) => get(variables, name).map(Secret::new),
         _ => None,
     };
     let env = environment(server, variables);
@@ -269,7 +267,7 @@ fn credentials(
             TokenSource::None => None,
             TokenSource::Token(token) => Some(token),
             TokenSource::Env(name) => {
-                let value = from_variable.unwrap_or_default();
+                let value = from_variable.as_ref().map_or("", Secret::expose);
                 let token = key::checked(value.as_bytes())
                     .map_err(|why| Error::config(format!("the variable {name} {why}")))?;
                 Some(Secret::new(token))
@@ -287,15 +285,12 @@ fn credentials(
     }
 }
 
-/// The whole environment of a server that runs here.
-fn environment(
-    server: &ServerSettings,
-    variables: &BTreeMap<String, String>,
-) -> Vec<(String, Secret)> {
+/// Returns the whole environment of a stdio server.
+fn environment(server: &ServerSettings, variables: &ClientVariables) -> Vec<(String, Secret)> {
     let ServerTransport::Stdio { env, .. } = &server.transport else {
         return Vec::new();
     };
-    let base = ENVIRONMENT
+    let base = BASE_ENVIRONMENT
         .iter()
         .filter_map(|name| Some(((*name).to_string(), get(variables, name)?)));
     let listed = env.iter().filter_map(|(name, value)| {
@@ -305,7 +300,7 @@ fn environment(
         };
         Some((name.clone(), value))
     });
-    // In a map: what is listed wins over the base.
+    // Collected into a map, so that the `env` table overrides the base.
     let all: BTreeMap<String, &str> = base.chain(listed).collect();
     all.into_iter()
         .map(|(name, value)| (name, Secret::new(value)))
@@ -339,13 +334,13 @@ mod tests {
         }
     }
 
-    fn set(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        let own = |(n, v): &(&str, &str)| ((*n).to_string(), (*v).to_string());
+    fn set(pairs: &[(&str, &str)]) -> ClientVariables {
+        let own = |(n, v): &(&str, &str)| ((*n).to_string(), Secret::new(*v));
         pairs.iter().map(own).collect()
     }
 
     #[test]
-    fn a_child_gets_the_base_and_what_is_listed() {
+    fn a_stdio_server_gets_the_base_environment_and_its_env_table() {
         let server = stdio(&[("A", "literal"), ("B", "$OF_SHELL"), ("TERM", "dumb")]);
         let names: Vec<String> = needs(&server).collect();
         assert!(names.contains(&"PATH".to_string()) && names.contains(&"OF_SHELL".to_string()));
@@ -374,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn unset_variables_are_named() {
         let server = stdio(&[("B", "$ONE"), ("C", "$TWO"), ("D", "$ONE")]);
         assert_eq!(missing(&server, &set(&[("TWO", "x")])), ["ONE"]);
         assert_eq!(missing(&server, &set(&[("ONE", "")])), ["ONE", "TWO"]);
@@ -390,7 +385,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_comes_from_where_the_file_says() {
+    async fn a_token_comes_from_the_configured_source() {
         let bearer = async |auth: TokenSource, variables: &[(&str, &str)]| {
             let credentials = credentials(&http(auth), &set(variables), KeyCommands::default());
             let bearer = credentials.await.map(|c| c.bearer);

@@ -1,16 +1,16 @@
-//! The per-user daemon: one process that keeps everything warm.
+//! The per-user daemon: one process that keeps sessions, connections and MCP servers open between prompts.
 //!
-//! It binds its socket under a lock that it holds while it runs, accepts clients in a loop that waits for nothing
-//! else, and drains when it is told to stop: running turns end, and no new client is served.
+//! It binds its socket while it holds the instance lock and accepts clients in a loop that never blocks on one of them.
+//! On a stop it drains: running turns complete, and no new client is served.
 
 pub mod attach;
 pub mod audit_log;
 pub mod background_notice;
-pub mod builtin_tools;
 pub mod call_context;
 pub mod client_link;
 pub mod command_approval;
 pub mod dispatch;
+pub mod feed_guard;
 pub mod frames;
 pub mod gate;
 pub mod keys;
@@ -18,6 +18,7 @@ pub mod manual_call;
 pub mod mcp;
 pub mod mcp_startup;
 pub mod model;
+pub mod ordered_writes;
 pub mod outbound_redaction;
 pub mod policy;
 pub mod requests;
@@ -62,12 +63,15 @@ use crate::tools::results::ResultStore;
 use audit_log::AuditLog;
 use shells::ShellRegistry;
 
-/// How long connections may take to send their replies once the daemon ends.
-const LAST_WORD: Duration = Duration::from_millis(200);
+/// Time for clients to read the rest of completed answers when the daemon stops. A client may render more slowly than
+/// the answer came, and the answer must not be truncated for that.
+const READ_GRACE: Duration = Duration::from_secs(5);
+/// The same when the daemon must stop at once.
+const READ_GRACE_NOW: Duration = Duration::from_millis(200);
 /// Interval for closing unused sessions and pruning state of ended shells.
 const TIDY: Duration = Duration::from_secs(60);
 /// Interval for checking that the socket still exists; a daemon without a socket exits.
-const LOOK: Duration = Duration::from_secs(5);
+const SOCKET_CHECK: Duration = Duration::from_secs(5);
 
 /// State shared by all connections and turns.
 #[derive(Debug)]
@@ -80,19 +84,19 @@ pub struct Daemon {
     pub broker: Broker,
     /// The sessions.
     pub sessions: Arc<SessionStore>,
-    /// The record of what happens outside of sessions.
+    /// The audit log: records of actions outside of sessions.
     pub acts: Arc<AuditLog>,
-    /// The shells and their last commands, as the hooks reported them.
+    /// The shells and their last commands, as reported by the hooks.
     pub shells: Arc<Mutex<ShellRegistry>>,
     /// The MCP servers.
     pub mcp: ServerPool,
-    /// The tools that the person was shown.
+    /// The tools that the user was shown.
     pub known: tool_history::ToolHistory,
-    /// Servers that wait for a shell with their variables.
+    /// Servers that start once a shell provides their variables.
     pub lacking: mcp_startup::MissingEnvMap,
     /// The search index of the tools.
     pub finder: Arc<ToolFinder>,
-    /// Tool results that were cut, kept to be read on.
+    /// Truncated tool results, which the model can read in parts.
     pub results: Arc<ResultStore>,
     /// The configuration, keys and detected models.
     pub models: model::ModelRegistry,
@@ -100,9 +104,9 @@ pub struct Daemon {
     pub running: command_approval::RunningCommands,
     /// When the daemon became ready.
     pub started: Instant,
-    /// Work that the daemon completes before it ends: turns, requests, and what they started.
+    /// Work that the daemon completes before it exits: turns, requests, and the tasks they started.
     pub tasks: TaskTracker,
-    /// Connections, which may wait for their clients: the daemon does not.
+    /// Connections. On a stop, the daemon waits for them only within a grace period.
     pub connections: TaskTracker,
     /// Number of running turns.
     pub turns: AtomicUsize,
@@ -113,7 +117,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Stops the daemon: at once, or when the running turns have ended.
+    /// Stops the daemon: at once, or after the running turns.
     pub fn stop(&self, now: bool) {
         self.leaving.cancel();
         if now {
@@ -145,7 +149,7 @@ pub struct InstanceLock(#[expect(dead_code, reason = "holding it is the use")] F
 /// Waits until no other daemon runs, and takes the instance lock.
 ///
 /// # Errors
-/// The run directory is not ours alone, or cannot be written.
+/// Other users can access the run directory, or it is not writable.
 pub fn claim(paths: &Paths) -> Result<InstanceLock> {
     paths.prepare_run()?;
     lock_file(&paths.lock()).map(InstanceLock)
@@ -154,7 +158,7 @@ pub fn claim(paths: &Paths) -> Result<InstanceLock> {
 /// Binds the socket. The caller holds the instance lock, so a socket that refuses connections is stale.
 ///
 /// # Errors
-/// Something that is no stale socket is in the way.
+/// The path exists and is not a stale socket.
 pub fn bind(paths: &Paths, _right: &InstanceLock) -> Result<Listener> {
     let path = paths.socket();
     if fs::symlink_metadata(&path).is_ok() {
@@ -184,7 +188,7 @@ pub fn bind(paths: &Paths, _right: &InstanceLock) -> Result<Listener> {
         .context(|| format!("bad path {}", path.display()))?;
     let listener = ListenerOptions::new()
         .name(name)
-        // It would remove whatever stands there in the end, even the socket of the next daemon.
+        // Reclaiming would remove any file at this path on drop, even the socket of the next daemon.
         .reclaim_name(false)
         .create_tokio()
         .context(|| format!("cannot listen on {}", path.display()))?;
@@ -199,10 +203,10 @@ fn user() -> Option<String> {
     user.ok().flatten().map(|user| user.name)
 }
 
-/// Serves until told to leave, then drains. `ready` is called when clients can connect.
+/// Serves until a stop is requested, then drains. `ready` is called when clients can connect.
 ///
 /// # Errors
-/// The socket or the FIFO cannot be made.
+/// The socket or the FIFO cannot be created.
 pub async fn run(
     paths: Paths,
     right: InstanceLock,
@@ -212,11 +216,22 @@ pub async fn run(
     shells::make_fifo(&paths.events())?;
     let listener = bind(&paths, &right)?;
     let socket = inode(&paths.socket());
+    background_notice::remove_all(&paths);
     let journal = Journal::new(paths.journal());
-    match partial_answer::recover(&journal, &paths.partial_answers()) {
-        Ok(0) => {}
-        Ok(n) => tracing::info!("{n} answers were cut off when the daemon before this one ended"),
-        Err(e) => tracing::warn!("{}", e.message),
+    // Before a session can be opened, but not on the runtime thread: the files may be large.
+    let recovered = {
+        let (journal, dir) = (journal.clone(), paths.partial_answers());
+        tokio::task::spawn_blocking(move || partial_answer::recover(&journal, &dir)).await
+    };
+    match recovered {
+        Ok(Ok(0)) => {}
+        Ok(Ok(n)) => {
+            tracing::info!(
+                "recovered {n} answers that were cut off when the previous daemon was killed"
+            )
+        }
+        Ok(Err(e)) => tracing::warn!("{}", e.message),
+        Err(e) => tracing::warn!("cannot recover partial answers: {e}"),
     }
     let (log, records) = match journal.open_shells() {
         Ok((log, records)) => (Some(log), records),
@@ -236,7 +251,7 @@ pub async fn run(
         broker: Broker::new().tracked_by(tasks.clone()),
         sessions: Arc::new(SessionStore::new(journal, paths.state.join("shells"))),
         shells: Arc::new(Mutex::new(ShellRegistry::new(log, records, user.clone()))),
-        // No tasks of the tracker: the servers stay until all of those have ended, which may call them.
+        // A separate tracker: the servers must outlive the tracked tasks, which may call them.
         mcp: ServerPool::new(
             paths.state.clone(),
             TaskTracker::new(),
@@ -259,29 +274,27 @@ pub async fn run(
         user,
         paths,
     });
-    // No task of the tracker: it hears the hooks until all of those have ended.
+    // Not tracked: events of the hooks are received until all tracked tasks have ended.
     let hooks = {
         let daemon = daemon.clone();
         tokio::spawn(async move {
             let events = daemon.paths.events();
-            let heard = shells::listen(&events, daemon.shells.clone(), daemon.sessions.clone());
-            if let Err(e) = heard.await {
+            let listen = shells::listen(&events, daemon.shells.clone(), daemon.sessions.clone());
+            if let Err(e) = listen.await {
                 tracing::error!("{}", e.message);
             }
         })
     };
     ready();
     daemon.tasks.spawn(retention::keep(daemon.clone()));
-    // Not before: a shell waits for us until then.
+    // After `ready`, because a shell waits for the daemon until then.
     daemon.tasks.spawn_blocking(Redactor::prebuild);
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
-    daemon.connections.close();
-    // What is left waits for clients that do not read.
-    let _ = tokio::time::timeout(LAST_WORD, daemon.connections.wait()).await;
+    drain_connections(&daemon, &listener).await;
     policy::lapse(&daemon);
     hooks.abort();
-    // Before the listener is closed: until then no other socket can get its inode.
+    // Before the listener is closed: until then the inode cannot be reused by another socket.
     if inode(&daemon.paths.socket()) == socket {
         let _ = fs::remove_file(daemon.paths.socket());
     }
@@ -289,7 +302,8 @@ pub async fn run(
     daemon.mcp.shutdown().await;
     daemon.models.shutdown().await;
     daemon.results.clear();
-    daemon.sessions.journal.drain();
+    daemon.known.finish_writes();
+    daemon.sessions.journal.close();
     Ok(())
 }
 
@@ -299,14 +313,35 @@ fn inode(path: &Path) -> Option<(u64, u64)> {
     Some((meta.dev(), meta.ino()))
 }
 
-/// Waits for running work to end. A client that connects meanwhile is told that the daemon is leaving, and may
-/// request an immediate stop.
+/// Waits for running work to end. A client that connects meanwhile learns that the daemon is stopping, and may request
+/// an immediate stop.
 async fn drain(daemon: &Arc<Daemon>, listener: &Listener) {
     daemon.tasks.close();
     loop {
         tokio::select! {
             biased;
             () = daemon.tasks.wait() => return,
+            stream = listener.accept() => serve(daemon, stream).await,
+        }
+    }
+}
+
+/// Waits until the clients have read their replies, within the grace period. All work has ended; a client that connects
+/// meanwhile is served as in [`drain`].
+async fn drain_connections(daemon: &Arc<Daemon>, listener: &Listener) {
+    daemon.connections.close();
+    let grace = async {
+        tokio::select! {
+            () = tokio::time::sleep(READ_GRACE) => {}
+            () = daemon.cancel.cancelled() => tokio::time::sleep(READ_GRACE_NOW).await,
+        }
+    };
+    tokio::pin!(grace);
+    loop {
+        tokio::select! {
+            biased;
+            () = daemon.connections.wait() => return,
+            () = &mut grace => return,
             stream = listener.accept() => serve(daemon, stream).await,
         }
     }
@@ -319,7 +354,7 @@ async fn serve(daemon: &Arc<Daemon>, stream: std::io::Result<Stream>) {
                 .connections
                 .spawn(dispatch::serve(daemon.clone(), stream));
         }
-        // Out of file descriptors: those that are served now will give some back.
+        // Most likely out of file descriptors; connections that end will free some.
         Err(e) => {
             tracing::warn!("cannot accept a client: {e}");
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -329,7 +364,7 @@ async fn serve(daemon: &Arc<Daemon>, stream: std::io::Result<Stream>) {
 
 async fn accept(daemon: &Arc<Daemon>, listener: &Listener, socket: Option<(u64, u64)>) {
     let mut tidy = tokio::time::interval(TIDY);
-    let mut look = tokio::time::interval(LOOK);
+    let mut socket_check = tokio::time::interval(SOCKET_CHECK);
     let path = daemon.paths.socket();
     loop {
         tokio::select! {
@@ -346,8 +381,8 @@ async fn accept(daemon: &Arc<Daemon>, listener: &Listener, socket: Option<(u64, 
                 let results = daemon.results.clone();
                 daemon.tasks.spawn_blocking(move || results.expire(now_ms()));
             }
-            _ = look.tick() => if inode(&path) != socket {
-                tracing::info!("the socket is gone, and so are we");
+            _ = socket_check.tick() => if inode(&path) != socket {
+                tracing::info!("the socket was removed or replaced; stopping");
                 daemon.leaving.cancel();
             }
         }

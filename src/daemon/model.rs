@@ -1,4 +1,4 @@
-//! Which model a prompt goes to, with its key and, where it needs one, its server.
+//! Chooses the model of a prompt, gets its key and starts its model server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -18,73 +18,74 @@ use crate::config::{
 use crate::error::{Error, Result};
 use crate::mcp::learn_configured;
 use crate::paths::Paths;
+use crate::protocol::RequestFailure;
 use crate::safety::redact::global_redactor;
 use crate::secret::Secret;
 use crate::session::feed::TurnFeed;
 use crate::session::lock;
 
-/// How long a local server that was found is taken to be there.
-const FOUND_AGE: Duration = Duration::from_secs(600);
-/// A model's server that starts within this time needs no word about it.
-const STARTING: Duration = Duration::from_secs(1);
+/// How long a detected model is used before detection runs again.
+const DETECTION_MAX_AGE: Duration = Duration::from_secs(600);
+/// A model server that takes longer to start is reported to the user.
+const QUICK_START: Duration = Duration::from_secs(1);
 
-/// What is known about models between two prompts.
+/// The configuration, keys and detected models, cached between prompts.
 #[derive(Debug)]
 pub struct ModelRegistry {
     paths: Paths,
-    /// Where it is recorded that the rules have changed.
+    /// Records changes of the rules.
     acts: Arc<AuditLog>,
     file: Mutex<Option<(ConfigStamp, Arc<ConfigFile>)>>,
-    /// The configuration resolved last: a turn asks for the same one with each tool call.
+    /// The configuration resolved last: a turn uses the same one for each tool call.
     resolved: Mutex<Option<ResolvedConfig>>,
     keys: KeyCommands,
-    /// What was found last, when, and with which variables.
+    /// The last detection.
     found: Mutex<Option<DetectionCache>>,
-    /// What the person was told about it already.
-    told: Mutex<BTreeSet<String>>,
+    /// Notices about detected models that were shown already.
+    shown_notices: Mutex<BTreeSet<String>>,
     servers: ModelServers,
 }
 
-/// A resolved configuration, and what it was resolved from.
+/// A configuration file, overrides, and the configuration resolved from them.
 type ResolvedConfig = (Arc<ConfigFile>, ConfigOverrides, Arc<Config>);
 
-/// What was found, when, and with which variables.
-type DetectionCache = (Instant, BTreeMap<String, String>, DetectedModel);
+/// Time and variables of a detection, and the detected model.
+type DetectionCache = (Instant, ClientVariables, DetectedModel);
 
-/// A model, ready to be asked.
+/// A model that is ready for requests.
 #[derive(Debug)]
 pub struct ChosenModel {
-    /// Its name in the config, or of what was found.
+    /// The name in the configuration, or that of the detected model.
     pub name: String,
-    /// Where and how to ask it.
+    /// The endpoint.
     pub endpoint: ModelEndpoint,
     /// US dollars per million tokens in and out.
     pub price: Option<(f64, f64)>,
-    /// Its context window in tokens.
+    /// Context window in tokens.
     pub window: Option<u32>,
-    /// The config in force for this prompt.
+    /// The configuration in force for this prompt.
     pub config: Arc<Config>,
-    /// What to tell the person about the choice.
+    /// A notice for the user about the choice.
     pub notice: Option<String>,
-    /// How it was found, where it is not configured.
+    /// How the model was detected; `None` if it is configured.
     found: Option<String>,
-    /// The command that prints its key.
+    /// The command that prints the key.
     key_cmd: Option<String>,
-    /// Its server, which is started by us when it is needed.
+    /// The model server that the daemon starts on demand.
     pub serve: Option<LocalServer>,
-    /// Holds its server while the prompt is answered.
+    /// Keeps the model server running while the prompt is answered.
     lease: Option<ServerLease>,
 }
 
 impl ChosenModel {
-    /// Whether its key is still to be fetched.
+    /// Returns whether the key has not been fetched yet.
     pub fn lacks_key(&self) -> bool {
         self.key_cmd.is_some() && self.endpoint.key.is_none()
     }
 }
 
 impl ModelRegistry {
-    /// Nothing is read yet.
+    /// Creates an empty registry.
     pub fn new(paths: &Paths, acts: Arc<AuditLog>) -> ModelRegistry {
         ModelRegistry {
             paths: paths.clone(),
@@ -93,7 +94,7 @@ impl ModelRegistry {
             resolved: Mutex::default(),
             keys: KeyCommands::default(),
             found: Mutex::default(),
-            told: Mutex::default(),
+            shown_notices: Mutex::default(),
             servers: ModelServers::new(
                 paths.state.clone(),
                 crate::paths::environment(SERVER_ENVIRONMENT),
@@ -101,10 +102,10 @@ impl ModelRegistry {
         }
     }
 
-    /// The configuration in force; the file is read again only when it has changed.
+    /// Returns the configuration in force. The file is read again only if it has changed.
     ///
     /// # Errors
-    /// The file or an override is wrong.
+    /// The file or an override is invalid.
     pub fn config(&self, overrides: &ConfigOverrides) -> Result<Arc<Config>> {
         let stamp = ConfigStamp::of(&self.paths);
         let mut cached = lock(&self.file);
@@ -112,7 +113,7 @@ impl ModelRegistry {
             Some((seen, file)) if *seen == stamp => file.clone(),
             _ => {
                 let file = Arc::new(config::read_file(&self.paths)?);
-                // The rules of the file alone: what else an asking shell brings is no change of them.
+                // Without overrides: only changes of the file are recorded, not the environment of a shell.
                 if let Ok(plain) = config::resolve::resolve(&file, &ConfigOverrides::default()) {
                     self.acts.rules(&plain.policy);
                     self.acts.sync_every_record(plain.history.sync);
@@ -135,12 +136,12 @@ impl ModelRegistry {
         Ok(config)
     }
 
-    /// What the commands have printed.
+    /// Returns the keys printed by commands.
     pub fn keys(&self) -> &KeyCommands {
         &self.keys
     }
 
-    /// A request has failed: what was remembered for it may be out of date.
+    /// Drops cached data that may have caused a failed request: a rejected key, a detected model.
     pub fn failed(&self, chosen: &ChosenModel, error: &Error) {
         if error.key_rejected
             && let (Some(command), Some(key)) = (&chosen.key_cmd, &chosen.endpoint.key)
@@ -158,19 +159,27 @@ impl ModelRegistry {
     }
 }
 
-/// What to say when there is no model at all.
+/// Returns the error when no model is configured or detected.
 pub fn nothing_found() -> Error {
     Error::config("no model: nothing is configured, no key is set and no local server answers").hint(
         "set OPENAI_API_KEY, or start a local server (ollama serve), or run: aish-helper model install smollm2",
     )
 }
 
-/// What the choice of a model needs of the client: collected before the turn starts.
+/// Returns the failure of a prompt when no model is configured or detected.
+pub fn nothing_configured() -> RequestFailure {
+    RequestFailure {
+        nothing_configured: true,
+        ..RequestFailure::from(&nothing_found())
+    }
+}
+
+/// Input for the choice of a model, collected from the client before the turn starts.
 #[derive(Debug)]
 pub struct ModelPlan {
     /// The configuration in force for the request.
     pub config: Arc<Config>,
-    /// The variables that detection looks at, where it is needed.
+    /// Variables for detection; `None` if a model is configured.
     detection: Option<ClientVariables>,
     /// The variable that holds the model's key.
     key: ClientVariables,
@@ -199,8 +208,8 @@ pub async fn prepare(
         }
         false => None,
     };
-    // Asked of the client, whose shell has its present value: the daemon's own environment is that of
-    // whichever shell started it.
+    // Requested from the client, whose shell has the current value: the daemon's own environment is that of the shell
+    // that started it.
     let key = match current.map(|model| &model.key) {
         Some(KeySource::Env(name)) => client.variables(vec![name.clone()]).await?,
         _ => ClientVariables::new(),
@@ -212,8 +221,8 @@ pub async fn prepare(
     })
 }
 
-/// Returns whether the only model is one with a server of ours: the tiny one, which answers when nothing better is
-/// there.
+/// Returns whether the configured model is only a fallback: one with its own model server that is not the default, such
+/// as the bundled tiny model.
 fn is_last_resort(config: &Config, current: Option<&ModelSettings>) -> bool {
     current.is_some_and(|m| m.serve.is_some()) && config.default_model.is_none()
 }
@@ -251,7 +260,7 @@ pub async fn choose(
             .servers
             .ensure(&chosen.name, &serve.command, serve.idle);
         let mut start = pin!(start);
-        let soon = async { Ok(tokio::time::timeout(STARTING, start.as_mut()).await.ok()) };
+        let soon = async { Ok(tokio::time::timeout(QUICK_START, start.as_mut()).await.ok()) };
         let lease = match feed.unless_cancelled(soon).await? {
             Some(lease) => lease?,
             None => {
@@ -263,16 +272,17 @@ pub async fn choose(
         chosen.lease = Some(lease);
     }
     if let Some(how) = &chosen.found {
-        let news = format!(
+        let notice = format!(
             "using {} at {} ({how})",
             chosen.endpoint.model, chosen.endpoint.base_url
         );
-        chosen.notice = lock(&models.told).insert(news.clone()).then_some(news);
+        let is_new = lock(&models.shown_notices).insert(notice.clone());
+        chosen.notice = is_new.then_some(notice);
     }
     Ok(Some(chosen))
 }
 
-/// As [`choose`], without starting a server or running a `key_cmd`.
+/// Chooses the model like [`choose`], without starting a server or running a `key_cmd`.
 ///
 /// # Errors
 /// As for [`choose`].
@@ -305,7 +315,7 @@ pub async fn look(
     let (key, key_cmd) = match &model.key {
         KeySource::None => (None, None),
         KeySource::Env(_) => {
-            let key = config::key::key_from_variables(&config, model, &plan.key)?;
+            let key = config::key::key_from_variables(&config, model, &exposed(&plan.key))?;
             (key.map(Secret::new), None)
         }
         KeySource::Cmd(command) => (daemon.models.keys.known(command), Some(command.clone())),
@@ -325,24 +335,31 @@ pub async fn look(
     }))
 }
 
-/// Looks for keys in the client's environment and for local servers. A hit is remembered for a while.
+/// Detects a model from keys in the client's environment and local servers. A hit is cached.
 async fn find(
     daemon: &Daemon,
     variables: &ClientVariables,
     feed: &TurnFeed,
 ) -> Result<Option<DetectedModel>> {
     if let Some((since, seen, found)) = &*lock(&daemon.models.found)
-        && since.elapsed() < FOUND_AGE
+        && since.elapsed() < DETECTION_MAX_AGE
         && seen == variables
     {
         return Ok(Some(found.clone()));
     }
-    let look = autodetect::detect(&daemon.broker, variables, &autodetect::LOCAL_SERVERS);
+    let environment = exposed(variables);
+    let look = autodetect::detect(&daemon.broker, &environment, &autodetect::LOCAL_SERVERS);
     let found = feed.unless_cancelled(look).await?;
     *lock(&daemon.models.found) = found
         .clone()
         .map(|found| (Instant::now(), variables.clone(), found));
     Ok(found)
+}
+
+/// Returns the variables as plain text, for functions that read a key from them. Do not store the result.
+fn exposed(variables: &ClientVariables) -> BTreeMap<String, String> {
+    let expose = |(name, value): (&String, &Secret)| (name.clone(), value.expose().to_owned());
+    variables.iter().map(expose).collect()
 }
 
 fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {

@@ -1,7 +1,7 @@
-//! What a model is sent, without secrets.
+//! Removes secrets from everything that is sent to a model.
 //!
-//! Records have lost theirs when they were made. This is for what is in no record (instructions, tools, words to one
-//! command), for the journals of earlier versions, and for values that were learned later.
+//! Records are redacted when they are written. This covers text that is in no record (instructions, tools, prompts for a
+//! single command), journals of earlier versions, and secrets that were learned after a record was written.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,15 +12,15 @@ use crate::chat::{ChatMessage, ToolCall, ToolDefinition, ToolResult};
 use crate::safety::redact::global_redactor;
 use crate::session::lock;
 
-/// A conversation is sent again with each prompt, and its tools too: what had no secret is not looked through again
-/// until another value is learned.
+/// Cache of texts without secrets. A conversation and its tools are sent again with each prompt; a clean text is scanned
+/// again only after another secret was learned.
 static CLEAN: LazyLock<CleanTexts> = LazyLock::new(CleanTexts::default);
 
-/// So many texts are remembered, in eight bytes each.
-const MOST: usize = 1 << 16;
+/// Maximum number of cached texts, at eight bytes each.
+const MAX_CLEAN_TEXTS: usize = 1 << 16;
 
-/// Texts that had no secret, by their hash. Its keys are of this process alone: nobody can make two texts that have the
-/// same.
+/// Hashes of texts without secrets. The hash is keyed with random keys of this process, so that an attacker cannot
+/// construct a collision between a clean text and one with a secret.
 #[derive(Debug, Default)]
 struct CleanTexts {
     keys: RandomState,
@@ -29,13 +29,14 @@ struct CleanTexts {
 
 #[derive(Debug, Default)]
 struct CleanState {
-    /// How many values the redactor knew then.
+    /// Number of values the redactor knew when the texts were scanned.
     learned: u64,
     texts: HashSet<u64>,
 }
 
 impl CleanTexts {
-    /// The text without its secrets, if it has any. `learned` was asked for before.
+    /// Returns the redacted text, or `None` if it has no secret. The caller reads `learned` before the scan, so that a
+    /// value learned meanwhile invalidates the result.
     fn redact(
         &self,
         learned: u64,
@@ -61,7 +62,7 @@ impl CleanTexts {
         }
         let mut known = lock(&self.known);
         if known.learned == learned {
-            if known.texts.len() >= MOST {
+            if known.texts.len() >= MAX_CLEAN_TEXTS {
                 known.texts.clear();
             }
             known.texts.insert(hash);
@@ -83,7 +84,7 @@ impl CleanTexts {
     }
 }
 
-/// The messages as they go out.
+/// Returns the messages without secrets.
 pub fn messages(messages: &[ChatMessage]) -> Cow<'_, [ChatMessage]> {
     let learned = global_redactor().value_count();
     each(messages, |message| match message {
@@ -113,7 +114,7 @@ pub fn messages(messages: &[ChatMessage]) -> Cow<'_, [ChatMessage]> {
     })
 }
 
-/// The tools as they go out.
+/// Returns the tools without secrets.
 pub fn tools(tools: &[ToolDefinition]) -> Cow<'_, [ToolDefinition]> {
     let learned = global_redactor().value_count();
     each(tools, |tool| {
@@ -127,7 +128,7 @@ pub fn tools(tools: &[ToolDefinition]) -> Cow<'_, [ToolDefinition]> {
     })
 }
 
-/// Copies only where there is something to change: a long conversation is sent again with each prompt.
+/// Applies `change` to all items. Copies only if an item changes, since a conversation can be long.
 fn each<T: Clone>(all: &[T], change: impl Fn(&T) -> Option<T>) -> Cow<'_, [T]> {
     let mut out = Cow::Borrowed(all);
     for (at, one) in all.iter().enumerate() {
@@ -145,7 +146,7 @@ mod tests {
     const TOKEN: &str = concat!("glpat-", "q7Rk2ZpL9vXw3TbN5mHs");
 
     #[test]
-    fn nothing_goes_out_with_a_secret_and_the_rest_as_it_is() {
+    fn secrets_are_redacted_and_other_text_is_unchanged() {
         let call = |arguments: String| ToolCall {
             arguments,
             ..ToolCall::default()
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_clean_is_looked_through_again_when_a_value_is_learned() {
+    fn a_clean_text_is_scanned_again_after_a_value_was_learned() {
         let value = "kuhTmx4wRpVz81";
         let talk = [
             ChatMessage::System(format!("the word is {value}")),
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_looked_through_once() {
+    fn a_clean_text_is_scanned_once() {
         static ASKED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         fn redact(text: &str) -> Cow<'_, str> {
             ASKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -216,7 +217,7 @@ mod tests {
         assert_eq!(asked(1, "plain", false), (None, 0));
         assert_eq!(asked(1, "plain", true), (None, 1));
         assert_eq!(asked(2, "plain", false), (None, 1));
-        // What has a secret has it still the next time.
+        // A text with a secret is not cached.
         assert_eq!(asked(2, "secret x", false), (Some(" x".into()), 1));
         assert_eq!(asked(2, "secret x", false), (Some(" x".into()), 1));
     }

@@ -1,4 +1,4 @@
-//! The rules in force, and what a person wants to know of them and take back.
+//! Serves the requests about the policy: list and explain the rules in force, revoke grants and rules.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::turn::outcome::CallEnd;
 /// Serves one request about the policy. Returns the reply frame.
 ///
 /// # Errors
-/// The configuration is wrong, or there is no such thing.
+/// The configuration is wrong, or the named item does not exist.
 pub async fn serve(
     daemon: &Daemon,
     client: &ClientHandle,
@@ -79,7 +79,7 @@ pub async fn serve(
     }
 }
 
-/// Where each rule of the user's stands: its key, and that with file and line in front.
+/// Maps the key of each rule in the user's file to `file:line: key`.
 fn places(daemon: &Daemon) -> Result<BTreeMap<String, String>> {
     let file = config::read_file(&daemon.paths)?;
     let path = file.path.as_deref().map(|p| p.display().to_string());
@@ -124,7 +124,7 @@ fn list(daemon: &Daemon, config: &Config, notices: Vec<String>) -> Result<InForc
         until_ms: grant.expires_ms,
     };
     let mut grants: Vec<GrantInfo> = grants(daemon).map(of_grant).collect();
-    // Ids of one moment after another.
+    // Ids are UUIDv7, so this sorts by time.
     grants.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(InForce {
         default: info("default".to_owned(), default.effect, &default.source, false),
@@ -134,7 +134,7 @@ fn list(daemon: &Daemon, config: &Config, notices: Vec<String>) -> Result<InForc
     })
 }
 
-/// What holds of what was allowed at prompts, and in which session.
+/// Returns the unexpired grants and their sessions.
 fn grants(daemon: &Daemon) -> impl Iterator<Item = (SharedSession, ToolGrant)> {
     let now = now_ms();
     daemon.sessions.open().into_iter().flat_map(move |session| {
@@ -146,7 +146,7 @@ fn grants(daemon: &Daemon) -> impl Iterator<Item = (SharedSession, ToolGrant)> {
     })
 }
 
-/// Records that what was allowed at prompts ends with the daemon.
+/// Records that all grants end with the daemon.
 pub fn lapse(daemon: &Daemon) {
     let links = RecordIds {
         user: daemon.user.clone(),
@@ -165,7 +165,7 @@ pub fn lapse(daemon: &Daemon) {
     }
 }
 
-/// Takes back the grants that are meant, and the rule of that name: where one is left, the next call is not asked about.
+/// Revokes the named grants and the rule of that name. If either remained, the next call would run without a question.
 async fn revoke(
     daemon: &Daemon,
     client: &ClientHandle,
@@ -189,7 +189,7 @@ async fn revoke(
     let mut revoked = Vec::new();
     let mut recorded = Ok(());
     for (session, grant) in found {
-        // It lapsed meanwhile, or someone else was quicker.
+        // Expired or revoked meanwhile.
         if !lock(&session.grants).revoke(&grant.id) {
             continue;
         }
@@ -205,7 +205,7 @@ async fn revoke(
     let sources: Vec<&str> = ruled.map(|rule| rule.source.as_str()).collect();
     if !is_id && (revoked.is_empty() || !sources.is_empty()) {
         let (paths, rule) = (daemon.paths.clone(), name.clone());
-        // Elsewhere: it waits for others who write the file.
+        // On another thread: it waits for the lock of the file.
         let removed = tokio::task::spawn_blocking(move || config::remove_rule(&paths, &rule)).await;
         removed.map_err(|e| Error::runtime(format!("cannot change the configuration: {e}")))??;
         let body = taken_back(name.clone(), None, Some(sources.join(", ")));
@@ -216,7 +216,10 @@ async fn revoke(
         });
     }
     recorded.map_err(|e| {
-        let message = format!("taken back, but that could not be recorded: {}", e.message);
+        let message = format!(
+            "revoked, but the record could not be written: {}",
+            e.message
+        );
         Error::runtime(message)
     })?;
     Ok(revoked)
@@ -231,7 +234,7 @@ fn taken_back(what: String, grant: Option<String>, why: Option<String>) -> Recor
     }
 }
 
-/// A call that somebody asks about.
+/// A call to explain.
 struct ExplainedCall {
     name: String,
     arguments: String,
@@ -239,7 +242,7 @@ struct ExplainedCall {
     sensitivity: Option<String>,
 }
 
-/// Asks the gate, as if the call were made now.
+/// Evaluates the gate as if the call were made now.
 async fn explain(
     daemon: &Daemon,
     client: &ClientHandle,
@@ -248,7 +251,7 @@ async fn explain(
     request_context: &RequestContext,
 ) -> Result<Explanation> {
     let Some((alias, tool)) = wished.name.split_once([':', '.']) else {
-        let message = format!("{} is no tool: it is called SERVER:TOOL", wished.name);
+        let message = format!("not a tool name: {}; write SERVER:TOOL", wished.name);
         let hint = "or ask about shell, fs.write or network; see the tools with: llm :mcp tools";
         return Err(Error::usage(message).hint(hint));
     };
@@ -284,7 +287,7 @@ async fn explain(
         extra: None,
     };
     let plain = policy::canonical_arguments(&wished.arguments)
-        .map_err(|_| Error::usage("the arguments are no JSON object"))?;
+        .map_err(|_| Error::usage("the arguments are not a JSON object"))?;
     let mut rejected = None;
     let mut explained = Err(CallEnd::NoSuchTool);
     if wished.operation.is_some() || wished.sensitivity.is_some() {
@@ -309,7 +312,7 @@ async fn explain(
         Ok(explained) => Ok(explained),
         Err(_) => ask(call(&name, plain), ToolExposure::Direct { reads_on: false }),
     };
-    let explained = explained.map_err(|_| Error::runtime("the server has gone"))?;
+    let explained = explained.map_err(|_| Error::runtime("the server was disconnected"))?;
     Ok(Explanation {
         name: format!("{alias}:{tool}"),
         says: explained.effect.as_str().to_owned(),
@@ -338,7 +341,7 @@ fn considered(one: policy::ConsideredRule) -> RuleReport {
     }
 }
 
-/// What is said to an act of the helper's own.
+/// Explains the decision on an action of aish itself.
 fn explain_own(own: BuiltinAction, config: &Config) -> Explanation {
     let rules = &config.policy;
     let (because, word, source) = match own {

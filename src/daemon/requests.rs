@@ -1,4 +1,4 @@
-//! The small requests: what there is and how it is.
+//! Serves the requests about status, sessions and models.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -16,10 +16,10 @@ use crate::session::lock;
 /// How long `status` waits for the model's endpoint.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// How the daemon is.
+/// Returns the status of the daemon and of the model.
 ///
 /// # Errors
-/// The client has gone.
+/// The client has hung up.
 pub async fn status(
     daemon: &Daemon,
     client: &ClientHandle,
@@ -27,17 +27,17 @@ pub async fn status(
     overrides: &BTreeMap<String, String>,
 ) -> Result<DaemonStatus> {
     let of_session = session_model(daemon, shell).await;
-    let looked = async {
+    let lookup = async {
         let plan = model::prepare(daemon, client, None, of_session, overrides).await?;
         model::look(daemon, &plan, &client.feed).await
     };
-    let (model, endpoint, state) = match looked.await {
+    let (model, endpoint, state) = match lookup.await {
         Ok(Some(chosen)) => {
             let state = if chosen.serve.is_some() {
                 "started when needed".to_string()
             } else if chosen.lacks_key() {
-                // It may ask a person to unlock a store, who wanted no more than a look.
-                "not asked: its key_cmd is run when a prompt needs the key".to_string()
+                // A status request must not make the user unlock a password store.
+                "not checked: its key_cmd runs when a prompt needs the key".to_string()
             } else {
                 endpoint_state(daemon, &chosen.endpoint).await
             };
@@ -79,7 +79,7 @@ async fn endpoint_state(daemon: &Daemon, endpoint: &ModelEndpoint) -> String {
     }
 }
 
-/// Resident memory in bytes; where the system has no `/proc`, the most there ever was.
+/// Returns resident memory in bytes; the peak on systems without `/proc`.
 fn memory() -> u64 {
     use nix::sys::resource::{UsageWho, getrusage};
     let resident = std::fs::read_to_string("/proc/self/statm")
@@ -90,21 +90,21 @@ fn memory() -> u64 {
             Some(pages * u64::try_from(size).ok()?)
         });
     resident.unwrap_or_else(|| {
-        let most = getrusage(UsageWho::RUSAGE_SELF).map_or(0, |u| u.max_rss());
-        u64::try_from(most).unwrap_or(0)
+        let peak = getrusage(UsageWho::RUSAGE_SELF).map_or(0, |u| u.max_rss());
+        u64::try_from(peak).unwrap_or(0)
     })
 }
 
-/// The model chosen for a shell's session, if it has one that can be read.
+/// Returns the model chosen for a shell's session; `None` if the session cannot be read.
 async fn session_model(daemon: &Daemon, shell: Option<&ShellId>) -> Option<String> {
     let id = daemon.sessions.session_for_shell(shell?)?;
     daemon.sessions.get(&id).await.ok()?.model()
 }
 
-/// A session's records.
+/// Returns the records of a session.
 ///
 /// # Errors
-/// There is no such session.
+/// The session does not exist.
 pub async fn transcript(
     daemon: &Daemon,
     session: Option<String>,
@@ -117,13 +117,13 @@ pub async fn transcript(
         (None, Some(shell)) => daemon
             .sessions
             .session_for_shell(&shell)
-            .ok_or_else(|| Error::usage("this shell has no conversation yet"))?,
+            .ok_or_else(|| Error::usage("this shell has no session yet"))?,
         (None, None) => {
             let journal = daemon.sessions.journal.clone();
             let sessions = blocking(move || journal.sessions()).await?;
             let last = sessions
                 .first()
-                .ok_or_else(|| Error::usage("there is no conversation yet"))?;
+                .ok_or_else(|| Error::usage("there is no session yet"))?;
             last.id.clone()
         }
     };
@@ -146,7 +146,7 @@ pub async fn transcript(
     .await
 }
 
-/// The sessions, last used first.
+/// Returns the sessions, last used first.
 ///
 /// # Errors
 /// The journal cannot be read.
@@ -168,7 +168,7 @@ pub async fn sessions(daemon: &Daemon, limit: usize) -> Result<Vec<SessionInfo>>
     .await
 }
 
-/// Reads files of any size away from the thread that serves everybody.
+/// Reads files on another thread: a long journal must not block the runtime.
 async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -177,14 +177,13 @@ async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|e| Err(Error::runtime(format!("cannot read the journal: {e}"))))
 }
 
-/// A fresh session for a shell.
-///
-pub fn new_session(daemon: &Daemon, shell: &ShellId, links: &RecordIds) -> SessionInfo {
+/// Creates a session for a shell.
+pub async fn new_session(daemon: &Daemon, shell: &ShellId, links: &RecordIds) -> SessionInfo {
     let links = &RecordIds {
         shell: Some(shell.to_string()),
         ..links.clone()
     };
-    let session = daemon.sessions.create(Some(shell), links);
+    let session = daemon.sessions.create(Some(shell), links).await;
     SessionInfo {
         id: session.id.clone(),
         updated_ms: crate::history::journal::now_ms(),
@@ -193,10 +192,10 @@ pub fn new_session(daemon: &Daemon, shell: &ShellId, links: &RecordIds) -> Sessi
     }
 }
 
-/// Chooses the model of a shell's session.
+/// Sets the model of a shell's session.
 ///
 /// # Errors
-/// There is no such model.
+/// The model does not exist.
 pub async fn use_model(
     daemon: &Daemon,
     shell: &ShellId,
@@ -220,10 +219,10 @@ pub async fn use_model(
         .await
 }
 
-/// The models of the config.
+/// Returns the models of the configuration.
 ///
 /// # Errors
-/// The config cannot be read.
+/// The configuration cannot be read.
 pub async fn models(
     daemon: &Daemon,
     shell: Option<&ShellId>,

@@ -1,4 +1,4 @@
-//! Keeps the journal within the limits of the configuration: after the start, and once in an hour.
+//! Applies the retention limits of the configuration to the journal, at the start and once an hour.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,14 @@ use crate::history::retention::{DroppedCounts, Retention, RetentionLimits};
 use crate::session::lock;
 
 /// How often the limits are applied.
-const EVERY: Duration = Duration::from_secs(3600);
+const INTERVAL: Duration = Duration::from_secs(3600);
 
-/// A day in milliseconds.
-const DAY: u64 = 86_400_000;
+const DAY_MS: u64 = 86_400_000;
 
-/// Applies the limits, away from the thread that serves everybody, until the daemon leaves.
+/// Applies the limits on the blocking pool until the daemon stops.
 pub async fn keep(daemon: Arc<Daemon>) {
     let mut retention = Retention::default();
-    let mut hour = tokio::time::interval(EVERY);
+    let mut hour = tokio::time::interval(INTERVAL);
     hour.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -29,13 +28,13 @@ pub async fn keep(daemon: Arc<Daemon>) {
             () = daemon.leaving.cancelled() => return,
             _ = hour.tick() => {}
         }
-        // Nothing goes by limits that cannot be read.
+        // Nothing is dropped if the limits cannot be read.
         let Ok(config) = daemon.models.config(&ConfigOverrides::default()) else {
             continue;
         };
-        let of_task = daemon.clone();
+        let shared = daemon.clone();
         let done = tokio::task::spawn_blocking(move || {
-            let dropped = apply(&of_task, &mut retention, &config.history);
+            let dropped = apply(&shared, &mut retention, &config.history);
             (retention, dropped)
         });
         let Ok((kept, dropped)) = done.await else {
@@ -49,7 +48,7 @@ pub async fn keep(daemon: Arc<Daemon>) {
             }) => {}
             Ok(DroppedCounts { sessions, records }) => {
                 tracing::info!(
-                    "the history has lost {sessions} old sessions and {records} other records"
+                    "retention removed {sessions} old sessions and {records} other records"
                 );
             }
             Err(e) => tracing::warn!("{}", e.message),
@@ -63,7 +62,7 @@ fn apply(
     history: &HistorySettings,
 ) -> Result<DroppedCounts> {
     let limits = RetentionLimits {
-        since_ms: now_ms().saturating_sub(u64::from(history.max_days) * DAY),
+        since_ms: now_ms().saturating_sub(u64::from(history.max_days) * DAY_MS),
         records: history.max_records,
         bytes: history.max_bytes,
     };
@@ -73,6 +72,8 @@ fn apply(
         .chain(daemon.acts.log().ok())
         .collect();
     let sessions = &daemon.sessions;
+    // Once for all sessions: `remove` holds the lock that every opening of a session needs, and does not wait.
+    sessions.journal.drain();
     let in_use = sessions.in_use();
     retention.apply(
         &sessions.journal,

@@ -1,4 +1,4 @@
-//! The rules in force for a request.
+//! Determines the policy rules in force for a request.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use crate::config::{self, Config};
 use crate::error::{Error, Result};
 use crate::protocol::{AskRequest, ShellId};
 
-/// Where a request comes from: decides which rules are in force.
+/// The origin of a request, which determines the rules in force.
 #[derive(Debug, Clone)]
 pub struct RequestContext {
     /// The working directory.
@@ -29,15 +29,16 @@ impl From<&AskRequest> for RequestContext {
     }
 }
 
-/// Adds the rules of the projects around a directory to those of the configuration. Returns what is wrong with
-/// the projects' files, a line each.
+/// Adds the rules of the `.aish.toml` files at and above `cwd` to those of the configuration. Returns a notice for each
+/// fault in these files.
 ///
 /// # Errors
-/// The rules cannot be read; then nothing may be decided.
+/// The rules cannot be read; the request must then fail.
 pub async fn apply(config: &mut Arc<Config>, cwd: &str) -> Result<Vec<String>> {
-    let (own, cwd) = (config.clone(), PathBuf::from(cwd));
-    // On another thread: a disk that does not answer delays this request only.
-    let found = tokio::task::spawn_blocking(move || config::rules_in_force(&own, &cwd)).await;
+    let (user_config, cwd) = (config.clone(), PathBuf::from(cwd));
+    // On another thread: a hanging disk delays only this request.
+    let found =
+        tokio::task::spawn_blocking(move || config::rules_in_force(&user_config, &cwd)).await;
     let (rules, notices) =
         found.map_err(|e| Error::runtime(format!("cannot look for .aish.toml: {e}")))?;
     if rules != config.policy {

@@ -1,58 +1,58 @@
 //! The event channel of the hooks: a FIFO, since opening one for writing
 //! neither blocks nor forks, is not inherited, and fails at once when nobody
-//! reads. This file decodes it; pure.
+//! reads. This module decodes it without IO.
 //!
-//! A write of up to PIPE_BUF bytes is atomic, so a chunk is never torn by
-//! another shell's. An event of several chunks is put together by shell and
-//! sequence number; one whose chunk was dropped (the pipe was full) is dropped.
+//! A write of up to PIPE_BUF bytes is atomic, so the chunks of two shells never
+//! mix. An event of several chunks is joined by shell and sequence number; it is
+//! discarded if one of its chunks was dropped because the pipe was full.
 
 use std::collections::HashMap;
 
 use crate::protocol::ShellId;
 
-/// The longest header and payload that one atomic write can be on any system.
+/// Maximum size of a chunk: that of an atomic write on every supported system.
 const MAX_CHUNK: usize = 4096;
-/// The longest event, all parts together.
+/// Maximum size of an event with all its parts.
 const MAX_EVENT: usize = 64 << 10;
-/// So many shells may have an event half sent.
+/// Maximum number of shells with an incomplete event.
 const MAX_PARTIAL: usize = 256;
 
-/// What a hook told.
+/// An event of a hook.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ShellEvent {
     /// A shell has loaded the plugin.
     Hello {
-        /// Its process.
+        /// The process id of the shell.
         pid: i32,
-        /// Its terminal.
+        /// The terminal.
         tty: String,
         /// `ZSH_VERSION`.
         zsh: String,
     },
     /// A command has ended.
     Command {
-        /// The shell's process.
+        /// The process id of the shell.
         pid: i32,
-        /// Its terminal.
+        /// The terminal.
         tty: String,
         /// Start, milliseconds since 1970.
         start_ms: u64,
-        /// How long it took.
+        /// Duration in milliseconds.
         duration_ms: u64,
-        /// Its exit code.
+        /// The exit code.
         exit: i32,
-        /// Where it was started.
+        /// The directory it was started in.
         cwd: String,
-        /// `NAME=value` of the variables that the plugin was told to send.
+        /// The configured environment variables, as `NAME=value`.
         env: Vec<String>,
-        /// The text.
+        /// The command line.
         command: String,
     },
-    /// A shell is about to end.
+    /// A shell is ending.
     Bye,
 }
 
-/// Puts chunks together.
+/// Joins chunks to events.
 #[derive(Debug, Default)]
 pub struct ShellEventDecoder {
     buffer: Vec<u8>,
@@ -67,7 +67,7 @@ struct PartialEvent {
 }
 
 impl ShellEventDecoder {
-    /// Takes what was read; gives each whole event with its shell's id.
+    /// Decodes bytes and calls `emit` for each complete event.
     pub fn push(&mut self, bytes: &[u8], emit: &mut impl FnMut(&ShellId, ShellEvent)) {
         self.buffer.extend_from_slice(bytes);
         let buffer = std::mem::take(&mut self.buffer);
@@ -79,7 +79,7 @@ impl ShellEventDecoder {
                     rest = &rest[length..];
                 }
                 Ok(None) if rest.len() < 2 * MAX_CHUNK => break,
-                // Not ours (somebody wrote to the FIFO by hand): go on at the next header.
+                // Not written by a hook: continue at the next header.
                 _ => rest = &rest[next_header(rest)..],
             }
         }
@@ -138,7 +138,7 @@ struct EventChunk<'a> {
 
 const MAGIC: &[u8] = b"aish1 ";
 
-/// The chunk at the start of `bytes` and its length; `None` while it is incomplete.
+/// Returns the chunk at the start of `bytes` and its length; `None` while it is incomplete.
 fn chunk(bytes: &[u8]) -> Result<Option<(EventChunk<'_>, usize)>, ()> {
     let head = bytes.len().min(MAGIC.len());
     if bytes[..head] != MAGIC[..head] {
@@ -181,7 +181,7 @@ fn chunk(bytes: &[u8]) -> Result<Option<(EventChunk<'_>, usize)>, ()> {
     }
 }
 
-/// Where the next header may begin, behind the first byte.
+/// Returns the position after the first byte where the next header may begin.
 fn next_header(bytes: &[u8]) -> usize {
     (1..bytes.len())
         .find(|at| bytes[*at..].starts_with(&MAGIC[..MAGIC.len().min(bytes.len() - at)]))
@@ -299,22 +299,22 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_passed_over() {
+    fn invalid_input_is_skipped() {
         let good = send("a", 2, b"bye\x007", 100).concat();
-        for noise in [
+        for invalid in [
             &b"hello\n"[..],
             b"aish1 ../../x 1 1 1 3\nbye",
             b"aish1 a 1 1 1 99999999\n",
             b"aish1 a 1 1 1 0\n",
             &[0xff; 9000],
         ] {
-            let mut stream = noise.to_vec();
+            let mut stream = invalid.to_vec();
             stream.extend_from_slice(&good);
             assert_eq!(
                 decode(&[&stream]),
                 [("a".to_string(), ShellEvent::Bye)],
                 "{:?}",
-                &noise[..5]
+                &invalid[..5]
             );
         }
     }

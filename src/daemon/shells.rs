@@ -1,4 +1,4 @@
-//! What the shells' hooks tell: who is there, and their last commands.
+//! The shells that run the plugin, and their last commands, as reported by the hooks.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -16,7 +16,7 @@ use crate::protocol::ShellId;
 use crate::session::store::SessionStore;
 use crate::session::{is_alive, lock};
 
-/// So many commands are kept for each shell.
+/// Number of commands kept for each shell.
 const KEPT: usize = 64;
 
 /// One shell.
@@ -26,19 +26,19 @@ struct ShellState {
     commands: VecDeque<RecordBody>,
 }
 
-/// All shells that were heard of.
+/// All shells that have reported events.
 #[derive(Debug)]
 pub struct ShellRegistry {
     shells: HashMap<ShellId, ShellState>,
     /// Shells that ended since [`ShellRegistry::ended`] was last called.
     ended: HashSet<ShellId>,
     log: Option<Arc<JournalLog>>,
-    /// Whose they are.
+    /// The login name of the user.
     user: Option<String>,
 }
 
 impl ShellRegistry {
-    /// Begins with the commands that the journal remembers. `user` is the login name.
+    /// Creates a registry with the commands of the journal. `user` is the login name.
     pub fn new(
         log: Option<JournalLog>,
         records: Vec<Record>,
@@ -68,12 +68,12 @@ impl ShellRegistry {
         commands.push_back(body);
     }
 
-    /// The file that remembers the commands, if it could be opened.
+    /// Returns the journal file of the commands, if it could be opened.
     pub fn log(&self) -> Option<Arc<JournalLog>> {
         self.log.clone()
     }
 
-    /// Takes one event.
+    /// Applies an event.
     pub fn take(&mut self, shell: &ShellId, event: ShellEvent, session: Option<String>) {
         match event {
             ShellEvent::Bye => {
@@ -122,8 +122,8 @@ impl ShellRegistry {
         }
     }
 
-    /// The last commands of a shell that ended after a time (milliseconds since 1970), at most `limit`.
-    /// The commands that are calls of aish itself say nothing, and are left out.
+    /// Returns the last commands of a shell that ended after `told_ms` (milliseconds since 1970), at most `limit`, without
+    /// calls of aish itself.
     pub fn since(&self, shell: &ShellId, told_ms: u64, limit: usize) -> Vec<RecordBody> {
         let Some(shell) = self.shells.get(shell) else {
             return Vec::new();
@@ -161,10 +161,10 @@ fn is_aish(command: &str) -> bool {
     first == "llm" || first == "aish-helper"
 }
 
-/// Makes the FIFO, or takes the one that an earlier daemon left.
+/// Creates the FIFO, or reuses that of an earlier daemon.
 ///
 /// # Errors
-/// Something else stands there, or it cannot be made.
+/// Another file exists at the path, or the FIFO cannot be created.
 pub fn make_fifo(path: &Path) -> Result<()> {
     use nix::sys::stat::Mode;
     match std::fs::symlink_metadata(path) {
@@ -173,7 +173,7 @@ pub fn make_fifo(path: &Path) -> Result<()> {
         }
         Ok(_) => {
             return Err(Error::runtime(format!(
-                "{} is in the way: it is no FIFO of yours",
+                "{} is in the way: it is not a FIFO of yours",
                 path.display()
             ))
             .hint("remove it"));
@@ -181,10 +181,10 @@ pub fn make_fifo(path: &Path) -> Result<()> {
         Err(_) => {}
     }
     nix::unistd::mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)
-        .context(|| format!("cannot make the FIFO {}", path.display()))
+        .context(|| format!("cannot create the FIFO {}", path.display()))
 }
 
-/// Reads the FIFO until it is dropped. It only ever reads and remembers, so that no shell waits.
+/// Reads events from the FIFO until the future is dropped. Does nothing slow, so that no shell waits.
 ///
 /// # Errors
 /// The FIFO cannot be opened.
@@ -195,7 +195,7 @@ pub async fn listen(
 ) -> Result<()> {
     let what = || format!("cannot read the FIFO {}", path.display());
     let mut reader = pipe::OpenOptions::new().open_receiver(path).context(what)?;
-    // Our own writer: without one, every read would end when the last shell closes its end.
+    // A writer of our own: without one, every read would end when the last shell closes the FIFO.
     let _writer = pipe::OpenOptions::new().open_sender(path).context(what)?;
     let mut decoder = ShellEventDecoder::default();
     let mut buffer = vec![0; 16 << 10];
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_that_has_gone_is_named_once() {
+    fn a_shell_that_has_ended_is_reported_once() {
         let mut shells = ShellRegistry::new(None, Vec::new(), None);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let dead = i32::try_from(child.id()).unwrap();
@@ -228,7 +228,7 @@ mod tests {
             shells.take(&id(shell), ShellEvent::Hello { pid, tty, zsh }, None);
         }
         shells.take(&id("polite"), ShellEvent::Bye, None);
-        // Whoever counts them takes nothing away.
+        // Counting the shells does not consume the ended ones.
         assert_eq!(shells.alive(), 1);
         let ended = HashSet::from([id("dead"), id("polite")]);
         assert_eq!(shells.ended(), ended);

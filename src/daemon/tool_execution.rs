@@ -1,5 +1,5 @@
-//! Calls that were allowed, while they run: what the servers say meanwhile goes to the client, and the
-//! person's Ctrl-C to the servers.
+//! Runs approved tool calls: passes progress and elicitations of the servers to the clients, and cancellation by the user
+//! to the servers.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -23,67 +23,70 @@ use crate::protocol::QuestionOutcome;
 use crate::protocol::tools::{
     CallFinished, CallStarted, ElicitationAction, ElicitationPrompt, Reaction,
 };
-use crate::safety::policy::{Approved, ExactCall};
+use crate::safety::policy::{Approved, BUILTIN_IDENTITY, ExactCall};
 use crate::safety::redact::global_redactor;
 use crate::session::feed::{GivenAnswer, TurnEvent, TurnFeed};
+use crate::tools::builtin::BuiltinSource;
 use crate::tools::results;
+use crate::tools::source::{SourceCall, ToolSource};
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
 
-/// So long a call may take to end once it was cancelled: its server is told, and not waited for.
-const LAST_WORD: Duration = Duration::from_millis(100);
-/// News of calls that may wait for a slow client.
+/// Time that cancelled calls have to send the cancellation to their servers.
+const CANCEL_GRACE: Duration = Duration::from_millis(100);
+/// Capacity of the channel for events of running calls.
 const QUEUE: usize = 16;
-/// Questions of servers that may wait for the person. A server could ask without end; what is above is cancelled.
-const MAX_ASKED: usize = 8;
-/// The first lines of a result, which a client is sent, and the most characters of each.
+/// Maximum number of pending elicitations, so that a server cannot queue them without bound. Further ones are dismissed.
+const MAX_ELICITATIONS: usize = 8;
+/// Number of lines of a result that clients are sent, and the maximum number of characters of each.
 const HEAD: (usize, usize) = (5, 500);
-/// A longer text is not looked through on the thread that serves everybody.
-const AT_ONCE: usize = 64 << 10;
+/// Longest text that is redacted and hashed on an async thread.
+const INLINE_BYTES: usize = 64 << 10;
 
-/// A call that may be made.
+/// An approved call.
 #[derive(Debug)]
 pub struct AllowedCall<'a> {
-    /// As the model made it.
+    /// The call as the model made it.
     pub call: &'a ToolCall,
-    /// What it calls.
+    /// The tool.
     pub tool: &'a ToolDefinition,
-    /// The right to make it.
+    /// The approval, used up by the call.
     pub approved: Approved,
-    /// What is sent: the call's arguments, or those of the person's edit.
+    /// The arguments to send, as approved; the user may have edited them.
     pub arguments: String,
-    /// It is the person's edit.
+    /// Whether the user edited the arguments.
     pub edited: bool,
-    /// By which rule it was allowed, where nobody was asked.
+    /// The rule that allowed the call; `None` if the user did.
     pub rule: Option<String>,
-    /// What it is taken for.
+    /// The operation class that the policy applied.
     pub operation: OperationClass,
-    /// What speaks against what it declares.
+    /// A contradiction between the declared intent and the annotations.
     pub warning: Option<String>,
-    /// What its record says of it.
+    /// The summary for the record of the result.
     pub account: CallSummary,
 }
 
 type CallAttempt = Result<CallResult, CallError>;
 
-/// A call that runs, or has ended.
+/// A running or finished call.
 struct RunningCall<'a> {
     call: &'a ToolCall,
     account: CallSummary,
     edited: Option<String>,
+    is_builtin: bool,
     begun: Instant,
     work: Pin<Box<dyn Future<Output = CallAttempt> + Send + 'a>>,
     ended: Option<(CallAttempt, u64)>,
 }
 
-/// A question of a server that waits for its turn, and who waits for the answer.
+/// A queued elicitation and the channel for its response.
 type WaitingElicitation = (ElicitationPrompt, oneshot::Sender<ElicitationResponse>);
 
-/// The question of a server that is asked now. Only one is asked at a time.
+/// The open elicitation; at most one is open at a time.
 struct AskedElicitation {
     id: String,
     server: oneshot::Sender<ElicitationResponse>,
     answer: oneshot::Receiver<GivenAnswer>,
-    deadline: tokio::time::Instant,
+    patience: Duration,
 }
 
 /// How an elicitation ends.
@@ -92,11 +95,18 @@ enum ElicitationEnd {
     Closed(QuestionOutcome),
 }
 
-/// Runs these calls concurrently. The turn's token ends them.
+/// Runs the calls concurrently and returns their outcomes in order. Cancelling the turn cancels them.
 pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Vec<CallOutcome> {
     let (daemon, feed) = (context.daemon, context.feed);
     let cancel = feed.cancel_token().child_token();
     let (sender, mut events) = mpsc::channel(QUEUE);
+    let builtin = BuiltinSource::new(
+        daemon.finder.clone(),
+        daemon.results.clone(),
+        context.catalog.tools.clone(),
+        context.session.id.as_str(),
+        context.config.mcp.max_result_bytes,
+    );
     let mut running = Vec::new();
     for mut one in allowed {
         feed.push(TurnEvent::CallStarted(CallStarted {
@@ -111,16 +121,17 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Ve
             call: one.call,
             account: std::mem::take(&mut one.account),
             edited: one.edited.then(|| one.arguments.clone()),
+            is_builtin: one.tool.identity == BUILTIN_IDENTITY,
             begun: Instant::now(),
-            work: Box::pin(call(daemon, one, sender.clone(), cancel.clone())),
+            work: Box::pin(call(daemon, &builtin, one, sender.clone(), cancel.clone())),
             ended: None,
         });
     }
     drop(sender);
-    // A cancelled call is given a moment to tell its server.
+    // Cancelled calls get a short time to notify their servers.
     let mut late = pin!(async {
         cancel.cancelled().await;
-        tokio::time::sleep(LAST_WORD).await;
+        tokio::time::sleep(CANCEL_GRACE).await;
     });
     let mut waiting: VecDeque<WaitingElicitation> = VecDeque::new();
     let mut asked: Option<AskedElicitation> = None;
@@ -132,22 +143,22 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Ve
         }
         tokio::select! {
             biased;
-            () = all(&mut running) => break,
+            () = all_ended(&mut running) => break,
             () = &mut late => break,
             Some(event) = events.recv() => match event {
-                // It would be drawn over the question.
+                // Progress lines would be drawn over the open question.
                 CallEvent::Progress(_) if asked.is_some() => {}
                 CallEvent::Progress(text) => feed.push(TurnEvent::CallProgress(text)),
                 CallEvent::Elicit(..)
-                    if waiting.len() + usize::from(asked.is_some()) >= MAX_ASKED => {}
+                    if waiting.len() + usize::from(asked.is_some()) >= MAX_ELICITATIONS => {}
                 CallEvent::Elicit(question, server) => waiting.push_back((elicit(question), server)),
             },
-            end = answered(feed, asked.as_mut()) => {
+            end = answered(context, asked.as_mut()) => {
                 if let Some(question) = asked.take() {
                     close(feed, question, end);
                 }
             }
-            // A daemon that is stopping waits for nobody; no answer is an answer too.
+            // A stopping daemon withdraws all questions; a dropped sender counts as a dismissal.
             () = daemon.leaving.cancelled(), if asked.is_some() => {
                 waiting.clear();
                 if let Some(question) = asked.take() {
@@ -159,12 +170,13 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Ve
     if let Some(question) = asked {
         feed.close_question(&question.id, None, QuestionOutcome::Withdrawn);
     }
-    let mut used = Vec::new();
+    let mut outcomes = Vec::new();
     for one in running {
         let RunningCall {
             call,
             account,
             edited,
+            is_builtin,
             begun,
             ended,
             ..
@@ -182,18 +194,22 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Ve
         };
         let outcome = outcome(context, ended, edited, &mut end).await;
         end.status = outcome.status();
+        // Lists of tools and pages of earlier results are for the model, not for the terminal.
+        if is_builtin {
+            (end.head, end.more) = (String::new(), 0);
+        }
         feed.push(TurnEvent::CallFinished(end));
-        used.push(CallOutcome {
+        outcomes.push(CallOutcome {
             id: call.id.clone(),
             outcome,
             ms,
             account,
         });
     }
-    used
+    outcomes
 }
 
-/// Asks the question of a server.
+/// Opens an elicitation for all clients that watch the turn.
 fn ask(
     context: &CallContext<'_>,
     mut question: ElicitationPrompt,
@@ -203,32 +219,35 @@ fn ask(
     let (id, digest) = (question.id.clone(), question.digest.clone());
     let event = TurnEvent::ElicitationRequested(Box::new(question));
     let answer = context.feed.open_question(&id, &digest, event);
-    background_notice::question_waits(context.daemon, context.feed, &id);
-    let patience = question_patience(context.config);
     AskedElicitation {
         id,
         server,
         answer,
-        deadline: tokio::time::Instant::now() + patience,
+        patience: question_patience(context.config),
     }
 }
 
-/// Waits for the answer to the question that is asked now; for ever where there is none. Cancel-safe.
-async fn answered(feed: &TurnFeed, asked: Option<&mut AskedElicitation>) -> ElicitationEnd {
+/// Waits for the answer to the open elicitation; pending forever if none is open. Cancel-safe.
+async fn answered(
+    context: &CallContext<'_>,
+    asked: Option<&mut AskedElicitation>,
+) -> ElicitationEnd {
     let Some(asked) = asked else {
         return std::future::pending().await;
     };
+    let CallContext { daemon, feed, .. } = context;
+    let announce = || background_notice::question_waits(daemon, feed);
     tokio::select! {
         biased;
         given = &mut asked.answer => match given {
             Ok(given) => ElicitationEnd::Given(given),
             Err(_) => ElicitationEnd::Closed(QuestionOutcome::Withdrawn),
         },
-        outcome = feed.unanswerable(&asked.id, asked.deadline) => ElicitationEnd::Closed(outcome),
+        outcome = feed.unanswerable(&asked.id, asked.patience, announce) => ElicitationEnd::Closed(outcome),
     }
 }
 
-/// Passes the answer on to the server, and tells the clients.
+/// Sends the response to the server and closes the elicitation for the clients.
 fn close(feed: &TurnFeed, asked: AskedElicitation, end: ElicitationEnd) {
     let (elicited, answered_in, outcome) = match end {
         ElicitationEnd::Given(GivenAnswer {
@@ -259,12 +278,14 @@ fn close(feed: &TurnFeed, asked: AskedElicitation, end: ElicitationEnd) {
         ElicitationEnd::Closed(outcome) => (ElicitationResponse::Cancel, None, outcome),
     };
     feed.close_question(&asked.id, answered_in, outcome);
-    // The call may have ended meanwhile.
+    // The call may have ended, which drops the receiver.
     let _ = asked.server.send(elicited);
 }
 
+/// Makes a call at the source of its tool.
 async fn call(
     daemon: &Daemon,
+    builtin: &BuiltinSource,
     one: AllowedCall<'_>,
     events: mpsc::Sender<CallEvent>,
     cancel: CancellationToken,
@@ -275,14 +296,26 @@ async fn call(
         identity: &one.tool.identity,
         arguments: &one.arguments,
     };
-    let pool = &daemon.mcp;
-    let most = results::MAX_RESULT_BYTES;
-    pool.call(one.approved, &call, now_ms(), most, &events, &cancel)
-        .await
+    let (approved, max_bytes) = (one.approved, results::MAX_RESULT_BYTES);
+    if call.identity != BUILTIN_IDENTITY {
+        let pool = &daemon.mcp;
+        return pool
+            .call(approved, &call, now_ms(), max_bytes, &events, &cancel)
+            .await;
+    }
+    let request = SourceCall {
+        approved,
+        call,
+        now_ms: now_ms(),
+        max_bytes,
+        events: &events,
+        cancel: &cancel,
+    };
+    builtin.call(request).await
 }
 
-/// Waits until all have ended. May be dropped while it waits, and called again.
-async fn all(running: &mut [RunningCall<'_>]) {
+/// Waits until all calls have ended. Cancel-safe.
+async fn all_ended(running: &mut [RunningCall<'_>]) {
     poll_fn(|context| {
         let mut all = Poll::Ready(());
         for one in running.iter_mut().filter(|one| one.ended.is_none()) {
@@ -296,8 +329,8 @@ async fn all(running: &mut [RunningCall<'_>]) {
     .await;
 }
 
-/// Milliseconds since then.
-pub fn elapsed(since: Instant) -> u64 {
+/// Returns the milliseconds since `since`.
+fn elapsed(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -312,19 +345,19 @@ fn elicit(question: mcp::ElicitationRequest) -> ElicitationPrompt {
     }
 }
 
-/// What the model gets of a text, and the digest of all of it. What is too long is kept to be read on. What is
-/// large is worked on elsewhere: nobody else's answer waits for it, nor for a slow disk.
+/// Redacts a result and limits its size for the model. Also returns the digest of the whole text. A text that is too long
+/// is stored for `read_result`. Large texts are processed on a blocking thread.
 ///
 /// # Errors
-/// It could not be looked at.
-pub async fn fit(context: &CallContext<'_>, text: String) -> Result<(String, String), Error> {
+/// The blocking thread failed.
+async fn fit(context: &CallContext<'_>, text: String) -> Result<(String, String), Error> {
     let most = context.config.mcp.max_result_bytes;
-    // What is kept to be read on is no record, and would have its secrets still.
+    // Redaction on writing covers only the journal, not the result store.
     let clean = |text: String| match global_redactor().redact(&text) {
         Cow::Owned(clean) => clean,
         Cow::Borrowed(_) => text,
     };
-    if text.len() <= most.min(AT_ONCE) {
+    if text.len() <= most.min(INLINE_BYTES) {
         let digest = digest(&text);
         return Ok((clean(text), digest));
     }
@@ -336,16 +369,16 @@ pub async fn fit(context: &CallContext<'_>, text: String) -> Result<(String, Str
     });
     fitted
         .await
-        .map_err(|e| Error::runtime(format!("cannot keep the result: {e}")))
+        .map_err(|e| Error::runtime(format!("cannot process the result: {e}")))
 }
 
-/// SHA-256 in hexadecimal.
-pub fn digest(text: &str) -> String {
+/// Returns the SHA-256 of `text` in hexadecimal.
+fn digest(text: &str) -> String {
     let hash = Sha256::digest(text);
     hash.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// What became of a call, for the turn and for the client.
+/// Converts the result of a call into the outcome for the turn, and fills `end` for the clients.
 async fn outcome(
     context: &CallContext<'_>,
     ended: CallAttempt,
@@ -367,7 +400,7 @@ async fn outcome(
     end.more = lines.count() - head.len();
     end.head = head.join("\n");
     end.bytes = result.bytes;
-    // What is named in its place needs no other line.
+    // A placeholder line in the head already shows its note.
     end.notes = result.notes;
     end.notes
         .retain(|note| !head.iter().any(|line| *line == format!("[{note}]")));

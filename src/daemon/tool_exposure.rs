@@ -1,4 +1,4 @@
-//! The tools that a prompt has: which there are, and how its model is told of them.
+//! The tools of a prompt: waits for the MCP servers, and decides how the tools are exposed to the model.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::tools::{builtin, split};
 /// How long a prompt waits for MCP servers that are starting, since the start of each.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Starts the servers that are wanted and returns the tools that are there once these servers had time to start.
+/// Starts the pending servers, waits for them for a limited time and returns the available tools.
 ///
 /// # Errors
 /// The turn was cancelled.
@@ -45,8 +45,8 @@ pub fn any(daemon: &Daemon, chosen: &ChosenModel) -> bool {
     !chosen.config.mcp.servers.is_empty() || !daemon.mcp.states().is_empty()
 }
 
-/// The tools as the model is told of them: each, with the one that reads on in a long result once there is one; or the
-/// few through which it finds and calls them.
+/// Returns the tool definitions to send to the model: with direct exposure all tools, and `read_result` once a result was
+/// truncated; with split exposure the five tools that find and call the others.
 pub fn tools(catalog: &ToolCatalog, exposure: ToolExposure) -> Cow<'_, [ToolDefinition]> {
     match exposure {
         ToolExposure::Direct { reads_on: false } => return Cow::Borrowed(&catalog.tools),
@@ -62,7 +62,7 @@ pub fn tools(catalog: &ToolCatalog, exposure: ToolExposure) -> Cow<'_, [ToolDefi
     Cow::Owned(split::split_tools(servers))
 }
 
-/// Makes the index of the tools while the model thinks, so that its first question of them need not wait.
+/// Builds the search index in the background while the model answers, so that the first `retrieve_tools` does not wait.
 pub fn index(daemon: &Daemon, catalog: &ToolCatalog) {
     let (finder, tools) = (daemon.finder.clone(), catalog.tools.clone());
     daemon
@@ -70,7 +70,8 @@ pub fn index(daemon: &Daemon, catalog: &ToolCatalog) {
         .spawn(async move { finder.prepare(&tools).await });
 }
 
-/// How the model sees them now. Once through a few, so to the end of its turn: tools come and go while it runs.
+/// Returns the exposure for the next round. Once split, it stays split until the end of the turn, because the number of
+/// tools can change while the turn runs.
 pub fn exposure(
     daemon: &Daemon,
     session: &Session,
@@ -90,15 +91,15 @@ pub fn exposure(
     }
 }
 
-/// Reports the servers that became unavailable since the conversation was last told.
+/// Reports the servers that became unavailable since the last report in this conversation.
 pub fn without(feed: &TurnFeed, session: &Session, catalog: &ToolCatalog) {
-    for text in excuses(&session.newly_unavailable(&catalog.unavailable)) {
+    for text in unavailable_lines(&session.newly_unavailable(&catalog.unavailable)) {
         feed.notice(text);
     }
 }
 
-/// A line for all servers that are missing for one reason: alias and reason.
-fn excuses(without: &[(String, String)]) -> Vec<String> {
+/// Returns one line per reason, with the servers that are unavailable for it; takes `(alias, reason)`.
+fn unavailable_lines(without: &[(String, String)]) -> Vec<String> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for (alias, why) in without {
         match groups.iter_mut().find(|(of, _)| of == why) {
@@ -115,10 +116,10 @@ fn excuses(without: &[(String, String)]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::excuses;
+    use super::unavailable_lines;
 
     #[test]
-    fn servers_that_are_missing_for_one_reason_share_a_line() {
+    fn unavailable_servers_are_grouped_by_reason() {
         let without = [
             ("a", "still starting"),
             ("b", "\x1b refused"),
@@ -126,12 +127,12 @@ mod tests {
         ];
         let without = without.map(|(alias, why)| (alias.to_string(), why.to_string()));
         assert_eq!(
-            excuses(&without),
+            unavailable_lines(&without),
             [
                 "going without MCP servers a, c: still starting",
                 "going without MCP server b: \x1b refused"
             ]
         );
-        assert!(excuses(&[]).is_empty());
+        assert!(unavailable_lines(&[]).is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! The tools that the person was shown, and the annotations that are in force, also of those that nobody was shown: kept
-//! across daemons, a small file for each server. One that is lost or broken means that nothing was shown or said yet.
+//! Tool history: the tools that were shown to the user, and the annotations in force of all tools. Stored across daemons
+//! in one small file per server. A lost or damaged file means that nothing of that server was shown yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::Daemon;
+use super::ordered_writes::OrderedWrites;
 use crate::chat::{ToolAnnotations, ToolDefinition};
 use crate::config::mcp::ServerSettings;
 use crate::error::{Error, Result};
@@ -21,35 +22,35 @@ use crate::safety::tool_diff::{self, ShownTool};
 use crate::secret::fingerprint;
 use crate::session::lock;
 
-/// The version of the files.
+/// Version of the file format.
 const VERSION: u32 = 1;
 
-/// The longest that the shortest difference of a tool is looked for.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Time limit for finding the shortest difference of a tool.
+const DIFF_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// So many names that a server has no more are remembered for what it said of them.
-const GONE: usize = 2_000;
+/// Maximum number of removed tools of a server whose annotations are still remembered.
+const MAX_REMOVED: usize = 2_000;
 
-/// The tools of a server, by their names there.
+/// Tools of a server by name.
 #[derive(Debug, Default, Clone)]
 struct ServerTools {
-    /// Those that were shown.
+    /// Tools that were shown to the user.
     shown: BTreeMap<String, ShownTool>,
-    /// What it has said of the others: one that was never called may not forget that it destroys either.
+    /// Annotations of the other tools: a tool that was never called cannot drop its `destructiveHint` either.
     said: BTreeMap<String, ToolAnnotations>,
 }
 
 impl ServerTools {
-    /// What is in force of a tool that says this now.
+    /// Returns the annotations in force of a tool with the annotations `now`.
     fn in_force(&self, name: &str, now: ToolAnnotations) -> ToolAnnotations {
         let shown = self.shown.get(name).map(|seen| seen.annotations);
         let before = shown.or_else(|| self.said.get(name).copied());
         tool_diff::in_force(before.unwrap_or_default(), now)
     }
 
-    /// Forgets names that are gone, where they are too many: first those that never destroyed.
+    /// Forgets removed tools if there are too many, those without `destructiveHint` first.
     fn bound(&mut self, there: &BTreeSet<&str>) {
-        let too_many = there.len() + GONE;
+        let too_many = there.len() + MAX_REMOVED;
         if self.said.len() > too_many {
             let destroys = |says: &ToolAnnotations| says.destructive == Some(true);
             self.said
@@ -64,26 +65,27 @@ impl ServerTools {
     }
 }
 
-/// All that was shown and said.
+/// The tool history of all servers.
 #[derive(Debug)]
 pub struct ToolHistory {
     dir: PathBuf,
-    /// What is in the files that were read, and what could not be written.
+    /// The current state of each server's file, whether it could be written or not.
     servers: Mutex<HashMap<String, Arc<ServerTools>>>,
-    /// The last catalog, and what became of it.
+    writes: OrderedWrites,
+    /// The last catalog, and the same with the annotations in force.
     catalog: Mutex<Option<(ToolCatalog, ToolCatalog)>>,
 }
 
-/// A file.
+/// Content of a file.
 #[derive(Serialize, Deserialize)]
 struct StoredHistory {
     v: u32,
-    /// For whoever reads it.
+    /// For readers of the file; not used.
     alias: String,
-    /// Without what may be secret.
+    /// URL or command line, without secrets.
     target: String,
     tools: BTreeMap<String, KeptTool>,
-    /// Of tools that were not shown.
+    /// Annotations of tools that were not shown.
     #[serde(default)]
     said: BTreeMap<String, record::RecordedAnnotations>,
 }
@@ -97,16 +99,17 @@ struct KeptTool {
 }
 
 impl ToolHistory {
-    /// What was shown by this daemon and earlier ones. The files are below `state`.
+    /// Opens the history that this and earlier daemons stored below `state`.
     pub fn new(state: &Path) -> ToolHistory {
         ToolHistory {
             dir: state.join("tools"),
             servers: Mutex::default(),
+            writes: OrderedWrites::default(),
             catalog: Mutex::default(),
         }
     }
 
-    /// What is known of the tools of a server.
+    /// Returns the tools of a server, reading its file on first use.
     fn of(&self, server: &ServerSettings) -> Arc<ServerTools> {
         let key = key(server);
         let mut servers = lock(&self.servers);
@@ -114,12 +117,12 @@ impl ToolHistory {
         servers.entry(key.clone()).or_insert_with(read).clone()
     }
 
-    /// Whether no tool of a server was shown.
+    /// Whether no tool of a server was shown yet.
     pub fn is_new(&self, server: &ServerSettings) -> bool {
         self.of(server).shown.is_empty()
     }
 
-    /// Those of a server's tools that were not shown.
+    /// Returns the tools in `tools` that were not shown yet.
     pub fn unseen<'t>(
         &self,
         server: &ServerSettings,
@@ -130,14 +133,14 @@ impl ToolHistory {
         tools.into_iter().filter(new).collect()
     }
 
-    /// Whether a tool is another than was shown.
+    /// Whether a tool differs from the version that was shown.
     pub fn changed(&self, server: &ServerSettings, tool: &ToolDefinition) -> bool {
         let known = self.of(server);
         let seen = known.shown.get(&tool.tool);
         seen.is_some_and(|seen| tool_diff::is_changed(seen, tool, global_redactor()))
     }
 
-    /// How a tool differs from what was shown; nothing where it does not.
+    /// Returns how a tool differs from the version that was shown; empty if it does not differ.
     pub fn difference(
         &self,
         server: &ServerSettings,
@@ -145,15 +148,15 @@ impl ToolHistory {
     ) -> Vec<tool_diff::DiffLine> {
         match self.of(server).shown.get(&tool.tool) {
             Some(seen) if tool_diff::is_changed(seen, tool, global_redactor()) => {
-                let deadline = Instant::now() + PATIENCE;
+                let deadline = Instant::now() + DIFF_TIMEOUT;
                 tool_diff::difference(seen, tool, global_redactor(), Some(deadline))
             }
             _ => Vec::new(),
         }
     }
 
-    /// The person has seen these tools as they are. It is remembered as long as the daemon runs where it cannot be
-    /// written.
+    /// Records that the user has seen these tools as they are. If the file cannot be written, this is remembered until the
+    /// daemon ends.
     pub fn shown<'t>(
         &self,
         server: &ServerSettings,
@@ -173,33 +176,33 @@ impl ToolHistory {
         *lock(&self.catalog) = None;
     }
 
-    /// The server says this of its tools now; what is in force of each of them.
+    /// Records the annotations that a server sends now, and returns those in force of each tool.
     fn said(&self, server: &ServerSettings, tools: &[&ToolDefinition]) -> Vec<ToolAnnotations> {
         let mut held = Vec::new();
         self.learn(server, |known| {
-            let mut news = false;
+            let mut changed = false;
             for tool in tools {
                 let says = known.in_force(&tool.tool, tool.annotations);
                 held.push(says);
-                // Of one that says nothing there is nothing to forget.
+                // A tool without annotations has none to remember.
                 let none =
                     known.shown.contains_key(&tool.tool) || says == ToolAnnotations::default();
                 if !none && known.said.get(&tool.tool) != Some(&says) {
                     known.said.insert(tool.tool.clone(), says);
-                    news = true;
+                    changed = true;
                 }
             }
-            if news {
+            if changed {
                 known.bound(&tools.iter().map(|tool| tool.tool.as_str()).collect());
             }
-            news
+            changed
         });
         held
     }
 
-    /// Takes in what is new of a server's tools, if anything is, and writes it.
-    fn learn(&self, server: &ServerSettings, news: impl FnOnce(&mut ServerTools) -> bool) {
-        // It is read where it was not yet.
+    /// Updates the tools of a server, and queues a write of its file if `update` returns `true`.
+    fn learn(&self, server: &ServerSettings, update: impl FnOnce(&mut ServerTools) -> bool) {
+        // Reads the file on first use.
         self.of(server);
         let key = key(server);
         let mut servers = lock(&self.servers);
@@ -207,43 +210,28 @@ impl ToolHistory {
             .get(&key)
             .map(|k| ServerTools::clone(k))
             .unwrap_or_default();
-        if !news(&mut known) {
+        if !update(&mut known) {
             return;
         }
-        // Under the lock: whoever writes later knows more.
-        if let Err(e) = self.write(server, &key, &known) {
-            tracing::warn!("tools will be shown again after a restart: {}", e.message);
-        }
-        servers.insert(key, Arc::new(known));
-    }
-
-    fn write(&self, server: &ServerSettings, key: &str, known: &ServerTools) -> Result<()> {
-        let tool = |(name, seen): (&String, &ShownTool)| {
-            let kept = KeptTool {
-                description: seen.description.clone(),
-                schema: seen.schema.clone(),
-                annotations: kept(seen.annotations),
-            };
-            (name.clone(), kept)
-        };
-        let file = StoredHistory {
-            v: VERSION,
-            alias: server.alias.clone(),
-            target: server.target(),
-            tools: known.shown.iter().map(tool).collect(),
-            said: known
-                .said
-                .iter()
-                .map(|(name, says)| (name.clone(), kept(*says)))
-                .collect(),
-        };
-        let text = serde_json::to_vec(&file).map_err(|e| Error::runtime(e.to_string()))?;
-        paths::make_dir(&self.dir)?;
+        let known = Arc::new(known);
+        servers.insert(key.clone(), known.clone());
+        // Queued under the lock, so that the newest state is written last; written without it, since an fsync may take
+        // seconds and this is the runtime thread.
+        let (alias, target) = (server.alias.clone(), server.target());
         let path = self.dir.join(format!("{key}.json"));
-        paths::replace_file(&path, &text)
+        self.writes.push(move || {
+            if let Err(e) = write(&path, alias, target, &known) {
+                tracing::warn!("tools will be shown again after a restart: {}", e.message);
+            }
+        });
     }
 
-    /// The catalog with the annotations that are in force: what a server says no more, it has not taken back.
+    /// Waits until all files are written: before the process ends.
+    pub fn finish_writes(&self) {
+        self.writes.finish();
+    }
+
+    /// Returns the catalog with the annotations in force: an annotation that a server no longer sends is not revoked.
     fn in_force(
         &self,
         catalog: ToolCatalog,
@@ -264,7 +252,7 @@ impl ToolHistory {
         }
         let mut forgotten = Vec::new();
         for (alias, places) in of_servers {
-            // It has gone, and nothing of it will be called.
+            // The server was removed, and its tools cannot be called.
             let Some(server) = server(alias) else {
                 continue;
             };
@@ -290,7 +278,7 @@ impl ToolHistory {
     }
 }
 
-/// The tools that there are, with the annotations that are in force.
+/// Returns the current catalog with the annotations in force.
 pub async fn catalog(daemon: &Daemon, patience: Duration) -> ToolCatalog {
     let catalog = daemon.mcp.catalog(patience).await;
     daemon
@@ -298,9 +286,34 @@ pub async fn catalog(daemon: &Daemon, patience: Duration) -> ToolCatalog {
         .in_force(catalog, |alias| daemon.mcp.server(alias))
 }
 
-/// Names a server by its alias and where it is. No secret goes in: a short one could be guessed.
+/// Returns the name of a server's file, from its alias and target. Secrets are not included: a short one could be guessed
+/// from the hash.
 fn key(server: &ServerSettings) -> String {
     fingerprint([server.alias.as_str(), &server.target()])
+}
+
+fn write(path: &Path, alias: String, target: String, known: &ServerTools) -> Result<()> {
+    let tool = |(name, seen): (&String, &ShownTool)| {
+        let kept = KeptTool {
+            description: seen.description.clone(),
+            schema: seen.schema.clone(),
+            annotations: kept(seen.annotations),
+        };
+        (name.clone(), kept)
+    };
+    let said = |(name, says): (&String, &ToolAnnotations)| (name.clone(), kept(*says));
+    let file = StoredHistory {
+        v: VERSION,
+        alias,
+        target,
+        tools: known.shown.iter().map(tool).collect(),
+        said: known.said.iter().map(said).collect(),
+    };
+    let text = serde_json::to_vec(&file).map_err(|e| Error::runtime(e.to_string()))?;
+    if let Some(dir) = path.parent() {
+        paths::make_dir(dir)?;
+    }
+    paths::replace_file(path, &text)
 }
 
 fn read(path: &Path) -> Option<ServerTools> {

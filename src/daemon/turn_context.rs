@@ -1,4 +1,4 @@
-//! What goes along with a prompt: what the shell knows, what is attached, the instructions.
+//! Builds the context that is sent with a prompt: recent commands, attachments, instructions.
 
 use super::Daemon;
 use super::model::ChosenModel;
@@ -10,11 +10,11 @@ use crate::session::conversation::{Session, since_last_prompt};
 use crate::session::feed::TurnFeed;
 use crate::session::lock;
 
-/// The most of a resource that is sent along, in bytes: as much as of a file.
+/// Maximum size of an attached MCP resource in bytes, as for an attached file.
 const RESOURCE_BYTES: usize = 1 << 20;
 
-/// The prompt with all that goes along with it, and what to say where there is nothing to look at.
-/// A command is told once, so that is said once.
+/// Returns the prompt with its context, and a notice if the output of a failed command is missing. Each command is part
+/// of one prompt only, so that the notice appears once.
 pub fn content(
     daemon: &Daemon,
     session: &Session,
@@ -23,12 +23,12 @@ pub fn content(
 ) -> (String, Option<String>) {
     let commands = match &ask.shell {
         Some(shell) => {
-            let told = session.last_prompt_ms(shell);
-            lock(&daemon.shells).since(shell, told, chosen.config.context.commands)
+            let last_prompt = session.last_prompt_ms(shell);
+            lock(&daemon.shells).since(shell, last_prompt, chosen.config.context.commands)
         }
         None => Vec::new(),
     };
-    // The plugin records more than a model needs to know.
+    // The plugin records more variables than the configuration allows for the model.
     let names = &chosen.config.context.env;
     let wanted = |var: &&String| {
         var.split_once('=')
@@ -93,11 +93,11 @@ fn exec_fact(body: &RecordBody) -> Option<FinishedCommand<'_>> {
     }
 }
 
-/// The instructions: the user's own, or ours with what the system is; with tools, how those are used, which is another
-/// way where the model finds them by itself.
+/// Returns the system prompt: the configured one, or the default with facts about the system. With tools, it ends with
+/// instructions for using them; `split` selects those for tools that the model finds by search.
 pub fn system_prompt(chosen: &ChosenModel, tools: bool, split: bool) -> String {
     let mut prompt = match &chosen.config.system_prompt {
-        Some(theirs) => theirs.clone(),
+        Some(configured) => configured.clone(),
         None => format!("{}\n{}", context::SYSTEM_PROMPT, system_facts()),
     };
     if tools {
@@ -110,7 +110,7 @@ pub fn system_prompt(chosen: &ChosenModel, tools: bool, split: bool) -> String {
     prompt
 }
 
-/// The instructions for words to one command.
+/// Returns the system prompt for a single command.
 pub fn command_prompt() -> String {
     format!("{}\n{}", context::COMMAND_PROMPT, system_facts())
 }
@@ -123,10 +123,10 @@ fn system_facts() -> String {
     )
 }
 
-/// Reads the MCP resources that go along with a prompt, `alias:uri`.
+/// Reads the MCP resources attached to a prompt, `alias:uri`.
 ///
 /// # Errors
-/// One cannot be had, and the prompt makes no sense without it.
+/// A resource cannot be read. The prompt fails, since it refers to the resource.
 pub async fn resources(
     daemon: &Daemon,
     feed: &TurnFeed,
@@ -135,7 +135,7 @@ pub async fn resources(
     let mut read = Vec::new();
     for name in names {
         let Some((alias, uri)) = name.split_once(':') else {
-            return Err(Error::usage(format!("{name} names no resource"))
+            return Err(Error::usage(format!("not a resource name: {name}"))
                 .hint("a resource is SERVER:URI; see them with: llm :mcp resources"));
         };
         let get = daemon

@@ -6,21 +6,21 @@ use super::mcp_startup::{self, PendingStart};
 use super::model::{self, ModelPlan};
 use crate::error::Result;
 use crate::history::record::RecordIds;
-use crate::protocol::{AskRequest, ShellId};
+use crate::protocol::{AskRequest, RequestFailure, SessionChoice, ShellId};
 use crate::session::conversation::SharedSession;
 
-/// A prompt that is ready to be performed: everything that was needed of its client has been collected.
+/// A prompt that is ready to run. It needs nothing more from its client.
 #[derive(Debug)]
 pub struct TurnPlan {
     /// The request.
     pub ask: AskRequest,
     /// The ids of the records.
     pub links: RecordIds,
-    /// `None` for words to one command, which are outside of any conversation.
+    /// `None` for a single command, which belongs to no session.
     pub session: Option<SharedSession>,
-    /// The configuration, and what the choice of the model needs.
+    /// The configuration, and the variables that the choice of the model needs.
     pub model: ModelPlan,
-    /// `None` where the prompt wants no servers.
+    /// MCP servers to start; `None` if the prompt uses no tools and no resources.
     pub servers: Option<PendingStart>,
 }
 
@@ -33,39 +33,36 @@ impl TurnPlan {
     }
 }
 
-/// Chooses the session and collects from the client what the turn needs.
+/// Collects from the client what the turn needs, and chooses the session. A session is created last, so that a prompt
+/// that fails for want of a model leaves no empty session behind.
 ///
 /// # Errors
 /// There is no such session or model, the configuration is wrong, or the client has hung up.
-pub async fn prepare(daemon: &Daemon, client: &ClientHandle, ask: AskRequest) -> Result<TurnPlan> {
-    let shell = ask.shell.as_ref();
-    let mut links = RecordIds {
-        shell: shell.map(ShellId::to_string),
-        prompt: Some(uuid::Uuid::now_v7().to_string()),
-        ..client.links.clone()
-    };
-    let (session, of_session) = if ask.command {
-        let id = shell.and_then(|s| daemon.sessions.session_for_shell(s));
-        // A session whose file was deleted has chosen no model.
-        let session = match id {
-            Some(id) => daemon.sessions.get(&id).await.ok(),
-            None => None,
-        };
-        (None, session.and_then(|s| s.model()))
-    } else {
-        links.command = shell
-            .zip(ask.started_ms)
-            .map(|(shell, ms)| format!("{shell}@{ms}"));
-        let session = daemon.sessions.choose(&ask.session, shell, &links).await?;
-        let model = session.model();
-        (Some(session), model)
-    };
-    let flag = ask.model.clone();
-    let model = model::prepare(daemon, client, flag, of_session, &ask.overrides).await?;
-    let wants_servers = session.is_some() && !(ask.no_tools && ask.resources.is_empty());
-    let servers = match wants_servers {
-        true => Some(mcp_startup::collect(daemon, client, &model.config).await?),
-        false => None,
+pub async fn prepare(
+    daemon: &Daemon,
+    client: &ClientHandle,
+    ask: AskRequest,
+) -> std::result::Result<TurnPlan, RequestFailure> {
+    let failed = |error| RequestFailure::from(&error);
+    let links = record_ids(client, &ask);
+    let existing = existing_session(daemon, &links, &ask).await;
+    let existing = existing.map_err(failed)?;
+    let creates_session = existing.is_none() && !ask.command;
+    let collected = collect(daemon, client, &ask, existing).await;
+    let (model, servers) = collected.map_err(failed)?;
+    if creates_session {
+        let found = model::look(daemon, &model, &client.feed).await;
+        if found.map_err(failed)?.is_none() {
+            return Err(model::nothing_configured());
+        }
+    }
+    let session = match ask.command {
+        true => None,
+        false => {
+            let (sessions, shell) = (&daemon.sessions, ask.shell.as_ref());
+            let session = sessions.choose(&ask.session, shell, &links).await;
+            Some(session.map_err(failed)?)
+        }
     };
     Ok(TurnPlan {
         ask,
@@ -74,4 +71,60 @@ pub async fn prepare(daemon: &Daemon, client: &ClientHandle, ask: AskRequest) ->
         model,
         servers,
     })
+}
+
+/// Resolves the configuration and asks the client for variables.
+async fn collect(
+    daemon: &Daemon,
+    client: &ClientHandle,
+    ask: &AskRequest,
+    existing: Option<SharedSession>,
+) -> Result<(ModelPlan, Option<PendingStart>)> {
+    let session_model = existing.and_then(|session| session.model());
+    let flag = ask.model.clone();
+    let model = model::prepare(daemon, client, flag, session_model, &ask.overrides).await?;
+    let uses_servers = !ask.no_tools || !ask.resources.is_empty();
+    let servers = match uses_servers && !ask.command {
+        true => Some(mcp_startup::collect(daemon, client, &model.config).await?),
+        false => None,
+    };
+    Ok((model, servers))
+}
+
+/// Returns the session whose model a prompt uses, without creating one.
+async fn existing_session(
+    daemon: &Daemon,
+    links: &RecordIds,
+    ask: &AskRequest,
+) -> Result<Option<SharedSession>> {
+    let shell = ask.shell.as_ref();
+    let choice = match ask.command {
+        true => &SessionChoice::Shell,
+        false => &ask.session,
+    };
+    match choice {
+        SessionChoice::New => Ok(None),
+        SessionChoice::Shell => match shell.and_then(|s| daemon.sessions.session_for_shell(s)) {
+            // A session whose file was deleted has no model.
+            Some(id) => Ok(daemon.sessions.get(&id).await.ok()),
+            None => Ok(None),
+        },
+        SessionChoice::Continue | SessionChoice::Attach(_) => {
+            let sessions = &daemon.sessions;
+            let session = sessions.choose(choice, shell, links).await?;
+            Ok(Some(session))
+        }
+    }
+}
+
+/// Returns the ids of the records of a prompt.
+fn record_ids(client: &ClientHandle, ask: &AskRequest) -> RecordIds {
+    let shell = ask.shell.as_ref();
+    let command_line = shell.zip(ask.started_ms).filter(|_| !ask.command);
+    RecordIds {
+        shell: shell.map(ShellId::to_string),
+        prompt: Some(uuid::Uuid::now_v7().to_string()),
+        command: command_line.map(|(shell, ms)| format!("{shell}@{ms}")),
+        ..client.links.clone()
+    }
 }

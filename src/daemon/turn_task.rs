@@ -1,4 +1,4 @@
-//! The task of one turn, from the prompt to the end of its feed. It owns what it needs and knows no client.
+//! The task of one turn, from the prompt to the end of its feed. It is independent of the client's connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 
 use super::call_context::{CallContext, ToolExposure};
+use super::feed_guard::FeedGuard;
 use super::gate::{self, CallGate};
 use super::model::{self, ChosenModel};
 use super::rules_in_force::{self, RequestContext};
@@ -24,29 +25,36 @@ use crate::session::conversation::Session;
 use crate::session::feed::{TurnEvent, TurnFeed};
 use crate::turn::machine::{TurnEffect, TurnInput, TurnMachine, TurnSettings};
 
-/// Parts of an answer that may wait for the turn; beyond it the provider waits.
+/// Capacity of the queue of answer chunks; when it is full, reading from the provider pauses.
 const QUEUE: usize = 64;
-/// Tokens of the context window that are reserved for the answer where the config has no limit.
+/// Tokens of the context window reserved for the answer if the configuration sets no limit.
 const RESERVE: u32 = 1024;
 
-/// Performs a prompt in a task of its own, to the end of its feed.
+/// Spawns the task of a prompt, which ends with the feed.
 pub fn spawn(daemon: &Arc<Daemon>, feed: Arc<TurnFeed>, plan: TurnPlan) {
     let daemon_of_task = daemon.clone();
+    let session = plan.session.clone();
+    let turn_lock = session
+        .as_ref()
+        .and_then(|s| s.turn().try_lock_owned().ok());
+    // Before the client gets its reply: a client that attaches right after it finds the turn.
+    if let (Some(session), Some(_)) = (&session, &turn_lock) {
+        session.hub.install(feed.clone());
+    }
     daemon.tasks.spawn(async move {
         let daemon = daemon_of_task;
         let _running = daemon.count_turn();
-        let session = plan.session.clone();
-        // Held to the end of the feed, so that the next turn of the session finds this one finished.
-        let mut turn_lock = None;
-        let end = match &session {
-            Some(session) => perform(&daemon, &feed, session, plan, &mut turn_lock).await,
-            None => perform_command(&daemon, &feed, plan).await,
+        // Held until the feed has ended, so that the next turn of the session finds this one finished.
+        let mut turn_lock = turn_lock;
+        // Declared after the lock, so that it is dropped first.
+        let guard = FeedGuard::new(feed, session);
+        let feed = guard.feed();
+        let end = match guard.session() {
+            Some(session) => perform(&daemon, feed, session, plan, &mut turn_lock).await,
+            None => perform_command(&daemon, feed, plan).await,
         };
-        background_notice::turn_ended(&daemon, &feed, &end);
-        feed.finish(end);
-        if let Some(session) = &session {
-            session.hub.clear();
-        }
+        background_notice::turn_ended(&daemon, feed, &end);
+        guard.finish(end);
     });
 }
 
@@ -54,14 +62,7 @@ fn failure(error: &Error) -> RequestFailure {
     RequestFailure::from(error)
 }
 
-fn nothing_configured() -> RequestFailure {
-    RequestFailure {
-        nothing_configured: true,
-        ..failure(&model::nothing_found())
-    }
-}
-
-/// Performs a prompt of a conversation.
+/// Performs a prompt of a session.
 async fn perform(
     daemon: &Daemon,
     feed: &Arc<TurnFeed>,
@@ -69,22 +70,21 @@ async fn perform(
     plan: TurnPlan,
     turn_lock: &mut Option<OwnedMutexGuard<()>>,
 ) -> std::result::Result<AnswerSummary, RequestFailure> {
-    *turn_lock = Some(
-        wait_for_turn(feed, session)
-            .await
-            .map_err(|e| failure(&e))?,
-    );
-    session.hub.install(feed.clone());
+    if turn_lock.is_none() {
+        let lock = wait_for_turn(feed, session).await;
+        *turn_lock = Some(lock.map_err(|e| failure(&e))?);
+        session.hub.install(feed.clone());
+    }
     let chosen = model::choose(daemon, &plan.model, feed).await;
     let Some(chosen) = chosen.map_err(|e| failure(&e))? else {
-        return Err(nothing_configured());
+        return Err(model::nothing_configured());
     };
     converse(daemon, feed, session, chosen, plan)
         .await
         .map_err(|e| failure(&e))
 }
 
-/// Waits for the session's turn, which another prompt may have.
+/// Waits for the turn lock of the session, which another prompt may hold.
 async fn wait_for_turn(feed: &TurnFeed, session: &Session) -> Result<OwnedMutexGuard<()>> {
     if let Ok(guard) = session.turn().try_lock_owned() {
         return Ok(guard);
@@ -99,11 +99,30 @@ async fn wait_for_turn(feed: &TurnFeed, session: &Session) -> Result<OwnedMutexG
                 place.unwrap_or_default()
             )
         }
-        None => "waiting for another prompt of this conversation; Ctrl-C stops waiting".to_owned(),
+        None => "waiting for another prompt of this session; Ctrl-C stops waiting".to_owned(),
     };
     feed.notice(line);
-    feed.unless_cancelled(async { Ok(session.turn().lock_owned().await) })
-        .await
+    let lock = async {
+        let mut lock = std::pin::pin!(session.turn().lock_owned());
+        if let Some(running) = &running {
+            tokio::select! {
+                biased;
+                guard = &mut lock => return Ok(guard),
+                () = running.unattended_question() => feed.notice(format!(
+                    "“{}” waits for your answer: llm --attach {} shows it; Ctrl-C stops waiting",
+                    running.origin.words(),
+                    short_id(&session.id)
+                )),
+            }
+        }
+        Ok(lock.await)
+    };
+    feed.unless_cancelled(lock).await
+}
+
+/// Returns the end of a session id, which is how other messages name a session.
+fn short_id(id: &str) -> &str {
+    id.get(id.len().saturating_sub(8)..).unwrap_or(id)
 }
 
 /// Performs a prompt with its model.
@@ -127,7 +146,7 @@ async fn converse(
         session: session.id.clone(),
         model: chosen.name.clone(),
     });
-    // For the whole turn: a server that is connected while it runs would not be under the rules of the directory.
+    // Once for the whole turn, so that the directory's rules also apply to servers connected meanwhile.
     let with_tools = !ask.no_tools && tool_exposure::any(daemon, &chosen);
     if with_tools {
         apply_rules(feed, &mut chosen, &ask.cwd).await?;
@@ -146,7 +165,7 @@ async fn converse(
         shell: ask.shell.as_ref().map(ShellId::to_string),
         cwd: ask.cwd.clone(),
     };
-    // A prompt that cannot be recorded is answered all the same, but never silently.
+    // A prompt that cannot be recorded is answered, with a notice.
     if let Err(e) = session.record_written(&links, user).await {
         feed.notice(e.message);
     }
@@ -169,7 +188,7 @@ async fn converse(
     run.rounds(with_tools.then_some(catalog)).await?;
     let TurnRun { answer, links, .. } = run;
     let (answer, commands) = answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
-    // The rules about commands are applied with each command; here the person is told what is wrong with them.
+    // Rules about commands are applied to each command; this reports faults in them.
     if !commands.is_empty() && !ask.no_tools && !with_tools {
         apply_rules(feed, &mut chosen, &ask.cwd).await?;
     }
@@ -179,7 +198,7 @@ async fn converse(
     Ok(answer)
 }
 
-/// Performs words to one command, outside of any conversation.
+/// Performs a prompt for a single command, outside of any session.
 async fn perform_command(
     daemon: &Daemon,
     feed: &Arc<TurnFeed>,
@@ -187,7 +206,7 @@ async fn perform_command(
 ) -> std::result::Result<AnswerSummary, RequestFailure> {
     let chosen = model::choose(daemon, &plan.model, feed).await;
     let Some(chosen) = chosen.map_err(|e| failure(&e))? else {
-        return Err(nothing_configured());
+        return Err(model::nothing_configured());
     };
     let TurnPlan { ask, links, .. } = plan;
     let messages = [
@@ -209,7 +228,7 @@ async fn perform_command(
         shell: ask.shell.as_ref().map(ShellId::to_string),
         cwd: ask.cwd,
     };
-    // The edit buffer is no place to say that nothing can be recorded.
+    // The reply goes into the edit buffer, where a notice would be in the way.
     if let Err(e) = outside.record_written(&links, user).await {
         tracing::warn!("{}", e.message);
     }
@@ -221,7 +240,7 @@ async fn perform_command(
     }
 }
 
-/// Adds the rules of the projects around a directory, and reports what is wrong with them.
+/// Adds the project rules of a directory, and reports faults in them.
 async fn apply_rules(feed: &TurnFeed, chosen: &mut ChosenModel, cwd: &str) -> Result<()> {
     for text in rules_in_force::apply(&mut chosen.config, cwd).await? {
         feed.notice(text);
@@ -229,33 +248,33 @@ async fn apply_rules(feed: &TurnFeed, chosen: &mut ChosenModel, cwd: &str) -> Re
     Ok(())
 }
 
-/// A turn that runs: the state machine, and what it takes to do what that says.
+/// A running turn: the state machine and the resources for performing its effects.
 struct TurnRun<'a> {
     daemon: &'a Daemon,
     chosen: &'a ChosenModel,
-    /// Where it is recorded.
+    /// The session that records the turn.
     session: &'a Session,
     feed: &'a Arc<TurnFeed>,
     turn: TurnMachine,
     start: Instant,
-    /// The end of the turn, and the commands it proposes.
+    /// The summary of the turn, and its proposed commands.
     answer: Option<(AnswerSummary, Vec<String>)>,
-    /// The tools that there are in this round, and how the model sees them.
+    /// The tools of this round, and how they are exposed to the model.
     tools: (ToolCatalog, ToolExposure),
-    /// What its records belong to.
+    /// The ids of the records.
     links: RecordIds,
     request: &'a RequestContext,
-    /// What was shown of the answer that is coming, for the case that the daemon is killed.
+    /// The answer received so far, kept on disk in case the daemon is killed.
     partial: PartialAnswer,
 }
 
-/// What comes next.
+/// The next step of the turn.
 enum NextStep {
-    /// More of the same.
+    /// Continue with the next input.
     Go,
-    /// These calls.
+    /// Make these tool calls.
     Use(Vec<ToolCall>),
-    /// Another request.
+    /// Send another request.
     Again,
     /// The turn is over.
     Done,
@@ -289,11 +308,11 @@ impl<'a> TurnRun<'a> {
         }
     }
 
-    /// Requests and calls in turn, until the turn is over.
+    /// Alternates requests and tool calls until the turn is over.
     async fn rounds(&mut self, mut tools: Option<ToolCatalog>) -> Result<()> {
         let session = self.session;
         let reserve = self.chosen.endpoint.max_tokens.unwrap_or(RESERVE);
-        let mut told = 0;
+        let mut reported = 0;
         let mut exposure = ToolExposure::Direct { reads_on: false };
         loop {
             let catalog = tools.clone().unwrap_or_default();
@@ -313,11 +332,11 @@ impl<'a> TurnRun<'a> {
             let system = turn_context::system_prompt(self.chosen, !offered.is_empty(), split);
             let talk = session.with_records(context::conversation);
             let window = self.chosen.window;
-            let (messages, left_out) = context::fit(system, &talk, &offered, window, reserve);
-            if left_out > told {
-                told = left_out;
+            let (messages, left_out) = context::fit(system, talk, &offered, window, reserve);
+            if left_out > reported {
+                reported = left_out;
                 let text = format!(
-                    "the conversation is longer than the model's window: its first {left_out} answers are left out"
+                    "the session exceeds the model's context window; the oldest {left_out} answers were not sent"
                 );
                 self.feed.notice(text);
             }
@@ -328,7 +347,7 @@ impl<'a> TurnRun<'a> {
             if matches!(step, NextStep::Done) {
                 return Ok(());
             }
-            // Tools come and go; a server that is starting is not waited for.
+            // The tools may have changed; this does not wait for servers that are starting.
             if let Some(tools) = &mut tools {
                 *tools = tool_history::catalog(self.daemon, Duration::ZERO).await;
                 tool_exposure::without(self.feed, session, tools);
@@ -336,7 +355,7 @@ impl<'a> TurnRun<'a> {
         }
     }
 
-    /// One request and its answer.
+    /// Sends one request and processes its answer.
     async fn request(
         &mut self,
         messages: &[ChatMessage],
@@ -351,7 +370,7 @@ impl<'a> TurnRun<'a> {
         let request = stream(self.daemon, self.chosen, messages, tools, &cancel, sender);
         tokio::pin!(request);
         let mut ended = None;
-        // Both ends must be seen: the request's, and that of the chunks it has sent before.
+        // The answer is complete when the request has ended and all its chunks were taken from the queue.
         loop {
             let input = tokio::select! {
                 biased;
@@ -391,7 +410,7 @@ impl<'a> TurnRun<'a> {
         }
     }
 
-    /// The calls of one answer, in order.
+    /// Makes the tool calls of one answer, in order.
     async fn calls(&mut self, calls: &[ToolCall]) -> Result<NextStep> {
         let tools = self.tools.clone();
         let mut gate = CallGate::new(self.context(&tools), calls);
@@ -408,6 +427,10 @@ impl<'a> TurnRun<'a> {
     /// Hands an input to the machine and performs its effects.
     async fn take(&mut self, input: TurnInput) -> Result<NextStep> {
         let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        // The model's text as received: the journal keeps proposed commands too, which are not shown as text.
+        if let TurnInput::Chunk(StreamItem::Text(text)) = &input {
+            self.partial.append(text);
+        }
         let mut step = NextStep::Go;
         for effect in self.turn.handle(input, elapsed) {
             match self.perform(effect).await? {
@@ -421,7 +444,7 @@ impl<'a> TurnRun<'a> {
     /// Performs one effect.
     async fn perform(&mut self, effect: TurnEffect) -> Result<NextStep> {
         match effect {
-            TurnEffect::Text(text) => self.show(&text),
+            TurnEffect::Text(text) => self.feed.push_text(&text),
             TurnEffect::Event(event) => self.feed.push(event),
             TurnEffect::Record(mut body) => {
                 gate::complete(self.context(&self.tools), &mut body);
@@ -446,12 +469,6 @@ impl<'a> TurnRun<'a> {
             TurnEffect::Fail(e) => return Err(e),
         }
         Ok(NextStep::Go)
-    }
-
-    /// Shows text of the answer to every watcher.
-    fn show(&mut self, text: &str) {
-        self.partial.append(text);
-        self.feed.push_text(text);
     }
 }
 

@@ -1,8 +1,8 @@
-//! The index over the journal: SQLite, so that acts are found without reading a million lines.
+//! SQLite index over the journal, so that activities are found without reading millions of lines.
 //!
-//! It holds nothing that the journal does not: it may be deleted at any time and is made again. Whoever asks
-//! brings it up to date first, from the bytes that have come since; the daemon knows nothing of it, so that no
-//! prompt pays for it. One process at a time writes, under a lock of its own; readers are not held up.
+//! It contains only data from the journal, and may be deleted at any time: it is rebuilt. Every query first reads what was
+//! appended to the journal since the last one. The daemon does not use the index, so that it costs no prompt any time. One
+//! process at a time writes, under a lock file of its own; readers are not blocked.
 
 mod query;
 pub mod row;
@@ -22,20 +22,20 @@ use crate::paths;
 
 pub use query::{ActivityEntry, ActivityFilter, ActivityStats, ActivityTally};
 
-/// Its name in the state directory.
+/// Name in the state directory.
 const FILE: &str = "activity.sqlite";
-/// Held by the one process that writes to it.
+/// Lock file of the process that writes to the index.
 const LOCK: &str = "activity.lock";
-/// How long a reader and the writer wait for each other: no longer than a batch takes.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Marks a file as ours: `aish`.
-const APPLICATION: i64 = 0x6169_7368;
-/// Grows with every change of the tables, and of what is kept of a record.
-const VERSION: i64 = 2;
+/// How long readers and the writer wait for each other; a batch takes less.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+/// SQLite application id, `aish`.
+const APPLICATION_ID: i64 = 0x6169_7368;
+/// Incremented with every change of the tables or of the row made from a record.
+const VERSION: i64 = 3;
 
-/// An act has the key of its record, so that acts lie in the order of time. What thousands have in common is a
-/// row of `kind`; for each kind its acts stand in order, so that any filter is a choice of kinds and reads no
-/// more than it answers.
+/// Rows of `act` (activities) have the key of their record and are therefore stored in order of time. Properties shared by
+/// thousands are a row of `kind`. `act_kind` orders the activities of each kind, so that a filter is a selection of kinds
+/// and reads only what it returns.
 const TABLES: &str = "
 CREATE TABLE file (
   id INTEGER PRIMARY KEY,
@@ -81,26 +81,26 @@ CREATE INDEX act_chain ON act (chain) WHERE chain IS NOT NULL;
 CREATE INDEX act_command ON act (command) WHERE command IS NOT NULL;
 ";
 
-/// What is told while the index is brought up to date.
+/// Progress while the index is synchronised with the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexProgress {
-    /// It cannot be used, for this reason, and is made anew.
+    /// The index cannot be used, for this reason, and is rebuilt.
     Anew(&'static str),
-    /// So many bytes of the journal are read, of so many.
+    /// Bytes of the journal read, and to be read in all.
     Read(u64, u64),
 }
 
-/// Whom it tells of its steps.
+/// Receives the progress.
 pub type ProgressWatch = Box<dyn FnMut(IndexProgress)>;
 
-/// The index, up to date with the journal as it was when it was opened.
+/// The index, synchronised with the journal at the time of opening.
 pub struct Index {
     db: Connection,
     path: PathBuf,
     journal: PathBuf,
-    /// The name that it was given when it was made.
+    /// Random name given when the tables were created.
     made: Vec<u8>,
-    /// The file of the journal that was read last.
+    /// Journal file that was read last.
     open: Option<(String, File)>,
     watch: ProgressWatch,
 }
@@ -111,12 +111,12 @@ impl fmt::Debug for Index {
     }
 }
 
-/// Why something failed.
+/// Cause of a failure.
 #[derive(Debug)]
 enum IndexFault {
-    /// Its tables are those of another version, or another program's.
+    /// The tables are of another version or another program.
     Foreign,
-    /// Another process has made it anew, and may not have filled it.
+    /// Another process has rebuilt the index, and may not have filled it.
     Another,
     Sql(rusqlite::Error),
     Other(Error),
@@ -135,7 +135,7 @@ impl From<Error> for IndexFault {
 }
 
 impl IndexFault {
-    /// What is wrong with the file itself, so that a new one is called for.
+    /// Returns what is wrong with the file itself, if it must be rebuilt.
     fn with_file(&self) -> Option<&'static str> {
         match self {
             IndexFault::Foreign => Some("is of another version"),
@@ -145,7 +145,7 @@ impl IndexFault {
                 ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
             )
             .then_some("is damaged"),
-            // A table or a value that is not as we have written it.
+            // A table or value that this program did not write.
             IndexFault::Sql(_) => Some("is damaged"),
             IndexFault::Other(_) => None,
         }
@@ -153,8 +153,7 @@ impl IndexFault {
 
     fn error(self, path: &Path) -> Error {
         let what = || format!("cannot use the index {}", path.display());
-        let hint =
-            "free space or make its directory writable; it may be deleted, and is made again";
+        let hint = "free space or make its directory writable; it may be deleted, and is rebuilt";
         match self {
             IndexFault::Other(e) => e,
             IndexFault::Foreign | IndexFault::Another => Error::runtime(what()).hint(hint),
@@ -166,11 +165,11 @@ impl IndexFault {
 type IndexResult<T> = std::result::Result<T, IndexFault>;
 
 impl Index {
-    /// Opens the index of the journal in `journal`, which is kept in `state`, and brings it up to date. One that
-    /// cannot be used is made anew.
+    /// Opens the index in `state` of the journal in `journal`, and synchronises it. An index that cannot be used is
+    /// rebuilt.
     ///
     /// # Errors
-    /// The journal cannot be read, or the index not written.
+    /// The journal cannot be read, or the index cannot be written.
     pub fn open(journal: &Path, state: &Path, watch: ProgressWatch) -> Result<Index> {
         paths::make_dir(state)?;
         let path = state.join(FILE);
@@ -188,13 +187,13 @@ impl Index {
         Ok(index)
     }
 
-    /// Asks it; where that shows that the file is damaged it is made anew, and asked again.
+    /// Runs a query; if the file turns out to be damaged, rebuilds it and repeats the query.
     fn ask<T>(&mut self, ask: impl Fn(&Index) -> IndexResult<T>) -> Result<T> {
         let answer = self.at_once(&ask);
         self.mend(answer, ask)
     }
 
-    /// Asks it as it is at one moment.
+    /// Runs a query in one transaction, so that all its reads see the same state.
     fn at_once<T>(&self, ask: impl Fn(&Index) -> IndexResult<T>) -> IndexResult<T> {
         let moment = self.db.unchecked_transaction()?;
         if self.name()? != self.made {
@@ -224,14 +223,14 @@ impl Index {
         paths::lock_file(&self.path.with_file_name(LOCK))
     }
 
-    /// Brings it up to date, where it is not.
+    /// Synchronises the index with the journal if it is out of date.
     fn prepare(&mut self) -> IndexResult<()> {
-        // Not WAL: there would be files beside this one, which could then not be deleted at any time.
+        // Not WAL: its additional files would have to be deleted together with this one.
         self.db.execute_batch(
             "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536;",
         )?;
         let mut work = None;
-        if self.version()? == (APPLICATION, VERSION) {
+        if self.version()? == (APPLICATION_ID, VERSION) {
             self.made = self.name()?;
             let seen = self.changes()?;
             match self.work()? {
@@ -241,29 +240,29 @@ impl Index {
         }
         let _lock = self.lock()?;
         match work {
-            // Nobody has written to it since: what was found is still to be done.
+            // No other process has written to it since, so the work found is still to be done.
             Some((seen, work)) if seen == self.changes()? => self.catch_up(work),
             _ => self.make(),
         }
     }
 
-    /// A number that is another one when another process has written to it.
+    /// Returns a number that changes when another process writes to the index.
     fn changes(&self) -> IndexResult<i64> {
         let select = |row: &rusqlite::Row<'_>| row.get(0);
         Ok(self.db.pragma_query_value(None, "data_version", select)?)
     }
 
-    /// Makes the tables, where there are none, and reads what is new in the journal. The lock is held: what
-    /// another process has done until then is not done again.
+    /// Creates missing tables and reads what is new in the journal. The caller holds the lock, so that the work of another
+    /// process is not repeated.
     fn make(&mut self) -> IndexResult<()> {
         if self.version()? == (0, 0) {
             let tx = self.db.transaction()?;
             tx.execute_batch(TABLES)?;
-            tx.pragma_update(None, "application_id", APPLICATION)?;
+            tx.pragma_update(None, "application_id", APPLICATION_ID)?;
             tx.pragma_update(None, "user_version", VERSION)?;
             tx.commit()?;
         }
-        if self.version()? != (APPLICATION, VERSION) {
+        if self.version()? != (APPLICATION_ID, VERSION) {
             return Err(IndexFault::Foreign);
         }
         self.made = self.name()?;
@@ -283,15 +282,15 @@ impl Index {
         Ok((number("application_id")?, number("user_version")?))
     }
 
-    /// Empties it and makes it again. Its file stays: another process may have it open, and SQLite's locks and its
-    /// journal go by the file and by the name.
+    /// Empties the file and rebuilds the index. The file is not replaced: another process may have it open, and SQLite's
+    /// locks and journal depend on file and name.
     fn anew<T>(
         &mut self,
         why: &'static str,
         ask: impl Fn(&Index) -> IndexResult<T>,
     ) -> IndexResult<T> {
         let _lock = self.lock()?;
-        // Another process may have found the same, and have mended it.
+        // Another process may have rebuilt it already.
         if let Ok(answer) = self.make().and_then(|()| ask(self)) {
             return Ok(answer);
         }
@@ -306,7 +305,7 @@ impl Index {
     }
 }
 
-/// The file, made (0600) where there is none.
+/// Opens the file, creating it (0600) if necessary.
 fn connect(path: &Path) -> IndexResult<Connection> {
     OpenOptions::new()
         .read(true)
@@ -318,7 +317,7 @@ fn connect(path: &Path) -> IndexResult<Connection> {
         .context(|| format!("cannot open {}", path.display()))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(PATIENCE)?;
+    db.busy_timeout(BUSY_TIMEOUT)?;
     Ok(db)
 }
 

@@ -1,9 +1,8 @@
-//! The journal: JSON Lines, append-only, a file a session, one for the commands
-//! of all shells, and one for what is done outside of conversations.
+//! The journal: append-only JSON Lines, one file per session, one for the commands of all shells, and the audit log for
+//! everything outside of sessions.
 //!
-//! What is recorded together is one `write`, so that a killed daemon leaves at
-//! most a torn last line, which the next open cuts off: it was never acknowledged.
-//! One thread does all writing ([`super::writer`]).
+//! Records that belong together are written with one `write`, so that a killed daemon leaves at most one torn last line,
+//! which was never acknowledged and is cut off by the next open. One thread does all writing (`history::writer`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -18,16 +17,16 @@ use crate::error::{Error, ErrorContext, Result};
 use crate::paths;
 use crate::safety::redact::global_redactor;
 
-/// The file of the commands of all shells.
+/// Name of the file with the commands of all shells.
 const SHELLS: &str = "shells.jsonl";
 
-/// Name of the audit log: what is done outside of sessions.
+/// Name of the audit log, for everything outside of sessions.
 const AUDIT: &str = "audit.jsonl";
 
 /// Name of the audit log in version 1. It is renamed when the audit log is opened.
 const OLD_AUDIT: &str = "acts.jsonl";
 
-/// How much of a file's end is read to restore the last commands.
+/// Number of bytes at the end of the file that are read to restore the last commands.
 const TAIL: u64 = 256 << 10;
 
 /// The directory of the journal.
@@ -37,14 +36,14 @@ pub struct Journal {
     writer: JournalWriter,
 }
 
-/// A file of the journal, open for appending.
+/// File of the journal, open for appending.
 #[derive(Debug)]
 pub struct JournalLog {
     pub(super) file: Arc<LogFile>,
     pub(super) writer: JournalWriter,
 }
 
-/// A session as its file shows it.
+/// A session in the list of session files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFile {
     /// Its id.
@@ -58,31 +57,36 @@ pub fn now_ms() -> u64 {
     milliseconds(SystemTime::now())
 }
 
-/// A time as milliseconds since 1970.
+/// Converts a time to milliseconds since 1970.
 pub(super) fn milliseconds(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH);
     since.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A record of now, without secrets.
+/// Returns a redacted record with a new id and the current time.
 pub fn new_record(links: RecordIds, body: RecordBody) -> Record {
     let body = super::redacted::body(body);
     Record::new(uuid::Uuid::now_v7(), now_ms(), links, body)
 }
 
 impl Journal {
-    /// The journal in `dir`, which is made (0700) at the first write.
+    /// Returns the journal in `dir`, which is created (0700) by the first write.
     pub fn new(dir: PathBuf) -> Journal {
         let writer = JournalWriter::default();
         Journal { dir, writer }
     }
 
-    /// Whether every record is synced to disk soon after it was written (`history.sync`).
+    /// Sets whether every record is synced to disk soon after it was written (`history.sync`).
     pub fn sync_every_record(&self, every_record: bool) {
         self.writer.sync_all(every_record);
     }
 
-    /// Waits until everything that was recorded is written: before the process ends, and before a file is read again.
+    /// Waits until everything that was recorded is written and, with `history.sync`, synced: before the process ends.
+    pub fn close(&self) {
+        self.writer.close();
+    }
+
+    /// Waits until everything that was recorded is written: before a file is read again.
     pub fn drain(&self) {
         self.writer.drain();
     }
@@ -98,10 +102,10 @@ impl Journal {
         self.dir.join(format!("{session}.jsonl"))
     }
 
-    /// Begins the file of a session.
+    /// Creates the file of a session.
     ///
     /// # Errors
-    /// It cannot be made, or is there already.
+    /// The file cannot be created, or exists already.
     pub fn create(&self, session: &str) -> Result<JournalLog> {
         paths::make_dir(&self.dir)?;
         let path = self.path(session);
@@ -118,7 +122,7 @@ impl Journal {
     /// Opens the file of a session, cuts off a torn last line, and reads the rest.
     ///
     /// # Errors
-    /// It cannot be read or repaired.
+    /// The file cannot be read or repaired.
     pub fn open(&self, session: &str) -> Result<(JournalLog, Vec<Record>)> {
         self.drain();
         let path = self.path(session);
@@ -127,11 +131,11 @@ impl Journal {
         Ok((self.log(path, Some(file)), records))
     }
 
-    /// Opens the file of the shells' commands and reads the last of them. A file that cannot be opened now, since the
-    /// disk is full, is opened by the first command that can be written.
+    /// Opens the file with the commands of all shells and reads the last of them. A file that cannot be opened now, such
+    /// as on a full disk, is opened by the first command that can be written.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn open_shells(&self) -> Result<(JournalLog, Vec<Record>)> {
         let path = self.dir.join(SHELLS);
         let file = match opened(&path, true) {
@@ -146,14 +150,14 @@ impl Journal {
         Ok((self.log(path, Some(file)), records))
     }
 
-    /// Opens the file of what is done outside of conversations.
+    /// Opens the audit log.
     ///
     /// # Errors
-    /// It cannot be made or repaired.
+    /// The file cannot be created or repaired.
     pub fn open_audit_log(&self) -> Result<JournalLog> {
         paths::make_dir(&self.dir)?;
         let (path, old) = (self.dir.join(AUDIT), self.dir.join(OLD_AUDIT));
-        // Where both exist, an older version has run in between: its file stays, and is read under its name.
+        // If both exist, an older version ran in between: its file stays, and is read under its old name.
         if old.exists() && !path.exists() {
             fs::rename(&old, &path)
                 .context(|| format!("cannot rename {} to {AUDIT}", old.display()))?;
@@ -162,10 +166,10 @@ impl Journal {
         Ok(self.log(path, Some(file)))
     }
 
-    /// Reads a session without touching it.
+    /// Reads the records of a session with the current field names. The file is not changed.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn read(&self, session: &str) -> Result<Vec<serde_json::Value>> {
         self.drain();
         let path = self.path(session);
@@ -181,20 +185,20 @@ impl Journal {
         Ok(records)
     }
 
-    /// How many prompts a session has, and the first one. Only that one is parsed.
+    /// Returns the number of prompts of a session and the text of the first one. Only that record is parsed.
     ///
     /// # Errors
     /// Its file cannot be read.
     pub fn prompts(&self, session: &str) -> Result<(usize, String)> {
         self.drain();
-        // Inside a text the quotes are escaped, so that these bytes stand for the type alone.
+        // Quotes within a text are escaped, so that these bytes occur only as the type.
         const MARK: &[u8] = b"\"type\":\"user\"";
         let path = self.path(session);
         let file = File::open(&path).context(|| format!("cannot read {}", path.display()))?;
         let (mut count, mut first) = (0, String::new());
         for line in BufReader::new(file).split(b'\n') {
             let line = line.context(|| format!("cannot read {}", path.display()))?;
-            // The type stands near the start of the line, before the texts.
+            // The type is near the start of the line, before the texts.
             let head = &line[..line.len().min(256)];
             if !head.windows(MARK.len()).any(|w| w == MARK) {
                 continue;
@@ -212,12 +216,12 @@ impl Journal {
         Ok((count, first))
     }
 
-    /// The sessions, last used first. No journal yet is an empty list.
+    /// Returns the sessions, last used first; none if there is no journal yet.
     ///
     /// # Errors
     /// The directory cannot be read.
     pub fn sessions(&self) -> Result<Vec<SessionFile>> {
-        // What is queued counts as written: the order goes by the time of writing.
+        // Queued records count as written: the order is by time of writing.
         self.drain();
         let mut sessions = Vec::new();
         self.each_file(|name, meta| {
@@ -228,17 +232,17 @@ impl Journal {
                 });
             }
         })?;
-        // Ids sort by time too, which decides between files written in the same tick.
+        // Ids sort by time too, for files written in the same tick.
         sessions.sort_by(|a, b| (b.updated_ms, &b.id).cmp(&(a.updated_ms, &a.id)));
         Ok(sessions)
     }
 
-    /// Removes the file of a conversation that was last written then. False where it was written since.
+    /// Removes the file of a session that was last written at `updated_ms`. Returns `false` if it was written since. Does
+    /// not wait for the writer thread, since the caller holds a lock: drain before, so that queued records count.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// The file cannot be removed.
     pub fn remove(&self, session: &str, updated_ms: u64) -> Result<bool> {
-        self.drain();
         let path = self.path(session);
         let what = || format!("cannot remove {}", path.display());
         if updated(&fs::metadata(&path).context(what)?) != updated_ms {
@@ -248,10 +252,10 @@ impl Journal {
         Ok(true)
     }
 
-    /// The session whose id is, or has the unique part, `wanted`.
+    /// Returns the session whose id is `wanted`, or the only one whose id contains it.
     ///
     /// # Errors
-    /// None or several fit.
+    /// No id or several ids match.
     pub fn find(&self, wanted: &str) -> Result<String> {
         let sessions = self.sessions()?;
         if let Some(s) = sessions.iter().find(|s| s.id == wanted) {
@@ -261,20 +265,18 @@ impl Journal {
         match (fits.next(), fits.next()) {
             (Some(s), None) if !wanted.is_empty() => Ok(s.id.clone()),
             (Some(_), Some(_)) => Err(Error::usage(format!(
-                "more than one session has '{wanted}' in its id"
+                "several sessions have '{wanted}' in their id"
             ))
             .hint("give more of the id; see: aish-helper session list")),
-            _ => Err(
-                Error::usage(format!("there is no session with '{wanted}' in its id"))
-                    .hint("see: aish-helper session list"),
-            ),
+            _ => Err(Error::usage(format!("no session has '{wanted}' in its id"))
+                .hint("see: aish-helper session list")),
         }
     }
 
-    /// Bytes in all files.
+    /// Returns the size of all files in bytes.
     pub fn size(&self) -> u64 {
         let mut size = 0;
-        // A journal that cannot be listed has no size to tell; `doctor` says why.
+        // A journal that cannot be listed counts as empty; `doctor` reports the cause.
         let _ = self.each_file(|_, meta| size += meta.len());
         size
     }
@@ -294,12 +296,12 @@ impl Journal {
     }
 }
 
-/// When a file was last written, milliseconds since 1970.
+/// Returns when a file was last written, in milliseconds since 1970.
 fn updated(meta: &fs::Metadata) -> u64 {
     meta.modified().map_or(0, milliseconds)
 }
 
-/// The session whose file is called so.
+/// Returns the session id in the name of a session file.
 fn session_of(name: &str) -> Option<&str> {
     let id = name.strip_suffix(".jsonl")?;
     (![SHELLS, AUDIT, OLD_AUDIT].contains(&name)).then_some(id)
@@ -325,7 +327,7 @@ fn opened(path: &Path, create: bool) -> Result<File> {
     Ok(file)
 }
 
-/// Cuts off what follows the last LF.
+/// Cuts off everything after the last LF.
 fn repair(file: &File, path: &Path) -> Result<()> {
     let what = || format!("cannot repair {}", path.display());
     let length = file.metadata().context(what)?.len();
@@ -369,10 +371,10 @@ impl JournalLog {
         &self.file.path
     }
 
-    /// Queues one record of now and returns it.
+    /// Queues one record with the current time and returns it.
     ///
     /// # Errors
-    /// As for [`Log::write`].
+    /// As for [`JournalLog::write`].
     pub fn append(&self, links: RecordIds, body: RecordBody) -> Result<Record> {
         let record = new_record(links, body);
         self.write(std::slice::from_ref(&record))?;
@@ -380,7 +382,7 @@ impl JournalLog {
     }
 
     /// Queues records, which are written with one `write`. A failure of that write is returned by the next
-    /// [`Log::written`] or [`Log::sync`]; what was written of them is cut off again.
+    /// [`JournalLog::written`] or [`JournalLog::sync`]; a partly written line is cut off again.
     ///
     /// # Errors
     /// The writer thread has stopped.
@@ -397,7 +399,7 @@ impl JournalLog {
     /// Waits until everything queued was written.
     ///
     /// # Errors
-    /// A write failed since this was asked last.
+    /// A write failed since the last report.
     pub async fn written(&self) -> Result<()> {
         let (send, done) = tokio::sync::oneshot::channel();
         self.writer.report(&self.file, move |result| {
@@ -407,10 +409,10 @@ impl JournalLog {
         done.await.unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// Waits until everything queued is on the disk: for what permits an act.
+    /// Waits until everything queued is synced to disk, for records that permit an action.
     ///
     /// # Errors
-    /// A write failed since this was asked last, or the sync: then the act must not be.
+    /// A write failed since the last report, or the sync failed: the action must not be done.
     pub async fn synced(&self) -> Result<()> {
         let (send, done) = tokio::sync::oneshot::channel();
         self.writer.sync(&self.file, move |result| {
@@ -419,10 +421,10 @@ impl JournalLog {
         done.await.unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// As [`Log::written`], for a thread that may block.
+    /// Same as [`JournalLog::written`], for a thread that may block.
     ///
     /// # Errors
-    /// A write failed since this was asked last.
+    /// A write failed since the last report.
     pub fn flush(&self) -> Result<()> {
         let (send, done) = std::sync::mpsc::channel();
         self.writer.report(&self.file, move |result| {
@@ -431,10 +433,10 @@ impl JournalLog {
         done.recv().unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// As [`Log::synced`], for a thread that may block.
+    /// Same as [`JournalLog::synced`], for a thread that may block.
     ///
     /// # Errors
-    /// A write failed since this was asked last, or the sync.
+    /// A write failed since the last report, or the sync failed.
     pub fn sync(&self) -> Result<()> {
         let (send, done) = std::sync::mpsc::channel();
         self.writer.sync(&self.file, move |result| {
@@ -483,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_a_later_version_are_kept_and_passed_over() {
+    fn records_of_a_later_version_are_kept_and_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::new(dir.path().to_path_buf());
         let line = "{\"v\":9,\"id\":\"x\",\"at_ms\":1,\"type\":\"hologram\",\"depth\":3}\n";
@@ -500,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_are_counted_by_their_type_and_not_by_their_words() {
+    fn prompts_are_counted_by_type_and_not_by_text() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::new(dir.path().to_path_buf());
         let log = journal.create("s").unwrap();
@@ -531,7 +533,7 @@ mod tests {
         let log = journal.log(journal.path("s"), Some(file));
         log.append(RecordIds::default(), user("one")).unwrap();
         let e = log.flush().unwrap_err();
-        assert!(log.flush().is_ok(), "a failure is told once");
+        assert!(log.flush().is_ok(), "a failure is reported once");
         assert!(e.message.contains("s.jsonl"), "{e}");
         assert!(e.message.contains("No space left"), "{e}");
     }
@@ -549,7 +551,7 @@ mod tests {
                 .find("ab")
                 .unwrap_err()
                 .message
-                .contains("more than one")
+                .contains("several sessions")
         );
         assert!(journal.find("").is_err());
         assert!(

@@ -1,15 +1,16 @@
-//! The text of an answer that is still coming, so that a killed daemon does not lose what was shown.
+//! Partial answers: the text of a running answer on disk, so that a killed daemon does not lose what it has shown.
 //!
-//! Each running answer has a file: a header line and the text so far, without secrets. A secret is recognised only when
-//! enough of it has come. What is not certain yet is written as well, as a tail that the next append overwrites, in which
-//! the beginning of a possible secret is left out. The file is removed when the answer's record is in the journal;
-//! [`recover`] turns leftovers into records marked `cut_off`.
+//! Each running answer has a file: a header line and the redacted text so far. A secret is recognised only when enough of
+//! it was received. Text that the redactor has not decided on yet is written as a tail, which the next append overwrites;
+//! the tail ends before the beginning of a possible secret. The file is removed when the answer's record is in the
+//! journal. [`recover`] turns files left by a killed daemon into records with the finish `cut_off`.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
 use super::journal::{Journal, now_ms};
@@ -18,13 +19,22 @@ use crate::error::{ErrorContext, Result};
 use crate::paths;
 use crate::safety::redact::{RedactStream, Redactor, global_redactor};
 
-/// Version of the files.
+/// Version of the file format. Files of other versions are left alone.
 const VERSION: u32 = 1;
+
+/// Maximum number of bytes read from a file.
+const MAX_FILE: u64 = 64 << 20;
 
 /// `finish` of a recovered answer.
 pub const CUT_OFF: &str = "cut_off";
 
-/// The first line of a file.
+/// Version in the first line of a file, whatever its other fields.
+#[derive(Debug, Deserialize)]
+struct HeaderVersion {
+    v: u32,
+}
+
+/// First line of a file.
 #[derive(Debug, Serialize, Deserialize)]
 struct PartialHeader {
     v: u32,
@@ -33,16 +43,16 @@ struct PartialHeader {
     ids: RecordIds,
 }
 
-/// An answer that is coming. Dropping it leaves the file, as a kill does. Where the file cannot be written the answer is
-/// shown all the same, and would be lost with the daemon.
+/// A running answer. Dropping it leaves the file, as a kill does. If the file cannot be written, the answer is shown
+/// anyway, but cannot be recovered after a kill.
 #[derive(Debug, Default)]
 pub struct PartialAnswer {
     file: Option<PartialFile>,
 }
 
 impl PartialAnswer {
-    /// Creates the file of an answer of this session in `dir`; an answer outside of sessions (without an id) has none. `ids` are those of the answer's record, its turn among them;
-    /// `model` is the model's name in the configuration.
+    /// Creates the file of an answer in `dir`; an answer outside of sessions (`session` is empty) has none. `ids` are those
+    /// of the answer's record, with its turn; `model` is the model's name in the configuration.
     pub fn create(dir: &Path, session: &str, ids: &RecordIds, model: &str) -> PartialAnswer {
         if session.is_empty() {
             return PartialAnswer::default();
@@ -56,35 +66,39 @@ impl PartialAnswer {
         PartialAnswer { file: file.ok() }
     }
 
-    /// Adds text, before it is shown to anyone: one small write.
+    /// Appends text with one small write. Called before the text is shown. A file that cannot be written is removed.
     pub fn append(&mut self, text: &str) {
         if let Some(file) = &mut self.file
             && let Err(e) = file.append(text)
         {
             tracing::warn!("{}", e.message);
-            self.file = None;
+            self.remove();
         }
     }
 
-    /// Removes the file: the answer's record is in the journal.
-    pub fn finish(self) {
-        if let Some(file) = self.file {
-            // A file that stays is recognised by its turn when it is recovered.
+    /// Removes the file, once the answer's record is in the journal.
+    pub fn finish(mut self) {
+        self.remove();
+    }
+
+    fn remove(&mut self) {
+        if let Some(file) = self.file.take() {
+            // A file that remains is recognised by its turn in `recover`.
             let _ = fs::remove_file(&file.path);
         }
     }
 }
 
-/// The file of an answer.
+/// File of a running answer.
 #[derive(Debug)]
 struct PartialFile {
     path: PathBuf,
     file: File,
     redactor: &'static Redactor,
     stream: RedactStream,
-    /// Where the text begins that the next append overwrites.
+    /// Start of the tail, which the next append overwrites.
     certain_end: u64,
-    /// Where the file ends.
+    /// Length of the file.
     file_end: u64,
     buffer: Vec<u8>,
     tail: Vec<u8>,
@@ -109,7 +123,12 @@ impl PartialFile {
             .mode(0o600)
             .open(&path)
             .context(what)?;
-        file.write_all(&line).context(what)?;
+        file.write_all(&line)
+            .inspect_err(|_| {
+                // On a full disk the empty file would remain.
+                let _ = fs::remove_file(&path);
+            })
+            .context(what)?;
         let end = line.len() as u64;
         Ok(PartialFile {
             path,
@@ -126,7 +145,7 @@ impl PartialFile {
     fn append(&mut self, text: &str) -> Result<()> {
         self.buffer.clear();
         self.stream.push(text.as_bytes(), &mut self.buffer);
-        // Where the secrets stood is not needed, and would grow with the answer.
+        // The positions of the secrets are not needed, and would grow with the answer.
         self.stream.take_found();
         let certain = self.buffer.len() as u64;
         self.tail.clear();
@@ -136,7 +155,7 @@ impl PartialFile {
         let file_end = self.certain_end + self.buffer.len() as u64;
         let written = self.file.write_all_at(&self.buffer, self.certain_end);
         let written = match file_end < self.file_end {
-            // A secret became certain: its mark is shorter.
+            // A secret was recognised, and its mark is shorter than the tail was.
             true => written.and_then(|()| self.file.set_len(file_end)),
             false => written,
         };
@@ -147,8 +166,19 @@ impl PartialFile {
     }
 }
 
-/// Adds the answers that a killed daemon left in `dir` to their sessions, and returns how many. To be called before a
-/// session is opened.
+/// What [`recover_file`] did with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recovery {
+    /// The answer was added to its session; the file is to be removed.
+    Added,
+    /// Nothing to add: no text, the answer is in the journal, or its session was deleted; the file is to be removed.
+    Obsolete,
+    /// Not a file of this version; it stays.
+    Foreign,
+}
+
+/// Adds the answers that a killed daemon left in `dir` to their sessions, and returns their number. Must be called before
+/// a session is opened, on a thread that may block.
 ///
 /// # Errors
 /// The directory cannot be read. An answer that cannot be recovered now is left for the next start.
@@ -158,15 +188,22 @@ pub fn recover(journal: &Journal, dir: &Path) -> Result<usize> {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(0),
         Err(e) => return Err(e).context(|| format!("cannot list {}", dir.display())),
     };
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let regular = entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let mut files: Vec<PathBuf> = regular.map(|entry| entry.path()).collect();
     files.retain(|path| path.extension().is_some_and(|e| e == "partial"));
     // Their names sort by time.
     files.sort();
     let mut recovered = 0;
     for path in files {
         match recover_file(journal, &path) {
-            Ok(added) => {
-                recovered += usize::from(added);
+            Ok(Recovery::Foreign) => tracing::warn!(
+                "left {} alone: not a partial answer of version {VERSION}",
+                path.display()
+            ),
+            Ok(recovery) => {
+                recovered += usize::from(recovery == Recovery::Added);
                 let _ = fs::remove_file(&path);
             }
             Err(e) => tracing::warn!("cannot recover {}: {}", path.display(), e.message),
@@ -175,25 +212,45 @@ pub fn recover(journal: &Journal, dir: &Path) -> Result<usize> {
     Ok(recovered)
 }
 
-/// Adds the answer in this file to its session, unless it is there or is empty.
-fn recover_file(journal: &Journal, path: &Path) -> Result<bool> {
-    let bytes = fs::read(path).context(|| format!("cannot read {}", path.display()))?;
+/// Reads at most [`MAX_FILE`] bytes of a regular file. A FIFO or a symlink in its place must not block the daemon.
+fn read_regular(path: &Path) -> std::io::Result<Vec<u8>> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Adds the answer in this file to its session, unless the answer is there already or is empty.
+fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
+    let bytes = read_regular(path).context(|| format!("cannot read {}", path.display()))?;
     let mut parts = bytes.splitn(2, |b| *b == b'\n');
+    // Without a line end the header is torn.
     let (Some(header), Some(text)) = (parts.next(), parts.next()) else {
-        return Ok(false);
+        return Ok(Recovery::Obsolete);
     };
-    let Ok(header) = serde_json::from_slice::<PartialHeader>(header) else {
-        return Ok(false);
+    let version = serde_json::from_slice::<HeaderVersion>(header).map(|header| header.v);
+    let (Ok(VERSION), Ok(header)) = (version, serde_json::from_slice::<PartialHeader>(header))
+    else {
+        return Ok(Recovery::Foreign);
     };
+    // An older daemon may have written the beginning of a secret.
+    let text = &text[..global_redactor().certain_end(text)];
     // The last character may be incomplete.
     let text = String::from_utf8_lossy(text);
     let text = text.trim_end_matches('\u{fffd}');
     let Some(session) = header.ids.session.clone().filter(|_| !text.is_empty()) else {
-        return Ok(false);
+        return Ok(Recovery::Obsolete);
     };
-    // Without a file for the session there is nothing it could be added to.
+    // The session was deleted.
     if journal.find(&session).is_err() {
-        return Ok(false);
+        return Ok(Recovery::Obsolete);
     }
     let (log, records) = journal.open(&session)?;
     let is_same = |ids: &RecordIds| ids.turn.is_some() && ids.turn == header.ids.turn;
@@ -201,7 +258,7 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<bool> {
         .iter()
         .filter(|r| matches!(r.body, RecordBody::Assistant { .. }));
     if answers.any(|r| is_same(&r.ids)) {
-        return Ok(false);
+        return Ok(Recovery::Obsolete);
     }
     let modified = fs::metadata(path).and_then(|m| m.modified()).ok();
     let last_ms = modified.map_or(header.started_ms, super::journal::milliseconds);
@@ -217,7 +274,7 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<bool> {
     };
     log.append(header.ids, answer)?;
     log.sync()?;
-    Ok(true)
+    Ok(Recovery::Added)
 }
 
 #[cfg(test)]

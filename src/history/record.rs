@@ -2,7 +2,9 @@
 //!
 //! The names on disk are those of version 2. Version 1 files are read for good: every field and type that was renamed has
 //! its old name as an alias here, and [`upgrade`] renames them in records that are read as plain JSON. A `type` that this
-//! version does not know is kept in its file and read as [`Body::Unknown`].
+//! version does not know is kept in its file and read as [`RecordBody::Unknown`].
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +29,7 @@ pub struct Record {
     /// Type of the record and its fields.
     #[serde(flatten)]
     pub body: RecordBody,
-    /// Ids of what the record belongs to. Written last, so that a scan for a type finds it near the start of the line.
+    /// Ids of the user, session, prompt … that caused the record. Written last, so that a scan for a type finds it near the start of the line.
     #[serde(
         default,
         rename = "ids",
@@ -37,7 +39,7 @@ pub struct Record {
     pub ids: RecordIds,
 }
 
-/// Ids of what a record belongs to: shell command → prompt → turn → tool call or proposed command.
+/// Ids that link a record to its cause: shell command → prompt → round → tool call or proposed command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordIds {
     /// Login name of the user.
@@ -52,19 +54,19 @@ pub struct RecordIds {
     /// One request of a client (UUIDv7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// The command line that the user typed, as `SHELL@START_MS`: shell and start time of its [`Body::Command`].
+    /// The command line that the user typed, as `SHELL@START_MS`: shell and start time of its [`RecordBody::ShellCommand`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// One prompt and everything that followed from it (UUIDv7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// One request to the model, with its answer and tool calls (UUIDv7).
+    /// One round: a request to the model with its answer and tool calls (UUIDv7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
-    /// The agent that the record comes from; absent for the user's own session.
+    /// The agent that wrote the record; absent for the user's own session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The turn that started this agent.
+    /// The prompt that started this agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_turn: Option<String>,
 }
@@ -76,14 +78,14 @@ impl RecordIds {
     }
 }
 
-/// What a tool call does, as classified when it was decided on.
+/// Action of a tool call, as classified at the time of the decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCall {
     /// Alias of the server; empty where the call names none.
     pub server: String,
     /// Name of the tool at its server; empty where the call names none.
     pub tool: String,
-    /// The generic tool it was called through (`call_tool_read` etc.); absent where the model was offered the tool itself.
+    /// `call_tool_read`, `call_tool_write` or `call_tool_destructive`, if the model used one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// Operation class that the policy was applied to: `read`, `write` or `destructive`.
@@ -91,7 +93,7 @@ pub struct RecordedCall {
     /// What the caller declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent: Option<RecordedIntent>,
-    /// Annotations in force at the time of the call.
+    /// The server's annotations in force at the time of the call.
     #[serde(default)]
     pub annotations: RecordedAnnotations,
 }
@@ -165,13 +167,13 @@ pub enum RecordBody {
     Assistant {
         /// The whole text, proposed commands included.
         text: String,
-        /// Tool calls of the answer. Each has one [`Body::Tool`] after it.
+        /// Tool calls of the answer. Each has one [`RecordBody::Tool`] after it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<Call>,
         /// The model's name in the configuration.
         model: String,
-        /// `stop`, `length`, `content_filter`, `interrupted`, `error`, or `cut_off` (the daemon died: the text is what had
-        /// been shown).
+        /// `stop`, `length`, `content_filter`, `interrupted`, `error`, or `cut_off` (the daemon died: the text is what was
+        /// shown until then).
         finish: String,
         /// Cause of `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -193,7 +195,7 @@ pub enum RecordBody {
         /// `alias.tool`.
         name: String,
         /// Allowed: `once`, `tool`, `reads`, `always` (by the user, with its scope; `server` in older records), `rule`.
-        /// Denied: `no`, `stop` (by the user), `no_terminal`, `denied` (by a rule).
+        /// Denied: `no`, `stop` (by the user), `no_terminal`, `timed_out`, `denied` (by a rule).
         decision: String,
         /// The deciding rule, or the user's words.
         #[serde(
@@ -213,7 +215,7 @@ pub enum RecordBody {
             skip_serializing_if = "Option::is_none"
         )]
         digest: Option<String>,
-        /// What the call does.
+        /// Action of the call.
         #[serde(
             default,
             rename = "action",
@@ -237,7 +239,7 @@ pub enum RecordBody {
         text: String,
         /// Images of the result, as `[MIME type, base64]`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        images: Vec<(String, String)>,
+        images: Vec<(String, Arc<str>)>,
         /// Cause of the failure; not sent to the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
@@ -246,7 +248,7 @@ pub enum RecordBody {
         /// Duration of the call.
         #[serde(rename = "duration_ms", alias = "ms")]
         ms: u64,
-        /// What the call does; absent for built-in tools.
+        /// Action of the call; absent for built-in tools.
         #[serde(
             default,
             rename = "action",
@@ -390,13 +392,13 @@ pub enum RecordBody {
 /// A tool call as the model made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// Names it in its conversation.
+    /// Id within the session.
     pub id: String,
     /// `alias.tool`.
     pub name: String,
-    /// The text that should be a JSON object.
+    /// Arguments as sent by the model; not necessarily valid JSON.
     pub arguments: String,
-    /// What the model's server wants to have back with it, as JSON.
+    /// Data that the provider requires back with the call, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<String>,
 }
@@ -415,7 +417,7 @@ pub struct CommandOutput {
 }
 
 impl Record {
-    /// A record with this id and time.
+    /// Returns a record with this id and time.
     pub fn new(id: uuid::Uuid, at_ms: u64, links: RecordIds, body: RecordBody) -> Record {
         Record {
             v: VERSION,

@@ -1,12 +1,11 @@
-//! Records without secrets: every record is made here, before it is kept or written.
+//! Redacts records: every record passes through here before it is stored or written.
 
 use serde_json::Value;
 
 use super::record::{RecordBody, upgrade};
 use crate::safety::redact::{Redactor, global_redactor};
 
-/// Fields whose texts name something, stand for something, or are a picture: there a mark would break what they
-/// are for, and chance is what they are made of.
+/// Fields with ids, digests and images. They look random, and a redaction mark would make them useless.
 const OPAQUE: &[&str] = &[
     "arguments_sha256",
     "call",
@@ -18,14 +17,14 @@ const OPAQUE: &[&str] = &[
     "type",
 ];
 
-/// The body without the secrets that are known now.
+/// Returns the body without the secrets known now.
 pub(super) fn body(body: RecordBody) -> RecordBody {
     let redactor = global_redactor();
     let Ok(mut value) = serde_json::to_value(&body) else {
         return RecordBody::Unknown;
     };
     match walk(redactor, &mut value) {
-        // What has lost a few words is still a body; if it were not, no secret would be kept for it.
+        // A redacted body still deserializes; if it did not, dropping it would be better than keeping a secret.
         true => serde_json::from_value(value).unwrap_or(RecordBody::Unknown),
         false => body,
     }
@@ -48,7 +47,7 @@ fn walk(redactor: &Redactor, value: &mut Value) -> bool {
         };
     };
     let text = |name: &str| Some(fields.get(name)?.as_str()?.to_string());
-    // Something was left out in the middle, and the cut may have gone through a secret.
+    // The middle was omitted, and a secret may have been cut.
     if fields.get("omitted").and_then(Value::as_u64) > Some(0)
         && let (Some(head), Some(tail)) = (text("head"), text("tail"))
     {
@@ -81,7 +80,7 @@ mod tests {
     const TOKEN: &str = concat!("ghp_", "q7Rk2ZpL9vXw3TbN5mHs8YdJ4cFg6aQe1uVo");
 
     #[test]
-    fn every_text_is_redacted_and_what_must_match_is_not() {
+    fn every_text_is_redacted_but_ids_and_extra_are_not() {
         let arguments = format!(r#"{{"header":"x\n{TOKEN}","b":1}}"#);
         let before = RecordBody::Assistant {
             text: format!("use {TOKEN}"),
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_at_the_cut_of_an_output_leaves_no_half() {
+    fn both_halves_of_a_cut_secret_are_redacted() {
         let exec = |head: &str, tail: &str, omitted| RecordBody::CommandResult {
             token: "t".into(),
             command: format!("export GITHUB_TOKEN={TOKEN}"),
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_secret_is_the_same() {
+    fn a_body_without_secrets_is_unchanged() {
         let before = RecordBody::Server {
             alias: "a".into(),
             event: "connected".into(),

@@ -1,8 +1,7 @@
-//! How long the journal keeps what it has: by age, by number, by size.
+//! Retention: removes the oldest records beyond limits of age, number and size.
 //!
-//! The oldest goes first. A conversation is as old as its last record and goes as a
-//! whole; the files of all shells and of acts lose their first records. What is open
-//! stays and does not count: a long conversation is no reason to forget all others.
+//! A session is as old as its last record and is removed as a whole; `shells.jsonl` and the audit log lose their first
+//! records. Open sessions are neither removed nor counted: one long session must not evict all others.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -15,43 +14,43 @@ use std::time::SystemTime;
 use super::journal::{Journal, JournalLog};
 use crate::error::{ErrorContext, Result};
 
-/// What is dropped to make room leaves a sixteenth more than was asked for, so that the next record is no reason to
-/// begin again.
+/// When a limit is exceeded, records are removed until a sixteenth of the limit is free, so that the next record does not
+/// exceed it again.
 const SLACK: u64 = 16;
 
-/// How often what was appended meanwhile is copied before those who append have to wait.
-const ROUNDS: usize = 8;
+/// Number of passes that copy what was appended meanwhile, before the rest is copied on the writer thread.
+const COPY_PASSES: usize = 8;
 
-/// How far from the start of its line the time of a record may stand.
-const HEAD: usize = 128;
+/// Number of bytes at the start of a line in which the time of a record is searched.
+const TIME_WITHIN: usize = 128;
 
-/// What is kept at most.
+/// Limits of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionLimits {
-    /// What was written before this time goes (milliseconds since 1970).
+    /// Records before this time are removed (milliseconds since 1970).
     pub since_ms: u64,
-    /// So many records of all kinds.
+    /// Maximum number of records.
     pub records: u64,
-    /// So many bytes in all files.
+    /// Maximum number of bytes in all files.
     pub bytes: u64,
 }
 
-/// What was dropped.
+/// Number of removed sessions and records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DroppedCounts {
-    /// Whole conversations.
+    /// Whole sessions.
     pub sessions: usize,
-    /// Records of the other files.
+    /// Records of the shared files.
     pub records: u64,
 }
 
-/// Applies limits to a journal, and remembers how many records each file has.
+/// Applies limits to a journal, and caches the number of records of each file.
 #[derive(Debug, Default)]
 pub struct Retention {
     counted: HashMap<String, CountedFile>,
 }
 
-/// A file that was counted, and how it was then.
+/// Cached number of records of a file, valid for this length and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CountedFile {
     length: u64,
@@ -59,15 +58,15 @@ struct CountedFile {
     records: u64,
 }
 
-/// Something that may go.
+/// A candidate for removal.
 enum DropCandidate<'a> {
-    /// A conversation.
+    /// A whole session.
     Session(&'a str),
-    /// A record of one of the logs, which ends there.
+    /// A record: index of its log, and its end offset.
     Record(usize, u64),
 }
 
-/// How many records and bytes there are, or go.
+/// Number of records and bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct RecordAmount {
     records: u64,
@@ -75,11 +74,11 @@ struct RecordAmount {
 }
 
 impl Retention {
-    /// Drops what is beyond these limits. `in_use` are the conversations that stay, `logs` the files of all of them;
-    /// `remove` removes a conversation that was last written then, unless somebody uses it by now.
+    /// Removes what exceeds the limits. Sessions in `in_use` are kept; `logs` are the shared files. `remove` removes a session
+    /// that was last written at the given time, unless it is in use by then.
     ///
     /// # Errors
-    /// The journal cannot be read. What could not be removed is tried again the next time.
+    /// The journal cannot be read. What could not be removed is tried again by the next call.
     pub fn apply(
         &mut self,
         journal: &Journal,
@@ -94,7 +93,7 @@ impl Retention {
         let sessions = journal.sessions()?;
         let mut counted = HashMap::new();
         for session in sessions.iter().filter(|s| !in_use.contains(&s.id)) {
-            // One that was removed by hand meanwhile.
+            // The user has removed the file meanwhile.
             let Some(count) = self.count(&journal.path(&session.id), &session.id) else {
                 continue;
             };
@@ -122,7 +121,7 @@ impl Retention {
             });
         }
         self.counted = counted;
-        // The times of single records are read only where some of them have to go.
+        // The times of single records are read only if some of them must be removed.
         let is_over = all.records > limits.records || all.bytes > limits.bytes;
         for (at, log) in logs.iter().enumerate() {
             each_record(log, |at_ms, length, end| {
@@ -174,7 +173,7 @@ impl Retention {
         Ok(dropped)
     }
 
-    /// How many records a file has. One that is as it was is not read again.
+    /// Returns the number of records of a file. An unchanged file is not read again.
     fn count(&self, path: &Path, name: &str) -> Option<CountedFile> {
         let meta = fs::metadata(path).ok()?;
         let (length, modified) = (meta.len(), meta.modified().ok());
@@ -207,8 +206,9 @@ impl RecordAmount {
     }
 }
 
-/// Gives the time of each record, its length and where it ends, until there is enough. A line without a time is as old
-/// as the one before, and none is older: a clock that was set back must not let younger records go first.
+/// Calls `take` with time, length and end offset of each record until it returns `false`. Times never decrease: a line
+/// without a time, or from a clock that was set back, gets the time of the line before, so that later records are not
+/// removed first.
 fn each_record(log: &JournalLog, mut take: impl FnMut(u64, u64, u64) -> bool) -> Result<()> {
     let what = || format!("cannot read {}", log.path().display());
     let file = File::open(log.path()).context(what)?;
@@ -217,7 +217,7 @@ fn each_record(log: &JournalLog, mut take: impl FnMut(u64, u64, u64) -> bool) ->
     loop {
         line.clear();
         let length = reader.read_until(b'\n', &mut line).context(what)? as u64;
-        // The last one may be half written at this moment.
+        // The last line may be written at this moment.
         if line.last() != Some(&b'\n') {
             return Ok(());
         }
@@ -229,11 +229,11 @@ fn each_record(log: &JournalLog, mut take: impl FnMut(u64, u64, u64) -> bool) ->
     }
 }
 
-/// The time in a record's line, without reading the rest of it.
+/// Returns the time of a record without parsing its line.
 fn time_of(line: &[u8]) -> Option<u64> {
     // Versions 2 and 1.
     const KEYS: [&[u8]; 2] = [b"\"timestamp_ms\":", b"\"at_ms\":"];
-    let head = &line[..line.len().min(HEAD)];
+    let head = &line[..line.len().min(TIME_WITHIN)];
     let end_of = |key: &[u8]| memchr::memmem::find(head, key).map(|at| at + key.len());
     let at = KEYS.into_iter().find_map(end_of)?;
     let digits = head[at..].iter().take_while(|b| b.is_ascii_digit());
@@ -242,17 +242,17 @@ fn time_of(line: &[u8]) -> Option<u64> {
 }
 
 impl JournalLog {
-    /// Drops all records before `start`, where a record begins. The rest is copied to a new file, which takes the place of
-    /// the old one when it is on the disk. Most of it is copied by the caller's thread, while records are still appended
-    /// to the old file; what came since, and the replacement, is a task of the writer thread, so that no record is
-    /// appended to the old file after its last byte was copied.
+    /// Drops all records before `start`, where a record begins. The rest is copied to a new file, which replaces the old one
+    /// once it is synced. The caller's thread copies most of it while records are still appended to the old file; the
+    /// writer thread copies the remainder and replaces the file, so that no record is appended to the old file after its
+    /// last byte was copied.
     ///
     /// # Errors
     /// The new file cannot be written: the old one stays.
     pub fn drop_before(&self, start: u64) -> Result<()> {
         let temporary = self.path().with_extension("new");
         self.replace(start, &temporary).inspect_err(|_| {
-            // What is left of it is removed at the next start.
+            // If this fails too, the file is removed at the next start.
             let _ = fs::remove_file(&temporary);
         })
     }
@@ -268,7 +268,7 @@ impl JournalLog {
                 .mode(0o600)
                 .open(temporary)?;
             let mut copied = start;
-            for _ in 0..ROUNDS {
+            for _ in 0..COPY_PASSES {
                 let more = copy(&old, copied, &new)?;
                 new.sync_data()?;
                 copied += more;
@@ -287,15 +287,15 @@ impl JournalLog {
             }
             fs::rename(&temporary, &log.path)?;
             log.replace(new);
-            // Nothing is appended before the new name is on the disk: after a power cut the old file would be there,
-            // without what was synced into the new one.
+            // Nothing is appended before the new name is synced: after a power failure the old file would be there, without
+            // the records that were synced into the new one.
             dir.map_or(Ok(()), |dir| dir.sync_all())
         })?;
         replaced.context(|| what(self.path()))
     }
 }
 
-/// Copies what follows `from`; how much that was.
+/// Copies everything after `from` and returns its length.
 fn copy(old: &File, from: u64, mut new: &File) -> io::Result<u64> {
     let (mut at, mut block) = (from, vec![0; 256 << 10]);
     loop {

@@ -1,8 +1,8 @@
-//! The one thread that writes to the journal.
+//! The writer thread of the journal.
 //!
-//! The daemon's runtime is a single thread: a slow disk must not stop it. Records are queued in order and written here,
-//! each group with one `write`. Permits wait for their sync; whoever has promised that a record is written waits for
-//! [`Log::written`](super::journal::Log::written); everything else does not wait.
+//! The daemon's runtime is a single thread that a slow disk must not block. Records are queued in order and written by
+//! this thread, each group with one `write`. Approvals wait until they are synced; a record that is acknowledged to a
+//! client is awaited with [`JournalLog::written`](super::journal::JournalLog::written); nothing else waits.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,7 +24,7 @@ pub(super) struct LogFile {
     /// Locked for a moment only, to read or replace the pointer.
     file: Mutex<Option<Arc<File>>>,
     reopen: Reopen,
-    /// The first failure since somebody asked.
+    /// First failure since the last call of `outcome`.
     failure: Mutex<Option<Error>>,
 }
 
@@ -86,15 +86,17 @@ impl LogFile {
 /// Called on the thread with the result of a task.
 type Acknowledge = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// What the thread is told.
+/// A task of the writer thread.
 enum WriterTask {
     Append(Arc<LogFile>, Vec<u8>),
     /// Reports whether everything queued before was written.
     Report(Arc<LogFile>, Acknowledge),
-    /// The same, once it is on the disk.
+    /// Same, after a sync.
     Sync(Arc<LogFile>, Acknowledge),
     /// Runs between two writes.
     Run(Box<dyn FnOnce() + Send>),
+    /// Syncs all files with unsynced records (`history.sync`), then acknowledges.
+    SyncAll(Sender<()>),
 }
 
 /// A handle to the thread, which starts with the first task. It ends when the last handle is dropped.
@@ -110,7 +112,7 @@ struct WriterState {
 }
 
 impl JournalWriter {
-    /// Whether every record is synced, soon after it was written. Nobody waits for that.
+    /// Sets whether every record is synced soon after it was written. Callers do not wait for that sync.
     pub fn sync_all(&self, every_record: bool) {
         self.shared.sync_all.store(every_record, Ordering::Relaxed);
     }
@@ -138,14 +140,24 @@ impl JournalWriter {
         self.queue(WriterTask::Sync(log.clone(), Box::new(acknowledge)))
     }
 
-    /// Runs `task` on the thread, after everything queued before, and waits for it. Not for the runtime's thread.
+    /// Runs `task` on the writer thread, after everything queued before, and waits for it. Must not be called on the runtime
+    /// thread.
     pub fn run<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let (send, done) = channel();
         self.queue(WriterTask::Run(Box::new(move || {
-            // Nobody waits any more where this fails.
+            // Fails only if the caller no longer waits.
             let _ = send.send(task());
         })))?;
         done.recv().map_err(|_| stopped())
+    }
+
+    /// Waits until everything queued was written and, with `history.sync`, synced: before the process ends.
+    pub fn close(&self) {
+        if self.shared.queue.get().is_some() {
+            let (send, done) = channel();
+            // A thread that has stopped has nothing queued.
+            let _ = self.queue(WriterTask::SyncAll(send)).map(|()| done.recv());
+        }
     }
 
     /// Waits until everything queued was written, if there is a queue.
@@ -176,19 +188,17 @@ fn stopped() -> Error {
         .hint("restart the daemon with: aish-helper stop")
 }
 
-/// Performs the tasks in order, until nobody can queue any more.
+/// Performs the tasks in order, until the last handle is dropped.
 fn write_all(tasks: &Receiver<WriterTask>, sync_all: &AtomicBool) {
-    // Files with records that are not synced yet, where every record is.
+    // Files with unsynced records, if every record is to be synced.
     let mut unsynced: HashMap<PathBuf, Arc<LogFile>> = HashMap::new();
     loop {
         let task = match tasks.try_recv() {
             Ok(task) => task,
             Err(TryRecvError::Disconnected) => return,
             Err(TryRecvError::Empty) => {
-                // Records that came together are synced together.
-                for (_, log) in unsynced.drain() {
-                    log.note(log.sync());
-                }
+                // Records that were queued together are synced together.
+                sync_files(&mut unsynced);
                 match tasks.recv() {
                     Ok(task) => task,
                     Err(_) => return,
@@ -211,7 +221,18 @@ fn write_all(tasks: &Receiver<WriterTask>, sync_all: &AtomicBool) {
                 acknowledge(result);
             }
             WriterTask::Run(task) => task(),
+            WriterTask::SyncAll(acknowledge) => {
+                sync_files(&mut unsynced);
+                // A caller that was cancelled does not wait.
+                let _ = acknowledge.send(());
+            }
         }
+    }
+}
+
+fn sync_files(unsynced: &mut HashMap<PathBuf, Arc<LogFile>>) {
+    for (_, log) in unsynced.drain() {
+        log.note(log.sync());
     }
 }
 

@@ -277,7 +277,10 @@ impl ConvertedContent {
         } else {
             match clean_base64(data) {
                 Some(data) => {
-                    self.images.push(ImageContent { mime: kind, data });
+                    self.images.push(ImageContent {
+                        mime: kind,
+                        data: data.into(),
+                    });
                     None
                 }
                 None => Some("damaged"),

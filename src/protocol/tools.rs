@@ -12,53 +12,53 @@ use crate::error::ErrorKind;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum McpRequest {
-    /// The servers: [`Vec<ServerInfo>`], once those that start now have come up or failed (1 s at most).
+    /// Lists the servers, after waiting at most 1 s for those that are starting: [`Vec<ServerInfo>`].
     List,
-    /// The tools: [`Vec<ToolInfo>`].
+    /// Lists the tools: [`Vec<ToolInfo>`].
     Tools {
-        /// Of this server alone.
+        /// Limits the list to this server.
         alias: Option<String>,
     },
-    /// One tool, `alias.tool`: [`ToolInfo`].
+    /// Describes one tool: [`ToolInfo`].
     Tool {
-        /// Its name.
+        /// The tool, as `alias.tool`.
         name: String,
     },
-    /// The tools that fit a question, best first: [`Vec<FoundTool>`].
+    /// Searches the tools, best match first: [`Vec<FoundTool>`].
     Search {
-        /// The question.
+        /// The search words.
         query: String,
-        /// At most so many.
+        /// Maximum number of tools.
         limit: usize,
     },
-    /// Connect to a server until the daemon ends: [`ServerInfo`], once it is up.
+    /// Connects to a server until the daemon ends; replies once it is connected: [`ServerInfo`].
     Connect {
-        /// Where it is.
+        /// The server's URL.
         url: String,
-        /// What to call it; made from the host's name where there is none.
+        /// The alias; by default derived from the host name.
         alias: Option<String>,
     },
-    /// Let go of a server until the daemon ends or it is connected again: [`bool`], false where it was not connected.
+    /// Disconnects a server until the daemon ends or it is connected again: [`bool`], whether it was connected.
     Disconnect {
-        /// Which.
+        /// The server's alias.
         alias: String,
     },
-    /// The tokens of a server have changed: connect again with them: [`ServerInfo`].
+    /// Reconnects a server after its tokens have changed: [`ServerInfo`].
     Reconnect {
-        /// Which.
+        /// The server's alias.
         alias: String,
     },
-    /// The resources: [`Vec<ResourceInfo>`].
+    /// Lists the resources: [`Vec<ResourceInfo>`].
     Resources {
-        /// Of this server alone.
+        /// Limits the list to this server.
         alias: Option<String>,
     },
-    /// The prompts: [`Vec<PromptInfo>`].
+    /// Lists the prompts: [`Vec<PromptInfo>`].
     Prompts {
-        /// Of this server alone.
+        /// Limits the list to this server.
         alias: Option<String>,
     },
-    /// The text of a prompt: [`String`].
+    /// Returns the text of a prompt: [`String`].
     Prompt {
         /// `alias.prompt`.
         name: String,
@@ -70,24 +70,24 @@ pub enum McpRequest {
 /// A server in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerInfo {
-    /// What it is called here.
+    /// The alias.
     pub alias: String,
-    /// Its URL, or its command without values that may be secret.
+    /// Its URL, or its command without values that may be secrets.
     pub target: String,
-    /// Its name and version, in its own words.
+    /// The name and version that it reports.
     pub version: Option<String>,
-    /// The protocol's version that is spoken with it.
+    /// The negotiated protocol version.
     pub protocol: Option<String>,
-    /// How many tools it offers.
+    /// Number of its tools.
     pub tools: usize,
     /// The state of the connection.
     pub status: ServerStatus,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<String>,
-    /// What seems to be wrong with what the configuration says of its tools, a line each.
+    /// Warnings about the configuration of its tools, one line each.
     #[serde(default)]
     pub hints: Vec<String>,
-    /// It is in the config, and not only connected by hand.
+    /// Whether the server is in the configuration rather than connected manually.
     pub configured: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct ServerInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerStatus {
-    /// Configured, and no prompt has needed it yet.
+    /// Configured, but not needed by a prompt so far.
     Idle,
     /// Being started.
     Starting,
@@ -110,7 +110,7 @@ pub enum ServerStatus {
 }
 
 impl ServerStatus {
-    /// Returns the word for it on the wire and in lists.
+    /// Returns the name used on the wire and in lists.
     pub fn as_str(self) -> &'static str {
         match self {
             ServerStatus::Idle => "idle",
@@ -130,37 +130,37 @@ pub struct ToolInfo {
     pub name: String,
     /// The server's alias.
     pub server: String,
-    /// A name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it does, in the server's words.
+    /// Description by the server.
     pub description: String,
-    /// What the server says about it; `None` where it says nothing.
+    /// Annotation of the server; `None` if it gives none.
     pub read_only: Option<bool>,
-    /// The same.
+    /// Annotation of the server, likewise.
     pub destructive: Option<bool>,
-    /// The same.
+    /// Annotation of the server, likewise.
     pub idempotent: Option<bool>,
-    /// The same.
+    /// Annotation of the server, likewise.
     pub open_world: Option<bool>,
-    /// The user believes what the server says about it.
+    /// Whether the user trusts the annotations.
     pub trusted: bool,
-    /// What a call of it is treated as where the caller declares nothing more.
+    /// The operation class of a call without a more severe intent.
     pub operation: OperationClass,
     /// The JSON Schema of its arguments.
     pub schema: serde_json::Value,
 }
 
 impl ToolInfo {
-    /// What the server says about the tool, and what that is worth: names and words for people.
+    /// Returns the annotations and whether they are trusted, as names and text for the user.
     pub fn annotation_words(&self) -> [(&'static str, &'static str); 5] {
         let word = |said: Option<bool>| match said {
             Some(true) => "yes",
             Some(false) => "no",
-            None => "not said",
+            None => "not declared",
         };
         let trusted = match self.trusted {
-            true => "yes, you believe what its server says (trust_annotations = true)",
-            false => "no, this is its server's word alone",
+            true => "yes (trust_annotations = true)",
+            false => "no: annotations of this server are not trusted",
         };
         [
             ("only reads", word(self.read_only)),
@@ -172,19 +172,19 @@ impl ToolInfo {
     }
 }
 
-/// A tool that fits a question.
+/// A tool found by a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FoundTool {
-    /// How well.
+    /// The score.
     pub score: f32,
-    /// `call_tool_read` and so on: through which tool it is to be called, by its server's word.
+    /// The `call_tool_*` tool to call it with, by its annotations.
     pub call_with: String,
     /// The tool.
     #[serde(flatten)]
     pub tool: ToolInfo,
 }
 
-/// A call that a person makes by hand.
+/// A tool call from the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManualCall {
     /// The declared operation.
@@ -193,7 +193,7 @@ pub struct ManualCall {
     pub name: String,
     /// The text of a JSON object.
     pub arguments: String,
-    /// Why they make it.
+    /// The declared reason.
     pub reason: Option<String>,
     /// The declared sensitivity of the data.
     pub sensitivity: Option<String>,
@@ -201,9 +201,12 @@ pub struct ManualCall {
     pub cwd: String,
     /// `AISH_*` of the client's environment.
     pub overrides: BTreeMap<String, String>,
+    /// The client's terminal, `pts/3`, for messages about questions.
+    #[serde(default)]
+    pub tty: Option<String>,
 }
 
-/// What became of it.
+/// Result of a [`ManualCall`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManualCallResult {
     /// How the call ended.
@@ -212,7 +215,7 @@ pub struct ManualCallResult {
     pub text: String,
     /// Why there is no result.
     pub why: Option<String>,
-    /// Decides the exit code where there is no result.
+    /// The error kind that decides the exit code, if there is no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ErrorKind>,
     /// The id of the record.
@@ -224,13 +227,13 @@ pub struct ManualCallResult {
 pub struct ResourceInfo {
     /// The server's alias.
     pub server: String,
-    /// Its URI; a template of such where `template` is set.
+    /// Its URI, or a URI template if `template` is set.
     pub uri: String,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description by the server.
     pub description: Option<String>,
-    /// Its type.
+    /// Its MIME type.
     pub mime: Option<String>,
     /// The URI is a template (RFC 6570).
     pub template: bool,
@@ -241,49 +244,49 @@ pub struct ResourceInfo {
 pub struct PromptInfo {
     /// `alias.prompt`.
     pub name: String,
-    /// What it is for.
+    /// Description by the server.
     pub description: Option<String>,
-    /// The names of its arguments, and whether each must be given.
+    /// Its arguments: name, and whether it is required.
     pub arguments: Vec<(String, bool)>,
 }
 
-/// A call that a person is asked about.
+/// A question to the user about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalRequest {
-    /// Names the question in the reaction.
+    /// Identifies the question in the reaction.
     pub id: String,
     /// The tool, as its server describes it.
     pub tool: ToolInfo,
     /// Where the server is: its URL or its command.
     pub target: String,
-    /// The exact arguments: the text of a JSON object. What is sent is this, byte for byte.
+    /// The exact arguments, sent byte for byte: the text of a JSON object.
     pub arguments: String,
-    /// Which of its answer's calls, from 1.
+    /// Number of the call within the answer, from 1.
     pub number: usize,
-    /// How many calls its answer made.
+    /// Number of calls in the answer.
     pub of: usize,
-    /// How many tools its server offers, and how many of them may write.
+    /// Number of tools of its server, and how many of them may write.
     pub server_tools: (usize, usize),
-    /// What the call is treated as.
+    /// The operation class that the policy applies.
     pub operation: OperationClass,
-    /// What the model declares, where it called through `call_tool_read` and its like.
+    /// The intent that the model declares in a `call_tool_*` call.
     pub intent: Option<DeclaredIntent>,
-    /// Which rule asks.
+    /// The rule that requires the question.
     pub why: String,
-    /// What speaks against the declaration, where that is not enough to reject it.
+    /// A contradiction between intent and annotations that does not reject the call.
     pub warning: Option<String>,
-    /// How the tool differs from what the person was shown last; empty where it does not. They were asked again
-    /// for that.
+    /// Diff against the definition that the user was last shown, which is why the user is asked again; empty if the tool
+    /// is unchanged.
     pub changes: Vec<ToolDiffLine>,
-    /// Which answers beyond this once would have an effect: `tool`, `reads`, `always`.
+    /// The offered approval scopes beyond "once": `tool`, `reads`, `always`.
     pub offers: Vec<String>,
-    /// SHA-256 of the question; see [`Question::shown_digest`].
+    /// SHA-256 of the question; see [`ApprovalRequest::shown_digest`].
     #[serde(default)]
     pub digest: String,
 }
 
 impl ApprovalRequest {
-    /// Returns the SHA-256 of everything that is shown, in hexadecimal. An answer is valid only with this digest.
+    /// Returns the SHA-256 of everything that is shown, in hexadecimal. A reaction is valid only with this digest.
     pub fn shown_digest(&self) -> String {
         let question = ApprovalRequest {
             digest: String::new(),
@@ -301,18 +304,18 @@ fn json_digest(value: &impl Serialize) -> String {
     hash.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// What a model declares of a call.
+/// The intent that a model declares for a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredIntent {
     /// The declared operation.
     pub operation_type: OperationClass,
     /// The declared sensitivity of the data.
     pub data_sensitivity: Option<DataSensitivity>,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
 }
 
-/// A line of a difference.
+/// A line of a diff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDiffLine {
     /// `+`, `-` or a space.
@@ -321,40 +324,40 @@ pub struct ToolDiffLine {
     pub text: String,
 }
 
-/// Tools of a server that the person has not seen yet, shown whole before the first call.
+/// Tools of a server that the user has not seen, shown before the first call of one of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewTools {
     /// The server's alias.
     pub server: String,
     /// Its URL or its command.
     pub target: String,
-    /// No tool of the server was seen before.
+    /// Whether the user has not seen any tool of the server before.
     pub first: bool,
     /// The tools.
     pub tools: Vec<ToolInfo>,
 }
 
-/// A server asks the person for something (elicitation), while a call of theirs runs.
+/// A question of a server to the user (elicitation) during a tool call.
 /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation>
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ElicitationPrompt {
-    /// Names the question in the reaction.
+    /// Identifies the question in the reaction.
     pub id: String,
     /// The server's alias.
     pub server: String,
-    /// What it says.
+    /// The message of the server.
     pub message: String,
     /// Form mode: the JSON Schema of the answer, a flat object.
     pub schema: Option<serde_json::Value>,
-    /// URL mode: a page that the person is to open.
+    /// URL mode: the page to open.
     pub url: Option<String>,
-    /// SHA-256 of the question; see [`Elicit::shown_digest`].
+    /// SHA-256 of the question; see [`ElicitationPrompt::shown_digest`].
     #[serde(default)]
     pub digest: String,
 }
 
 impl ElicitationPrompt {
-    /// Returns the SHA-256 of everything that is shown, in hexadecimal. An answer is valid only with this digest.
+    /// Returns the SHA-256 of everything that is shown, in hexadecimal. A reaction is valid only with this digest.
     pub fn shown_digest(&self) -> String {
         let question = ElicitationPrompt {
             digest: String::new(),
@@ -364,35 +367,35 @@ impl ElicitationPrompt {
     }
 }
 
-/// What a person said to a question.
+/// The reaction of a client to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "to", rename_all = "snake_case")]
 pub enum Reaction {
-    /// To a [`Question`].
+    /// Reaction to an [`ApprovalRequest`].
     Call {
-        /// The question.
+        /// Id of the question.
         id: String,
-        /// [`Question::shown_digest`] of what was shown.
+        /// [`ApprovalRequest::shown_digest`] of what was shown.
         digest: String,
-        /// What they said.
+        /// The verdict.
         verdict: ApprovalVerdict,
-        /// The arguments as they were shown last: the question's own, or those of an edit.
+        /// The arguments as last shown: those of the question, or as edited by the user.
         arguments: String,
     },
-    /// To an [`Elicit`].
+    /// Reaction to an [`ElicitationPrompt`].
     Elicit {
-        /// The question.
+        /// Id of the question.
         id: String,
-        /// [`Elicit::shown_digest`] of what was shown.
+        /// [`ElicitationPrompt::shown_digest`] of what was shown.
         digest: String,
-        /// The object asked for, with consent; `None` otherwise.
+        /// The requested object, if accepted in form mode.
         content: Option<serde_json::Value>,
-        /// The person's answer.
+        /// The action.
         action: ElicitationAction,
     },
 }
 
-/// A person's answer to an elicitation.
+/// The user's answer to an elicitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ElicitationAction {
@@ -402,12 +405,12 @@ pub enum ElicitationAction {
     Decline,
     /// Dismisses the question without an answer.
     Cancel,
-    /// There is no terminal to ask on. Counts as dismissed where nobody else can answer.
+    /// The client has no terminal to ask on. Counts as dismissed if no other client can answer.
     NoTerminal,
 }
 
 impl ElicitationAction {
-    /// Returns the word for it on the wire and in `--json`.
+    /// Returns the name used on the wire and with `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
             ElicitationAction::Accept => "accept",
@@ -418,51 +421,51 @@ impl ElicitationAction {
     }
 }
 
-/// What a person said to a call.
+/// The user's verdict on a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
 pub enum ApprovalVerdict {
-    /// This once.
+    /// Allow this call.
     Once,
-    /// This tool, for the session.
+    /// Allow this tool for the session.
     Tool,
-    /// The tools of the server that only read, for the session.
+    /// Allow the read-only tools of the server for the session.
     Reads,
-    /// This tool, from now on: a rule in the configuration.
+    /// Allow this tool always, by a rule in the configuration.
     Always,
-    /// No; the model is told so, with the person's words if there are any.
+    /// Deny, with an optional message for the model.
     No {
-        /// The words.
+        /// The message.
         words: Option<String>,
     },
-    /// Ctrl-C: no, and the turn ends.
+    /// Ctrl-C: deny and end the turn.
     Stop,
-    /// There is no terminal to ask on: no.
+    /// Deny, because the client has no terminal to ask on.
     NoTerminal,
 }
 
-/// A tool is called now.
+/// A tool call has started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallStarted {
-    /// The call.
+    /// Id of the call.
     pub id: String,
     /// `alias.tool`.
     pub name: String,
     /// The arguments.
     pub arguments: String,
-    /// The rule that allowed it without a question.
+    /// The rule that allowed the call without a question.
     pub rule: Option<String>,
-    /// What the call is treated as.
+    /// The operation class that the policy applies.
     pub operation: OperationClass,
-    /// What speaks against the declaration.
+    /// A contradiction between intent and annotations.
     #[serde(default)]
     pub warning: Option<String>,
 }
 
-/// What became of a call.
+/// A tool call has ended, or was not made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFinished {
-    /// The call.
+    /// Id of the call.
     pub id: String,
     /// `alias.tool`.
     pub name: String,
@@ -471,12 +474,12 @@ pub struct CallFinished {
     /// Duration of the call in milliseconds.
     #[serde(rename = "duration_ms")]
     pub duration_ms: u64,
-    /// Size of what the tool said, before anything was cut.
+    /// Size of the result before truncation.
     pub bytes: u64,
-    /// The first lines of what it said.
+    /// The first lines of the result; for a call that was not made, the reason.
     pub head: String,
     /// Lines of the result that `head` does not show.
     pub more: usize,
-    /// What the result holds beside text, a line each.
+    /// Content other than text, one line each.
     pub notes: Vec<String>,
 }

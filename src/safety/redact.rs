@@ -67,14 +67,14 @@ impl Redactor {
         self.add(None, kind, value);
     }
 
-    /// As [`Redactor::know`], for the value that `slot` has from now on: what it had before is forgotten, and this value is
-    /// not, however many others are learned. For values that are in use, and renewed.
+    /// Same as [`Redactor::add_secret`] for the current value of `slot`: it replaces the previous value of the slot, and is never
+    /// evicted. For values that are in use and renewed.
     pub fn know_current(&self, slot: &str, kind: &str, value: &str) {
         self.add(Some(slot), kind, value);
     }
 
     fn add(&self, slot: Option<&str>, kind: &str, value: &str) {
-        if !known::worth(value) {
+        if !known::is_redactable(value) {
             return;
         }
         loop {
@@ -95,14 +95,14 @@ impl Redactor {
     /// Adds the value of an environment variable, most of which are not secret: its name must indicate a
     /// secret, or its value must look like one.
     pub fn add_variable(&self, kind: &str, name: &str, value: &str) {
-        if known::speaks_of_secret(name) || shape::is_random(value.as_bytes()) {
+        if known::names_secret(name) || shape::is_random(value.as_bytes()) {
             self.add_secret(kind, value);
         }
     }
 
-    /// Same as [`Redactor::know_variable`] for the current value of `slot`; see [`Redactor::know_current`].
+    /// Same as [`Redactor::add_variable`] for the current value of `slot`; see [`Redactor::know_current`].
     pub fn know_current_variable(&self, slot: &str, kind: &str, name: &str, value: &str) {
-        if known::speaks_of_secret(name) || shape::is_random(value.as_bytes()) {
+        if known::names_secret(name) || shape::is_random(value.as_bytes()) {
             self.know_current(slot, kind, value);
         }
     }
@@ -199,7 +199,8 @@ impl Redactor {
         )
     }
 
-    /// Returns where an unfinished text must be cut so that it does not end within a known value or a private key.
+    /// Returns where an unfinished text must be cut so that it does not end within a known value, a key of a
+    /// known format, or the password of a URL.
     pub fn certain_end(&self, text: &[u8]) -> usize {
         rules::cut_end(text, &self.now())
     }

@@ -1,33 +1,34 @@
-//! Whether a tool is still what a person was shown, and how it differs. Pure.
+//! Compares a tool with the version that was shown to the user. Pure.
 
 use std::borrow::Cow;
 use std::time::Instant;
 
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
+use similar::algorithms::{Capture, Compact, Replace, myers};
+use similar::{ChangeTag, DiffOp};
 
 use super::redact::Redactor;
 use crate::chat::{ToolAnnotations, ToolDefinition};
 
-/// Lines around those that differ.
+/// Unchanged lines shown around a change.
 const CONTEXT: usize = 3;
 
-/// The most lines of a difference: a server could send a book.
+/// Maximum number of lines of a difference: the text of a server is not bounded.
 const LINES: usize = 400;
 
-/// What a person is shown of a tool, without secrets: it is kept, and a server may put one into its words.
+/// The parts of a tool that are shown to the user. Redacted: it is stored, and the text of a server may contain a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownTool {
-    /// What it does, in the server's words.
+    /// Description from the server.
     pub description: String,
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub schema: String,
-    /// What the server says about it.
+    /// Annotations in force.
     pub annotations: ToolAnnotations,
 }
 
 impl ShownTool {
-    /// As a tool is now.
+    /// Returns the shown parts of a tool as it is now.
     pub fn of(tool: &ToolDefinition, redactor: &Redactor) -> ShownTool {
         ShownTool {
             description: redactor.redact(&tool.description).into_owned(),
@@ -37,17 +38,17 @@ impl ShownTool {
     }
 }
 
-/// A line of a difference.
+/// One line of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffLine {
     /// `+`, `-` or a space.
     pub sign: char,
-    /// The line.
+    /// Text of the line.
     pub text: String,
 }
 
-/// The annotations in force: what the server says now and, where it says nothing, what it said before. One that forgets
-/// to say that a tool destroys has not taken it back.
+/// Returns the annotations in force: those that the server sends now and, where it sends none, the previous ones. A server
+/// that omits `destructiveHint` has not revoked it.
 pub fn in_force(before: ToolAnnotations, now: ToolAnnotations) -> ToolAnnotations {
     ToolAnnotations {
         read_only: now.read_only.or(before.read_only),
@@ -57,18 +58,19 @@ pub fn in_force(before: ToolAnnotations, now: ToolAnnotations) -> ToolAnnotation
     }
 }
 
-/// Whether a tool is another than the person was shown. What its server says no more is still in force, and no change.
+/// Whether a tool differs from the version that was shown to the user. An annotation that the server no longer sends is
+/// still in force, and not a change.
 pub fn is_changed(before: &ShownTool, tool: &ToolDefinition, redactor: &Redactor) -> bool {
     in_force(before.annotations, tool.annotations) != before.annotations
         || is_another(&before.description, &tool.description, |text| {
             redactor.redact(text)
         })
         || is_another(&before.schema, &tool.schema, |text| redactor.redact_json(text))
-            // Some servers list the keys in another order with each start.
+            // Some servers change the order of keys with each start.
             && !same_json(&before.schema, &tool.schema, redactor)
 }
 
-/// Whether two texts differ in more than their secrets. What was kept before a secret was known still has it.
+/// Whether two texts differ after redaction. A text stored before a secret was known still contains it.
 fn is_another(before: &str, now: &str, clean: impl Fn(&str) -> Cow<'_, str>) -> bool {
     before != now && clean(before) != clean(now)
 }
@@ -78,8 +80,8 @@ fn same_json(before: &str, now: &str, redactor: &Redactor) -> bool {
     value(before).is_some_and(|before| Some(before) == value(now))
 }
 
-/// How a tool differs from what the person was shown, with the lines around. After `deadline` the difference that is found
-/// is right, but not the shortest.
+/// Returns how a tool differs from the version that was shown to the user, with surrounding lines. After `deadline` the
+/// difference is still correct, but may not be the shortest.
 pub fn difference(
     before: &ShownTool,
     tool: &ToolDefinition,
@@ -91,31 +93,27 @@ pub fn difference(
         ..ShownTool::of(tool, redactor)
     };
     let mut lines = Vec::new();
-    // Each by itself: what stands around is of the same part.
+    // Each part separately, so that surrounding lines are from the same part.
     for (before, now) in rendered(before).iter().zip(&rendered(&now)) {
         let (before, now): (Vec<&str>, Vec<&str>) = (
             before.iter().map(String::as_str).collect(),
             now.iter().map(String::as_str).collect(),
         );
-        let mut diff = TextDiff::configure();
-        if let Some(deadline) = deadline {
-            diff.deadline(deadline);
-        }
-        let diff = diff.diff_slices(&before, &now);
-        for group in diff.grouped_ops(CONTEXT) {
+        for group in changed_groups(&before, &now, deadline) {
             if !lines.is_empty() {
                 lines.push(DiffLine {
                     sign: ' ',
                     text: "…".to_owned(),
                 });
             }
-            lines.extend(group.iter().flat_map(|op| diff.iter_changes(op)).map(|c| {
-                let sign = match c.tag() {
+            let changes = group.iter().flat_map(|op| op.iter_changes(&before, &now));
+            lines.extend(changes.map(|change| {
+                let sign = match change.tag() {
                     ChangeTag::Delete => '-',
                     ChangeTag::Insert => '+',
                     ChangeTag::Equal => ' ',
                 };
-                let text = c.value().to_owned();
+                let text = change.value().to_owned();
                 DiffLine { sign, text }
             }));
         }
@@ -131,11 +129,20 @@ pub fn difference(
     lines
 }
 
+/// Groups of changes with the lines around them. Calls Myers' algorithm directly: `TextDiff` selects the algorithm at run
+/// time, which puts all of them into the binary (0.8 MB).
+fn changed_groups(before: &[&str], now: &[&str], deadline: Option<Instant>) -> Vec<Vec<DiffOp>> {
+    let mut diff = Compact::new(Replace::new(Capture::new()), before, now);
+    let (all_before, all_now) = (0..before.len(), 0..now.len());
+    let Ok(()) = myers::diff_deadline(&mut diff, before, all_before, now, all_now, deadline);
+    diff.into_inner().into_inner().into_grouped_ops(CONTEXT)
+}
+
 fn json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok()
 }
 
-/// A tool for people, line by line: its description, its schema, what is said about it.
+/// Renders a tool as lines: description, schema, annotations.
 fn rendered(seen: &ShownTool) -> [Vec<String>; 3] {
     let description = seen.description.lines().map(str::to_owned).collect();
     let schema = json(&seen.schema).map(|mut schema| {

@@ -1,4 +1,4 @@
-//! One conversation: its records, its turn lock, and what was allowed in it.
+//! One session: its records, its turn lock, and the grants of its user.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,55 +11,54 @@ use crate::history::record::{Record, RecordBody, RecordIds};
 use crate::protocol::ShellId;
 use crate::safety::policy::GrantSet;
 
-/// A conversation: records that anyone may add to, and a lock for turns, of which there is one at a time.
+/// A session. Any task may add records; turns run one at a time.
 #[derive(Debug)]
 pub struct Session {
-    /// Its id.
+    /// The session's id.
     pub id: String,
-    /// Held for a whole turn.
+    /// Held for the duration of a turn.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// The feed of the running turn.
+    /// Access to the running turn.
     pub hub: SessionHub,
-    /// Held for one look or one write: a decision does not wait for another shell's answer.
+    /// Held for single reads and writes only, so that a decision does not wait for another shell's answer.
     pub(super) kept: Mutex<SessionState>,
-    /// The tools that the person has allowed for this session. In memory alone: a new daemon asks again.
+    /// Tools that the user has allowed for this session. Kept in memory only: a new daemon asks again.
     pub grants: Mutex<GrantSet>,
-    /// The MCP servers that it goes without, and why, as it was told last.
-    without: Mutex<BTreeMap<String, String>>,
+    /// MCP servers that were unavailable at the last call of [`Session::newly_unavailable`], with the reason.
+    unavailable: Mutex<BTreeMap<String, String>>,
 }
 
 #[derive(Debug)]
 pub(super) struct SessionState {
-    /// Its file, or why it has none.
+    /// The session's file, or why it has none.
     pub(super) log: Result<Arc<JournalLog>>,
-    /// All its records, in order. What could not be written is here all the same.
+    /// All records in order, including those whose write failed.
     records: Vec<Record>,
 }
 
 impl Session {
     pub(super) fn new(id: String, log: Result<JournalLog>, records: Vec<Record>) -> SharedSession {
         Arc::new(Session {
-            id,
             turn: Arc::default(),
-            hub: SessionHub::default(),
+            hub: SessionHub::new(id.clone()),
+            id,
             kept: Mutex::new(SessionState {
                 log: log.map(Arc::new),
                 records,
             }),
             grants: Mutex::default(),
-            without: Mutex::default(),
+            unavailable: Mutex::default(),
         })
     }
 
-    /// What is done outside of conversations, and recorded in this file. It has no id, and what a person grants here ends
-    /// with it.
+    /// Creates a session without an id for work outside of sessions, recorded in this file. Its grants end with it.
     pub fn outside(log: Result<Arc<JournalLog>>) -> SharedSession {
         let session = Session::new(String::new(), Err(Error::runtime("")), Vec::new());
         lock(&session.kept).log = log;
         session
     }
 
-    /// The lock that a turn holds.
+    /// Returns the lock that a turn holds.
     pub fn turn(&self) -> Arc<tokio::sync::Mutex<()>> {
         self.turn.clone()
     }
@@ -72,7 +71,7 @@ impl Session {
         self.record_all(links, [body])
     }
 
-    /// Keeps these records and queues one write for all of them. [`Session::record_written`] tells whether it succeeded.
+    /// Keeps these records and queues one write for all of them. [`Session::record_written`] waits for the write and returns its result.
     ///
     /// # Errors
     /// The session has no file; the records are kept in memory.
@@ -97,7 +96,7 @@ impl Session {
         log.write(&records[start..])
     }
 
-    /// Returns the file of the session, to wait for its writes.
+    /// Returns the session's file, to wait for its writes.
     ///
     /// # Errors
     /// The session has no file.
@@ -115,10 +114,10 @@ impl Session {
         self.log_handle()?.written().await
     }
 
-    /// Keeps these records and waits until they are synced to the disk: for a record that permits an act.
+    /// Keeps these records and waits until they are synced to disk: for a record that permits an action.
     ///
     /// # Errors
-    /// The write or the sync failed; the act must not happen.
+    /// The write or the sync failed; the action must not be executed.
     pub async fn record_synced(
         &self,
         links: &RecordIds,
@@ -128,12 +127,12 @@ impl Session {
         self.log_handle()?.synced().await
     }
 
-    /// Looks at the records.
-    pub fn with_records<T>(&self, look: impl FnOnce(&[Record]) -> T) -> T {
-        look(&lock(&self.kept).records)
+    /// Calls `read` with the records.
+    pub fn with_records<T>(&self, read: impl FnOnce(&[Record]) -> T) -> T {
+        read(&lock(&self.kept).records)
     }
 
-    /// The model that was chosen for this session last.
+    /// Returns the model last selected for this session.
     pub fn model(&self) -> Option<String> {
         self.with_records(|records| {
             records.iter().rev().find_map(|r| match &r.body {
@@ -143,17 +142,16 @@ impl Session {
         })
     }
 
-    /// What is new of the MCP servers that it goes without now: alias and reason.
+    /// Returns the MCP servers that became unavailable since the last call, as `(alias, reason)`.
     pub fn newly_unavailable(&self, now: &[(String, String)]) -> Vec<(String, String)> {
         let now: BTreeMap<_, _> = now.iter().cloned().collect();
-        let told = std::mem::replace(&mut *lock(&self.without), now.clone());
-        let mut news = now;
-        news.retain(|alias, why| told.get(alias) != Some(why));
-        news.into_iter().collect()
+        let before = std::mem::replace(&mut *lock(&self.unavailable), now.clone());
+        let mut new = now;
+        new.retain(|alias, reason| before.get(alias) != Some(reason));
+        new.into_iter().collect()
     }
 
-    /// When this shell's last prompt in this session came, milliseconds since 1970: the model was
-    /// told of what the shell had done until then.
+    /// Returns the time of this shell's last prompt in milliseconds since 1970; shell facts up to then were already sent.
     pub fn last_prompt_ms(&self, shell: &ShellId) -> u64 {
         let of_shell = |r: &&Record| matches!(&r.body, RecordBody::User { shell: Some(s), .. } if s == shell.as_str());
         self.with_records(|records| {
@@ -166,7 +164,7 @@ impl Session {
     }
 }
 
-/// The records since the last prompt.
+/// Returns the records after the last prompt.
 pub fn since_last_prompt(records: &[Record]) -> &[Record] {
     let start = records
         .iter()
@@ -175,7 +173,7 @@ pub fn since_last_prompt(records: &[Record]) -> &[Record] {
     &records[start..]
 }
 
-/// A session that tasks share.
+/// A session shared between tasks.
 pub type SharedSession = Arc<Session>;
 
 #[cfg(test)]
@@ -183,20 +181,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_gone_without_is_told_once_and_again_when_it_changes() {
+    fn an_unavailable_server_is_reported_once_and_again_when_its_reason_changes() {
         let session = Session::new(String::new(), Err(Error::runtime("none")), Vec::new());
-        let news = |now: &[(&str, &str)]| {
+        let reported = |now: &[(&str, &str)]| {
             let now: Vec<_> = now
                 .iter()
                 .map(|(a, w)| ((*a).into(), (*w).into()))
                 .collect();
             session.newly_unavailable(&now).len()
         };
-        assert_eq!(news(&[("a", "starting"), ("b", "starting")]), 2);
-        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 1);
-        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 0);
-        assert_eq!(news(&[("b", "refused")]), 0);
-        // It was there in between.
-        assert_eq!(news(&[("a", "starting"), ("b", "refused")]), 1);
+        assert_eq!(reported(&[("a", "starting"), ("b", "starting")]), 2);
+        assert_eq!(reported(&[("a", "starting"), ("b", "refused")]), 1);
+        assert_eq!(reported(&[("a", "starting"), ("b", "refused")]), 0);
+        assert_eq!(reported(&[("b", "refused")]), 0);
+        // It was available in between.
+        assert_eq!(reported(&[("a", "starting"), ("b", "refused")]), 1);
     }
 }

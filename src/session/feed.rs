@@ -1,12 +1,13 @@
 //! The feed of a turn: its events, the watchers that follow them, and its open questions.
 //!
-//! A watcher is a cursor into the feed, not a queue: a slow, stopped or vanished client costs nothing and never
-//! holds up the turn. Consecutive text is one buffer, so that a watcher that was away gets it in one piece.
+//! A watcher is a cursor into the feed, not a queue: a slow, stopped or disconnected client uses no memory and never
+//! delays the turn.
 
+mod attendance;
 mod watcher;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -23,8 +24,8 @@ use crate::protocol::{AnswerSummary, QuestionOutcome, RequestFailure, ShellId};
 
 /// Maximum text kept for watchers. Beyond it the oldest text is dropped; the journal has all of it.
 const TEXT_LIMIT: usize = 4 << 20;
-/// Maximum length of the prompt's words in messages on other terminals, in characters.
-const WORDS: usize = 40;
+/// Maximum length of the prompt in messages on other terminals, in characters.
+const PROMPT_LENGTH: usize = 40;
 
 /// An event of a turn.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,11 +37,11 @@ pub enum TurnEvent {
         /// The model's name.
         model: String,
     },
-    /// A line for the person.
+    /// A line for the user.
     Notice(String),
     /// The model proposes a command.
     Proposal(String),
-    /// Tools that the person has not seen yet.
+    /// Tools that the user has not seen yet.
     NewTools(NewTools),
     /// A tool call needs an approval.
     ApprovalRequested(Box<ApprovalRequest>),
@@ -59,11 +60,11 @@ pub enum TurnEvent {
     CallStarted(CallStarted),
     /// Progress of a tool call. Only the latest one is kept.
     CallProgress(String),
-    /// A tool call has ended, or was not made.
+    /// A tool call has ended, or was not executed.
     CallFinished(CallFinished),
 }
 
-/// What a hang-up of the client that started a turn means.
+/// Effect of a disconnect of the client that started a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HangUpPolicy {
     /// The turn is cancelled.
@@ -79,11 +80,11 @@ pub struct FeedOrigin {
     pub shell: Option<ShellId>,
     /// The terminal, `pts/3`.
     pub tty: Option<String>,
-    /// The words of the prompt.
+    /// The text of the prompt.
     pub prompt: String,
     /// Start time, milliseconds since 1970.
     pub started_ms: u64,
-    /// What a hang-up means.
+    /// Effect of a disconnect of the client.
     pub hang_up: HangUpPolicy,
 }
 
@@ -92,11 +93,11 @@ impl FeedOrigin {
     pub fn words(&self) -> String {
         let line = self.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
         let visible = |c: &char| !c.is_control();
-        match line.chars().filter(visible).count() > WORDS {
+        match line.chars().filter(visible).count() > PROMPT_LENGTH {
             true => {
                 line.chars()
                     .filter(visible)
-                    .take(WORDS - 1)
+                    .take(PROMPT_LENGTH - 1)
                     .collect::<String>()
                     + "…"
             }
@@ -122,6 +123,8 @@ pub struct GivenAnswer {
 pub struct TurnFeed {
     /// Who started it.
     pub origin: FeedOrigin,
+    /// Id of the session, once the turn runs in it.
+    session: OnceLock<String>,
     cancel: CancellationToken,
     state: Mutex<FeedState>,
     changed: Notify,
@@ -130,10 +133,11 @@ pub struct TurnFeed {
 #[derive(Debug, Default)]
 struct FeedState {
     entries: Vec<FeedEntry>,
-    /// The text that is kept, and the offset of its first byte in all text of the turn.
+    /// The retained text.
     text: String,
+    /// Offset of the first retained byte in the whole text of the turn.
     text_start: u64,
-    /// The latest progress, and how many there were.
+    /// Number of changes of the progress, and the latest progress: empty when no call reports any.
     progress: (u64, String),
     questions: Vec<OpenQuestion>,
     watchers: HashMap<u64, WatcherInfo>,
@@ -162,8 +166,12 @@ struct OpenQuestion {
     id: String,
     is_approval: bool,
     digest: String,
-    /// Watchers that could not ask anybody.
+    /// Watchers that reported that they cannot ask the user.
     declined: HashSet<u64>,
+    /// Since when no attached watcher can answer.
+    unattended_since: Option<Instant>,
+    /// The user was notified since then.
+    announced: bool,
     reply: oneshot::Sender<GivenAnswer>,
 }
 
@@ -176,14 +184,34 @@ impl FeedState {
         self.questions.iter().any(|q| q.id == id)
     }
 
-    /// Returns whether a watcher could still answer this question.
+    /// Returns whether an attached watcher can answer this question.
     fn is_answerable(&self, id: &str) -> bool {
         let question = self.questions.iter().find(|q| q.id == id);
         question.is_some_and(|question| {
-            self.watchers
-                .iter()
-                .any(|(watcher, info)| info.can_answer && !question.declined.contains(watcher))
+            let mut watchers = self.watchers.iter();
+            watchers.any(|(watcher, info)| question.accepts(*watcher, info))
         })
+    }
+
+    /// Updates since when each question is unattended. Called after every change of the watchers.
+    fn update_attendance(&mut self) {
+        let watchers = &self.watchers;
+        for question in &mut self.questions {
+            let mut all = watchers.iter();
+            if all.any(|(watcher, info)| question.accepts(*watcher, info)) {
+                question.unattended_since = None;
+                question.announced = false;
+            } else {
+                question.unattended_since.get_or_insert_with(Instant::now);
+            }
+        }
+    }
+}
+
+impl OpenQuestion {
+    /// Returns whether this watcher may answer.
+    fn accepts(&self, watcher: u64, info: &WatcherInfo) -> bool {
+        info.can_answer && !self.declined.contains(&watcher)
     }
 }
 
@@ -192,6 +220,7 @@ impl TurnFeed {
     pub fn new(origin: FeedOrigin, cancel: CancellationToken) -> Arc<TurnFeed> {
         Arc::new(TurnFeed {
             origin,
+            session: OnceLock::new(),
             cancel,
             state: Mutex::default(),
             changed: Notify::new(),
@@ -201,6 +230,16 @@ impl TurnFeed {
     /// Returns the token that cancels the turn.
     pub fn cancel_token(&self) -> &CancellationToken {
         &self.cancel
+    }
+
+    /// Sets the id of the session. Only the first call has an effect.
+    pub fn set_session(&self, id: &str) {
+        self.session.get_or_init(|| id.to_owned());
+    }
+
+    /// Returns the id of the session, once the turn runs in it.
+    pub fn session(&self) -> Option<&str> {
+        self.session.get().map(String::as_str)
     }
 
     /// Appends text of the answer.
@@ -214,7 +253,7 @@ impl TurnFeed {
             _ => state.entries.push(FeedEntry::Text { start, end }),
         }
         if state.text.len() > TEXT_LIMIT {
-            // More than needed, so that this is rare.
+            // Drops more than needed, so that the move of the remaining text is rare.
             let mut cut = state.text.len() - TEXT_LIMIT / 4 * 3;
             while !state.text.is_char_boundary(cut) {
                 cut += 1;
@@ -231,13 +270,19 @@ impl TurnFeed {
         let mut state = lock(&self.state);
         match event {
             TurnEvent::CallProgress(text) => state.progress = (state.progress.0 + 1, text),
-            event => state.entries.push(FeedEntry::Event(Arc::new(event))),
+            event => {
+                // A watcher that attaches later must not see the progress of a call that has ended.
+                if matches!(event, TurnEvent::CallFinished(_)) {
+                    state.progress.1.clear();
+                }
+                state.entries.push(FeedEntry::Event(Arc::new(event)));
+            }
         }
         drop(state);
         self.changed.notify_waiters();
     }
 
-    /// Appends a line for the person.
+    /// Appends a line for the user.
     pub fn notice(&self, text: impl Into<String>) {
         self.push(TurnEvent::Notice(text.into()));
     }
@@ -261,16 +306,22 @@ impl TurnFeed {
         lock(&self.state).end.is_some()
     }
 
+    /// Returns the failure of a turn that has failed.
+    pub fn failure(&self) -> Option<RequestFailure> {
+        let state = lock(&self.state);
+        state.end.as_ref()?.as_ref().err().cloned()
+    }
+
     /// Waits for the end of the turn.
     pub async fn finished(&self) -> TurnEnd {
         self.wait_for(|state| state.end.clone()).await
     }
 
-    /// Waits until `find` finds something in the state.
+    /// Waits until `find` returns a value.
     async fn wait_for<T>(&self, mut find: impl FnMut(&FeedState) -> Option<T>) -> T {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
-            // Before the look, so that a change in between is not missed.
+            // Before `find`, so that a change in between is not missed.
             changed.as_mut().enable();
             if let Some(found) = find(&lock(&self.state)) {
                 return found;
@@ -282,7 +333,7 @@ impl TurnFeed {
     /// Runs `work` until it completes or the turn is cancelled.
     ///
     /// # Errors
-    /// Those of `work`; [`Kind::Interrupted`] when the turn is cancelled.
+    /// Those of `work`; [`ErrorKind::Interrupted`] when the turn is cancelled.
     pub async fn unless_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             biased;
@@ -297,6 +348,7 @@ impl TurnFeed {
         state.last_watcher += 1;
         let id = state.last_watcher;
         state.watchers.insert(id, WatcherInfo { can_answer, tty });
+        state.update_attendance();
         drop(state);
         self.changed.notify_waiters();
         FeedWatcher {
@@ -313,7 +365,12 @@ impl TurnFeed {
         !lock(&self.state).watchers.is_empty()
     }
 
-    /// Asks a question. The receiver gets the first valid answer; [`TurnFeed::close_question`] ends it.
+    /// Returns whether a question waits for an answer.
+    pub fn has_open_question(&self) -> bool {
+        !lock(&self.state).questions.is_empty()
+    }
+
+    /// Opens a question. The receiver gets the first valid answer; [`TurnFeed::close_question`] ends it.
     pub fn open_question(
         &self,
         id: &str,
@@ -321,18 +378,23 @@ impl TurnFeed {
         event: TurnEvent,
     ) -> oneshot::Receiver<GivenAnswer> {
         let (reply, answer) = oneshot::channel();
-        lock(&self.state).questions.push(OpenQuestion {
+        let mut state = lock(&self.state);
+        state.questions.push(OpenQuestion {
             id: id.to_owned(),
             is_approval: matches!(event, TurnEvent::ApprovalRequested(_)),
             digest: digest.to_owned(),
             declined: HashSet::new(),
+            unattended_since: None,
+            announced: false,
             reply,
         });
+        state.update_attendance();
+        drop(state);
         self.push(event);
         answer
     }
 
-    /// Ends a question and tells every watcher how it ended.
+    /// Closes a question and reports its outcome to every watcher.
     pub fn close_question(&self, id: &str, answered_in: Option<String>, outcome: QuestionOutcome) {
         lock(&self.state).questions.retain(|q| q.id != id);
         self.push(TurnEvent::QuestionClosed {
@@ -347,23 +409,8 @@ impl TurnFeed {
         lock(&self.state).is_answerable(id)
     }
 
-    /// Waits until nobody can answer a question: at once where the turn does not outlive its client, else until
-    /// `deadline` has passed without a client that could.
-    pub async fn unanswerable(&self, id: &str, deadline: Instant) -> QuestionOutcome {
-        loop {
-            self.wait_for(|state| (!state.is_answerable(id)).then_some(()))
-                .await;
-            if self.origin.hang_up == HangUpPolicy::Cancel {
-                return QuestionOutcome::NoTerminal;
-            }
-            let attached = self.wait_for(|state| state.is_answerable(id).then_some(()));
-            if tokio::time::timeout_at(deadline, attached).await.is_err() {
-                return QuestionOutcome::TimedOut;
-            }
-        }
-    }
-
-    /// Takes a watcher's answer. The first one with the digest of what was asked wins; others are ignored.
+    /// Takes the answer of a watcher that may answer. The first one with the digest of the question wins; others are
+    /// ignored.
     fn answer(&self, watcher: u64, reaction: Reaction) {
         let (id, digest, no_terminal, to_approval) = match &reaction {
             Reaction::Call {
@@ -380,19 +427,25 @@ impl TurnFeed {
         let matches =
             |q: &OpenQuestion| q.id == *id && q.digest == *digest && q.is_approval == to_approval;
         let Some(at) = state.questions.iter().position(matches) else {
-            tracing::debug!(id, "an answer to no open question");
+            tracing::debug!(id, "discarded an answer: no such open question");
             return;
         };
         if no_terminal {
             state.questions[at].declined.insert(watcher);
+            state.update_attendance();
             drop(state);
             self.changed.notify_waiters();
+            return;
+        }
+        let info = state.watchers.get(&watcher);
+        if !info.is_some_and(|info| state.questions[at].accepts(watcher, info)) {
+            tracing::debug!(id, "discarded an answer: this client may not answer");
             return;
         }
         let question = state.questions.remove(at);
         let answered_in = state.watchers.get(&watcher).and_then(|w| w.tty.clone());
         drop(state);
-        // The asker may have stopped waiting.
+        // The receiver may have stopped waiting.
         let _ = question.reply.send(GivenAnswer {
             reaction,
             answered_in,

@@ -1,19 +1,44 @@
-//! The hub of a session: where clients find the turn that runs.
+//! The hub of a session: the feed of its running turn.
 
 use std::sync::{Arc, Mutex};
 
 use super::feed::TurnFeed;
 use super::lock;
+use crate::protocol::RequestFailure;
 
-/// The feed of the turn that runs in a session, or of its last turn.
+/// The feed of the running turn of a session, and the failure of its last turn.
 #[derive(Debug, Default)]
 pub struct SessionHub {
+    /// The session's id.
+    session: String,
     current: Mutex<Option<Arc<TurnFeed>>>,
+    last_failure: Mutex<Option<FailedTurn>>,
+}
+
+/// A turn that ended with a failure.
+#[derive(Debug, Clone)]
+pub struct FailedTurn {
+    /// The text of the prompt.
+    pub prompt: String,
+    /// Start time, milliseconds since 1970.
+    pub started_ms: u64,
+    /// The failure.
+    pub failure: RequestFailure,
 }
 
 impl SessionHub {
-    /// Installs the feed of a turn that starts. The caller holds the session's turn lock.
+    /// Creates the hub of a session.
+    pub fn new(session: String) -> SessionHub {
+        SessionHub {
+            session,
+            ..SessionHub::default()
+        }
+    }
+
+    /// Installs the feed of a starting turn. The caller holds the session's turn lock.
     pub fn install(&self, feed: Arc<TurnFeed>) {
+        feed.set_session(&self.session);
+        *lock(&self.last_failure) = None;
         *lock(&self.current) = Some(feed);
     }
 
@@ -23,8 +48,20 @@ impl SessionHub {
         current.filter(|feed| !feed.is_finished())
     }
 
-    /// Drops the feed of a finished turn: the journal has the answer.
+    /// Drops the feed of a finished turn: the journal has the answer. A failure is kept, since a turn that fails before
+    /// its prompt is recorded is not in the journal.
     pub fn clear(&self) {
-        lock(&self.current).take_if(|feed| feed.is_finished());
+        let finished = lock(&self.current).take_if(|feed| feed.is_finished());
+        let Some(feed) = finished else { return };
+        *lock(&self.last_failure) = feed.failure().map(|failure| FailedTurn {
+            prompt: feed.origin.prompt.clone(),
+            started_ms: feed.origin.started_ms,
+            failure,
+        });
+    }
+
+    /// Returns the failure of the last turn, if it failed.
+    pub fn last_failure(&self) -> Option<FailedTurn> {
+        lock(&self.last_failure).clone()
     }
 }

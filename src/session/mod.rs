@@ -1,4 +1,4 @@
-//! Sessions: the store of conversations, and the feed of the turn that runs in each.
+//! Sessions: the session store, and the feed of each session's running turn.
 
 pub mod conversation;
 pub mod feed;
@@ -7,7 +7,7 @@ pub mod store;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex. A holder that panicked leaves whole data here, because every change is one call.
+/// Locks a mutex, ignoring poisoning: every change of the guarded data is a single call, so a panic leaves it consistent.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,14 @@
-//! The store of sessions: which are open, which shell is in which, and which commands wait for a decision.
+//! The session store: open sessions, the session of each shell, and proposed commands that wait for a decision.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
+
+use nix::fcntl::OFlag;
 
 use super::conversation::{Session, SharedSession};
 use super::{is_alive, lock};
@@ -14,67 +18,83 @@ use crate::history::record::{RecordBody, RecordIds};
 use crate::paths;
 use crate::protocol::{SessionChoice, ShellId};
 
-/// A command that waits for a person's word.
+/// A proposed command that waits for the user's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingCommand {
-    /// Names it.
+    /// Unique token of the proposal.
     pub token: String,
     /// The command.
     pub command: String,
-    /// Which of its answer's, from 1.
+    /// Position among the commands of the answer, from 1.
     pub number: usize,
-    /// How many its answer made.
+    /// Number of commands of the answer.
     pub of: usize,
-    /// The session of the answer.
+    /// Id of the session.
     pub session: String,
-    /// What the answer belongs to.
+    /// Ids of the answer's record.
     pub links: RecordIds,
+}
+
+/// The proposed commands of one shell.
+#[derive(Debug)]
+struct ProposalQueue {
+    commands: VecDeque<WaitingCommand>,
+    /// Time of the last offer.
+    offered: Instant,
 }
 
 /// Sessions in memory.
 #[derive(Debug, Default)]
 struct OpenSessions {
     sessions: HashMap<String, SharedSession>,
-    /// Ids of sessions whose files are being read.
-    loading: Vec<String>,
+    /// Held while the file of a session is read. A load repairs the file, so there must be only one at a time.
+    loading: HashMap<String, Weak<tokio::sync::Mutex<()>>>,
 }
 
-/// All open sessions and the shells in them.
+/// Session id of each shell, and the time it was set.
+type ShellSessions = HashMap<ShellId, (String, Instant)>;
+
+/// All open sessions, and the session of each shell.
 #[derive(Debug)]
 pub struct SessionStore {
-    /// The journal they are kept in.
+    /// The journal that holds the sessions' files.
     pub journal: Journal,
-    /// A file a shell, which holds its session's id: so a shell finds it after a restart.
-    shells: PathBuf,
-    /// The same, as far as this daemon knows it: what holds when that file cannot be written.
-    attached: Mutex<HashMap<ShellId, (String, Instant)>>,
+    /// Directory with one file per shell that holds its session id, so that a shell keeps its session after a restart.
+    shells_dir: PathBuf,
+    /// The same assignments in memory. They take precedence: a file may not be writable.
+    shell_sessions: Arc<Mutex<ShellSessions>>,
+    /// Held while the file of a shell is written.
+    shell_file_writes: Arc<Mutex<()>>,
     open: Mutex<OpenSessions>,
-    waiting: Mutex<HashMap<ShellId, VecDeque<WaitingCommand>>>,
+    waiting: Mutex<HashMap<ShellId, ProposalQueue>>,
 }
 
-/// So many sessions may stay open without being used.
-const KEPT: usize = 8;
-/// How long a shell that was not seen keeps its session.
+/// Number of open sessions above which unused ones are closed.
+const MAX_UNUSED: usize = 8;
+/// Days after which the session file of a shell is removed.
 const SHELL_DAYS: u64 = 60;
-/// How long one of a name that says nothing of its process is taken to live.
-const SCRIPT: Duration = Duration::from_secs(86_400);
+/// How long a shell whose id contains no process id counts as alive.
+const SCRIPT_LIFETIME: Duration = Duration::from_secs(86_400);
+/// Maximum size of a shell's session file, in bytes. A session id has 36.
+const MAX_SHELL_FILE: u64 = 64;
 
 impl SessionStore {
-    /// The sessions of the journal; none is opened yet.
-    pub fn new(journal: Journal, shells: PathBuf) -> SessionStore {
+    /// Creates a store without open sessions. `shells_dir` holds the session file of each shell.
+    pub fn new(journal: Journal, shells_dir: PathBuf) -> SessionStore {
         SessionStore {
             journal,
-            shells,
-            attached: Mutex::default(),
+            shells_dir,
+            shell_sessions: Arc::default(),
+            shell_file_writes: Arc::default(),
             open: Mutex::default(),
             waiting: Mutex::default(),
         }
     }
 
-    /// The session a prompt goes to.
+    /// Returns the session for a prompt, creating one if needed, and makes it the session of the shell.
     ///
     /// # Errors
-    /// There is none to continue or attach to, or its file cannot be made or read.
+    /// There is no session to continue or attach to, or its file cannot be read.
     pub async fn choose(
         &self,
         choice: &SessionChoice,
@@ -84,9 +104,9 @@ impl SessionStore {
         let id = match choice {
             SessionChoice::Shell => match shell.and_then(|s| self.session_for_shell(s)) {
                 Some(id) => id,
-                None => return Ok(self.create(shell, links)),
+                None => return Ok(self.create(shell, links).await),
             },
-            SessionChoice::New => return Ok(self.create(shell, links)),
+            SessionChoice::New => return Ok(self.create(shell, links).await),
             SessionChoice::Continue => {
                 let journal = self.journal.clone();
                 let sessions = off_thread(move || journal.sessions()).await?;
@@ -99,10 +119,10 @@ impl SessionStore {
         };
         let session = match self.get(&id).await {
             Ok(session) => session,
-            // The shell's own file was deleted by hand: that is a wish to begin anew.
+            // The user deleted the session's file: the shell starts a new session.
             Err(e) => {
                 return match *choice == SessionChoice::Shell && self.find(&id).await.is_err() {
-                    true => Ok(self.create(shell, links)),
+                    true => Ok(self.create(shell, links).await),
                     false => Err(e),
                 };
             }
@@ -110,8 +130,8 @@ impl SessionStore {
         if let Some(shell) = shell
             && self.session_for_shell(shell).as_deref() != Some(&id)
         {
-            self.attach(shell, &id);
-            // The prompt that comes next says that nothing can be recorded.
+            self.attach(shell, &id).await;
+            // If this write fails, so does that of the prompt, which is reported.
             let attached = RecordBody::Attached {
                 shell: shell.to_string(),
             };
@@ -120,29 +140,28 @@ impl SessionStore {
         Ok(session)
     }
 
-    /// A fresh session, the shell's own from now on. Where its file cannot be made it lives in memory:
-    /// a full disk keeps nobody from an answer.
-    pub fn create(&self, shell: Option<&ShellId>, links: &RecordIds) -> SharedSession {
+    /// Creates a session and makes it the session of the shell. If its file cannot be created, the session is kept in
+    /// memory, so that prompts are answered even when the disk is full.
+    pub async fn create(&self, shell: Option<&ShellId>, links: &RecordIds) -> SharedSession {
         let id = uuid::Uuid::now_v7().to_string();
         let session = Session::new(id.clone(), self.journal.create(&id), Vec::new());
-        // The prompt that comes next says that nothing can be recorded.
+        // If this write fails, so does that of the prompt, which is reported.
         let begun = RecordBody::Session {
             session: id.clone(),
             shell: shell.map(ShellId::to_string),
         };
         let _ = session.record(links, begun);
+        add_open(&mut lock(&self.open).sessions, id.clone(), &session);
         if let Some(shell) = shell {
-            self.attach(shell, &id);
+            self.attach(shell, &id).await;
         }
-        keep(&mut lock(&self.open).sessions, id, &session);
         session
     }
 
-    /// The id that has the unique part `wanted`. A session that could not be written is found by its
-    /// whole id.
+    /// Returns the id of the session that contains `wanted`. A session without a file is found only by its full id.
     ///
     /// # Errors
-    /// None or several fit.
+    /// No session or more than one matches.
     pub async fn find(&self, wanted: &str) -> Result<String> {
         if lock(&self.open).sessions.contains_key(wanted) {
             return Ok(wanted.to_string());
@@ -156,67 +175,87 @@ impl SessionStore {
     /// # Errors
     /// The file does not exist or cannot be read.
     pub async fn get(&self, id: &str) -> Result<SharedSession> {
-        {
+        let loading = {
             let mut open = lock(&self.open);
             if let Some(session) = open.sessions.get(id) {
                 return Ok(session.clone());
             }
-            open.loading.push(id.to_owned());
-        }
-        // A long journal is parsed on another thread, and without the lock: no other session waits for it.
-        let (journal, name) = (self.journal.clone(), id.to_owned());
-        let loaded = off_thread(move || journal.open(&name)).await;
-        let mut open = lock(&self.open);
-        if let Some(at) = open.loading.iter().position(|loading| loading == id) {
-            open.loading.swap_remove(at);
-        }
-        let (log, records) = loaded?;
-        // Another request may have loaded it meanwhile.
-        if let Some(session) = open.sessions.get(id) {
+            open.loading.retain(|_, loading| loading.strong_count() > 0);
+            match open.loading.get(id).and_then(Weak::upgrade) {
+                Some(loading) => loading,
+                None => {
+                    let loading = Arc::default();
+                    open.loading.insert(id.to_owned(), Arc::downgrade(&loading));
+                    loading
+                }
+            }
+        };
+        let guard = loading.lock_owned().await;
+        if let Some(session) = lock(&self.open).sessions.get(id) {
             return Ok(session.clone());
         }
+        // On another thread and without the lock of the open sessions: parsing a long journal delays no other session.
+        let (journal, name) = (self.journal.clone(), id.to_owned());
+        let load = off_thread(move || {
+            let loaded = journal.open(&name)?;
+            // The guard moves with the load: if this request is cancelled, the next one still waits for the repair.
+            Ok((loaded, guard))
+        });
+        let ((log, records), _guard) = load.await?;
+        let mut open = lock(&self.open);
         let session = Session::new(id.to_string(), Ok(log), records);
-        keep(&mut open.sessions, id.to_string(), &session);
+        add_open(&mut open.sessions, id.to_string(), &session);
         Ok(session)
     }
 
-    /// The sessions that are open: what a person has granted is in no other.
+    /// Returns the open sessions. Only these can have grants.
     pub fn open(&self) -> Vec<SharedSession> {
         lock(&self.open).sessions.values().cloned().collect()
     }
 
-    /// The id of a shell's session.
+    /// Returns the id of a shell's session.
     pub fn session_for_shell(&self, shell: &ShellId) -> Option<String> {
-        if let Some((id, _)) = lock(&self.attached).get(shell) {
+        if let Some((id, _)) = lock(&self.shell_sessions).get(shell) {
             return Some(id.clone());
         }
-        let id = fs::read_to_string(self.shells.join(shell.as_str())).ok()?;
-        // A file that somebody edited must not name a path.
+        let id = read_shell_file(&self.shells_dir.join(shell.as_str()))?;
+        // An edited file must not lead to another path.
         uuid::Uuid::parse_str(id.trim()).ok().map(|u| u.to_string())
     }
 
-    fn attach(&self, shell: &ShellId, id: &str) {
-        lock(&self.attached).insert(shell.clone(), (id.to_string(), Instant::now()));
-        let path = self.shells.join(shell.as_str());
-        let written =
-            paths::make_dir(&self.shells).and_then(|()| paths::replace_file(&path, id.as_bytes()));
-        if let Err(e) = written {
+    /// Sets the session of a shell in memory, then writes it to the shell's file on another thread.
+    async fn attach(&self, shell: &ShellId, id: &str) {
+        lock(&self.shell_sessions).insert(shell.clone(), (id.to_string(), Instant::now()));
+        let (sessions, writes) = (self.shell_sessions.clone(), self.shell_file_writes.clone());
+        let (dir, shell) = (self.shells_dir.clone(), shell.clone());
+        let written = off_thread(move || {
+            let _writing = lock(&writes);
+            // The current session: whichever of two writes comes last, it writes the last assignment.
+            let current = lock(&sessions).get(&shell).map(|(id, _)| id.clone());
+            let Some(id) = current else { return Ok(()) };
+            paths::make_dir(&dir)?;
+            paths::replace_file(&dir.join(shell.as_str()), id.as_bytes())
+        });
+        if let Err(e) = written.await {
             tracing::warn!(
-                "a restart will part a shell from its session: {}",
+                "a shell loses its session at the next restart: {}",
                 e.message
             );
         }
     }
 
-    /// The conversations that are open: this daemon has them in memory, or a shell that may live goes on in them.
+    /// Returns the ids of the sessions in use: open in this daemon, or the session of a shell that may still be running.
     pub fn in_use(&self) -> HashSet<String> {
         let mut ids: HashSet<String> = lock(&self.open).sessions.keys().cloned().collect();
-        let attached = lock(&self.attached).clone();
+        let attached = lock(&self.shell_sessions).clone();
         let alive = attached
             .into_iter()
             .filter(|(shell, (_, since))| may_live(shell, Some(since.elapsed())));
         ids.extend(alive.map(|(_, (id, _))| id));
-        let entries = fs::read_dir(&self.shells).into_iter().flatten().flatten();
+        let entries = fs::read_dir(&self.shells_dir)
+            .into_iter()
+            .flatten()
+            .flatten();
         ids.extend(entries.filter_map(|entry| {
             let age = entry.metadata().ok()?.modified().ok()?.elapsed().ok();
             let name = entry.file_name();
@@ -226,26 +265,30 @@ impl SessionStore {
         ids
     }
 
-    /// Removes the file of a conversation that was last written then. False where it was opened or written meanwhile.
+    /// Removes the file of a session that was last written at `updated_ms`. Returns false if the session was opened or
+    /// written since.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// The file cannot be removed.
     pub fn remove(&self, id: &str, updated_ms: u64) -> Result<bool> {
-        // Held to the end: nobody opens what is about to go.
+        // Held until the file is removed, so that no request opens it meanwhile.
         let open = lock(&self.open);
-        let in_use = open.sessions.contains_key(id) || open.loading.iter().any(|l| l == id);
+        let in_use = open.sessions.contains_key(id)
+            || open.loading.get(id).is_some_and(|l| l.strong_count() > 0);
         Ok(!in_use && self.journal.remove(id, updated_ms)?)
     }
 
-    /// Forgets shells that are long gone, and closes sessions that nobody uses.
+    /// Drops the state of shells that have ended, removes old session files of shells, and closes unused sessions.
     pub fn tidy(&self) {
         close_unused(&mut lock(&self.open).sessions);
-        // The file of a shell stays: it finds its session again.
-        let mut attached = lock(&self.attached);
-        attached.retain(|shell, (_, since)| may_live(shell, Some(since.elapsed())));
-        lock(&self.waiting).retain(|shell, _| attached.contains_key(shell));
-        drop(attached);
-        let Ok(entries) = fs::read_dir(&self.shells) else {
+        // The file stays, so that the session is found again if the shell still runs.
+        lock(&self.shell_sessions)
+            .retain(|shell, (_, since)| may_live(shell, Some(since.elapsed())));
+        // Judged by the shell, not by `shell_sessions`: after a restart a session may be known from its file alone.
+        lock(&self.waiting).retain(|shell, queue| {
+            !queue.commands.is_empty() && may_live(shell, Some(queue.offered.elapsed()))
+        });
+        let Ok(entries) = fs::read_dir(&self.shells_dir) else {
             return;
         };
         for entry in entries.flatten() {
@@ -254,72 +297,93 @@ impl SessionStore {
                 .ok()
                 .and_then(|m| m.modified().ok()?.elapsed().ok());
             if age.is_some_and(|a| a.as_secs() > SHELL_DAYS * 86_400) {
-                // It is tried again at the next tidying.
+                // A failure is retried by the next call.
                 let _ = fs::remove_file(entry.path());
             }
         }
     }
 
-    /// Offers the commands of an answer to the shell; what waited before is dropped.
+    /// Offers the commands of an answer to the shell. They replace those of an earlier answer of the same session;
+    /// commands of other sessions keep waiting, before the new ones.
     pub fn offer(&self, shell: &ShellId, session: &str, links: &RecordIds, commands: Vec<String>) {
         let of = commands.len();
-        let waiting = commands
-            .into_iter()
-            .enumerate()
-            .map(|(at, command)| WaitingCommand {
-                token: uuid::Uuid::now_v7().to_string(),
-                command,
-                number: at + 1,
-                of,
-                session: session.to_string(),
-                links: links.clone(),
-            })
-            .collect();
-        lock(&self.waiting).insert(shell.clone(), waiting);
+        let offered = commands.into_iter().enumerate();
+        let offered = offered.map(|(at, command)| WaitingCommand {
+            token: uuid::Uuid::now_v7().to_string(),
+            command,
+            number: at + 1,
+            of,
+            session: session.to_string(),
+            links: links.clone(),
+        });
+        let mut waiting = lock(&self.waiting);
+        let queue = waiting
+            .entry(shell.clone())
+            .or_insert_with(|| ProposalQueue {
+                commands: VecDeque::new(),
+                offered: Instant::now(),
+            });
+        queue.offered = Instant::now();
+        queue.commands.retain(|w| w.session != session);
+        queue.commands.extend(offered);
     }
 
     /// Returns how many commands of a session wait for a decision in this shell.
     pub fn waiting(&self, shell: &ShellId, session: &str) -> usize {
         let waiting = lock(&self.waiting);
-        let queue = waiting.get(shell);
-        queue.map_or(0, |q| q.iter().filter(|w| w.session == session).count())
+        let commands = waiting.get(shell).map(|queue| queue.commands.iter());
+        commands.map_or(0, |all| all.filter(|w| w.session == session).count())
     }
 
-    /// The next command that waits for the word of this shell's person.
+    /// Returns the first command that waits for a decision in this shell.
     pub fn next_waiting(&self, shell: &ShellId) -> Option<WaitingCommand> {
-        lock(&self.waiting).get(shell)?.front().cloned()
+        let waiting = lock(&self.waiting);
+        waiting.get(shell)?.commands.front().cloned()
     }
 
-    /// Takes a command that was decided; `all` takes the rest too.
+    /// Removes and returns the command with this token, wherever it is in the queue. `all` also removes the other
+    /// commands of its session.
     ///
     /// # Errors
-    /// It is not the one that waits: decided already, or another answer came.
+    /// The command no longer waits: it was decided, or a later answer of its session replaced it.
     pub fn take_waiting(&self, shell: &ShellId, token: &str, all: bool) -> Result<WaitingCommand> {
-        let mut map = lock(&self.waiting);
-        let queue = map.get_mut(shell);
-        let taken = queue.and_then(|q| {
-            let front = q.front().filter(|w| w.token == token).cloned()?;
+        let mut waiting = lock(&self.waiting);
+        let taken = waiting.get_mut(shell).and_then(|queue| {
+            let at = queue.commands.iter().position(|w| w.token == token)?;
+            let taken = queue.commands.remove(at)?;
             if all {
-                q.clear();
-            } else {
-                q.pop_front();
+                queue.commands.retain(|w| w.session != taken.session);
             }
-            Some(front)
+            Some(taken)
         });
         taken.ok_or_else(|| {
             Error::runtime(
-                "this proposal is no longer waiting: it was decided, or another answer came",
+                "this proposal no longer waits: it was decided, or a later answer replaced it",
             )
         })
     }
 }
 
-/// Whether a shell may still be there. The plugin names a shell after its process; of another name it is only known
-/// how long ago it took its session.
+/// Reads the session file of a shell. Anything but a small regular file is ignored: reading a FIFO would block the daemon.
+fn read_shell_file(path: &Path) -> Option<String> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).custom_flags(flags.bits()).open(path);
+    let file = file.ok()?;
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > MAX_SHELL_FILE {
+        return None;
+    }
+    let mut id = String::new();
+    file.take(MAX_SHELL_FILE).read_to_string(&mut id).ok()?;
+    Some(id)
+}
+
+/// Whether the shell may still be running. Plugin shell ids contain the process id; others count as alive for a day.
 fn may_live(shell: &ShellId, age: Option<Duration>) -> bool {
     match shell.pid() {
         Some(pid) => is_alive(pid),
-        None => age.is_none_or(|age| age < SCRIPT),
+        None => age.is_none_or(|age| age < SCRIPT_LIFETIME),
     }
 }
 
@@ -329,66 +393,29 @@ async fn off_thread<T: Send + 'static>(
 ) -> Result<T> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|e| Err(Error::runtime(format!("cannot read the journal: {e}"))))
+        .unwrap_or_else(|e| Err(Error::runtime(format!("a file operation failed: {e}"))))
 }
 
-/// Adds an open session. Where there are many, those that nobody uses are closed before, so that
-/// memory does not grow with the number of conversations.
-fn keep(open: &mut HashMap<String, SharedSession>, id: String, session: &SharedSession) {
-    if open.len() >= KEPT {
+/// Adds an open session. Above the limit, unused sessions are closed first, so that memory stays bounded.
+fn add_open(open: &mut HashMap<String, SharedSession>, id: String, session: &SharedSession) {
+    if open.len() >= MAX_UNUSED {
         close_unused(open);
     }
     open.insert(id, session.clone());
 }
 
-/// Closes what nobody uses and what is in its file: it can be read again. What a person has allowed cannot, as long as it
-/// holds.
+/// Closes sessions that are unused and can be read again: those with a file and without grants in force.
 fn close_unused(open: &mut HashMap<String, SharedSession>) {
     let now = now_ms();
-    let allows = |s: &SharedSession| {
+    let has_grants = |s: &SharedSession| {
         let mut grants = lock(&s.grants);
         grants.expire(now);
         !grants.is_empty()
     };
-    // Both are looked at: what has expired goes wherever it is.
-    let in_memory = |s: &SharedSession| allows(s) | lock(&s.kept).log.is_err();
+    // `|`, not `||`: expired grants are removed from every session.
+    let in_memory = |s: &SharedSession| has_grants(s) | lock(&s.kept).log.is_err();
     open.retain(|_, s| in_memory(s) || Arc::strong_count(s) > 1);
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::safety::policy::{ApprovalScope, CallRequest, ExactCall, GRANT_TTL_MS, approve};
-
-    #[tokio::test]
-    async fn a_session_stays_open_for_a_grant_as_long_as_that_holds() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let journal = Journal::new(dir.path().join("history"));
-        let sessions = SessionStore::new(journal, dir.path().join("shells"));
-        let given = |at_ms| {
-            let session = sessions.create(None, &RecordIds::default());
-            let call = ExactCall {
-                server: "fs",
-                tool: "read",
-                identity: "",
-                arguments: "{}",
-            };
-            let mut grants = lock(&session.grants);
-            approve(
-                &CallRequest::new(call),
-                ApprovalScope::Tool,
-                [],
-                &mut grants,
-                at_ms,
-                "",
-            );
-            session.id.clone()
-        };
-        let (_long_ago, now) = (given(now_ms() - GRANT_TTL_MS), given(now_ms()));
-        let used = sessions.get(&given(1)).await.expect("the session");
-        sessions.tidy();
-        let open: HashSet<String> = sessions.open().iter().map(|s| s.id.clone()).collect();
-        assert_eq!(open, HashSet::from([now, used.id.clone()]));
-        assert!(lock(&used.grants).is_empty());
-    }
-}
+mod tests;

@@ -1,46 +1,46 @@
-//! Takes `CMD:` lines out of the answer as it arrives, and the code fences that stand around nothing else. Pure.
+//! Extracts `CMD:` lines from a streamed answer, and drops code fences that contain only such lines. Pure.
 
-/// What starts a proposal, at the beginning of a line.
+/// The mark at the beginning of a line that proposes a command.
 const MARK: &str = "CMD:";
 
-/// Models also put the line in a list, or in backticks as a whole.
+/// Accepted before the mark: models also put the line in a list or in backticks.
 const BULLETS: [&str; 2] = ["- CMD:", "* CMD:"];
 const QUOTED: &str = "`CMD:";
 
-/// A longer line is no command that a person could check: it stays text.
+/// Maximum length of a command. A longer line stays text, because the user could not check it.
 const LONGEST: usize = 64 << 10;
 
-/// The most that is held of a line that may be a fence, and of blank lines behind one.
+/// Maximum length of a held line that may be a fence, and of the blank lines after a fence.
 const MAX_HELD: usize = 256;
 
-/// The answer, cut into text and proposals.
+/// A piece of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerPiece {
     /// Text to show.
     Text(String),
-    /// A command, exactly.
+    /// A proposed command.
     Command(String),
 }
 
-/// Where in a line the stream is.
+/// The position of the stream within a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinePosition {
-    /// What came of the line so far may still become a mark or a fence.
+    /// The line so far may still become a mark or a fence.
     Start,
     /// In a line of text.
     Text,
-    /// Behind the mark, which is so long.
+    /// After the mark; its length in bytes.
     Command(usize),
 }
 
-/// A block of code that is open.
+/// An open code block.
 #[derive(Debug, Clone)]
 struct FenceMarker {
     /// The line that opened it, with its LF.
     opener: String,
     sign: char,
     length: usize,
-    /// The opener has not been shown: nothing but commands and these blank lines has come since.
+    /// Blank lines since the opening fence, while that is held back because only commands followed.
     waiting: Option<HeldFence>,
 }
 
@@ -50,13 +50,13 @@ struct HeldFence {
     commands: bool,
 }
 
-/// The state between two chunks: at most the beginning of a line, or one command; and the line of an open fence.
+/// The state between two chunks: at most the beginning of a line or one command, and the line of an open fence.
 #[derive(Debug)]
 pub struct CommandExtractor {
     at: LinePosition,
     held: String,
     fence: Option<FenceMarker>,
-    /// Text that is decided.
+    /// Text to emit.
     text: String,
 }
 
@@ -72,8 +72,8 @@ impl Default for CommandExtractor {
 }
 
 impl CommandExtractor {
-    /// Takes a chunk; gives each piece that is decided. Text is held back only while it may be a mark or a fence,
-    /// and the fence that opens a block until the block has something else than commands.
+    /// Handles a chunk and emits each complete piece. Text is held back only while it may be a mark or a fence; an opening
+    /// fence is held back until its block contains something other than commands.
     pub fn push(&mut self, chunk: &str, emit: &mut impl FnMut(AnswerPiece)) {
         for part in chunk.split_inclusive('\n') {
             self.push_part(part, emit);
@@ -81,9 +81,9 @@ impl CommandExtractor {
         self.flush(emit);
     }
 
-    /// Takes a line or a part of one.
+    /// Handles a line or a part of one.
     fn push_part(&mut self, mut part: &str, emit: &mut impl FnMut(AnswerPiece)) {
-        // A line is decided within a few characters, but for fences, which are short.
+        // A few characters decide what a line is, except for fences, which are short.
         while self.at == LinePosition::Start && !part.is_empty() {
             let taken = part.char_indices().nth(8).map_or(part.len(), |(i, _)| i);
             self.held.push_str(&part[..taken]);
@@ -109,25 +109,25 @@ impl CommandExtractor {
         }
     }
 
-    /// Looks at the start of the line that is held; `end` when no more comes.
+    /// Classifies the held start of the line; `end` if the line is complete.
     fn decide(&mut self, end: bool, emit: &mut impl FnMut(AnswerPiece)) {
         match line(&self.held, self.fence.as_ref(), end) {
-            LinePrefix::Open if !end => {}
-            LinePrefix::Open | LinePrefix::Text => self.show_held(),
-            LinePrefix::Mark(length) => {
+            LineKind::Open if !end => {}
+            LineKind::Open | LineKind::Text => self.show_held(),
+            LineKind::Mark(length) => {
                 self.at = LinePosition::Command(length);
                 if self.held.ends_with('\n') {
                     self.end_command(length, emit);
                 }
             }
-            LinePrefix::Blank => match self.fence.as_mut().and_then(|f| f.waiting.as_mut()) {
+            LineKind::Blank => match self.fence.as_mut().and_then(|f| f.waiting.as_mut()) {
                 Some(waiting) if waiting.blanks.len() + self.held.len() <= MAX_HELD => {
                     waiting.blanks.push_str(&self.held);
                     self.held.clear();
                 }
                 _ => self.show_held(),
             },
-            LinePrefix::Opens(sign, length) => {
+            LineKind::Opens(sign, length) => {
                 self.fence = Some(FenceMarker {
                     opener: std::mem::take(&mut self.held),
                     sign,
@@ -135,7 +135,7 @@ impl CommandExtractor {
                     waiting: Some(HeldFence::default()),
                 });
             }
-            LinePrefix::Closes => {
+            LineKind::Closes => {
                 let around_commands = self
                     .fence
                     .as_ref()
@@ -151,7 +151,7 @@ impl CommandExtractor {
         }
     }
 
-    /// What is held is text.
+    /// Emits the held characters as text.
     fn show_held(&mut self) {
         if self.held.is_empty() {
             return;
@@ -165,7 +165,7 @@ impl CommandExtractor {
         self.text.push_str(&std::mem::take(&mut self.held));
     }
 
-    /// The block holds something else than commands.
+    /// Emits the held opening fence, because the block contains something other than commands.
     fn show_fence(&mut self) {
         if let Some(fence) = &mut self.fence
             && let Some(waiting) = fence.waiting.take()
@@ -175,12 +175,12 @@ impl CommandExtractor {
         }
     }
 
-    /// The command is complete, if it is one.
+    /// Emits the completed command, or text if it is not a command.
     fn end_command(&mut self, mark: usize, emit: &mut impl FnMut(AnswerPiece)) {
         let quoted = self.held[..mark].trim_start().starts_with('`');
         let command = self.held[mark..].trim_matches([' ', '\t', '\r', '\n']);
         let command = if quoted {
-            // Else the backticks are about something in the line, which is prose.
+            // Otherwise the backticks mark a word in prose.
             let inner = command.strip_suffix('`').filter(|c| !c.contains('`'));
             inner.map(|c| c.trim_matches([' ', '\t']))
         } else {
@@ -199,7 +199,7 @@ impl CommandExtractor {
                     waiting.blanks.clear();
                 }
                 None => {
-                    // The block is closed before the command; it is opened again if more than commands follows.
+                    // Closes the block before the command; it is opened again if something other than commands follows.
                     let indent = fence.opener.len() - fence.opener.trim_start_matches(' ').len();
                     self.text.push_str(&" ".repeat(indent));
                     self.text
@@ -216,7 +216,7 @@ impl CommandExtractor {
         emit(AnswerPiece::Command(command));
     }
 
-    /// The answer is complete. A command at the very end counts without its LF.
+    /// Ends a complete answer. A command on the last line needs no LF.
     pub fn finish(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
         match self.at {
             LinePosition::Command(mark) => self.end_command(mark, emit),
@@ -226,7 +226,7 @@ impl CommandExtractor {
         self.end(emit);
     }
 
-    /// The answer was cut off: what is held is text, since half a command must not be offered.
+    /// Ends an answer that was cut off. Emits held characters as text, because a partial command must not be offered.
     pub fn cut_off(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
         self.show_held();
         self.end(emit);
@@ -248,7 +248,7 @@ impl CommandExtractor {
     }
 }
 
-/// Without the backticks that models like to put around a command.
+/// Strips the backticks that models put around a command.
 fn unquote(command: &str) -> &str {
     match command.strip_prefix('`').and_then(|c| c.strip_suffix('`')) {
         Some(inner) if !inner.contains('`') => inner.trim_matches([' ', '\t']),
@@ -256,38 +256,38 @@ fn unquote(command: &str) -> &str {
     }
 }
 
-/// What a line is, as far as it has come.
-enum LinePrefix {
-    /// It may become more than text.
+/// The classification of the beginning of a line.
+enum LineKind {
+    /// May still become a mark or a fence.
     Open,
     Text,
-    /// A command stands behind so many bytes.
+    /// A command, after a mark of this many bytes.
     Mark(usize),
     Blank,
-    /// It opens a block of code: with this sign, so often.
+    /// A fence that opens a code block: its character and their number.
     Opens(char, usize),
     Closes,
 }
 
-fn line(held: &str, fence: Option<&FenceMarker>, end: bool) -> LinePrefix {
+fn line(held: &str, fence: Option<&FenceMarker>, end: bool) -> LineKind {
     let whole = end || held.ends_with('\n');
     let blank = held.chars().all(|c| matches!(c, ' ' | '\t' | '\r' | '\n'));
     if blank && held.len() <= MAX_HELD && fence.is_some_and(|f| f.waiting.is_some()) {
         return if whole {
-            LinePrefix::Blank
+            LineKind::Blank
         } else {
-            LinePrefix::Open
+            LineKind::Open
         };
     }
     if held.len() > MAX_HELD {
-        return LinePrefix::Text;
+        return LineKind::Text;
     }
     let indent = held.bytes().take_while(|b| *b == b' ').count();
     let rest = &held[indent..];
     if indent > 3 {
-        return LinePrefix::Text;
+        return LineKind::Text;
     }
-    // In a block of code a bullet or a backtick is code.
+    // Within a code block, a bullet or a backtick is code.
     let marks = [MARK, BULLETS[0], BULLETS[1], QUOTED];
     let marks = if fence.is_some() {
         &marks[..1]
@@ -295,30 +295,30 @@ fn line(held: &str, fence: Option<&FenceMarker>, end: bool) -> LinePrefix {
         &marks[..]
     };
     if let Some(mark) = marks.iter().find(|m| rest.starts_with(**m)) {
-        return LinePrefix::Mark(indent + mark.len());
+        return LineKind::Mark(indent + mark.len());
     }
     if marks.iter().any(|m| m.starts_with(rest)) {
-        return LinePrefix::Open;
+        return LineKind::Open;
     }
     let sign = match (fence, rest.chars().next()) {
         (Some(fence), Some(c)) if c == fence.sign => c,
         (None, Some(c @ ('`' | '~'))) => c,
-        _ => return LinePrefix::Text,
+        _ => return LineKind::Text,
     };
     let info = rest.trim_start_matches(sign);
     let length = rest.len() - info.len();
     if info.is_empty() && !whole {
-        return LinePrefix::Open;
+        return LineKind::Open;
     }
     let matches = match fence {
         Some(fence) => length >= fence.length && info.trim().is_empty(),
         None => length >= 3 && !(sign == '`' && info.contains('`')),
     };
     match (matches, whole, fence) {
-        (false, ..) => LinePrefix::Text,
-        (true, false, _) => LinePrefix::Open,
-        (true, true, Some(_)) => LinePrefix::Closes,
-        (true, true, None) => LinePrefix::Opens(sign, length),
+        (false, ..) => LineKind::Text,
+        (true, false, _) => LineKind::Open,
+        (true, true, Some(_)) => LineKind::Closes,
+        (true, true, None) => LineKind::Opens(sign, length),
     }
 }
 
@@ -396,7 +396,7 @@ mod tests {
             ),
             ("  ```\n  CMD: ls\n  ```", "", vec!["ls"]),
             ("```sh\nCMD: ls", "", vec!["ls"]),
-            // Code beside it: each part of the block is a block.
+            // A command between code: each part becomes its own block.
             (
                 "```sh\nx\nCMD: ls\ny\n```\nz",
                 "```sh\nx\n```\n```sh\ny\n```\nz",
@@ -404,7 +404,7 @@ mod tests {
             ),
             ("```sh\nx\nCMD: ls\n```\nz", "```sh\nx\n```\nz", vec!["ls"]),
             ("```\nCMD: ls\nx\n```\nz", "```\nx\n```\nz", vec!["ls"]),
-            // A block without commands stays as it is, bullets in it too.
+            // A block without commands is unchanged, including bullets in it.
             ("```\n\n```\nb", "```\n\n```\nb", vec![]),
             (
                 "```\n- CMD: a\n`CMD: b`\n```",

@@ -1,8 +1,8 @@
-//! One turn as a pure state machine: what came from the model and its tools in, what is to be done
-//! about it out. The driver does it.
+//! One turn as a pure state machine: takes the items of the model's answer and the outcomes of tool calls, and returns
+//! effects that the driver performs.
 //!
-//! A turn has rounds: a request, its answer, the calls of tools that the answer makes. Every call gets
-//! exactly one result, whatever becomes of it, and the results are recorded in the order of the calls.
+//! A turn consists of rounds: a request, its answer, and the tool calls in the answer. Every call gets exactly one
+//! result record, and the records are written in the order of the calls.
 
 use std::collections::VecDeque;
 
@@ -16,38 +16,37 @@ use crate::session::feed::TurnEvent;
 use super::command_extractor::{AnswerPiece, CommandExtractor};
 use super::outcome::{CallEnd, CallOutcome, CallSummary};
 
-/// What happened.
+/// An input of the machine.
 #[derive(Debug)]
 pub enum TurnInput {
-    /// A part of the answer came.
+    /// An item of the answer's stream.
     Chunk(StreamItem),
-    /// The request has ended, well or not; the person's Ctrl-C is [`Kind::Interrupted`].
+    /// The request ended; Ctrl-C is [`ErrorKind::Interrupted`].
     Ended(Result<FinishReason>),
-    /// What became of some of the calls that were to be made.
+    /// Outcomes of some of the calls of [`TurnEffect::Use`].
     CallsEnded(Vec<CallOutcome>),
 }
 
-/// What is to be done, in this order.
+/// An effect; the driver performs effects in order.
 #[derive(Debug)]
 pub enum TurnEffect {
     /// Send text to the client.
     Text(String),
     /// Push an event to the feed.
     Event(TurnEvent),
-    /// Write this to the journal, before anything that follows.
+    /// Write a record to the journal before performing the next effect.
     Record(Box<RecordBody>),
-    /// Make these calls, in order: their arguments are whole JSON objects in their one text. The
-    /// outcomes are the next inputs.
+    /// Make these calls in order. Their arguments are canonical JSON, and their outcomes are the next inputs.
     Use(Vec<ToolCall>),
-    /// Ask the model again, with what is recorded by now.
+    /// Send the next request, with everything recorded so far.
     Again,
-    /// The turn is over: offer these commands and send the reply.
+    /// End the turn: offer these commands and send the reply.
     Reply(AnswerSummary, Vec<String>),
-    /// The turn has failed: send the failure.
+    /// End the turn with an error.
     Fail(Error),
 }
 
-/// What a turn is told at its start.
+/// Settings of a turn.
 #[derive(Debug, Clone)]
 pub struct TurnSettings {
     /// The session's id.
@@ -58,7 +57,7 @@ pub struct TurnSettings {
     pub model: String,
     /// US dollars per million tokens in and out.
     pub price: Option<(f64, f64)>,
-    /// How many rounds of calls it may take.
+    /// Maximum number of rounds with calls.
     pub depth: u32,
 }
 
@@ -67,27 +66,27 @@ pub struct TurnSettings {
 pub struct TurnMachine {
     setting: TurnSettings,
     filter: CommandExtractor,
-    /// The answer of this round.
+    /// The answer text of this round.
     text: String,
-    /// What was shown last is a line without an end.
+    /// Whether the text shown so far ends without a newline.
     open_line: bool,
-    /// Of all rounds.
+    /// Proposed commands of all rounds.
     proposals: Vec<String>,
     calls: Vec<ToolCall>,
-    /// The calls of this round that have no record yet.
+    /// Calls of this round whose record was not yet emitted.
     pending: VecDeque<PendingCall>,
-    /// A call of this round got further than to fail.
+    /// Whether a call of this round has an outcome that the model can act on.
     answered: bool,
-    /// Of this round, and of all.
+    /// Token usage of this round; `total` is that of the previous rounds.
     usage: Option<TokenUsage>,
     total: Option<TokenUsage>,
-    /// Rounds of calls so far.
+    /// Number of rounds with calls so far.
     depth: u32,
-    /// When this round began, in milliseconds since the turn did.
+    /// Start of this round, in milliseconds since the start of the turn.
     began: u64,
 }
 
-/// A call on its way to its record.
+/// A call and, once it has ended, its record.
 #[derive(Debug)]
 struct PendingCall {
     call: ToolCall,
@@ -95,7 +94,7 @@ struct PendingCall {
 }
 
 impl TurnMachine {
-    /// A turn whose request is about to be sent.
+    /// Creates the machine for a turn before its first request.
     pub fn new(setting: TurnSettings) -> TurnMachine {
         TurnMachine {
             setting,
@@ -113,7 +112,7 @@ impl TurnMachine {
         }
     }
 
-    /// Takes one input; `ms` is the time since the turn began.
+    /// Handles one input; `ms` is the time since the turn began.
     pub fn handle(&mut self, input: TurnInput, ms: u64) -> Vec<TurnEffect> {
         match input {
             TurnInput::Chunk(StreamItem::Text(text)) => {
@@ -159,11 +158,11 @@ impl TurnMachine {
         effects
     }
 
-    /// The request has ended, and the answer with it.
+    /// Handles the end of the request: records the answer and starts its calls.
     fn end(&mut self, result: Result<FinishReason>, ms: u64) -> Vec<TurnEffect> {
         let mut pieces = Vec::new();
         let mut take = |piece| pieces.push(piece);
-        // Only an answer that the model ended itself may offer its last line as a command.
+        // The last line of an answer that was cut off may be incomplete, so it is not offered as a command.
         match &result {
             Ok(FinishReason::Stop) => self.filter.finish(&mut take),
             _ => self.filter.cut_off(&mut take),
@@ -171,7 +170,7 @@ impl TurnMachine {
         let mut effects = self.show(pieces);
         let whole = matches!(result, Ok(FinishReason::Stop));
         let calls = std::mem::take(&mut self.calls);
-        // An answer that broke off has made no calls: none of them would have a result.
+        // Calls of a failed answer are dropped, because none of them would get a result.
         let calls = if result.is_ok() { calls } else { Vec::new() };
         let (finish, failure) = match result {
             Ok(finish) => (finish, None),
@@ -198,7 +197,7 @@ impl TurnMachine {
         effects
     }
 
-    /// The answer makes calls.
+    /// Starts the calls of an answer.
     fn call(
         &mut self,
         calls: Vec<ToolCall>,
@@ -207,7 +206,7 @@ impl TurnMachine {
         ms: u64,
         effects: &mut Vec<TurnEffect>,
     ) {
-        // What the tools say begins on a line of its own.
+        // Output about tools starts on its own line.
         if std::mem::take(&mut self.open_line) {
             effects.push(TurnEffect::Text("\n".to_string()));
         }
@@ -225,7 +224,7 @@ impl TurnMachine {
         }
         let mut made = Vec::new();
         for mut call in calls {
-            // Nothing at all is an empty object, unless the answer was cut off there.
+            // Some models send nothing for an empty object. In an answer that was cut off, the arguments are missing.
             if whole && call.arguments.trim().is_empty() {
                 call.arguments = "{}".to_string();
             }
@@ -246,18 +245,18 @@ impl TurnMachine {
         if made.is_empty() {
             self.settle(ms, effects);
         } else {
-            effects.extend(self.ripe());
+            effects.extend(self.ready_records());
             effects.push(TurnEffect::Use(made));
         }
     }
 
-    /// Calls have ended.
+    /// Handles the outcomes of calls.
     fn used(&mut self, used: Vec<CallOutcome>, ms: u64) -> Vec<TurnEffect> {
         let mut effects = Vec::new();
         let mut stopped = false;
         for used in used {
-            let waits = |p: &&mut PendingCall| p.record.is_none() && p.call.id == used.id;
-            let Some(pending) = self.pending.iter_mut().find(waits) else {
+            let is_pending = |p: &&mut PendingCall| p.record.is_none() && p.call.id == used.id;
+            let Some(pending) = self.pending.iter_mut().find(is_pending) else {
                 continue;
             };
             stopped |= matches!(used.outcome, CallEnd::Stopped | CallEnd::Interrupted);
@@ -273,7 +272,7 @@ impl TurnMachine {
                     .record
                     .get_or_insert_with(|| CallEnd::Interrupted.record(call, 0, unmade(call)));
             }
-            effects.extend(self.ripe());
+            effects.extend(self.ready_records());
             effects.push(self.reply(FinishReason::Interrupted, ms));
         } else {
             self.settle(ms, &mut effects);
@@ -281,9 +280,9 @@ impl TurnMachine {
         effects
     }
 
-    /// Records what can be, and goes on when every call of the round has its result.
+    /// Emits the records that are ready, and continues the turn once every call of the round has its result.
     fn settle(&mut self, ms: u64, effects: &mut Vec<TurnEffect>) {
-        effects.extend(self.ripe());
+        effects.extend(self.ready_records());
         if !self.pending.is_empty() {
             return;
         }
@@ -292,13 +291,13 @@ impl TurnMachine {
             self.began = ms;
             effects.push(TurnEffect::Again);
         } else {
-            effects.push(notice("no call has a result, so the answer ends here"));
+            effects.push(notice("no tool call returned a result; the turn ends here"));
             effects.push(self.reply(FinishReason::Stop, ms));
         }
     }
 
-    /// The records that nothing earlier is missing in front of.
-    fn ripe(&mut self) -> Vec<TurnEffect> {
+    /// Emits the records up to the first call that has not ended.
+    fn ready_records(&mut self) -> Vec<TurnEffect> {
         let mut effects = Vec::new();
         while let Some(record) = self.pending.front_mut().and_then(|p| p.record.take()) {
             self.pending.pop_front();
@@ -329,7 +328,7 @@ impl TurnMachine {
     }
 }
 
-/// What is known here of a call that is not made.
+/// Returns the summary of a call that is not made.
 fn unmade(call: &ToolCall) -> CallSummary {
     CallSummary {
         arguments: Some(call.arguments.clone()),

@@ -1,87 +1,86 @@
-//! What becomes of a call: its record, what the model is told of it, and what the person is.
+//! Outcome of a tool call: its record, the text for the model and the notice for the user.
 //!
-//! Pure. What a server says when it fails is for the person alone: a call without a result has fixed
-//! words for the model.
+//! Pure. Error texts of a server are shown only to the user: for a call without a result the model gets a fixed text.
 
 use crate::chat::{CallStatus, ImageContent, ToolCall};
 use crate::context::{INTERRUPTED, NO_RESULT};
 use crate::history::record::{RecordBody, RecordedCall};
 
-/// The most that a notice shows of a tool's name, and of why it was not called, which the model may have made up.
+/// Maximum number of characters of a tool name and of a reason in a notice. Both can be text of the model.
 const NAME_CHARS: usize = 80;
 const WHY_CHARS: usize = 300;
 
-/// What became of a call that was to be made.
+/// Outcome of one call.
 #[derive(Debug)]
 pub struct CallOutcome {
-    /// The call.
+    /// Id of the call.
     pub id: String,
-    /// What became of it.
+    /// How the call ended.
     pub outcome: CallEnd,
-    /// How long it took, in milliseconds; 0 where it was not made.
+    /// Duration in milliseconds; 0 if the call was not made.
     pub ms: u64,
-    /// What it was.
+    /// What is known about the call.
     pub account: CallSummary,
 }
 
-/// What is known of a call beside how it ended, as far as it came to that.
+/// What is known about a call besides its end; how much depends on where it ended.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallSummary {
-    /// `alias.tool`, where that is not what the model has called.
+    /// `alias.tool`, if the model used another name.
     pub name: Option<String>,
-    /// What it does.
+    /// Tool, operation and intent.
     pub act: Option<RecordedCall>,
     /// The arguments that were sent, or would have been.
     pub arguments: Option<String>,
     /// Who allowed it: `person` or `rule`.
     pub by: Option<&'static str>,
-    /// Which rule, or what the person said; and what it was warned of.
+    /// The rule, or the scope that the user approved; and the warning.
     pub why: Option<String>,
 }
 
 /// How a call ended.
 #[derive(Debug)]
 pub enum CallEnd {
-    /// The tool has said something.
+    /// The tool returned a result.
     Said {
-        /// Its words, cut at the configured size.
+        /// The text, truncated to the configured size.
         text: String,
-        /// It says that it failed.
+        /// The tool reports an error.
         is_error: bool,
-        /// Its pictures.
+        /// The images.
         images: Vec<ImageContent>,
-        /// The size of what it said, before anything was cut.
+        /// Size of the result before truncation.
         bytes: u64,
-        /// SHA-256 of the same, in hexadecimal.
+        /// SHA-256 of the text before truncation, in hexadecimal.
         digest: String,
-        /// The arguments that were sent, where the person has changed them.
+        /// The arguments that were sent, if the user edited them.
         edited: Option<String>,
     },
-    /// There is no result: a JSON-RPC error, or the transport's. Why is for the person alone.
+    /// No result, because of a JSON-RPC or transport error; the reason is only for the user.
     Failed(String),
-    /// The person said no, perhaps in words.
+    /// Denied by the user, with an optional message for the model.
     Denied(Option<String>),
-    /// The person said no and wants the turn to end, or has gone while they were asked.
+    /// Denied by the user, who also stopped the turn or disconnected during the question.
     Stopped,
-    /// A rule speaks against it.
+    /// Denied by this rule.
     Blocked(String),
-    /// What it declares is wrong, or does not go with the tool: what the model is told, so that it can mend that.
+    /// The declared intent is invalid or contradicts the tool; the error for the model.
     Rejected(String),
-    /// It does not say what is to be called with what: the same.
+    /// The target or its arguments are invalid; the error for the model.
     Unread(String),
     /// There was no terminal to ask on.
     NoTerminal,
-    /// Nobody answered the question in time; how long it waited.
+    /// Nobody answered the question in time; the reason with the time limit.
     Unanswered(String),
-    /// The arguments are no JSON object.
+    /// The arguments are not a JSON object.
     NoObject,
-    /// No tool is called so.
+    /// No tool has this name.
     NoSuchTool,
-    /// The turn has had all its rounds of calls.
+    /// The turn reached its maximum number of rounds.
     TooDeep,
-    /// The approval could not be recorded, so that the call was not made.
+    /// Not called, because the approval could not be recorded.
     Unrecorded(String),
-    /// It was cancelled while it ran, or before.
+    /// Cancelled before or during the call.
     Interrupted,
 }
 
@@ -107,12 +106,12 @@ impl CallEnd {
         }
     }
 
-    /// What the person is told of a call of `name` where no other frame says it; the client makes it fit to be shown.
+    /// Returns the notice for the user about a call of `name`, unless another frame reports it. The client escapes it.
     pub fn notice(&self, name: &str) -> Option<String> {
         let why = match self {
             CallEnd::Failed(why) => why.clone(),
-            CallEnd::NoObject => "the arguments are no JSON object, so it was not called".into(),
-            CallEnd::NoSuchTool => "there is no such tool".into(),
+            CallEnd::NoObject => "not called: the arguments are not a JSON object".into(),
+            CallEnd::NoSuchTool => "no such tool".into(),
             CallEnd::Unrecorded(why) => {
                 format!("not called, since the approval could not be recorded: {why}")
             }
@@ -122,7 +121,7 @@ impl CallEnd {
         Some(format!("mcp: {name}: {why}"))
     }
 
-    /// Why it was not made, in a line for the person; nothing where another frame has said it.
+    /// Returns the reason why the call was not made, in one line for the user; empty if another frame reports it.
     pub fn why_not(&self) -> String {
         match self {
             CallEnd::Rejected(why) | CallEnd::Unread(why) => why.chars().take(WHY_CHARS).collect(),
@@ -132,7 +131,7 @@ impl CallEnd {
         }
     }
 
-    /// The record of `call`, with what the model is told; `ms` is how long it took.
+    /// Returns the record of `call`, with the text for the model; `ms` is the duration.
     pub fn record(self, call: &ToolCall, ms: u64, account: CallSummary) -> RecordBody {
         let status = self.status().as_str().to_string();
         let (mut pictures, mut size, mut failure) = (Vec::new(), 0, None);

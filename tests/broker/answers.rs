@@ -1,10 +1,10 @@
-//! Answers that arrive, in the forms in which servers send them.
+//! Successful answers, in the forms that servers send.
 
 use super::*;
 use crate::fakes::provider::{MODEL, finish_event, text_event};
 
 #[tokio::test]
-async fn an_answer_streams_with_model_and_usage() {
+async fn answer_streams_with_model_and_usage() {
     let provider = Provider::start([Script::tokens(["Paris", ", of ", "course"])]);
     let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
     assert_eq!(outcome.result.as_ref().unwrap(), &FinishReason::Stop);
@@ -20,7 +20,7 @@ async fn an_answer_streams_with_model_and_usage() {
 }
 
 #[tokio::test]
-async fn the_connection_is_used_again() {
+async fn connection_is_reused() {
     for client in CLIENTS {
         let provider = Provider::start((0..5).map(|i| Script::tokens([i.to_string()]))).key(KEY);
         let (broker, tasks) = tracked();
@@ -35,7 +35,7 @@ async fn the_connection_is_used_again() {
 }
 
 #[tokio::test]
-async fn a_body_that_stays_open_behind_the_answer_keeps_nobody_waiting() {
+async fn body_left_open_after_the_answer_causes_no_delay() {
     for client in CLIENTS {
         let parts = [
             text_event("ok").as_str().into(),
@@ -46,7 +46,7 @@ async fn a_body_that_stays_open_behind_the_answer_keeps_nobody_waiting() {
         let provider = Provider::start([Script::events(parts)]).key(KEY);
         let (broker, tasks) = tracked();
         assert_eq!(ask(&broker, &client(&provider)).await.text(), "ok");
-        // It is waited for behind the answer, and not for long.
+        // The broker waits for the end of the body after the answer, for a limited time.
         assert_eq!(tasks.len(), 1);
         tasks.wait().await;
         blocking(move || provider.wait_closed(1)).await;
@@ -71,7 +71,7 @@ async fn settings_and_key_are_sent() {
 }
 
 #[tokio::test]
-async fn many_tokens_cost_few_chunks() {
+async fn many_tokens_are_delivered_in_few_chunks() {
     for client in CLIENTS {
         let tokens: Vec<String> = (0..20_000).map(|i| format!("t{i} ")).collect();
         let script = Script::tokens(&tokens);
@@ -86,7 +86,7 @@ async fn many_tokens_cost_few_chunks() {
 }
 
 #[tokio::test]
-async fn no_word_waits_for_the_next() {
+async fn each_token_is_delivered_without_waiting_for_the_next() {
     let provider = Arc::new(Provider::start([Script::events([
         Part::from(text_event("one").as_str()),
         Part::Gate("one"),
@@ -115,7 +115,7 @@ async fn no_word_waits_for_the_next() {
 }
 
 #[tokio::test]
-async fn a_stream_cut_into_pieces_at_every_byte() {
+async fn stream_split_at_every_byte() {
     let stream = [
         ": OPENROUTER PROCESSING\r\n\r\n",
         "data:{\"choices\":[{\"delta\":{\"content\":\"é👩‍💻\"}}]}\r\n\r\n",
@@ -155,20 +155,20 @@ async fn invalid_utf8_is_replaced() {
 }
 
 #[tokio::test]
-async fn an_answer_may_end_without_done() {
+async fn answer_without_done_is_complete() {
     let outcome = ask_events([text_event("all").as_str(), &finish_event("length")]).await;
     assert_eq!(outcome.text(), "all");
     assert_eq!(outcome.result.unwrap(), FinishReason::Length);
 }
 
 #[tokio::test]
-async fn an_answer_may_be_done_without_a_reason() {
+async fn answer_without_a_finish_reason_is_complete() {
     let outcome = ask_events([text_event("all").as_str(), "data: [DONE]\n\n"]).await;
     assert_eq!(outcome.result.unwrap(), FinishReason::Stop);
 }
 
 #[tokio::test]
-async fn a_finished_answer_is_not_lost_with_the_connection() {
+async fn finished_answer_survives_a_lost_connection() {
     let outcome = ask_events([
         Part::from(text_event("all").as_str()),
         Part::from(finish_event("stop").as_str()),
@@ -180,7 +180,7 @@ async fn a_finished_answer_is_not_lost_with_the_connection() {
 }
 
 #[tokio::test]
-async fn a_finished_answer_does_not_wait_for_a_server_that_forgets_to_end_it() {
+async fn finished_answer_does_not_wait_for_the_end_of_the_body() {
     let mut endpoint = endpoint("");
     endpoint.idle_timeout = Duration::from_millis(50);
     let provider = Provider::start([Script::events([
@@ -195,7 +195,7 @@ async fn a_finished_answer_does_not_wait_for_a_server_that_forgets_to_end_it() {
 }
 
 #[tokio::test]
-async fn a_whole_completion_in_place_of_a_stream_is_accepted() {
+async fn completion_without_streaming_is_accepted() {
     let body = r#" {"model":"m","choices":[{"message":{"content":"whole"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
     for script in [
         Script::status(200, body),
@@ -212,7 +212,7 @@ async fn a_whole_completion_in_place_of_a_stream_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_stream_of_any_content_type_is_accepted() {
+async fn stream_of_any_content_type_is_accepted() {
     for content_type in ["application/json", "text/plain", "application/octet-stream"] {
         let parts = vec![
             "\n\n".into(),
@@ -225,7 +225,7 @@ async fn a_stream_of_any_content_type_is_accepted() {
 }
 
 #[tokio::test]
-async fn reasoning_is_kept_apart() {
+async fn reasoning_is_separate_from_the_text() {
     let thought = text_event("hm").replace("\"content\"", "\"reasoning_content\"");
     let outcome = ask_events([thought.as_str(), &text_event("yes"), &finish_event("stop")]).await;
     assert_eq!(outcome.text(), "yes");
@@ -233,7 +233,7 @@ async fn reasoning_is_kept_apart() {
     assert!(outcome.chunks.contains(&reasoning), "{outcome:?}");
 }
 
-/// Streams until the gate, ends the request with `end`, and waits until the server sees it go.
+/// Streams until the gate, ends the request with `end`, and waits until the server sees the disconnect.
 async fn closes_when(end: fn(CancellationToken, mpsc::Receiver<StreamItem>)) {
     for client in CLIENTS {
         let script = [Part::from(text_event("one").as_str()), Part::Gate("never")];
@@ -267,12 +267,12 @@ async fn cancelling_closes_the_upstream_connection() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_leaves_closes_the_upstream_connection() {
+async fn dropping_the_receiver_closes_the_upstream_connection() {
     closes_when(|_, receiver| drop(receiver)).await;
 }
 
 #[tokio::test]
-async fn cancelling_before_any_answer_closes_it_as_well() {
+async fn cancelling_before_the_answer_closes_the_upstream_connection() {
     let provider = Arc::new(Provider::start([Script::Hang]));
     let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
     let (sender, receiver) = mpsc::channel(8);

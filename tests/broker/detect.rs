@@ -1,4 +1,4 @@
-//! Probing an endpoint, and finding one on the first run.
+//! Probing an endpoint, and detecting one on the first run.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ fn list(ids: &[&str]) -> Script {
 }
 
 #[tokio::test]
-async fn a_probe_counts_the_models_and_looks_for_ours() {
+async fn probe_counts_the_models_and_finds_the_configured_one() {
     let provider = Provider::start([]).models(list(&["a", "llama:latest", "c"]));
     let mut endpoint = endpoint(&provider.base_url());
     for (model, there) in [("a", true), ("llama", true), ("b", false)] {
@@ -31,7 +31,7 @@ async fn a_probe_counts_the_models_and_looks_for_ours() {
 }
 
 #[tokio::test]
-async fn a_probe_tells_a_refused_key_from_a_wrong_address() {
+async fn probe_distinguishes_a_rejected_key_from_a_wrong_address() {
     for (script, expected) in [
         (Script::status(401, "no"), "refuses access (401)"),
         (Script::status(404, "no"), "nothing at http://127.0.0.1:"),
@@ -62,7 +62,7 @@ async fn find(ports: &[u16]) -> Option<DetectedModel> {
 }
 
 #[tokio::test]
-async fn the_first_server_with_a_model_that_chats_is_found() {
+async fn first_server_with_a_chat_model_is_detected() {
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -78,7 +78,7 @@ async fn the_first_server_with_a_model_that_chats_is_found() {
 }
 
 #[tokio::test]
-async fn the_order_counts_and_not_the_speed() {
+async fn detection_prefers_order_over_speed() {
     let (one, two) = (Provider::start([]), Provider::start([]));
     let found = find(&[two.addr().port(), one.addr().port()]).await.unwrap();
     assert_eq!(found.endpoint.base_url, two.base_url());
@@ -86,8 +86,8 @@ async fn the_order_counts_and_not_the_speed() {
 }
 
 #[tokio::test]
-async fn an_open_port_is_no_model() {
-    // Accepts in the backlog and never answers.
+async fn open_port_without_http_is_not_detected() {
+    // The kernel accepts connections into the backlog; nothing answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let page = Provider::start([]).models(Script::status(200, "<html>hello</html>"));
     let empty = Provider::start([]).models(list(&[]));
@@ -110,7 +110,7 @@ fn openai_at(provider: &Provider) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn a_key_in_the_environment_goes_before_local_servers() {
+async fn key_in_the_environment_precedes_local_servers() {
     let local = Provider::start([]);
     let locals = [KnownLocalServer {
         name: "local",
@@ -129,7 +129,7 @@ async fn a_key_in_the_environment_goes_before_local_servers() {
 }
 
 #[tokio::test]
-async fn a_provider_that_lists_nothing_is_used_all_the_same() {
+async fn provider_without_a_model_list_is_used() {
     let hosted = Provider::start([])
         .key(KEY)
         .models(Script::status(401, "bad key"));
@@ -142,7 +142,7 @@ async fn a_provider_that_lists_nothing_is_used_all_the_same() {
 }
 
 #[tokio::test]
-async fn nothing_is_found_where_nothing_is() {
+async fn nothing_is_detected_without_servers_and_keys() {
     assert!(
         detect(&broker(), &BTreeMap::new(), &[])
             .await
@@ -152,7 +152,7 @@ async fn nothing_is_found_where_nothing_is() {
 }
 
 #[test]
-fn the_fake_provider_notices_wrong_requests() {
+fn fake_provider_detects_invalid_requests() {
     use std::io::{Read, Write};
 
     use serde_json::json;

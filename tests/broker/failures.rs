@@ -1,4 +1,4 @@
-//! What goes wrong, and what the user reads then.
+//! Failures and their error messages.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -25,7 +25,7 @@ async fn connection_refused() {
 }
 
 #[tokio::test]
-async fn no_such_host() {
+async fn unknown_host() {
     let error = ask_at("http://no-such-host.invalid/v1").await;
     assert!(
         error.starts_with("cannot find the host no-such-host.invalid\n"),
@@ -34,7 +34,7 @@ async fn no_such_host() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_trusts() {
+async fn untrusted_certificate() {
     let addr = tls::self_signed();
     let error = ask_at(&format!("https://{addr}/v1")).await;
     let expected = format!("no secure connection to {addr}: its certificate is not trusted");
@@ -42,7 +42,7 @@ async fn a_certificate_that_nobody_trusts() {
 }
 
 #[tokio::test]
-async fn https_where_the_server_speaks_http() {
+async fn https_to_an_http_server() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
@@ -63,7 +63,7 @@ async fn https_where_the_server_speaks_http() {
 }
 
 #[tokio::test]
-async fn a_base_url_that_is_none() {
+async fn invalid_base_url() {
     let outcome = ask(&broker(), &endpoint("localhost:8080/v1")).await;
     assert!(outcome.error().contains("neither http nor https"));
     assert_eq!(
@@ -73,7 +73,7 @@ async fn a_base_url_that_is_none() {
 }
 
 #[tokio::test]
-async fn access_refused_names_the_key_and_never_shows_it() {
+async fn rejected_key_is_named_but_not_shown() {
     for code in [401, 403] {
         let echo = format!(r#"{{"error":{{"message":"Incorrect API key provided: {KEY}."}}}}"#);
         let provider = Provider::start([Script::status(code, &echo)]).key(KEY);
@@ -90,13 +90,13 @@ async fn access_refused_names_the_key_and_never_shows_it() {
 }
 
 #[tokio::test]
-async fn access_refused_without_a_key_asks_for_one() {
+async fn missing_key_is_requested() {
     let error = ask_once(Script::status(401, "")).await.error();
     assert!(error.contains("key_env"), "{error}");
 }
 
 #[tokio::test]
-async fn a_model_that_is_not_there() {
+async fn unknown_model() {
     let body =
         r#"{"error":{"message":"The model `test-model` does not exist","code":"model_not_found"}}"#;
     let error = ask_once(Script::status(404, body)).await.error();
@@ -105,7 +105,7 @@ async fn a_model_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_not_there() {
+async fn unknown_path() {
     let error = ask_once(Script::status(404, "<html><title>404 Not\nFound</title>"))
         .await
         .error();
@@ -117,7 +117,7 @@ async fn a_path_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_too_long() {
+async fn conversation_too_long() {
     let body = r#"{"error":{"message":"This model's maximum context length is 4096 tokens"}}"#;
     for (code, body) in [(400, body), (413, "")] {
         let error = ask_once(Script::status(code, body)).await.error();
@@ -126,14 +126,14 @@ async fn a_conversation_that_is_too_long() {
 }
 
 #[tokio::test]
-async fn an_account_without_credit_is_not_asked_again() {
+async fn missing_credit_is_not_retried() {
     let body = r#"{"error":{"message":"You exceeded your quota","code":"insufficient_quota"}}"#;
     let error = ask_once(Script::status(429, body)).await.error();
     assert!(error.contains("no credit"), "{error}");
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let elsewhere = Provider::start([]);
     let location = format!("{}/chat/completions?token=secret", elsewhere.base_url());
     for code in [301, 302, 307, 308] {
@@ -149,7 +149,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn an_error_body_of_many_megabytes_is_not_read() {
+async fn large_error_body_is_not_read_completely() {
     let script = Script::Raw(vec![
         "HTTP/1.1 400 Bad\r\ncontent-length: 1000000000\r\n\r\n".into(),
         Part::Repeat(vec![b'x'; 64 * 1024], 4),
@@ -160,7 +160,7 @@ async fn an_error_body_of_many_megabytes_is_not_read() {
 }
 
 #[tokio::test]
-async fn html_in_place_of_an_answer() {
+async fn html_instead_of_an_answer() {
     let page = "\n<!DOCTYPE html>\x1b[31m\n<p>hi</p>";
     for script in [
         Script::Body("text/html", vec![page.into()]),
@@ -175,7 +175,7 @@ async fn html_in_place_of_an_answer() {
 }
 
 #[tokio::test]
-async fn other_bodies_in_place_of_an_answer() {
+async fn other_bodies_instead_of_an_answer() {
     for (body, expected) in [
         (
             "upstream is overloaded\nsorry",
@@ -192,7 +192,7 @@ async fn other_bodies_in_place_of_an_answer() {
 }
 
 #[tokio::test]
-async fn an_error_object_with_status_200() {
+async fn error_object_with_status_200() {
     let error = ask_once(Script::status(200, r#"{"error":{"message":"no GPU"}}"#))
         .await
         .error();
@@ -200,7 +200,7 @@ async fn an_error_object_with_status_200() {
 }
 
 #[tokio::test]
-async fn an_endless_body_that_is_no_answer_is_left() {
+async fn endless_body_without_events_is_abandoned() {
     for start in ["<html>", "garbage ", "\n"] {
         let script = Script::Body(
             "text/plain",
@@ -215,7 +215,7 @@ async fn an_endless_body_that_is_no_answer_is_left() {
     }
 }
 
-/// What an answer comes to that says "kept" and then fails.
+/// The result of an answer that contains "kept" and then fails.
 async fn fails_after_text(parts: impl IntoIterator<Item = Part>) -> String {
     let mut all = vec![Part::from(text_event("kept").as_str())];
     all.extend(parts);
@@ -231,13 +231,13 @@ async fn fails_after_text(parts: impl IntoIterator<Item = Part>) -> String {
 }
 
 #[tokio::test]
-async fn a_piece_that_is_not_json() {
+async fn event_that_is_not_json() {
     let error = fails_after_text(["data: {\"choices\": [oops\n\n".into()]).await;
     assert!(error.contains("not JSON: {\"choices\": [oops"), "{error}");
 }
 
 #[tokio::test]
-async fn a_line_of_64_mib() {
+async fn line_of_64_mib() {
     let part = Part::Repeat(vec![b'x'; 64 * 1024], 1024);
     let error = fails_after_text(["data: ".into(), part.clone()]).await;
     assert!(error.contains("a line longer than 1 MiB"), "{error}");
@@ -246,7 +246,7 @@ async fn a_line_of_64_mib() {
 }
 
 #[tokio::test]
-async fn a_compressed_answer_is_not_unpacked() {
+async fn compressed_answer_is_not_decompressed() {
     let script = Script::Status(
         200,
         vec![
@@ -260,7 +260,7 @@ async fn a_compressed_answer_is_not_unpacked() {
 }
 
 #[tokio::test]
-async fn a_connection_cut_in_the_middle_of_an_event() {
+async fn connection_closed_inside_an_event() {
     for client in CLIENTS {
         let (kept, lost) = (text_event("kept"), text_event("lost"));
         let parts = [kept.as_str().into(), lost[..40].into(), Part::Cut];
@@ -274,7 +274,7 @@ async fn a_connection_cut_in_the_middle_of_an_event() {
 }
 
 #[tokio::test]
-async fn a_body_that_ends_too_early() {
+async fn body_that_ends_too_early() {
     let half = &text_event("lost")[..40];
     for rest in [vec![], vec![half.into()]] {
         let error = fails_after_text(rest).await;
@@ -283,7 +283,7 @@ async fn a_body_that_ends_too_early() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_middle_of_an_answer() {
+async fn error_during_an_answer() {
     for event in [
         "data: {\"error\":{\"message\":\"out of memory\"}}\n\n",
         "event: error\ndata: out of memory\n\n",
@@ -294,7 +294,7 @@ async fn an_error_in_the_middle_of_an_answer() {
 }
 
 #[tokio::test]
-async fn a_key_in_an_error_in_the_middle_of_an_answer_is_masked() {
+async fn key_in_an_error_during_an_answer_is_masked() {
     let event = format!("data: {{\"error\":\"bad {KEY}\"}}\n\n");
     let provider = Provider::start([Script::events([event.as_str()])]).key(KEY);
     let mut endpoint = endpoint(&provider.base_url());
@@ -304,7 +304,7 @@ async fn a_key_in_an_error_in_the_middle_of_an_answer_is_masked() {
 }
 
 #[tokio::test]
-async fn silence_before_and_in_the_middle_of_an_answer() {
+async fn silence_before_and_during_an_answer() {
     let stuck = [Part::from(text_event("kept").as_str()), Part::Gate("never")];
     for (script, kept) in [(Script::Hang, ""), (Script::events(stuck), "kept")] {
         let provider = Provider::start([script]);
@@ -335,7 +335,7 @@ async fn empty_answers() {
 }
 
 #[tokio::test]
-async fn a_response_that_is_not_http() {
+async fn response_that_is_not_http() {
     let error = ask_once(Script::Raw(vec!["SSH-2.0-OpenSSH_9\r\n".into()]))
         .await
         .error();

@@ -1,4 +1,4 @@
-//! The broker against a provider that follows a script, over real TCP.
+//! The broker with a scripted provider, over TCP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ mod tools;
 
 const KEY: &str = "sk-0123456789abcdef";
 
-/// An endpoint at `base_url`, with no more than it needs.
+/// An endpoint at `base_url` with default settings.
 fn endpoint(base_url: &str) -> ModelEndpoint {
     ModelEndpoint {
         base_url: base_url.to_owned(),
@@ -37,8 +37,8 @@ fn endpoint(base_url: &str) -> ModelEndpoint {
     }
 }
 
-/// Endpoints at a provider that demands [`KEY`], one for each of the two HTTP clients: a password in
-/// the URL is for the general one, as everything is that is not on this machine.
+/// Endpoints at a provider that requires [`KEY`], one per HTTP client: like remote endpoints, URLs with a password use
+/// the general client.
 const CLIENTS: [fn(&Provider) -> ModelEndpoint; 2] = [
     |provider| with_key(&provider.base_url()),
     |provider| with_key(&format!("http://user:pass@{}/v1", provider.addr())),
@@ -58,12 +58,12 @@ fn prompt() -> Vec<ChatMessage> {
     ]
 }
 
-/// A broker that does not pause long before another try.
+/// A broker with short retry delays.
 fn broker() -> Arc<Broker> {
     Arc::new(Broker::with_pause(Duration::from_millis(1)))
 }
 
-/// The same, with what it still does after an answer.
+/// The same, with the tracker of the tasks that run after an answer.
 fn tracked() -> (Broker, TaskTracker) {
     let tasks = TaskTracker::new();
     tasks.close();
@@ -71,7 +71,7 @@ fn tracked() -> (Broker, TaskTracker) {
     (broker, tasks)
 }
 
-/// What came of one request.
+/// The result of one request.
 #[derive(Debug)]
 struct Outcome {
     result: Result<FinishReason>,
@@ -79,7 +79,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// The error, which must have a hint, must be short, and must not hold the key.
+    /// Returns the error, which must have a hint, be short, and not contain the key.
     fn error(&self) -> String {
         let error = self.result.as_ref().unwrap_err();
         assert!(error.hint.is_some(), "no hint: {error:?}");
@@ -109,18 +109,18 @@ impl Outcome {
     }
 }
 
-/// Asks a provider that answers with `script` and nothing else.
+/// Sends a prompt to a provider that answers with `script` once.
 async fn ask_once(script: Script) -> Outcome {
     let provider = Provider::start([script]);
     ask(&broker(), &endpoint(&provider.base_url())).await
 }
 
-/// Asks for an answer whose event stream is these parts.
+/// Sends a prompt that is answered with an event stream of these parts.
 async fn ask_events<T: Into<Part>>(parts: impl IntoIterator<Item = T>) -> Outcome {
     ask_once(Script::events(parts)).await
 }
 
-/// Runs what blocks without stopping the client, which lives in this runtime as well.
+/// Runs blocking code without blocking the client, which uses the same runtime.
 async fn blocking<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(task).await.unwrap()
 }

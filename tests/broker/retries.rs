@@ -1,4 +1,4 @@
-//! What is tried again, and what is not.
+//! Which requests are retried.
 
 use std::time::{Instant, SystemTime};
 
@@ -10,7 +10,7 @@ fn limited(after: &str) -> Script {
 }
 
 #[tokio::test]
-async fn a_failing_server_is_asked_again() {
+async fn server_errors_are_retried() {
     for code in [429, 500, 502, 503, 504] {
         let provider = Provider::start([
             Script::status(code, "busy"),
@@ -29,7 +29,7 @@ async fn a_failing_server_is_asked_again() {
 }
 
 #[tokio::test]
-async fn but_not_for_ever() {
+async fn number_of_retries_is_limited() {
     let provider = Provider::start((0..4).map(|_| Script::status(503, r#"{"detail":"busy"}"#)));
     let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
     let error = outcome.error();
@@ -40,7 +40,7 @@ async fn but_not_for_ever() {
 }
 
 #[tokio::test]
-async fn retry_after_in_seconds_and_as_a_date_is_heeded() {
+async fn retry_after_in_seconds_or_as_a_date_is_respected() {
     for date in [false, true] {
         let at = SystemTime::now() + Duration::from_secs(2);
         let after = if date {
@@ -52,7 +52,7 @@ async fn retry_after_in_seconds_and_as_a_date_is_heeded() {
         let start = Instant::now();
         let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
         assert_eq!(outcome.text(), "ok");
-        // A date has no fractions of a second.
+        // A date has a resolution of one second.
         assert!(start.elapsed() > Duration::from_millis(900), "{after}");
         assert!(
             outcome.notices()[0].contains("limits the rate"),
@@ -62,7 +62,7 @@ async fn retry_after_in_seconds_and_as_a_date_is_heeded() {
 }
 
 #[tokio::test]
-async fn an_absurd_retry_after_is_not_heeded() {
+async fn excessive_retry_after_is_not_respected() {
     let far = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100_000_000));
     for (after, said) in [
         ("31", "asks to wait 31 s"),
@@ -79,7 +79,7 @@ async fn an_absurd_retry_after_is_not_heeded() {
 }
 
 #[tokio::test]
-async fn a_wait_can_be_cancelled() {
+async fn waiting_for_a_retry_can_be_cancelled() {
     let provider = Provider::start([limited("25")]);
     let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
     let (sender, mut receiver) = mpsc::channel(8);
@@ -99,14 +99,14 @@ async fn a_wait_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn an_answer_that_has_begun_is_never_repeated() {
+async fn started_answer_is_not_retried() {
     let outcome = ask_events([Part::from(text_event("once").as_str()), Part::Cut]).await;
     assert_eq!(outcome.text(), "once");
     assert!(outcome.error().contains("cut off"));
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_while_idle_is_replaced() {
+async fn connection_closed_while_idle_is_replaced() {
     for client in CLIENTS {
         let provider = Provider::start([
             Script::tokens(["one"]),
@@ -122,7 +122,7 @@ async fn a_connection_that_was_closed_while_idle_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_server_without_stream_options_is_learnt() {
+async fn rejected_stream_options_are_remembered() {
     let provider = Provider::answering(|request| {
         if request.json.get("stream_options").is_some() {
             Script::status(
@@ -141,7 +141,7 @@ async fn a_server_without_stream_options_is_learnt() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_max_completion_tokens_is_learnt() {
+async fn required_max_completion_tokens_is_remembered() {
     let provider = Provider::answering(|request| {
         if request.json.get("max_tokens").is_some() {
             Script::status(
@@ -163,7 +163,7 @@ async fn a_server_that_wants_max_completion_tokens_is_learnt() {
 }
 
 #[tokio::test]
-async fn a_server_that_complains_for_ever_is_left() {
+async fn repeated_rejections_end_the_request() {
     let provider = Provider::answering(|_| {
         Script::status(
             400,

@@ -1,4 +1,4 @@
-//! Tools: what is sent of them, and the calls that come back.
+//! Tool definitions in requests, and tool calls in answers.
 
 use aish::broker::provider::chat::{self, ChatAnswer, ServerQuirks, StreamError};
 use aish::broker::sse::SseDecoder;
@@ -35,7 +35,7 @@ fn result(id: &str, name: &str, text: &str) -> ToolResult {
     }
 }
 
-/// A conversation in which `fs.read` has been called, and a tool that there never was.
+/// A conversation with a call of `fs.read` and a call of a tool that does not exist.
 fn second_round() -> Vec<ChatMessage> {
     let mut messages = prompt();
     messages.push(ChatMessage::Assistant(
@@ -64,7 +64,7 @@ impl Outcome {
     }
 }
 
-/// Asks with `fs.read` and `fs.now` what is answered with these parts.
+/// Sends a prompt with the tools `fs.read` and `fs.now` that is answered with these parts.
 async fn ask_for_calls(parts: Vec<Part>) -> Outcome {
     let provider = Provider::start([Script::events(parts)]);
     let tools = [tool("fs.read"), tool("fs.now")];
@@ -88,7 +88,7 @@ const CALLS: [(&str, &str, &str); 3] = [
 ];
 
 #[tokio::test]
-async fn calls_arrive_in_every_shape() {
+async fn calls_in_every_shape_are_received() {
     for shape in Shape::ALL {
         let provider = Provider::start([Script::calls_in(shape, "I look.", &CALLS)]);
         let outcome = ask_with(
@@ -115,7 +115,7 @@ async fn calls_arrive_in_every_shape() {
             .map(|((_, name, arguments), id)| call(id, name, arguments))
             .collect();
         assert_eq!(outcome.calls(), expected, "{shape:?}");
-        // After all text, before the end.
+        // Calls come after all text and before the end.
         let first = outcome
             .chunks
             .iter()
@@ -132,7 +132,7 @@ async fn calls_arrive_in_every_shape() {
 }
 
 #[tokio::test]
-async fn calls_without_a_word_are_an_answer() {
+async fn calls_without_text_are_an_answer() {
     for calls in [&CALLS[..], &[("x", "fs.now", "")]] {
         let provider = Provider::start([Script::calls("", calls)]);
         let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
@@ -143,7 +143,7 @@ async fn calls_without_a_word_are_an_answer() {
 }
 
 #[tokio::test]
-async fn calls_cut_into_pieces_at_every_byte() {
+async fn calls_split_at_every_byte() {
     let calls = [("one", "fs.read", r#"{"path":"é"}"#), ("two", "fs.now", "")];
     let mut events = vec![text_event("é")];
     events.extend(call_events(Shape::Interleaved, &calls));
@@ -163,7 +163,7 @@ async fn calls_cut_into_pieces_at_every_byte() {
     }
 }
 
-/// What a stream in these pieces comes to, without a network between.
+/// Parses a stream in these pieces, without a network.
 fn decoded(pieces: &[&[u8]]) -> Vec<ToolCall> {
     let (mut decoder, mut answer) = (SseDecoder::new(), ChatAnswer::default());
     let mut chunks = Vec::new();
@@ -178,7 +178,7 @@ fn decoded(pieces: &[&[u8]]) -> Vec<ToolCall> {
 }
 
 #[test]
-fn every_shape_means_the_same_wherever_it_is_cut() {
+fn every_shape_parses_equally_at_every_split() {
     for shape in Shape::ALL {
         let stream = call_events(shape, &CALLS).concat();
         let bytes = stream.as_bytes();
@@ -197,7 +197,7 @@ fn every_shape_means_the_same_wherever_it_is_cut() {
 }
 
 #[tokio::test]
-async fn an_answer_may_end_with_its_last_call() {
+async fn answer_can_end_with_its_last_call() {
     let events = call_events(Shape::Fragments, &CALLS);
     let outcome = ask_for_calls(parts(&events)).await;
     assert_eq!(outcome.result.as_ref().unwrap(), &FinishReason::Stop);
@@ -208,7 +208,7 @@ async fn an_answer_may_end_with_its_last_call() {
 }
 
 #[tokio::test]
-async fn calls_of_an_answer_that_broke_off_are_not_made() {
+async fn calls_of_an_incomplete_answer_are_discarded() {
     let events = call_events(Shape::Fragments, &CALLS);
     let whole = parts(&events);
     let cut = [whole.clone(), vec![Part::Cut]].concat();
@@ -225,7 +225,7 @@ async fn calls_of_an_answer_that_broke_off_are_not_made() {
 }
 
 #[tokio::test]
-async fn calls_of_an_answer_that_was_too_long_are_for_the_caller_to_judge() {
+async fn calls_of_an_answer_that_reached_max_tokens_are_returned() {
     let mut events = call_events(Shape::Fragments, &[("x", "fs.read", r#"{"path":"#)]);
     events.push(finish_event("length"));
     let outcome = ask_for_calls(parts(&events)).await;
@@ -234,7 +234,7 @@ async fn calls_of_an_answer_that_was_too_long_are_for_the_caller_to_judge() {
 }
 
 #[tokio::test]
-async fn endless_calls_are_refused() {
+async fn endless_calls_are_rejected() {
     let open = |n: usize| call_events(Shape::Whole, &[(&n.to_string(), "x", "{}")]).remove(0);
     let many: Vec<String> = (0..129).map(open).collect();
     let error = ask_for_calls(parts(&many)).await.error();
@@ -251,7 +251,7 @@ async fn endless_calls_are_refused() {
 }
 
 #[tokio::test]
-async fn tools_are_sent_under_their_names_where_dots_are_taken() {
+async fn tool_names_keep_dots_where_accepted() {
     let provider = Provider::start([Script::tokens(["ok"]), Script::tokens(["ok"])]);
     let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
     let tools = [tool("fs.read"), tool("fs.odd name")];
@@ -289,13 +289,13 @@ async fn tools_are_sent_under_their_names_where_dots_are_taken() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_dots_is_learnt() {
+async fn rejected_dots_in_tool_names_are_remembered() {
     let script = || Script::calls("", &[("call_2", "fs__read", "{}"), ("", "fs__write", "{}")]);
     let provider = Provider::start([script(), script()]).strict();
     let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
     for _ in 0..2 {
         let outcome = ask_with(&broker, &endpoint, &second_round(), &[tool("fs.read")]).await;
-        // What was not offered stays as it came; ids of the conversation are not given again.
+        // Unknown names stay unchanged; ids of the conversation are not reused.
         let expected = [
             call("call_1", "fs.read", "{}"),
             call("call_3", "fs__write", "{}"),
@@ -320,14 +320,14 @@ async fn a_server_that_takes_no_dots_is_learnt() {
 }
 
 #[tokio::test]
-async fn pictures_are_sent_on_where_the_model_takes_them() {
+async fn images_are_sent_if_the_model_accepts_them() {
     let mut messages = second_round();
     let Some(ChatMessage::Tool(last)) = messages.last_mut() else {
         panic!("no result")
     };
     last.images = vec![ImageContent {
         mime: "image/png".to_owned(),
-        data: "aGk=".to_owned(),
+        data: "aGk=".into(),
     }];
     let provider = Provider::start([Script::tokens(["ok"]), Script::tokens(["ok"])]);
     let mut endpoint = endpoint(&provider.base_url());
@@ -349,7 +349,7 @@ async fn pictures_are_sent_on_where_the_model_takes_them() {
 }
 
 #[tokio::test]
-async fn without_the_tool_role_roles_alternate() {
+async fn roles_alternate_without_the_tool_role() {
     let mut messages = second_round();
     messages.push(ChatMessage::User("go on".to_owned()));
     let provider = Provider::start([Script::tokens(["ok"])]);
@@ -368,7 +368,7 @@ async fn without_the_tool_role_roles_alternate() {
     assert_eq!(request["tools"].as_array().unwrap().len(), 1);
 }
 
-/// What the person reads when a request with tools and results is answered so.
+/// Returns the error message for a request with tools and results that gets this response.
 async fn refused(
     status: u16,
     words: &str,
@@ -384,7 +384,7 @@ async fn refused(
 }
 
 #[tokio::test]
-async fn a_server_without_tools_is_named_with_the_ways_out() {
+async fn rejected_tools_are_explained_with_a_hint() {
     for (status, words) in [
         (
             400,
@@ -412,7 +412,7 @@ async fn a_server_without_tools_is_named_with_the_ways_out() {
 }
 
 #[tokio::test]
-async fn a_server_that_rejects_the_tool_role_is_told_of_with_the_switch() {
+async fn rejected_tool_role_is_explained_with_the_setting() {
     for (status, words) in [
         (
             400,

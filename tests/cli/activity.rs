@@ -125,7 +125,7 @@ fn a_value_that_is_none_is_a_mistake_that_names_those_there_are() {
     for (args, said) in [
         (
             ["--status", "eror"],
-            &["success, error, denied, blocked", "'error'"][..],
+            &["success, error, denied, blocked, interrupted", "'error'"][..],
         ),
         (["--intent-type", "delete"], &["read, write, destructive"]),
         (
@@ -137,7 +137,7 @@ fn a_value_that_is_none_is_a_mistake_that_names_those_there_are() {
             ["--tool", "fs.raed"],
             &["did you mean fs.read?", "fs.read, fs.write"],
         ),
-        (["--session", "zzz"], &["no session with 'zzz'"]),
+        (["--session", "zzz"], &["no session has 'zzz' in its id"]),
         (["--since", "yesterday"], &["2026-11-01", "7d"]),
         (["--until", "2026-99-01"], &["is not a point in time"]),
         (["--limit", "0"], &["0 is not in 1.."]),
@@ -400,6 +400,23 @@ fn a_table_fits_the_terminal() {
         lines.iter().any(|l| l.trim_end().ends_with('…')),
         "{screen}"
     );
+}
+
+#[test]
+fn a_table_on_a_narrow_terminal_keeps_the_description() {
+    let helper = Helper::saying("a long answer that does not fit into a narrow terminal");
+    helper.ask("a question that does not fit into a narrow terminal either");
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("stty cols 60; clear; NO_COLOR=1 aish-helper activity list");
+    let screen = zsh.screen();
+    let lines: Vec<&str> = screen.lines().filter(|l| l.contains("success")).collect();
+    assert!(lines.iter().any(|line| line.contains('…')), "{screen}");
+    for line in lines.iter().filter(|line| line.contains('…')) {
+        let (_, what) = line.split_once("success").expect("a status");
+        assert!(what.trim().chars().count() >= 24, "{line}\n{screen}");
+        assert!(line.trim_end().chars().count() <= 60, "{line}\n{screen}");
+    }
+    assert!(!screen.contains("  id"), "{screen}");
 }
 
 /// From the command that was typed to the command that ran.

@@ -1,12 +1,17 @@
 //! One turn on several terminals: following it, answering its questions, leaving it in the background, stopping a
 //! client with Ctrl-Z. Everything is real but the model.
 
+use aish::chat::{FinishReason, OperationClass};
+use aish::protocol::tools::{ApprovalVerdict, ManualCall};
+use aish::protocol::{AskRequest, Event, Request};
 use serde_json::json;
+use std::io::Read;
 
 use crate::fakes::provider::{Part, Script, Shape, call_events, finish_event, text_event};
 use crate::support::helper::Helper;
 use crate::support::pty::Zsh;
-use crate::tools::Tools;
+use crate::support::shell_id;
+use crate::tools::{Client, Frame, Tools};
 use crate::tools_prompt::{KEYS, press_until};
 
 fn text(text: &str) -> Part {
@@ -159,6 +164,14 @@ fn a_background_question_waits_for_the_user() {
         "{}",
         zsh.screen()
     );
+    // Another prompt of the session says how to get on.
+    let id = session(&tools.helper);
+    zsh.send("clear; llm and more\r");
+    zsh.wait_text(&format!(
+        "“write it” waits for your answer: llm --attach {id} shows it; Ctrl-C stops waiting"
+    ));
+    zsh.send("\x03");
+    zsh.prompt();
     zsh.send("clear; llm :attach\r");
     zsh.wait_text(KEYS);
     assert_eq!(tools.called(), []);
@@ -235,4 +248,85 @@ fn a_stopped_client_shows_the_whole_answer_after_fg() {
     zsh.prompt();
     let shown = String::from_utf8_lossy(&zsh.raw()[before..]).into_owned();
     assert_eq!(shown.matches("0123456789\r\n").count(), 20_000);
+}
+
+#[test]
+fn a_client_that_reads_slowly_gets_the_whole_answer_before_a_stop() {
+    let long = "x".repeat(1 << 16);
+    let tools = Tools::new([Script::tokens(vec![long; 48])], "");
+    let mut client = tools.ask("long");
+    client.until(|frame| matches!(frame, Frame::Event(Event::TurnStarted { .. })).then_some(()));
+    tools.helper.until_finish("stop");
+    let stop = tools.helper.call(["stop"]).start();
+    stop.stderr.wait_text("waiting for the daemon");
+    assert_eq!(client.end().text().len(), 3 << 20);
+    stop.finish().ok();
+}
+
+#[test]
+fn a_stop_now_does_not_wait_for_a_client_that_does_not_read_its_question() {
+    let tools = Tools::new([], "");
+    let call = ManualCall {
+        operation: OperationClass::Write,
+        name: "fs:write".to_owned(),
+        arguments: json!({ "to": "x".repeat(3 << 20) }).to_string(),
+        reason: None,
+        sensitivity: None,
+        cwd: "/".to_owned(),
+        overrides: std::collections::BTreeMap::new(),
+        tty: None,
+    };
+    let mut client = Client::request(&tools.helper, &Request::Call(Box::new(call)));
+    // The question is on its way; no socket holds all of it.
+    let mut part = vec![0; 256 << 10];
+    client.socket.read_exact(&mut part).expect("the question");
+    tools.helper.call(["stop", "--now"]).run().ok();
+    assert_eq!(tools.called(), []);
+}
+
+#[test]
+fn the_answer_to_a_question_of_a_manual_call_is_not_reported_as_too_late() {
+    let tools = Tools::new([], "");
+    let mut zsh = Zsh::start(&tools.helper.home);
+    zsh.send(
+        "clear; aish-helper call tool-write --tool-name fs:write --json_args '{\"to\":\"x\"}'\r",
+    );
+    zsh.wait_text(KEYS);
+    press_until(&zsh, "y", "yes\r\n");
+    zsh.prompt();
+    assert_eq!(tools.called().len(), 1);
+    assert!(!zsh.screen().contains("too late"), "{}", zsh.screen());
+}
+
+#[test]
+fn an_unexpected_frame_of_a_watcher_does_not_cancel_a_background_turn() {
+    let call = ("a", "fs.write", "{\"to\":\"/tmp/x\"}");
+    let tools = Tools::new(
+        [Script::calls("", &[call]), Script::tokens(["All done."])],
+        "",
+    );
+    let ask = AskRequest {
+        shell: Some(shell_id("s1")),
+        text: "write it".to_owned(),
+        cwd: "/".to_owned(),
+        background: true,
+        ..AskRequest::default()
+    };
+    Client::request(&tools.helper, &Request::Ask(Box::new(ask))).accepted();
+    // At once: the turn is found from the moment it was accepted.
+    let mut broken = Client::attach(&tools.helper, "pts/1");
+    let running = |frame: &Frame| match frame {
+        Frame::Event(Event::Attached { running, .. }) => Some(*running),
+        _ => None,
+    };
+    assert!(broken.until(running));
+    broken.question();
+    broken.send(200, &());
+    let mut client = Client::attach(&tools.helper, "pts/2");
+    let question = client.question();
+    client.say(&question, ApprovalVerdict::Once);
+    let end = client.end();
+    assert_eq!(end.text(), "All done.");
+    assert_eq!(end.answer.finish, FinishReason::Stop);
+    assert_eq!(tools.called().len(), 1);
 }

@@ -28,7 +28,7 @@ fn frame(socket: &mut UnixStream, decoder: &mut FrameDecoder, wanted: u8) -> Vec
     }
 }
 
-/// The hello of another version.
+/// The hello frame of another version.
 fn hello(version: &str, leaving: bool) -> Vec<u8> {
     let hello = Hello {
         version: version.to_owned(),
@@ -39,7 +39,7 @@ fn hello(version: &str, leaving: bool) -> Vec<u8> {
 }
 
 impl Helper {
-    /// Listens where the daemon would.
+    /// Listens on the socket of the daemon.
     fn listen(&self) -> UnixListener {
         use std::os::unix::fs::DirBuilderExt;
         let mut dir = std::fs::DirBuilder::new();
@@ -47,13 +47,13 @@ impl Helper {
         UnixListener::bind(self.path("run/sock")).expect("a socket")
     }
 
-    /// Holds the lock that a daemon holds.
+    /// Takes the instance lock of the daemon.
     fn lock(&self) -> Flock<std::fs::File> {
         let file = std::fs::File::create(self.path("run/lock")).expect("a lock file");
         Flock::lock(file, FlockArg::LockExclusiveNonblock).expect("the lock")
     }
 
-    /// Speaks to the daemon as a client of another version does.
+    /// Sends requests to the daemon like a client of another version.
     fn greet(&self, version: &str, read_only: bool) -> (UnixStream, FrameDecoder, Hello) {
         let mut socket = UnixStream::connect(self.path("run/sock")).expect("the daemon");
         socket
@@ -81,7 +81,7 @@ impl Helper {
 }
 
 #[test]
-fn it_is_started_and_stopped_and_says_how_it_is() {
+fn start_stop_and_status_report_the_daemon() {
     let helper = Helper::saying("ok");
     let run = |args: &[&str]| helper.call(args).run();
     assert_eq!(run(&["status", "--json"]).json(), json!({"running": false}));
@@ -120,7 +120,7 @@ fn a_stop_waits_for_running_turns() {
     ask.stdout.wait_text("half ");
     let mut stop = helper.call(["stop"]).start();
     stop.stderr.wait_text("waiting for the daemon");
-    // Who comes now waits for the next daemon.
+    // A new client waits for the next daemon.
     let mut next = helper.asking("s2");
     next.stderr.wait_text("waiting for the daemon");
     assert!(stop.runs() && next.runs());
@@ -131,7 +131,7 @@ fn a_stop_waits_for_running_turns() {
 }
 
 #[test]
-fn a_stop_now_waits_for_nothing() {
+fn a_stop_now_interrupts_running_turns() {
     let helper = Helper::new([half("never"), half("never")]);
     let ask = helper.asking("s1");
     ask.stdout.wait_text("half ");
@@ -140,7 +140,7 @@ fn a_stop_now_waits_for_nothing() {
     assert_eq!((run.code, &*run.stdout), (130, "half \n"), "{run:?}");
     assert_eq!(helper.records_of("assistant")[0]["finish"], "interrupted");
 
-    // It hurries one that waits already.
+    // It also ends a stop that waits for a turn.
     let ask = helper.asking("s1");
     ask.stdout.wait_text("half ");
     let stop = helper.call(["stop"]).start();
@@ -154,7 +154,7 @@ fn a_stop_now_waits_for_nothing() {
 }
 
 #[test]
-fn who_waits_for_a_key_may_leave() {
+fn a_client_that_waits_for_a_key_can_be_interrupted() {
     let helper = Helper::saying("ok");
     let gate = helper.home.path("gate");
     nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -186,7 +186,7 @@ fn who_waits_for_a_key_may_leave() {
 }
 
 #[test]
-fn a_server_that_starts_slowly_is_spoken_of() {
+fn a_slow_model_server_is_reported() {
     let helper = Helper::new([]);
     let (script, gate) = (helper.path("server.py"), helper.path("gate"));
     nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -211,7 +211,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
     ));
     let ask = helper.call(["ask", "x"]).start();
     ask.stderr.wait_text("starting the server of model own");
-    // Opened for both, so that this does not wait for the server.
+    // Opened for reading and writing, so that the open does not block.
     let _opened = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
@@ -221,7 +221,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 }
 
 #[test]
-fn restarts_fail_no_prompt() {
+fn prompts_during_restarts_succeed() {
     let helper = Helper::saying("ok");
     helper.call(["start"]).run().ok();
     let mut asks = Vec::new();
@@ -238,7 +238,7 @@ fn restarts_fail_no_prompt() {
 }
 
 #[test]
-fn what_it_keeps_is_for_its_user_alone() {
+fn files_are_accessible_only_to_their_user() {
     use std::os::unix::fs::MetadataExt;
     let helper = Helper::saying("ok");
     helper.ask("x");
@@ -256,13 +256,13 @@ fn what_it_keeps_is_for_its_user_alone() {
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_nobody_up() {
+fn a_client_that_does_not_read_delays_no_other() {
     let flood = Part::Repeat(text_event("word ").into_bytes(), 1_000_000);
     let helper = Helper::new([Script::events([flood]), Script::tokens(["ok"])]);
     let ask = helper.asking("s1");
     ask.stdout.wait_text("word ");
     ask.signal(Signal::SIGSTOP);
-    // Others are served.
+    // Other clients are served.
     let call = helper.call(["ask", "--shell", "s2", "x"]);
     assert_eq!(call.run().ok(), "ok\n");
     helper.call(["stop", "--now"]).run().ok();
@@ -272,7 +272,7 @@ fn a_client_that_does_not_read_holds_nobody_up() {
 }
 
 #[test]
-fn a_frozen_daemon_is_named_and_can_be_replaced() {
+fn a_frozen_daemon_is_reported_and_can_be_replaced() {
     let helper = Helper::saying("ok");
     helper.ask("x");
     let frozen = helper.daemon();
@@ -282,7 +282,7 @@ fn a_frozen_daemon_is_named_and_can_be_replaced() {
     assert!(since.elapsed() < Duration::from_secs(25));
     assert!(error.contains(&format!("process {frozen}")), "{error}");
     assert!(error.contains("aish-helper restart"), "{error}");
-    // Ctrl-C ends one that waits.
+    // Ctrl-C ends a waiting client.
     let asking = helper.asking("s1");
     asking.signal(Signal::SIGINT);
     assert_eq!(asking.finish().code, 130);
@@ -293,7 +293,7 @@ fn a_frozen_daemon_is_named_and_can_be_replaced() {
 }
 
 #[test]
-fn what_a_dead_daemon_has_left_is_in_nobodys_way() {
+fn files_of_a_dead_daemon_do_not_block_the_next_one() {
     let helper = Helper::saying("ok");
     helper.ask("x");
     helper.kill_daemon();
@@ -304,14 +304,14 @@ fn what_a_dead_daemon_has_left_is_in_nobodys_way() {
     );
     helper.ask("x");
     helper.kill_daemon();
-    // What is no FIFO of ours is not written over.
+    // A file that is not the FIFO is not overwritten.
     std::fs::remove_file(helper.path("run/events")).unwrap();
     std::fs::write(helper.path("run/events"), "mine").unwrap();
     let error = helper.asking("s1").finish().fails(1);
     assert!(error.contains("run/events is in the way"), "{error}");
     std::fs::remove_file(helper.path("run/events")).unwrap();
-    // A socket that was never a daemon's.
-    // The daemon that failed may have taken its own away.
+    // A socket of another program.
+    // The failed daemon may have removed its own socket.
     let _ = std::fs::remove_file(helper.path("run/sock"));
     drop(UnixListener::bind(helper.path("run/sock")).unwrap());
     helper.ask("x");
@@ -319,16 +319,16 @@ fn what_a_dead_daemon_has_left_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_socket_that_was_deleted_is_no_end() {
+fn a_deleted_socket_is_replaced() {
     let helper = Helper::saying("ok");
     helper.ask("x");
     let first = helper.daemon();
-    // It still has the lock: it notices that nobody reaches it, and leaves.
+    // The daemon holds the lock: it notices the missing socket, and exits.
     std::fs::remove_file(helper.path("run/sock")).unwrap();
     helper.ask("x");
     let second = helper.daemon();
     assert_ne!(first, second);
-    // Without the lock its successor does not wait, and keeps its socket.
+    // Without the lock the next daemon starts at once, and its socket stays.
     std::fs::remove_dir_all(helper.path("run")).unwrap();
     helper.ask("x");
     let third = helper.daemon();
@@ -341,7 +341,7 @@ fn a_socket_that_was_deleted_is_no_end() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_daemon_holds_nothing_of_whoever_started_it() {
+fn a_daemon_inherits_nothing_from_the_process_that_started_it() {
     let helper = Helper::saying("ok");
     let zsh = helper.program("zsh").args(["-fc"]);
     let line = "exec 7>held; aish-helper start";
@@ -366,7 +366,7 @@ fn many_clients_at_once_get_one_daemon() {
     assert_eq!(processes(&helper, "daemon"), [helper.daemon().as_raw()]);
 }
 
-/// The processes that live in this home and have this word on their command line.
+/// Processes of this home with this word on their command line.
 pub fn processes(helper: &Helper, word: &str) -> Vec<i32> {
     let home = helper.path("");
     let home = format!(
@@ -426,12 +426,12 @@ fn an_older_busy_daemon_is_waited_for() {
 }
 
 #[test]
-fn a_daemon_that_ends_while_a_client_connects_is_no_failure() {
+fn a_client_survives_a_daemon_that_ends_while_it_connects() {
     let helper = Helper::saying("ok");
     let listener = helper.listen();
     let lock = helper.lock();
     let mut ask = helper.asking("s1");
-    // It is in the backlog, with its request sent.
+    // The client is in the backlog and has sent its request.
     listener.set_nonblocking(false).unwrap();
     let waiting = || {
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -457,7 +457,7 @@ fn a_newer_daemon_serves_an_older_client() {
     let mut decoder = FrameDecoder::default();
     frame(&mut socket, &mut decoder, kind::REQUEST);
     socket.write_all(&hello("99.0.0", false)).unwrap();
-    // With an event and fields that this version does not know.
+    // With an event and fields unknown to this version.
     let event = json!({"type": "turn_started", "session": "s", "model": "m", "mood": "good"});
     let answer = json!({"session": "s", "model": "m", "finish": "stop", "seconds": 0.1,
         "proposals": 0, "new_field": 1});
@@ -475,7 +475,7 @@ fn a_newer_client_ends_the_daemon_when_it_is_idle() {
     let ask = helper.asking("s1");
     ask.stdout.wait_text("half ");
     let daemon = helper.daemon();
-    // An older one is served, and so is one that only looks.
+    // An older client is served, and so is a read-only one.
     for (version, read_only) in [("0.0.1", false), ("99.0.0", true)] {
         let (mut socket, mut decoder, ours) = helper.greet(version, read_only);
         assert!(!ours.leaving);
@@ -486,7 +486,7 @@ fn a_newer_client_ends_the_daemon_when_it_is_idle() {
     assert_eq!(ours.version, env!("CARGO_PKG_VERSION"));
     let status = helper.call(["status"]).run().ok();
     assert!(status.contains("is shutting down"), "{status}");
-    // It ends, but not before its turn has.
+    // It exits after its turn has ended.
     assert_eq!(helper.daemon(), daemon);
     helper.provider.open("on");
     assert_eq!(ask.finish().ok(), "half whole\n");
@@ -494,7 +494,7 @@ fn a_newer_client_ends_the_daemon_when_it_is_idle() {
 }
 
 #[test]
-fn what_speaks_another_language_gets_no_harm_done() {
+fn bytes_of_another_protocol_do_no_harm() {
     let helper = Helper::saying("ok");
     helper.ask("x");
     for bytes in [

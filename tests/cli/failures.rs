@@ -1,15 +1,15 @@
-//! What goes wrong around a prompt: each is one clear line with what, where and what next.
+//! Failures of a prompt: each is reported in one line, with a hint.
 
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::cli::prompt::half;
-use crate::fakes::provider::{Provider, Script};
+use crate::fakes::provider::{Part, Provider, Script, text_event};
 use crate::support::helper::Helper;
 
 const KEY: &str = "sk-0123456789abcdefSECRET";
 
-/// Replaces the config by one model with these lines.
+/// Writes a config with one model that has these lines.
 fn model(helper: &Helper, lines: &str) {
     helper.config_file(&format!(
         "default_model = \"fake\"\n[models.fake]\nmodel = \"fake-1\"\n{lines}\n"
@@ -17,9 +17,9 @@ fn model(helper: &Helper, lines: &str) {
 }
 
 #[test]
-fn a_provider_that_is_not_there_is_named() {
+fn an_unreachable_provider_is_named() {
     let helper = Helper::new([]);
-    // A port that was free a moment ago and that nobody else gets: it is bound, and does not listen.
+    // A bound port without a listener: connections are refused, and no other process can take it.
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -32,7 +32,7 @@ fn a_provider_that_is_not_there_is_named() {
     model(&helper, "base_url = \"http://no-such-host.invalid/v1\"");
     let error = helper.call(["ask", "--shell", "s1", "x"]).run().fails(1);
     assert!(error.contains("no-such-host.invalid"), "{error}");
-    // It was tried; the next one that works carries it along.
+    // The failed prompts are recorded, and sent with the next one.
     helper.config("");
     let provider = Provider::start([Script::tokens(["ok"])]);
     model(&helper, &format!("base_url = \"{}\"", provider.base_url()));
@@ -42,7 +42,7 @@ fn a_provider_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_key_is_sent_and_shown_nowhere() {
+fn a_key_is_sent_but_never_shown() {
     let provider = Provider::start([
         Script::tokens(["ok"]),
         Script::status(
@@ -85,7 +85,7 @@ fn a_key_is_sent_and_shown_nowhere() {
         let shown = format!("{}{}", run.stdout, run.stderr);
         assert!(!shown.contains("SECRET"), "{run:?}");
     }
-    // The whole home, but for the config that a person has written.
+    // The whole home, except the config written by the user.
     let mut dirs = vec![helper.path("")];
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).unwrap() {
@@ -106,7 +106,7 @@ fn a_key_is_sent_and_shown_nowhere() {
 }
 
 #[test]
-fn a_key_is_fetched_for_a_prompt_and_again_once_it_was_refused() {
+fn a_key_is_fetched_for_a_prompt_and_again_after_a_rejection() {
     let provider = Provider::start([
         Script::tokens(["ok"]),
         Script::status(404, "no"),
@@ -122,7 +122,7 @@ fn a_key_is_fetched_for_a_prompt_and_again_once_it_was_refused() {
     );
     helper.call(["start"]).run().ok();
     let status = helper.call(["status"]).run().ok();
-    assert!(status.contains("its key_cmd is run when"), "{status}");
+    assert!(status.contains("its key_cmd runs when"), "{status}");
     assert!(!runs.exists());
     let count = || std::fs::read(&runs).unwrap().len();
     assert_eq!(helper.ask("x"), "ok\n");
@@ -134,7 +134,7 @@ fn a_key_is_fetched_for_a_prompt_and_again_once_it_was_refused() {
 }
 
 #[test]
-fn a_config_that_is_wrong_says_where() {
+fn an_invalid_config_is_reported_with_its_place() {
     let helper = Helper::new([]);
     let path = helper.path("config/config.toml");
     let at = |line: usize| format!("{}:{line}: ", path.display());
@@ -187,7 +187,7 @@ fn a_config_that_is_wrong_says_where() {
 }
 
 #[test]
-fn a_config_that_changes_is_picked_up() {
+fn a_changed_config_is_read_again() {
     let helper = Helper::saying("ok");
     helper.ask("x");
     let daemon = helper.daemon();
@@ -204,7 +204,7 @@ fn a_config_that_changes_is_picked_up() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_in_an_answer_is_one_line() {
+fn a_daemon_killed_during_an_answer_is_reported_in_one_line() {
     let helper = Helper::new([half("never"), Script::tokens(["second"])]);
     let ask = helper.call(["ask", "--shell", "s1", "first"]).start();
     ask.stdout.wait_text("half ");
@@ -212,7 +212,10 @@ fn a_daemon_that_is_killed_in_an_answer_is_one_line() {
     let run = ask.finish();
     assert_eq!(run.stdout, "half \n");
     let error = run.fails(1);
-    assert!(error.contains("the aish daemon ended"), "{error}");
+    assert!(
+        error.contains("show the rest with: llm --attach "),
+        "{error}"
+    );
     assert_eq!(helper.ask("go on"), "second\n");
     let messages = helper.messages(1);
     assert_eq!(messages[1].1, "first");
@@ -232,6 +235,37 @@ fn a_daemon_that_is_killed_in_an_answer_is_one_line() {
         .collect();
     assert_eq!(types, ["session", "user", "assistant", "user", "assistant"]);
     assert_eq!(records[2]["finish"], "cut_off");
+}
+
+#[test]
+fn an_answer_cut_off_by_a_kill_keeps_its_proposed_commands() {
+    let parts = ["half\n", "CMD: touch made\n", "and more "];
+    let events = parts.map(|text| Part::from(text_event(text).as_str()));
+    let script = Script::events(events.into_iter().chain([Part::Gate("never")]));
+    let helper = Helper::new([script, Script::tokens(["second"])]);
+    let ask = helper.call(["ask", "--shell", "s1", "first"]).start();
+    ask.stdout.wait_text("and more ");
+    helper.kill_daemon();
+    ask.finish().fails(1);
+    assert_eq!(helper.ask("go on"), "second\n");
+    assert_eq!(helper.records_of("assistant")[0]["text"], parts.concat());
+}
+
+#[test]
+fn a_prompt_without_a_model_leaves_no_session() {
+    let helper = Helper::new([]);
+    let call = |args: &[&str]| {
+        let run = helper.call(["ask", "--shell", "s1"]).args(args).run();
+        run.fails(3)
+    };
+    call(&["-m", "missing", "x"]);
+    helper.config_file(&format!(
+        "default_model = \"m\"\n[models.m]\nbase_url = \"{}\"\nmodel = \"m\"\nkey_env = \"NO_SUCH_KEY\"\n",
+        helper.provider.base_url()
+    ));
+    let error = call(&["x"]);
+    assert!(error.contains("NO_SUCH_KEY"), "{error}");
+    assert!(helper.sessions().is_empty());
 }
 
 #[test]
@@ -262,7 +296,7 @@ fn a_socket_directory_that_others_control_is_refused() {
     std::fs::set_permissions(&run_dir, std::fs::Permissions::from_mode(0o755)).unwrap();
     refused("mode 0755");
     std::fs::set_permissions(&run_dir, private).unwrap();
-    // Only root can give a directory away.
+    // Only root can change the owner of a directory.
     if std::os::unix::fs::chown(&run_dir, Some(1), None).is_ok() {
         refused("belongs to uid 1");
     }
@@ -271,9 +305,9 @@ fn a_socket_directory_that_others_control_is_refused() {
 }
 
 #[test]
-fn a_home_where_nothing_can_be_written_is_named() {
+fn an_unwritable_home_is_named() {
     let helper = Helper::new([]);
-    // Not even root can make a directory in /proc.
+    // Even root cannot create a directory in /proc.
     let call = helper.call(["ask", "x"]).env("AISH_HOME", "/proc/aish");
     let error = call.run().fails(1);
     assert!(error.contains("/proc/aish"), "{error}");
@@ -287,7 +321,7 @@ fn a_home_where_nothing_can_be_written_is_named() {
 }
 
 #[test]
-fn a_history_that_cannot_be_written_keeps_nobody_from_an_answer() {
+fn an_unwritable_history_does_not_prevent_an_answer() {
     let helper = Helper::saying("ok");
     std::fs::write(helper.path("data"), "in the way").unwrap();
     for words in ["one", "two"] {
@@ -297,17 +331,17 @@ fn a_history_that_cannot_be_written_keeps_nobody_from_an_answer() {
         assert!(run.stderr.lines().count() <= 2, "{run:?}");
         assert_eq!(run.ok(), "ok\n");
     }
-    // The conversation goes on in memory.
+    // The session continues in memory.
     assert_eq!(helper.messages(1).len(), 4);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_said_and_leaves_no_half_line() {
+fn a_full_disk_is_reported_and_leaves_no_partial_line() {
     let helper = Helper::saying("ok");
     helper.ask("one");
     let size = std::fs::metadata(&helper.sessions()[0]).unwrap().len();
-    // Room for a part of the next record, in the one file and in the other.
+    // Space for a part of the next record in either file.
     for (shell, room) in [("s1", size + 20), ("s2", 20)] {
         helper.limit_files(Some(room));
         let run = helper.call(["ask", "--shell", shell, "not recorded"]).run();
@@ -319,7 +353,7 @@ fn a_full_disk_is_said_and_leaves_no_half_line() {
     let run = call.run();
     assert_eq!(run.stderr, "");
     run.ok();
-    // In memory the conversation is whole.
+    // The session is complete in memory.
     assert_eq!(helper.messages(3).len(), 6);
     let users = helper.records_of("user");
     let texts: Vec<&str> = users
@@ -330,7 +364,7 @@ fn a_full_disk_is_said_and_leaves_no_half_line() {
 }
 
 #[test]
-fn a_home_that_is_unset_or_relative() {
+fn an_unset_or_relative_home_is_handled() {
     let helper = Helper::saying("ok");
     let call = helper.call(["ask", "x"]).env_remove("HOME");
     assert_eq!(call.run().ok(), "ok\n");
@@ -340,8 +374,8 @@ fn a_home_that_is_unset_or_relative() {
 }
 
 #[test]
-fn a_terminal_is_asked_to_show_nothing_that_it_would_obey() {
-    // The words of a failure come from outside too.
+fn escape_sequences_of_a_provider_are_not_sent_to_the_terminal() {
+    // Error messages of a provider are untrusted too.
     let body = r#"{"error":{"message":"\u001b]0;title\u0007 bad \u202e request\nsecond line"}}"#;
     let helper = Helper::new([Script::status(400, body)]);
     let error = helper.call(["ask", "x"]).run().fails(1);
@@ -351,7 +385,7 @@ fn a_terminal_is_asked_to_show_nothing_that_it_would_obey() {
 }
 
 #[test]
-fn a_word_that_is_not_understood_is_told_in_two_lines() {
+fn an_unknown_argument_is_reported_in_two_lines() {
     let helper = Helper::new([]);
     let error = helper.call(["ask", "--bogus", "x"]).run().fails(2);
     assert!(error.contains("unexpected argument '--bogus'"), "{error}");

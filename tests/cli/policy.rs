@@ -330,7 +330,7 @@ fn builtin_actions_and_unknown_names_are_explained() {
     let told = policy(helper, &["explain", "shell"]).run().ok();
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(
-        lines[0], "shell is asked about: policy.rules.shell",
+        lines[0], "shell needs your approval: policy.rules.shell",
         "{told}"
     );
     assert!(lines[3].starts_with("decides    ask    shell"), "{told}");

@@ -1,4 +1,4 @@
-//! One prompt: what goes out, what comes back, and how it ends.
+//! One prompt: the request, the output, and the exit code.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::fakes::provider::{Part, Script, finish_event, text_event};
 use crate::support::helper::Helper;
 
-/// A stream that stands at the gate `gate` after `half`.
+/// A stream that waits at the gate `gate` after `half`.
 pub fn half(gate: &'static str) -> Script {
     Script::events([
         Part::from(text_event("half ").as_str()),
@@ -22,7 +22,7 @@ pub fn half(gate: &'static str) -> Script {
 }
 
 #[test]
-fn words_go_out_as_they_were_typed() {
+fn a_prompt_is_sent_as_typed() {
     let helper = Helper::saying("ok");
     let words = [
         "it's",
@@ -41,14 +41,14 @@ fn words_go_out_as_they_were_typed() {
     let call = helper.call(["ask", "--"]).args(words);
     assert_eq!(call.run().ok(), "ok\n");
     assert_eq!(helper.content(), words.join(" "));
-    // Behind the first word nothing is an option, with or without `--`.
+    // After the first word nothing is parsed as an option, with or without `--`.
     let call = helper.call(["ask", "why", "-m", "none", "--json", "-h"]);
     assert_eq!(call.run().ok(), "ok\n");
     assert_eq!(helper.content(), "why -m none --json -h");
 }
 
 #[test]
-fn words_that_are_no_utf8_are_sent_as_well_as_they_can_be() {
+fn invalid_utf8_in_a_prompt_is_replaced() {
     let helper = Helper::saying("ok");
     let word = OsStr::from_bytes(b"caf\xe9");
     helper.call(["ask", "--"]).args([word]).run().ok();
@@ -63,7 +63,7 @@ fn words_that_are_no_utf8_are_sent_as_well_as_they_can_be() {
 }
 
 #[test]
-fn what_comes_on_stdin_is_attached() {
+fn stdin_is_attached() {
     let helper = Helper::saying("ok");
     let call = helper.call(["ask", "review", "this"]).stdin("+new\n-old\n");
     call.run().ok();
@@ -79,7 +79,7 @@ fn what_comes_on_stdin_is_attached() {
         "<file name=\"stdin\">\nboom\n</file>\n\nexplain"
     );
 
-    // A pipe that says nothing attaches nothing.
+    // An empty pipe attaches nothing.
     helper.call(["ask", "x"]).stdin("").run().ok();
     assert_eq!(helper.content(), "x");
 }
@@ -97,7 +97,7 @@ fn files_are_attached_in_order() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_as_text_is_named_and_nothing_is_sent() {
+fn an_unreadable_file_is_named_and_nothing_is_sent() {
     let helper = Helper::new([]);
     std::fs::write(helper.home.path("binary"), b"\x7fELF\0\0").unwrap();
     for (file, says) in [("none.txt", "none.txt"), ("binary", "not text"), ("/", "/")] {
@@ -110,7 +110,7 @@ fn a_file_that_cannot_be_read_as_text_is_named_and_nothing_is_sent() {
 }
 
 #[test]
-fn without_words_stdin_is_the_prompt() {
+fn stdin_is_the_prompt_without_words() {
     let helper = Helper::saying("ok");
     let call = helper.call(["ask"]).stdin("why is\nthe sky blue?");
     assert_eq!(call.run().ok(), "ok\n");
@@ -154,7 +154,7 @@ fn json_lines_come_in_order() {
     assert_eq!(last["proposals"], 1);
     assert_eq!(last["session"], lines[0]["session"]);
 
-    // A failure is a line too, and the exit code is the same.
+    // A failure is a JSON line too, and the exit code is the same.
     helper.config("[shel]\n");
     let run = helper.call(["ask", "--json", "x"]).run();
     let line: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -164,7 +164,7 @@ fn json_lines_come_in_order() {
 }
 
 #[test]
-fn on_a_pipe_it_is_plain_text_and_nothing_else() {
+fn output_on_a_pipe_is_plain_text() {
     let answer = "# H\n\n**b** `c`\x1b[31m\u{202e}\r\x07 | a | b |\nCMD: ls\x1b[2K\n";
     let helper = Helper::with(crate::fakes::provider::Provider::answering(move |_| {
         Script::tokens([answer])
@@ -186,7 +186,7 @@ fn on_a_pipe_it_is_plain_text_and_nothing_else() {
 }
 
 #[test]
-fn a_reader_that_has_enough_ends_the_request() {
+fn a_closed_output_pipe_ends_the_request() {
     let line = Part::Repeat(text_event("line\n").into_bytes(), 1_000_000);
     let helper = Helper::new([Script::events([line])]);
     let run = helper
@@ -223,7 +223,7 @@ fn each_exit_code_has_its_cause() {
 }
 
 #[test]
-fn ctrl_c_stops_at_once_and_keeps_what_has_arrived() {
+fn ctrl_c_stops_at_once_and_keeps_the_partial_answer() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let helper = Helper::new([half("on"), Script::tokens(["second"])]);
         let ask = helper.call(["ask", "--shell", "s1", "first"]).start();
@@ -231,7 +231,7 @@ fn ctrl_c_stops_at_once_and_keeps_what_has_arrived() {
         let since = Instant::now();
         ask.signal(signal);
         let run = ask.finish();
-        // A tenth of a second on an idle machine. What it must not do is wait for the server.
+        // About 0.1 s on an idle machine. It must not wait for the provider.
         assert!(since.elapsed() < Duration::from_secs(5));
         assert_eq!(run.code, 130, "{run:?}");
         assert_eq!(run.stdout, "half \n");
@@ -249,7 +249,7 @@ fn ctrl_c_stops_at_once_and_keeps_what_has_arrived() {
 }
 
 #[test]
-fn ctrl_c_before_the_first_word_stops_too() {
+fn ctrl_c_before_the_first_word_stops() {
     let helper = Helper::new([Script::Hang, Script::tokens(["second"])]);
     let ask = helper.call(["ask", "--shell", "s1", "first"]).start();
     helper.provider.wait_requests(1);
@@ -269,7 +269,7 @@ fn ctrl_c_stops_a_prompt_whose_reader_does_not_read() {
         let helper = Helper::new([half("never")]);
         let (_reader, mut writer) = std::io::pipe().unwrap();
         fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
-        // Full to the brim, as behind `| less`.
+        // A full pipe, as with `| less`.
         while writer.write(&[b'.'; 4096]).is_ok() {}
         fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
         let call = helper.call(["ask", "--shell", "s1", format, "x"]);
@@ -283,7 +283,7 @@ fn ctrl_c_stops_a_prompt_whose_reader_does_not_read() {
 }
 
 #[test]
-fn a_client_that_is_killed_leaves_a_whole_turn() {
+fn a_killed_client_leaves_a_complete_turn() {
     let helper = Helper::new([half("on"), Script::tokens(["second"])]);
     let ask = helper.call(["ask", "--shell", "s1", "first"]).start();
     ask.stdout.wait_text("half ");
@@ -296,7 +296,7 @@ fn a_client_that_is_killed_leaves_a_whole_turn() {
 }
 
 #[test]
-fn an_answer_that_is_not_all_says_so() {
+fn an_incomplete_answer_is_reported() {
     let ends = |reason: &str| {
         let parts = [
             text_event("part"),
@@ -310,7 +310,7 @@ fn an_answer_that_is_not_all_says_so() {
         ends("content_filter"),
         Script::tokens(["ok"]),
     ]);
-    for says in ["cut off by the model's limit", "has filtered"] {
+    for says in ["reached the model's output limit", "content filter ended"] {
         let run = helper.call(["ask", "--shell", "s1", "x"]).run();
         assert!(run.stderr.contains(says), "{run:?}");
         assert_eq!(run.ok(), "part\n");
@@ -320,7 +320,7 @@ fn an_answer_that_is_not_all_says_so() {
 }
 
 #[test]
-fn a_conversation_longer_than_the_window_loses_its_beginning() {
+fn the_oldest_answers_are_left_out_beyond_the_context_window() {
     let helper = Helper::saying("ok");
     let base_url = helper.provider.base_url();
     helper.config_file(&format!(
@@ -329,7 +329,11 @@ fn a_conversation_longer_than_the_window_loses_its_beginning() {
     for n in 0..4 {
         let words = format!("{n} {}", "x".repeat(2000));
         let run = helper.call(["ask", "--shell", "s1", &words]).run();
-        assert_eq!(run.stderr.contains("are left out"), n > 1, "{run:?}");
+        assert_eq!(
+            run.stderr.contains("answers were not sent"),
+            n > 1,
+            "{run:?}"
+        );
         run.ok();
     }
     let messages = helper.messages(3);
@@ -340,7 +344,7 @@ fn a_conversation_longer_than_the_window_loses_its_beginning() {
 }
 
 #[test]
-fn words_become_one_command_outside_of_the_conversation() {
+fn a_single_command_is_generated_outside_of_the_session() {
     let helper = Helper::new([
         Script::tokens(["```zsh\n", "ls -l\n", "```\n"]),
         Script::tokens(["CMD: du -sh\n"]),
@@ -356,7 +360,7 @@ fn words_become_one_command_outside_of_the_conversation() {
     let error = helper.call(ask).run().fails(1);
     assert!(error.contains("no command"), "{error}");
     assert!(helper.records().is_empty());
-    // It is recorded all the same, where what belongs to no conversation is.
+    // It is recorded in the audit log, which holds records outside of sessions.
     let acts = helper.audit_records();
     let of = |kind: &str| acts.iter().filter(|a| a["type"] == kind).count();
     assert_eq!((of("user"), of("assistant")), (3, 3), "{acts:?}");

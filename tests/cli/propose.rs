@@ -15,10 +15,10 @@ use crate::support::home::source_plugin;
 use crate::support::pty::Zsh;
 use crate::support::shell_id;
 
-/// What the question ends with.
+/// End of the line of keys.
 const QUESTION: &str = "[q]uit ";
 
-/// A helper whose model proposes these commands, in each answer the same.
+/// A helper whose model proposes these commands in every answer.
 fn proposing(commands: &[&str]) -> Helper {
     let lines: Vec<String> = commands.iter().map(|c| format!("CMD: {c}\n")).collect();
     let helper = Helper::with(Provider::answering(move |_| Script::tokens(lines.clone())));
@@ -26,15 +26,15 @@ fn proposing(commands: &[&str]) -> Helper {
     helper
 }
 
-/// The zsh function's part, by hand.
+/// Plays the part of the zsh function.
 struct Offer<'a> {
     helper: &'a Helper,
     zsh: Zsh<'a>,
-    /// How much the terminal had seen when the last `propose` was typed.
+    /// Length of the terminal output when the last `propose` was typed.
     seen: usize,
 }
 
-/// What `propose` said: its first line and the command.
+/// Output of `propose`: its first line and the command.
 #[derive(Debug)]
 struct Verdict {
     code: String,
@@ -50,7 +50,7 @@ impl Verdict {
 }
 
 impl<'a> Offer<'a> {
-    /// Asks, and gets proposals.
+    /// Sends a prompt that is answered with proposals.
     fn new(helper: &'a Helper) -> Offer<'a> {
         let offer = Offer {
             helper,
@@ -66,7 +66,7 @@ impl<'a> Offer<'a> {
         assert_eq!(self.helper.call(ask).run().code, 10);
     }
 
-    /// Begins to ask on the terminal.
+    /// Starts `propose` on the terminal.
     fn propose(&mut self, before: &str, more: &str) {
         let _ = std::fs::remove_file(self.helper.home.path("code"));
         self.seen = self.zsh.raw().len();
@@ -76,18 +76,18 @@ impl<'a> Offer<'a> {
         ));
     }
 
-    /// Waits until the question stands.
+    /// Waits until the question is visible.
     fn question(&self) {
         self.helper
             .until("the question stands", || self.shown().contains(QUESTION));
     }
 
-    /// What has come on the terminal since.
+    /// Terminal output since the last `propose`.
     fn shown(&self) -> String {
         String::from_utf8_lossy(&self.zsh.raw()[self.seen..]).into_owned()
     }
 
-    /// Presses a key until it does something: keys that come too early after a question are dropped.
+    /// Presses a key until it has an effect; keys pressed too early are discarded.
     fn press(&mut self, key: &str) -> Verdict {
         let code = self.helper.home.path("code");
         self.press_until(key, &|_| code.exists());
@@ -120,14 +120,14 @@ impl<'a> Offer<'a> {
         }
     }
 
-    /// Asks and answers.
+    /// Starts `propose` and answers its question.
     fn decide(&mut self, key: &str) -> Verdict {
         self.propose("", "");
         self.question();
         self.press(key)
     }
 
-    /// Runs an approved command as the function does; its exit code.
+    /// Runs an approved command as the zsh function does, and returns its exit code.
     fn run(&mut self, verdict: &Verdict) {
         assert_eq!(verdict.words[0], "run", "{verdict:?}");
         std::fs::write(self.helper.home.path("command"), &verdict.command).unwrap();
@@ -141,7 +141,7 @@ impl<'a> Offer<'a> {
         assert_eq!(self.helper.home.read("done"), "0\n");
     }
 
-    /// What the next prompt tells the model.
+    /// Sends a prompt and returns the context that the model gets with it.
     fn told(&self) -> String {
         self.helper.ask("and now?");
         self.helper.content()
@@ -153,7 +153,7 @@ fn text<'v>(record: &'v Value, key: &str) -> &'v str {
 }
 
 #[test]
-fn each_key_has_its_answer_and_its_record() {
+fn each_key_is_recorded_with_its_decision() {
     let helper = proposing(&["print one", "print two"]);
     let mut offer = Offer::new(&helper);
     for (key, said, recorded) in [
@@ -191,7 +191,7 @@ fn each_key_has_its_answer_and_its_record() {
 }
 
 #[test]
-fn ctrl_c_is_no_to_all_of_them() {
+fn ctrl_c_denies_all_proposals() {
     let helper = proposing(&["print one", "print two"]);
     let mut offer = Offer::new(&helper);
     let verdict = offer.decide("\x03");
@@ -204,7 +204,7 @@ fn ctrl_c_is_no_to_all_of_them() {
 }
 
 #[test]
-fn ctrl_c_counts_from_the_first_moment() {
+fn ctrl_c_works_as_soon_as_the_question_is_visible() {
     let helper = proposing(&["print one"]);
     let mut offer = Offer::new(&helper);
     offer.propose("", "");
@@ -237,7 +237,7 @@ fn an_edited_command_is_shown_again_and_runs_as_edited() {
     let decision = helper.records_of("command_approval").pop().unwrap();
     assert_eq!(text(&decision, "proposed"), "print one");
     assert_eq!(text(&decision, "command"), "print two\nprint three");
-    // Edited away is no.
+    // An empty edited command is a denial.
     offer.ask();
     let token = offer.decide("e").token().to_owned();
     let call = helper.call(["propose", "--shell", "s1", "--edited", &token]);
@@ -246,10 +246,10 @@ fn an_edited_command_is_shown_again_and_runs_as_edited() {
 }
 
 #[test]
-fn keys_typed_before_the_question_do_not_answer_it() {
+fn keys_typed_before_the_question_are_discarded() {
     let helper = proposing(&["print one"]);
     let mut offer = Offer::new(&helper);
-    // The terminal has them before the question is drawn.
+    // The keys arrive before the question is drawn.
     offer.propose("read -s -k 1 x; ", "");
     offer.zsh.send("xy");
     offer.question();
@@ -278,7 +278,7 @@ fn a_key_held_down_does_not_answer_it() {
 }
 
 #[test]
-fn a_proposal_longer_than_the_screen_is_read_to_its_end_first() {
+fn a_proposal_longer_than_the_screen_must_be_read_to_its_end() {
     let long = format!("print {} end-of-it", "x".repeat(20_000));
     let helper = proposing(&[&long]);
     let mut offer = Offer::new(&helper);
@@ -314,7 +314,7 @@ fn a_question_shows_every_byte() {
 }
 
 #[test]
-fn output_is_shown_live_and_told_without_colours() {
+fn output_is_shown_live_and_sent_to_the_model_without_colours() {
     let helper = proposing(&["print -P '%F{red}red%f'; print -u2 error; (exit 3)"]);
     let mut offer = Offer::new(&helper);
     let verdict = offer.decide("y");
@@ -333,7 +333,7 @@ fn output_is_shown_live_and_told_without_colours() {
     assert_eq!(exec["exit"], 3);
     assert_eq!(exec["output"]["head"], "red\nerror\n");
     assert_eq!(exec["token"], verdict.token());
-    // Once.
+    // The output is sent to the model only once.
     helper.ask("again");
     assert_eq!(helper.content(), "again");
 }
@@ -353,7 +353,7 @@ fn a_pump_ends_with_its_command_or_its_terminal() {
     let token = verdict.token();
     let gate = helper.home.path("gate");
     nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    // A terminal that can be closed under a job that keeps the pty open; the daemon is told nothing.
+    // A terminal that can be closed under a job that keeps the pty open; the daemon gets no report.
     let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     let terminal = posix_openpt(flags).unwrap();
     grantpt(&terminal).unwrap();
@@ -373,7 +373,7 @@ fn a_pump_ends_with_its_command_or_its_terminal() {
 }
 
 #[test]
-fn of_a_long_output_head_and_tail_are_kept() {
+fn head_and_tail_of_a_long_output_are_kept() {
     let helper = proposing(&["seq 1 20000"]);
     helper.config("[shell]\noutput_bytes = 256\n");
     let mut offer = Offer::new(&helper);
@@ -387,7 +387,7 @@ fn of_a_long_output_head_and_tail_are_kept() {
 }
 
 #[test]
-fn a_job_that_is_left_behind_goes_on_printing() {
+fn a_background_job_continues_to_print() {
     let helper = proposing(&["(read -r x <gate; print -r -- late $x) &!"]);
     let mut offer = Offer::new(&helper);
     let gate = helper.home.path("gate");
@@ -400,11 +400,11 @@ fn a_job_that_is_left_behind_goes_on_printing() {
 }
 
 #[test]
-fn a_job_that_never_stops_printing_keeps_nobody_waiting() {
+fn a_job_that_never_stops_printing_does_not_block() {
     let helper = proposing(&["print begin; yes noise & print $! >job"]);
     let mut offer = Offer::new(&helper);
     let verdict = offer.decide("y");
-    // The noise goes on above every prompt: what is awaited is the file.
+    // The output continues above every prompt, so the test waits for the file.
     let token = verdict.token();
     std::fs::write(helper.home.path("command"), &verdict.command).unwrap();
     offer.zsh.send(format!(
@@ -418,7 +418,7 @@ fn a_job_that_never_stops_printing_keeps_nobody_waiting() {
 }
 
 #[test]
-fn a_program_that_needs_the_terminal_has_it() {
+fn an_interactive_program_has_the_terminal() {
     let helper = proposing(&["cd / && my-editor x"]);
     helper.config("[shell]\nterminal_programs = [\"my-editor\"]\n");
     let mut offer = Offer::new(&helper);
@@ -450,7 +450,7 @@ fn without_a_terminal_nothing_is_run() {
 }
 
 #[test]
-fn a_person_who_wants_no_questions_gets_none() {
+fn questions_can_be_disabled() {
     let helper = proposing(&["print one"]);
     let mut offer = Offer::new(&helper);
     for (before, config) in [
@@ -471,7 +471,7 @@ fn a_person_who_wants_no_questions_gets_none() {
 }
 
 #[test]
-fn a_command_that_was_not_asked_about_runs_only_where_none_is() {
+fn an_unapproved_command_runs_only_if_questions_are_disabled() {
     let helper = proposing(&["print one"]);
     helper.config("[shell]\nconfirm_cmd = false\n");
     let ask = ["ask", "--shell", "s1", "--offer", "--", "do it"];
@@ -490,7 +490,7 @@ fn a_command_that_was_not_asked_about_runs_only_where_none_is() {
         ..
     } = proposal.unwrap();
     assert!(!confirm);
-    // The person has changed their mind since.
+    // The setting has changed since.
     helper.config("[shell]\nconfirm_cmd = true\n");
     let decide = |overrides| {
         let request = Request::Decide {
@@ -507,7 +507,7 @@ fn a_command_that_was_not_asked_about_runs_only_where_none_is() {
     let error = decide(BTreeMap::new()).unwrap_err();
     assert_eq!(error.message, "not run: shell.confirm_cmd says ask");
     assert!(helper.records_of("command_approval").is_empty());
-    // It still waits, and their environment counts more than the file.
+    // The command still waits, and the environment overrides the file.
     let wants_none = ("AISH_CONFIRM_CMD".to_owned(), "false".to_owned());
     decide([wants_none].into()).unwrap();
     let decision = helper.records_of("command_approval").pop().unwrap();
@@ -515,7 +515,7 @@ fn a_command_that_was_not_asked_about_runs_only_where_none_is() {
 }
 
 #[test]
-fn a_token_serves_once_and_its_own_shell() {
+fn a_token_is_valid_once_and_for_its_shell() {
     let helper = proposing(&["print one"]);
     let mut offer = Offer::new(&helper);
     let token = offer.decide("e").token().to_owned();
@@ -523,7 +523,7 @@ fn a_token_serves_once_and_its_own_shell() {
         let call = helper.call(["exec-done", "--shell", shell, &token, "--exit", "0"]);
         call.run()
     };
-    // Not approved yet, and not this shell's.
+    // Not approved yet, and of another shell.
     done("s1").fails(1);
     let call = helper.call(["propose", "--shell", "s2", "--edited", &token]);
     assert_eq!(call.stdin("print two").run().ok(), "none\n");
@@ -572,7 +572,7 @@ fn another_shell_gets_no_output_of_an_approved_command() {
 }
 
 #[test]
-fn a_new_answer_takes_the_old_proposals_away() {
+fn a_new_answer_replaces_the_old_proposals() {
     let helper = proposing(&["print one", "print two"]);
     let mut offer = Offer::new(&helper);
     let old = offer.decide("e").token().to_owned();
@@ -585,7 +585,7 @@ fn a_new_answer_takes_the_old_proposals_away() {
 }
 
 #[test]
-fn what_ends_under_another_daemon_is_recorded_all_the_same() {
+fn a_command_that_ends_under_another_daemon_is_recorded() {
     for end in [
         |helper: &Helper| drop(helper.call(["restart"]).run().ok()),
         Helper::kill_daemon,
@@ -635,7 +635,7 @@ fn an_approval_that_cannot_be_recorded_runs_nothing() {
 }
 
 #[test]
-fn what_would_page_is_captured_and_ends_by_itself() {
+fn a_pager_is_disabled_while_output_is_captured() {
     let helper = proposing(&["git -C repo log --stat"]);
     let git = |args: &[&str]| {
         let call = helper.program("git").args(["-C", "repo"]).args(args);
@@ -653,7 +653,7 @@ fn what_would_page_is_captured_and_ends_by_itself() {
     ] {
         git(&["config", name, value]);
     }
-    // Far more than the 50 lines of a screen.
+    // Many more lines than the 50 of the screen.
     for n in 1..=40 {
         git(&["commit", "-q", "--allow-empty", "-m", &format!("step {n}.")]);
     }
@@ -666,7 +666,7 @@ fn what_would_page_is_captured_and_ends_by_itself() {
     offer.question();
     offer.press_until("y", &|shown| shown.contains("step 40."));
     offer.zsh.prompt();
-    // A key that was pressed once too often.
+    // A key was pressed once too often.
     offer.zsh.send("\x15");
     assert!(offer.shown().contains("step 1."), "nothing paged");
     assert_eq!(
@@ -680,7 +680,7 @@ fn what_would_page_is_captured_and_ends_by_itself() {
 }
 
 #[test]
-fn a_captured_command_that_was_stopped_goes_on_without_a_word_of_error() {
+fn a_stopped_captured_command_continues_without_errors() {
     let step = "sh -c 'echo step-$1; [ $1 != 1 ] || read x <gate' sh";
     let command = format!("for i in 1 2 3; do {step} $i; done");
     let helper = proposing(&[&command, "cd /; echo here-$ZSH_SUBSHELL"]);
@@ -694,7 +694,7 @@ fn a_captured_command_that_was_stopped_goes_on_without_a_word_of_error() {
     offer.press_until("y", &|shown| shown.contains("step-1\r\n"));
     offer.zsh.send("\x1a");
     offer.zsh.prompt();
-    // A key that was pressed once too often.
+    // A key was pressed once too often.
     offer.zsh.send("\x15");
     assert_eq!(offer.zsh.eval("print $+PAGER $+GIT_PAGER"), "0 0\n");
     helper.until("the stop is recorded", || {
@@ -716,9 +716,9 @@ fn a_captured_command_that_was_stopped_goes_on_without_a_word_of_error() {
 }
 
 #[test]
-fn what_a_rule_denies_is_not_offered_and_the_person_hears_why() {
+fn a_denied_command_is_not_offered_and_the_rule_is_named() {
     let helper = proposing(&["print one", "print t\u{202e}wo"]);
-    // Not even where the person wants no questions.
+    // Also if questions are disabled.
     helper.config("[shell]\nconfirm_cmd = false\n[policy.rules]\nshell = \"deny\"\n");
     let call = helper.call(["ask", "--shell", "s1", "--offer", "x"]);
     assert_eq!(call.run().code, 10);
@@ -737,7 +737,7 @@ fn what_a_rule_denies_is_not_offered_and_the_person_hears_why() {
 }
 
 #[test]
-fn a_rule_allows_commands_and_a_project_asks_about_them_again() {
+fn a_project_rule_asks_about_commands_that_a_user_rule_allows() {
     let helper = proposing(&["print one"]);
     helper.config("[policy.rules]\nshell = \"allow\"\n");
     let mut offer = Offer::new(&helper);
@@ -754,7 +754,7 @@ fn a_rule_allows_commands_and_a_project_asks_about_them_again() {
     let decision = helper.records_of("command_approval").pop().unwrap();
     assert!(decision.get("reason").is_none(), "{decision}");
 
-    // It came while the question stood.
+    // The project file was written while the question was open.
     offer.ask();
     offer.propose("", "");
     offer.question();
@@ -767,7 +767,7 @@ fn a_rule_allows_commands_and_a_project_asks_about_them_again() {
 }
 
 #[test]
-fn what_is_wrong_with_a_project_is_told_where_its_rules_count() {
+fn errors_of_a_project_file_are_reported_where_its_rules_apply() {
     let ask = |answer: &'static str| {
         let helper = Helper::saying(answer);
         std::fs::write(helper.home.path(".aish.toml"), "[policy.rules\n").unwrap();
@@ -781,7 +781,7 @@ fn what_is_wrong_with_a_project_is_told_where_its_rules_count() {
 }
 
 #[test]
-fn a_denied_command_runs_in_no_shell_and_the_next_prompt_goes_on() {
+fn a_denied_command_runs_in_no_shell_and_the_next_prompt_works() {
     let helper = proposing(&["touch ran-1", "touch ran-2"]);
     helper.home.zshrc(&source_plugin());
     helper.config("[policy.rules]\nshell = \"deny\"\n");

@@ -89,10 +89,10 @@ fn an_unknown_session_is_a_usage_error() {
         error.contains("zzz") && error.contains("session list"),
         "{error}"
     );
-    // The version digit of every id.
+    // The version digit, which every id contains.
     let call = helper.call(["ask", "--attach", "7", "x"]);
     let error = call.run().fails(2);
-    assert!(error.contains("more than one"), "{error}");
+    assert!(error.contains("several sessions"), "{error}");
     assert_eq!(helper.sessions().len(), 2);
 }
 
@@ -249,7 +249,7 @@ fn a_shell_may_choose_its_model() {
 }
 
 #[test]
-fn decisions_of_the_user_do_not_wait_for_an_answer() {
+fn a_model_change_does_not_wait_for_a_running_answer() {
     let helper = Helper::new([half("on"), Script::tokens(["ok"])]);
     let mut ask = helper.call(["ask", "--shell", "s1", "x"]).start();
     ask.stdout.wait_text("half ");

@@ -1,4 +1,4 @@
-//! What the hooks tell over the event channel reaches the model, once.
+//! Commands reported by the shell hooks reach the model exactly once.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -38,7 +38,7 @@ impl Helper {
         }
     }
 
-    /// Tells of a command that has just ended, and waits until the daemon knows.
+    /// Reports a command that has just ended, and waits until the daemon has received it.
     fn command(&self, shell: &str, seq: u32, command: &str, exit: i32, env: &str) {
         let data = event(command, exit, env);
         let parts: Vec<&[u8]> = data.chunks(4000).collect();
@@ -64,7 +64,7 @@ fn event(command: &str, exit: i32, env: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_model_is_told_each_command_once() {
+fn the_model_gets_each_command_once() {
     let helper = Helper::saying("ok");
     helper.call(["start"]).run().ok();
     helper.command("s1", 1, "make all", 2, "VIRTUAL_ENV=/v\x1fAWS_PROFILE=test");
@@ -90,7 +90,7 @@ fn the_model_is_told_each_command_once() {
 }
 
 #[test]
-fn commands_survive_the_daemon_and_are_not_told_again() {
+fn commands_survive_a_restart_and_are_not_sent_again() {
     let helper = Helper::saying("ok");
     helper.call(["start"]).run().ok();
     helper.command("s1", 1, "told", 0, "");
@@ -104,7 +104,7 @@ fn commands_survive_the_daemon_and_are_not_told_again() {
     helper.call(["restart"]).run().ok();
     helper.ask("three");
     assert_eq!(helper.content(), "three");
-    // A new conversation knows nothing yet.
+    // A new session has no commands yet.
     let call = helper.call(["ask", "--shell", "s1", "--new", "four"]);
     call.run().ok();
     let content = helper.content();
@@ -115,7 +115,7 @@ fn commands_survive_the_daemon_and_are_not_told_again() {
 }
 
 #[test]
-fn a_command_is_recorded_with_all_that_is_known() {
+fn a_command_is_recorded_with_all_fields() {
     let helper = Helper::saying("ok");
     helper.ask("begin");
     helper.command("s1", 1, "make\n  all", -1, "A=1\x1fB=two words");
@@ -136,7 +136,7 @@ fn a_command_is_recorded_with_all_that_is_known() {
 }
 
 #[test]
-fn long_events_come_in_parts_that_mix_with_those_of_others() {
+fn parts_of_long_events_of_several_shells_may_interleave() {
     let helper = Helper::saying("ok");
     helper.call(["start"]).run().ok();
     let long = format!("echo {}", "é".repeat(15_000));
@@ -147,7 +147,7 @@ fn long_events_come_in_parts_that_mix_with_those_of_others() {
         chunks.push(chunk("s1", 1, n + 1, 8, part(n)));
         chunks.push(chunk("s2", n as u32 + 1, 1, 1, &b));
     }
-    // One that lost a part, and what is no chunk at all, do no harm.
+    // An event that lost a part, and data that is not a chunk, are ignored.
     chunks.insert(4, chunk("s3", 1, 2, 3, b"lost"));
     chunks.insert(9, b"echo hello >events\n".to_vec());
     helper.write_event(&chunks);
@@ -165,7 +165,7 @@ fn shells_are_counted_while_they_live() {
     let pid = std::process::id();
     let hello = |pid: u32| format!("hello\0{pid}\0/dev/pts/9\x005.9\0/").into_bytes();
     helper.write_event(&[chunk("s1", 1, 1, 1, &hello(pid))]);
-    // A process that is gone: a child that was waited for.
+    // The id of an exited process: a child that was waited for.
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     helper.write_event(&[chunk("s2", 1, 1, 1, &hello(child.id()))]);
@@ -176,7 +176,7 @@ fn shells_are_counted_while_they_live() {
 }
 
 #[test]
-fn how_many_commands_are_told_is_set() {
+fn the_number_of_commands_in_the_context_is_configurable() {
     let helper = Helper::saying("ok");
     helper.config("[context]\ncommands = 2\n");
     helper.call(["start"]).run().ok();
@@ -196,7 +196,7 @@ fn how_many_commands_are_told_is_set() {
 }
 
 #[test]
-fn a_daemon_that_ends_its_turns_still_listens() {
+fn a_daemon_that_finishes_its_turns_still_receives_events() {
     let helper = Helper::new([half("on")]);
     let ask = helper.call(["ask", "--shell", "s1", "x"]).start();
     ask.stdout.wait_text("half ");

@@ -1,4 +1,4 @@
-//! A daemon that does what the test says: it speaks the frames, and leaves every decision to the test.
+//! A scripted daemon: implements the frames of the protocol and leaves every decision to the test.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::support::PATIENCE;
 use crate::support::home::Home;
 
-/// It listens in a home.
+/// The daemon; listens in a home.
 pub struct Daemon {
     socket: PathBuf,
     prompts: Receiver<Prompt>,
@@ -28,7 +28,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Listens where the clients of this home look.
+    /// Listens at the socket of this home.
     pub fn listen(home: &Home) -> Daemon {
         let run = home.path("aish/run");
         std::fs::DirBuilder::new()
@@ -59,12 +59,12 @@ impl Daemon {
         }
     }
 
-    /// The next prompt of a client.
+    /// Waits for the next prompt of a client.
     pub fn prompt(&self) -> Prompt {
         self.prompts.recv_timeout(PATIENCE).expect("a prompt")
     }
 
-    /// What the conversation holds.
+    /// Sets the content of the conversation.
     pub fn remembers(&self, records: Vec<Value>) {
         *self.records.lock().expect("records") = records;
     }
@@ -72,7 +72,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // A hello of no client ends the thread.
+        // A connection without a hello ends the thread.
         let stream = UnixStream::connect(&self.socket);
         let _ = std::fs::remove_file(&self.socket);
         if let Ok(mut stream) = stream {
@@ -100,7 +100,7 @@ impl Wire {
         }
     }
 
-    /// The next frame; `None` when the client has gone or nothing came in time.
+    /// Reads the next frame; `None` after a disconnect or the time limit.
     fn frame(&mut self, patience: Duration) -> Option<(u8, Vec<u8>)> {
         let deadline = Instant::now() + patience;
         let mut buffer = [0; 65536];
@@ -124,7 +124,7 @@ impl Wire {
         self.stream.write_all(frame).expect("the client listens");
     }
 
-    /// Serves what is no prompt; whether to go on.
+    /// Handles requests other than prompts. Returns whether to continue.
     fn greet(mut self, prompts: &Sender<Prompt>, records: &Arc<Mutex<Vec<Value>>>) -> bool {
         let Some((kind, body)) = self.frame(PATIENCE) else {
             return true;
@@ -135,7 +135,7 @@ impl Wire {
         assert_eq!(kind, kind::HELLO);
         let _: Hello = parse(&body).expect("a hello");
         self.send(&json_frame(kind::HELLO, &Hello::current()).expect("a frame"));
-        // Who only looks whether somebody is here asks nothing.
+        // A client that only checks for a daemon sends no request.
         let Some((kind, body)) = self.frame(PATIENCE) else {
             return true;
         };
@@ -143,7 +143,7 @@ impl Wire {
         match parse(&body).expect("a request") {
             Request::Ask(ask) => {
                 let wire = self;
-                // The test may have ended.
+                // Fails if the test has ended already.
                 let _ = prompts.send(Prompt {
                     ask: *ask,
                     attach: None,
@@ -152,7 +152,7 @@ impl Wire {
             }
             Request::Attach(attach) => {
                 let wire = self;
-                // The test may have ended.
+                // Fails if the test has ended already.
                 let _ = prompts.send(Prompt {
                     ask: AskRequest::default(),
                     attach: Some(attach),
@@ -167,7 +167,7 @@ impl Wire {
                 };
                 self.send(&json_frame(kind::REPLY, &reply).expect("a frame"));
             }
-            // Whether it answers at all.
+            // Only checks that the daemon answers.
             Request::Sessions { .. } => {
                 let none: [Value; 0] = [];
                 self.send(&json_frame(kind::REPLY, &none).expect("a frame"));
@@ -178,7 +178,7 @@ impl Wire {
     }
 }
 
-/// A prompt that waits for its answer.
+/// A prompt that is being answered.
 pub struct Prompt {
     pub ask: AskRequest,
     /// Set for a client that follows a turn.
@@ -212,7 +212,7 @@ impl Prompt {
             .send(&json_frame(kind::REPLY, &accepted).expect("a frame"));
     }
 
-    /// Waits until the client has closed the connection without a word.
+    /// Waits until the client has closed the connection without sending a frame.
     pub fn left(&mut self) {
         assert_eq!(self.wire.frame(PATIENCE), None);
     }
@@ -238,14 +238,14 @@ impl Prompt {
             .send(&json_frame(kind::REPLY, &answer).expect("a frame"));
     }
 
-    /// What the client says to a question, if it does so in time.
+    /// Returns the client's next reaction, or `None` after `patience`.
     pub fn reaction_within(&mut self, patience: Duration) -> Option<Reaction> {
         let (kind, body) = self.wire.frame(patience)?;
         assert_eq!(kind, kind::REACTION, "{}", String::from_utf8_lossy(&body));
         Some(parse(&body).expect("a reaction"))
     }
 
-    /// What the client says to a question.
+    /// Waits for the client's next reaction.
     pub fn reaction(&mut self) -> Reaction {
         self.reaction_within(PATIENCE).expect("a reaction")
     }

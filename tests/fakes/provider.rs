@@ -1,10 +1,8 @@
-//! A model provider that follows a script: a real HTTP/1.1 server on loopback, in
-//! threads, without a framework.
+//! Scripted model provider: real HTTP/1.1 on loopback, with threads.
 //!
-//! It checks every request against what a strict provider would accept, and what
-//! it finds wrong fails the test when the provider is dropped. Nothing here
-//! sleeps: a script waits at a named gate until the test opens it, and a test
-//! waits for what the server has seen.
+//! It checks every request by the rules of a strict provider; violations fail the test when the provider is dropped.
+//! Nothing sleeps: a script waits at a named gate until the test opens it, and a test waits for requests and
+//! disconnects.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -17,19 +15,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How long anything is waited for before a test fails.
+/// Time limit of a wait; only a failing test reaches it.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A piece of a scripted body.
+/// Part of a scripted body.
 #[derive(Debug, Clone)]
 pub enum Part {
-    /// These bytes, in one write.
+    /// Bytes, in one write.
     Bytes(Vec<u8>),
-    /// These bytes many times over.
+    /// The bytes, repeated.
     Repeat(Vec<u8>, usize),
-    /// Nothing until the test opens the gate of this name, or the client leaves.
+    /// Waits until the test opens the gate of this name or the client disconnects.
     Gate(&'static str),
-    /// The connection is closed here, in the middle of it all.
+    /// Closes the connection in the middle of the response.
     Cut,
 }
 
@@ -39,26 +37,26 @@ impl From<&str> for Part {
     }
 }
 
-/// What one request is answered with.
+/// Response to a request.
 #[derive(Debug, Clone)]
 pub enum Script {
-    /// A whole answer with one event, one HTTP chunk and one write per token, as fast as the socket takes it.
+    /// A whole answer with one event, one HTTP chunk and one write per token, as fast as the socket accepts them.
     /// [`Script::tokens`] encodes it in advance, so that encoding costs no time while the answer is sent.
     Tokens {
         /// The response up to the event with the finish reason.
         stream: Arc<[u8]>,
-        /// Where each HTTP chunk of `stream` ends; empty if the server sends `stream` in one write.
+        /// End of each HTTP chunk of `stream`; empty if the server sends `stream` in one write.
         chunk_ends: Arc<[usize]>,
-        /// The usage event, for a request that asks for one.
+        /// The usage event, for a request with `include_usage`.
         usage: String,
     },
     /// Status 200 with this content type; one HTTP chunk per part.
     Body(&'static str, Vec<Part>),
     /// A status with headers and a body of known length.
     Status(u16, Vec<(&'static str, String)>, Vec<u8>),
-    /// Bytes as they are, from the status line on; the connection is closed after them.
+    /// Raw bytes, status line included; then closes the connection.
     Raw(Vec<Part>),
-    /// No answer for as long as the client stays.
+    /// No response while the client is connected.
     Hang,
 }
 
@@ -74,7 +72,7 @@ impl Script {
         Script::calls_in(Shape::Fragments, text, calls)
     }
 
-    /// The same in one of the shapes that are seen.
+    /// The same in another shape.
     pub fn calls_in(shape: Shape, text: &str, calls: &[Call<'_>]) -> Script {
         if shape == Shape::Message {
             let calls: Vec<Value> = calls.iter().map(|call| whole(call, None)).collect();
@@ -141,15 +139,15 @@ impl Script {
     }
 }
 
-/// A call of a tool: its id, its name on the wire, its arguments.
+/// A tool call: id, wire name, arguments.
 pub type Call<'a> = (&'a str, &'a str, &'a str);
 
-/// How servers send calls.
+/// Form in which a server sends tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// Id and name first, then the arguments in pieces.
     Fragments,
-    /// The same, a piece of each call in turn.
+    /// The same, with the pieces of all calls interleaved.
     Interleaved,
     /// Id and name with every piece.
     Repeated,
@@ -159,7 +157,7 @@ pub enum Shape {
     Whole,
     /// All calls in one event, without an index.
     NoIndex,
-    /// Each in an event of its own, all with the index 0.
+    /// One event per call, all with the index 0.
     SameIndex,
     /// Without an id.
     NoId,
@@ -169,9 +167,9 @@ pub enum Shape {
     Bare,
     /// The arguments as the object itself.
     Object,
-    /// The model stopped, and not for its calls.
+    /// The finish reason is `stop` instead of `tool_calls`.
     Stop,
-    /// In one piece, without a stream.
+    /// A completion without streaming.
     Message,
 }
 
@@ -193,7 +191,7 @@ impl Shape {
     ];
 }
 
-/// The events of these calls in a shape that is a stream.
+/// Events of these calls in a streaming shape.
 pub fn call_events(shape: Shape, calls: &[Call<'_>]) -> Vec<String> {
     let one = |calls: &[Value]| event(&json!({ "tool_calls": calls }), &Value::Null);
     let each = |change: &dyn Fn(&mut Value)| -> Vec<Value> {
@@ -273,7 +271,7 @@ pub fn text_event(text: &str) -> String {
     event(&json!({ "content": text }), &Value::Null)
 }
 
-/// The event that says why the model stopped.
+/// The event with the finish reason.
 pub fn finish_event(reason: &str) -> String {
     event(&json!({}), &json!(reason))
 }
@@ -300,29 +298,29 @@ fn event(delta: &Value, finish: &Value) -> String {
     format!("data: {chunk}{tail}}}\n\n")
 }
 
-/// What the server calls its model in an answer, whatever it was asked for.
+/// Model name in every answer, whichever model the request names.
 pub const MODEL: &str = "fake-model-1";
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Which connection it came on, from 0.
+    /// Index of the connection, from 0.
     pub connection: usize,
     pub method: String,
     pub path: String,
     pub headers: Vec<(String, String)>,
-    /// `Null` when there is none.
+    /// Body; `Null` if it is not JSON.
     pub json: Value,
 }
 
 impl Request {
-    /// The value of a header, by its lower-case name.
+    /// Value of a header; `name` is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(n, _)| n == name)?;
         Some(value)
     }
 
-    /// What is wrong with it, by a strict provider's standards.
+    /// Violations of a strict provider's rules.
     fn violations(&self, key: Option<&str>) -> Vec<String> {
         let mut wrong = Vec::new();
         let expected = key.map(|k| format!("Bearer {k}"));
@@ -394,7 +392,7 @@ impl Request {
         }
     }
 
-    /// The names in `tools`, in their order.
+    /// Names in `tools`, in order.
     pub fn tool_names(&self) -> Vec<&str> {
         let tools = self.json["tools"].as_array().map_or(&[][..], |t| t);
         tools
@@ -403,7 +401,7 @@ impl Request {
             .collect()
     }
 
-    /// Every name of a tool in it.
+    /// All tool names in the request.
     fn names(&self) -> Vec<&str> {
         let messages = self.json["messages"].as_array().map_or(&[][..], |m| m);
         let calls = messages
@@ -414,8 +412,8 @@ impl Request {
     }
 }
 
-/// What is wrong with the messages: each call has one result right behind it, in the order of the calls; no
-/// result is without a call; else roles alternate.
+/// Violations in the messages: each call must be followed by exactly one result, in the order of the calls, each result
+/// must have a call, and other roles must alternate.
 fn talk_violations(messages: &[Value], wrong: &mut Vec<String>) {
     let mut open = VecDeque::new();
     let mut ids = HashSet::new();
@@ -507,7 +505,7 @@ fn is_part(part: &Value) -> bool {
     }
 }
 
-/// Whether a provider takes this name, with dots or without.
+/// Whether a provider accepts this tool name, with or without dots.
 fn is_name(name: &str, dots: bool) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c) || (dots && c == '.');
     (1..=64).contains(&name.len()) && name.chars().all(fits)
@@ -515,7 +513,7 @@ fn is_name(name: &str, dots: bool) -> bool {
 
 type Answer = Box<dyn FnMut(&Request) -> Script + Send>;
 
-/// What the threads and the test share.
+/// State shared by the threads and the test.
 #[derive(Default)]
 struct State {
     queue: VecDeque<Script>,
@@ -523,9 +521,9 @@ struct State {
     answer: Option<Answer>,
     models: Option<Script>,
     key: Option<String>,
-    /// Another key is answered with 401, and is no fault of the client.
+    /// Any other key gets a 401 and is not counted as a violation.
     refuses: bool,
-    /// Names with dots are answered with 400.
+    /// Tool names with dots get a 400.
     strict: bool,
     requests: Vec<Request>,
     violations: Vec<String>,
@@ -568,14 +566,14 @@ impl Shared {
     }
 }
 
-/// The server, for as long as this value lives.
+/// The server; stops when dropped.
 pub struct Provider {
     addr: SocketAddr,
     shared: Arc<Shared>,
 }
 
 impl Provider {
-    /// A server on a free port that answers these requests in order.
+    /// Starts a server on a free port that answers with these scripts in order.
     pub fn start(queue: impl IntoIterator<Item = Script>) -> Provider {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
@@ -601,67 +599,67 @@ impl Provider {
         Provider { addr, shared }
     }
 
-    /// A server that asks `answer` what to do about each request.
+    /// Starts a server whose responses are chosen by `answer`.
     pub fn answering(answer: impl FnMut(&Request) -> Script + Send + 'static) -> Provider {
         let provider = Provider::start([]);
         provider.shared.lock().answer = Some(Box::new(answer));
         provider
     }
 
-    /// Demands this key with every request; without it, no key may be sent.
+    /// Requires this key in every request. By default no key may be sent.
     #[must_use]
     pub fn key(self, key: &str) -> Provider {
         self.shared.lock().key = Some(key.to_owned());
         self
     }
 
-    /// Takes this key alone, and answers 401 to any other, in words that try to paint.
+    /// Accepts only this key; the 401 for others contains escape sequences.
     #[must_use]
     pub fn only_key(self, key: &str) -> Provider {
         self.shared.lock().refuses = true;
         self.key(key)
     }
 
-    /// Takes no dots in the names of tools, and says so as OpenAI does.
+    /// Rejects dots in tool names, with the error message of OpenAI.
     #[must_use]
     pub fn strict(self) -> Provider {
         self.shared.lock().strict = true;
         self
     }
 
-    /// What `/v1/models` is answered with, in place of a list of one model.
+    /// Sets the response of `/v1/models`, by default a list of one model.
     #[must_use]
     pub fn models(self, script: Script) -> Provider {
         self.shared.lock().models = Some(script);
         self
     }
 
-    /// Where it listens.
+    /// Address of the server.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The `base_url` of its models.
+    /// `base_url` of its models.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.addr)
     }
 
-    /// Everything that was asked so far, in order.
+    /// All requests so far, in order.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.lock().requests.clone()
     }
 
-    /// How many connections were made so far.
+    /// Number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.shared.lock().connections.len()
     }
 
-    /// Lets scripts pass the gate of this name, now and later.
+    /// Opens the gate of this name for all responses.
     pub fn open(&self, gate: &'static str) {
         self.shared.update(|s| s.open.insert(gate));
     }
 
-    /// Waits until a script stands at the gate of this name.
+    /// Waits until a response has reached the gate of this name.
     pub fn wait_gate(&self, gate: &'static str) {
         self.wait(&format!("gate {gate:?} reached"), |s| {
             s.reached.contains(gate)
@@ -678,7 +676,7 @@ impl Provider {
         self.wait(&format!("{n} connections closed"), |s| s.closed >= n);
     }
 
-    /// What was wrong with the requests so far, after which it is forgotten.
+    /// Takes the violations found so far.
     pub fn take_violations(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.lock().violations)
     }
@@ -702,12 +700,12 @@ impl Drop for Provider {
         let (violations, unused) = self.shared.update(|s| {
             s.stopped = true;
             for connection in &s.connections {
-                // Closed already is as good.
+                // Fails if the connection is closed already.
                 let _ = connection.shutdown(Shutdown::Both);
             }
             (std::mem::take(&mut s.violations), s.queue.len())
         });
-        // Wakes the accepting thread, which then ends.
+        // Wakes the accepting thread so that it ends.
         let _ = TcpStream::connect(self.addr);
         if !thread::panicking() {
             assert!(violations.is_empty(), "wrong requests: {violations:#?}");
@@ -716,7 +714,7 @@ impl Drop for Provider {
     }
 }
 
-/// One connection: a thread reads, so that a client that leaves is noticed while this one writes.
+/// Serves one connection. A second thread reads, so that a disconnect is noticed during a response.
 fn serve(shared: &Arc<Shared>, mut stream: TcpStream, id: usize) {
     let (sender, requests) = mpsc::channel();
     let gone = Arc::new(AtomicBool::new(false));
@@ -816,7 +814,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Follows the script; an error means that the connection is to be closed.
+    /// Writes the scripted response. An error means that the connection has to be closed.
     fn answer(&mut self, script: &Script, usage: bool) -> io::Result<()> {
         match script {
             Script::Tokens {
@@ -829,7 +827,7 @@ impl Writer<'_> {
                     end.splice(0..0, chunk(count.as_bytes()));
                 }
                 end.extend_from_slice(b"0\r\n\r\n");
-                // A short answer is one packet, as from a server that buffers.
+                // A short answer is one packet, like that of a buffering server.
                 if stream.len() < 64 * 1024 {
                     return self.stream.write_all(&[&stream[..], &end].concat());
                 }

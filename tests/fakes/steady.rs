@@ -1,6 +1,5 @@
-//! An MCP server that keeps its connections and answers at once: a real HTTP/1.1 server on loopback, in
-//! threads. For measurements, and for many who call it at a time. What it finds wrong in a request fails the
-//! test when it is dropped.
+//! MCP server with minimal latency and persistent connections, for measurements and for many concurrent clients: real
+//! HTTP/1.1 on loopback, with threads. Invalid requests fail the test when the server is dropped.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,10 +9,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What it speaks.
+/// Protocol version.
 pub const VERSION: &str = "2025-11-25";
 
-/// A server; it ends with the test.
+/// The server; stops when dropped.
 pub struct Steady {
     addr: SocketAddr,
     seen: Arc<Seen>,
@@ -27,7 +26,7 @@ struct Seen {
 }
 
 impl Steady {
-    /// One that takes `delay` to welcome a client. Its tool `echo` says what its `text` is.
+    /// Starts a server that delays the response to `initialize` by `delay`. Its tool `echo` returns its argument `text`.
     pub fn start(delay: Duration) -> Steady {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let addr = listener.local_addr().expect("its address");
@@ -45,12 +44,12 @@ impl Steady {
         Steady { addr, seen }
     }
 
-    /// Where it is.
+    /// URL of the MCP endpoint.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.addr)
     }
 
-    /// The arguments of all calls, in the order of their arrival.
+    /// Arguments of all calls so far, in order.
     pub fn calls(&self) -> Vec<Value> {
         lock(&self.seen.calls).clone()
     }
@@ -64,7 +63,7 @@ impl Drop for Steady {
 }
 
 impl Seen {
-    /// Answers one client until it goes.
+    /// Serves one connection until the client disconnects.
     fn serve(&self, stream: &TcpStream) {
         let _ = stream.set_nodelay(true);
         let mut reader = BufReader::new(stream);
@@ -144,7 +143,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One request: its head in small letters, and its body. `None` at the end.
+/// Reads a request: its head in lower case, and its body. `None` at the end of the stream.
 fn read(reader: &mut impl BufRead) -> io::Result<Option<(String, Vec<u8>)>> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {

@@ -1,5 +1,5 @@
-//! A TLS server with a certificate that nobody trusts: `localhost` and 127.0.0.1, signed by itself,
-//! made once with `openssl req -x509`, good for a hundred years and for nothing else.
+//! TLS server with an untrusted certificate: self-signed for `localhost` and 127.0.0.1, created with
+//! `openssl req -x509`, valid for a hundred years.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustls::{ServerConfig, ServerConnection};
 const CERTIFICATE: &[u8] = include_bytes!("tls/cert.der");
 const KEY: &[u8] = include_bytes!("tls/key.der");
 
-/// Takes one connection as far as the handshake goes. Returns where.
+/// Accepts one connection and starts the handshake. Returns the address.
 pub fn self_signed() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
@@ -28,7 +28,7 @@ pub fn self_signed() -> SocketAddr {
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut tls = ServerConnection::new(Arc::new(config)).unwrap();
-        // The client breaks it off, which is what is tested there.
+        // The client aborts the handshake, as the test expects.
         while tls.is_handshaking() && tls.complete_io(&mut stream).is_ok() {}
     });
     addr

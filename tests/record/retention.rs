@@ -64,7 +64,7 @@ fn old_sessions_go_and_open_ones_stay() {
     let log = helper.path("state/daemon.log");
     helper.until("the old ones have gone", || {
         let log = std::fs::read_to_string(&log).unwrap_or_default();
-        log.contains("the history has lost 2 old sessions and 0 other records")
+        log.contains("retention removed 2 old sessions and 0 other records")
     });
     let left = [2, 3].map(|n| helper.journal(&format!("{}.jsonl", id(n))));
     assert_eq!(helper.sessions(), left);

@@ -102,6 +102,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "secret",
             "session",
             "tools",
+            "tools::source",
             "turn",
         ],
     ),

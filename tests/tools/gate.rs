@@ -1,7 +1,7 @@
-//! The gate: nothing is called that nobody allowed, and what was said of a call is what happens.
+//! The gate through a real daemon: questions, verdicts, grants, approvals in the journal, cancellation.
 
 use aish::protocol::tools::{ApprovalVerdict, ElicitationAction, Reaction};
-use aish::protocol::{AskRequest, Event, kind};
+use aish::protocol::{AskRequest, Event, Request, kind};
 use serde_json::{Value, json};
 
 use super::{Client, Tools, wait};
@@ -10,12 +10,12 @@ use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::shell_id;
 
-/// A model that calls this, and then says so.
+/// A model that makes these calls and then answers.
 fn calling(calls: &[(&str, &str, &str)]) -> [Script; 2] {
     [Script::calls("", calls), Script::tokens(["done"])]
 }
 
-/// A model that writes with every prompt, and says so when it was told what came of it.
+/// A model that calls `fs.write` for every prompt and answers after the result.
 fn writer() -> Helper {
     Helper::with(Provider::answering(|request| {
         let messages = request.json["messages"].as_array().expect("messages");
@@ -27,7 +27,7 @@ fn writer() -> Helper {
 }
 
 #[test]
-fn a_call_is_asked_about_and_made_as_it_was_shown() {
+fn approved_call_is_sent_as_shown() {
     let tools = Tools::new(
         calling(&[
             ("a", "fs.write", "{ \"n\" : 1.50,\"to\":\"x\" }"),
@@ -70,7 +70,7 @@ fn a_call_is_asked_about_and_made_as_it_was_shown() {
 }
 
 #[test]
-fn a_denied_call_is_not_made_and_the_model_hears_why() {
+fn denied_call_is_not_made_and_the_model_gets_the_reason() {
     let tools = Tools::new(
         calling(&[("a", "fs.write", "{}"), ("b", "fs.write", "{}")]),
         "",
@@ -98,7 +98,7 @@ fn a_denied_call_is_not_made_and_the_model_hears_why() {
 }
 
 #[test]
-fn edited_arguments_are_what_is_sent_and_the_model_is_told() {
+fn edited_arguments_are_sent_and_reported_to_the_model() {
     let tools = Tools::new(calling(&[("a", "fs.write", "{\"to\":\"/\"}")]), "");
     let mut client = tools.ask("x");
     let question = client.question();
@@ -116,7 +116,7 @@ fn edited_arguments_are_what_is_sent_and_the_model_is_told() {
 }
 
 #[test]
-fn what_was_not_shown_as_it_would_be_sent_is_not_sent() {
+fn approval_of_other_than_canonical_arguments_is_a_denial() {
     for arguments in ["", "[]", "{\"to\":", "{\"a\":1,\"a\":2}", "{ }", "{}\n"] {
         let tools = Tools::new(calling(&[("a", "fs.write", "{}")]), "");
         let mut client = tools.ask("x");
@@ -129,7 +129,7 @@ fn what_was_not_shown_as_it_would_be_sent_is_not_sent() {
 }
 
 #[test]
-fn what_rules_allow_is_recorded_together_up_to_the_next_question_and_once() {
+fn approvals_by_rule_are_synced_together_up_to_the_next_question() {
     let calls = [
         ("a", "fs.read", "{\"n\":1}"),
         ("b", "fs.read", "{\"n\":1}"),
@@ -166,7 +166,7 @@ fn what_rules_allow_is_recorded_together_up_to_the_next_question_and_once() {
 }
 
 #[test]
-fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
+fn grant_is_limited_to_its_session_and_server() {
     let tools = Tools::with(writer(), "");
     let allow = |client: &mut Client, verdict| {
         let question = client.question();
@@ -175,12 +175,12 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
     let mut client = tools.ask("one");
     allow(&mut client, ApprovalVerdict::Tool);
     client.end();
-    // From now on nobody is asked; the record says why.
+    // Later calls need no question; the record names the grant.
     tools.ask("two").end();
     let approval = tools.helper.records_of("approval").pop().unwrap();
     assert_eq!(approval["decision"], "rule");
     assert_eq!(approval["reason"], "you, for this session: fs.write");
-    // Another session asks.
+    // The grant does not apply to another session.
     let mut other = tools.ask_as(AskRequest {
         shell: Some(shell_id("s2")),
         text: "two".into(),
@@ -188,7 +188,7 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
     });
     allow(&mut other, ApprovalVerdict::Reads);
     other.end();
-    // Another server of the same name is another server.
+    // The grant does not apply to another server with the same alias.
     let moved = FakeMcpServer::start();
     moved.set_tools(json!([mcp_http::tool("write")]));
     tools
@@ -200,7 +200,7 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
     client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called().len(), 3);
-    // And so it is after a restart.
+    // Nor after a restart.
     tools.config("");
     tools.helper.call(["stop"]).run().ok();
     tools.helper.call(["start"]).run().ok();
@@ -220,7 +220,34 @@ fn a_grant_is_for_its_tool_or_server_in_its_session_and_place() {
 }
 
 #[test]
-fn a_word_on_another_question_counts_for_nothing() {
+fn question_of_a_background_turn_times_out() {
+    let tools = Tools::new(
+        calling(&[("a", "fs.write", "{}")]),
+        "[policy]\nwait = '1s'\n",
+    );
+    let ask = AskRequest {
+        shell: Some(shell_id("s1")),
+        text: "x".to_owned(),
+        background: true,
+        cwd: "/".to_owned(),
+        ..AskRequest::default()
+    };
+    let mut client = Client::request(&tools.helper, &Request::Ask(Box::new(ask)));
+    client.accepted();
+    tools.helper.until("the turn has ended", || {
+        tools.helper.records_of("assistant").len() == 2
+    });
+    assert_eq!(tools.called(), []);
+    let approval = &tools.helper.records_of("approval")[0];
+    assert_eq!(
+        (&approval["decision"], &approval["reason"]),
+        (&json!("timed_out"), &json!("nobody answered within 1s"))
+    );
+    assert_eq!(tools.told(1), ["[denied: nobody answered within 1s]"]);
+}
+
+#[test]
+fn reaction_to_another_question_is_ignored() {
     let tools = Tools::new(calling(&[("a", "fs.write", "{}")]), "");
     let mut client = tools.ask("x");
     let question = client.question();
@@ -250,7 +277,7 @@ fn a_word_on_another_question_counts_for_nothing() {
 }
 
 #[test]
-fn two_shells_never_see_each_others_question() {
+fn questions_go_only_to_the_shell_that_asked() {
     let tools = Tools::with(writer(), "");
     let mut one = tools.ask("one");
     let mut two = tools.ask_as(AskRequest {
@@ -260,7 +287,7 @@ fn two_shells_never_see_each_others_question() {
     });
     let (first, second) = (one.question(), two.question());
     assert_ne!(first.id, second.id);
-    // Each answers the other's, which is nothing; then its own.
+    // An answer to the other shell's question is ignored; then each answers its own.
     one.say(&second, ApprovalVerdict::Once);
     two.say(&first, ApprovalVerdict::Once);
     one.say(&first, ApprovalVerdict::No { words: None });
@@ -270,7 +297,7 @@ fn two_shells_never_see_each_others_question() {
     assert_eq!(tools.called().len(), 1);
 }
 
-/// How a question ends without a yes or no.
+/// Ends a question without a verdict.
 fn without_an_answer(end: impl FnOnce(&Tools, Client)) -> Tools {
     let calls = [("a", "fs.write", "{}"), ("b", "fs.read", "{}")];
     let queue = [Script::calls("hm", &calls), Script::tokens(["again"])];
@@ -295,7 +322,7 @@ fn without_an_answer(end: impl FnOnce(&Tools, Client)) -> Tools {
     tools
 }
 
-/// The conversation goes on where it was.
+/// Checks that the session can be continued.
 fn goes_on(tools: &Tools) {
     tools.helper.call(["start"]).run().ok();
     tools.ask("and now?").end();
@@ -306,7 +333,7 @@ fn goes_on(tools: &Tools) {
 }
 
 #[test]
-fn ctrl_c_at_a_question_denies_and_ends_the_turn_with_the_history_whole() {
+fn ctrl_c_at_a_question_denies_and_ends_the_turn() {
     for by_reaction in [true, false] {
         let tools = without_an_answer(|_, mut client| {
             let question = client.last_question();
@@ -323,7 +350,7 @@ fn ctrl_c_at_a_question_denies_and_ends_the_turn_with_the_history_whole() {
 }
 
 #[test]
-fn a_client_that_leaves_or_talks_nonsense_has_said_no() {
+fn disconnect_or_invalid_frame_denies() {
     let tools = without_an_answer(|_, client| drop(client));
     goes_on(&tools);
     let tools = without_an_answer(|_, mut client| {
@@ -337,7 +364,7 @@ fn a_client_that_leaves_or_talks_nonsense_has_said_no() {
 }
 
 #[test]
-fn a_daemon_that_is_told_to_end_denies_what_it_asks() {
+fn stopping_daemon_denies_open_questions() {
     for args in [&["stop"][..], &["stop", "--now"]] {
         let tools = without_an_answer(|tools, client| {
             let start = std::time::Instant::now();
@@ -349,7 +376,7 @@ fn a_daemon_that_is_told_to_end_denies_what_it_asks() {
     }
 }
 
-/// A call that does not end.
+/// A call that never ends.
 fn endless() -> Tools {
     let calls = [("a", "fs.write", "{}"), ("b", "fs.read", "{}")];
     let queue = [Script::calls("", &calls), Script::tokens(["again"])];
@@ -373,7 +400,7 @@ fn interrupted(tools: &Tools) {
 }
 
 #[test]
-fn ctrl_c_in_a_call_ends_it_at_once_and_tells_the_server() {
+fn ctrl_c_cancels_a_running_call_at_its_server() {
     let tools = endless();
     let mut client = tools.ask("x");
     wait(tools.server.reached("call"));
@@ -388,7 +415,7 @@ fn ctrl_c_in_a_call_ends_it_at_once_and_tells_the_server() {
 }
 
 #[test]
-fn a_daemon_that_ends_now_ends_its_calls() {
+fn daemon_that_stops_now_cancels_its_calls() {
     let tools = endless();
     let client = tools.ask("x");
     wait(tools.server.reached("call"));
@@ -400,7 +427,7 @@ fn a_daemon_that_ends_now_ends_its_calls() {
 }
 
 #[test]
-fn a_daemon_that_drains_lets_a_call_end() {
+fn draining_daemon_lets_a_call_finish() {
     let tools = Tools::new(calling(&[("a", "fs.read", "{}")]), super::rounds::ALL);
     tools.behave(|request| {
         let event =
@@ -421,7 +448,7 @@ fn a_daemon_that_drains_lets_a_call_end() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_cannot_be_recorded_is_not_called() {
+fn call_without_recorded_approval_is_not_made() {
     let tools = Tools::new(calling(&[("a", "fs.write", "{}")])[..1].to_vec(), "");
     let mut client = tools.ask("x");
     let question = client.question();
@@ -439,7 +466,7 @@ fn what_cannot_be_recorded_is_not_called() {
 }
 
 #[test]
-fn progress_is_passed_on() {
+fn progress_reaches_the_client() {
     let tools = Tools::new(calling(&[("a", "fs.read", "{}")]), super::rounds::ALL);
     tools.behave(|request| {
         let token = &request.json["params"]["_meta"]["progressToken"];
@@ -466,7 +493,7 @@ fn progress_is_passed_on() {
 }
 
 #[test]
-fn a_question_of_the_server_goes_to_the_shell_that_called_it() {
+fn elicitation_goes_to_the_calling_shell() {
     let tools = Tools::new(calling(&[("a", "fs.read", "{}")]), super::rounds::ALL);
     tools.behave(|request| {
         let question = json!({
@@ -502,7 +529,7 @@ fn a_question_of_the_server_goes_to_the_shell_that_called_it() {
         content: Some(json!({ "name": "me" })),
         action: ElicitationAction::Accept,
     };
-    // To another question, and then to this.
+    // An answer to another question, then one to this question.
     client.send(kind::REACTION, &answer("99"));
     client.send(kind::REACTION, &answer(&asked.id));
     wait(tools.server.asked("POST", 1));
@@ -519,7 +546,7 @@ fn a_question_of_the_server_goes_to_the_shell_that_called_it() {
 }
 
 #[test]
-fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
+fn session_view_shows_calls_and_decisions() {
     let mut queue = calling(&[
         ("a", "fs.read", "{\"path\":\"x\"}"),
         ("b", "fs.write", "{}"),
@@ -531,7 +558,7 @@ fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
         let text: String = (1..=9).map(|n| format!("line {n}\n")).collect();
         Some(request.result(mcp_http::text(&text)))
     });
-    // There is no terminal to ask on.
+    // No terminal to ask on.
     let call = tools.helper.call(["ask", "--shell", "s1", "first prompt"]);
     assert_eq!(call.run().code, 4);
     tools
@@ -542,7 +569,7 @@ fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
     let call = tools.helper.call(["session", "show", "--shell", "s1"]);
     let text = call.run().ok();
     let (_, text) = text.split_once("\n> first prompt\n").expect("the prompt");
-    // How long it took is not the same twice.
+    // Durations vary.
     let (call, text) = text.split_once(" · success · ").expect("a call");
     assert_eq!(
         call,
@@ -571,9 +598,9 @@ fn a_conversation_is_shown_with_its_calls_and_who_allowed_them() {
     );
 }
 
-/// Whatever a server asks, a few questions wait, and each is one that a person can read.
+/// Only a limited number of questions of a server are pending, one of them shown at a time.
 #[test]
-fn a_server_that_asks_without_end_is_cut_short() {
+fn number_of_pending_elicitations_is_limited() {
     let tools = Tools::new(calling(&[("a", "fs.read", "{}")]), super::rounds::ALL);
     tools.behave(|request| {
         let question = |id: usize| {
@@ -618,12 +645,12 @@ fn a_server_that_asks_without_end_is_cut_short() {
     assert_eq!((said("cancel"), said("decline")), (12, 8));
 }
 
-/// The rules of a prompt's start hold no longer than a stricter one is written.
+/// A stricter rule takes effect during the prompt.
 #[test]
-fn what_is_denied_while_a_question_stands_is_not_called() {
+fn deny_rule_added_during_a_question_takes_effect() {
     let allowed = "[policy.rules]\n\"fs.read\" = \"ask\"\n\"fs.write\" = \"allow\"\n";
     let denied = allowed.replace("allow", "deny");
-    // Of the file that nobody can read, nobody knows what it denies.
+    // An unreadable file could contain deny rules.
     let unknown = "[policy.rules\n";
     let reads = denied.replace("ask", "deny");
     let called = |meanwhile: &str, verdict: ApprovalVerdict| {

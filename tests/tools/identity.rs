@@ -1,4 +1,4 @@
-//! Who a yes and a rule are for: a server and a tool as they were then, and not whatever has their name now.
+//! Approvals and rules apply to a server and a tool as they were, not to others that get the same name later.
 
 use aish::protocol::AskRequest;
 use aish::protocol::tools::ApprovalVerdict;
@@ -13,11 +13,11 @@ use crate::support::shell_id;
 
 const RULE: &str = "[mcp.auto_approve]\n\"fs.*\" = true\n";
 
-/// What is said of a call that is not made.
+/// The error of a call that is not made.
 const NOT_CALLED: &str = "mcp: fs.write: not called: the tool or its server has changed since the \
                           approval, or the approval has expired";
 
-/// A model that writes with every prompt.
+/// A model that calls `fs.write` for every prompt.
 fn writer() -> Helper {
     Helper::with(Provider::answering(|request| {
         let messages = request.json["messages"].as_array().expect("messages");
@@ -42,7 +42,7 @@ fn answer(client: &mut Client, verdict: ApprovalVerdict) {
 }
 
 #[test]
-fn a_rule_is_not_for_a_server_that_was_connected_by_hand() {
+fn rules_allow_nothing_to_a_manually_connected_server() {
     let server = FakeMcpServer::start();
     server.set_tools(json!([mcp_http::tool("write")]));
     let helper = writer();
@@ -53,13 +53,13 @@ fn a_rule_is_not_for_a_server_that_was_connected_by_hand() {
     answer(&mut client, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(server.count("tools/call"), 0);
-    // What a person allows counts for it as for any other.
+    // Approvals by the user apply to it as to any other server.
     let mut client = ask();
     answer(&mut client, ApprovalVerdict::Tool);
     client.end();
     ask().end();
     assert_eq!(server.count("tools/call"), 2);
-    // The file gets a server of that name, which is the one that its rule means.
+    // The configuration gets a server with this alias, to which the rule applies.
     let meant = FakeMcpServer::start();
     meant.set_tools(json!([mcp_http::tool("write")]));
     helper.config(&format!("{}{RULE}", server_of(&meant.url())));
@@ -79,7 +79,7 @@ fn ask_of(shell: &str) -> AskRequest {
 }
 
 #[test]
-fn a_host_does_not_choose_the_name_that_a_rule_is_about() {
+fn generated_alias_cannot_match_a_rule() {
     let server = FakeMcpServer::start();
     let helper = Helper::new([]);
     helper.config("[mcp.auto_approve]\n\"local.echo\" = true\n");
@@ -88,19 +88,19 @@ fn a_host_does_not_choose_the_name_that_a_rule_is_about() {
 }
 
 #[test]
-fn a_rule_of_before_is_not_for_the_server_of_now() {
+fn rule_does_not_follow_an_alias_to_another_server() {
     let calls = [("a", "fs.read", "{}"), ("b", "fs.write", "{}")];
     let queue = [Script::calls("", &calls), Script::tokens(["done"])];
     let tools = Tools::new(queue, &format!("{RULE}\"fs.read\" = false\n"));
     let mut client = tools.ask("x");
     let question = client.question();
-    // Another shell reads the new file, in which the name is another server's, and the rule is gone.
+    // Another shell loads the new configuration, with another server under the alias and without the rule.
     let moved = FakeMcpServer::start();
     moved.set_tools(json!([mcp_http::tool("write")]));
     tools.helper.config(&server_of(&moved.url()));
     by_hand(&tools.helper, &["list"]);
     client.say(&question, ApprovalVerdict::No { words: None });
-    // The tool that was offered is not there any more, whatever the person says.
+    // The offered tool no longer exists, so the approval has no effect.
     answer(&mut client, ApprovalVerdict::Once);
     let seen = client.end();
     assert_eq!(seen.notices(), [NOT_CALLED]);
@@ -108,7 +108,7 @@ fn a_rule_of_before_is_not_for_the_server_of_now() {
 }
 
 #[test]
-fn a_tool_that_changes_while_the_person_reads_is_not_called() {
+fn tool_that_changes_during_the_question_is_not_called() {
     let tools = Tools::with(writer(), "");
     let other = json!({ "name": "write", "description": "deletes", "inputSchema": {} });
     let mut client = tools.ask("x");
@@ -118,7 +118,7 @@ fn a_tool_that_changes_while_the_person_reads_is_not_called() {
     client.say(&question, ApprovalVerdict::Reads);
     assert_eq!(client.end().notices()[0], NOT_CALLED);
     assert_eq!(tools.called(), []);
-    // Nor was what it is now allowed for the session.
+    // The changed tool was not granted for the session either.
     let mut client = tools.ask("y");
     let question = client.question();
     assert_eq!(question.tool.description, "deletes");
@@ -128,7 +128,7 @@ fn a_tool_that_changes_while_the_person_reads_is_not_called() {
 }
 
 #[test]
-fn a_tool_that_destroys_by_the_time_of_the_yes_is_not_called() {
+fn tool_that_becomes_destructive_during_the_question_is_not_called() {
     let tools = Tools::with(writer(), "");
     let says = |hints| {
         let mut tool = mcp_http::tool("write");
@@ -144,7 +144,7 @@ fn a_tool_that_destroys_by_the_time_of_the_yes_is_not_called() {
         client.end().notices()
     };
     says(json!({ "idempotentHint": true }));
-    // What it says no more is in force.
+    // The hint stays in force after the server drops it.
     assert!(answered(json!({})).is_empty());
     assert_eq!(tools.called().len(), 1);
     let notices = answered(json!({ "destructiveHint": true }));
@@ -153,14 +153,14 @@ fn a_tool_that_destroys_by_the_time_of_the_yes_is_not_called() {
 }
 
 #[test]
-fn what_was_allowed_for_a_session_is_asked_again_when_it_has_changed() {
+fn changed_tool_needs_approval_despite_a_session_grant() {
     {
         let verdict = ApprovalVerdict::Tool;
         let tools = Tools::with(writer(), "");
         let mut client = tools.ask("x");
         answer(&mut client, verdict);
         client.end();
-        // Connected anew, and as it was.
+        // Reconnected without a change.
         by_hand(&tools.helper, &["connect", "fs"]);
         tools.ask("y").end();
         assert_eq!(tools.called().len(), 2);
@@ -176,7 +176,7 @@ fn what_was_allowed_for_a_session_is_asked_again_when_it_has_changed() {
 }
 
 #[test]
-fn the_tools_of_a_server_are_those_that_it_had_when_they_were_allowed() {
+fn grant_for_a_server_covers_only_its_tools_at_that_time() {
     let call = |tool| {
         [
             Script::calls("", &[("c", tool, "{}")]),
@@ -209,9 +209,9 @@ fn the_tools_of_a_server_are_those_that_it_had_when_they_were_allowed() {
     assert_eq!(tools.called().len(), 2);
 }
 
-/// Another program behind the same words on the screen.
+/// The user sees the same target, but the server differs.
 #[test]
-fn a_server_that_is_reached_otherwise_was_not_allowed() {
+fn grant_does_not_cover_a_server_with_other_settings() {
     let tools = Tools::with(writer(), "headers = { X-Team = \"blue\" }\n");
     let mut client = tools.ask("x");
     answer(&mut client, ApprovalVerdict::Reads);
@@ -223,9 +223,9 @@ fn a_server_that_is_reached_otherwise_was_not_allowed() {
     assert_eq!(tools.called().len(), 1);
 }
 
-/// A person who reads something of a server stops that, and the server hears of it.
+/// Ctrl-C while a resource is read sends the cancellation to the server.
 #[test]
-fn ctrl_c_while_a_server_is_read_is_told_to_it() {
+fn ctrl_c_while_reading_a_resource_cancels_the_request() {
     let server = FakeMcpServer::start().scripted(|request| match request.method() {
         "initialize" => Some(request.result(json!({
             "protocolVersion": "2025-11-25",

@@ -1,4 +1,4 @@
-//! Many shells at once: each gets what is its own, and the daemon stays small.
+//! Many concurrent shells: each gets only its own results, and the daemon's memory stays bounded.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,11 +14,10 @@ use crate::support::shell_id;
 
 const SHELLS: usize = 64;
 
-/// How many rounds of calls each prompt takes.
+/// Number of rounds with calls per prompt.
 const ROUNDS: usize = 4;
 
-/// A model that calls a tool with the name of its shell and the number of the round, and in the end says
-/// what came of it.
+/// A model that calls a tool with the name of its shell and the number of the round, and finally answers with the results.
 fn model(request: &Request) -> Script {
     let messages = request.json["messages"].as_array().expect("messages");
     let text = |m: &Value| m["content"].as_str().expect("text").to_owned();
@@ -39,7 +38,7 @@ fn model(request: &Request) -> Script {
 }
 
 #[test]
-fn many_shells_in_a_loop_each_get_their_own_results() {
+fn concurrent_shells_get_only_their_own_results() {
     let server = Steady::start(Duration::ZERO);
     let helper = Helper::with(Provider::answering(model));
     helper.config(&format!(

@@ -1,5 +1,4 @@
-//! Tools from the model's wish to the next answer: the real daemon between a scripted provider and a real
-//! MCP server, with a client that speaks the protocol itself.
+//! Tool calls, end to end: the real daemon with a scripted provider, an MCP server and a scripted client.
 
 mod attach;
 mod gate;
@@ -29,21 +28,21 @@ use crate::support::PATIENCE;
 use crate::support::helper::{Helper, records};
 use crate::support::shell_id;
 
-/// The provider, a server named `fs` with the tools `read` and `write`, and the daemon between them.
+/// A provider, an MCP server `fs` with the tools `read` and `write`, and a daemon.
 pub struct Tools {
     pub helper: Helper,
     pub server: FakeMcpServer,
-    /// What stood in the journal when the server was called, each time.
+    /// Content of the journal at each call of the server.
     journals: Arc<Mutex<Vec<Vec<Value>>>>,
 }
 
 impl Tools {
-    /// With these answers of the model, and `more` of the config behind the server's lines.
+    /// Starts with these answers of the model, and `more` appended to the config.
     pub fn new(queue: impl IntoIterator<Item = Script>, more: &str) -> Tools {
         Tools::with(Helper::new(queue), more)
     }
 
-    /// The same with a provider of the test's own.
+    /// The same with this provider.
     pub fn with(helper: Helper, more: &str) -> Tools {
         let server = FakeMcpServer::start();
         server.set_tools(json!([mcp_http::tool("read"), mcp_http::tool("write")]));
@@ -58,14 +57,14 @@ impl Tools {
         tools
     }
 
-    /// Writes the config: the server, and `more`.
+    /// Writes the config: the server, then `more`.
     pub fn config(&self, more: &str) {
         let url = self.server.url();
         self.helper
             .config(&format!("[mcp.servers.fs]\nurl = \"{url}\"\n{more}"));
     }
 
-    /// Answers calls so. Where nothing is said, the tool says what it was called with.
+    /// Scripts the results of calls. By default a tool returns its arguments.
     pub fn behave(
         &self,
         mut answer: impl FnMut(&mcp_http::Request) -> Option<mcp_http::McpResponse> + Send + 'static,
@@ -85,7 +84,7 @@ impl Tools {
         });
     }
 
-    /// What the server was called with: the tool and its arguments.
+    /// Calls that the server received: tool and arguments.
     pub fn called(&self) -> Vec<(String, Value)> {
         let requests = self.server.requests();
         let calls = requests.iter().filter(|r| r.method() == "tools/call");
@@ -98,7 +97,7 @@ impl Tools {
             .collect()
     }
 
-    /// The approvals that stood in the journal when the server was called for the `n`th time, from 0.
+    /// Approvals in the journal at the `n`th call of the server, from 0.
     pub fn approved_at(&self, n: usize) -> Vec<(String, String)> {
         let journals = self.journals.lock().expect("journals");
         let approvals = journals[n].iter().filter(|r| r["type"] == "approval");
@@ -108,7 +107,7 @@ impl Tools {
             .collect()
     }
 
-    /// The results in the journal: status and text.
+    /// Results in the journal: status and text.
     pub fn results(&self) -> Vec<(String, String)> {
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         let results = self.helper.records_of("tool");
@@ -118,7 +117,7 @@ impl Tools {
             .collect()
     }
 
-    /// What the model was told in the results of its calls, in a request.
+    /// Texts of the tool results in a request to the model.
     pub fn told(&self, request: usize) -> Vec<String> {
         let requests = self.helper.provider.requests();
         let messages = requests[request].json["messages"].as_array();
@@ -129,7 +128,7 @@ impl Tools {
             .collect()
     }
 
-    /// A prompt of the shell `s1`, by a client of the test's own.
+    /// Sends a prompt of the shell `s1` from a scripted client.
     pub fn ask(&self, words: &str) -> Client {
         self.ask_as(AskRequest {
             shell: Some(shell_id("s1")),
@@ -143,7 +142,7 @@ impl Tools {
     }
 }
 
-/// Waits for what a server says it waits for.
+/// Runs a blocking wait of a fake server.
 pub fn wait<T>(what: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -152,14 +151,14 @@ pub fn wait<T>(what: impl Future<Output = T>) -> T {
         .block_on(what)
 }
 
-/// A client that does as the test says.
+/// A scripted client.
 pub struct Client {
     pub socket: UnixStream,
     decoder: FrameDecoder,
     seen: Vec<Frame>,
 }
 
-/// What the daemon sent.
+/// Frames received from the daemon.
 #[derive(Debug, Clone)]
 pub enum Frame {
     Text(String),
@@ -169,14 +168,14 @@ pub enum Frame {
 }
 
 impl Client {
-    /// Asks the daemon of this helper.
+    /// Sends a prompt to the daemon of this helper.
     pub fn ask(helper: &Helper, mut ask: AskRequest) -> Client {
         ask.cwd = "/".to_owned();
         ask.can_answer = true;
         Client::request(helper, &Request::Ask(Box::new(ask)))
     }
 
-    /// Watches the turn of the shell `s1`, on this terminal.
+    /// Attaches to the turn of the shell `s1`, on this terminal.
     pub fn attach(helper: &Helper, tty: &str) -> Client {
         let attach = AttachRequest {
             session: None,
@@ -206,7 +205,7 @@ impl Client {
         }
     }
 
-    /// The next frame; `None` when the daemon has hung up.
+    /// Reads the next frame; `None` after the daemon has closed the connection.
     pub fn next(&mut self) -> Option<Frame> {
         let mut buffer = [0; 65536];
         loop {
@@ -230,7 +229,7 @@ impl Client {
         }
     }
 
-    /// Reads until this finds something.
+    /// Reads until `find` returns a value.
     pub fn until<T>(&mut self, find: impl Fn(&Frame) -> Option<T>) -> T {
         while let Some(frame) = self.next() {
             if let Some(found) = find(&frame) {
@@ -242,7 +241,7 @@ impl Client {
         panic!("the daemon hung up: {:#?}", self.seen);
     }
 
-    /// The question that is asked next.
+    /// Waits for the next question.
     pub fn question(&mut self) -> ApprovalRequest {
         self.until(|frame| match frame {
             Frame::Event(Event::ApprovalRequested(question)) => Some((**question).clone()),
@@ -250,7 +249,7 @@ impl Client {
         })
     }
 
-    /// The question that was asked last.
+    /// The latest question.
     pub fn last_question(&self) -> ApprovalRequest {
         let asked = self.seen.iter().rev().find_map(|frame| match frame {
             Frame::Event(Event::ApprovalRequested(question)) => Some((**question).clone()),
@@ -259,7 +258,7 @@ impl Client {
         asked.expect("a question")
     }
 
-    /// Answers a question, with the arguments as they were shown.
+    /// Answers a question, with unchanged arguments.
     pub fn say(&mut self, question: &ApprovalRequest, verdict: ApprovalVerdict) {
         self.say_of(question, verdict, &question.arguments);
     }
@@ -309,7 +308,7 @@ impl Client {
         self.send(kind::CANCEL, &());
     }
 
-    /// Reads to the end of the turn, which must be an answer.
+    /// Reads to the end of the turn, which must succeed.
     pub fn end(mut self) -> Seen {
         while let Some(frame) = self.next() {
             match frame {
@@ -327,7 +326,7 @@ impl Client {
     }
 }
 
-/// A turn from outside.
+/// A turn as seen by its client.
 #[derive(Debug)]
 pub struct Seen {
     pub answer: AnswerSummary,
@@ -359,7 +358,7 @@ impl Seen {
         events.collect()
     }
 
-    /// The calls that began and ended, in order.
+    /// Calls that started and finished, in order.
     pub fn calls(&self) -> Vec<String> {
         self.events(|e| match e {
             Event::ToolCallStarted(b) => Some(format!("begin {}", b.id)),

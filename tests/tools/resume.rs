@@ -1,4 +1,4 @@
-//! A conversation with calls is found again: in another shell, after a restart, after a crash.
+//! Sessions with tool calls are resumed: in another shell, after a restart, after a crash.
 
 use crate::support::shell_id;
 use aish::protocol::{AskRequest, SessionChoice};
@@ -9,7 +9,7 @@ use super::{Tools, wait};
 use crate::fakes::mcp_http::{BodyPart, McpResponse};
 use crate::fakes::provider::{Script, finish_event};
 
-/// The messages of a request, without the instructions.
+/// The messages of a request, without the system prompt.
 fn talk(tools: &Tools, request: usize) -> Vec<Value> {
     let requests = tools.helper.provider.requests();
     let messages = requests[request].json["messages"].as_array();
@@ -17,7 +17,7 @@ fn talk(tools: &Tools, request: usize) -> Vec<Value> {
 }
 
 #[test]
-fn every_way_back_has_the_calls_and_their_results() {
+fn a_resumed_session_has_the_calls_and_their_results() {
     let calls = [("a", "fs.read", "{\"n\":1}"), ("b", "fs.read", "{\"n\":2}")];
     let mut queue = vec![Script::calls("hm", &calls)];
     queue.extend((0..5).map(|n| Script::tokens([format!("answer {n}")])));
@@ -72,7 +72,7 @@ fn every_way_back_has_the_calls_and_their_results() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_in_a_call_leaves_a_conversation_that_goes_on() {
+fn a_session_continues_after_the_daemon_was_killed_in_a_call() {
     let calls = [("a", "fs.read", "{}"), ("b", "fs.write", "{}")];
     let tools = Tools::new([Script::calls("", &calls), Script::tokens(["again"])], ALL);
     tools.behave(|_| Some(McpResponse::events([BodyPart::Gate("call"), BodyPart::Cut])));
@@ -88,7 +88,7 @@ fn a_daemon_that_is_killed_in_a_call_leaves_a_conversation_that_goes_on() {
             .map(|r| r["type"].clone())
             .collect()
     };
-    // What rules allow is recorded for the whole answer before its first call.
+    // Approvals by rules are recorded for the whole answer before its first call.
     let begun = ["session", "user", "assistant", "approval", "approval"];
     assert_eq!(kinds(&tools), begun);
     tools.helper.call(["start"]).run().ok();
@@ -97,9 +97,9 @@ fn a_daemon_that_is_killed_in_a_call_leaves_a_conversation_that_goes_on() {
     assert_eq!(tools.called().len(), 1, "nothing is called again by itself");
 }
 
-/// Gemini refuses a conversation whose calls have lost the signatures of their thoughts.
+/// Gemini rejects requests whose tool calls lack their thought signatures.
 #[test]
-fn what_the_models_server_wants_back_comes_back_with_each_call() {
+fn provider_fields_of_a_call_are_sent_back() {
     let extra = json!({"google": {"thought_signature": "c2ln=="}});
     let call = json!({
         "index": 0, "id": "a", "type": "function", "extra_content": extra,
@@ -122,7 +122,7 @@ fn what_the_models_server_wants_back_comes_back_with_each_call() {
     tools.helper.kill_daemon();
     tools.helper.call(["start"]).run().ok();
     tools.ask("and now?").end();
-    // Another server, in the middle of a conversation.
+    // Another provider within the session.
     tools.ask("and there?").end();
     let sent: Vec<Value> = tools
         .helper
@@ -137,7 +137,7 @@ fn what_the_models_server_wants_back_comes_back_with_each_call() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_at_a_question_has_called_nothing() {
+fn a_daemon_killed_at_a_question_has_made_no_call() {
     let tools = Tools::new(
         [
             Script::calls("", &[("a", "fs.write", "{}")]),

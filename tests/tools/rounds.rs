@@ -1,4 +1,4 @@
-//! The loop: what the model calls is called, what comes of it the model is told, and it ends.
+//! Rounds of a turn: calls of the model, their results in the next request, and the end of the turn.
 
 use aish::client::connect;
 use aish::error::ErrorKind;
@@ -13,11 +13,11 @@ use crate::support::helper::Helper;
 use crate::support::home::helper;
 use crate::support::shell_id;
 
-/// Everything of the server is allowed.
+/// Allows all tools of the server.
 pub const ALL: &str = "[mcp.auto_approve]\n\"fs.*\" = true\n";
 
 #[test]
-fn a_result_is_in_the_next_request_and_the_approval_was_on_disk_before_the_call() {
+fn result_is_in_the_next_request_and_approval_on_disk_before_the_call() {
     let tools = Tools::new(
         [
             Script::calls("Let me look.", &[("c1", "fs.read", "{ \"path\": \"/é\" }")]),
@@ -88,7 +88,7 @@ fn a_result_is_in_the_next_request_and_the_approval_was_on_disk_before_the_call(
 }
 
 #[test]
-fn without_tools_all_is_as_it_was() {
+fn request_without_tools_is_unchanged() {
     let helper = Helper::saying("ok");
     helper.ask("x");
     let tools = Tools::with(Helper::saying("ok"), ALL);
@@ -110,7 +110,7 @@ fn without_tools_all_is_as_it_was() {
 }
 
 #[test]
-fn what_a_tool_says_of_its_failure_goes_to_the_model_and_what_fails_around_it_does_not() {
+fn tool_errors_reach_the_model_and_transport_errors_do_not() {
     let calls = [
         ("a", "fs.read", "{\"n\":1}"),
         ("b", "fs.read", "{\"n\":2}"),
@@ -140,7 +140,7 @@ fn what_a_tool_says_of_its_failure_goes_to_the_model_and_what_fails_around_it_do
     let notices = seen.notices();
     assert_eq!(notices.len(), 1, "{notices:?}");
     assert!(notices[0].starts_with("mcp: fs.read: "), "{notices:?}");
-    // Raw: the client makes it fit to be shown, once.
+    // Unescaped: the client escapes it.
     assert!(
         notices[0].contains("the disk \u{1b}[2Jis gone"),
         "{notices:?}"
@@ -161,9 +161,9 @@ fn what_a_tool_says_of_its_failure_goes_to_the_model_and_what_fails_around_it_do
     assert!(failed["error"].as_str().unwrap().contains("the disk"));
 }
 
-/// The frame shows the text, which names it.
+/// The placeholder line in the text already names the content, so it is not repeated as a note.
 #[test]
-fn what_is_no_text_is_said_once() {
+fn content_that_is_not_text_is_noted_once() {
     let calls = [("a", "fs.read", "{}")];
     let tools = Tools::new([Script::calls("", &calls), Script::tokens(["ok"])], ALL);
     tools.behave(|request| {
@@ -183,7 +183,7 @@ fn what_is_no_text_is_said_once() {
 }
 
 #[test]
-fn when_all_calls_fail_the_turn_ends_and_the_person_decides() {
+fn turn_ends_if_all_calls_fail() {
     let calls = [("a", "fs.read", "{}"), ("b", "fs.write", "{}")];
     let tools = Tools::new(
         [
@@ -200,16 +200,16 @@ fn when_all_calls_fail_the_turn_ends_and_the_person_decides() {
     );
     assert_eq!(
         seen.notices().last().unwrap(),
-        "no call has a result, so the answer ends here"
+        "no tool call returned a result; the turn ends here"
     );
     assert_eq!(tools.helper.provider.requests().len(), 1);
-    // And the conversation is whole.
+    // The session stays consistent.
     tools.ask("y").end();
     assert_eq!(tools.told(1), ["[no result: the call failed]"; 2]);
 }
 
 #[test]
-fn the_depth_is_limited() {
+fn number_of_rounds_is_limited() {
     let provider = Provider::answering(|request| {
         let calls = request.json["messages"].as_array().map_or(0, Vec::len);
         match request.json["messages"][calls - 1]["content"].as_str() {
@@ -243,7 +243,7 @@ fn the_depth_is_limited() {
 }
 
 #[test]
-fn broken_arguments_and_unknown_tools_are_not_called_and_the_model_is_told() {
+fn invalid_arguments_and_unknown_tools_are_reported_to_the_model() {
     let calls = [
         ("a", "fs.read", "{\"path\": \"/etc"),
         ("b", "fs.format", "{}"),
@@ -265,12 +265,12 @@ fn broken_arguments_and_unknown_tools_are_not_called_and_the_model_is_told() {
     assert_eq!(
         seen.notices(),
         [
-            "mcp: fs.read: the arguments are no JSON object, so it was not called",
-            "mcp: fs.format: there is no such tool",
-            "mcp: f: there is no such tool",
+            "mcp: fs.read: not called: the arguments are not a JSON object",
+            "mcp: fs.format: no such tool",
+            "mcp: f: no such tool",
         ]
     );
-    // What is known of a call is recorded, though it came to nothing.
+    // A call that was not made is recorded with its name and arguments.
     let broken = &tools.helper.records_of("tool")[0];
     assert_eq!(broken["arguments"], "{\"path\": \"/etc");
     assert_eq!(
@@ -280,7 +280,7 @@ fn broken_arguments_and_unknown_tools_are_not_called_and_the_model_is_told() {
 }
 
 #[test]
-fn commands_and_tools_go_together() {
+fn proposed_commands_and_tool_calls_in_one_answer() {
     let tools = Tools::new(
         [
             Script::calls("CMD: ls\n", &[("a", "fs.read", "{}")]),
@@ -305,7 +305,7 @@ fn commands_and_tools_go_together() {
 }
 
 #[test]
-fn trusted_readers_run_at_once_and_all_else_in_turn() {
+fn trusted_reads_run_concurrently_and_other_calls_in_order() {
     let calls = [
         ("a", "fs.read", "{\"n\":1}"),
         ("b", "fs.read", "{\"n\":2}"),
@@ -341,7 +341,7 @@ fn trusted_readers_run_at_once_and_all_else_in_turn() {
     wait(tools.server.reached("one"));
     wait(tools.server.reached("two"));
     assert_eq!(tools.called().len(), 2, "the writer waits");
-    // The second is done first, and is the second all the same.
+    // The second call ends first; the records keep the order of the calls.
     tools.server.open("two");
     tools.server.open("one");
     let seen = client.end();
@@ -360,7 +360,7 @@ fn trusted_readers_run_at_once_and_all_else_in_turn() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_said_and_delays_nobody_after_the_first_prompt() {
+fn unavailable_server_is_reported_and_delays_only_the_first_prompt() {
     let tools = Tools::with(Helper::saying("ok"), ALL);
     tools.server.script(|_| Some(McpResponse::Hang));
     let start = std::time::Instant::now();
@@ -381,7 +381,7 @@ fn a_server_that_is_not_there_is_said_and_delays_nobody_after_the_first_prompt()
     let start = std::time::Instant::now();
     assert_eq!(tools.ask("y").end().notices(), [""; 0], "it was said");
     assert!(start.elapsed().as_millis() < 700, "{:?}", start.elapsed());
-    // But not to another shell.
+    // It was not reported to another shell.
     let other = tools.ask_as(AskRequest {
         shell: Some(shell_id("s2")),
         text: "z".into(),
@@ -391,7 +391,7 @@ fn a_server_that_is_not_there_is_said_and_delays_nobody_after_the_first_prompt()
 }
 
 #[test]
-fn ctrl_c_while_servers_start_ends_the_prompt_before_the_model_is_asked() {
+fn ctrl_c_while_servers_start_cancels_the_prompt() {
     let tools = Tools::with(Helper::saying("ok"), ALL);
     tools.server.script(|_| Some(McpResponse::Hang));
     let mut client = tools.ask("x");
@@ -408,7 +408,7 @@ fn ctrl_c_while_servers_start_ends_the_prompt_before_the_model_is_asked() {
 }
 
 #[test]
-fn a_client_that_leaves_ends_its_call() {
+fn disconnect_cancels_the_call() {
     let tools = Tools::new([Script::calls("", &[("a", "fs.read", "{}")])], ALL);
     tools.behave(|request| {
         let event =
@@ -431,7 +431,7 @@ fn a_client_that_leaves_ends_its_call() {
 }
 
 #[test]
-fn a_provider_that_fails_after_a_call_leaves_the_conversation_whole() {
+fn provider_error_after_a_call_keeps_the_session_consistent() {
     let tools = Tools::new(
         [
             Script::calls("", &[("a", "fs.read", "{}")]),
@@ -456,7 +456,7 @@ fn a_provider_that_fails_after_a_call_leaves_the_conversation_whole() {
 }
 
 #[test]
-fn a_tool_that_a_call_brings_is_there_in_the_next_round() {
+fn tool_added_by_a_call_is_available_in_the_next_round() {
     let tools = Tools::new(
         [
             Script::calls("", &[("a", "fs.read", "{}")]),
@@ -465,7 +465,7 @@ fn a_tool_that_a_call_brings_is_there_in_the_next_round() {
         ],
         ALL,
     );
-    // As one that is connected by hand meanwhile.
+    // A server that is connected manually during the turn, likewise.
     let more = FakeMcpServer::start();
     more.set_tools(json!([mcp_http::tool("echo")]));
     let (url, home) = (more.url(), tools.helper.home.path(""));
@@ -497,7 +497,7 @@ fn a_tool_that_a_call_brings_is_there_in_the_next_round() {
 }
 
 #[test]
-fn a_resource_goes_along_or_nothing_does() {
+fn prompt_with_an_unreadable_resource_is_not_sent() {
     let tools = Tools::with(Helper::saying("ok"), ALL);
     tools.server.script(|request| match request.method() {
         "initialize" => Some(request.result(json!({
@@ -534,7 +534,7 @@ fn a_resource_goes_along_or_nothing_does() {
     for (name, why) in [
         ("fs:note://c", "no such note"),
         ("db:note://a:b", "db"),
-        ("note", "note names no resource"),
+        ("note", "not a resource name: note"),
     ] {
         let failure = tools.ask_as(with(name)).until(|frame| match frame {
             Frame::Failure(failure) => Some(failure.message.clone()),

@@ -1,4 +1,4 @@
-//! Secrets that come by every way a text can come: none is written, and no model hears of it.
+//! Secrets from every source of text: none is written to disk or sent to a model.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::shell_id;
 
-/// Words, so that no rule finds it: it is known because the helper holds it.
+/// Plain words, which no pattern matches: redacted because the daemon uses it as a key.
 const KEY: &str = "correct-horse-battery-of-the-model";
 const VARIABLE: &str = "staple-horse-variable-of-the-server";
 const PROMPT: &str = "glpat-q7Rk2ZpL9vXw3TbN5mHs";
@@ -36,7 +36,7 @@ const ALL: [&str; 10] = [
     KEY, VARIABLE, PROMPT, FILE, CALL, STREAM, OUTPUT, FACT, LOGGED, ERROR,
 ];
 
-/// No secret is in it, and no half of one.
+/// Asserts that the bytes contain no secret and no half of one.
 fn clean(what: &str, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for secret in ALL {
@@ -53,7 +53,7 @@ fn clean(what: &str, bytes: &[u8]) {
     }
 }
 
-/// Every byte of every file; how many files had any.
+/// Checks all files of a directory. Returns the number of files that are not empty.
 fn clean_dir(dir: &Path) -> usize {
     let mut read = 0;
     for entry in fs::read_dir(dir).expect("a directory").flatten() {
@@ -74,7 +74,7 @@ fn paths(helper: &Helper) -> Paths {
     Paths::under(&helper.path(""), nix::unistd::getuid().as_raw()).expect("paths")
 }
 
-/// Runs the proposed command as the plugin would, with this output.
+/// Runs the proposed command with this output, as the plugin does.
 fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
     let paths = paths(helper);
     let next = Request::NextProposal {
@@ -141,7 +141,7 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
     command
 }
 
-/// Tells of a command as the plugin does, and waits until it is recorded.
+/// Reports a command as the plugin does, and waits until it is recorded.
 fn tell(helper: &Helper, command: &str) {
     let end = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -166,7 +166,7 @@ fn tell(helper: &Helper, command: &str) {
 }
 
 #[test]
-fn no_secret_is_written_and_no_model_hears_of_one() {
+fn no_secret_is_written_or_sent_to_a_model() {
     let mut answers = vec![
         Script::calls(
             "",

@@ -1,4 +1,4 @@
-//! What the person has seen of the tools: new ones are shown once, and one that changes is asked about again.
+//! Review of tools by the user: new tools are shown once, and changed tools need approval again.
 
 use aish::chat::OperationClass;
 use aish::protocol::Event;
@@ -10,10 +10,10 @@ use crate::fakes::mcp_http;
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 
-/// Everything of the server needs no question.
+/// Allows all tools of the server.
 const RULE: &str = "[mcp.auto_approve]\n\"fs.*\" = true\n";
 
-/// A model that writes with every prompt.
+/// A model that calls `fs.write` for every prompt.
 fn writer() -> Helper {
     Helper::with(Provider::answering(|request| {
         let messages = request.json["messages"].as_array().expect("messages");
@@ -33,7 +33,7 @@ fn write(description: &str, annotations: Value) -> Value {
     })
 }
 
-/// The server has these tools from now on, and is connected to again.
+/// Replaces the tools of the server and reconnects to it.
 fn becomes(tools: &Tools, list: &[Value]) {
     tools.server.set_tools(json!(list));
     tools.helper.call(["mcp", "connect", "fs"]).run().ok();
@@ -46,7 +46,7 @@ fn shown(seen: &Seen) -> Vec<NewTools> {
     })
 }
 
-/// A prompt that is asked about: the question, once it was answered so.
+/// Sends a prompt, answers its question with `verdict` and returns the question.
 fn asked(tools: &Tools, verdict: ApprovalVerdict) -> ApprovalRequest {
     let mut client: Client = tools.ask("x");
     let question = client.question();
@@ -67,7 +67,7 @@ fn names(new: &NewTools) -> Vec<&str> {
 const NO: ApprovalVerdict = ApprovalVerdict::No { words: None };
 
 #[test]
-fn the_tools_of_a_new_server_are_shown_once_whole_before_the_first_call() {
+fn tools_of_a_new_server_are_shown_once_before_the_first_call() {
     let tools = Tools::with(writer(), RULE);
     let seen = tools.ask("x").end();
     let [new] = &shown(&seen)[..] else {
@@ -89,19 +89,19 @@ fn the_tools_of_a_new_server_are_shown_once_whole_before_the_first_call() {
     };
     let first = place(|e| matches!(e, Event::NewTools(_)));
     assert!(first < place(|e| matches!(e, Event::ToolCallStarted(_))));
-    // Not again, and not by another daemon.
+    // Not shown again, also not after a restart.
     assert!(shown(&tools.ask("y").end()).is_empty());
     tools.helper.call(["stop"]).run().ok();
     tools.helper.call(["start"]).run().ok();
     assert!(shown(&tools.ask("z").end()).is_empty());
-    // One that comes later and is not called is not shown.
+    // A tool that was added later is not shown until it is called.
     becomes(&tools, &["read", "other", "write"].map(mcp_http::tool));
     assert!(shown(&tools.ask("x").end()).is_empty());
     assert_eq!(tools.called().len(), 4);
 }
 
 #[test]
-fn a_tool_that_comes_later_is_shown_before_it_is_called() {
+fn tool_added_later_is_shown_before_its_first_call() {
     let tools = Tools::with(writer(), RULE);
     becomes(&tools, &[mcp_http::tool("read")]);
     tools.ask("x").end();
@@ -114,13 +114,13 @@ fn a_tool_that_comes_later_is_shown_before_it_is_called() {
 }
 
 #[test]
-fn a_changed_description_asks_again_with_the_difference_whatever_rules_allow() {
+fn changed_description_needs_approval_with_a_diff_despite_rules() {
     let tools = Tools::with(writer(), RULE);
     becomes(&tools, &[write("Writes.\nAt once.", json!({}))]);
     tools.ask("x").end();
     assert_eq!(tools.called().len(), 1);
     becomes(&tools, &[write("Writes.\nAnd sends it on.", json!({}))]);
-    // As long as they say no, it is as it was for them; also after a restart.
+    // A denial does not accept the change; also after a restart.
     let question = asked(&tools, NO);
     assert_eq!(
         changes(&question)[..3],
@@ -137,7 +137,7 @@ fn a_changed_description_asks_again_with_the_difference_whatever_rules_allow() {
     );
     tools.ask("x").end();
     assert_eq!(tools.called().len(), 3);
-    // A schema is as much of it.
+    // A changed schema needs approval too.
     let mut other = write("Writes.\nAnd sends it on.", json!({}));
     other["inputSchema"]["properties"] = json!({ "to": { "type": "string" } });
     becomes(&tools, &[other]);
@@ -149,7 +149,7 @@ fn a_changed_description_asks_again_with_the_difference_whatever_rules_allow() {
 }
 
 #[test]
-fn a_tool_that_takes_back_that_it_destroys_is_asked_about() {
+fn tool_that_drops_its_destructive_hint_needs_approval() {
     let tools = Tools::with(writer(), RULE);
     let says = |hints| becomes(&tools, &[write("Writes.", hints)]);
     says(json!({ "destructiveHint": true }));
@@ -163,20 +163,20 @@ fn a_tool_that_takes_back_that_it_destroys_is_asked_about() {
     assert_eq!(changed, ["-may destroy: yes", "+may destroy: no"]);
     asked(&tools, ApprovalVerdict::Once);
     tools.ask("x").end();
-    // The other way it is another tool too.
+    // Adding the hint is a change too.
     says(json!({ "destructiveHint": true }));
     assert_eq!(
         asked(&tools, ApprovalVerdict::Once).operation.as_str(),
         "destructive"
     );
-    // What it says for the first time may loosen what is asked.
+    // A first annotation may lower the operation class.
     says(json!({ "destructiveHint": true, "readOnlyHint": true }));
     asked(&tools, NO);
     assert_eq!(tools.called().len(), 4);
 }
 
 #[test]
-fn annotations_that_go_missing_are_no_change_and_stay_in_force() {
+fn missing_annotations_are_no_change_and_stay_in_force() {
     let tools = Tools::with(writer(), "");
     becomes(
         &tools,
@@ -187,7 +187,7 @@ fn annotations_that_go_missing_are_no_change_and_stay_in_force() {
         "destructive"
     );
     becomes(&tools, &[write("Writes.", json!({}))]);
-    // The grant holds: nothing was taken back.
+    // The grant is still valid.
     let seen = tools.ask("x").end();
     let began = seen.events(|e| match e {
         Event::ToolCallStarted(begin) => Some(begin.operation),
@@ -205,14 +205,14 @@ fn annotations_that_go_missing_are_no_change_and_stay_in_force() {
 }
 
 #[test]
-fn what_was_allowed_of_a_tool_that_changed_lapses_and_that_is_recorded() {
+fn grant_for_a_changed_tool_lapses_and_is_recorded() {
     let tools = Tools::with(writer(), "");
     becomes(&tools, &[write("Writes.", json!({}))]);
     asked(&tools, ApprovalVerdict::Tool);
     becomes(&tools, &[write("Deletes.", json!({}))]);
     asked(&tools, ApprovalVerdict::Once);
     asked(&tools, NO);
-    // Nor does it come back with the tool of before.
+    // Restoring the previous definition does not restore the grant.
     becomes(&tools, &[write("Writes.", json!({}))]);
     assert!(!asked(&tools, NO).changes.is_empty());
     let policy = tools.helper.records_of("policy");
@@ -225,9 +225,9 @@ fn what_was_allowed_of_a_tool_that_changed_lapses_and_that_is_recorded() {
     assert_eq!(policy[0]["grant"], policy[1]["grant"]);
 }
 
-/// What a rule denies was shown to nobody, and is denied as long as the server has not taken back why.
+/// A denied tool is never shown, so dropping the hint is not accepted and the deny rule still applies.
 #[test]
-fn a_tool_that_was_denied_does_not_get_through_by_saying_less() {
+fn denied_tool_with_fewer_annotations_stays_denied() {
     let rules = "[policy.rules]\n\"fs.*\" = \"allow\"\n\"op:destructive\" = \"deny\"\n";
     let tools = Tools::with(writer(), rules);
     let says = |hints| becomes(&tools, &[write("Writes.", hints)]);

@@ -1,4 +1,4 @@
-//! The split: a model with many tools sees five, and what it calls through them is decided by what they call.
+//! Split exposure: the model gets five tools, and a call through them is decided like a direct call of its target.
 
 use aish::chat::DataSensitivity;
 use aish::protocol::tools::{ApprovalVerdict, CallFinished, CallStarted};
@@ -11,7 +11,7 @@ use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::shell_id;
 
-/// What a model is sent in place of many tools.
+/// The tools that replace a long tool list.
 const FIVE: [&str; 5] = [
     "retrieve_tools",
     "call_tool_read",
@@ -21,11 +21,11 @@ const FIVE: [&str; 5] = [
 ];
 
 const SPLIT: &str = "[tools]\nexposure = \"split\"\n";
-/// The server is believed, and what only reads is allowed.
+/// Trusts the server's annotations and allows reads.
 const READS: &str = "trust_annotations = true\n[policy.rules]\n\"op:read\" = \"allow\"\n";
 
-/// With these answers of the model and `more` of the config behind the server's lines, in split. The server has `read`,
-/// which says that it only reads, `drop`, which says that it destroys, and `write`, of which nothing is said.
+/// Starts a daemon with split exposure, scripted answers of the model, and `more` after the server's configuration. The
+/// server has `read` (annotated as read-only), `drop` (annotated as destructive) and `write` (without annotations).
 fn split(queue: impl IntoIterator<Item = Script>, more: &str) -> Tools {
     with(Helper::new(queue), more)
 }
@@ -36,7 +36,7 @@ fn with(helper: Helper, more: &str) -> Tools {
     tools
 }
 
-/// So many tools.
+/// A list of `count` tools.
 fn listed(count: usize) -> Value {
     let mut list = vec![
         hinted("read", json!({ "readOnlyHint": true })),
@@ -53,7 +53,7 @@ fn hinted(name: &str, hints: Value) -> Value {
     tool
 }
 
-/// A model that makes these calls in one answer, each named by its place, and then says so.
+/// A model that makes these calls in one answer, with their positions as ids, and then answers.
 fn calling(calls: &[(&str, Value)]) -> Vec<Script> {
     vec![answer(calls), Script::tokens(["done"])]
 }
@@ -72,7 +72,7 @@ fn answer(calls: &[(&str, Value)]) -> Script {
     Script::calls("", &calls)
 }
 
-/// The arguments of a call of `tool` that declares what its variant is for.
+/// The arguments of a call of `tool` with a matching intent.
 fn meaning(operation: &str, tool: &str) -> Value {
     json!({ "name": format!("fs:{tool}"), "intent": { "operation_type": operation } })
 }
@@ -104,7 +104,7 @@ fn ends(seen: &Seen) -> Vec<CallFinished> {
 }
 
 #[test]
-fn a_call_through_a_variant_is_decided_and_made_as_what_it_calls() {
+fn call_through_a_variant_is_decided_as_its_target() {
     let call = json!({
         "name": "fs:read",
         "args_json": "{ \"path\" : \"/é\" }",
@@ -164,7 +164,7 @@ fn a_call_through_a_variant_is_decided_and_made_as_what_it_calls() {
         (&result["decided_by"], &result["reason"]),
         (&json!("person"), &json!("once"))
     );
-    // The answer's own call stays as the model made it, with the id that the record has.
+    // The record of the answer keeps the call as the model made it, with the same id.
     let made = &tools.helper.records_of("assistant")[0]["calls"][0];
     assert_eq!(
         (&made["name"], &made["id"]),
@@ -186,7 +186,7 @@ fn a_call_through_a_variant_is_decided_and_made_as_what_it_calls() {
 }
 
 #[test]
-fn from_the_threshold_on_five_tools_are_sent_and_below_it_all() {
+fn split_exposure_starts_at_the_threshold() {
     for (exposure, count, five) in [
         ("", 39, false),
         ("", 40, true),
@@ -209,7 +209,7 @@ fn from_the_threshold_on_five_tools_are_sent_and_below_it_all() {
             false => assert_eq!(request.tool_names().len(), count, "{more}"),
         }
     }
-    // Without a server there is nothing to find.
+    // Without a server there are no tools to search.
     let none = Helper::saying("ok");
     none.config(SPLIT);
     none.ask("x");
@@ -217,7 +217,7 @@ fn from_the_threshold_on_five_tools_are_sent_and_below_it_all() {
 }
 
 #[test]
-fn every_rejection_reaches_the_model_and_nobody_is_asked() {
+fn rejections_reach_the_model_without_a_question() {
     const SEE: &str = "not found. Use call_tool_read, call_tool_write, or call_tool_destructive with matching intent.operation_type. See retrieve_tools for annotations and recommendations.";
     let unseen = |name: &str| format!("Tool '{name}' {SEE}");
     let long = json!({ "operation_type": "read", "reason": "é".repeat(1001) });
@@ -270,7 +270,7 @@ fn every_rejection_reaches_the_model_and_nobody_is_asked() {
             "invalid_call",
             unseen("call_tool"),
         ),
-        // Its own name was never offered, so that no intent would be declared.
+        // A direct call would bypass the intent, so the tool's own name is rejected.
         ("fs.read", json!({}), "invalid_call", unseen("fs.read")),
         (
             "call_tool_read",
@@ -329,7 +329,7 @@ fn every_rejection_reaches_the_model_and_nobody_is_asked() {
 }
 
 #[test]
-fn a_model_finds_a_tool_calls_it_wrongly_is_corrected_and_calls_it_rightly() {
+fn model_finds_a_tool_and_corrects_its_call() {
     let tools = split(
         [
             answer(&[("retrieve_tools", json!({ "query": "drop", "limit": 1 }))]),
@@ -383,14 +383,18 @@ fn a_model_finds_a_tool_calls_it_wrongly_is_corrected_and_calls_it_rightly() {
         ]
     );
     assert_eq!(records[0]["arguments"], "{\"query\":\"drop\",\"limit\":1}");
+    assert_eq!(records[0]["action"]["server"], "aish");
+    assert_eq!(records[0]["action"]["operation"], "read");
     assert_eq!(
-        (records[0].get("action"), records[0].get("decided_by")),
-        (None, None)
+        (&records[0]["decided_by"], &records[0]["reason"]),
+        (&json!("rule"), &json!("built-in"))
     );
+    // The call of the built-in tool needs no approval on disk.
+    assert_eq!(tools.helper.records_of("approval").len(), 1);
 }
 
 #[test]
-fn both_forms_of_arguments_and_of_the_intent_mean_the_same() {
+fn both_forms_of_arguments_and_intent_are_equivalent() {
     let calls: Vec<_> = [
         json!({ "args": { "b": 1.50, "a": 2 } }),
         json!({ "args_json": "{\"b\":1.50,\"a\":2}" }),
@@ -429,7 +433,7 @@ fn both_forms_of_arguments_and_of_the_intent_mean_the_same() {
 }
 
 #[test]
-fn what_speaks_against_an_intent_is_warned_of_where_it_is_no_reason_to_reject() {
+fn contradicted_intent_is_a_warning_unless_strict() {
     const READ_ONLY: &str =
         "Tool 'fs:read' is marked read-only by server, but intent declares write";
     const DESTROYS: &str =
@@ -439,7 +443,7 @@ fn what_speaks_against_an_intent_is_warned_of_where_it_is_no_reason_to_reject() 
         ("call_tool_read", meaning("read", "drop")),
     ];
     let lax = "[intent_declaration]\nstrict_server_validation = false\n";
-    // With a question, where the person sees it first.
+    // The question shows the warning.
     let tools = split(calling(&calls), lax);
     let mut client = tools.ask("x");
     for warning in [READ_ONLY, DESTROYS] {
@@ -454,10 +458,10 @@ fn what_speaks_against_an_intent_is_warned_of_where_it_is_no_reason_to_reject() 
         let record = &tools.helper.records_of("tool")[n];
         assert_eq!(record["reason"], format!("once; {warning}"));
     }
-    // The gate is where the tool has it, whatever is declared.
+    // The intent does not lower the operation class of the tool.
     let record = &tools.helper.records_of("tool")[1];
     assert_eq!(record["action"]["operation"], "destructive");
-    // By a rule, where nobody is asked.
+    // Without a question, the start event shows the warning.
     let tools = split(calling(&calls), &format!("{}{lax}", super::rounds::ALL));
     let seen = tools.ask("x").end();
     let warnings: Vec<_> = begins(&seen).into_iter().map(|b| b.warning).collect();
@@ -472,8 +476,8 @@ fn what_speaks_against_an_intent_is_warned_of_where_it_is_no_reason_to_reject() 
 }
 
 #[test]
-fn an_intent_raises_the_gate_and_never_lowers_it() {
-    // What reads is allowed; the same tool, said to be called for destruction, is asked about.
+fn intent_can_only_raise_the_operation_class() {
+    // The read is allowed; the same tool with a destructive intent needs approval.
     let calls = [
         read(),
         ("call_tool_destructive", meaning("destructive", "read")),
@@ -489,7 +493,7 @@ fn an_intent_raises_the_gate_and_never_lowers_it() {
     client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     assert_eq!(tools.called().len(), 1);
-    // A write that is declared to read is asked about as the write that it is taken for.
+    // A write that is declared as a read needs approval as a write.
     let tools = split(
         calling(&[("call_tool_read", meaning("read", "write"))]),
         READS,
@@ -503,7 +507,7 @@ fn an_intent_raises_the_gate_and_never_lowers_it() {
 }
 
 #[test]
-fn a_rule_about_the_target_holds_through_every_variant() {
+fn rule_about_the_target_applies_through_every_variant() {
     let rules = "[policy.rules]\n\"fs.*\" = \"allow\"\n\"fs.write\" = \"deny\"\n\"sensitivity:private\" = \"ask\"\n";
     let mut private = meaning("read", "read");
     private["intent"]["data_sensitivity"] = json!("private");
@@ -542,7 +546,7 @@ fn a_rule_about_the_target_holds_through_every_variant() {
 }
 
 #[test]
-fn a_person_denies_a_call_in_words_and_stops_those_after_it() {
+fn denial_with_a_message_and_stop_of_later_calls() {
     let queue = [
         answer(&[write(), destroy(), read()]),
         Script::tokens(["again"]),
@@ -587,7 +591,7 @@ fn a_person_denies_a_call_in_words_and_stops_those_after_it() {
 }
 
 #[test]
-fn calls_that_only_read_run_side_by_side_through_their_variant() {
+fn reads_through_a_variant_run_concurrently() {
     let mut calls: Vec<_> = (0..3).map(|_| read()).collect();
     calls.push(("retrieve_tools", json!({ "query": "write" })));
     calls.push(("call_tool_read", meaning("write", "read")));
@@ -603,7 +607,7 @@ fn calls_that_only_read_run_side_by_side_through_their_variant() {
     let client = tools.ask("x");
     wait(tools.server.asked("tools/call", 3));
     assert_eq!(tools.called().len(), 3);
-    // One wait for the disk, for the call behind the others too.
+    // One sync covers all approvals, also that of the call after the others.
     assert_eq!(tools.approved_at(0).len(), 4);
     tools.server.open("all");
     let seen = client.end();
@@ -615,7 +619,7 @@ fn calls_that_only_read_run_side_by_side_through_their_variant() {
     assert_eq!(tools.helper.records_of("approval").len(), 4);
 }
 
-/// What the model is told of a long result, and what it makes of that.
+/// A model that reads on in a truncated result.
 fn reader(name: &'static str) -> Helper {
     Helper::with(Provider::answering(move |request| {
         let messages = request.json["messages"].as_array().expect("messages");
@@ -644,7 +648,7 @@ fn reader(name: &'static str) -> Helper {
 }
 
 #[test]
-fn a_long_result_is_cut_at_a_record_and_read_on_in_either_exposure() {
+fn long_result_is_truncated_and_continued_in_both_exposures() {
     let lines = |n: std::ops::Range<usize>| -> String {
         n.map(|n| format!("line {n:04} of it\n")).collect()
     };
@@ -687,7 +691,7 @@ fn a_long_result_is_cut_at_a_record_and_read_on_in_either_exposure() {
             "of all of it"
         );
         assert_eq!(records[1]["name"], "read_result");
-        // Where the tools are sent as they are, it comes with the first result that is cut.
+        // With direct exposure, `read_result` is offered after the first truncated result.
         if name == "fs.read" {
             let requests = tools.helper.provider.requests();
             assert!(!requests[0].tool_names().contains(&"read_result"));
@@ -697,7 +701,7 @@ fn a_long_result_is_cut_at_a_record_and_read_on_in_either_exposure() {
 }
 
 #[test]
-fn what_is_wrong_with_a_call_of_our_own_is_said_to_the_model() {
+fn errors_of_built_in_tools_reach_the_model() {
     let calls = [
         ("retrieve_tools", json!({ "query": "x", "limit": -1 })),
         ("read_result", json!({ "key": "made up" })),
@@ -723,7 +727,7 @@ fn what_is_wrong_with_a_call_of_our_own_is_said_to_the_model() {
 }
 
 #[test]
-fn what_is_offered_beyond_this_once_would_have_an_effect() {
+fn only_effective_approval_scopes_are_offered() {
     let offers = |more: &str, call: (&str, Value)| {
         let tools = split(calling(&[call]), more);
         let mut client = tools.ask("x");
@@ -734,7 +738,7 @@ fn what_is_offered_beyond_this_once_would_have_an_effect() {
     };
     assert_eq!(offers("", read()), "tool reads always");
     assert_eq!(offers("", write()), "tool always");
-    // What is declared to do more than read is not what the reads of a server are.
+    // The scope `reads` does not cover a call that declares a write.
     assert_eq!(
         offers("", ("call_tool_write", meaning("write", "read"))),
         "tool always"
@@ -753,7 +757,7 @@ fn what_is_offered_beyond_this_once_would_have_an_effect() {
 }
 
 #[test]
-fn a_yes_beyond_what_was_offered_is_one_for_this_call() {
+fn scope_that_was_not_offered_counts_as_once() {
     let queue = [
         answer(&[write()]),
         Script::tokens(["one"]),
@@ -783,7 +787,7 @@ fn a_yes_beyond_what_was_offered_is_one_for_this_call() {
     assert!(granted[0]["grant"].is_string());
 }
 
-/// Asks twice for the same write; the person says always, and what that is is done before the call is made.
+/// Makes the same write twice and answers the first question with "always".
 fn always(tools: &Tools) -> Seen {
     let mut client = tools.ask("x");
     let question = client.question();
@@ -801,7 +805,7 @@ fn twice() -> [Script; 4] {
 }
 
 #[test]
-fn always_writes_a_rule_that_the_next_prompt_goes_by() {
+fn always_writes_a_rule_for_the_next_prompt() {
     let tools = split(
         twice(),
         "# of fs\n[policy] # mine\ndefault = \"ask\" # careful\n",
@@ -836,7 +840,7 @@ fn always_writes_a_rule_that_the_next_prompt_goes_by() {
     let told = tools.helper.records_of("policy");
     let told: Vec<_> = told.iter().map(|r| (&r["change"], &r["rule"])).collect();
     assert!(told.contains(&(&json!("always"), &json!(rule))), "{told:?}");
-    // In a session of its own, which has no grants.
+    // In a new session without grants.
     let next = tools.ask_as(AskRequest {
         shell: Some(shell_id("s2")),
         text: "x".to_owned(),
@@ -849,19 +853,19 @@ fn always_writes_a_rule_that_the_next_prompt_goes_by() {
 }
 
 #[test]
-fn always_without_its_rule_is_for_this_session() {
+fn always_without_a_written_rule_is_a_session_grant() {
     let tools = split(twice(), "[policy.rules]\n\"fs.read\" = \"allow\"\n");
     let file = tools.helper.path("config/config.toml");
     let mut client = tools.ask("x");
     let question = client.question();
-    // Another rule was written meanwhile.
+    // Another rule was written in the meantime.
     let text = std::fs::read_to_string(&file).expect("the config");
     let text = text.replace("\"fs.read\" = \"allow\"", "\"fs.write\" = \"ask\"");
     std::fs::write(&file, &text).expect("written");
     client.say(&question, ApprovalVerdict::Always);
     let seen = client.end();
     assert_eq!(seen.calls(), ["begin c0", "end c0 success"]);
-    let begin = "the rule for fs.write was not written, so that it is asked about again later: ";
+    let begin = "the rule for fs.write was not written, so a later session will ask again: ";
     let notices = seen.notices();
     assert!(notices.iter().any(|n| n.starts_with(begin)), "{notices:?}");
     assert_eq!(std::fs::read_to_string(&file).expect("the config"), text);
@@ -870,7 +874,7 @@ fn always_without_its_rule_is_for_this_session() {
         !changes.iter().any(|r| r["change"] == "always"),
         "{changes:?}"
     );
-    // What the session was granted counts, once no rule asks.
+    // The session's grant applies once no rule asks.
     std::fs::write(&file, text.replace("\"fs.write\" = \"ask\"", "")).expect("written");
     let next = tools.ask("x").end();
     assert_eq!(
@@ -881,7 +885,7 @@ fn always_without_its_rule_is_for_this_session() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_cannot_be_recorded_is_not_called_and_not_granted() {
+fn unrecorded_approval_makes_no_call_and_no_grant() {
     let queue = [
         answer(&[write()]),
         answer(&[write()]),
@@ -898,7 +902,7 @@ fn what_cannot_be_recorded_is_not_called_and_not_granted() {
     let begin = "mcp: fs.write: not called, since the approval could not be recorded: ";
     assert!(notices.iter().any(|n| n.starts_with(begin)), "{notices:?}");
     tools.helper.limit_files(None);
-    // What is on no disk was not given.
+    // An approval that is not on disk gives no grant.
     let mut client = tools.ask("x");
     let question = client.question();
     client.say(&question, ApprovalVerdict::No { words: None });

@@ -1,4 +1,4 @@
-//! The same with everything real: zsh on a terminal, the client, the daemon, a server over HTTP.
+//! Tool calls end to end: zsh on a terminal, client, daemon, and an MCP server over HTTP.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn model() -> [Script; 2] {
 }
 
 #[test]
-fn a_call_is_asked_about_on_the_terminal_and_made() {
+fn call_is_approved_on_the_terminal() {
     let tools = Tools::new(model(), "");
     let zsh = Zsh::start(&tools.helper.home);
     zsh.send("llm write it | cat\r");
@@ -32,7 +32,7 @@ fn a_call_is_asked_about_on_the_terminal_and_made() {
 }
 
 #[test]
-fn ctrl_c_at_the_question_leaves_the_conversation_whole() {
+fn ctrl_c_at_the_question_keeps_the_session_consistent() {
     let tools = Tools::new(model(), "");
     let mut zsh = Zsh::start(&tools.helper.home);
     zsh.send("llm write it\r");
@@ -47,7 +47,7 @@ fn ctrl_c_at_the_question_leaves_the_conversation_whole() {
 }
 
 #[test]
-fn without_a_terminal_a_call_is_denied_and_the_exit_code_says_so() {
+fn call_without_a_terminal_is_denied_with_its_exit_code() {
     let tools = Tools::new(model(), "");
     let run = tools.helper.call(["ask", "--", "x"]).run();
     assert_eq!(

@@ -190,6 +190,100 @@ fn ctrl_c_stops_the_answer_and_other_signals_only_leave_it() {
 }
 
 #[test]
+fn a_follower_with_blocked_output_leaves_the_turn_running() {
+    let (home, daemon) = home();
+    let (read, write) = nix::unistd::pipe().expect("a pipe");
+    let mut command = std::process::Command::new(crate::support::home::helper());
+    command
+        .args(["attach", "--raw"])
+        .env_clear()
+        .envs(home.env());
+    command.stdin(std::process::Stdio::null());
+    command.stdout(write.try_clone().expect("a descriptor"));
+    command.stderr(std::process::Stdio::piped());
+    let client = command.spawn().expect("aish-helper starts");
+    let mut prompt = daemon.prompt();
+    prompt.event(&Event::Attached {
+        session: "2026-session-1a2b3c4d".into(),
+        prompt: "why".into(),
+        running: true,
+        started_ms: 1,
+    });
+    // More than the pipe holds.
+    for _ in 0..10 {
+        prompt.text(&"0123456789\n".repeat(1000));
+    }
+    let deadline = Instant::now() + PATIENCE;
+    let mut fds = [nix::poll::PollFd::new(
+        std::os::fd::AsFd::as_fd(&write),
+        nix::poll::PollFlags::POLLOUT,
+    )];
+    while nix::poll::poll(&mut fds, nix::poll::PollTimeout::ZERO).expect("poll") > 0 {
+        assert!(Instant::now() < deadline, "the pipe never fills");
+        std::thread::yield_now();
+    }
+    let pid = Pid::from_raw(i32::try_from(client.id()).expect("a pid"));
+    kill(pid, Signal::SIGTERM).expect("the client runs");
+    prompt.left();
+    let output = client.wait_with_output().expect("the client exits");
+    drop(read);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("left; the answer continues"), "{stderr}");
+    assert_eq!(output.status.code(), Some(130));
+}
+
+#[test]
+fn an_answer_cut_off_by_the_daemon_says_how_to_see_the_rest() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("aish-helper ask x; print code=$?\r");
+    let mut prompt = daemon.prompt();
+    prompt.event(&Event::TurnStarted {
+        session: "2026-session-1a2b3c4d".into(),
+        model: "fake".into(),
+    });
+    prompt.text("the beginning\n");
+    zsh.wait_text("the beginning");
+    drop(prompt);
+    zsh.prompt();
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("show the rest with: llm --attach 1a2b3c4d"),
+        "{screen}"
+    );
+    assert!(screen.contains("code=1"), "{screen}");
+}
+
+#[test]
+fn notices_and_closed_questions_break_between_words() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    zsh.run("stty cols 50");
+    let mut prompt = following(&zsh, &daemon, "aish-helper attach");
+    zsh.wait_text("only leaves it");
+    prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
+    zsh.wait_text(KEYS);
+    let before = zsh.raw().len();
+    prompt.event(&closed(None, QuestionOutcome::Denied));
+    zsh.wait_text("answered in another terminal: denied");
+    let raw = String::from_utf8_lossy(&zsh.raw()[before..]).into_owned();
+    assert!(
+        raw.contains("\r\nanswered in another terminal: denied\r\n"),
+        "{raw:?}"
+    );
+    prompt.reply("stop");
+    zsh.prompt();
+    let raw = String::from_utf8_lossy(&zsh.raw()).into_owned();
+    let notice = raw.split("[aish] ").nth(1).expect("a notice");
+    let lines: Vec<&str> = notice.split("\r\n").take(3).collect();
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 50),
+        "{lines:?}"
+    );
+    assert!(notice.contains("“why so”;\r\nCtrl-C stops"), "{notice:?}");
+}
+
+#[test]
 fn a_background_prompt_returns_at_once() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);

@@ -253,7 +253,7 @@ fn without_a_terminal_the_question_is_dismissed() {
     assert!(zsh.screen().contains("code=4"), "{}", zsh.screen());
     assert_eq!(
         home.read("err"),
-        "[aish] server github: there is no terminal to ask on, so the answer is no\n"
+        "[aish] server github: denied: no terminal to ask on\n"
     );
 }
 

@@ -155,7 +155,7 @@ fn new_tools_are_shown_whole_before_the_question() {
   │   END
   │   needs  path string
   │   takes  lines integer
-  └ shown once; again: aish-helper mcp tools fs
+  └ shown only once; to see it again: llm :mcp tools fs
 ┌ w github.create_issue ";
     assert!(screen.contains(wanted), "{screen}");
     verdict(press(&zsh, &mut prompt, "n"));

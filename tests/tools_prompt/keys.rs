@@ -45,8 +45,8 @@ fn other_keys_and_pastes_do_not_answer() {
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
     zsh.wait_text(KEYS);
-    press_until(&zsh, "x", "that is none of the keys; [?] explains them");
-    press_until(&zsh, "\x1b", "that is none of the keys; [?] explains them");
+    press_until(&zsh, "x", "unknown key; [?] explains the keys");
+    press_until(&zsh, "\x1b", "unknown key; [?] explains the keys");
     for keys in ["yy", "\x1b[200~y\x1b[201~", "\x1b", "\x1bOP", "é"] {
         zsh.send(keys);
         assert_eq!(
@@ -84,7 +84,7 @@ fn always_takes_two_keys() {
     let screen = zsh.screen();
     assert!(
         screen.contains(
-            "\nalways: your config.toml gets a rule that allows github.create_issue, whatever its arguments, in every session\n\
+            "\nalways: adds a rule to config.toml that allows github.create_issue with any arguments, in every session\n\
              └ [A] again: "
         ),
         "{screen}"
@@ -130,10 +130,7 @@ fn a_key_without_effect_is_not_offered_and_says_why() {
             destroys(),
             "[n]o  [t]ool for this session  [e]dit ",
             [
-                (
-                    "r",
-                    "server github does not say of this tool that it only reads",
-                ),
+                ("r", "server github does not declare this tool read-only"),
                 ("A", "or aish may not write the configuration"),
             ],
         ),
@@ -142,23 +139,17 @@ fn a_key_without_effect_is_not_offered_and_says_why() {
             "run? [y]es  [n]o  [e]dit ",
             [
                 ("A", "policy.rules.\"github.*\" asks every time"),
-                (
-                    "r",
-                    "that would not cover this call, which is taken for: write",
-                ),
+                ("r", "[r] would not cover this call: its operation is write"),
             ],
         ),
         (
             by_hand(),
             "[n]o  [t]ool for this session  [e]dit ",
             [
-                (
-                    "r",
-                    "server github does not say of this tool that it only reads",
-                ),
+                ("r", "server github does not declare this tool read-only"),
                 (
                     "a",
-                    "server github was connected by hand: no rule can allow it anything",
+                    "server github was connected by hand: rules cannot allow its tools",
                 ),
             ],
         ),
@@ -213,19 +204,19 @@ fn a_key_held_down_does_not_answer_until_released() {
     held(&zsh, &mut prompt, "y");
     drop(prompt);
     for _ in 0..PATIENCE.as_millis() / 20 {
-        if zsh.screen().contains("the aish daemon ended") {
+        if zsh.screen().contains("the aish daemon exited") {
             break;
         }
         zsh.send("y");
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(zsh.screen().contains("the aish daemon ended"));
+    assert!(zsh.screen().contains("the aish daemon exited"));
     zsh.send("\x15");
     zsh.prompt();
 }
 
 #[test]
-fn a_denial_may_have_words() {
+fn a_denial_may_have_a_reason() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
@@ -290,12 +281,12 @@ fn edited_arguments_are_shown_again_before_they_run() {
 
     // Text that is not an object is rejected, and the next edit continues from it.
     edit("echo '[1]' >\"$2\"");
-    press_until(&zsh, "e", "that is no JSON object");
+    press_until(&zsh, "e", "not a JSON object");
     edit("exit 3");
     press_until(
         &zsh,
         "e",
-        "the editor failed with 3; the arguments are as before",
+        "the editor failed with 3; the arguments are unchanged",
     );
     assert_eq!(home.read("before"), "[1]\n");
     edit("true");
@@ -332,7 +323,7 @@ fn an_edit_that_does_not_fit_must_be_read_to_its_end() {
 }
 
 #[test]
-fn ctrl_c_counts_from_the_first_moment() {
+fn ctrl_c_works_as_soon_as_the_question_is_visible() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     // Once as soon as the question is visible; later several at once.
@@ -415,7 +406,7 @@ fn ctrl_z_stops_it_and_fg_asks_again() {
     zsh.prompt();
     zsh.send("bg; wait\r");
     assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::NoTerminal);
-    zsh.wait_text("this is a background job, so the answer is no");
+    zsh.wait_text("denied: this is a background job");
     prompt.reply("stop");
     zsh.prompt();
 }
@@ -476,7 +467,7 @@ fn without_a_terminal_the_call_is_denied_with_a_notice() {
     assert!(zsh.screen().contains("code=4"), "{}", zsh.screen());
     assert_eq!(
         home.read("err"),
-        "[aish] github.create_issue: there is no terminal to ask on, so the answer is no\n"
+        "[aish] github.create_issue: denied: no terminal to ask on\n"
     );
     assert_eq!(home.read("out"), "well\n");
     // A background job is not asked either, and is not stopped.
@@ -502,9 +493,9 @@ fn a_call_is_denied_if_the_daemon_dies_while_it_asks() {
         drop(prompt);
         zsh.prompt();
         let screen = zsh.screen();
-        assert!(screen.contains("the daemon has gone: denied"), "{screen}");
+        assert!(screen.contains("the daemon exited: denied"), "{screen}");
         assert!(
-            screen.contains("the aish daemon ended while it asked"),
+            screen.contains("the aish daemon exited during the question"),
             "{screen}"
         );
         assert!(screen.contains("code=1"), "{screen}");
@@ -523,7 +514,7 @@ fn the_end_of_the_turn_withdraws_the_question() {
     zsh.wait_text(KEYS);
     // A daemon that is being stopped sends all of this.
     prompt.event(&Event::Notice {
-        text: "the daemon ends, so it asks no more".into(),
+        text: "the daemon is stopping: the call was denied".into(),
     });
     prompt.event(&Event::ToolCallFinished(
         aish::protocol::tools::CallFinished {
@@ -542,7 +533,7 @@ fn the_end_of_the_turn_withdraws_the_question() {
     let screen = zsh.screen();
     assert!(
         screen.contains(
-            "the question was withdrawn\n[aish] the daemon ends, so it asks no more\n[aish] interrupted\n"
+            "the question was withdrawn\n[aish] the daemon is stopping: the call was denied\n[aish] interrupted\n"
         ),
         "{screen}"
     );
@@ -563,7 +554,7 @@ fn a_signal_ends_the_question_as_ctrl_c_does() {
 }
 
 #[test]
-fn a_terminal_that_goes_away_denies() {
+fn closing_the_terminal_denies_the_call() {
     let (home, daemon) = home();
     let zsh = Zsh::start(&home);
     // The client ignores SIGHUP here, so that it only sees the lost terminal.

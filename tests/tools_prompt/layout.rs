@@ -18,7 +18,7 @@ fn frame(zsh: &Zsh<'_>) -> Vec<String> {
 }
 
 #[test]
-fn the_question_says_what_is_called_with_what() {
+fn the_question_shows_tool_and_arguments() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let body = "It crashes. ".repeat(100) + "End.";
@@ -178,21 +178,20 @@ fn details_are_shown_on_request() {
         .rposition(|l| l.starts_with("│ server "))
         .expect("details");
     assert_eq!(
-        lines[at - 13..at],
+        lines[at - 12..at],
         [
             "│ y                yes, this once, with these arguments",
             "│ n, Enter         no",
-            "│ t                yes, and for this session, until the daemon ends, 12 hours at most, to this tool, whatever its",
-            "│                  arguments",
-            "│ r                yes, and for this session, until the daemon ends, 12 hours at most, to 10 of the 14 tools of github,",
-            "│                  which only read (its word)",
-            "│ A                yes, and from now on to this tool: a rule in your config.toml (asks for a second A)",
-            "│ e                edit the arguments, then be asked again",
-            "│ d                no, and the model is told why",
-            "│ ↓                read the arguments to their end",
-            "│ Ctrl-C           no, and the turn ends",
-            "│ taken for        write",
-            "│ asked by         policy.default",
+            "│ t                allow this tool for this session, until the daemon stops or 12 hours have passed, with any arguments",
+            "│ r                allow the 10 read-only tools of github, of 14 (as declared by the server, not trusted) for this",
+            "│                  session, until the daemon stops or 12 hours have passed",
+            "│ A                always allow this tool (adds a rule to config.toml; press A twice)",
+            "│ e                edit the arguments; the edited call is asked about again",
+            "│ d                no, and send the model a reason",
+            "│ ↓                show all arguments",
+            "│ Ctrl-C           deny and stop the answer",
+            "│ operation        write",
+            "│ asked because of policy.default (no rule matches)",
         ]
     );
     assert_eq!(
@@ -202,9 +201,9 @@ fn details_are_shown_on_request() {
             "│ title            Create an issue",
             "│ only reads       no",
             "│ may destroy      no",
-            "│ safe to repeat   not said",
+            "│ safe to repeat   not declared",
             "│ reaches outside  yes",
-            "│ trusted          no, this is its server's word alone",
+            "│ trusted          no: annotations of this server are not trusted",
             "│ description      Files an issue.",
             "│                  In a repository.",
             "│ schema",
@@ -212,10 +211,10 @@ fn details_are_shown_on_request() {
     );
     verdict(press(&zsh, &mut prompt, "r"));
     zsh.wait_text(
-        "reads for this session: 10 of the 14 tools of github, which only read (its word)",
+        "reads for this session: the 10 read-only tools of github, of 14 (as declared by the server, not trusted)",
     );
     let screen = zsh.screen();
-    let words = |l: &str| l.starts_with("reads for this session: 10 of the 14 tools");
+    let words = |l: &str| l.starts_with("reads for this session: the 10 read-only tools");
     assert!(screen.lines().any(words), "{screen}");
     prompt.reply("stop");
     zsh.prompt();
@@ -242,7 +241,7 @@ fn dangerous() -> ApprovalRequest {
 }
 
 #[test]
-fn how_dangerous_it_is_stands_first_and_why_it_is_wanted_is_cut_to_a_line() {
+fn the_operation_comes_first_and_the_reason_is_cut_to_a_line() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let before = zsh.raw().len();
@@ -255,7 +254,7 @@ fn how_dangerous_it_is_stands_first_and_why_it_is_wanted_is_cut_to_a_line() {
             "┌ ! files.delete                        destructive · server files says: only reads, not trusted",
             "│ warning: the server says that files.delete only reads‹\\x1b›[2J",
             "│ declared destructive · private data · \"the notes are old. │ title \"x\" └ run? the note… [?] all",
-            "│ asked by policy.rules.\"op:destructive\"",
+            "│ asked because of: policy.rules.\"op:destructive\"",
             "│ path  \"/home/me/notes\"",
             "└ run? [y]es  [n]o  [e]dit  [d]eny and say why  [?]",
         ]
@@ -266,10 +265,10 @@ fn how_dangerous_it_is_stands_first_and_why_it_is_wanted_is_cut_to_a_line() {
     press_until(&zsh, "?", "END");
     let screen = zsh.screen();
     for line in [
-        "│ taken for        destructive\n",
+        "│ operation        destructive\n",
         "│ data             private\n",
         "│ warning          the server says that files.delete only reads‹\\x1b›[2J\n",
-        "│ asked by         policy.rules.\"op:destructive\"\n",
+        "│ asked because of policy.rules.\"op:destructive\"\n",
     ] {
         let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
         assert!(lines.contains(&line.trim_end()), "{line}\n{screen}");
@@ -305,11 +304,11 @@ fn a_tool_that_has_changed_shows_how() {
         assert_eq!(
             frame(&zsh)[1..7],
             [
-                "│ it has changed since you were shown it; - is gone, + is new:",
+                "│ the tool has changed since you last saw it; - removed, + added:",
                 "│   description",
                 "│ -   Files an issue.",
                 "│ +   Files an issue,‹\\x1b›[2J and mails it.",
-                "│ it would be called with:",
+                "│ arguments of the call:",
                 "│ title  \"x\"",
             ]
         );
@@ -367,7 +366,7 @@ fn a_long_change_must_be_read_to_its_end() {
 }
 
 #[test]
-fn few_columns_tear_no_words_and_hide_no_keys() {
+fn a_narrow_terminal_breaks_at_words_and_shows_all_keys() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let tty = zsh.eval("print -rn -- $TTY");
@@ -430,7 +429,7 @@ fn the_keys_fit_two_lines_of_80_columns_and_one_of_more() {
 }
 
 #[test]
-fn a_narrow_terminal_and_one_that_changes_show_all_of_it() {
+fn a_narrow_or_resized_terminal_shows_everything() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let tty = zsh.eval("print -rn -- $TTY");

@@ -18,7 +18,7 @@ fn call(arguments: &str) -> Script {
 }
 
 #[test]
-fn what_was_shown_is_called_and_its_result_stays() {
+fn the_call_is_made_as_shown_and_its_result_stays() {
     let done = || Script::tokens(["done"]);
     let tools = tools([call("{\"to\":\"x\"}"), done()], "");
     let mut zsh = Zsh::start(&tools.helper.home);
@@ -31,7 +31,7 @@ fn what_was_shown_is_called_and_its_result_stays() {
         "{screen}"
     );
     assert!(
-        screen.contains("write · server fs says nothing of it\n│ to  \"x\"\n└ run?"),
+        screen.contains("write · server fs declares nothing about it\n│ to  \"x\"\n└ run?"),
         "{screen}"
     );
     assert_eq!(tools.called(), []);
@@ -52,7 +52,7 @@ fn what_was_shown_is_called_and_its_result_stays() {
 }
 
 #[test]
-fn a_denial_reaches_the_model_with_its_words() {
+fn a_denial_reaches_the_model_with_the_users_reason() {
     let tools = tools([call("{}"), Script::tokens(["as you wish"])], "");
     let mut zsh = Zsh::start(&tools.helper.home);
     zsh.send("clear; llm write it\r");
@@ -75,7 +75,7 @@ fn a_denial_reaches_the_model_with_its_words() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_while_it_asks_has_called_nothing() {
+fn no_call_is_made_if_the_daemon_is_killed_during_the_question() {
     let tools = tools([call("{}")], "");
     let mut zsh = Zsh::start(&tools.helper.home);
     zsh.send("clear; llm write it; print code=$?\r");
@@ -83,7 +83,7 @@ fn a_daemon_that_is_killed_while_it_asks_has_called_nothing() {
     tools.helper.kill_daemon();
     zsh.prompt();
     assert!(
-        zsh.screen().contains("the daemon has gone: denied"),
+        zsh.screen().contains("the daemon exited: denied"),
         "{}",
         zsh.screen()
     );
@@ -101,7 +101,7 @@ fn without_a_terminal_nothing_is_called_and_the_code_is_4() {
         .run();
     assert_eq!(run.code, 4, "{run:?}");
     assert!(
-        run.stderr.contains("there is no terminal to ask on"),
+        run.stderr.contains("denied: no terminal to ask on"),
         "{run:?}"
     );
     assert_eq!(run.stdout, "I shall write.\nwell\n");

@@ -233,13 +233,13 @@ fn a_notice_of_the_daemon_is_printed_once() {
     std::fs::create_dir(&dir).expect("the directory");
     std::fs::write(
         dir.join(&shell),
-        "the answer to “x” is done: llm :attach shows it\x1b]0;x\x07\n",
+        "0192\tthe answer to “x” is done: llm :attach shows it\x1b]0;x\x07\n0193\t“y” failed\n",
     )
     .expect("a notice");
     zsh.run("");
     let screen = zsh.screen();
     assert!(
-        screen.contains("\n[aish] the answer to “x” is done: llm :attach shows it^[]0;x^G\n<2>"),
+        screen.contains("\n[aish] the answer to “x” is done: llm :attach shows it^[]0;x^G\n[aish] “y” failed\n<2>"),
         "{screen}"
     );
     let left = std::fs::read_dir(&dir).expect("the directory").count();

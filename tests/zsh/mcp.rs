@@ -79,7 +79,7 @@ fn a_server_is_connected_and_its_prompt_asked() {
 }
 
 #[test]
-fn what_is_typed_reaches_the_helper() {
+fn arguments_reach_the_helper_as_typed() {
     let home = Home::with_stub("[[ $2 != prompt ]] || print -r -- '-r said $HOME'");
     let mut zsh = Zsh::start(&home);
     zsh.run("llm :mcp");
@@ -96,7 +96,7 @@ fn what_is_typed_reaches_the_helper() {
 }
 
 #[test]
-fn tab_completes_what_the_daemon_knows() {
+fn tab_completes_names_known_to_the_daemon() {
     let server = server();
     let helper = Helper::new([]);
     helper.config(&format!(

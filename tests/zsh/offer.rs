@@ -215,7 +215,7 @@ fn quitting_ends_the_offers() {
 }
 
 #[test]
-fn ctrl_c_ends_the_command_but_not_the_bookkeeping() {
+fn ctrl_c_ends_the_command_and_its_exit_is_reported() {
     for command in [
         "sh -c 'echo started; exec sleep 1000'; print -r -- went on",
         "print started; while :; do :; done",
@@ -292,7 +292,7 @@ fn the_users_options_hold_for_the_command() {
 }
 
 #[test]
-fn nothing_is_offered_where_nothing_could_run() {
+fn nothing_is_offered_where_commands_cannot_run() {
     let home = proposing("", &[b"run t1 terminal\ncd /"]);
     let mut zsh = Zsh::start(&home);
     for line in ["llm x | cat", "(llm x)", "llm x >out", "y=$(llm x)"] {
@@ -378,7 +378,7 @@ fn pagers_are_off_while_the_output_is_captured() {
 }
 
 #[test]
-fn what_goes_on_after_a_stop_is_another_shell_and_gets_no_offers() {
+fn a_forked_shell_after_ctrl_z_gets_no_offers() {
     let step = "sh -c 'echo step $1; [ $1 != 1 ] || read x <gate' sh";
     for command in [
         format!("for i in 1 2 3; do {step} $i; done"),

@@ -73,7 +73,7 @@ fn sourcing_twice_is_harmless() {
 }
 
 #[test]
-fn a_script_gets_nothing_of_it() {
+fn a_script_is_not_affected() {
     let home = Home::new();
     let out = Command::new("zsh")
         .args([
@@ -120,7 +120,7 @@ fn an_installed_plugin_uses_the_helper_beside_it() {
 }
 
 #[test]
-fn a_zsh_inside_is_another_shell() {
+fn a_nested_zsh_is_another_shell() {
     let home = Home::with_stub(":");
     let mut zsh = Zsh::start(&home);
     let outer = zsh.eval("print -r -- $_aish[id]");

@@ -1,4 +1,4 @@
-//! `llm` and its words: the model gets what the user types.
+//! Words of the `llm` command line reach the model exactly as typed.
 
 use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
@@ -190,7 +190,7 @@ fn prose_behind_a_pipe_arrives_as_it_was_typed() {
 }
 
 #[test]
-fn what_only_looks_like_a_pipe_is_left_alone() {
+fn a_line_that_only_resembles_a_pipe_is_left_alone() {
     let home = Home::with_stub(":");
     let mut zsh = Zsh::start(&home);
     for (line, out) in [
@@ -210,7 +210,7 @@ fn what_only_looks_like_a_pipe_is_left_alone() {
 }
 
 #[test]
-fn a_here_document_and_a_trailing_pipe_go_on_as_ever() {
+fn here_documents_and_trailing_pipes_work_as_without_the_plugin() {
     let home = Home::with_stub("[[ -t 0 ]] || cat");
     let mut zsh = Zsh::start(&home);
     zsh.run("llm what's this <<EOF >out\rone's\rEOF");
@@ -289,7 +289,7 @@ fn other_lines_are_left_alone() {
 }
 
 #[test]
-fn a_pasted_page_is_quick() {
+fn a_pasted_page_is_processed_quickly() {
     let page = "what's the cat's name, and {why}? ".repeat(400);
     assert_eq!(
         asked(&format!("\x1b[200~llm {page}\x1b[201~")).join(" "),
@@ -304,7 +304,7 @@ fn a_pasted_page_is_quick() {
 }
 
 #[test]
-fn the_exit_code_of_the_client_is_the_functions() {
+fn the_function_returns_the_exit_code_of_the_client() {
     let home = Home::with_stub(":");
     for code in ["0", "1", "2", "3", "4", "130"] {
         home.stub(&format!("exit {code}"));
@@ -347,16 +347,23 @@ fn meta_commands_are_mapped() {
     let mut zsh = Zsh::start(&home);
     let id = zsh.eval("print -rn -- $_aish[id]");
     for (line, call) in [
-        ("llm :model", vec!["model", "list"]),
-        ("llm :model --json", vec!["model", "list", "--json"]),
+        ("llm :model", vec!["model", "list", "--shell", &id]),
+        (
+            "llm :model --json",
+            vec!["model", "list", "--shell", &id, "--json"],
+        ),
         (
             "llm :model smollm2",
             vec!["model", "use", "--shell", &id, "smollm2"],
         ),
         ("llm :new", vec!["session", "new", "--shell", &id]),
         ("llm :sessions --json", vec!["session", "list", "--json"]),
-        ("llm :status", vec!["status"]),
+        ("llm :status", vec!["status", "--shell", &id]),
         ("llm :history", vec!["session", "show", "--shell", &id]),
+        (
+            "llm :history 1f",
+            vec!["session", "show", "--shell", &id, "1f"],
+        ),
         ("llm :activity", vec!["activity", "list"]),
         (
             "llm :activity --limit 3",

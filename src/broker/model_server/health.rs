@@ -1,4 +1,4 @@
-//! Asks a server on loopback whether it is ready, with a plain request that needs neither proxy settings nor TLS.
+//! Checks whether a server on loopback is ready, with a plain request that needs neither proxy settings nor TLS.
 
 use std::io;
 use std::net::Ipv4Addr;

@@ -1,8 +1,8 @@
 //! The chat completions format (`/v1/chat/completions`): request bodies, and the meaning of the events of an answer.
 //! Pure.
 //!
-//! Servers disagree on many details. The variants accepted here are those that llama.cpp, Ollama, LM Studio, vLLM,
-//! OpenRouter, OpenAI, Mistral and Groq are known to send.
+//! Servers differ in many details. The variants accepted here are those that llama.cpp, Ollama, LM Studio, vLLM,
+//! OpenRouter, OpenAI, Mistral and Groq send.
 
 mod request;
 mod text_event;
@@ -45,7 +45,7 @@ impl From<EventTooLong> for StreamError {
 /// The state of an answer while its events arrive.
 #[derive(Debug, Default)]
 pub struct ChatAnswer {
-    /// Why the model stopped, once an event says so.
+    /// The finish reason, once an event contains one.
     pub finish: Option<FinishReason>,
     /// Whether `[DONE]` has arrived.
     pub done: bool,
@@ -143,7 +143,7 @@ impl ChatAnswer {
         let choices = match body.choices {
             Some(choices) => choices,
             None if body.usage.is_some() => Vec::new(),
-            // Neither choices nor usage: a keep-alive event or an error in a form of its own.
+            // Neither choices nor usage: a keep-alive event or an error in an unusual form.
             None => match error_message(data) {
                 Some(message) => return Err(StreamError::Server(message)),
                 None => Vec::new(),

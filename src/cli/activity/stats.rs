@@ -52,7 +52,7 @@ fn tally_json(tally: &ActivityTally) -> Value {
     value
 }
 
-/// Returns the share of completed actions that ended in an error; denied and blocked ones do not count.
+/// Returns the share of completed actions that ended in an error; denied, blocked and interrupted ones do not count.
 fn error_rate(tally: &ActivityTally) -> Option<f64> {
     let [success, error, ..] = tally.ended;
     let done = success + error;
@@ -125,33 +125,34 @@ mod tests {
 
     #[test]
     fn a_page_has_the_statistics_of_each_kind() {
-        let tally = |ended: [usize; 4], took: &[u64]| ActivityTally {
+        let tally = |ended: [usize; 5], took: &[u64]| ActivityTally {
             count: ended.iter().sum(),
             ended,
             took: took.to_vec(),
         };
         let mut stats = ActivityStats {
-            all: tally([1500, 2, 1, 0], &[5]),
+            all: tally([1500, 2, 1, 0, 0], &[5]),
             ..ActivityStats::default()
         };
         stats
             .types
-            .insert("prompt".into(), tally([1, 0, 0, 0], &[]));
-        stats
-            .types
-            .insert("tool".into(), tally([3, 1, 1, 0], &[100, 200, 300, 1500]));
+            .insert("prompt".into(), tally([1, 0, 0, 0, 0], &[]));
+        stats.types.insert(
+            "tool".into(),
+            tally([3, 1, 1, 0, 0], &[100, 200, 300, 1500]),
+        );
         stats
             .operations
-            .insert("read".into(), tally([3, 1, 1, 0], &[100]));
+            .insert("read".into(), tally([3, 1, 1, 0, 0], &[100]));
         for n in 0..12 {
             let name = format!("a.t\u{1b}{n}");
-            stats.tools.insert(name, tally([n, 0, 0, 0], &[]));
+            stats.tools.insert(name, tally([n, 0, 0, 0, 0], &[]));
         }
         let text = stats_page(&stats, None);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[0],
-            "1,503 actions: 1,500 success, 2 error, 1 denied, 0 blocked"
+            "1,503 actions: 1,500 success, 2 error, 1 denied, 0 blocked, 0 interrupted"
         );
         assert_eq!(
             lines[2],

@@ -18,7 +18,7 @@ const MIN_FREE_BYTES: u64 = 16 << 20;
 pub(super) fn permissions(paths: &Paths) -> Vec<CheckResult> {
     let private = [
         (&*paths.state, "it holds the log"),
-        (&paths.journal(), "it holds your conversations"),
+        (&paths.journal(), "it holds your sessions"),
         (&paths.keys(), "it holds your keys"),
     ];
     let mut faults: Vec<CheckResult> = private
@@ -83,7 +83,7 @@ fn permission_fault(path: &Path, private: Option<&str>) -> Option<CheckResult> {
 /// Checks that the journal can be written.
 pub(super) fn journal(paths: &Paths) -> CheckResult {
     let journal = paths.journal();
-    // The directory is created with the first conversation; until then, its nearest ancestor counts.
+    // The directory is created with the first session; until then, its nearest ancestor counts.
     let Some(dir) = journal.ancestors().find(|dir| dir.exists()) else {
         return CheckResult::fail(
             "journal",

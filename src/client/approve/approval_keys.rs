@@ -121,27 +121,27 @@ fn reason_not_offered(question: &ApprovalRequest, offer: &str) -> String {
     let server = confusables::marked_name(&question.tool.server);
     if offer == "reads" && is_read_only(&question.tool) {
         return format!(
-            "that would not cover this call, which is taken for: {}",
+            "[r] would not cover this call: its operation is {}",
             question.operation.as_str()
         );
     }
     if offer == "reads" {
-        return format!("server {server} does not say of this tool that it only reads");
+        return format!("server {server} does not declare this tool read-only");
     }
     // A session grant is possible, so only the rule is not.
     if offer == "always" && offers(question, "tool") && question.why != UNCONFIGURED {
         return format!(
-            "no rule can be kept: server {server} was connected by hand, or aish may not write the configuration"
+            "no rule can be saved: server {server} was connected by hand, or aish may not write the configuration"
         );
     }
     match question.why.as_str() {
         why if why.starts_with(DEFAULT_RULE) || why == CHANGED => {
-            "this can be allowed one call at a time only".to_string()
+            "this call can be allowed only once at a time".to_string()
         }
         UNCONFIGURED if offer == "always" => {
-            format!("server {server} was connected by hand: no rule can allow it anything")
+            format!("server {server} was connected by hand: rules cannot allow its tools")
         }
-        UNCONFIGURED => "this can be allowed one call at a time only".to_string(),
+        UNCONFIGURED => "this call can be allowed only once at a time".to_string(),
         rule => format!("{} asks every time", one_line(rule, 200)),
     }
 }
@@ -151,17 +151,17 @@ pub fn reading_tools(question: &ApprovalRequest) -> String {
     let (total, writing) = question.server_tools;
     let word = match question.tool.trusted {
         true => "",
-        false => " (its word)",
+        false => " (as declared by the server, not trusted)",
     };
     let server = confusables::marked_name(&question.tool.server);
     let reading = total.saturating_sub(writing);
-    format!("{reading} of the {total} tools of {server}, which only read{word}")
+    format!("the {reading} read-only tools of {server}, of {total}{word}")
 }
 
 /// Describes the effect of a lasting approval.
 pub fn always_effect(question: &ApprovalRequest) -> String {
     format!(
-        "always: your config.toml gets a rule that allows {}, whatever its arguments, in every session",
+        "always: adds a rule to config.toml that allows {} with any arguments, in every session",
         confusables::marked_name(&question.tool.name)
     )
 }
@@ -169,7 +169,7 @@ pub fn always_effect(question: &ApprovalRequest) -> String {
 /// Returns each offered key with its effect.
 pub fn explained(question: &ApprovalRequest) -> Vec<(&'static str, String)> {
     let hours = GRANT_TTL_MS / 3_600_000;
-    let session = format!("for this session, until the daemon ends, {hours} hours at most");
+    let session = format!("for this session, until the daemon stops or {hours} hours have passed");
     let mut keys = vec![
         ("y", "yes, this once, with these arguments".to_string()),
         ("n, Enter", "no".to_string()),
@@ -178,18 +178,17 @@ pub fn explained(question: &ApprovalRequest) -> Vec<(&'static str, String)> {
         (
             "t",
             "tool",
-            format!("yes, and {session}, to this tool, whatever its arguments"),
+            format!("allow this tool {session}, with any arguments"),
         ),
         (
             "r",
             "reads",
-            format!("yes, and {session}, to {}", reading_tools(question)),
+            format!("allow {} {session}", reading_tools(question)),
         ),
         (
             "A",
             "always",
-            "yes, and from now on to this tool: a rule in your config.toml (asks for a second A)"
-                .to_string(),
+            "always allow this tool (adds a rule to config.toml; press A twice)".to_string(),
         ),
     ];
     for (key, offer, does) in beyond {
@@ -198,10 +197,13 @@ pub fn explained(question: &ApprovalRequest) -> Vec<(&'static str, String)> {
         }
     }
     for (key, does) in [
-        ("e", "edit the arguments, then be asked again"),
-        ("d", "no, and the model is told why"),
-        ("↓", "read the arguments to their end"),
-        ("Ctrl-C", "no, and the turn ends"),
+        (
+            "e",
+            "edit the arguments; the edited call is asked about again",
+        ),
+        ("d", "no, and send the model a reason"),
+        ("↓", "show all arguments"),
+        ("Ctrl-C", "deny and stop the answer"),
     ] {
         keys.push((key, does.to_string()));
     }

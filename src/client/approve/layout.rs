@@ -11,7 +11,7 @@ use crate::protocol::tools::{ApprovalRequest, DeclaredIntent};
 use crate::safety::confusables;
 use crate::safety::policy::CHANGED;
 
-/// Widest head: on a wide terminal the name and what is said about it stay close together.
+/// Widest head: on a wide terminal the name and its description stay close together.
 const MAX_WIDTH: usize = 96;
 /// Width of the column of names in the details.
 const NAME_WIDTH: usize = 17;
@@ -72,7 +72,7 @@ pub fn head(question: &ApprovalRequest, edited: bool, width: usize) -> Vec<Style
     }
     let said = question.why == CHANGED && !question.changes.is_empty();
     if !question.why.starts_with(DEFAULT_RULE) && !said {
-        let mut line = vec![span("asked by ", SpanStyle::Dim)];
+        let mut line = vec![span("asked because of: ", SpanStyle::Dim)];
         line.extend(spans(
             confusables::marked_pieces(&question.why),
             SpanStyle::Dim,
@@ -117,7 +117,7 @@ pub fn changes(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
     if question.changes.is_empty() {
         return Vec::new();
     }
-    let head = "it has changed since you were shown it; - is gone, + is new:";
+    let head = "the tool has changed since you last saw it; - removed, + added:";
     let mut lines = fold(&[span(head, SpanStyle::Alarm)], width, 2);
     for change in &question.changes {
         let (sign, style) = match change.sign {
@@ -135,8 +135,16 @@ pub fn changes(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
         line.extend(spans(confusables::marked_pieces(text), style));
         lines.extend(fold(&line, width, 4));
     }
-    lines.push(vec![span("it would be called with:", SpanStyle::Dim)]);
+    lines.push(vec![span("arguments of the call:", SpanStyle::Dim)]);
     lines
+}
+
+/// Returns the rule or reason behind the question; for the default rule, also why it applies.
+fn asked_because_of(reason: &str) -> String {
+    match reason {
+        DEFAULT_RULE => format!("{DEFAULT_RULE} (no rule matches)"),
+        reason => reason.to_string(),
+    }
 }
 
 /// Returns the effect of each key and everything known about the call and its tool.
@@ -155,17 +163,17 @@ pub fn details(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
     for (key, does) in approval_keys::explained(question) {
         put(key, &does);
     }
-    put("taken for", question.operation.as_str());
+    put("operation", question.operation.as_str());
     if let Some(intent) = &question.intent {
         let sensitivity = intent.data_sensitivity.map(DataSensitivity::as_str);
         put("declared", intent.operation_type.as_str());
-        put("data", sensitivity.unwrap_or("not said"));
-        put("reason", intent.reason.as_deref().unwrap_or("not said"));
+        put("data", sensitivity.unwrap_or("not declared"));
+        put("reason", intent.reason.as_deref().unwrap_or("not declared"));
     }
     if let Some(warning) = &question.warning {
         put("warning", warning);
     }
-    put("asked by", &question.why);
+    put("asked because of", &asked_because_of(&question.why));
     put("server", &format!("{} at {}", tool.server, question.target));
     put("title", tool.title.as_deref().unwrap_or("none"));
     for (name, word) in tool.annotation_words() {

@@ -88,7 +88,7 @@ fn prompt_loop(
                     (ApprovalVerdict::No { words: None }, "no".to_string())
                 }
                 PromptKey::Byte(b'd' | b'D') => {
-                    prompt.write("deny\nwhy? (Enter: without words, Esc: back)\n> ")?;
+                    prompt.write("deny\nwhy? (Enter: no reason, Esc: back)\n> ")?;
                     match prompt.edit_line("")? {
                         EditedLine::Accepted(words) => {
                             let words = Some(words.trim().to_string()).filter(|w| !w.is_empty());
@@ -127,7 +127,7 @@ fn prompt_loop(
                     continue;
                 }
                 _ => {
-                    write_line(prompt, "\nthat is none of the keys; [?] explains them")?;
+                    write_line(prompt, "\nunknown key; [?] explains the keys")?;
                     continue;
                 }
             };
@@ -256,12 +256,12 @@ fn edit(prompt: &mut TerminalPrompt<'_>, run_dir: &Path, text: &str) -> PromptRe
     let editor = crate::config::preferences::editor();
     let edited = prompt.lend(|tty| editor::edit(tty, run_dir, &editor, text))?;
     Ok(match edited {
-        Err(e) => EditResult::Failed(format!("{}; the arguments are as before", e.message)),
+        Err(e) => EditResult::Failed(format!("{}; the arguments are unchanged", e.message)),
         Ok(text) => match canonical_arguments(&text) {
             Ok(new) => EditResult::Object(new),
             Err(reason) => {
                 let message = format!(
-                    "that is no JSON object: {reason}; the arguments are as before, [e] mends it"
+                    "not a JSON object: {reason}; the arguments are unchanged, [e] corrects the text"
                 );
                 EditResult::Invalid(text, message)
             }

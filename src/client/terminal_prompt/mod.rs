@@ -6,6 +6,7 @@
 pub mod pager;
 mod prompt_key;
 
+use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub use self::prompt_key::PromptKey;
 use super::edit_line::{EditLine, EditStep};
 use super::frame_queue::FrameQueue;
 use super::signals::{SignalPipes, drain};
-use super::styled_line::{StyledLine, paint};
+use super::styled_line::{StyledLine, column_after, continue_line, paint};
 use super::terminal::{self, ControllingTty, EchoGuard, RawKeyMode, SETTLE};
 use crate::protocol::{Event, kind, parse};
 
@@ -29,7 +30,7 @@ const RESIZE_SETTLE: Duration = Duration::from_millis(100);
 const CTRL_Z: u8 = 26;
 const ESCAPE: u8 = 0x1b;
 
-const TERMINAL_LOST: PromptEnd = PromptEnd::NoTerminal("the terminal has gone");
+const TERMINAL_LOST: PromptEnd = PromptEnd::NoTerminal("the terminal was closed");
 const BACKGROUND_JOB: PromptEnd = PromptEnd::NoTerminal("this is a background job");
 
 /// What the user did, or why the question must be drawn again.
@@ -127,6 +128,8 @@ pub struct TerminalPrompt<'a> {
     pub size: (usize, usize),
     /// Use colours.
     pub color: bool,
+    /// Cursor column after the last write.
+    column: Cell<usize>,
 }
 
 impl<'a> TerminalPrompt<'a> {
@@ -138,12 +141,13 @@ impl<'a> TerminalPrompt<'a> {
         signals: &'a SignalPipes,
         request: Option<PendingRequest<'a>>,
     ) -> PromptResult<TerminalPrompt<'a>> {
-        let tty = ControllingTty::open()
-            .map_err(|_| PromptEnd::NoTerminal("there is no terminal to ask on"))?;
+        let tty =
+            ControllingTty::open().map_err(|_| PromptEnd::NoTerminal("no terminal to ask on"))?;
         let mut prompt = TerminalPrompt {
             size: terminal::size(&tty.file),
             color: terminal::colors(&tty.file),
             tty,
+            column: Cell::new(0),
             raw_mode: None,
             signals,
             request,
@@ -174,6 +178,7 @@ impl<'a> TerminalPrompt<'a> {
     /// # Errors
     /// The terminal is lost.
     pub fn write(&self, text: &str) -> PromptResult<()> {
+        self.column.set(column_after(self.column.get(), text));
         (&self.tty.file)
             .write_all(text.as_bytes())
             .map_err(|_| TERMINAL_LOST)
@@ -199,18 +204,18 @@ impl<'a> TerminalPrompt<'a> {
         }
     }
 
-    /// Writes the line that follows a question without an answer.
+    /// Writes the line that follows a question without an answer, on a new line if it does not fit after the keys.
     pub fn write_end(&self, end: &PromptEnd) {
         let text = match end {
             PromptEnd::Interrupted => "stopped",
-            PromptEnd::DaemonGone => "the daemon has gone: denied",
+            PromptEnd::DaemonGone => "the daemon exited: denied",
             PromptEnd::Withdrawn => "the question was withdrawn",
             PromptEnd::AnsweredElsewhere(text) => text,
             // Nothing can be written, the terminal belongs to another job, or no question is on the screen.
             PromptEnd::NoTerminal(_) | PromptEnd::ClosedBefore => return,
         };
         // A lost terminal shows nothing.
-        let _ = self.write(&format!("{text}\n"));
+        let _ = self.write(&continue_line(text, self.column.get(), self.size.0));
     }
 
     /// Discards input until there is silence: keys typed before the question was visible must not answer it.
@@ -285,7 +290,7 @@ impl<'a> TerminalPrompt<'a> {
                         self.write(&format!("{word}\n"))?;
                         return Ok(Some(value));
                     }
-                    None => self.write("\nthat is none of the keys\n")?,
+                    None => self.write("\nunknown key\n")?,
                 },
             }
         }

@@ -18,11 +18,11 @@ use crate::safety::policy::{RuleEffect, RuleSubject};
 /// The beginning of the comment above a rule that was added at a prompt.
 pub const ALLOWED_COMMENT: &str = "allowed at a prompt";
 
-/// Writes `"alias.tool" = "allow"` under `[policy.rules]`, below a comment that begins with [`ALLOWED`]. An existing rule
+/// Writes `"alias.tool" = "allow"` under `[policy.rules]`, below a comment that begins with [`ALLOWED_COMMENT`]. An existing rule
 /// that allows the same is left as it is.
 ///
 /// # Errors
-/// The file cannot be read or written, is invalid, is `aish.json`, or has a rule that asks or denies.
+/// The file cannot be read or written, is invalid, is `aish.json`, or has an `"ask"` or `"deny"` rule for the tool.
 pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
     let (alias, tool) = name.split_once('.').unwrap_or((name, ""));
     // Only a single tool can be allowed for good.
@@ -58,7 +58,7 @@ pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
 /// [`allow_always`] wrote.
 ///
 /// # Errors
-/// As for [`allow_always`], or there is no such rule, or it asks or denies.
+/// As for [`allow_always`], or there is no such rule, or its effect is `"ask"` or `"deny"`.
 pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
     let by_hand = format!("take it out by hand: {}", shown_key(name));
     edit(paths, &by_hand, |old, file, path| {
@@ -133,7 +133,7 @@ fn unsupported_layout(path: &Path, by_hand: &str) -> Error {
     Error::config(message).hint(by_hand.to_owned())
 }
 
-/// Returns the text with the new rule, or `None` if the rules are not written on lines of their own.
+/// Returns the text with the new rule, or `None` if the rules are not on separate lines.
 fn with_rule(old: &str, name: &str, comment: &str) -> Option<String> {
     // The last line may not end with a newline.
     let end = match old.ends_with('\n') || old.is_empty() {
@@ -188,7 +188,7 @@ fn insert_addition(old: &str, plain: &str, new: &str) -> Option<String> {
 }
 
 /// Returns the text without the line of a rule and without the comment that aish wrote above it, or `None` if the rule
-/// is not on a line of its own.
+/// is not on a separate line.
 fn without_rule(old: &str, table: [&str; 2], name: &str) -> Option<String> {
     let doc = Document::parse(old).ok()?;
     let [outer, inner] = table;

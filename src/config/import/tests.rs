@@ -92,7 +92,7 @@ fn servers_of_a_desktop_client_are_imported() {
     assert!(!format!("{found:?}").contains("s3cret"));
 }
 
-/// As editors write it: comments, `servers`, inputs that the editor asks for.
+/// As editors write it: comments, `servers`, inputs that the editor prompts for.
 const EDITOR: &str = r#"{
   // asked once
   "inputs": [{"type": "promptString", "id": "perplexity-key", "password": true}],
@@ -173,7 +173,7 @@ fn other_spellings_are_imported() {
     assert_eq!(stdio(&servers["off"]).0, "uvx mcp-server-git");
     assert_eq!(taken(&found, "off").notes, ["autoApprove", "cwd"]);
     assert!(refused(&found, "clear").contains("in clear"));
-    assert!(refused(&found, "key").contains("must not hold a key"));
+    assert!(refused(&found, "key").contains("must not contain a key"));
     assert!(!format!("{found:?}").contains("s3cret"));
     assert_eq!(refused(&found, "bad"), "is not a table");
     assert_eq!(refused(&found, "empty"), "has neither a url nor a command");

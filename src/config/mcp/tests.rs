@@ -6,6 +6,7 @@ use super::super::file::{FileFormat, parse};
 use super::super::mcp::{self, HandshakeMode, ServerSettings, ServerTransport, TokenSource};
 use super::super::resolve::{resolve, resolve_with_origins};
 use super::super::{Config, ConfigOverrides, McpSettings};
+use crate::config::tests::without_known_keys;
 use crate::secret::{REDACTED, Secret};
 
 fn config(text: &str, format: FileFormat) -> Config {
@@ -134,10 +135,7 @@ fn each_fault_has_its_line_and_key() {
             "tool = []",
             "/c:3: mcp.servers.a.tool: unknown key; did you mean tools?",
         ),
-        (
-            "qqqq = 1",
-            "/c:3: mcp.servers.a.qqqq: unknown key; the keys here are url, auth_env, auth_cmd, auth_token, headers, command, args, env, timeout, lifecycle, trust_annotations, tools, disabled",
-        ),
+        ("qqqq = 1", "/c:3: mcp.servers.a.qqqq: unknown key"),
         (
             "command = 'x'",
             "/c:3: mcp.servers.a.command: give url or command, not both",
@@ -160,7 +158,7 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "auth_token = '${TRACKER}'",
-            "/c:3: mcp.servers.a.auth_token: this is the token itself: write auth_env = \"TRACKER\"",
+            "/c:3: mcp.servers.a.auth_token: auth_token holds the token itself; for a variable write auth_env = \"TRACKER\"",
         ),
         (
             "auth_cmd = ['s3cret']",
@@ -205,11 +203,8 @@ fn each_fault_has_its_line_and_key() {
     ];
     for (lines, expected) in http {
         let found = faults(&http_with(lines));
-        assert_eq!(
-            found.first().map(String::as_str),
-            Some(*expected),
-            "{lines}"
-        );
+        let first = found.first().map(|fault| without_known_keys(fault));
+        assert_eq!(first, Some(*expected), "{lines}");
         assert!(!found.concat().contains("s3cret"), "{found:?}");
     }
     let whole: &[(&str, &str)] = &[
@@ -289,13 +284,13 @@ fn addresses_are_checked_and_no_token_goes_in_clear() {
         ("ftp://a", "must begin with http:// or https://"),
         (
             "https://u:s3cret@a.example",
-            "must not hold a user name or password: use auth_env, auth_cmd or headers",
+            "must not contain a user name or password: use auth_env, auth_cmd or headers",
         ),
         (
             "https://a.example/?api_key=s3cret",
-            "must not hold a key: use auth_env, auth_cmd or headers",
+            "must not contain a key: use auth_env, auth_cmd or headers",
         ),
-        ("https://a.example/#s3cret", "must not hold #"),
+        ("https://a.example/#s3cret", "must not contain #"),
     ] {
         assert_eq!(
             of(url, ""),

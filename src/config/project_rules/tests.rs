@@ -35,7 +35,7 @@ fn rules(all: &[PolicyRule]) -> Vec<(String, RuleEffect, String)> {
     all.iter().map(own).collect()
 }
 
-/// The decision on a call that the user's own rules allow.
+/// The decision on a call that the user's rules allow.
 fn decided(project: ProjectRules) -> PolicyDecision {
     let call = ExactCall {
         server: "fs",
@@ -171,11 +171,11 @@ fn invalid_file_makes_everything_ask() {
         ("[policy\n", ":1: not valid TOML: "),
         (
             "[policy.rules]\nnetwork = 'ask'\n",
-            ":2: policy.rules.network: only a command of the user does this",
+            ":2: policy.rules.network: must be \"deny\": there is no prompt for it",
         ),
         (
             "[policy.rules]\n'fs.write' = 'ask'\n",
-            ":2: policy.rules.\"fs.write\": only a command of the user does this",
+            ":2: policy.rules.\"fs.write\": must be \"deny\": there is no prompt for it",
         ),
     ];
     for (text, expected) in cases {

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::context::fit;
 use crate::history::record::{Call, RecordIds};
 
 fn record(body: RecordBody) -> Record {
@@ -261,16 +262,19 @@ fn reused_call_ids_become_unique() {
 }
 
 #[test]
-fn images_are_part_of_the_result() {
+fn images_are_shared_with_the_record() {
+    let data: Arc<str> = "aGk=".into();
     let mut picture = tool("1", "success", "[image/png]");
     if let RecordBody::Tool { images, .. } = &mut picture.body {
-        images.push(("image/png".into(), "aGk=".into()));
+        images.push(("image/png".into(), Arc::clone(&data)));
     }
     let messages = conversation(&[user("a"), calling("", "stop", &["1"]), picture]);
+    let (messages, _) = fit("s".into(), messages, &[], Some(1000), 0);
     let Some(ChatMessage::Tool(result)) = messages.last() else {
         panic!("{messages:?}")
     };
-    assert_eq!(result.images[0].data, "aGk=");
+    assert_eq!(result.images[0].mime, "image/png");
+    assert!(Arc::ptr_eq(&result.images[0].data, &data));
 }
 
 fn any_record() -> impl Strategy<Value = Record> {

@@ -1,4 +1,4 @@
-//! What a person is asked, what they can say beyond this once, and what they did say.
+//! Asks the user about a call: builds the question, decides which scopes it offers, and waits for the verdict.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::history::record::RecordBody;
 use crate::protocol::QuestionOutcome;
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict, DeclaredIntent, Reaction};
 use crate::safety::policy::{
-    self, ApprovalScope, BuiltinAction, CallRequest, PolicyDecision, RuleEffect,
+    self, ApprovalScope, BUILTIN_IDENTITY, BuiltinAction, CallRequest, PolicyDecision, RuleEffect,
 };
 use crate::session::feed::{GivenAnswer, TurnEvent};
 
-/// What a person can say yes to, and what that is called in records and questions.
+/// The approval scopes, with their names in records and questions.
 const CONSENTS: [(ApprovalScope, &str); 4] = [
     (ApprovalScope::Once, "once"),
     (ApprovalScope::Tool, "tool"),
@@ -29,8 +29,11 @@ const CONSENTS: [(ApprovalScope, &str); 4] = [
     (ApprovalScope::Always, "always"),
 ];
 
-/// The word for what a person has said.
-pub fn word(said: ApprovalScope) -> &'static str {
+/// What a question shows as the server of a built-in tool.
+const BUILTIN_TARGET: &str = "built in";
+
+/// Returns the name of an approval scope in records and questions.
+pub fn scope_name(said: ApprovalScope) -> &'static str {
     let named = CONSENTS.iter().find(|(consent, _)| *consent == said);
     named.map_or("once", |(_, word)| word)
 }
@@ -38,9 +41,9 @@ pub fn word(said: ApprovalScope) -> &'static str {
 /// Why a call was not allowed.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The person denied it, perhaps with words for the model.
+    /// The user denied it, with an optional message for the model.
     Denied(Option<String>),
-    /// The person denied it and stopped the turn, or the turn was cancelled.
+    /// The user denied it and stopped the turn, or the turn was cancelled.
     Stopped,
     /// No client with a terminal watches the turn.
     NoTerminal,
@@ -49,64 +52,64 @@ pub enum Refusal {
 }
 
 impl CallGate<'_> {
-    /// The question about the call at this place of the round; `asks` is the rule that wants it asked.
+    /// Builds the question about call number `at` of the round; `asks` is the rule that requires it.
     pub(super) fn question(
         &self,
-        meant: &ResolvedCall<'_>,
+        resolved: &ResolvedCall<'_>,
         at: usize,
-        server: &ServerSettings,
+        server: Option<&ServerSettings>,
         asks: String,
     ) -> ApprovalRequest {
-        let wish = self.wish(meant, &meant.arguments);
-        let of_it = || self.of_server(&meant.tool.server);
-        let writing = of_it().filter(|t| !t.annotations.reads_only()).count();
+        let request = self.call_request(resolved, &resolved.arguments);
+        let of_source = || self.of_source(&resolved.tool.server, &resolved.tool.identity);
+        let writing = of_source().filter(|t| !t.annotations.reads_only()).count();
         ApprovalRequest {
             id: uuid::Uuid::now_v7().to_string(),
-            tool: tool_info(meant.tool),
-            target: server.target(),
-            arguments: meant.arguments.clone(),
+            tool: tool_info(resolved.tool),
+            target: server.map_or_else(|| BUILTIN_TARGET.to_owned(), ServerSettings::target),
+            arguments: resolved.arguments.clone(),
             number: at + 1,
             of: self.calls.len(),
-            server_tools: (of_it().count(), writing),
-            operation: wish.operation(),
-            intent: meant.intent.as_ref().map(|intent| DeclaredIntent {
+            server_tools: (of_source().count(), writing),
+            operation: request.operation(),
+            intent: resolved.intent.as_ref().map(|intent| DeclaredIntent {
                 operation_type: intent.operation,
                 data_sensitivity: intent.sensitivity,
                 reason: intent.reason.clone(),
             }),
             why: asks,
-            warning: meant.warning.clone(),
-            changes: self.changes(server, meant.tool),
-            offers: self.offers(&wish),
+            warning: resolved.warning.clone(),
+            changes: server.map_or_else(Vec::new, |server| self.changes(server, resolved.tool)),
+            offers: self.offers(&request),
             digest: String::new(),
         }
     }
 
-    /// Which answers beyond this once would keep the same call from being asked about again.
-    fn offers(&self, wish: &CallRequest<'_>) -> Vec<String> {
-        // It is asked about because it has changed: seen once more, it is what it is.
-        let wish = CallRequest {
+    /// Returns the approval scopes beyond "once" that would let the same call pass without a question.
+    fn offers(&self, request: &CallRequest<'_>) -> Vec<String> {
+        // Approving a changed tool accepts its new definition, so later calls are not calls of a changed tool.
+        let request = CallRequest {
             changed: false,
-            ..*wish
+            ..*request
         };
         let given = lock(&self.context.session.grants).clone();
         let silences = |said: ApprovalScope| {
             let mut grants = given.clone();
             policy::approve(
-                &wish,
+                &request,
                 said,
-                self.identities(&wish),
+                self.identities(&request),
                 &mut grants,
                 now_ms(),
                 "",
             );
-            matches!(self.judge(&wish, &grants), PolicyDecision::Allow(..))
+            matches!(self.judge(&request, &grants), PolicyDecision::Allow(..))
         };
         let mut offers = Vec::new();
         for (said, word) in &CONSENTS[1..] {
             let can = match said {
-                ApprovalScope::Always => self.can_keep(&wish),
-                // Outside of conversations nothing is the session's.
+                ApprovalScope::Always => self.can_keep(&request),
+                // A manual call has no session that could hold a grant.
                 _ => !self.context.session.id.is_empty(),
             };
             if can && silences(*said) {
@@ -116,8 +119,8 @@ impl CallGate<'_> {
         offers
     }
 
-    /// Whether a rule about a server can be written into the configuration, and would be about that server.
-    fn can_keep(&self, wish: &CallRequest<'_>) -> bool {
+    /// Whether "always" can be offered: the configuration can be written, and a rule in it would apply to this server.
+    fn can_keep(&self, request: &CallRequest<'_>) -> bool {
         let denied = self
             .rules()
             .rule_for_action(BuiltinAction::FsWrite)
@@ -125,11 +128,13 @@ impl CallGate<'_> {
             == Some(RuleEffect::Deny);
         let file = self.context.config.file.as_deref();
         let is_toml = file.is_some_and(|f| f.extension().is_some_and(|e| e == "toml"));
-        wish.configured && is_toml && !denied
+        // A rule names the alias, which could also be that of an MCP server.
+        let is_builtin = request.call.identity == BUILTIN_IDENTITY;
+        request.configured && is_toml && !denied && !is_builtin
     }
 
-    /// Writes a rule into the configuration that allows this tool. Its approval is on the disk; where the rule cannot
-    /// be written, that is worth this call and the session's grant.
+    /// Writes a rule that allows this tool to the configuration. If that fails, the approval that was already recorded
+    /// still covers this call, and the session keeps its grant.
     pub(super) async fn keep(&self, name: &str) {
         let paths = self.context.daemon.paths.clone();
         let rule = name.to_owned();
@@ -138,7 +143,7 @@ impl CallGate<'_> {
             config::ALLOWED_COMMENT,
             Local::now().format("%Y-%m-%d")
         );
-        // Elsewhere: a slow disk holds up this call, and nobody's answer.
+        // On a blocking thread, so that a slow disk delays only this call.
         let written =
             tokio::task::spawn_blocking(move || config::allow_always(&paths, &rule, &comment))
                 .await
@@ -160,7 +165,7 @@ impl CallGate<'_> {
             Err(e) => {
                 let hint = e.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
                 Some(Error::config(format!(
-                    "the rule for {name} was not written, so that it is asked about again later: {}{hint}",
+                    "the rule for {name} was not written, so a later session will ask again: {}{hint}",
                     e.message
                 )))
             }
@@ -170,10 +175,10 @@ impl CallGate<'_> {
         }
     }
 
-    /// What the person says, as far as it was offered, and the arguments that it is about.
+    /// Asks the question and returns the approved scope and arguments.
     ///
     /// # Errors
-    /// No.
+    /// The call was not approved.
     pub(super) async fn consent(
         &self,
         question: ApprovalRequest,
@@ -189,15 +194,15 @@ impl CallGate<'_> {
             ApprovalVerdict::Stop => return Err(Refusal::Stopped),
             ApprovalVerdict::NoTerminal => return Err(Refusal::NoTerminal),
         };
-        // Of what is more than they were offered, this call is what they have seen.
-        match offers.iter().any(|offer| offer == word(said)) {
+        // A scope that was not offered was not shown either, so only the call itself is approved.
+        match offers.iter().any(|offer| offer == scope_name(said)) {
             true => Ok((said, arguments)),
             false => Ok((ApprovalScope::Once, arguments)),
         }
     }
 
-    /// Asks every client that watches the turn; the first valid answer wins. Returns the verdict and the arguments
-    /// it is about. A daemon that is stopping waits for nobody.
+    /// Asks every client that watches the turn; the first valid answer wins. Returns the verdict and the arguments it
+    /// applies to. Ends with [`Refusal::Stopped`] when the daemon stops.
     async fn ask(
         &self,
         mut question: ApprovalRequest,
@@ -209,8 +214,7 @@ impl CallGate<'_> {
         let event = TurnEvent::ApprovalRequested(Box::new(question));
         let answer = feed.open_question(&id, &digest, event);
         let patience = question_patience(self.context.config);
-        let deadline = tokio::time::Instant::now() + patience;
-        background_notice::question_waits(daemon, feed, &id);
+        let announce = || background_notice::question_waits(daemon, feed);
         let close = |outcome| feed.close_question(&id, None, outcome);
         tokio::select! {
             biased;
@@ -231,10 +235,10 @@ impl CallGate<'_> {
             }
             () = daemon.leaving.cancelled() => {
                 close(QuestionOutcome::Withdrawn);
-                feed.notice("the daemon ends, so it asks no more");
+                feed.notice("the daemon is stopping: the call was denied");
                 stop
             }
-            ended = feed.unanswerable(&id, deadline) => {
+            ended = feed.unanswerable(&id, patience, announce) => {
                 close(ended);
                 match ended {
                     QuestionOutcome::TimedOut => Err(Refusal::TimedOut(patience)),
@@ -245,7 +249,7 @@ impl CallGate<'_> {
     }
 }
 
-/// How a question ends with this verdict.
+/// Returns the outcome that a verdict gives a question.
 fn outcome(verdict: &ApprovalVerdict) -> QuestionOutcome {
     match verdict {
         ApprovalVerdict::Once => QuestionOutcome::AllowedOnce,
@@ -258,7 +262,8 @@ fn outcome(verdict: &ApprovalVerdict) -> QuestionOutcome {
     }
 }
 
-/// A client that has shown anything but the one text of a JSON object has not shown what would be sent.
+/// Turns an approval into a denial unless it is for canonical arguments: the client then showed a text other than the
+/// one that would be sent.
 fn checked(verdict: ApprovalVerdict, arguments: String) -> (ApprovalVerdict, String) {
     let yes = matches!(
         verdict,

@@ -1,4 +1,4 @@
-//! What would be decided about a call: for a person who asks, so that it is said by whoever decides.
+//! Explains the decision on a call without making it, using the same inputs as the gate.
 
 use super::resolve::CallResolution;
 use super::{CallGate, lock};
@@ -7,19 +7,19 @@ use crate::safety::policy::{self, DecisionTrace};
 use crate::turn::outcome::CallEnd;
 
 impl CallGate<'_> {
-    /// What would be decided about the call at this place, and why.
+    /// Explains what the policy decides on call number `at`.
     ///
     /// # Errors
-    /// No rule is asked about it: how it would end.
+    /// The call ends before the policy is applied; how it ends.
     pub fn explain(&self, at: usize) -> Result<DecisionTrace, CallEnd> {
-        match self.meant.get(at) {
-            Some(CallResolution::Call(meant)) => {
-                let wish = self.wish(meant, &meant.arguments);
+        match self.resolutions.get(at) {
+            Some(CallResolution::Call(resolved)) => {
+                let request = self.call_request(resolved, &resolved.arguments);
                 let grants = lock(&self.context.session.grants);
-                Ok(policy::explain(&wish, self.rules(), &grants, now_ms()))
+                Ok(policy::explain(&request, self.rules(), &grants, now_ms()))
             }
             Some(CallResolution::RefusedCall(refused)) => Err(refused.outcome()),
-            Some(CallResolution::Own) | None => Err(CallEnd::NoSuchTool),
+            None => Err(CallEnd::NoSuchTool),
         }
     }
 }

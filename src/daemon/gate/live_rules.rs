@@ -1,4 +1,5 @@
-//! The rules in force now: what is denied while a turn runs, or while a person reads, holds for the rest of it.
+//! Rules that change while a turn runs: a new deny or ask rule takes effect at once, a new allow rule with the next
+//! prompt.
 
 use super::super::rules_in_force;
 use super::{CallGate, lock};
@@ -7,22 +8,22 @@ use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::safety::policy::{self, CallRequest, GrantSet, PolicyDecision, RuleSet};
 
-/// What is said where nobody knows what is denied.
+/// Named as the deciding rule if the current rules cannot be read.
 const UNKNOWN: &str = "unknown: the rules cannot be read now";
 
-/// What has become of the rules since the prompt.
+/// The rules now, compared with those at the start of the prompt.
 #[derive(Debug)]
 pub(super) enum RulesNow {
-    /// Nothing.
+    /// Unchanged.
     Same,
-    /// These.
+    /// Changed; the current rules.
     Others(RuleSet),
-    /// They cannot be known.
+    /// Not readable: every call is denied.
     Unknown,
 }
 
 impl CallGate<'_> {
-    /// Looks at the rules again.
+    /// Reads the rules again.
     pub(super) async fn renew(&self) {
         let now = match self.rules_now().await {
             Ok(rules) if rules == self.context.config.policy => RulesNow::Same,
@@ -43,10 +44,11 @@ impl CallGate<'_> {
         Ok(config.policy.clone())
     }
 
-    /// Decides by the rules that the prompt began with and by those of now: whichever are stricter. One that allows more
-    /// is for the servers that the configuration has now, and these are those of the prompt.
-    pub(super) fn judge(&self, wish: &CallRequest<'_>, grants: &GrantSet) -> PolicyDecision {
-        let by = |rules| policy::decide(wish, rules, grants, now_ms());
+    /// Applies the rules from the start of the prompt and the current rules, and returns the stricter decision. A new
+    /// rule that allows more refers to the servers in the current configuration, which may differ from the servers of
+    /// this prompt.
+    pub(super) fn judge(&self, request: &CallRequest<'_>, grants: &GrantSet) -> PolicyDecision {
+        let by = |rules| policy::decide(request, rules, grants, now_ms());
         let then = by(&self.context.config.policy);
         let now = match &*lock(&self.now) {
             RulesNow::Same => return then,

@@ -1,7 +1,9 @@
-//! The way of a call from the model's wish to its result: looked up, decided on, recorded, made.
+//! The gate that every tool call passes: resolve the tool, apply the policy, ask the user if needed, record the approval,
+//! run the call.
 //!
-//! Nothing is called that no rule and no person allowed, and nothing before the approval is on the
-//! disk. Questions go through the feed of the turn: only clients that watch this turn see them.
+//! A call needs the approval of a rule or of the user, and the approval is synced to disk before the call. The exception
+//! are read-only built-in tools: the policy always allows them, and only their result is recorded. Questions go through
+//! the feed of the turn, so only clients that watch this turn see them.
 
 mod approval_prompt;
 mod explain;
@@ -16,7 +18,6 @@ use self::approval_prompt::Refusal;
 use self::live_rules::RulesNow;
 use self::resolve::{CallResolution, ResolvedCall};
 use super::background_notice::minutes;
-use super::builtin_tools;
 use super::call_context::CallContext;
 use super::tool_execution::{self, AllowedCall};
 use crate::chat::{ToolAnnotations, ToolCall, ToolDefinition};
@@ -26,29 +27,30 @@ use crate::history::journal::now_ms;
 use crate::history::record::{RecordBody, RecordedCall};
 use crate::protocol::tools::CallFinished;
 use crate::safety::policy::{
-    self, ApprovalScope, Approved, CallRequest, ExactCall, PolicyDecision, RuleSet,
+    self, ApprovalScope, Approved, BUILTIN_IDENTITY, CallRequest, ExactCall, PolicyDecision,
+    RuleSet,
 };
 use crate::session::feed::TurnEvent;
 use crate::session::lock;
+use crate::tools::builtin;
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
 
-/// The calls of one round on their way.
+/// The tool calls of one round.
 #[derive(Debug)]
 pub struct CallGate<'a> {
     context: CallContext<'a>,
     calls: &'a [ToolCall],
-    /// What each of them means.
-    meant: Vec<CallResolution<'a>>,
-    /// The calls whose approvals are on the disk before their turn has come: which of the context, and what
-    /// its digest was.
+    /// The resolution of each call, in the same order.
+    resolutions: Vec<CallResolution<'a>>,
+    /// Calls whose approval was synced to disk ahead of their turn: position and digest of the approval.
     recorded: BTreeMap<usize, String>,
     now: Mutex<RulesNow>,
 }
 
-/// A decision on a call that goes into the record.
+/// A decision on a call, as it is recorded.
 #[derive(Debug)]
 struct RecordedDecision<'d> {
-    /// In the words of [`Body::Approval`].
+    /// The decision, as in [`RecordBody::Approval`].
     decision: &'d str,
     why: Option<String>,
     arguments: &'d str,
@@ -56,11 +58,11 @@ struct RecordedDecision<'d> {
 }
 
 impl<'a> CallGate<'a> {
-    /// For these calls, whose arguments are whole JSON objects in their one text.
+    /// Creates the gate for `calls`, whose arguments are canonical JSON.
     pub fn new(context: CallContext<'a>, calls: &'a [ToolCall]) -> CallGate<'a> {
         let of = |call| resolve::resolve(call, context.catalog, context.exposure);
         CallGate {
-            meant: calls.iter().map(of).collect(),
+            resolutions: calls.iter().map(of).collect(),
             context,
             calls,
             recorded: BTreeMap::new(),
@@ -68,16 +70,11 @@ impl<'a> CallGate<'a> {
         }
     }
 
-    /// Makes the call at this place; or that and those after it at once, as far as all are allowed by
-    /// rule and only read, in the words of a server that the user trusts. Their outcomes, in order; where the
-    /// person stops them, those of all that are left.
+    /// Makes call number `at`. Following calls run concurrently with it as long as all of them are allowed by a rule and
+    /// are read-only according to a trusted server. Returns the outcomes in order; if the user stops the turn, also the
+    /// outcomes of all remaining calls.
     pub async fn make(&mut self, at: usize) -> Vec<CallOutcome> {
-        let mut used = match (self.meant.get(at), self.calls.get(at)) {
-            (Some(CallResolution::Own), Some(call)) => {
-                vec![builtin_tools::call(&self.context, call).await]
-            }
-            _ => self.servers(at).await,
-        };
+        let mut used = self.admit_and_run(at).await;
         let stops = |u: &CallOutcome| matches!(u.outcome, CallEnd::Stopped | CallEnd::Interrupted);
         if used.iter().any(stops) {
             let left = self.calls.iter().enumerate().skip(at + used.len());
@@ -91,11 +88,16 @@ impl<'a> CallGate<'a> {
         used
     }
 
-    /// The same for calls of servers' tools.
-    async fn servers(&mut self, at: usize) -> Vec<CallOutcome> {
-        self.renew().await;
-        let rest = self.meant.iter().skip(at);
-        let together = rest.take_while(|one| self.harmless(one)).count().max(1);
+    /// Decides on the calls of one batch that begins at `at`, and runs those that are allowed.
+    async fn admit_and_run(&mut self, at: usize) -> Vec<CallOutcome> {
+        // Rules do not apply to reads of built-in tools, so these need not wait until the rules are read again.
+        let first = self.resolved_call(at);
+        if !first.is_some_and(ResolvedCall::is_builtin_read) {
+            self.renew().await;
+        }
+        let rest = self.resolutions.iter().skip(at);
+        let concurrent = rest.take_while(|one| self.runs_concurrently(one));
+        let together = concurrent.count().max(1);
         let mut allowed = Vec::new();
         let mut used = Vec::new();
         let calls = self.calls;
@@ -114,26 +116,37 @@ impl<'a> CallGate<'a> {
         used
     }
 
-    /// Whether a call may run beside others: no question, and it only reads.
-    fn harmless(&self, meant: &CallResolution<'_>) -> bool {
-        let reads = |m: &&ResolvedCall<'_>| m.tool.trusted && m.tool.annotations.reads_only();
-        let meant = meant.call().filter(reads);
-        meant.is_some_and(|m| self.by_rule(m).is_some())
+    /// Whether a call may run concurrently with others: a read of an MCP tool that needs no question.
+    fn runs_concurrently(&self, resolved: &CallResolution<'_>) -> bool {
+        let reads = |m: &&ResolvedCall<'_>| {
+            !m.is_builtin() && m.tool.trusted && m.tool.annotations.reads_only()
+        };
+        let resolved = resolved.call().filter(reads);
+        resolved.is_some_and(|m| self.by_rule(m).is_some())
     }
 
-    /// The right to make a call that needs no question, and the rule that gives it.
-    fn by_rule(&self, meant: &ResolvedCall<'_>) -> Option<(Approved, String)> {
-        match self.decide(&self.wish(meant, &meant.arguments))?.0 {
+    /// Returns the approval of a call that needs no question, and the rule that allows it.
+    fn by_rule(&self, resolved: &ResolvedCall<'_>) -> Option<(Approved, String)> {
+        match self
+            .decide(&self.call_request(resolved, &resolved.arguments))?
+            .0
+        {
             PolicyDecision::Allow(approved, rule) => Some((approved, rule)),
             PolicyDecision::Ask(_) | PolicyDecision::Deny(_) => None,
         }
     }
 
-    /// What is known of a call with these arguments. The configuration's rules are for the servers that it
-    /// has, exactly as this prompt knows them: an alias may lead elsewhere by now.
-    fn wish<'w>(&self, meant: &'w ResolvedCall<'_>, arguments: &'w str) -> CallRequest<'w> {
-        let tool = meant.tool;
-        let there = self.context.config.mcp.servers.get(&tool.server);
+    /// Builds the request to the policy for a call with `arguments`. The server counts as configured only if the pool's
+    /// server has the same settings as the configuration of this prompt, because an alias can be reused.
+    fn call_request<'w>(
+        &self,
+        resolved: &'w ResolvedCall<'_>,
+        arguments: &'w str,
+    ) -> CallRequest<'w> {
+        let tool = resolved.tool;
+        let servers = &self.context.config.mcp.servers;
+        let configured = servers.get(&tool.server);
+        let configured = configured.is_some_and(|s| self.context.daemon.mcp.has_configured(s));
         CallRequest {
             call: ExactCall {
                 server: &tool.server,
@@ -143,9 +156,9 @@ impl<'a> CallGate<'a> {
             },
             annotations: tool.annotations,
             trusted: tool.trusted,
-            configured: there.is_some_and(|s| self.context.daemon.mcp.has_configured(s)),
-            changed: self.changed(tool),
-            intent: meant.intent.as_ref(),
+            configured: resolved.is_builtin() || configured,
+            changed: !resolved.is_builtin() && self.changed(tool),
+            intent: resolved.intent.as_ref(),
         }
     }
 
@@ -153,59 +166,77 @@ impl<'a> CallGate<'a> {
         &self.context.config.policy
     }
 
-    /// What the rules say, and where the server is; `None` when it has gone.
-    fn decide(&self, wish: &CallRequest<'_>) -> Option<(PolicyDecision, ServerSettings)> {
-        let server = self.context.daemon.mcp.server(wish.call.server)?;
+    /// Applies the policy to a call. Also returns the MCP server, except for a built-in tool; `None` if the server is
+    /// no longer connected.
+    fn decide(
+        &self,
+        request: &CallRequest<'_>,
+    ) -> Option<(PolicyDecision, Option<ServerSettings>)> {
+        let server = match request.call.identity {
+            BUILTIN_IDENTITY => None,
+            _ => Some(self.context.daemon.mcp.server(request.call.server)?),
+        };
         let grants = lock(&self.context.session.grants);
-        Some((self.judge(wish, &grants), server))
+        Some((self.judge(request, &grants), server))
     }
 
-    /// The tools of a server that the model was offered.
-    fn of_server(&self, server: &str) -> impl Iterator<Item = &'a ToolDefinition> {
-        let tools = self.context.catalog.tools.iter();
-        tools.filter(move |t| t.server == server)
+    /// Returns the tools that the source of a tool offers, given the tool's server and identity.
+    fn of_source(&self, server: &str, identity: &str) -> impl Iterator<Item = &'a ToolDefinition> {
+        let tools: &'a [ToolDefinition] = match identity {
+            BUILTIN_IDENTITY => builtin::builtin_tools(),
+            _ => &self.context.catalog.tools,
+        };
+        tools.iter().filter(move |tool| tool.server == server)
     }
 
-    /// Those of the server that a call is for, and none that came while the person read.
+    /// Returns the tools that a grant for the call's server covers; not tools added while the user read the question.
     fn identities(
         &self,
-        wish: &CallRequest<'_>,
+        request: &CallRequest<'_>,
     ) -> impl Iterator<Item = (&'a str, ToolAnnotations)> {
-        let of_it = self.of_server(wish.call.server);
-        of_it.map(|t| (t.identity.as_str(), t.annotations))
+        let tools = self.of_source(request.call.server, request.call.identity);
+        tools.map(|t| (t.identity.as_str(), t.annotations))
     }
 
-    /// What is known of the call at this place before it is decided on.
+    fn resolved_call(&self, at: usize) -> Option<&ResolvedCall<'a>> {
+        self.resolutions.get(at).and_then(CallResolution::call)
+    }
+
+    /// Returns the summary of call number `at` before the decision.
     fn account(&self, at: usize) -> CallSummary {
-        match self.meant.get(at) {
-            Some(CallResolution::Call(meant)) => CallSummary {
-                name: Some(meant.tool.name.clone()),
-                act: Some(self.act(meant)),
-                arguments: Some(meant.arguments.clone()),
+        match self.resolutions.get(at) {
+            Some(CallResolution::Call(resolved)) => CallSummary {
+                name: Some(resolved.tool.name.clone()),
+                act: Some(self.act(resolved)),
+                arguments: Some(resolved.arguments.clone()),
                 by: None,
-                why: meant.warning.clone(),
+                why: resolved.warning.clone(),
             },
             Some(CallResolution::RefusedCall(refused)) => refused.account().clone(),
-            Some(CallResolution::Own) | None => CallSummary {
+            None => CallSummary {
                 arguments: self.calls.get(at).map(|call| call.arguments.clone()),
                 ..CallSummary::default()
             },
         }
     }
 
-    /// What a call does, for the record.
-    fn act(&self, meant: &ResolvedCall<'_>) -> RecordedCall {
+    /// Returns the action of a call, as it is recorded.
+    fn act(&self, resolved: &ResolvedCall<'_>) -> RecordedCall {
         RecordedCall {
-            server: meant.tool.server.clone(),
-            tool: meant.tool.tool.clone(),
-            variant: meant.variant.map(|v| v.call_tool_name().to_owned()),
-            operation: self.wish(meant, "").operation().as_str().to_owned(),
-            intent: meant.intent.as_ref().map(resolve::intent_record),
-            annotations: resolve::annotations_record(meant.tool.annotations),
+            server: resolved.tool.server.clone(),
+            tool: resolved.tool.tool.clone(),
+            variant: resolved.variant.map(|v| v.call_tool_name().to_owned()),
+            operation: self
+                .call_request(resolved, "")
+                .operation()
+                .as_str()
+                .to_owned(),
+            intent: resolved.intent.as_ref().map(resolve::intent_record),
+            annotations: resolve::annotations_record(resolved.tool.annotations),
         }
     }
 
-    /// Lets a call through, by rule or by the person's word, or says how it ended here.
+    /// Decides on a call, by rule or by asking the user. Returns the allowed call, or how the call ended.
     async fn admit(
         &mut self,
         call: &'a ToolCall,
@@ -215,55 +246,62 @@ impl<'a> CallGate<'a> {
         if self.context.feed.cancel_token().is_cancelled() {
             return Err((CallEnd::Interrupted, account));
         }
-        let meant = match self.meant.get(at) {
-            Some(CallResolution::Call(meant)) => meant,
+        let resolved = match self.resolutions.get(at) {
+            Some(CallResolution::Call(resolved)) => resolved,
             Some(CallResolution::RefusedCall(refused)) => {
                 let outcome = match refused.outcome() {
                     CallEnd::NoSuchTool => CallEnd::NoSuchTool,
-                    why => self.told(call, at, why),
+                    why => self.report(call, at, why),
                 };
                 return Err((outcome, account));
             }
-            Some(CallResolution::Own) | None => return Err((CallEnd::NoSuchTool, account)),
+            None => return Err((CallEnd::NoSuchTool, account)),
         };
-        let wish = self.wish(meant, &meant.arguments);
-        let Some((decision, server)) = self.decide(&wish) else {
-            let gone = CallEnd::Failed("the server has gone".to_string());
+        let request = self.call_request(resolved, &resolved.arguments);
+        let Some((decision, server)) = self.decide(&request) else {
+            let gone = CallEnd::Failed("the server is no longer connected".to_string());
             return Err((gone, account));
         };
-        let operation = wish.operation();
+        let operation = request.operation();
         if !matches!(decision, PolicyDecision::Deny(_)) {
-            self.introduce(&server, meant.tool);
-            self.lapse(&wish);
+            if let Some(server) = &server {
+                self.introduce(server, resolved.tool);
+            }
+            self.lapse(&request);
         }
         let (approved, decision, arguments, rule, granted) = match decision {
-            PolicyDecision::Allow(approved, rule) => {
-                (approved, "rule", meant.arguments.clone(), Some(rule), None)
-            }
+            PolicyDecision::Allow(approved, rule) => (
+                approved,
+                "rule",
+                resolved.arguments.clone(),
+                Some(rule),
+                None,
+            ),
             PolicyDecision::Deny(rule) => {
                 return Err((self.block(call, at, rule), account));
             }
             PolicyDecision::Ask(asks) => {
-                let question = self.question(meant, at, &server, asks);
+                let question = self.question(resolved, at, server.as_ref(), asks);
                 let (said, arguments) = match self.consent(question).await {
                     Ok(yes) => yes,
                     Err(no) => return Err((self.deny(call, at, no), account)),
                 };
-                let wish = self.wish(meant, &arguments);
-                // A no that was written while they read is one too.
+                let request = self.call_request(resolved, &arguments);
+                // A deny rule may have been added while the user read the question.
                 self.renew().await;
-                if let Some((PolicyDecision::Deny(rule), _)) = self.decide(&wish) {
+                if let Some((PolicyDecision::Deny(rule), _)) = self.decide(&request) {
                     return Err((self.block(call, at, rule), account));
                 }
                 let id = uuid::Uuid::now_v7().to_string();
                 let mut grants = lock(&self.context.session.grants);
-                let of_server = self.identities(&wish);
-                let approved = policy::approve(&wish, said, of_server, &mut grants, now_ms(), &id);
+                let of_server = self.identities(&request);
+                let approved =
+                    policy::approve(&request, said, of_server, &mut grants, now_ms(), &id);
                 let granted = grants.list().iter().find(|grant| grant.id == id);
                 let granted = granted.map(|grant| (id.clone(), grant.description()));
                 (
                     approved,
-                    approval_prompt::word(said),
+                    approval_prompt::scope_name(said),
                     arguments,
                     None,
                     granted,
@@ -272,19 +310,23 @@ impl<'a> CallGate<'a> {
         };
         account.by = Some(if rule.is_some() { "rule" } else { "person" });
         let word = rule.clone().unwrap_or_else(|| decision.to_owned());
-        account.why = Some(match &meant.warning {
+        account.why = Some(match &resolved.warning {
             Some(warning) => format!("{word}; {warning}"),
             None => word,
         });
         account.arguments = Some(arguments.clone());
-        let warning = meant.warning.clone();
-        let tool = meant.tool;
+        let warning = resolved.warning.clone();
+        let tool = resolved.tool;
         let digest = approved.digest();
-        // What a person says is recorded, whatever a rule has said before.
-        if rule.is_none() || self.recorded.get(&at) != Some(&digest) {
+        // A decision of the user is always recorded, even if an earlier approval by rule is on disk.
+        let needs_record = match &rule {
+            Some(_) => !resolved.is_builtin_read() && self.recorded.get(&at) != Some(&digest),
+            None => true,
+        };
+        if needs_record {
             let decided = RecordedDecision {
                 decision,
-                why: with(rule.clone(), warning.as_ref()),
+                why: reason_with_warning(rule.clone(), warning.as_ref()),
                 arguments: &arguments,
                 digest: Some(digest),
             };
@@ -296,17 +338,17 @@ impl<'a> CallGate<'a> {
                 why: None,
             }));
             if let Err(e) = self.record_synced(records, at + 1).await {
-                // What is on no disk was not given.
+                // A grant without a record on disk is not valid.
                 if let Some((id, _)) = granted {
                     lock(&self.context.session.grants).revoke(&id);
                 }
                 return Err((CallEnd::Unrecorded(e.message), account));
             }
         }
-        if rule.is_none() {
-            self.accept(&server, tool);
+        if let (None, Some(server)) = (&rule, &server) {
+            self.accept(server, tool);
         }
-        if decision == approval_prompt::word(ApprovalScope::Always) {
+        if decision == approval_prompt::scope_name(ApprovalScope::Always) {
             self.keep(&tool.name).await;
         }
         Ok(AllowedCall {
@@ -322,29 +364,29 @@ impl<'a> CallGate<'a> {
         })
     }
 
-    /// Records a rule's no, and says so.
+    /// Records a denial by a rule and reports it to the clients.
     fn block(&self, call: &ToolCall, at: usize, rule: String) -> CallEnd {
-        self.note(call, at, "denied", Some(rule.clone()));
-        self.told(call, at, CallEnd::Blocked(rule))
+        self.record_denial(call, at, "denied", Some(rule.clone()));
+        self.report(call, at, CallEnd::Blocked(rule))
     }
 
-    /// Records a no, and says so.
+    /// Records a denial and reports it to the clients.
     fn deny(&self, call: &ToolCall, at: usize, refusal: Refusal) -> CallEnd {
         let (decision, why, outcome) = match refusal {
             Refusal::Denied(words) => ("no", words.clone(), CallEnd::Denied(words)),
             Refusal::NoTerminal => ("no_terminal", None, CallEnd::NoTerminal),
             Refusal::TimedOut(patience) => {
                 let why = format!("nobody answered within {}", minutes(patience));
-                ("no_terminal", Some(why.clone()), CallEnd::Unanswered(why))
+                ("timed_out", Some(why.clone()), CallEnd::Unanswered(why))
             }
             Refusal::Stopped => ("stop", None, CallEnd::Stopped),
         };
-        self.note(call, at, decision, why);
-        self.told(call, at, outcome)
+        self.record_denial(call, at, decision, why);
+        self.report(call, at, outcome)
     }
 
     /// Records that a call is not made.
-    fn note(&self, call: &ToolCall, at: usize, decision: &str, why: Option<String>) {
+    fn record_denial(&self, call: &ToolCall, at: usize, decision: &str, why: Option<String>) {
         let arguments = self.account(at).arguments.unwrap_or_default();
         let decided = RecordedDecision {
             decision,
@@ -352,13 +394,13 @@ impl<'a> CallGate<'a> {
             arguments: &arguments,
             digest: None,
         };
-        // The record of the result comes next, and says that nothing can be recorded.
+        // If this fails, so does the record of the result, which reports it.
         let record = self.approval(call, at, decided);
         let _ = self.context.session.record(&self.context.links, record);
     }
 
-    /// Tells the client that a call is not made.
-    fn told(&self, call: &ToolCall, at: usize, outcome: CallEnd) -> CallEnd {
+    /// Reports to the clients that a call is not made.
+    fn report(&self, call: &ToolCall, at: usize, outcome: CallEnd) -> CallEnd {
         let end = TurnEvent::CallFinished(CallFinished {
             id: call.id.clone(),
             name: self.account(at).name.unwrap_or_else(|| call.name.clone()),
@@ -373,7 +415,7 @@ impl<'a> CallGate<'a> {
         outcome
     }
 
-    /// The record of a decision on the call at this place.
+    /// Returns the record of a decision on call number `at`.
     fn approval(&self, call: &ToolCall, at: usize, decided: RecordedDecision<'_>) -> RecordBody {
         let account = self.account(at);
         RecordBody::Approval {
@@ -387,26 +429,29 @@ impl<'a> CallGate<'a> {
         }
     }
 
-    /// Puts an approval on the disk. Synced elsewhere: a slow disk holds up this call, and nobody's answer.
+    /// Writes an approval and waits until it is synced to disk.
     ///
-    /// With it go those of the calls from `next` on, as far as rules allow them: the disk is waited for once.
-    /// The rules are asked again when their turn comes.
+    /// The same sync covers the following calls, from `next` on up to the first one that needs a question, so that a
+    /// round waits for the disk once. The policy is applied again when it is their turn.
     async fn record_synced(&mut self, mut records: Vec<RecordBody>, next: usize) -> Result<()> {
         let mut recorded = Vec::new();
         for (at, call) in self.calls.iter().enumerate().skip(next) {
-            // What is not made at all keeps nothing waiting.
-            let Some(meant) = self.meant.get(at).and_then(CallResolution::call) else {
+            // Calls without an approval record need no sync.
+            let Some(resolved) = self.resolved_call(at) else {
                 continue;
             };
-            let Some((approved, rule)) = self.by_rule(meant) else {
+            if resolved.is_builtin_read() {
+                continue;
+            }
+            let Some((approved, rule)) = self.by_rule(resolved) else {
                 break;
             };
             let digest = approved.digest();
             recorded.push((at, digest.clone()));
             let decided = RecordedDecision {
                 decision: "rule",
-                why: with(Some(rule), meant.warning.as_ref()),
-                arguments: &meant.arguments,
+                why: reason_with_warning(Some(rule), resolved.warning.as_ref()),
+                arguments: &resolved.arguments,
                 digest: Some(digest),
             };
             records.push(self.approval(call, at, decided));
@@ -418,7 +463,8 @@ impl<'a> CallGate<'a> {
     }
 }
 
-/// Adds what a call would have done that ended before the gate: its turn knows no tools.
+/// Completes the record of a call that ended before the gate with its tool and action; the turn machine does not know
+/// the tools.
 pub fn complete(context: CallContext<'_>, body: &mut RecordBody) {
     let RecordBody::Tool {
         call,
@@ -443,7 +489,7 @@ pub fn complete(context: CallContext<'_>, body: &mut RecordBody) {
 }
 
 /// Returns why a call was allowed, with what contradicts its declared intent.
-fn with(rule: Option<String>, warning: Option<&String>) -> Option<String> {
+fn reason_with_warning(rule: Option<String>, warning: Option<&String>) -> Option<String> {
     match (rule, warning) {
         (Some(rule), Some(warning)) => Some(format!("{rule}; {warning}")),
         (rule, warning) => rule.or_else(|| warning.cloned()),

@@ -1,5 +1,5 @@
-//! What a call of the model's means: the tool itself where it was offered that, or the one that it names to
-//! `call_tool_read` and its like, with what it declares.
+//! Resolves a call of the model to a tool: directly by name, or through `call_tool_read`, `call_tool_write` and
+//! `call_tool_destructive`, whose arguments name the tool and declare an intent.
 
 use serde_json::{Map, Value};
 
@@ -8,25 +8,49 @@ use crate::chat::{CallIntent, OperationClass, ToolAnnotations, ToolCall, ToolDef
 use crate::history::record;
 use crate::mcp::ToolCatalog;
 use crate::safety::intent::{self, IntentCheck};
+use crate::safety::policy::BUILTIN_IDENTITY;
 use crate::tools::{builtin, split};
 use crate::turn::outcome::{CallEnd, CallSummary};
 
-/// A call as it is meant.
+/// A call, resolved to its tool.
 #[derive(Debug)]
 pub struct ResolvedCall<'a> {
-    /// What it calls.
+    /// The tool.
     pub tool: &'a ToolDefinition,
-    /// The one text of the arguments.
+    /// The canonical text of the arguments.
     pub arguments: String,
-    /// Through which tool it was called.
+    /// The `call_tool_*` variant that was used; `None` for a direct call.
     pub variant: Option<OperationClass>,
-    /// What it declares.
+    /// The declared intent.
     pub intent: Option<CallIntent>,
-    /// What speaks against that, where it is no reason to reject it.
+    /// A contradiction between intent and annotations that does not reject the call.
     pub warning: Option<String>,
 }
 
-/// A call that cannot be made, and why: what the model is told.
+impl<'a> ResolvedCall<'a> {
+    /// A call of `tool` by its own name, without a declared intent.
+    fn direct(tool: &'a ToolDefinition, call: &ToolCall) -> ResolvedCall<'a> {
+        ResolvedCall {
+            tool,
+            arguments: call.arguments.clone(),
+            variant: None,
+            intent: None,
+            warning: None,
+        }
+    }
+
+    /// Whether the tool is built in rather than a tool of an MCP server.
+    pub fn is_builtin(&self) -> bool {
+        self.tool.identity == BUILTIN_IDENTITY
+    }
+
+    /// Whether the call is of a built-in tool that only reads. Such calls need no rule, and their approval no record.
+    pub fn is_builtin_read(&self) -> bool {
+        self.is_builtin() && self.tool.annotations.reads_only()
+    }
+}
+
+/// A call that cannot be made, with the reason for the model.
 #[derive(Debug)]
 pub struct RefusedCall {
     account: CallSummary,
@@ -41,7 +65,7 @@ enum RefusalReason {
 }
 
 impl RefusedCall {
-    /// How it ends.
+    /// Returns how the call ends.
     pub fn outcome(&self) -> CallEnd {
         match &self.why {
             RefusalReason::NoSuchTool => CallEnd::NoSuchTool,
@@ -50,73 +74,65 @@ impl RefusedCall {
         }
     }
 
-    /// What is known of it.
+    /// Returns what is known about the call, for its record.
     pub fn account(&self) -> &CallSummary {
         &self.account
     }
 }
 
-/// What a call comes to.
+/// Result of resolving a call.
 #[derive(Debug)]
 pub enum CallResolution<'a> {
-    /// A tool of a server.
+    /// A call of a tool that the model was offered.
     Call(ResolvedCall<'a>),
-    /// A tool of our own.
-    Own,
-    /// It cannot be made.
+    /// A call that cannot be made.
     RefusedCall(Box<RefusedCall>),
 }
 
 impl<'a> CallResolution<'a> {
-    /// The call of a server's tool.
+    /// Returns the resolved call, or `None` if the call cannot be made.
     pub fn call(&self) -> Option<&ResolvedCall<'a>> {
         match self {
-            CallResolution::Call(meant) => Some(meant),
-            CallResolution::Own | CallResolution::RefusedCall(_) => None,
+            CallResolution::Call(resolved) => Some(resolved),
+            CallResolution::RefusedCall(_) => None,
         }
     }
 }
 
-/// What a call means, whose arguments are a whole JSON object in its one text.
+/// Resolves a call whose arguments are canonical JSON (see [`crate::safety::policy::canonical_arguments`]).
 pub fn resolve<'a>(
     call: &ToolCall,
     catalog: &'a ToolCatalog,
     exposure: ToolExposure,
 ) -> CallResolution<'a> {
-    let own = match exposure {
-        ToolExposure::Split { .. } => builtin::is_builtin(&call.name),
+    let offered = match exposure {
+        ToolExposure::Split { .. } => true,
         ToolExposure::Direct { reads_on } => reads_on && call.name == builtin::READ_RESULT,
     };
-    if own {
-        return CallResolution::Own;
+    if let Some(tool) = builtin::find_builtin(&call.name).filter(|_| offered) {
+        return CallResolution::Call(ResolvedCall::direct(tool, call));
     }
-    let meant = match (exposure, OperationClass::from_call_tool_name(&call.name)) {
+    let resolved = match (exposure, OperationClass::from_call_tool_name(&call.name)) {
         (ToolExposure::Split { strict }, Some(variant)) => through(variant, call, catalog, strict),
         (ToolExposure::Split { .. }, None) => Err(Box::new(RefusedCall {
             account: of(call),
             why: RefusalReason::Unread(intent::unknown_tool_error(&call.name)),
         })),
         (ToolExposure::Direct { .. }, _) => match catalog.find(&call.name) {
-            Some(tool) => Ok(ResolvedCall {
-                tool,
-                arguments: call.arguments.clone(),
-                variant: None,
-                intent: None,
-                warning: None,
-            }),
+            Some(tool) => Ok(ResolvedCall::direct(tool, call)),
             None => Err(Box::new(RefusedCall {
                 account: of(call),
                 why: RefusalReason::NoSuchTool,
             })),
         },
     };
-    match meant {
-        Ok(meant) => CallResolution::Call(meant),
+    match resolved {
+        Ok(resolved) => CallResolution::Call(resolved),
         Err(refused) => CallResolution::RefusedCall(refused),
     }
 }
 
-/// What is known of a call that names nothing.
+/// Returns the summary of a call without a known tool.
 fn of(call: &ToolCall) -> CallSummary {
     CallSummary {
         arguments: Some(call.arguments.clone()),
@@ -124,7 +140,8 @@ fn of(call: &ToolCall) -> CallSummary {
     }
 }
 
-/// A call through one of the variants. What it declares is looked at first, and what it names is known for the record.
+/// Resolves a call through a `call_tool_*` variant. Checks the declared intent before the target, but resolves the target
+/// first, so that the record of a rejected call names it.
 fn through<'a>(
     variant: OperationClass,
     call: &ToolCall,
@@ -159,14 +176,14 @@ fn through<'a>(
         Ok(intent) => intent.clone(),
         Err(text) => return Err(refused(RefusalReason::Rejected(text.clone()))),
     };
-    let meant = match &target {
+    let wanted = match &target {
         Ok(target) => target,
         Err(text) => return Err(refused(RefusalReason::Unread(text.clone()))),
     };
-    let shown = format!("{}:{}", meant.server, meant.tool);
+    let shown = format!("{}:{}", wanted.server, wanted.tool);
     let Some(tool) = tool else {
         return Err(refused(RefusalReason::Unread(missing(
-            meant, &shown, catalog,
+            wanted, &shown, catalog,
         ))));
     };
     let warning = match intent::check_intent(variant, &intent, &shown, tool.annotations, strict) {
@@ -176,22 +193,22 @@ fn through<'a>(
     };
     Ok(ResolvedCall {
         tool,
-        arguments: meant.arguments.clone(),
+        arguments: wanted.arguments.clone(),
         variant: Some(variant),
         intent: Some(intent),
         warning,
     })
 }
 
-/// What to say of a tool that is not there: its server may not be there either.
+/// Returns the error for the model about an unknown tool or an unavailable server.
 fn missing(target: &split::CallTarget, shown: &str, catalog: &ToolCatalog) -> String {
     let without = catalog
         .unavailable
         .iter()
         .find(|(a, _)| *a == target.server);
     match without {
-        // The reason of the failure is for the person only.
-        Some(_) => format!("Tool '{shown}' is not there now: its server cannot be used"),
+        // Only the user may see why the server failed: the text comes from the server.
+        Some(_) => format!("Tool '{shown}' is unavailable: its server cannot be used now"),
         None => format!(
             "Tool '{shown}' not found. Find its name with {}.",
             builtin::RETRIEVE_TOOLS
@@ -199,7 +216,7 @@ fn missing(target: &split::CallTarget, shown: &str, catalog: &ToolCatalog) -> St
     }
 }
 
-/// What is declared, for the record.
+/// Returns the declared intent as it is recorded.
 pub fn intent_record(intent: &CallIntent) -> record::RecordedIntent {
     record::RecordedIntent {
         operation_type: intent.operation.as_str().to_owned(),
@@ -208,7 +225,7 @@ pub fn intent_record(intent: &CallIntent) -> record::RecordedIntent {
     }
 }
 
-/// What a server says, for the record.
+/// Returns the annotations of a tool as they are recorded.
 pub fn annotations_record(says: ToolAnnotations) -> record::RecordedAnnotations {
     record::RecordedAnnotations {
         read_only_hint: says.read_only,

@@ -1,5 +1,5 @@
-//! What the person has seen of the tools: new ones are shown before the first call, and one that has changed is asked about
-//! with its difference.
+//! Review of MCP tools by the user: new tools are shown before the first call, and a changed tool needs approval again,
+//! with a diff.
 
 use super::super::tool_view::tool_info;
 use super::{CallGate, lock};
@@ -11,14 +11,14 @@ use crate::safety::policy::{CHANGED, CallRequest};
 use crate::session::feed::TurnEvent;
 
 impl CallGate<'_> {
-    /// Whether a tool is another than the person was shown last.
+    /// Whether a tool differs from the definition that the user was last shown.
     pub(super) fn changed(&self, tool: &ToolDefinition) -> bool {
         let daemon = self.context.daemon;
         let server = daemon.mcp.server(&tool.server);
         server.is_some_and(|server| daemon.known.changed(&server, tool))
     }
 
-    /// How it differs.
+    /// Returns the diff against the definition that the user was last shown.
     pub(super) fn changes(
         &self,
         server: &ServerSettings,
@@ -32,10 +32,10 @@ impl CallGate<'_> {
         lines.into_iter().map(change).collect()
     }
 
-    /// Shows the tools of a server that the person has not seen, whole, if the one that is to be called is among them.
+    /// Shows all tools of a server that the user has not seen, if `tool` is one of them.
     pub(super) fn introduce(&self, server: &ServerSettings, tool: &ToolDefinition) {
         let known = &self.context.daemon.known;
-        let unseen = known.unseen(server, self.of_server(&server.alias));
+        let unseen = known.unseen(server, self.of_source(&server.alias, &tool.identity));
         if !unseen.iter().any(|new| new.tool == tool.tool) {
             return;
         }
@@ -46,13 +46,13 @@ impl CallGate<'_> {
             tools: unseen.iter().map(|tool| tool_info(tool)).collect(),
         });
         self.context.feed.push(event);
-        // A turn in the background is shown to the client that attaches, but nobody may ever attach.
+        // A background turn is shown to a client that attaches, but possibly none ever does.
         if self.context.feed.is_watched() {
             known.shown(server, unseen);
         }
     }
 
-    /// The person has said yes to a tool as it is now.
+    /// Stores the current definition of a changed tool as seen, because the user approved it.
     pub(super) fn accept(&self, server: &ServerSettings, tool: &ToolDefinition) {
         let known = &self.context.daemon.known;
         if known.changed(server, tool) {
@@ -60,9 +60,9 @@ impl CallGate<'_> {
         }
     }
 
-    /// Takes back and records what was allowed of this tool before it or its server changed.
-    pub(super) fn lapse(&self, wish: &CallRequest<'_>) {
-        let lost = lock(&self.context.session.grants).remove_changed(wish);
+    /// Removes the session's grants for the tool from before it or its server changed, and records that.
+    pub(super) fn lapse(&self, request: &CallRequest<'_>) {
+        let lost = lock(&self.context.session.grants).remove_changed(request);
         for grant in lost {
             let record = RecordBody::Policy {
                 change: "lapsed".to_owned(),
@@ -70,7 +70,7 @@ impl CallGate<'_> {
                 grant: Some(grant.id),
                 why: Some(CHANGED.to_owned()),
             };
-            // It permits nothing, and the grant is void without it.
+            // The record need not be synced: the grant is removed in any case.
             if let Err(e) = self.context.session.record(&self.context.links, record) {
                 tracing::warn!("{}", e.message);
             }

@@ -168,7 +168,7 @@ fn what_was_never_shown_stays_in_force_too() {
 fn a_server_with_ever_new_names_fills_no_memory_and_takes_nothing_back() {
     let mut tools = ServerTools::default();
     let says = |destructive| tool("", Some(destructive)).annotations;
-    for n in 0..GONE {
+    for n in 0..MAX_REMOVED {
         tools.said.insert(format!("a{n:05}"), says(false));
     }
     tools.said.insert("rm".into(), says(true));
@@ -177,10 +177,10 @@ fn a_server_with_ever_new_names_fills_no_memory_and_takes_nothing_back() {
     tools.bound(&BTreeSet::from(["here"]));
     let left: Vec<&str> = tools.said.keys().map(String::as_str).collect();
     assert_eq!(left, ["here", "rm"]);
-    for n in 0..2 * GONE {
+    for n in 0..2 * MAX_REMOVED {
         tools.said.insert(format!("z{n:05}"), says(true));
     }
     tools.bound(&BTreeSet::from(["here"]));
-    assert_eq!(tools.said.len(), GONE + 1);
+    assert_eq!(tools.said.len(), MAX_REMOVED + 1);
     assert!(tools.said.contains_key("here"));
 }

@@ -1,4 +1,4 @@
-//! What the index is asked: lists, one act with the chain it stands in, numbers.
+//! Queries of the index: lists, one activity with its chain, statistics.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -13,45 +13,45 @@ use super::{Index, IndexResult};
 use crate::error::{Error, ErrorContext, Result};
 use crate::history::redacted;
 
-/// Which acts are meant. What is empty asks for nothing.
+/// Selects activities. An empty field does not restrict.
 #[derive(Debug, Clone, Default)]
 pub struct ActivityFilter {
-    /// Of these types.
+    /// Types.
     pub types: Vec<String>,
-    /// With these operations.
+    /// Operations.
     pub operations: Vec<String>,
-    /// That ended so.
+    /// Statuses.
     pub statuses: Vec<String>,
-    /// Of these servers.
+    /// Servers.
     pub servers: Vec<String>,
-    /// Of these tools: `tool`, `server.tool` or `server:tool`.
+    /// Tools: `tool`, `server.tool` or `server:tool`.
     pub tools: Vec<String>,
-    /// Of this session: the whole id.
+    /// Whole id of the session.
     pub session: Option<String>,
-    /// Not before, milliseconds since 1970.
+    /// Start of the period, milliseconds since 1970.
     pub since_ms: Option<u64>,
-    /// Before.
+    /// End of the period, exclusive.
     pub until_ms: Option<u64>,
 }
 
-/// An act as a list shows it.
+/// An activity in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityEntry {
-    /// Its record's id.
+    /// Id of the record.
     pub id: String,
-    /// When, milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub at_ms: u64,
-    /// What it has in common with others.
+    /// Type, operation, status, server and tool.
     pub kind: ActivityKind,
-    /// The beginning of what was said, called or run.
+    /// Beginning of the prompt, answer, arguments or command.
     pub what: String,
-    /// How long it took.
+    /// Duration.
     pub ms: Option<u64>,
-    /// Who decided: `person` or `rule`.
+    /// `person` or `rule`, if a decision was made.
     pub by: Option<String>,
-    /// The conversation.
+    /// The session.
     pub session: Option<String>,
-    /// Where its record is.
+    /// Position of the record.
     spot: RecordLocation,
 }
 
@@ -62,19 +62,19 @@ struct RecordLocation {
     length: u64,
 }
 
-/// Numbers of some acts that have something in common.
+/// Statistics of a group of activities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActivityTally {
-    /// How many.
+    /// Number of activities.
     pub count: usize,
-    /// How many of them ended in each way, as in [`super::row::STATUSES`].
-    pub ended: [usize; 4],
-    /// How long they took, shortest first; fewer than there are where not all took time.
+    /// Number of activities per status, in the order of [`super::row::STATUSES`].
+    pub ended: [usize; 5],
+    /// Durations, shortest first, of the activities that have one.
     pub took: Vec<u64>,
 }
 
 impl ActivityTally {
-    /// The duration that so many of a hundred do not exceed.
+    /// Returns the duration that `of_hundred` percent of the activities do not exceed.
     pub fn percentile(&self, of_hundred: usize) -> Option<u64> {
         let rank = (self.took.len() * of_hundred).div_ceil(100);
         self.took.get(rank.saturating_sub(1)).copied()
@@ -90,20 +90,20 @@ impl ActivityTally {
     }
 }
 
-/// Numbers of the acts that a filter means.
+/// Statistics of the activities selected by a filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActivityStats {
-    /// Of all.
+    /// All activities.
     pub all: ActivityTally,
-    /// Of each type.
+    /// By type.
     pub types: BTreeMap<String, ActivityTally>,
-    /// Of the calls with each operation.
+    /// Tool calls by operation.
     pub operations: BTreeMap<String, ActivityTally>,
-    /// Of the calls of each tool, `server.tool`.
+    /// Tool calls by tool, `server.tool`.
     pub tools: BTreeMap<String, ActivityTally>,
 }
 
-/// The bounds of the keys that a filter means: from, and before.
+/// Returns the range of keys of a filter: start and exclusive end.
 fn bounds(filter: &ActivityFilter) -> (ActivityKey, ActivityKey) {
     let end = filter.until_ms.map_or([0xff; 16], first_of);
     (first_of(filter.since_ms.unwrap_or(0)), end)
@@ -145,7 +145,7 @@ pub(super) fn kinds(db: &Connection) -> IndexResult<Vec<(i64, ActivityKind)>> {
 }
 
 impl Index {
-    /// The newest acts of a filter, newest first, at most so many.
+    /// Returns the newest activities, newest first, at most `limit`.
     ///
     /// # Errors
     /// The index cannot be used.
@@ -153,7 +153,7 @@ impl Index {
         self.ask(|index| index.entries(&index.newest(filter, limit)?))
     }
 
-    /// The keys of the newest acts of a filter, at most so many, oldest first.
+    /// Returns the keys of the newest activities, oldest first, at most `limit`.
     ///
     /// # Errors
     /// The index cannot be used.
@@ -165,7 +165,7 @@ impl Index {
         })
     }
 
-    /// The acts of some keys, in their order.
+    /// Returns the activities with these keys, in that order.
     ///
     /// # Errors
     /// The index cannot be used.
@@ -173,7 +173,7 @@ impl Index {
         self.ask(|index| index.entries(keys))
     }
 
-    /// The servers and the tools (`server.tool`) that any act has, in the order of the alphabet.
+    /// Returns all servers and tools (`server.tool`) in the index, sorted.
     ///
     /// # Errors
     /// The index cannot be used.
@@ -195,10 +195,10 @@ impl Index {
         Ok((servers, tools))
     }
 
-    /// The session whose id has the unique part `part`.
+    /// Returns the only session whose id contains `part`.
     ///
     /// # Errors
-    /// None or several have it.
+    /// No id or several ids match.
     pub fn session(&mut self, part: &str) -> Result<String> {
         let found: Vec<String> = self.ask(|index| {
             let mut select = index.db.prepare(
@@ -210,27 +210,28 @@ impl Index {
         one(found, part, "session", "aish-helper session list")
     }
 
-    /// The act whose id has the unique part `part`, and all acts of its chain: the command line that it came from,
-    /// then the others in the order of time.
+    /// Returns the only activity whose id contains `part`, and its chain: the command line, then the others by time.
     ///
     /// # Errors
-    /// None or several have it.
+    /// No id or several ids match.
     pub fn show(&mut self, part: &str) -> Result<(ActivityEntry, Vec<ActivityEntry>)> {
         let digits = part.replace('-', "").to_ascii_uppercase();
         let found = self.ask(|index| index.find(&digits))?;
         let found = found.iter().map(id_of).collect();
-        let id = one(found, part, "act", "aish-helper activity list")?;
+        let id = one(found, part, "record", "aish-helper activity list")?;
         let key = uuid::Uuid::try_parse(&id).map_or([0; 16], uuid::Uuid::into_bytes);
         let chain = self.ask(|index| index.entries(&index.chain(&key)?))?;
         let act = chain.iter().find(|e| e.id == id).cloned();
-        let act = act.ok_or_else(|| Error::runtime(format!("the act {id} has gone")))?;
+        let act = act.ok_or_else(|| {
+            Error::runtime(format!("the record {id} is no longer in the journal"))
+        })?;
         Ok((act, chain))
     }
 
-    /// The record of an act, as the journal has it.
+    /// Reads the record of an activity from the journal, redacted and with current field names.
     ///
     /// # Errors
-    /// It is not there any more.
+    /// The record is no longer in the journal.
     pub fn record(&mut self, entry: &ActivityEntry) -> Result<Value> {
         let RecordLocation {
             file,
@@ -239,7 +240,7 @@ impl Index {
         } = &entry.spot;
         let path = self.journal.join(file);
         let what = || format!("cannot read {}", path.display());
-        // Acts of one session stand together mostly.
+        // Successive activities are mostly from the same file.
         let open = match self.open.take() {
             Some((name, open)) if name == *file => open,
             _ => File::open(&path).context(what)?,
@@ -253,12 +254,12 @@ impl Index {
         let time = |r: &Value| r.get("timestamp_ms").or(r.get("at_ms")).cloned();
         let is_same = |r: &Value| time(r) == Some(entry.at_ms.into());
         record.filter(is_same).ok_or_else(|| {
-            Error::runtime(format!("{} has changed in this moment", path.display()))
-                .hint("do it again")
+            Error::runtime(format!("{} was changed while it was read", path.display()))
+                .hint("repeat the command")
         })
     }
 
-    /// Counts the acts of a filter.
+    /// Returns statistics of the activities selected by a filter.
     ///
     /// # Errors
     /// The index cannot be used.
@@ -266,8 +267,7 @@ impl Index {
         self.ask(|index| index.count(filter))
     }
 
-    /// Each kind's acts stand in order, so that no more are read than are wanted of it; the newest of all kinds are
-    /// among them.
+    /// Reads at most `limit` activities of each kind; the newest of all kinds are among them.
     fn newest(&self, filter: &ActivityFilter, limit: usize) -> IndexResult<Vec<ActivityKey>> {
         let (mut from, end) = bounds(filter);
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -311,7 +311,7 @@ impl Index {
             for key in of_kind {
                 keys.push(key?);
             }
-            // Enough are known that are newer than all that are left out here.
+            // Enough are known; older ones of the other kinds cannot be in the result.
             if keys.len() > limit {
                 keys.sort_unstable_by(|a, b| b.cmp(a));
                 keys.truncate(limit);
@@ -353,18 +353,18 @@ impl Index {
                     },
                 })
             });
-            // Another process may have taken it out, as its file is gone.
+            // Another process may have removed it together with its file.
             entries.extend(entry.optional()?);
         }
         Ok(entries)
     }
 
-    /// At most two acts whose id has these digits.
+    /// Returns at most two activities whose id contains these digits.
     fn find(&self, digits: &str) -> IndexResult<Vec<ActivityKey>> {
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Ok(Vec::new());
         }
-        // The smallest table that has all ids.
+        // The smallest index that contains all ids.
         let mut select = self
             .db
             .prepare("SELECT id FROM act INDEXED BY act_kind WHERE instr(hex(id), ?) LIMIT 2")?;
@@ -372,7 +372,7 @@ impl Index {
         Ok(keys.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// The keys of an act's chain.
+    /// Returns the keys of an activity's chain.
     fn chain(&self, key: &ActivityKey) -> IndexResult<Vec<ActivityKey>> {
         let column = |sql: &str, of: &Sql| -> IndexResult<Vec<ActivityKey>> {
             let mut select = self.db.prepare_cached(sql)?;
@@ -391,7 +391,7 @@ impl Index {
         let (chain, command) = links(key)?;
         let mut keys = column(members, &chain)?;
         keys.push(*key);
-        // The command line comes with the chain's first act, and leads to other chains.
+        // Only the first activity of a chain has the command line, which may have started other chains.
         let mut commands = vec![command];
         for key in keys.clone() {
             commands.push(links(&key)?.1);
@@ -404,7 +404,7 @@ impl Index {
         }
         keys.sort_unstable();
         keys.dedup();
-        // A command line is recorded when it has ended, and stands before all that came of it.
+        // A command line is recorded when it ends, but shown before everything it started.
         let mut select = self.db.prepare_cached(
             "SELECT kind.type = 'shell_command' FROM act JOIN kind ON kind.id = act.kind WHERE act.id = ?",
         )?;
@@ -482,7 +482,7 @@ impl Index {
     }
 }
 
-/// The only one that was found.
+/// Returns the only match.
 fn one(found: Vec<String>, part: &str, what: &str, see: &str) -> Result<String> {
     let mut found = found.into_iter();
     match (found.next(), found.next()) {
@@ -492,9 +492,9 @@ fn one(found: Vec<String>, part: &str, what: &str, see: &str) -> Result<String> 
             "more than one {what} has '{part}' in its id"
         ))
         .hint(format!("give more of the id; see: {see}"))),
-        _ => Err(
-            Error::usage(format!("there is no {what} with '{part}' in its id"))
-                .hint(format!("see: {see}")),
-        ),
+        _ => {
+            let none = Error::usage(format!("no {what} has '{part}' in its id"));
+            Err(none.hint(format!("see: {see}")))
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What the index keeps of a line of the journal: which act it is, of whom, and what became of it. Pure.
+//! Converts a line of the journal to a row of the index: type, status, operation, who decided. Pure.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::history::record::current_type;
 use crate::safety::redact::global_redactor;
 
-/// The kinds of acts, in plain words.
+/// Types of activities, as shown and filtered by `aish-helper activity`.
 pub const TYPES: [&str; 12] = [
     "session",
     "model",
@@ -22,63 +22,63 @@ pub const TYPES: [&str; 12] = [
     "server",
     "other",
 ];
-/// What becomes of an act.
-pub const STATUSES: [&str; 4] = ["success", "error", "denied", "blocked"];
-/// What an act does.
+/// Statuses of activities. The user stopped an `interrupted` one, so it is not an error.
+pub const STATUSES: [&str; 5] = ["success", "error", "denied", "blocked", "interrupted"];
+/// Operation classes of tool calls.
 pub const OPERATIONS: [&str; 3] = ["read", "write", "destructive"];
 
-/// So many characters are kept of what was said.
-const WHAT: usize = 160;
-/// So many are looked at, so that no secret is cut before it is known as one.
-const NEAR: usize = 1024;
+/// Number of characters kept of a text.
+const SUMMARY: usize = 160;
+/// Number of characters that are redacted before the text is cut, so that a secret is recognised before it is cut.
+const REDACTED_PREFIX: usize = 1024;
 
-/// What acts have in common by the thousand: a list is made by choosing among these first.
+/// Properties shared by thousands of activities. A filter selects among these first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ActivityKind {
     /// One of [`TYPES`].
     pub kind: String,
-    /// One of [`OPERATIONS`]; none where no tool is called.
+    /// One of [`OPERATIONS`]; only for tool calls and their approvals.
     pub operation: Option<String>,
     /// One of [`STATUSES`].
     pub status: String,
-    /// The server's alias.
+    /// Alias of the server.
     pub server: Option<String>,
-    /// The tool's name at its server.
+    /// Name of the tool at its server.
     pub tool: Option<String>,
 }
 
-/// A line as the index keeps it.
+/// A row of the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexRow {
-    /// The record's id; see [`Key`].
+    /// Id of the record.
     pub key: ActivityKey,
-    /// When, milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub at_ms: u64,
-    /// What it has in common with others.
+    /// Type, operation, status, server and tool.
     pub kind: ActivityKind,
-    /// The beginning of what was said, called or run.
+    /// Beginning of the prompt, answer, arguments or command.
     pub what: String,
-    /// How long it took.
+    /// Duration.
     pub ms: Option<u64>,
-    /// Who decided: `person` or `rule`.
+    /// `person` or `rule`, if a decision was made.
     pub by: Option<&'static str>,
-    /// The conversation.
+    /// The session.
     pub session: Option<String>,
-    /// What holds a chain of acts together: the prompt's id, or the request's.
+    /// Id of the chain: of the prompt, or without one, of the request.
     pub chain: Option<String>,
-    /// The command line that it came from (of a command, its own): of the first act of a chain alone.
+    /// Id of the command line that started the chain, only on the first activity of a chain; for a shell command its own.
     pub command: Option<String>,
 }
 
-/// An id by which acts sort: the bytes of a UUIDv7.
+/// Sort key of an activity: the bytes of a UUIDv7.
 pub type ActivityKey = [u8; 16];
 
-/// The text of a key.
+/// Returns the id of a key.
 pub fn id_of(key: &ActivityKey) -> String {
     uuid::Uuid::from_bytes(*key).to_string()
 }
 
-/// The first key of a millisecond.
+/// Returns the first key of a millisecond.
 pub fn first_of(at_ms: u64) -> ActivityKey {
     let mut key = [0; 16];
     // A time past the year 10889 counts as that year.
@@ -86,8 +86,8 @@ pub fn first_of(at_ms: u64) -> ActivityKey {
     key
 }
 
-/// The fields of all types, as far as the index needs them. Texts without escapes are borrowed: a journal
-/// may be large, and all of it is read at once.
+/// The fields of all types that the index needs. Texts without escapes are borrowed, since a whole journal may be read at
+/// once.
 #[derive(Debug, Deserialize)]
 struct IndexedLine<'a> {
     #[serde(borrow)]
@@ -185,20 +185,21 @@ struct Bare<'a> {
     kind: Cow<'a, str>,
 }
 
-/// Where a line stands, and what came before it in its file.
+/// Context of a line from its file name and earlier lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineContext {
-    /// The session whose file it is; none of the files that are no session's.
+    /// Session of the file; none for `shells.jsonl` and the audit log.
     pub session: Option<String>,
-    /// The last prompt in it: what the records of before there were links belong to.
+    /// Last prompt in the file, which records without ids belong to.
     pub prompt: Option<String>,
 }
 
-/// The row of a line, `None` where that is no record. `spot` tells apart what has no id of ours.
+/// Returns the row of a line, or `None` if the line is not a record. `spot` makes the key of a record without a UUIDv7
+/// unique.
 pub fn read(line: &[u8], spot: (&str, u64), place: &mut LineContext) -> Option<IndexRow> {
     let line = match serde_json::from_slice::<IndexedLine<'_>>(line) {
         Ok(line) => line,
-        // A later version may say something else by the same name; that it was there is known all the same.
+        // A later version may use a field name for another type; the record is then listed as `other`.
         Err(_) => return bare(serde_json::from_slice(line).ok()?, spot, place),
     };
     let kind = kind(&line);
@@ -247,7 +248,7 @@ fn bare(line: Bare<'_>, spot: (&str, u64), place: &LineContext) -> Option<IndexR
     })
 }
 
-/// Ids of ours sort by time. One that is none gets a key of its time and its place.
+/// Returns the UUIDv7 of a record, which sorts by time; for any other id, a key made of its time and position.
 fn key(id: &str, at_ms: u64, (file, offset): (&str, u64)) -> ActivityKey {
     match uuid::Uuid::try_parse(id) {
         Ok(id) if id.get_version_num() == 7 => id.into_bytes(),
@@ -272,7 +273,7 @@ fn kind(line: &IndexedLine<'_>) -> ActivityKind {
         other => TYPES
             .into_iter()
             .find(|t| *t == current_type(other))
-            // Of these words the journal has other meanings, or none yet.
+            // The journal uses these names for other types.
             .filter(|t| !matches!(*t, "prompt" | "answer"))
             .unwrap_or("other"),
     };
@@ -302,7 +303,7 @@ fn kind(line: &IndexedLine<'_>) -> ActivityKind {
     }
 }
 
-/// The four words for all that can become of an act.
+/// Returns the status of an activity, one of [`STATUSES`].
 fn status(line: &IndexedLine<'_>, kind: &str) -> &'static str {
     let word = |word: &Option<Cow<'_, str>>| word.as_deref().unwrap_or("").to_string();
     match kind {
@@ -310,15 +311,17 @@ fn status(line: &IndexedLine<'_>, kind: &str) -> &'static str {
             "success" => "success",
             "denied" => "denied",
             "blocked" | "invalid_call" | "skipped" => "blocked",
+            "interrupted" => "interrupted",
             _ => "error",
         },
         "approval" => match &*word(&line.decision) {
             "no" | "stop" => "denied",
-            "denied" | "no_terminal" => "blocked",
+            "denied" | "no_terminal" | "timed_out" => "blocked",
             _ => "success",
         },
         "answer" => match &*word(&line.finish) {
-            "error" | "interrupted" | "cut_off" => "error",
+            "error" | "cut_off" => "error",
+            "interrupted" => "interrupted",
             _ => "success",
         },
         "command_approval" => match &*word(&line.choice) {
@@ -336,9 +339,9 @@ fn status(line: &IndexedLine<'_>, kind: &str) -> &'static str {
     }
 }
 
-/// Whether it was done at all: a call that was not made took no time.
+/// Whether the activity was started: a call that was not made has no duration.
 fn made(kind: &ActivityKind) -> bool {
-    kind.kind != "tool" || matches!(&*kind.status, "success" | "error")
+    kind.kind != "tool" || matches!(&*kind.status, "success" | "error" | "interrupted")
 }
 
 fn by(line: &IndexedLine<'_>, kind: &ActivityKind) -> Option<&'static str> {
@@ -347,13 +350,13 @@ fn by(line: &IndexedLine<'_>, kind: &ActivityKind) -> Option<&'static str> {
         "tool" => match &*word(&line.by) {
             "person" => Some("person"),
             "rule" => Some("rule"),
-            // Of before that was written: only a person could.
+            // Older records lack the field; only the user could deny.
             _ if kind.status == "denied" => Some("person"),
             _ => None,
         },
         "approval" => match &*word(&line.decision) {
             "rule" | "denied" => Some("rule"),
-            "no_terminal" => None,
+            "no_terminal" | "timed_out" => None,
             _ => Some("person"),
         },
         "command_approval" if line.choice.as_deref() == Some("denied") => Some("rule"),
@@ -365,7 +368,7 @@ fn by(line: &IndexedLine<'_>, kind: &ActivityKind) -> Option<&'static str> {
     }
 }
 
-/// What a list shows of it, beside the server and the tool.
+/// Returns the text shown in a list, beside server and tool.
 fn what<'a>(line: &'a IndexedLine<'_>, kind: &ActivityKind) -> Cow<'a, str> {
     let said = |text: &'a Option<Cow<'_, str>>| text.as_deref().unwrap_or("");
     let both = |a: &str, b: &str| Cow::from(format!("{a}: {b}"));
@@ -388,19 +391,19 @@ fn what<'a>(line: &'a IndexedLine<'_>, kind: &ActivityKind) -> Cow<'a, str> {
     }
 }
 
-/// Without secrets, which records have that are of before they were taken out of all that is written.
+/// Returns the redacted beginning of a text: older records may contain secrets.
 fn beginning(text: &str) -> String {
     let text = text.trim_start();
     let near = text
         .char_indices()
-        .nth(NEAR)
+        .nth(REDACTED_PREFIX)
         .map_or(text.len(), |(at, _)| at);
     let near = global_redactor().redact(text.get(..near).unwrap_or_default());
-    near.chars().take(WHAT).collect()
+    near.chars().take(SUMMARY).collect()
 }
 
-/// What the act belongs to: its prompt; without one, its request. The records of before there were links belong
-/// to the last prompt of their session.
+/// Returns the chain of an activity: its prompt, or without one, its request. Records without ids belong to the last prompt
+/// of their session.
 fn chain(line: &IndexedLine<'_>, kind: &str, place: &mut LineContext) -> Option<String> {
     if let Some(prompt) = line.links.prompt.as_deref() {
         return Some(prompt.to_string());

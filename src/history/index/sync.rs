@@ -1,4 +1,4 @@
-//! Bringing the index up to date: which files of the journal have grown, and what they say.
+//! Synchronises the index with the journal: finds files that have grown and reads their new lines.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -11,9 +11,9 @@ use super::row::{self, ActivityKind, IndexRow, LineContext};
 use super::{Index, IndexProgress, IndexResult};
 use crate::error::ErrorContext;
 
-/// So many acts are written together: who stops a rebuild loses no more, and readers need not wait longer.
+/// Number of rows per transaction. Bounds what is lost when a rebuild is stopped, and how long readers wait.
 const BATCH: usize = 50_000;
-/// So much of a file's beginning, which has its first record's id, tells it from another by the same name.
+/// Number of bytes at the start of a file that identify it: they contain the id of its first record.
 const HEAD: usize = 64;
 
 /// A file of the journal.
@@ -24,28 +24,28 @@ struct JournalFile {
     size: u64,
 }
 
-/// What is known of one.
+/// State of an indexed file.
 #[derive(Debug, Default)]
 struct IndexedFile {
     id: i64,
     inode: u64,
-    /// So many bytes of it are in the index: whole lines.
+    /// Number of bytes in the index, whole lines only.
     done: u64,
     head: Vec<u8>,
     prompt: Option<String>,
 }
 
-/// What there is to do.
+/// Differences between the journal and the index.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    /// Files whose acts go: they are not there any more, or not what they were.
+    /// Files that were removed or replaced, whose rows must be deleted.
     gone: Vec<i64>,
-    /// Files with something new.
+    /// Files with new lines.
     grown: Vec<(JournalFile, Option<IndexedFile>)>,
 }
 
 impl Index {
-    /// Does it. The lock is held.
+    /// Applies the differences. The caller holds the lock.
     pub(super) fn catch_up(&mut self, work: Work) -> IndexResult<()> {
         if !work.gone.is_empty() {
             self.forget(&work.gone)?;
@@ -61,25 +61,25 @@ impl Index {
             let path = self.journal.join(&found.name);
             let file = match File::open(&path) {
                 Ok(file) => file,
-                // It went a moment ago: the next time it is seen as gone.
+                // Just removed; the next sync deletes its rows.
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
                 Err(e) => return Err(e).context(|| format!("cannot read {}", path.display()))?,
             };
             let what = || format!("cannot read {}", path.display());
-            // Another has taken its place: the next time it is seen as that one.
+            // Just replaced; the next sync reads the new file.
             if file.metadata().context(what)?.ino() != found.inode {
                 continue;
             }
             let before = done;
-            let mut told = |read: u64| (self.watch)(IndexProgress::Read(before + read, all));
-            done += batch.file(file, &found, known, &mut told, &what)?;
+            let mut progress = |read: u64| (self.watch)(IndexProgress::Read(before + read, all));
+            done += batch.file(file, &found, known, &mut progress, &what)?;
         }
         batch.end()?;
         (self.watch)(IndexProgress::Read(all, all));
         Ok(())
     }
 
-    /// Compares the journal with what is known of it; `None` where nothing is new.
+    /// Compares the journal with the index; `None` if nothing is new.
     pub(super) fn work(&self) -> IndexResult<Option<Work>> {
         let mut known = self.known()?;
         let mut work = Work::default();
@@ -93,7 +93,7 @@ impl Index {
                 Some(old) if found.size == old.done => {}
                 Some(old) => {
                     let known = self.more(old)?;
-                    // One that was written anew may have the number of the old one, which was free by then.
+                    // A replaced file may have got the inode number of the old one.
                     if self.head(&found, known.head.len())? == known.head {
                         work.grown.push((found, Some(known)));
                     } else {
@@ -105,7 +105,7 @@ impl Index {
             }
         }
         work.gone.extend(known.into_values().map(|k| k.id));
-        // By their ids, and so by their time: the tables are filled in order.
+        // In order of ids and therefore of time, so that rows are appended to the tables.
         work.grown.sort_by(|a, b| a.0.name.cmp(&b.0.name));
         let some = !work.gone.is_empty() || !work.grown.is_empty();
         Ok(some.then_some(work))
@@ -124,7 +124,7 @@ impl Index {
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
-            // One that goes at this moment is gone.
+            // A file removed at this moment has no metadata.
             let Some(meta) = entry.metadata().ok().filter(fs::Metadata::is_file) else {
                 continue;
             };
@@ -139,7 +139,8 @@ impl Index {
         Ok(files)
     }
 
-    /// All files, as far as that tells whether they have grown: it is asked at every call, of thousands.
+    /// Returns the columns of all files that show whether a file has grown; the others are not read, since there may be
+    /// thousands of files.
     fn known(&self) -> IndexResult<HashMap<String, IndexedFile>> {
         let mut select = self.db.prepare("SELECT name, id, inode, done FROM file")?;
         let rows = select.query_map([], |row| {
@@ -154,7 +155,7 @@ impl Index {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// All that is known of one.
+    /// Reads the other columns of a file.
     fn more(&self, mut known: IndexedFile) -> IndexResult<IndexedFile> {
         let mut select = self
             .db
@@ -169,7 +170,7 @@ impl Index {
         let mut head = vec![0; length];
         match File::open(&path).and_then(|file| file.read_exact_at(&mut head, 0)) {
             Ok(()) => Ok(head),
-            // Gone, or shorter by now: it is not what it was.
+            // Removed or shortened: not the indexed file.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
                 Ok(Vec::new())
             }
@@ -177,7 +178,7 @@ impl Index {
         }
     }
 
-    /// Takes out the acts of these files, and what only they have named.
+    /// Deletes the rows of these files, with kinds and sessions that no other row uses.
     fn forget(&mut self, files: &[i64]) -> IndexResult<()> {
         let tx = self.db.transaction()?;
         for id in files {
@@ -193,7 +194,7 @@ impl Index {
     }
 }
 
-/// Acts on their way into the tables.
+/// A transaction that adds rows.
 struct Batch<'a> {
     db: &'a Connection,
     kinds: HashMap<ActivityKind, i64>,
@@ -204,7 +205,7 @@ struct Batch<'a> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         if !self.db.is_autocommit() {
-            // What failed is told; this only lets go of it.
+            // The failure was reported already.
             let _ = self.db.execute_batch("ROLLBACK");
         }
     }
@@ -230,13 +231,13 @@ impl<'a> Batch<'a> {
         Ok(self.db.execute_batch("COMMIT")?)
     }
 
-    /// Reads on in a file; how many bytes there were.
+    /// Reads the new lines of a file and returns their size in bytes.
     fn file(
         &mut self,
         mut file: File,
         found: &JournalFile,
         known: Option<IndexedFile>,
-        told: &mut dyn FnMut(u64),
+        progress: &mut dyn FnMut(u64),
         what: &dyn Fn() -> String,
     ) -> IndexResult<u64> {
         let start = known.as_ref().map_or(0, |k| k.done);
@@ -259,7 +260,7 @@ impl<'a> Batch<'a> {
         loop {
             line.clear();
             let length = reader.read_until(b'\n', &mut line).context(what)?;
-            // A line that is not whole is left for the next time.
+            // An incomplete line is left for the next sync.
             if line.last() != Some(&b'\n') {
                 break;
             }
@@ -274,15 +275,15 @@ impl<'a> Batch<'a> {
                 self.mark(id, at, &head, &place)?;
                 self.db.execute_batch("COMMIT; BEGIN IMMEDIATE")?;
                 self.acts = 0;
-                told(at - start);
+                progress(at - start);
             }
         }
         self.mark(id, at, &head, &place)?;
-        told(at - start);
+        progress(at - start);
         Ok(at - start)
     }
 
-    /// Notes how far a file was read.
+    /// Stores how far a file was read.
     fn mark(&self, id: i64, done: u64, head: &[u8], place: &LineContext) -> IndexResult<()> {
         let mut update = self
             .db
@@ -355,13 +356,13 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The session whose file this is: its id is its name. The others are no session's.
+/// Returns the session of a file, whose name is the session's id; `None` for other files.
 fn session(file: &str) -> Option<String> {
     let name = file.strip_suffix(".jsonl")?;
     uuid::Uuid::try_parse(name).ok().map(|_| name.to_string())
 }
 
-/// What a chain is found by: the bytes of an id, which take less than half of its text.
+/// Returns the stored key of a chain: the bytes of its id, less than half the size of the text.
 fn chain_key(chain: &str) -> Vec<u8> {
     match uuid::Uuid::try_parse(chain) {
         Ok(id) => id.as_bytes().to_vec(),

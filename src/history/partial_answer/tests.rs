@@ -112,10 +112,70 @@ fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
 }
 
 #[test]
+fn files_that_are_not_regular_or_of_another_version_are_left_alone() {
+    let fixture = Fixture::new();
+    drop(fixture.begin());
+    let dir = fixture.partial();
+    let own = fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
+    let later = fs::read_to_string(&own)
+        .unwrap()
+        .replace("\"v\":1", "\"v\":2");
+    fs::write(dir.join("later.partial"), later + "text").unwrap();
+    fs::write(dir.join("other.partial"), "not a header\ntext").unwrap();
+    fs::write(dir.join("torn.partial"), "{\"v\":1").unwrap();
+    nix::unistd::mkfifo(
+        &dir.join("fifo.partial"),
+        nix::sys::stat::Mode::from_bits_truncate(0o600),
+    )
+    .unwrap();
+    std::os::unix::fs::symlink("/dev/zero", dir.join("link.partial")).unwrap();
+    assert_eq!(recover(&fixture.journal, &dir).unwrap(), 0);
+    let entries = fs::read_dir(&dir).unwrap();
+    let mut left: Vec<_> = entries.map(|e| e.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(
+        left,
+        [
+            "fifo.partial",
+            "later.partial",
+            "link.partial",
+            "other.partial"
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_removed() {
+    let fixture = Fixture::new();
+    let mut answer = fixture.begin();
+    // Every write to this descriptor fails as on a full disk.
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    answer.file.as_mut().unwrap().file = full;
+    answer.append("text");
+    assert!(answer.file.is_none());
+    assert_eq!(fs::read_dir(fixture.partial()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_unfinished_url_password_of_an_older_file_is_not_recovered() {
+    let fixture = Fixture::new();
+    let answer = fixture.begin();
+    let path = answer.file.as_ref().unwrap().path.clone();
+    let mut file = OpenOptions::new().append(true).open(path).unwrap();
+    file.write_all(b"use postgres://bob:hunter2").unwrap();
+    drop(answer);
+    let (_, records) = fixture.recover();
+    let RecordBody::Assistant { text, .. } = &records.last().unwrap().body else {
+        panic!("{records:?}")
+    };
+    assert_eq!(text, "use postgres://bob:");
+}
+
+#[test]
 fn at_no_moment_is_a_secret_or_the_start_of_a_known_one_on_the_disk() {
     let value = "vK3-unheard-of-value-9sQ";
     global_redactor().add_secret("partial-test", value);
-    let whole = format!("before {TOKEN} between {value} after");
+    let whole = format!("before {TOKEN} between {value} and postgres://bob:hunter2@db after");
     for size in [1, 3, 7] {
         let fixture = Fixture::new();
         let mut answer = fixture.begin();
@@ -127,14 +187,15 @@ fn at_no_moment_is_a_secret_or_the_start_of_a_known_one_on_the_disk() {
             shown.push_str(&piece);
             let text = fixture.text(&answer);
             assert!(
-                !text.contains(TOKEN) && !text.contains(&value[..6]),
+                !text.contains(TOKEN) && !text.contains(&value[..6]) && !text.contains("bob:h"),
                 "{text}"
             );
             assert!(text.starts_with("before "[..shown.len().min(7)].trim_end()));
         }
         assert_eq!(
             fixture.text(&answer),
-            "before [REDACTED:github-token] between [REDACTED:partial-test] after"
+            "before [REDACTED:github-token] between [REDACTED:partial-test] and \
+             postgres://bob:[REDACTED:url-password]@db after"
         );
     }
 }

@@ -91,7 +91,7 @@ fn every_body() -> Vec<RecordBody> {
             name: word(),
             status: word(),
             text: word(),
-            images: vec![(word(), word())],
+            images: vec![(word(), word().into())],
             error: some(),
             bytes: 1,
             ms: 1,

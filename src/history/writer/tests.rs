@@ -82,3 +82,30 @@ fn every_record_is_synced_where_that_is_wanted_and_nobody_waits() {
     });
     assert!(failed.is_some());
 }
+
+#[test]
+fn close_syncs_the_last_records_if_every_record_is_synced() {
+    let writer = JournalWriter::default();
+    writer.sync_all(true);
+    // A pipe can be written but not synced: the failure shows that a sync was made.
+    let (_reader, pipe) = std::io::pipe().unwrap();
+    let pipe = File::from(std::os::fd::OwnedFd::from(pipe));
+    let log = Arc::new(LogFile::new(PathBuf::from("/nowhere"), Some(pipe), |_| {
+        Err(Error::runtime("none"))
+    }));
+    let (open_gate, gate) = channel::<()>();
+    let closing = writer.clone();
+    writer
+        .report(&log, move |_| gate.recv().unwrap_or_default())
+        .unwrap();
+    writer.append(&log, b"record\n".to_vec()).unwrap();
+    let (send, checked) = channel();
+    // Queued behind `close`, so that the queue is not empty before the sync.
+    let closed = std::thread::spawn(move || closing.close());
+    open_gate.send(()).unwrap();
+    closed.join().unwrap();
+    writer
+        .report(&log, move |result| send.send(result).unwrap())
+        .unwrap();
+    assert!(checked.recv().unwrap().is_err());
+}

@@ -71,7 +71,7 @@ impl TokenStore {
     /// most once per request.
     ///
     /// # Errors
-    /// Same as [`Self::bearer`].
+    /// Same as [`Self::access_token`].
     pub async fn replace_refused(&self, url: &str, token: &Secret) -> Result<Option<Secret>> {
         let server = server_key(url)?;
         if self.read(&server)?.is_none() {

@@ -1,4 +1,4 @@
-//! The values that the helper holds itself.
+//! Known values: secrets that the helper itself holds, such as API keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,40 +9,40 @@ use super::AHEAD;
 use super::filter::{SearchResult, SecretMatch, SecretMatcher};
 use super::shape;
 
-/// Maximum number of values without a slot; the one that was used longest ago is evicted. Values with a slot, those that
-/// the helper itself uses, are never evicted: there are as many as there are settings.
-const MOST: usize = 1024;
+/// Maximum number of values without a slot; the least recently used one is evicted. Values with a slot, which the helper
+/// uses itself, are never evicted: their number is bounded by the configuration.
+const MAX_VALUES: usize = 1024;
 
-/// Bytes of all values that are few.
-const FEW: usize = 16 << 10;
+/// Maximum size of all spellings for which the fastest automaton is built.
+const DFA_LIMIT: usize = 16 << 10;
 
-/// A shorter value is no key, and may be part of any word.
-const MIN: usize = 8;
+/// Minimum length; a shorter value is not a key, and may be part of any word.
+const MIN_LENGTH: usize = 8;
 
-/// The least part of a value, cut off by the end of a text, that counts as part of it.
-const PART: usize = 6;
+/// Minimum length of a truncated value at the end of a text that is recognised as part of it.
+const MIN_PART: usize = 6;
 
-/// A value that the helper holds.
+/// A known value.
 #[derive(Debug, Clone)]
 struct KnownValue {
     kind: Arc<str>,
     value: Arc<str>,
-    /// What it is the value of. Another value of the same slot replaces it.
+    /// The setting that the value belongs to. A new value of the same slot replaces it.
     slot: Option<Arc<str>>,
-    /// When it was learned again, as a number that grows.
+    /// Logical time of the last use.
     used: Arc<AtomicU64>,
 }
 
-/// Values and what finds them.
+/// The known values and the automaton that finds them.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     values: Vec<KnownValue>,
     clock: Arc<AtomicU64>,
-    /// Every spelling, with which value's it is.
+    /// Every spelling, with the index of its value.
     spellings: Vec<(Vec<u8>, usize)>,
     finder: Option<AhoCorasick>,
     longest: usize,
-    /// How many have been learned in all.
+    /// Number of values added so far.
     pub(super) learned: u64,
 }
 
@@ -51,7 +51,7 @@ impl Known {
         self.values.is_empty()
     }
 
-    /// Whether this value is known in this slot, and notes that it is in use.
+    /// Whether this value is known in this slot. Marks it as used.
     pub(super) fn has(&self, slot: Option<&str>, value: &str) -> bool {
         let same = |known: &&KnownValue| {
             &*known.value == value && (slot.is_none() || known.slot.as_deref() == slot)
@@ -67,16 +67,16 @@ impl Known {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// These and one more, which replaces the value of the same slot.
+    /// Returns these values and one more, which replaces the value of the same slot.
     pub(super) fn with(&self, slot: Option<&str>, kind: &str, value: &str) -> Known {
         let mut values = self.values.clone();
         match slot {
             Some(slot) => values.retain(|known| {
-                // The same value without a slot is not needed twice.
+                // Nor is the same value without a slot needed any more.
                 known.slot.as_deref() != Some(slot)
                     && (known.slot.is_some() || &*known.value != value)
             }),
-            None if values.iter().filter(|v| v.slot.is_none()).count() >= MOST => {
+            None if values.iter().filter(|v| v.slot.is_none()).count() >= MAX_VALUES => {
                 let used = |known: &KnownValue| known.used.load(Ordering::Relaxed);
                 let free = values.iter().enumerate().filter(|(_, v)| v.slot.is_none());
                 if let Some((at, _)) = free.min_by_key(|(_, known)| used(known)) {
@@ -101,12 +101,12 @@ impl Known {
         spellings.sort();
         spellings.dedup_by(|a, b| a.0 == b.0);
         let patterns = spellings.iter().map(|(spelling, _)| spelling);
-        // The fastest kind takes about a kilobyte for each byte of a value.
-        let few = spellings.iter().map(|(s, _)| s.len()).sum::<usize>() < FEW;
+        // A DFA takes about a kilobyte for each byte of a value.
+        let few = spellings.iter().map(|(s, _)| s.len()).sum::<usize>() < DFA_LIMIT;
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .kind(few.then_some(AhoCorasickKind::DFA))
-            // It would stop at each byte with which some value begins.
+            // A prefilter would stop at each byte with which some value begins.
             .prefilter(false)
             .build(patterns);
         Known {
@@ -119,12 +119,12 @@ impl Known {
         }
     }
 
-    /// Where at the end of `head` a value begins that was cut off.
+    /// Returns where a truncated value begins at the end of `head`.
     pub(super) fn begun(&self, head: &[u8]) -> Option<usize> {
         let begun = |(value, _): &(Vec<u8>, usize)| {
             let most = (value.len() - 1).min(head.len());
-            // The last byte is compared first: this is asked for every part of an answer.
-            (PART..=most)
+            // The last byte is compared first: this runs for every chunk of an answer.
+            (MIN_PART..=most)
                 .rev()
                 .find(|&n| head.last() == Some(&value[n - 1]) && head.ends_with(&value[..n]))
                 .map(|n| head.len() - n)
@@ -132,11 +132,11 @@ impl Known {
         self.spellings.iter().filter_map(begun).min()
     }
 
-    /// Where at the start of `tail` a value ends that was cut off.
+    /// Returns where a truncated value ends at the start of `tail`.
     pub(super) fn ended(&self, tail: &[u8]) -> Option<usize> {
         let ended = |(value, _): &(Vec<u8>, usize)| {
             let most = (value.len() - 1).min(tail.len());
-            (PART..=most)
+            (MIN_PART..=most)
                 .rev()
                 .find(|&n| tail.starts_with(&value[value.len() - n..]))
         };
@@ -169,30 +169,30 @@ impl SecretMatcher for Known {
     }
 }
 
-/// How a value may be written: as it is, within JSON, within an address. Of an endless one the start and the rest are known apart.
+/// Returns the spellings of a value: verbatim, in JSON, in a URL. A value longer than the search window is split.
 fn spellings(value: &str) -> Vec<Vec<u8>> {
     let json = serde_json::Value::from(value).to_string();
     let json = json.trim_matches('"').to_string();
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
-    let mut address = String::new();
+    let mut url = String::new();
     for byte in value.as_bytes() {
         match plain(byte) {
-            true => address.push(char::from(*byte)),
-            false => address.push_str(&format!("%{byte:02X}")),
+            true => url.push(char::from(*byte)),
+            false => url.push_str(&format!("%{byte:02X}")),
         }
     }
-    let all = [value.to_string(), json, address];
+    let all = [value.to_string(), json, url];
     let pieces = all.iter().flat_map(|s| s.as_bytes().chunks(AHEAD));
     let mut pieces: Vec<_> = pieces
-        .filter(|p| p.len() >= MIN)
+        .filter(|p| p.len() >= MIN_LENGTH)
         .map(<[u8]>::to_vec)
         .collect();
     pieces.dedup();
     pieces
 }
 
-/// Whether taking this value out everywhere leaves ordinary text whole.
-pub(super) fn worth(value: &str) -> bool {
+/// Whether the value can be redacted everywhere without destroying ordinary text.
+pub(super) fn is_redactable(value: &str) -> bool {
     const ORDINARY: &[&str] = &[
         "anonymous",
         "changeme",
@@ -221,20 +221,20 @@ pub(super) fn worth(value: &str) -> bool {
     let path = value.starts_with(['/', '~', '.'])
         && !value.contains(char::is_whitespace)
         && !shape::is_random(value.as_bytes());
-    // A port, a date, an address.
+    // A port, a date, an IP address.
     let number = value.len() < 16
         && value
             .bytes()
             .all(|b| b.is_ascii_digit() || b".:-".contains(&b));
     let ordinary = path || number || ORDINARY.contains(&lower.as_str());
-    value.chars().count() >= MIN
+    value.chars().count() >= MIN_LENGTH
         && !ordinary
-        // One letter over and over is a line of a table.
+        // A repeated character is a rule in a table.
         && value.bytes().any(|b| Some(&b) != value.as_bytes().first())
 }
 
-/// Whether a variable of this name is meant to be secret.
-pub(super) fn speaks_of_secret(name: &str) -> bool {
+/// Whether the name of a variable indicates a secret.
+pub(super) fn names_secret(name: &str) -> bool {
     const WORDS: &[&str] = &[
         "AUTH",
         "COOKIE",
@@ -251,7 +251,7 @@ pub(super) fn speaks_of_secret(name: &str) -> bool {
     ];
     let name = name.to_ascii_uppercase();
     let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
-    // `PAT` alone is a word: `PATH` is none.
+    // `PAT` must be a whole word, since `PATH` contains it.
     parts.any(|part| {
         WORDS.iter().any(|w| {
             if *w == "PAT" {

@@ -17,7 +17,7 @@ mod context;
 mod form;
 mod table;
 
-use context::at_word_start;
+use context::{at_word_start, unfinished_url_password};
 use form::{cut_key, cut_run};
 pub(super) use table::TABLE;
 
@@ -87,7 +87,7 @@ impl FormatRule {
         let KeywordMatch { text, at, end, .. } = *place;
         let case = || text.get(at..end) == Some(self.key.as_bytes()) && at_word_start(place);
         match self.pattern {
-            FormatPattern::Custom(look) => look(place),
+            FormatPattern::Custom(find) => find(place),
             FormatPattern::AtLeast(least, class) => {
                 let n = run_length(text, end, class);
                 (n >= least && case()).then(|| SecretSpan {
@@ -97,8 +97,8 @@ impl FormatRule {
             }
             FormatPattern::HighEntropy(least, class) => {
                 let n = run_length(text, end, class);
-                let chance = || super::shape::is_random(&text[end..end + n]);
-                (n >= least && case() && chance()).then(|| SecretSpan {
+                let random = || super::shape::is_random(&text[end..end + n]);
+                (n >= least && case() && random()).then(|| SecretSpan {
                     more: Some(class),
                     ..SecretSpan::new(at, end + n)
                 })
@@ -220,7 +220,9 @@ impl SecretMatcher for FormatRules {
 /// not.
 pub(super) fn cut_end(bytes: &[u8], known: &Known) -> usize {
     let value = known.begun(bytes).unwrap_or(bytes.len());
-    value.min(cut_key(bytes))
+    value
+        .min(cut_key(bytes))
+        .min(unfinished_url_password(bytes))
 }
 
 /// Same, for the start of the tail.

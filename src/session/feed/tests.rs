@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 fn feed(hang_up: HangUpPolicy) -> Arc<TurnFeed> {
@@ -11,8 +13,19 @@ fn feed(hang_up: HangUpPolicy) -> Arc<TurnFeed> {
     TurnFeed::new(origin, CancellationToken::new())
 }
 
-/// Reads everything new as text; events in brackets.
+/// Reads everything unread as text; events in brackets.
 fn read(watcher: &mut FeedWatcher) -> String {
+    let mut all = String::new();
+    loop {
+        let part = read_once(watcher);
+        if part.is_empty() {
+            return all;
+        }
+        all += &part;
+    }
+}
+
+fn read_once(watcher: &mut FeedWatcher) -> String {
     let mut out = String::new();
     watcher.read(|item| match item {
         FeedItem::Text(text) => out.push_str(text),
@@ -28,6 +41,9 @@ fn read(watcher: &mut FeedWatcher) -> String {
         }) => {
             let place = answered_in.clone().unwrap_or_default();
             out.push_str(&format!("[{id} {outcome:?} {place}]"));
+        }
+        FeedItem::Event(TurnEvent::CallFinished(call)) => {
+            out.push_str(&format!("[{} ended]", call.id))
         }
         FeedItem::Event(other) => panic!("{other:?}"),
         FeedItem::Progress(text) => out.push_str(&format!("[… {text}]")),
@@ -75,11 +91,7 @@ fn every_watcher_sees_everything_in_order_whenever_it_reads() {
     }
     assert_eq!(seen, "ab[one]ü[two]c");
     assert_eq!(read(&mut lazy), seen);
-    assert_eq!(
-        read(&mut feed.watch(false, None)),
-        seen,
-        "one that comes late"
-    );
+    assert_eq!(read(&mut feed.watch(false, None)), seen, "a late watcher");
     assert_eq!(read(&mut lazy), "");
     feed.push(TurnEvent::CallProgress("1 of 3".into()));
     feed.push(TurnEvent::CallProgress("2 of 3".into()));
@@ -87,7 +99,68 @@ fn every_watcher_sees_everything_in_order_whenever_it_reads() {
 }
 
 #[test]
-fn text_is_bounded_and_what_was_dropped_is_counted() {
+fn the_progress_of_a_call_that_has_ended_is_not_replayed() {
+    let feed = feed(HangUpPolicy::Cancel);
+    feed.push(TurnEvent::CallProgress("1 of 3".into()));
+    assert_eq!(read(&mut feed.watch(false, None)), "[… 1 of 3]");
+    feed.push(TurnEvent::CallFinished(CallFinished {
+        id: "a".into(),
+        name: "fs.read".into(),
+        status: crate::chat::CallStatus::Success,
+        duration_ms: 1,
+        bytes: 0,
+        head: String::new(),
+        more: 0,
+        notes: Vec::new(),
+    }));
+    assert_eq!(read(&mut feed.watch(false, None)), "[a ended]");
+}
+
+#[test]
+fn a_read_is_bounded_and_the_next_one_continues() {
+    let feed = feed(HangUpPolicy::Cancel);
+    let text = "aü".repeat(1 << 16);
+    feed.push_text(&text);
+    for n in 0..200 {
+        feed.notice(n.to_string());
+    }
+    let mut watcher = feed.watch(false, None);
+    let first = read_once(&mut watcher);
+    assert!(
+        (60 << 10..=64 << 10).contains(&first.len()),
+        "{}",
+        first.len()
+    );
+    let rest = first + &read(&mut watcher);
+    assert!(rest.starts_with(&text));
+    assert_eq!(rest.matches('[').count(), 200);
+    let mut late = feed.watch(false, None);
+    late.offset = text.len() as u64;
+    assert!(read_once(&mut late).matches('[').count() < 100);
+}
+
+#[tokio::test]
+async fn a_watcher_that_may_not_answer_cannot_answer() {
+    let feed = feed(HangUpPolicy::Continue);
+    let (digest, event) = question("q");
+    let mut given = feed.open_question("q", &digest, event);
+    let accept = || answer("q", &digest, ElicitationAction::Accept);
+    let without_terminal = feed.watch(false, None);
+    without_terminal.answer(accept());
+    let declined = feed.watch(true, None);
+    declined.answer(answer("q", &digest, ElicitationAction::NoTerminal));
+    declined.answer(accept());
+    let unable = feed.watch(true, None);
+    unable.cannot_answer();
+    unable.answer(accept());
+    assert!(given.try_recv().is_err(), "nobody may answer");
+    feed.watch(true, Some("pts/1".into())).answer(accept());
+    let given = given.await.expect("an answer");
+    assert_eq!(given.answered_in.as_deref(), Some("pts/1"));
+}
+
+#[test]
+fn text_is_bounded_and_dropped_bytes_are_counted() {
     let feed = feed(HangUpPolicy::Cancel);
     let mut slow = feed.watch(false, None);
     feed.push_text("ü");
@@ -106,7 +179,7 @@ fn text_is_bounded_and_what_was_dropped_is_counted() {
 }
 
 #[tokio::test]
-async fn a_watcher_is_woken_by_what_comes_and_by_nothing_else() {
+async fn a_watcher_is_woken_by_new_items_only() {
     let feed = feed(HangUpPolicy::Cancel);
     let mut watcher = feed.watch(false, None);
     let idle = |watcher: &FeedWatcher| {
@@ -160,50 +233,61 @@ async fn the_first_answer_with_the_digest_of_what_was_shown_wins() {
     );
     feed.close_question("q", given.answered_in, QuestionOutcome::Declined);
     assert_eq!(read(&mut one), "[q Declined pts/2]");
-    // It was closed before this one read: nothing is left to ask.
+    // The question was closed before this watcher read it.
     assert_eq!(read(&mut two), "[q Declined pts/2]");
 }
 
 #[tokio::test]
-async fn a_question_waits_for_a_terminal_as_long_as_its_turn_may() {
-    let soon = std::time::Duration::from_millis(20);
-    let ask = |feed: &TurnFeed| {
+async fn a_question_waits_for_a_client_while_its_turn_may_get_one() {
+    let soon = Duration::from_millis(20);
+    let open = |feed: &TurnFeed| {
         let (digest, event) = question("q");
         (digest.clone(), feed.open_question("q", &digest, event))
     };
-    // In the foreground, nobody else comes.
+    // In the foreground no other client attaches.
     let foreground = feed(HangUpPolicy::Cancel);
     let watcher = foreground.watch(true, None);
-    let (digest, _given) = ask(&foreground);
-    let deadline = Instant::now() + soon;
-    let early = tokio::time::timeout(soon * 2, foreground.unanswerable("q", deadline));
-    assert!(early.await.is_err(), "its client reads the question");
+    let (digest, _given) = open(&foreground);
+    let early = tokio::time::timeout(soon * 2, foreground.unanswerable("q", soon, || ()));
+    assert!(early.await.is_err(), "its client shows the question");
     watcher.answer(answer("q", &digest, ElicitationAction::NoTerminal));
-    let outcome = foreground.unanswerable("q", deadline).await;
+    let outcome = foreground.unanswerable("q", soon, || ()).await;
     assert_eq!(outcome, QuestionOutcome::NoTerminal);
-    // In the background, somebody may attach; one without a terminal changes nothing.
+    // In the background another client may attach; one without a terminal does not count.
     let background = feed(HangUpPolicy::Continue);
-    let (_digest, _given) = ask(&background);
+    let (_digest, _given) = open(&background);
     let _silent = background.watch(false, None);
-    let start = Instant::now();
-    let outcome = background.unanswerable("q", start + soon).await;
-    assert_eq!(outcome, QuestionOutcome::TimedOut);
-    assert!(start.elapsed() >= soon);
+    let announced = std::cell::Cell::new(0);
+    let announce = || announced.set(announced.get() + 1);
     let attached = background.watch(true, None);
-    let late = Instant::now() + soon;
-    let waits = tokio::time::timeout(soon * 2, background.unanswerable("q", late));
-    assert!(waits.await.is_err(), "it is being read");
+    let waits = background.unanswerable("q", soon, announce);
+    let waits = tokio::time::timeout(soon * 3, waits).await;
+    assert!(waits.is_err(), "a client shows the question");
+    assert_eq!(announced.get(), 0);
+    // The patience counts from here, and the user is notified once.
     drop(attached);
-    let outcome = background.unanswerable("q", late).await;
+    let start = Instant::now();
+    let again = background.unanswerable("q", soon, announce);
+    assert!(tokio::time::timeout(soon / 4, again).await.is_err());
+    let outcome = background.unanswerable("q", soon, announce).await;
     assert_eq!(outcome, QuestionOutcome::TimedOut);
+    assert!((soon - soon / 10..soon * 10).contains(&start.elapsed()));
+    assert_eq!(announced.get(), 1);
+    // A client that attaches and leaves starts both again.
+    drop(background.watch(true, None));
+    let start = Instant::now();
+    let outcome = background.unanswerable("q", soon, announce).await;
+    assert_eq!(outcome, QuestionOutcome::TimedOut);
+    assert!(start.elapsed() >= soon - soon / 10);
+    assert_eq!(announced.get(), 2);
 }
 
 #[test]
-fn the_words_of_a_prompt_are_one_short_visible_line() {
+fn the_prompt_is_shown_as_one_short_visible_line() {
     assert_eq!(feed(HangUpPolicy::Cancel).origin.words(), "say it [2J all");
     let mut origin = feed(HangUpPolicy::Cancel).origin.clone();
     origin.prompt = "wörter ".repeat(20);
     let words = origin.words();
-    assert_eq!(words.chars().count(), WORDS);
+    assert_eq!(words.chars().count(), PROMPT_LENGTH);
     assert!(words.ends_with('…'), "{words}");
 }

@@ -5,7 +5,12 @@ use std::sync::Arc;
 use super::{FeedEntry, FeedState, TurnEvent, TurnFeed, lock};
 use crate::protocol::tools::Reaction;
 
-/// An item of a feed, borrowed from it.
+/// Approximate maximum size of what one read returns, so that a slow client holds no copy of a long answer.
+const READ_LIMIT: usize = 64 << 10;
+/// Assumed size of an event, in bytes.
+const EVENT_SIZE: usize = 1 << 10;
+
+/// An item borrowed from a feed.
 #[derive(Debug, PartialEq)]
 pub enum FeedItem<'a> {
     /// Text of the answer.
@@ -34,22 +39,26 @@ impl FeedWatcher {
         &self.feed
     }
 
-    /// Waits until there is something to read.
+    /// Waits until there are unread items.
     pub async fn ready(&self) {
-        let news = |state: &FeedState| {
+        let unread = |state: &FeedState| {
             let entries = state.entries.len();
-            let text = self.entry + 1 == entries
+            let text_read = self.entry + 1 == entries
                 && matches!(state.entries[self.entry], FeedEntry::Text { end, .. } if end <= self.offset);
-            let new = self.entry < entries && !text || state.progress.0 > self.progress;
-            new.then_some(())
+            let unread = self.entry < entries && !text_read || state.progress.0 > self.progress;
+            unread.then_some(())
         };
-        self.feed.wait_for(news).await;
+        self.feed.wait_for(unread).await;
     }
 
-    /// Hands everything new to `sink`. Consecutive text comes in one piece.
+    /// Passes unread items to `sink`, about 64 KiB at most. After a read without items there is nothing more to read.
     pub fn read(&mut self, mut sink: impl FnMut(FeedItem<'_>)) {
         let state = lock(&self.feed.state);
+        let mut available = READ_LIMIT;
         while let Some(entry) = state.entries.get(self.entry) {
+            if available == 0 {
+                return;
+            }
             match entry {
                 FeedEntry::Text { start, end } => {
                     let mut from = self.offset.max(*start);
@@ -58,26 +67,40 @@ impl FeedWatcher {
                         sink(FeedItem::Gap(kept - from));
                         from = kept;
                     }
+                    self.offset = from;
                     if from < *end {
                         // Both are within the kept text, whose length is a usize.
                         let range =
                             (from - state.text_start) as usize..(*end - state.text_start) as usize;
-                        sink(FeedItem::Text(&state.text[range]));
+                        let text = &state.text[range];
+                        let mut length = text.len().min(available);
+                        while !text.is_char_boundary(length) {
+                            length -= 1;
+                        }
+                        let text = &text[..length];
+                        if !text.is_empty() {
+                            sink(FeedItem::Text(text));
+                        }
+                        self.offset += text.len() as u64;
+                        available -= text.len();
+                        if self.offset < *end {
+                            return;
+                        }
                     }
-                    self.offset = (*end).max(from);
                     if self.entry + 1 == state.entries.len() {
-                        // It may still grow.
+                        // More text may be appended to this entry.
                         break;
                     }
                 }
                 FeedEntry::Event(event) => {
-                    let over = match &**event {
+                    let closed = match &**event {
                         TurnEvent::ApprovalRequested(question) => !state.is_open(&question.id),
                         TurnEvent::ElicitationRequested(question) => !state.is_open(&question.id),
                         _ => false,
                     };
-                    if !over {
+                    if !closed {
                         sink(FeedItem::Event(event));
+                        available = available.saturating_sub(EVENT_SIZE);
                     }
                 }
             }
@@ -85,27 +108,35 @@ impl FeedWatcher {
         }
         if state.progress.0 > self.progress {
             self.progress = state.progress.0;
-            sink(FeedItem::Progress(&state.progress.1));
+            if !state.progress.1.is_empty() {
+                sink(FeedItem::Progress(&state.progress.1));
+            }
         }
     }
 
-    /// Passes on the client's answer to a question.
+    /// Passes the client's answer to the feed.
     pub fn answer(&self, reaction: Reaction) {
         self.feed.answer(self.id, reaction);
     }
 
-    /// Notes that the client cannot answer questions.
+    /// Marks the client as unable to answer questions.
     pub fn cannot_answer(&self) {
-        if let Some(info) = lock(&self.feed.state).watchers.get_mut(&self.id) {
+        let mut state = lock(&self.feed.state);
+        if let Some(info) = state.watchers.get_mut(&self.id) {
             info.can_answer = false;
         }
+        state.update_attendance();
+        drop(state);
         self.feed.changed.notify_waiters();
     }
 }
 
 impl Drop for FeedWatcher {
     fn drop(&mut self) {
-        lock(&self.feed.state).watchers.remove(&self.id);
+        let mut state = lock(&self.feed.state);
+        state.watchers.remove(&self.id);
+        state.update_attendance();
+        drop(state);
         self.feed.changed.notify_waiters();
     }
 }

@@ -1,5 +1,7 @@
 //! Names, schemas and descriptions of the built-in tools. They are sent with every request, so they are short. Pure.
 
+use std::sync::{Arc, LazyLock};
+
 use serde_json::{Value, json};
 
 use crate::chat::{ToolAnnotations, ToolDefinition};
@@ -13,10 +15,25 @@ pub const RETRIEVE_TOOLS: &str = "retrieve_tools";
 /// The tool that pages through a truncated result.
 pub const READ_RESULT: &str = "read_result";
 
-/// Whether `name`, as the model calls it, is a built-in tool. MCP tools are named `alias.tool`, so the names cannot
-/// collide.
-pub fn is_builtin(name: &str) -> bool {
-    matches!(name, RETRIEVE_TOOLS | READ_RESULT)
+/// Annotations of a tool that changes nothing and uses only data of the session.
+const READ_ONLY: ToolAnnotations = ToolAnnotations {
+    read_only: Some(true),
+    destructive: Some(false),
+    idempotent: Some(true),
+    open_world: Some(false),
+};
+
+static DEFINITIONS: LazyLock<Arc<[ToolDefinition]>> =
+    LazyLock::new(|| Arc::new([retrieve_tools_tool(), read_result_tool()]));
+
+/// Returns the definitions of all built-in tools.
+pub fn builtin_tools() -> &'static Arc<[ToolDefinition]> {
+    &DEFINITIONS
+}
+
+/// Returns the built-in tool that the model calls `name`. MCP tools are named `alias.tool`, so the names cannot collide.
+pub fn find_builtin(name: &str) -> Option<&'static ToolDefinition> {
+    DEFINITIONS.iter().find(|tool| tool.name == name)
 }
 
 /// Returns the definition of `retrieve_tools`.
@@ -37,6 +54,7 @@ pub fn retrieve_tools_tool() -> ToolDefinition {
             },
             "required": ["query"],
         }),
+        READ_ONLY,
     )
 }
 
@@ -54,10 +72,17 @@ pub fn read_result_tool() -> ToolDefinition {
             },
             "required": ["key"],
         }),
+        READ_ONLY,
     )
 }
 
-fn builtin_tool(name: &str, description: &str, schema: &Value) -> ToolDefinition {
+/// Defines a built-in tool. The policy allows it without a question only if `annotations` say that it is read-only.
+pub(super) fn builtin_tool(
+    name: &str,
+    description: &str,
+    schema: &Value,
+    annotations: ToolAnnotations,
+) -> ToolDefinition {
     ToolDefinition {
         name: name.to_owned(),
         server: ALIAS.to_owned(),
@@ -65,12 +90,7 @@ fn builtin_tool(name: &str, description: &str, schema: &Value) -> ToolDefinition
         title: None,
         description: description.to_owned(),
         schema: schema.to_string(),
-        annotations: ToolAnnotations {
-            read_only: Some(true),
-            destructive: Some(false),
-            idempotent: Some(true),
-            open_world: Some(false),
-        },
+        annotations,
         trusted: true,
         identity: BUILTIN_IDENTITY.to_owned(),
     }

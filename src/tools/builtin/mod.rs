@@ -1,8 +1,8 @@
 //! The tool source `aish`: `retrieve_tools`, which searches the tools of all servers, and `read_result`, which pages
 //! through a truncated result.
 //!
-//! Both only read what the session already has, so the policy allows them without a question (see
-//! [`BUILTIN_IDENTITY`]).
+//! Both are annotated as read-only, so the policy allows them without a question (see [`BUILTIN_IDENTITY`]). A built-in
+//! tool that changes something is subject to the rules and to approval like a tool of a configured MCP server.
 
 mod definitions;
 
@@ -11,7 +11,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 pub use self::definitions::{
-    ALIAS, READ_RESULT, RETRIEVE_TOOLS, is_builtin, read_result_tool, retrieve_tools_tool,
+    ALIAS, READ_RESULT, RETRIEVE_TOOLS, builtin_tools, find_builtin, read_result_tool,
+    retrieve_tools_tool,
 };
 use super::finder::ToolFinder;
 use super::results::{ReadRequest, ResultStore};
@@ -90,7 +91,7 @@ impl ToolSource for BuiltinSource {
     }
 
     fn list(&self) -> Arc<[ToolDefinition]> {
-        Arc::new([retrieve_tools_tool(), read_result_tool()])
+        builtin_tools().clone()
     }
 
     fn call<'a>(&'a self, request: SourceCall<'a>) -> CallFuture<'a> {
@@ -102,8 +103,8 @@ impl ToolSource for BuiltinSource {
                 cancel,
                 ..
             } = request;
-            let ours = call.server == ALIAS && call.identity == BUILTIN_IDENTITY;
-            if !approved.covers(&call, now_ms) || !ours {
+            let is_builtin = call.server == ALIAS && call.identity == BUILTIN_IDENTITY;
+            if !approved.covers(&call, now_ms) || !is_builtin {
                 return Err(CallError::NotApproved);
             }
             let answer = tokio::select! {

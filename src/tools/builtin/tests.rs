@@ -4,6 +4,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::chat::ToolAnnotations;
 use crate::safety::policy::{
     self, Approved, CallRequest, ExactCall, GrantSet, PolicyDecision, RuleSet,
 };
@@ -99,8 +100,31 @@ fn lists_two_read_only_tools_under_its_alias() {
     for tool in tools.iter() {
         assert_eq!(tool.server, bench.source.alias());
         assert!(tool.trusted && tool.annotations.reads_only());
-        assert!(is_builtin(&tool.name));
-        assert!(!is_builtin(&format!("{}.{}", tool.server, tool.tool)));
+        assert_eq!(find_builtin(&tool.name), Some(tool));
+        assert_eq!(
+            find_builtin(&format!("{}.{}", tool.server, tool.tool)),
+            None
+        );
+    }
+}
+
+#[test]
+fn built_in_tool_that_writes_needs_approval() {
+    let annotations = ToolAnnotations {
+        read_only: Some(false),
+        ..ToolAnnotations::default()
+    };
+    let schema = json!({"type": "object"});
+    for annotations in [annotations, ToolAnnotations::default()] {
+        let tool = definitions::builtin_tool("save", "Saves.", &schema, annotations);
+        let request = CallRequest {
+            annotations: tool.annotations,
+            trusted: tool.trusted,
+            ..CallRequest::new(builtin_call(&tool.name, "{}"))
+        };
+        let (rules, grants) = (RuleSet::default(), GrantSet::default());
+        let decision = policy::decide(&request, &rules, &grants, NOW_MS);
+        assert!(matches!(decision, PolicyDecision::Ask(_)), "{decision:?}");
     }
 }
 

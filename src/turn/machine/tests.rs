@@ -219,7 +219,7 @@ fn arguments_that_are_no_object_are_never_run_and_the_model_is_told() {
             words(&effects),
             [
                 "answer stop 3",
-                "notice mcp: fs.b: the arguments are no JSON object, so it was not called",
+                "notice mcp: fs.b: not called: the arguments are not a JSON object",
                 "use a{} c{}"
             ]
         );
@@ -308,7 +308,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         (
             CallEnd::NoSuchTool,
             "invalid_call [not called: there is no tool named fs.a]",
-            "mcp: fs.a: there is no such tool",
+            "mcp: fs.a: no such tool",
         ),
         (
             CallEnd::Failed("-32603: boom\u{1b}[2J".into()),
@@ -351,7 +351,7 @@ fn when_no_call_has_a_result_the_turn_ends_and_the_person_decides() {
     assert_eq!(
         words(&effects)[2..],
         [
-            "notice no call has a result, so the answer ends here",
+            "notice no tool call returned a result; the turn ends here",
             "reply stop"
         ]
     );

@@ -1,4 +1,4 @@
-//! The body of a request, and the parts of it that a server refuses. Pure.
+//! The request body, and the fields that some servers reject. Pure.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,22 +14,22 @@ use crate::broker::wire_names::{WireNames, accepts_dots};
 use crate::chat::{ChatMessage, ImageContent, ToolCall, ToolDefinition};
 use crate::error::{ErrorContext, Result};
 
-/// Details in which a server differs, learned from its refusals.
+/// Deviations of a server from the format, learned from its error messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServerQuirks {
-    /// The server refuses `stream_options`.
+    /// The server rejects `stream_options`.
     pub no_stream_options: bool,
-    /// The server wants `max_completion_tokens` in place of `max_tokens`.
+    /// The server requires `max_completion_tokens` instead of `max_tokens`.
     pub max_completion_tokens: bool,
-    /// The server refuses dots in tool names.
+    /// The server rejects dots in tool names.
     pub no_dots: bool,
-    /// The server refuses extra content, which another server wants back with its calls.
+    /// The server rejects extra content, which other servers require with their calls.
     pub no_extra: bool,
 }
 
 impl ServerQuirks {
-    /// Learns from a refusal (status 400 or 422) of a request with these names. Returns `None` if another request would
-    /// be the same.
+    /// Learns from the rejection (status 400 or 422) of a request with these names. Returns `None` if nothing was
+    /// learned, so that a retry would be identical.
     pub fn learn(
         self,
         endpoint: &ModelEndpoint,
@@ -53,7 +53,7 @@ impl ServerQuirks {
     }
 }
 
-/// Whether a refusal is about the characters in a name.
+/// Whether a rejection is about the characters of a tool name.
 fn mentions_name_pattern(lower: &str) -> bool {
     lower.contains("name")
         && [

@@ -31,7 +31,7 @@ fn body(quirks: ServerQuirks) -> String {
     .unwrap()
 }
 
-/// What a list of `data:` bodies means.
+/// Parses a list of `data:` bodies.
 fn read(
     events: &[&str],
 ) -> (
@@ -243,7 +243,7 @@ fn other_events_are_ignored_or_refused() {
             "{bad}"
         );
     }
-    // Deeper than any stack would like.
+    // Nested deeply enough to overflow the stack of a recursive parser.
     let deep = format!(r#"{{"choices":{}"#, "[".repeat(100_000));
     assert!(matches!(read(&[&deep]).2, Err(StreamError::BadJson(_))));
 }

@@ -22,7 +22,7 @@ pub struct TextEvent<'a> {
 }
 
 impl<'a> TextEvent<'a> {
-    /// Scans the `data` of an event. Returns `None` if only the full parser can tell what the event means.
+    /// Scans the `data` of an event. Returns `None` if the event needs the full parser.
     pub fn scan(data: &'a [u8]) -> Option<TextEvent<'a>> {
         let mut scanner = EventScanner { data, at: 0 };
         let mut event = TextEvent::default();
@@ -89,7 +89,7 @@ fn first_special(bytes: &[u8]) -> Option<usize> {
     Some(at + found)
 }
 
-/// A position in an event. Every method leaves it behind what the method has read, or returns `None`.
+/// A position in an event. Every method advances the position past the bytes it has read, or returns `None`.
 struct EventScanner<'a> {
     data: &'a [u8],
     at: usize,
@@ -257,7 +257,7 @@ impl<'a> EventScanner<'a> {
         if let Some(text) = self.until_quote() {
             return std::str::from_utf8(text).ok().map(Cow::Borrowed);
         }
-        // The text has an escape, or is broken. serde_json decodes what lies between its quotes.
+        // The text has an escape or is malformed. serde_json decodes the bytes between the quotes.
         loop {
             match self.current()? {
                 b'"' => break,

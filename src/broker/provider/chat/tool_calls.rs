@@ -134,7 +134,7 @@ impl CallAssembler {
         }
     }
 
-    /// Returns the calls in their order, with the tools' own names, and with ids that are unique among the calls in
+    /// Returns the calls in order, with tool names instead of wire names, and with ids that are unique among the calls in
     /// `messages`, the conversation so far.
     pub fn take(&mut self, names: &WireNames, messages: &[ChatMessage]) -> Vec<ToolCall> {
         let mut calls = std::mem::take(&mut self.0);

@@ -180,7 +180,7 @@ mod tests {
             text: text.to_owned(),
             images: vec![ImageContent {
                 mime: mime.to_owned(),
-                data: "aGk=".to_owned(),
+                data: "aGk=".into(),
             }],
         })
     }

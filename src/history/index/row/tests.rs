@@ -73,7 +73,7 @@ fn each_record_has_its_words() {
             "assistant",
             json!({"text": "ok", "finish": "interrupted"}),
             "answer",
-            "error",
+            "interrupted",
             None,
             "ok",
         ),
@@ -225,7 +225,7 @@ fn each_record_has_its_words() {
         ("success", "success"),
         ("error", "error"),
         ("failed", "error"),
-        ("interrupted", "error"),
+        ("interrupted", "interrupted"),
         ("denied", "denied"),
         ("blocked", "blocked"),
         ("skipped", "blocked"),
@@ -253,6 +253,7 @@ fn each_record_has_its_words() {
         ("stop", "denied", Some("person")),
         ("denied", "blocked", Some("rule")),
         ("no_terminal", "blocked", None),
+        ("timed_out", "blocked", None),
     ] {
         let row = of("approval", json!({"name": "a.b", "decision": word}));
         assert_eq!((&*row.kind.status, row.by), (status, by), "{word}");
@@ -306,5 +307,5 @@ fn what_is_ours_by_no_id_has_its_place_for_one() {
 #[test]
 fn no_more_is_kept_than_a_list_shows() {
     let row = of("user", json!({"text": "é".repeat(1000)}));
-    assert_eq!(row.what, "é".repeat(WHAT));
+    assert_eq!(row.what, "é".repeat(SUMMARY));
 }

@@ -226,6 +226,13 @@ fn key_like(value: &[u8]) -> bool {
     (short || is_random(value)) && !is_placeholder(value) && !is_identifier(value)
 }
 
+/// Maximum length of `user:password@host` in a URL.
+const MAX_AUTHORITY: usize = 1024;
+
+fn is_authority_byte(b: u8) -> bool {
+    b.is_ascii_graphic() && !b"/?#\"'<>`\\,[]{}()|".contains(&b)
+}
+
 /// `scheme://user:password@host`
 pub(super) fn url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch {
@@ -237,10 +244,7 @@ pub(super) fn url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     if !text[from..at].last()?.is_ascii_alphanumeric() {
         return None;
     }
-    let n = run_length(text, end, |b| {
-        b.is_ascii_graphic() && !b"/?#\"'<>`\\,[]{}()|".contains(&b)
-    })
-    .min(1024);
+    let n = run_length(text, end, is_authority_byte).min(MAX_AUTHORITY);
     let authority = &text[end..end + n];
     let host = authority.iter().rposition(|&b| b == b'@')?;
     let user = &authority[..host];
@@ -253,6 +257,21 @@ pub(super) fn url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     };
     let start = end + start.unwrap_or(0);
     (secret && !format_at(text, start)).then(|| SecretSpan::new(start, end + host))
+}
+
+/// Returns where the password of a URL begins that is cut off before its `@`; the length of the text if there is none.
+/// Such a password is recognised only with the `@` that follows.
+pub(super) fn unfinished_url_password(text: &[u8]) -> usize {
+    let near = &text[text.len().saturating_sub(MAX_AUTHORITY)..];
+    let run = near.iter().rev().take_while(|&&b| is_authority_byte(b));
+    let start = text.len() - run.count();
+    let authority = &text[start..];
+    match authority.iter().position(|&b| b == b':') {
+        Some(colon) if text[..start].ends_with(b"://") && !authority.contains(&b'@') => {
+            start + colon + 1
+        }
+        _ => text.len(),
+    }
 }
 
 /// A URL that is secret as a whole.

@@ -257,6 +257,18 @@ pub(in super::super) const TABLE: &[FormatRule] = &[
     ),
     rule("perplexity-key", "pplx-", AtLeast(40, alnum), GITLEAKS),
     rule(
+        "cerebras-key",
+        "csk-",
+        HighEntropy(32, alnum),
+        "inference-docs.cerebras.ai; 48 characters as issued",
+    ),
+    rule(
+        "together-key",
+        "tgp_",
+        HighEntropy(32, dash),
+        "docs.together.ai; `v1_` and 43 characters as issued",
+    ),
+    rule(
         "xai-key",
         "xai-",
         AtLeast(60, alnum),

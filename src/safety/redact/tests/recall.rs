@@ -111,6 +111,8 @@ pub(super) fn samples() -> Vec<(&'static str, String, String)> {
         format!("sk-ant-api03-{}AA", c.of(URL64, 93)),
     );
     plain("openrouter-key", format!("sk-or-v1-{}", c.of(HEX, 64)));
+    plain("cerebras-key", format!("csk-{}", c.of(ALNUM, 48)));
+    plain("together-key", format!("tgp_v1_{}", c.of(URL64, 43)));
     plain("groq-key", format!("gsk_{}", c.of(ALNUM, 52)));
     plain("perplexity-key", format!("pplx-{}", c.of(ALNUM, 48)));
     plain(
