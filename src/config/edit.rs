@@ -29,12 +29,12 @@ use crate::safety::policy::{BuiltinAction, PolicyRule, RuleEffect, RuleSubject};
 pub fn add_model(paths: &Paths, name: &str, table_text: &str, make_default: bool) -> Result<()> {
     check_model_name(name).map_err(Error::config)?;
     let body = table_text.trim();
-    let by_hand = format!(
+    let manual_hint = format!(
         "add to models by hand: {}, with {}",
         shown_key(name),
         body.replace('\n', ", ")
     );
-    edit(paths, &by_hand, |old, file, path| {
+    edit(paths, &manual_hint, |old, file, path| {
         if file.config.models.contains_key(name) {
             let message = format!("{}: there is a model named {name} already", path.display());
             return Err(
@@ -69,8 +69,8 @@ fn append(text: &mut String, table: &str, body: &str) {
 /// As for [`add_model`].
 pub fn add_servers(paths: &Paths, servers: &[(String, String)]) -> Result<PathBuf> {
     let mut written = PathBuf::new();
-    let by_hand = "write them into the file by hand, under mcp.servers";
-    edit(paths, by_hand, |old, file, path| {
+    let manual_hint = "write them into the file by hand, under mcp.servers";
+    edit(paths, manual_hint, |old, file, path| {
         let mut new = old.to_string();
         for (alias, body) in servers {
             if file.config.mcp.servers.contains_key(alias) {
@@ -90,8 +90,8 @@ pub fn add_servers(paths: &Paths, servers: &[(String, String)]) -> Result<PathBu
 /// # Errors
 /// As for [`add_model`], or the model does not exist.
 pub fn set_default(paths: &Paths, name: &str) -> Result<()> {
-    let by_hand = format!("set default_model by hand to {}", toml_string(name));
-    edit(paths, &by_hand, |old, file, _| {
+    let manual_hint = format!("set default_model by hand to {}", toml_string(name));
+    edit(paths, &manual_hint, |old, file, _| {
         if file.config.models.contains_key(name) {
             return Ok(with_default(old, name));
         }
@@ -103,7 +103,7 @@ pub fn set_default(paths: &Paths, name: &str) -> Result<()> {
 /// Rewrites `config.toml` under a lock. The result is checked before it is written.
 fn edit(
     paths: &Paths,
-    by_hand: &str,
+    manual_hint: &str,
     change: impl FnOnce(&str, &ConfigFile, &Path) -> Result<String>,
 ) -> Result<()> {
     make_dir(&paths.config)?;
@@ -112,7 +112,7 @@ fn edit(
     let path = match disk::find(paths).map_err(|p| Error::config(p.to_string()))? {
         Some((path, FileFormat::Json)) => {
             let message = format!("cannot change {}: aish writes TOML only", path.display());
-            return Err(Error::config(message).hint(by_hand));
+            return Err(Error::config(message).hint(manual_hint));
         }
         Some((path, FileFormat::Toml)) => path,
         None => paths.config.join("config.toml"),
@@ -140,7 +140,7 @@ fn edit(
         let (path, key) = (path.display(), &rule.source);
         let line = file.values.line(key).unwrap_or_default();
         let message = format!("{path}:{line}: {key} says deny, so aish does not change this file");
-        return Err(Error::config(message).hint(by_hand));
+        return Err(Error::config(message).hint(manual_hint));
     }
     // A byte order mark must stay first.
     let (mark, body) = match old.strip_prefix('\u{feff}') {
@@ -150,7 +150,7 @@ fn edit(
     let new = format!("{mark}{}", change(body, &file, &path)?);
     check(&new).map_err(|e| {
         let message = format!("the changed file would be wrong: {}", e.message);
-        Error::config(message).hint(by_hand)
+        Error::config(message).hint(manual_hint)
     })?;
     // The new text may hold a token, so the file becomes private; a file that is kept elsewhere stays there.
     replace_secret_file(&link_target(&path), new.as_bytes())

@@ -25,25 +25,25 @@ const MAX_REPLY_BYTES: usize = 7 << 20;
 ///
 /// # Errors
 /// The configuration is invalid, or the server is unknown.
-pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ManualCall) -> Result<Vec<u8>> {
+pub async fn call(daemon: &Daemon, client: &ClientHandle, request: ManualCall) -> Result<Vec<u8>> {
     let _running = daemon.count_turn();
-    let variant = by_hand.operation;
+    let variant = request.operation;
     let mut config = daemon
         .models
-        .config(&ConfigOverrides::from_map(&by_hand.overrides)?)?;
-    for text in rules_in_force::apply(&mut config, &by_hand.cwd).await? {
+        .config(&ConfigOverrides::from_map(&request.overrides)?)?;
+    for text in rules_in_force::apply(&mut config, &request.cwd).await? {
         client.feed.notice(text);
     }
     mcp_startup::refresh_for(daemon, client, &config).await?;
     // Reports an unknown server here; other errors in the name are reported by the gate.
-    if let Some((alias, _)) = by_hand.name.split_once([':', '.']) {
+    if let Some((alias, _)) = request.name.split_once([':', '.']) {
         mcp::ready(daemon, client, &config, Some(alias)).await?;
     }
     let catalog = tool_history::catalog(daemon, std::time::Duration::ZERO).await;
     let call = ToolCall {
         id: uuid::Uuid::now_v7().to_string(),
         name: variant.call_tool_name().to_owned(),
-        arguments: arguments(variant, &by_hand)?,
+        arguments: arguments(variant, &request)?,
         extra: None,
     };
     let session = Session::outside(daemon.acts.log());
@@ -52,9 +52,9 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ManualCall) -
     let mut whole = config.as_ref().clone();
     whole.mcp.max_result_bytes = results::MAX_RESULT_BYTES;
     let request = RequestContext {
-        cwd: by_hand.cwd,
+        cwd: request.cwd,
         shell: None,
-        overrides: by_hand.overrides,
+        overrides: request.overrides,
     };
     let context = CallContext {
         daemon,
@@ -108,16 +108,16 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, by_hand: ManualCall) -
 }
 
 /// Returns the arguments that a model would send for the same call.
-fn arguments(variant: OperationClass, by_hand: &ManualCall) -> Result<String> {
+fn arguments(variant: OperationClass, request: &ManualCall) -> Result<String> {
     let mut intent = json!({ "operation_type": variant.as_str() });
-    if let Some(sensitivity) = &by_hand.sensitivity {
+    if let Some(sensitivity) = &request.sensitivity {
         intent["data_sensitivity"] = json!(sensitivity);
     }
-    if let Some(reason) = &by_hand.reason {
+    if let Some(reason) = &request.reason {
         intent["reason"] = json!(reason);
     }
     let arguments =
-        json!({ "name": by_hand.name, "args_json": by_hand.arguments, "intent": intent });
+        json!({ "name": request.name, "args_json": request.arguments, "intent": intent });
     policy::canonical_arguments(&arguments.to_string())
         .map_err(|_| Error::usage("the arguments are not a JSON object"))
 }

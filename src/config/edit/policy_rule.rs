@@ -30,9 +30,9 @@ pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
         let message = format!("no rule can be written for {}", shown_key(name));
         return Err(Error::config(message));
     }
-    let by_hand = format!("write it by hand, under policy.rules: {}", rule_line(name));
+    let manual_hint = format!("write it by hand, under policy.rules: {}", rule_line(name));
     let all = format!("{alias}.*");
-    edit(paths, &by_hand, |old, file, path| {
+    edit(paths, &manual_hint, |old, file, path| {
         for rule in file_rules(file) {
             if rule.word != RuleEffect::Allow && (rule.name == name || rule.name == all) {
                 let message = format!(
@@ -50,7 +50,7 @@ pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
         }
         // The comment must stay on one line.
         let comment = comment.replace(char::is_control, " ");
-        with_rule(old, name, &comment).ok_or_else(|| unsupported_layout(path, &by_hand))
+        with_rule(old, name, &comment).ok_or_else(|| unsupported_layout(path, &manual_hint))
     })
 }
 
@@ -60,8 +60,8 @@ pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
 /// # Errors
 /// As for [`allow_always`], or there is no such rule, or its effect is `"ask"` or `"deny"`.
 pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
-    let by_hand = format!("take it out by hand: {}", shown_key(name));
-    edit(paths, &by_hand, |old, file, path| {
+    let manual_hint = format!("take it out by hand: {}", shown_key(name));
+    edit(paths, &manual_hint, |old, file, path| {
         let mut new = old.to_owned();
         let mut found = false;
         for rule in file_rules(file).filter(|rule| rule.name == name) {
@@ -81,7 +81,7 @@ pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
             };
             found = true;
             new = without_rule(&new, table, name)
-                .ok_or_else(|| unsupported_layout(path, &by_hand))?;
+                .ok_or_else(|| unsupported_layout(path, &manual_hint))?;
         }
         if !found {
             let message = format!(
@@ -125,12 +125,12 @@ fn rule_line(name: &str) -> String {
     table.to_string().trim_end().to_owned()
 }
 
-fn unsupported_layout(path: &Path, by_hand: &str) -> Error {
+fn unsupported_layout(path: &Path, manual_hint: &str) -> Error {
     let message = format!(
         "cannot change {}: its rules are not written a line each",
         path.display()
     );
-    Error::config(message).hint(by_hand.to_owned())
+    Error::config(message).hint(manual_hint.to_owned())
 }
 
 /// Returns the text with the new rule, or `None` if the rules are not on separate lines.
