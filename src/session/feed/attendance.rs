@@ -43,7 +43,11 @@ impl TurnFeed {
             if self.mark_announced(id) {
                 announce();
             }
-            let attached = self.wait_for(|state| state.is_answerable(id).then_some(()));
+            // Compares times, because a client may attach and leave before this task runs again.
+            let attached = self.wait_for(|state| {
+                let question = state.questions.iter().find(|q| q.id == id)?;
+                (question.unattended_since != Some(since)).then_some(())
+            });
             let left = patience.saturating_sub(since.elapsed());
             if tokio::time::timeout(left, attached).await.is_err() {
                 return QuestionOutcome::TimedOut;
