@@ -171,9 +171,9 @@ fn main() -> ExitCode {
     ])];
     for (name, daemon, bar) in [
         ("runs", DaemonState::Runs, 200.0),
-        ("absent", DaemonState::Absent, 250.0),
-        ("killed", DaemonState::Killed, 250.0),
-        ("stopped", DaemonState::Stopped, 250.0),
+        ("absent", DaemonState::Absent, 200.0),
+        ("killed", DaemonState::Killed, 200.0),
+        ("stopped", DaemonState::Stopped, 200.0),
     ] {
         let (without, with) = hooks(daemon);
         let microseconds = (with.median() - without.median()) * 1e3;

@@ -8,7 +8,7 @@ use reqwest::Url;
 /// Rejects sending an API key unencrypted over a network that is not private.
 ///
 /// Numeric private addresses pass: a model server in the same LAN or VPN usually has no certificate. Names do not pass,
-/// since whoever controls the name resolution would get the key.
+/// because an attacker who controls name resolution would get the key.
 ///
 /// # Errors
 /// The reason, phrased to follow the place where the address is written.

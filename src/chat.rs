@@ -286,7 +286,7 @@ pub enum CallStatus {
     Success,
     /// The tool returned a result that it marked as an error.
     ToolError,
-    /// There is no result: the server or the transport failed.
+    /// No result: the server or the transport failed.
     CallFailed,
     /// The user denied the call.
     Denied,

@@ -70,7 +70,7 @@ pub fn parse_header(header: [u8; HEADER]) -> Result<(u8, usize)> {
 /// It is not of the form wanted.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     serde_json::from_slice(body).map_err(|e| {
-        Error::runtime(format!("cannot read what came over the socket: {e}"))
+        Error::runtime(format!("cannot decode a frame from the socket: {e}"))
             .hint("run: aish-helper restart")
     })
 }

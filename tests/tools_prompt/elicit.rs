@@ -92,7 +92,7 @@ fn a_form_is_filled_field_by_field_and_shown_before_it_is_sent() {
         "one of these, its number or its text; Enter: Red; Esc: cancel",
         "3",
     );
-    fill(&zsh, "that is none of these", "2");
+    fill(&zsh, "not one of the choices", "2");
     fill(
         &zsh,
         "any of these, numbers or texts with commas, at least 1 of them",

@@ -254,7 +254,7 @@ impl FormField {
             let choice = numbered.or(named);
             choice
                 .map(|c| json!(c.value))
-                .ok_or_else(|| "that is none of these".to_string())
+                .ok_or_else(|| "not one of the choices".to_string())
         };
         match &self.kind {
             FieldKind::Text { .. } => Ok(json!(typed)),

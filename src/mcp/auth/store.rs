@@ -101,7 +101,7 @@ impl fmt::Debug for TokenRecord {
 }
 
 impl TokenRecord {
-    /// Whether it has at least so many seconds left.
+    /// Returns whether the token stays valid for at least this many seconds.
     pub(super) fn is_valid_for(&self, seconds: u64) -> bool {
         self.expires_at
             .is_none_or(|at| at > unix_seconds() + seconds)

@@ -105,7 +105,7 @@ fn call(id: &str, arguments: &str) -> TurnInput {
     }))
 }
 
-/// A turn whose model has made these calls, and what came of the end of its answer.
+/// A turn whose model has made these calls, with the effects of the end of its answer.
 fn calling(
     turn: &mut TurnMachine,
     calls: &[(&str, &str)],
