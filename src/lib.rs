@@ -9,9 +9,9 @@
 //! function.
 //!
 //! Imports point down. From the bottom: `error`, `chat`, `address`, `secret`, `paths`; then [`safety`], [`config`],
-//! [`protocol`] and [`context`]; then [`broker`], [`history`], [`tools`] and [`mcp`]; then [`daemon`]; then [`client`]
-//! and [`cli`], which use [`protocol`] and nothing inside the daemon. `ARCHITECTURE.md` has the invariants and their
-//! reasons; `tests/tidy` checks the imports.
+//! [`protocol`] and [`context`]; then [`broker`], [`history`], [`tools`] and [`mcp`]; then [`session`], [`services`],
+//! [`turn`] and [`daemon`]; then [`client`] and [`cli`], which use [`protocol`] and nothing inside the daemon.
+//! `ARCHITECTURE.md` has the invariants and their reasons; `tests/tidy` checks the imports.
 
 mod address;
 pub mod broker;
@@ -29,6 +29,7 @@ pub mod paths;
 pub mod protocol;
 pub mod safety;
 pub mod secret;
+pub mod services;
 pub mod session;
 pub mod tools;
 pub mod turn;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::Daemon;
 use crate::chat::{CallStatus, FinishReason, OperationClass};
 use crate::error::{Error, Result};
 use crate::history::partial_answer::CUT_OFF;
 use crate::history::record::{Record, RecordBody};
 use crate::protocol::tools::{CallFinished, CallStarted};
 use crate::protocol::{self, AnswerSummary, AttachRequest, Event, ShellId, kind};
+use crate::services::SharedServices;
 use crate::session::conversation::{Session, SharedSession};
 use crate::turn::command_extractor::{AnswerPiece, CommandExtractor};
 
@@ -22,17 +22,17 @@ const CUT_OFF_NOTICE: &str = "cut off: the daemon was killed";
 ///
 /// # Errors
 /// There is no such session, or the shell has none.
-pub async fn session(daemon: &Daemon, request: &AttachRequest) -> Result<SharedSession> {
+pub async fn session(services: &SharedServices, request: &AttachRequest) -> Result<SharedSession> {
     let id = match (&request.session, &request.shell) {
-        (Some(wanted), _) => daemon.sessions.find(wanted).await?,
+        (Some(wanted), _) => services.sessions.find(wanted).await?,
         (None, Some(shell)) => {
-            let own = daemon.sessions.session_for_shell(shell);
+            let own = services.sessions.session_for_shell(shell);
             let asks = |session: &SharedSession| {
                 session.hub.running().is_some_and(|feed| {
                     feed.origin.shell.as_ref() == Some(shell) && feed.has_open_question()
                 })
             };
-            let asking = daemon.sessions.open().into_iter().filter(asks);
+            let asking = services.sessions.open().into_iter().filter(asks);
             // The own session first.
             let asking = asking.max_by_key(|session| own.as_ref() == Some(&session.id));
             if let Some(session) = asking {
@@ -48,7 +48,7 @@ pub async fn session(daemon: &Daemon, request: &AttachRequest) -> Result<SharedS
                 .hint("name a session; see: aish-helper session list"));
         }
     };
-    daemon.sessions.get(&id).await
+    services.sessions.get(&id).await
 }
 
 /// Returns the frames of the last answer, including the reply.
@@ -56,15 +56,15 @@ pub async fn session(daemon: &Daemon, request: &AttachRequest) -> Result<SharedS
 /// # Errors
 /// The session has no prompt yet.
 pub fn last_answer(
-    daemon: &Daemon,
+    services: &SharedServices,
     session: &Arc<Session>,
     shell: Option<&ShellId>,
 ) -> Result<Vec<u8>> {
     if let Some(frames) = unrecorded_failure(session)? {
         return Ok(frames);
     }
-    let proposals = shell.map_or(0, |shell| daemon.sessions.waiting(shell, &session.id));
-    let config = daemon.models.config(&Default::default()).ok();
+    let proposals = shell.map_or(0, |shell| services.sessions.waiting(shell, &session.id));
+    let config = services.models.config(&Default::default()).ok();
     // A live answer names the model as the provider does.
     let model_name = |name: &str| {
         let settings = config.as_ref().and_then(|config| config.models.get(name));

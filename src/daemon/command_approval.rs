@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{Daemon, rules_in_force};
+use super::Daemon;
 use crate::config::{Config, ConfigOverrides};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
@@ -14,6 +14,7 @@ use crate::history::record::{CommandOutput, RecordBody, RecordIds};
 use crate::protocol::{CapturedOutput, CommandChoice, DecisionReply, Proposal, ShellId};
 use crate::safety::policy::{BuiltinAction, PolicyRule, RuleEffect as Says};
 use crate::session::lock;
+use crate::turn::rules_in_force;
 
 /// How long a pump may take to drain what a command has printed.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -66,17 +67,21 @@ pub async fn next(
     cwd: &str,
     overrides: &BTreeMap<String, String>,
 ) -> Result<Option<Proposal>> {
-    let Some(waiting) = daemon.sessions.next_waiting(shell) else {
+    let Some(waiting) = daemon.services.sessions.next_waiting(shell) else {
         return Ok(None);
     };
     let mut config = daemon
+        .services
         .models
         .config(&ConfigOverrides::from_map(overrides)?)?;
     let rule = rule(&mut config, cwd).await?;
     let denies = rule.as_ref().filter(|rule| rule.effect == Says::Deny);
     if let Some(rule) = denies {
-        let taken = daemon.sessions.take_waiting(shell, &waiting.token, false)?;
-        let session = daemon.sessions.get(&taken.session).await?;
+        let taken = daemon
+            .services
+            .sessions
+            .take_waiting(shell, &waiting.token, false)?;
+        let session = daemon.services.sessions.get(&taken.session).await?;
         let links = RecordIds {
             request: asks.request,
             ..taken.links
@@ -122,6 +127,7 @@ pub async fn decide(
         overrides,
     } = said;
     let mut config = daemon
+        .services
         .models
         .config(&ConfigOverrides::from_map(&overrides)?)?;
     let rule = rule(&mut config, cwd).await?;
@@ -146,10 +152,12 @@ pub async fn decide(
         return Err(Error::new(ErrorKind::Approval, message));
     }
     let by_rule = choice == CommandChoice::Run && !asked;
-    let waiting = daemon
-        .sessions
-        .take_waiting(shell, token, choice == CommandChoice::Quit)?;
-    let session = daemon.sessions.get(&waiting.session).await?;
+    let waiting =
+        daemon
+            .services
+            .sessions
+            .take_waiting(shell, token, choice == CommandChoice::Quit)?;
+    let session = daemon.services.sessions.get(&waiting.session).await?;
     let word = match choice {
         CommandChoice::Run => "run",
         CommandChoice::Insert => "insert",
@@ -236,7 +244,7 @@ pub fn register_pump(
         Some(exec) if exec.shell == *shell && exec.pump.is_none() => exec.pump = Some(sender),
         _ => return Err(Error::runtime("no approved command has this token")),
     }
-    let config = daemon.models.config(&Default::default())?;
+    let config = daemon.services.models.config(&Default::default())?;
     Ok((config.shell.output_bytes, finish))
 }
 
@@ -277,7 +285,7 @@ pub async fn exec_done(
         }
         None => None,
     };
-    let session = daemon.sessions.get(&exec.session).await?;
+    let session = daemon.services.sessions.get(&exec.session).await?;
     let links = RecordIds {
         request: asks.request.clone(),
         ..exec.links
@@ -305,29 +313,35 @@ pub fn forget(daemon: &Daemon, ended: &HashSet<ShellId>) {
 async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Result<RunningCommand> {
     let unknown = || Error::runtime("no approved command has this token");
     let id = daemon
+        .services
         .sessions
         .session_for_shell(shell)
         .ok_or_else(unknown)?;
-    let approved = daemon.sessions.get(&id).await?.with_records(|records| {
-        let mut approved = None;
-        for record in records {
-            match &record.body {
-                RecordBody::CommandApproval {
-                    token: t,
-                    choice,
-                    command,
-                    ..
-                } if t == token => {
-                    let run = choice == "run";
-                    approved =
-                        run.then(|| (command.clone(), record.ids.clone(), record.timestamp_ms));
+    let approved = daemon
+        .services
+        .sessions
+        .get(&id)
+        .await?
+        .with_records(|records| {
+            let mut approved = None;
+            for record in records {
+                match &record.body {
+                    RecordBody::CommandApproval {
+                        token: t,
+                        choice,
+                        command,
+                        ..
+                    } if t == token => {
+                        let run = choice == "run";
+                        approved =
+                            run.then(|| (command.clone(), record.ids.clone(), record.timestamp_ms));
+                    }
+                    RecordBody::CommandResult { token: t, .. } if t == token => approved = None,
+                    _ => {}
                 }
-                RecordBody::CommandResult { token: t, .. } if t == token => approved = None,
-                _ => {}
             }
-        }
-        approved
-    });
+            approved
+        });
     let (command, links, since_ms) = approved.ok_or_else(unknown)?;
     Ok(RunningCommand {
         shell: shell.clone(),

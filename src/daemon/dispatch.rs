@@ -8,13 +8,9 @@ use interprocess::local_socket::traits::StreamCommon;
 use serde::Serialize;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::client_link::{self, ClientHandle, ClientLink, drive, request_origin};
+use super::client_link::{self, ClientLink, drive};
 use super::frames::Connection;
-use super::rules_in_force::RequestContext;
-use super::{
-    Daemon, attach, background_notice, command_approval, manual_call, mcp, policy, requests,
-    turn_plan, turn_task,
-};
+use super::{Daemon, attach, command_approval, manual_call, mcp, policy, requests};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::RecordIds;
@@ -22,7 +18,10 @@ use crate::protocol::{
     self, AskAccepted, AskRequest, AttachRequest, Event, Hello, PROTOCOL, Request, RequestFailure,
     ShellId, kind,
 };
+use crate::services::client_handle::ClientHandle;
 use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnEnd};
+use crate::turn::rules_in_force::RequestContext;
+use crate::turn::{background_notice, plan, task};
 
 /// A client that sends no request within this time is disconnected.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
@@ -48,7 +47,7 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
         connection: Connection::new(stream),
         is_read_only: false,
         links: RecordIds {
-            user: daemon.user.clone(),
+            user: daemon.services.user.clone(),
             request: Some(uuid::Uuid::now_v7().to_string()),
             ..RecordIds::default()
         },
@@ -56,7 +55,7 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
     match greet(&daemon, &mut peer).await {
         Ok(Some(request)) => {
             // The daemon does not exit while this is held: it is dropped before anything waits for the client.
-            let work = daemon.tasks.token();
+            let work = daemon.services.tasks.token();
             let served = dispatch(&daemon, &mut peer, request, work).await;
             let sent = match served {
                 Ok(Some(reply)) => peer.connection.writer.send(&reply).await,
@@ -87,10 +86,10 @@ async fn greet(daemon: &Daemon, peer: &mut ClientPeer) -> Result<Option<Request>
     peer.is_read_only = hello.read_only;
     let mut reply = Hello::current();
     let replaced = !hello.read_only && hello.is_newer(&reply.version);
-    reply.leaving = replaced || daemon.leaving.is_cancelled();
+    reply.leaving = replaced || daemon.services.leaving.is_cancelled();
     writer.send_json(kind::HELLO, &reply).await?;
     if reply.leaving {
-        daemon.leaving.cancel();
+        daemon.services.leaving.cancel();
         // No other request is served, but the client may ask for an immediate stop.
         let request = tokio::time::timeout(HELLO_DEADLINE, reader.expect(kind::REQUEST)).await;
         if let Ok(Ok(Request::Stop { now: true })) = request {
@@ -142,12 +141,12 @@ async fn dispatch(
         }
         Request::Call(call) => {
             let (client, mut link) = connect(daemon, peer, None, call.tty.clone());
-            let call = holding(work, manual_call::call(daemon, &client, *call));
+            let call = holding(work, manual_call::call(&daemon.services, &client, *call));
             drive(&mut peer.connection, &mut link, call).await
         }
         Request::Mcp { request, cwd, .. } => {
             let (client, mut link) = connect(daemon, peer, None, None);
-            let served = holding(work, mcp::serve(daemon, &client, request, &cwd));
+            let served = holding(work, mcp::serve(&daemon.services, &client, request, &cwd));
             drive(&mut peer.connection, &mut link, served).await
         }
         Request::Policy {
@@ -162,13 +161,17 @@ async fn dispatch(
                 shell,
                 overrides,
             };
-            let served = holding(work, policy::serve(daemon, &client, request, context));
+            let served = holding(
+                work,
+                policy::serve(&daemon.services, &client, request, context),
+            );
             drive(&mut peer.connection, &mut link, served).await
         }
         Request::Status { shell, overrides } => {
             let (client, mut link) = connect(daemon, peer, shell.clone(), None);
             let status = async {
-                let status = requests::status(daemon, &client, shell.as_ref(), &overrides).await?;
+                let status =
+                    requests::status(&daemon.services, &client, shell.as_ref(), &overrides).await?;
                 reply(&status)
             };
             drive(&mut peer.connection, &mut link, holding(work, status)).await
@@ -210,25 +213,28 @@ async fn dispatch(
             daemon.stop(now);
             None
         }
-        Request::Sessions { limit } => Some(reply(&requests::sessions(daemon, limit).await?)),
+        Request::Sessions { limit } => {
+            Some(reply(&requests::sessions(&daemon.services, limit).await?))
+        }
         Request::Transcript {
             session,
             shell,
             limit,
             brief,
         } => {
-            let transcript = requests::transcript(daemon, session, shell, limit, brief).await?;
+            let transcript =
+                requests::transcript(&daemon.services, session, shell, limit, brief).await?;
             Some(reply(&transcript))
         }
-        Request::NewSession { shell } => {
-            Some(reply(&requests::new_session(daemon, &shell, &links).await))
-        }
+        Request::NewSession { shell } => Some(reply(
+            &requests::new_session(&daemon.services, &shell, &links).await,
+        )),
         Request::UseModel { shell, model } => {
-            requests::use_model(daemon, &shell, model, &links).await?;
+            requests::use_model(&daemon.services, &shell, model, &links).await?;
             Some(reply(&()))
         }
         Request::Models { shell, overrides } => Some(reply(
-            &requests::models(daemon, shell.as_ref(), &overrides).await?,
+            &requests::models(&daemon.services, shell.as_ref(), &overrides).await?,
         )),
     };
     frame.transpose()
@@ -254,7 +260,7 @@ fn connect(
     tty: Option<String>,
 ) -> (ClientHandle, ClientLink) {
     client_link::connect(
-        request_origin(shell, tty),
+        FeedOrigin::of_request(shell, tty),
         true,
         daemon.cancel.child_token(),
         peer.is_read_only,
@@ -287,7 +293,7 @@ async fn ask(
         peer.is_read_only,
         peer.links.clone(),
     );
-    let prepared = turn_plan::prepare(daemon, &client, ask);
+    let prepared = plan::prepare(&daemon.services, &client, ask);
     let Some(plan) = drive(&mut peer.connection, &mut link, prepared).await else {
         return Ok(None);
     };
@@ -300,10 +306,10 @@ async fn ask(
     if background {
         // Before the turn starts: a client that only waits for the reply is no watcher.
         drop(link);
-        turn_task::spawn(daemon, feed, plan);
+        task::spawn(&daemon.services, feed, plan);
         return reply(&AskAccepted { session, prompt_id }).map(Some);
     }
-    turn_task::spawn(daemon, feed.clone(), plan);
+    task::spawn(&daemon.services, feed.clone(), plan);
     drop(work);
     link_end(peer, link, feed.finished()).await
 }
@@ -329,16 +335,16 @@ async fn watch(
     peer: &mut ClientPeer,
     request: AttachRequest,
 ) -> Result<Option<Vec<u8>>> {
-    let session = attach::session(daemon, &request).await?;
+    let session = attach::session(&daemon.services, &request).await?;
     let shell = request.shell.clone();
     let notice_shown = |shell: &Option<ShellId>| {
         if let Some(shell) = shell {
-            background_notice::shown(&daemon.paths, shell, &session.id);
+            background_notice::shown(&daemon.services.paths, shell, &session.id);
         }
     };
     notice_shown(&shell);
     let Some(feed) = session.hub.running() else {
-        let frames = attach::last_answer(daemon, &session, shell.as_ref())?;
+        let frames = attach::last_answer(&daemon.services, &session, shell.as_ref())?;
         peer.connection.writer.send_unbounded(&frames).await?;
         return Ok(None);
     };
@@ -372,7 +378,7 @@ async fn watch(
     let frame = end_frame(&end)?;
     let sent = peer.connection.writer.send_unbounded(&frame).await;
     if sent.is_err() {
-        background_notice::turn_ended(daemon, &feed, &end);
+        background_notice::turn_ended(&daemon.services, &feed, &end);
     }
     sent.map(|()| None)
 }
@@ -412,6 +418,6 @@ async fn capture(
         biased;
         passed = pass_on => passed.map(|()| None),
         // A command may run for days. Its output still reaches the terminal, but not the journal.
-        () = daemon.leaving.cancelled() => Ok(None),
+        () = daemon.services.leaving.cancelled() => Ok(None),
     }
 }

@@ -2,11 +2,7 @@
 
 use serde_json::json;
 
-use super::call_context::{CallContext, ToolExposure};
-use super::client_link::ClientHandle;
-use super::gate::CallGate;
-use super::rules_in_force::{self, RequestContext};
-use super::{Daemon, mcp, mcp_startup, tool_history};
+use super::mcp;
 use crate::chat::{CallStatus, OperationClass, ToolCall};
 use crate::config::ConfigOverrides;
 use crate::error::{Error, ErrorKind, Result};
@@ -14,9 +10,14 @@ use crate::history::record::RecordBody;
 use crate::protocol::tools::{ManualCall, ManualCallResult};
 use crate::protocol::{self, kind};
 use crate::safety::policy;
+use crate::services::client_handle::ClientHandle;
+use crate::services::{SharedServices, mcp_startup, tool_history};
 use crate::session::conversation::Session;
 use crate::tools::results;
+use crate::turn::call_context::{CallContext, ToolExposure};
+use crate::turn::gate::CallGate;
 use crate::turn::outcome::CallEnd;
+use crate::turn::rules_in_force::{self, RequestContext};
 
 /// Maximum size of the result text, so that the reply fits a frame even after JSON escaping.
 const MAX_REPLY_BYTES: usize = 7 << 20;
@@ -25,28 +26,32 @@ const MAX_REPLY_BYTES: usize = 7 << 20;
 ///
 /// # Errors
 /// The configuration is invalid, or the server is unknown.
-pub async fn call(daemon: &Daemon, client: &ClientHandle, request: ManualCall) -> Result<Vec<u8>> {
-    let _running = daemon.count_turn();
+pub async fn call(
+    services: &SharedServices,
+    client: &ClientHandle,
+    request: ManualCall,
+) -> Result<Vec<u8>> {
+    let _running = services.count_turn();
     let variant = request.operation;
-    let mut config = daemon
+    let mut config = services
         .models
         .config(&ConfigOverrides::from_map(&request.overrides)?)?;
     for text in rules_in_force::apply(&mut config, &request.cwd).await? {
         client.feed.notice(text);
     }
-    mcp_startup::refresh_for(daemon, client, &config).await?;
+    mcp_startup::refresh_for(services, client, &config).await?;
     // Reports an unknown server here; other errors in the name are reported by the gate.
     if let Some((alias, _)) = request.name.split_once([':', '.']) {
-        mcp::ready(daemon, client, &config, Some(alias)).await?;
+        mcp::ready(services, client, &config, Some(alias)).await?;
     }
-    let catalog = tool_history::catalog(daemon, std::time::Duration::ZERO).await;
+    let catalog = tool_history::catalog(services, std::time::Duration::ZERO).await;
     let call = ToolCall {
         id: uuid::Uuid::now_v7().to_string(),
         name: variant.call_tool_name().to_owned(),
         arguments: arguments(variant, &request)?,
         extra: None,
     };
-    let session = Session::outside(daemon.acts.log());
+    let session = Session::outside(services.audit_log.log());
     let links = client.links.clone();
     // The user gets the whole result; the record is truncated as for a model.
     let mut whole = config.as_ref().clone();
@@ -57,7 +62,7 @@ pub async fn call(daemon: &Daemon, client: &ClientHandle, request: ManualCall) -
         overrides: request.overrides,
     };
     let context = CallContext {
-        daemon,
+        services,
         session: &session,
         config: &whole,
         request: &request,

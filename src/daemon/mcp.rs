@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::client_link::ClientHandle;
-use super::tool_view::tool_info;
-use super::{Daemon, mcp_startup, rules_in_force};
 use crate::chat::ToolDefinition;
 use crate::config::mcp::{
     ServerSettings, ServerTransport, TokenSource, check_url, free_alias_for_url, is_alias,
@@ -20,6 +17,10 @@ use crate::protocol::tools::{
 };
 use crate::protocol::{self, kind};
 use crate::safety::policy::{BuiltinAction, RuleEffect, RuleSubject};
+use crate::services::client_handle::ClientHandle;
+use crate::services::{SharedServices, mcp_startup, tool_history};
+use crate::turn::rules_in_force;
+use crate::turn::tool_view::tool_info;
 
 /// How long a list waits for servers that are starting.
 const STARTING: Duration = Duration::from_secs(1);
@@ -31,13 +32,13 @@ const CONNECTING: Duration = Duration::from_secs(10);
 /// # Errors
 /// The configuration is wrong, the named item does not exist, or a server fails.
 pub async fn serve(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     request: McpRequest,
     cwd: &str,
 ) -> Result<Vec<u8>> {
     // Environment variables and options do not affect servers.
-    let mut config = daemon.models.config(&ConfigOverrides::default())?;
+    let mut config = services.models.config(&ConfigOverrides::default())?;
     if matches!(
         request,
         McpRequest::Connect { .. } | McpRequest::Reconnect { .. }
@@ -48,50 +49,50 @@ pub async fn serve(
     match &request {
         // Connecting one server does not start the others.
         McpRequest::Connect { .. } | McpRequest::Reconnect { .. } => {}
-        _ => mcp_startup::refresh_for(daemon, client, &config).await?,
+        _ => mcp_startup::refresh_for(services, client, &config).await?,
     }
     match request {
         McpRequest::List => {
-            settle(daemon, client, None, STARTING).await?;
-            reply(&list(daemon, &config))
+            settle(services, client, None, STARTING).await?;
+            reply(&list(services, &config))
         }
         McpRequest::Tools { alias } => {
-            let tools = tools(daemon, client, &config, alias.as_deref()).await?;
+            let tools = tools(services, client, &config, alias.as_deref()).await?;
             let of_server = |t: &&ToolDefinition| alias.as_ref().is_none_or(|a| t.server == *a);
             let tools: Vec<ToolInfo> = tools.iter().filter(of_server).map(tool_info).collect();
             reply(&tools)
         }
         McpRequest::Tool { name } => {
             let alias = name.split_once('.').map(|(alias, _)| alias);
-            let tools = tools(daemon, client, &config, alias).await?;
+            let tools = tools(services, client, &config, alias).await?;
             let tool = tools.iter().find(|t| t.name == name).map(tool_info);
             let tool = tool.ok_or_else(|| no_such_tool(&name, &tools))?;
             reply(&tool)
         }
         McpRequest::Search { query, limit } => {
-            let found = search(daemon, client, &config, query, limit).await?;
+            let found = search(services, client, &config, query, limit).await?;
             reply(&found)
         }
         McpRequest::Connect { url, alias } => {
-            let info = connect(daemon, client, &config, url, alias).await?;
+            let info = connect(services, client, &config, url, alias).await?;
             reply(&info)
         }
         McpRequest::Disconnect { alias } => {
-            known(daemon, &config, &alias)?;
-            let states = daemon.mcp.states();
+            known(services, &config, &alias)?;
+            let states = services.mcp.states();
             let off = |s: &ServerState| s.alias == alias && s.status == ConnectionStatus::Disabled;
             let connected = !states.iter().any(off);
-            daemon.mcp.disconnect(&alias)?;
+            services.mcp.disconnect(&alias)?;
             reply(&connected)
         }
         McpRequest::Reconnect { alias } => {
-            let (server, configured) = known(daemon, &config, &alias)?;
-            let info = start(daemon, client, &config, server, configured).await?;
+            let (server, configured) = known(services, &config, &alias)?;
+            let info = start(services, client, &config, server, configured).await?;
             reply(&info)
         }
         McpRequest::Resources { alias } => {
-            ready(daemon, client, &config, alias.as_deref()).await?;
-            let work = daemon
+            ready(services, client, &config, alias.as_deref()).await?;
+            let work = services
                 .mcp
                 .resources(alias.as_deref(), client.feed.cancel_token());
             let found = work.await?;
@@ -109,8 +110,8 @@ pub async fn serve(
             reply(&infos)
         }
         McpRequest::Prompts { alias } => {
-            ready(daemon, client, &config, alias.as_deref()).await?;
-            let work = daemon
+            ready(services, client, &config, alias.as_deref()).await?;
+            let work = services
                 .mcp
                 .prompts(alias.as_deref(), client.feed.cancel_token());
             let found = work.await?;
@@ -129,8 +130,8 @@ pub async fn serve(
                 let message = format!("not a prompt name: {name}; write SERVER.PROMPT");
                 return Err(Error::usage(message).hint("see them with: llm :mcp prompts"));
             };
-            ready(daemon, client, &config, Some(alias)).await?;
-            let work = daemon
+            ready(services, client, &config, Some(alias)).await?;
+            let work = services
                 .mcp
                 .prompt(alias, prompt, &arguments, client.feed.cancel_token());
             let text = work.await?;
@@ -144,10 +145,10 @@ fn reply<T: Serialize>(body: &T) -> Result<Vec<u8>> {
 }
 
 /// Returns the servers of the daemon and those of the configuration that were not started.
-pub fn list(daemon: &Daemon, config: &Config) -> Vec<ServerInfo> {
-    let waiting = daemon.mcp.pending_start(&config.mcp.servers);
-    let states = daemon.mcp.states().into_iter();
-    let tools = daemon.mcp.tools();
+pub fn list(services: &SharedServices, config: &Config) -> Vec<ServerInfo> {
+    let waiting = services.mcp.pending_start(&config.mcp.servers);
+    let states = services.mcp.states().into_iter();
+    let tools = services.mcp.tools();
     let mut infos: Vec<ServerInfo> = states.map(|s| info(config, s, &tools)).collect();
     for server in config.mcp.servers.values() {
         if infos.iter().any(|i| i.alias == server.alias) {
@@ -246,14 +247,18 @@ fn refused(config: &Config, mut state: ServerState) -> ServerState {
 }
 
 /// Returns the settings of a server, and whether they come from the configuration.
-fn known(daemon: &Daemon, config: &Config, alias: &str) -> Result<(ServerSettings, bool)> {
+fn known(
+    services: &SharedServices,
+    config: &Config,
+    alias: &str,
+) -> Result<(ServerSettings, bool)> {
     if let Some(server) = config.mcp.servers.get(alias) {
         return Ok((server.clone(), true));
     }
-    if let Some(server) = daemon.mcp.server(alias) {
+    if let Some(server) = services.mcp.server(alias) {
         return Ok((server, false));
     }
-    let states = daemon.mcp.states();
+    let states = services.mcp.states();
     let names = states.iter().map(|s| s.alias.as_str());
     let names = names.chain(config.mcp.servers.keys().map(String::as_str));
     Err(match nearest_name(alias, names) {
@@ -277,7 +282,7 @@ pub fn no_such_tool(name: &str, tools: &[ToolDefinition]) -> Error {
 
 /// Waits until all servers, or the one named, have started or failed. Returns the state of the one named.
 async fn settle(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     alias: Option<&str>,
     patience: Duration,
@@ -287,11 +292,11 @@ async fn settle(
         false => patience,
     };
     let settled = async {
-        daemon.mcp.wait_until_settled(alias, patience).await;
+        services.mcp.wait_until_settled(alias, patience).await;
         Ok(())
     };
     client.unless_cancelled(settled).await?;
-    let mut states = daemon.mcp.states().into_iter();
+    let mut states = services.mcp.states().into_iter();
     Ok(states.find(|s| alias.is_none_or(|a| s.alias == a)))
 }
 
@@ -300,16 +305,16 @@ async fn settle(
 /// # Errors
 /// The server is not ready, or the client has hung up.
 pub async fn ready(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     config: &Config,
     alias: Option<&str>,
 ) -> Result<()> {
     let Some(alias) = alias else {
-        return settle(daemon, client, None, STARTING).await.map(drop);
+        return settle(services, client, None, STARTING).await.map(drop);
     };
-    known(daemon, config, alias)?;
-    match settle(daemon, client, Some(alias), STARTING).await? {
+    known(services, config, alias)?;
+    match settle(services, client, Some(alias), STARTING).await? {
         Some(state) if state.status == ConnectionStatus::Ready => Ok(()),
         Some(state) => Err(not_ready(&refused(config, state))),
         None => {
@@ -340,31 +345,29 @@ fn not_ready(state: &ServerState) -> Error {
 }
 
 async fn tools(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     config: &Config,
     alias: Option<&str>,
 ) -> Result<Arc<[ToolDefinition]>> {
     if !client.is_read_only {
-        ready(daemon, client, config, alias).await?;
+        ready(services, client, config, alias).await?;
     }
-    Ok(daemon.mcp.tools())
+    Ok(services.mcp.tools())
 }
 
 /// Searches the tools.
 async fn search(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     config: &Config,
     query: String,
     limit: usize,
 ) -> Result<Vec<FoundTool>> {
-    ready(daemon, client, config, None).await?;
+    ready(services, client, config, None).await?;
     // The pool's own list, which prompts use too, so that its index is reused.
-    let tools = super::tool_history::catalog(daemon, Duration::ZERO)
-        .await
-        .tools;
-    let work = daemon.finder.search(&tools, query, limit);
+    let tools = tool_history::catalog(services, Duration::ZERO).await.tools;
+    let work = services.finder.search(&tools, query, limit);
     let found = client.unless_cancelled(work).await?.into_iter();
     let found = found.filter_map(|(at, score)| Some((tools.get(at)?, score)));
     let info = |(tool, score): (&ToolDefinition, f32)| FoundTool {
@@ -377,15 +380,15 @@ async fn search(
 
 /// Connects to a URL, or reconnects a configured server by its alias.
 async fn connect(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     config: &Config,
     url: String,
     alias: Option<String>,
 ) -> Result<ServerInfo> {
     if alias.is_none() && is_alias(&url) {
-        let (server, configured) = known(daemon, config, &url)?;
-        return start(daemon, client, config, server, configured).await;
+        let (server, configured) = known(services, config, &url)?;
+        return start(services, client, config, server, configured).await;
     }
     check_url(&url).map_err(|why| {
         Error::usage(format!("cannot connect: the address {why}"))
@@ -395,9 +398,9 @@ async fn connect(
         return Err(Error::usage(format!("{alias} cannot be an alias"))
             .hint("an alias has 1 to 20 of the characters a-z 0-9 -, and does not begin with -"));
     }
-    let listed = list(daemon, config);
+    let listed = list(services, config);
     let is_there = |info: &ServerInfo| {
-        let server = known(daemon, config, &info.alias);
+        let server = known(services, config, &info.alias);
         server.is_ok_and(
             |(s, _)| matches!(s.transport, ServerTransport::Http { url: u, .. } if u == url),
         )
@@ -407,7 +410,7 @@ async fn connect(
         None => is_there(info),
     };
     let server = match (listed.iter().find(same), alias) {
-        (Some(there), _) if is_there(there) => known(daemon, config, &there.alias)?,
+        (Some(there), _) if is_there(there) => known(services, config, &there.alias)?,
         (Some(there), _) => {
             let (alias, target) = (&there.alias, &there.target);
             let message = format!("there is a server called {alias} already: {target}");
@@ -425,13 +428,13 @@ async fn connect(
             (ServerSettings::with_url(alias, url), false)
         }
     };
-    start(daemon, client, config, server.0, server.1).await
+    start(services, client, config, server.0, server.1).await
 }
 
 /// Starts a server and waits until it is ready. A server outside of the configuration is disconnected if it fails,
 /// unless it needs a login.
 async fn start(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     config: &Config,
     server: ServerSettings,
@@ -444,14 +447,14 @@ async fn start(
         return Err(Error::usage(message).hint(hint));
     }
     let alias = server.alias.clone();
-    mcp_startup::start_now(daemon, client, server, configured).await?;
-    let state = match settle(daemon, client, Some(&alias), CONNECTING).await {
+    mcp_startup::start_now(services, client, server, configured).await?;
+    let state = match settle(services, client, Some(&alias), CONNECTING).await {
         Ok(Some(state)) if state.status == ConnectionStatus::Ready => {
-            return Ok(info(config, state, &daemon.mcp.tools()));
+            return Ok(info(config, state, &services.mcp.tools()));
         }
         Ok(state) => state.map(|s| refused(config, s)),
         Err(e) => {
-            give_up(daemon, &alias, configured);
+            give_up(services, &alias, configured);
             return Err(e);
         }
     };
@@ -470,7 +473,7 @@ async fn start(
     if configured && state.status == ConnectionStatus::Starting {
         return Err(not_ready(&state));
     }
-    give_up(daemon, &alias, configured);
+    give_up(services, &alias, configured);
     let why = match &state.error {
         Some(why) => why.clone(),
         None => format!("no answer within {} s", CONNECTING.as_secs()),
@@ -482,9 +485,9 @@ async fn start(
     Err(Error::runtime(format!("cannot connect to {alias} ({target}): {why}")).hint(hint))
 }
 
-fn give_up(daemon: &Daemon, alias: &str, configured: bool) {
+fn give_up(services: &SharedServices, alias: &str, configured: bool) {
     if !configured {
         // It may be gone already.
-        let _ = daemon.mcp.disconnect(alias);
+        let _ = services.mcp.disconnect(alias);
     }
 }

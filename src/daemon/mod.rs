@@ -4,41 +4,23 @@
 //! On a stop it drains: running turns complete, and no new client is served.
 
 pub mod attach;
-pub mod audit_log;
-pub mod background_notice;
-pub mod call_context;
 pub mod client_link;
 pub mod command_approval;
 pub mod dispatch;
-pub mod feed_guard;
 pub mod frames;
-pub mod gate;
-pub mod keys;
+pub mod hook_fifo;
 pub mod manual_call;
 pub mod mcp;
-pub mod mcp_startup;
-pub mod model;
-pub mod ordered_writes;
-pub mod outbound_redaction;
 pub mod policy;
 pub mod requests;
 pub mod retention;
-pub mod rules_in_force;
 pub mod shell_events;
-pub mod shells;
-pub mod tool_execution;
-pub mod tool_exposure;
-pub mod tool_history;
-pub mod tool_view;
-pub mod turn_context;
-pub mod turn_plan;
-pub mod turn_task;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -56,12 +38,15 @@ use crate::history::partial_answer;
 use crate::mcp::{ServerPool, StateListener};
 use crate::paths::{Paths, lock_file};
 use crate::safety::redact::Redactor;
+use crate::services::SharedServices;
+use crate::services::audit_log::AuditLog;
+use crate::services::model::ModelRegistry;
+use crate::services::tool_history::ToolHistory;
 use crate::session::lock;
+use crate::session::shell_registry::ShellRegistry;
 use crate::session::store::SessionStore;
-use crate::tools::finder::ToolFinder;
 use crate::tools::results::ResultStore;
-use audit_log::AuditLog;
-use shells::ShellRegistry;
+use crate::turn::background_notice;
 
 /// Time for clients to read the rest of completed answers when the daemon stops. A client may render more slowly than
 /// the answer came, and the answer must not be truncated for that.
@@ -73,45 +58,15 @@ const TIDY: Duration = Duration::from_secs(60);
 /// Interval for checking that the socket still exists; a daemon without a socket exits.
 const SOCKET_CHECK: Duration = Duration::from_secs(5);
 
-/// State shared by all connections and turns.
+/// The daemon: what turns and requests share, and what only connections use.
 #[derive(Debug)]
 pub struct Daemon {
-    /// The directories.
-    pub paths: Paths,
-    /// The login name of the user, for the journal.
-    pub user: Option<String>,
-    /// Sends requests to models.
-    pub broker: Broker,
-    /// The sessions.
-    pub sessions: Arc<SessionStore>,
-    /// The audit log: records of actions outside of sessions.
-    pub acts: Arc<AuditLog>,
-    /// The shells and their last commands, as reported by the hooks.
-    pub shells: Arc<Mutex<ShellRegistry>>,
-    /// The MCP servers.
-    pub mcp: ServerPool,
-    /// The tools that the user was shown.
-    pub known: tool_history::ToolHistory,
-    /// Servers that start once a shell provides their variables.
-    pub lacking: mcp_startup::MissingEnvMap,
-    /// The search index of the tools.
-    pub finder: Arc<ToolFinder>,
-    /// Truncated tool results, which the model can read in parts.
-    pub results: Arc<ResultStore>,
-    /// The configuration, keys and detected models.
-    pub models: model::ModelRegistry,
+    /// What turns and requests share.
+    pub services: Arc<SharedServices>,
     /// Approved commands that are running.
     pub running: command_approval::RunningCommands,
-    /// When the daemon became ready.
-    pub started: Instant,
-    /// Work that the daemon completes before it exits: turns, requests, and the tasks they started.
-    pub tasks: TaskTracker,
     /// Connections. On a stop, the daemon waits for them only within a grace period.
     pub connections: TaskTracker,
-    /// Number of running turns.
-    pub turns: AtomicUsize,
-    /// Cancelled when the daemon stops serving new clients.
-    pub leaving: CancellationToken,
     /// Cancelled when all work must end.
     pub cancel: CancellationToken,
 }
@@ -119,26 +74,10 @@ pub struct Daemon {
 impl Daemon {
     /// Stops the daemon: at once, or after the running turns.
     pub fn stop(&self, now: bool) {
-        self.leaving.cancel();
+        self.services.leaving.cancel();
         if now {
             self.cancel.cancel();
         }
-    }
-
-    /// Counts a turn as running until the guard is dropped.
-    pub fn count_turn(&self) -> TurnGuard<'_> {
-        self.turns.fetch_add(1, Ordering::Relaxed);
-        TurnGuard(&self.turns)
-    }
-}
-
-/// Counts a running turn until it is dropped.
-#[derive(Debug)]
-pub struct TurnGuard<'a>(&'a AtomicUsize);
-
-impl Drop for TurnGuard<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -213,7 +152,7 @@ pub async fn run(
     cancel: CancellationToken,
     ready: impl FnOnce(),
 ) -> Result<()> {
-    shells::make_fifo(&paths.events())?;
+    hook_fifo::make_fifo(&paths.events())?;
     let listener = bind(&paths, &right)?;
     let socket = inode(&paths.socket());
     background_notice::remove_all(&paths);
@@ -241,13 +180,13 @@ pub async fn run(
         }
     };
     let user = user();
-    let acts = Arc::new(AuditLog::new(journal.clone(), &paths.state, user.clone()));
+    let audit_log = Arc::new(AuditLog::new(journal.clone(), &paths.state, user.clone()));
     let on_state_change = {
-        let acts = acts.clone();
-        StateListener::new(move |state| acts.server(state))
+        let audit_log = audit_log.clone();
+        StateListener::new(move |state| audit_log.server(state))
     };
     let tasks = TaskTracker::new();
-    let daemon = Arc::new(Daemon {
+    let services = SharedServices {
         broker: Broker::new().tracked_by(tasks.clone()),
         sessions: Arc::new(SessionStore::new(journal, paths.state.join("shells"))),
         shells: Arc::new(Mutex::new(ShellRegistry::new(log, records, user.clone()))),
@@ -258,52 +197,62 @@ pub async fn run(
             cancel.child_token(),
         )
         .with_state_listener(on_state_change),
-        known: tool_history::ToolHistory::new(&paths.state),
-        lacking: Mutex::default(),
+        tool_history: ToolHistory::new(&paths.state),
+        missing_env: Mutex::default(),
         finder: Arc::default(),
         results: Arc::new(ResultStore::new(paths.state.join("results"))),
-        models: model::ModelRegistry::new(&paths, acts.clone()),
-        acts,
-        running: Mutex::new(HashMap::new()),
-        started: Instant::now(),
+        models: ModelRegistry::new(&paths, audit_log.clone()),
+        audit_log,
         tasks,
-        connections: TaskTracker::new(),
+        started: Instant::now(),
         turns: AtomicUsize::new(0),
         leaving: cancel.child_token(),
-        cancel,
         user,
         paths,
+    };
+    let daemon = Arc::new(Daemon {
+        services: Arc::new(services),
+        running: Mutex::new(HashMap::new()),
+        connections: TaskTracker::new(),
+        cancel,
     });
     // Not tracked: events of the hooks are received until all tracked tasks have ended.
     let hooks = {
         let daemon = daemon.clone();
         tokio::spawn(async move {
-            let events = daemon.paths.events();
-            let listen = shells::listen(&events, daemon.shells.clone(), daemon.sessions.clone());
+            let events = daemon.services.paths.events();
+            let listen = hook_fifo::listen(
+                &events,
+                daemon.services.shells.clone(),
+                daemon.services.sessions.clone(),
+            );
             if let Err(e) = listen.await {
                 tracing::error!("{}", e.message);
             }
         })
     };
     ready();
-    daemon.tasks.spawn(retention::keep(daemon.clone()));
+    daemon
+        .services
+        .tasks
+        .spawn(retention::keep(daemon.services.clone()));
     // After `ready`, because a shell waits for the daemon until then.
-    daemon.tasks.spawn_blocking(Redactor::prebuild);
+    daemon.services.tasks.spawn_blocking(Redactor::prebuild);
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
     drain_connections(&daemon, &listener).await;
-    policy::lapse(&daemon);
+    policy::lapse(&daemon.services);
     hooks.abort();
     // Before the listener is closed: until then the inode cannot be reused by another socket.
-    if inode(&daemon.paths.socket()) == socket {
-        let _ = fs::remove_file(daemon.paths.socket());
+    if inode(&daemon.services.paths.socket()) == socket {
+        let _ = fs::remove_file(daemon.services.paths.socket());
     }
     drop(listener);
-    daemon.mcp.shutdown().await;
-    daemon.models.shutdown().await;
-    daemon.results.clear();
-    daemon.known.finish_writes();
-    daemon.sessions.journal.close();
+    daemon.services.mcp.shutdown().await;
+    daemon.services.models.shutdown().await;
+    daemon.services.results.clear();
+    daemon.services.tool_history.finish_writes();
+    daemon.services.sessions.journal.close();
     Ok(())
 }
 
@@ -316,11 +265,11 @@ fn inode(path: &Path) -> Option<(u64, u64)> {
 /// Waits for running work to end. A client that connects meanwhile learns that the daemon is stopping, and may request
 /// an immediate stop.
 async fn drain(daemon: &Arc<Daemon>, listener: &Listener) {
-    daemon.tasks.close();
+    daemon.services.tasks.close();
     loop {
         tokio::select! {
             biased;
-            () = daemon.tasks.wait() => return,
+            () = daemon.services.tasks.wait() => return,
             stream = listener.accept() => serve(daemon, stream).await,
         }
     }
@@ -365,25 +314,25 @@ async fn serve(daemon: &Arc<Daemon>, stream: std::io::Result<Stream>) {
 async fn accept(daemon: &Arc<Daemon>, listener: &Listener, socket: Option<(u64, u64)>) {
     let mut tidy = tokio::time::interval(TIDY);
     let mut socket_check = tokio::time::interval(SOCKET_CHECK);
-    let path = daemon.paths.socket();
+    let path = daemon.services.paths.socket();
     loop {
         tokio::select! {
             biased;
-            () = daemon.leaving.cancelled() => return,
+            () = daemon.services.leaving.cancelled() => return,
             stream = listener.accept() => serve(daemon, stream).await,
             _ = tidy.tick() => {
-                daemon.sessions.tidy();
-                let ended = lock(&daemon.shells).ended();
+                daemon.services.sessions.tidy();
+                let ended = lock(&daemon.services.shells).ended();
                 command_approval::forget(daemon, &ended);
                 for shell in &ended {
-                    background_notice::remove(&daemon.paths, shell);
+                    background_notice::remove(&daemon.services.paths, shell);
                 }
-                let results = daemon.results.clone();
-                daemon.tasks.spawn_blocking(move || results.expire(now_ms()));
+                let results = daemon.services.results.clone();
+                daemon.services.tasks.spawn_blocking(move || results.expire(now_ms()));
             }
             _ = socket_check.tick() => if inode(&path) != socket {
                 tracing::info!("the socket was removed or replaced; stopping");
-                daemon.leaving.cancel();
+                daemon.services.leaving.cancel();
             }
         }
     }

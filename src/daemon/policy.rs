@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::call_context::{CallContext, ToolExposure};
-use super::client_link::ClientHandle;
-use super::gate::CallGate;
-use super::rules_in_force::{self, RequestContext};
-use super::{Daemon, mcp, mcp_startup, tool_history};
+use super::mcp;
 use crate::chat::{OperationClass, ToolCall};
 use crate::config::origin::{EffectiveSetting, SettingOrigin};
 use crate::config::resolve::resolve_with_origins;
@@ -22,30 +18,35 @@ use crate::protocol::{self, kind};
 use crate::safety::policy::{
     self, BuiltinAction, PolicyRule, RuleEffect, RuleStanding, RuleSubject, ToolGrant,
 };
+use crate::services::client_handle::ClientHandle;
+use crate::services::{SharedServices, mcp_startup, tool_history};
 use crate::session::conversation::{Session, SharedSession};
 use crate::session::lock;
+use crate::turn::call_context::{CallContext, ToolExposure};
+use crate::turn::gate::CallGate;
 use crate::turn::outcome::CallEnd;
+use crate::turn::rules_in_force::{self, RequestContext};
 
 /// Serves one request about the policy. Returns the reply frame.
 ///
 /// # Errors
 /// The configuration is wrong, or the named item does not exist.
 pub async fn serve(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     request: PolicyRequest,
     request_context: RequestContext,
 ) -> Result<Vec<u8>> {
     let overrides = ConfigOverrides::from_map(&request_context.overrides)?;
-    let mut config = daemon.models.config(&overrides)?;
+    let mut config = services.models.config(&overrides)?;
     let notices = rules_in_force::apply(&mut config, &request_context.cwd).await?;
     match request {
         PolicyRequest::List => {
-            let listed = list(daemon, &config, notices)?;
+            let listed = list(services, &config, notices)?;
             protocol::json_frame(kind::REPLY, &listed)
         }
         PolicyRequest::Revoke { name } => {
-            let revoked = revoke(daemon, client, &config, name).await?;
+            let revoked = revoke(services, client, &config, name).await?;
             protocol::json_frame(kind::REPLY, &revoked)
         }
         PolicyRequest::Explain {
@@ -66,10 +67,10 @@ pub async fn serve(
                         operation,
                         sensitivity,
                     };
-                    explain(daemon, client, &config, wished, &request_context).await?
+                    explain(services, client, &config, wished, &request_context).await?
                 }
             };
-            let places = places(daemon)?;
+            let places = places(services)?;
             for one in &mut explained.considered {
                 one.source = placed(&places, &one.source);
             }
@@ -80,8 +81,8 @@ pub async fn serve(
 }
 
 /// Maps the key of each rule in the user's file to `file:line: key`.
-fn places(daemon: &Daemon) -> Result<BTreeMap<String, String>> {
-    let file = config::read_file(&daemon.paths)?;
+fn places(services: &SharedServices) -> Result<BTreeMap<String, String>> {
+    let file = config::read_file(&services.paths)?;
     let path = file.path.as_deref().map(|p| p.display().to_string());
     let (_, settings) = resolve_with_origins(&file, &ConfigOverrides::default())?;
     let place = |s: EffectiveSetting| match (s.origin, &path) {
@@ -100,8 +101,8 @@ fn placed(places: &BTreeMap<String, String>, source: &str) -> String {
         .unwrap_or_else(|| source.to_owned())
 }
 
-fn list(daemon: &Daemon, config: &Config, notices: Vec<String>) -> Result<InForce> {
-    let (rules, places) = (&config.policy, places(daemon)?);
+fn list(services: &SharedServices, config: &Config, notices: Vec<String>) -> Result<InForce> {
+    let (rules, places) = (&config.policy, places(services)?);
     let info = |what: String, says: RuleEffect, source: &str, project: bool| RuleInfo {
         what,
         says: says.as_str().to_owned(),
@@ -123,7 +124,7 @@ fn list(daemon: &Daemon, config: &Config, notices: Vec<String>) -> Result<InForc
         at_ms: grant.granted_ms,
         until_ms: grant.expires_ms,
     };
-    let mut grants: Vec<GrantInfo> = grants(daemon).map(of_grant).collect();
+    let mut grants: Vec<GrantInfo> = grants(services).map(of_grant).collect();
     // Ids are UUIDv7, so this sorts by time.
     grants.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(InForce {
@@ -135,24 +136,28 @@ fn list(daemon: &Daemon, config: &Config, notices: Vec<String>) -> Result<InForc
 }
 
 /// Returns the unexpired grants and their sessions.
-fn grants(daemon: &Daemon) -> impl Iterator<Item = (SharedSession, ToolGrant)> {
+fn grants(services: &SharedServices) -> impl Iterator<Item = (SharedSession, ToolGrant)> {
     let now = now_ms();
-    daemon.sessions.open().into_iter().flat_map(move |session| {
-        let given = lock(&session.grants).list().to_vec();
-        let holds = given
-            .into_iter()
-            .filter(move |grant| now < grant.expires_ms);
-        holds.map(move |grant| (session.clone(), grant))
-    })
+    services
+        .sessions
+        .open()
+        .into_iter()
+        .flat_map(move |session| {
+            let given = lock(&session.grants).list().to_vec();
+            let holds = given
+                .into_iter()
+                .filter(move |grant| now < grant.expires_ms);
+            holds.map(move |grant| (session.clone(), grant))
+        })
 }
 
 /// Records that all grants end with the daemon.
-pub fn lapse(daemon: &Daemon) {
+pub fn lapse(services: &SharedServices) {
     let links = RecordIds {
-        user: daemon.user.clone(),
+        user: services.user.clone(),
         ..RecordIds::default()
     };
-    for (session, grant) in grants(daemon) {
+    for (session, grant) in grants(services) {
         let body = RecordBody::Policy {
             change: "lapsed".to_owned(),
             what: grant.description(),
@@ -167,7 +172,7 @@ pub fn lapse(daemon: &Daemon) {
 
 /// Revokes the named grants and the rule of that name. If either remained, the next call would run without a question.
 async fn revoke(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     config: &Config,
     name: String,
@@ -177,7 +182,7 @@ async fn revoke(
         true => grant.id.contains(&name),
         false => grant.subject() == name,
     };
-    let found: Vec<_> = grants(daemon).filter(|(_, grant)| meant(grant)).collect();
+    let found: Vec<_> = grants(services).filter(|(_, grant)| meant(grant)).collect();
     if is_id && found.len() != 1 {
         let message = match found.len() {
             0 => format!("no grant has the id {name}"),
@@ -204,12 +209,12 @@ async fn revoke(
     let ruled = ruled.filter(|rule| rule.subject.to_string() == name);
     let sources: Vec<&str> = ruled.map(|rule| rule.source.as_str()).collect();
     if !is_id && (revoked.is_empty() || !sources.is_empty()) {
-        let (paths, rule) = (daemon.paths.clone(), name.clone());
+        let (paths, rule) = (services.paths.clone(), name.clone());
         // On another thread: it waits for the lock of the file.
         let removed = tokio::task::spawn_blocking(move || config::remove_rule(&paths, &rule)).await;
         removed.map_err(|e| Error::runtime(format!("cannot change the configuration: {e}")))??;
         let body = taken_back(name.clone(), None, Some(sources.join(", ")));
-        recorded = recorded.and(daemon.acts.record_written(links, body).await);
+        recorded = recorded.and(services.audit_log.record_written(links, body).await);
         revoked.push(RevokedGrant {
             what: name,
             grant: None,
@@ -244,7 +249,7 @@ struct ExplainedCall {
 
 /// Evaluates the gate as if the call were made now.
 async fn explain(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     config: &Config,
     wished: ExplainedCall,
@@ -255,21 +260,21 @@ async fn explain(
         let hint = "or ask about shell, fs.write or network; see the tools with: llm :mcp tools";
         return Err(Error::usage(message).hint(hint));
     };
-    mcp_startup::refresh_for(daemon, client, config).await?;
-    mcp::ready(daemon, client, config, Some(alias)).await?;
-    let catalog = tool_history::catalog(daemon, Duration::ZERO).await;
+    mcp_startup::refresh_for(services, client, config).await?;
+    mcp::ready(services, client, config, Some(alias)).await?;
+    let catalog = tool_history::catalog(services, Duration::ZERO).await;
     let name = format!("{alias}.{tool}");
     let found = catalog.find(&name);
     let found = found.ok_or_else(|| mcp::no_such_tool(&name, &catalog.tools))?;
     let shell = request_context.shell.as_ref();
-    let session = match shell.and_then(|shell| daemon.sessions.session_for_shell(shell)) {
-        Some(id) => daemon.sessions.get(&id).await.ok(),
+    let session = match shell.and_then(|shell| services.sessions.session_for_shell(shell)) {
+        Some(id) => services.sessions.get(&id).await.ok(),
         None => None,
     };
-    let session = session.unwrap_or_else(|| Session::outside(daemon.acts.log()));
+    let session = session.unwrap_or_else(|| Session::outside(services.audit_log.log()));
     let ask = |call: ToolCall, exposure: ToolExposure| {
         let context = CallContext {
-            daemon,
+            services,
             session: &session,
             config,
             request: request_context,

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::client_link::ClientHandle;
-use super::{Daemon, mcp, model};
+use super::mcp;
 use crate::broker::ModelEndpoint;
 use crate::config::ConfigOverrides;
 use crate::error::{Error, Result};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::protocol::{DaemonStatus, ModelInfo, SessionChoice, SessionInfo, ShellId, Transcript};
+use crate::services::client_handle::ClientHandle;
+use crate::services::{SharedServices, model};
 use crate::session::lock;
 
 /// How long `status` waits for the model's endpoint.
@@ -21,15 +22,15 @@ const PROBE: Duration = Duration::from_secs(2);
 /// # Errors
 /// The client has hung up.
 pub async fn status(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     shell: Option<&ShellId>,
     overrides: &BTreeMap<String, String>,
 ) -> Result<DaemonStatus> {
-    let of_session = session_model(daemon, shell).await;
+    let of_session = session_model(services, shell).await;
     let lookup = async {
-        let plan = model::prepare(daemon, client, None, of_session, overrides).await?;
-        model::look(daemon, &plan, &client.feed).await
+        let plan = model::prepare(services, client, None, of_session, overrides).await?;
+        model::look(services, &plan, &client.feed).await
     };
     let (model, endpoint, state) = match lookup.await {
         Ok(Some(chosen)) => {
@@ -39,39 +40,39 @@ pub async fn status(
                 // A status request must not make the user unlock a password store.
                 "not checked: its key_cmd runs when a prompt needs the key".to_string()
             } else {
-                endpoint_state(daemon, &chosen.endpoint).await
+                endpoint_state(services, &chosen.endpoint).await
             };
             (Some(chosen.name), Some(chosen.endpoint.base_url), state)
         }
         Ok(None) => (None, None, model::nothing_found().message),
         Err(e) => (None, None, e.message),
     };
-    let journal = daemon.sessions.journal.clone();
+    let journal = services.sessions.journal.clone();
     let counted = blocking(move || Ok((journal.sessions().map_or(0, |s| s.len()), journal.size())));
     let (sessions, journal_bytes) = counted.await?;
-    let config = daemon.models.config(&ConfigOverrides::default()).ok();
-    let servers = config.as_deref().map(|c| mcp::list(daemon, c));
+    let config = services.models.config(&ConfigOverrides::default()).ok();
+    let servers = config.as_deref().map(|c| mcp::list(services, c));
     let config = config.and_then(|c| c.file.clone());
     Ok(DaemonStatus {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_string(),
-        uptime_seconds: daemon.started.elapsed().as_secs(),
-        socket: daemon.paths.socket().display().to_string(),
+        uptime_seconds: services.started.elapsed().as_secs(),
+        socket: services.paths.socket().display().to_string(),
         memory_bytes: memory(),
         model,
         endpoint,
         endpoint_state: Some(state),
         sessions,
-        shells: lock(&daemon.shells).alive(),
-        turns: daemon.turns.load(Ordering::Relaxed),
+        shells: lock(&services.shells).alive(),
+        turns: services.turns.load(Ordering::Relaxed),
         journal_bytes,
         config: config.map(|c| c.display().to_string()),
         servers: servers.unwrap_or_default(),
     })
 }
 
-async fn endpoint_state(daemon: &Daemon, endpoint: &ModelEndpoint) -> String {
-    match tokio::time::timeout(PROBE, daemon.broker.probe(endpoint)).await {
+async fn endpoint_state(services: &SharedServices, endpoint: &ModelEndpoint) -> String {
+    match tokio::time::timeout(PROBE, services.broker.probe(endpoint)).await {
         Ok(Ok(report)) if report.has_model => "answers".to_string(),
         Ok(Ok(_)) => format!("answers, but does not list the model {}", endpoint.model),
         Ok(Err(e)) => e.message,
@@ -96,9 +97,9 @@ fn memory() -> u64 {
 }
 
 /// Returns the model chosen for a shell's session; `None` if the session cannot be read.
-async fn session_model(daemon: &Daemon, shell: Option<&ShellId>) -> Option<String> {
-    let id = daemon.sessions.session_for_shell(shell?)?;
-    daemon.sessions.get(&id).await.ok()?.model()
+async fn session_model(services: &SharedServices, shell: Option<&ShellId>) -> Option<String> {
+    let id = services.sessions.session_for_shell(shell?)?;
+    services.sessions.get(&id).await.ok()?.model()
 }
 
 /// Returns the records of a session.
@@ -106,20 +107,20 @@ async fn session_model(daemon: &Daemon, shell: Option<&ShellId>) -> Option<Strin
 /// # Errors
 /// The session does not exist.
 pub async fn transcript(
-    daemon: &Daemon,
+    services: &SharedServices,
     session: Option<String>,
     shell: Option<ShellId>,
     limit: Option<usize>,
     brief: bool,
 ) -> Result<Transcript> {
     let id = match (session, shell) {
-        (Some(wanted), _) => daemon.sessions.find(&wanted).await?,
-        (None, Some(shell)) => daemon
+        (Some(wanted), _) => services.sessions.find(&wanted).await?,
+        (None, Some(shell)) => services
             .sessions
             .session_for_shell(&shell)
             .ok_or_else(|| Error::usage("this shell has no session yet"))?,
         (None, None) => {
-            let journal = daemon.sessions.journal.clone();
+            let journal = services.sessions.journal.clone();
             let sessions = blocking(move || journal.sessions()).await?;
             let last = sessions
                 .first()
@@ -127,7 +128,7 @@ pub async fn transcript(
             last.id.clone()
         }
     };
-    let journal = daemon.sessions.journal.clone();
+    let journal = services.sessions.journal.clone();
     blocking(move || {
         let mut records = journal.read(&id)?;
         if let Some(limit) = limit {
@@ -150,8 +151,8 @@ pub async fn transcript(
 ///
 /// # Errors
 /// The journal cannot be read.
-pub async fn sessions(daemon: &Daemon, limit: usize) -> Result<Vec<SessionInfo>> {
-    let journal = daemon.sessions.journal.clone();
+pub async fn sessions(services: &SharedServices, limit: usize) -> Result<Vec<SessionInfo>> {
+    let journal = services.sessions.journal.clone();
     blocking(move || {
         let mut infos = Vec::new();
         for summary in journal.sessions()?.into_iter().take(limit) {
@@ -178,12 +179,16 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Creates a session for a shell.
-pub async fn new_session(daemon: &Daemon, shell: &ShellId, links: &RecordIds) -> SessionInfo {
+pub async fn new_session(
+    services: &SharedServices,
+    shell: &ShellId,
+    links: &RecordIds,
+) -> SessionInfo {
     let links = &RecordIds {
         shell: Some(shell.to_string()),
         ..links.clone()
     };
-    let session = daemon.sessions.create(Some(shell), links).await;
+    let session = services.sessions.create(Some(shell), links).await;
     SessionInfo {
         id: session.id.clone(),
         updated_ms: crate::history::journal::now_ms(),
@@ -197,12 +202,12 @@ pub async fn new_session(daemon: &Daemon, shell: &ShellId, links: &RecordIds) ->
 /// # Errors
 /// The model does not exist.
 pub async fn use_model(
-    daemon: &Daemon,
+    services: &SharedServices,
     shell: &ShellId,
     model: String,
     links: &RecordIds,
 ) -> Result<()> {
-    daemon
+    services
         .models
         .config(&ConfigOverrides::default())?
         .model(&model)?;
@@ -210,7 +215,7 @@ pub async fn use_model(
         shell: Some(shell.to_string()),
         ..links.clone()
     };
-    let sessions = &daemon.sessions;
+    let sessions = &services.sessions;
     let session = sessions
         .choose(&SessionChoice::Shell, Some(shell), &links)
         .await?;
@@ -224,14 +229,14 @@ pub async fn use_model(
 /// # Errors
 /// The configuration cannot be read.
 pub async fn models(
-    daemon: &Daemon,
+    services: &SharedServices,
     shell: Option<&ShellId>,
     overrides: &BTreeMap<String, String>,
 ) -> Result<Vec<ModelInfo>> {
-    let config = daemon
+    let config = services
         .models
         .config(&ConfigOverrides::from_map(overrides)?)?;
-    let current = match session_model(daemon, shell).await {
+    let current = match session_model(services, shell).await {
         Some(name) => Some(name),
         None => config.current().ok().flatten().map(|m| m.name.clone()),
     };

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use super::Daemon;
 use crate::config::{ConfigOverrides, HistorySettings};
 use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::history::retention::{DroppedCounts, Retention, RetentionLimits};
+use crate::services::SharedServices;
 use crate::session::lock;
 
 /// How often the limits are applied.
@@ -18,21 +18,21 @@ const INTERVAL: Duration = Duration::from_secs(3600);
 const DAY_MS: u64 = 86_400_000;
 
 /// Applies the limits on the blocking pool until the daemon stops.
-pub async fn keep(daemon: Arc<Daemon>) {
+pub async fn keep(services: Arc<SharedServices>) {
     let mut retention = Retention::default();
     let mut hour = tokio::time::interval(INTERVAL);
     hour.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
-            () = daemon.leaving.cancelled() => return,
+            () = services.leaving.cancelled() => return,
             _ = hour.tick() => {}
         }
         // Nothing is dropped if the limits cannot be read.
-        let Ok(config) = daemon.models.config(&ConfigOverrides::default()) else {
+        let Ok(config) = services.models.config(&ConfigOverrides::default()) else {
             continue;
         };
-        let shared = daemon.clone();
+        let shared = services.clone();
         let done = tokio::task::spawn_blocking(move || {
             let dropped = apply(&shared, &mut retention, &config.history);
             (retention, dropped)
@@ -57,7 +57,7 @@ pub async fn keep(daemon: Arc<Daemon>) {
 }
 
 fn apply(
-    daemon: &Daemon,
+    services: &SharedServices,
     retention: &mut Retention,
     history: &HistorySettings,
 ) -> Result<DroppedCounts> {
@@ -66,12 +66,12 @@ fn apply(
         records: history.max_records,
         bytes: history.max_bytes,
     };
-    let logs: Vec<_> = lock(&daemon.shells)
+    let logs: Vec<_> = lock(&services.shells)
         .log()
         .into_iter()
-        .chain(daemon.acts.log().ok())
+        .chain(services.audit_log.log().ok())
         .collect();
-    let sessions = &daemon.sessions;
+    let sessions = &services.sessions;
     // Once for all sessions: `remove` holds the lock that every opening of a session needs, and does not wait.
     sessions.journal.drain();
     let in_use = sessions.in_use();

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use crate::protocol::ShellId;
+use crate::session::shell_registry::ShellEvent;
 
 /// Maximum size of a chunk: that of an atomic write on every supported system.
 const MAX_CHUNK: usize = 4096;
@@ -16,41 +17,6 @@ const MAX_CHUNK: usize = 4096;
 const MAX_EVENT: usize = 64 << 10;
 /// Maximum number of shells with an incomplete event.
 const MAX_PARTIAL: usize = 256;
-
-/// An event of a hook.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ShellEvent {
-    /// A shell has loaded the plugin.
-    Hello {
-        /// The process id of the shell.
-        pid: i32,
-        /// The terminal.
-        tty: String,
-        /// `ZSH_VERSION`.
-        zsh: String,
-    },
-    /// A command has ended.
-    Command {
-        /// The process id of the shell.
-        pid: i32,
-        /// The terminal.
-        tty: String,
-        /// Start, milliseconds since 1970.
-        start_ms: u64,
-        /// Duration in milliseconds.
-        duration_ms: u64,
-        /// The exit code.
-        exit: i32,
-        /// The directory it was started in.
-        cwd: String,
-        /// The configured environment variables, as `NAME=value`.
-        env: Vec<String>,
-        /// The command line.
-        command: String,
-    },
-    /// A shell is ending.
-    Bye,
-}
 
 /// Joins chunks to events.
 #[derive(Debug, Default)]

@@ -46,7 +46,7 @@ pub use crate::tools::source::{
 };
 use crate::tools::source::{SourceCall, ToolSource};
 
-/// Maximum time [`Pool::shutdown`] waits for all servers to end.
+/// Maximum time [`ServerPool::shutdown`] waits for all servers to end.
 const SHUTDOWN_TIME_LIMIT: Duration = Duration::from_secs(3);
 
 /// The connected MCP servers, by alias.

@@ -89,6 +89,17 @@ pub struct FeedOrigin {
 }
 
 impl FeedOrigin {
+    /// Returns the origin of a request other than a prompt.
+    pub fn of_request(shell: Option<ShellId>, tty: Option<String>) -> FeedOrigin {
+        FeedOrigin {
+            shell,
+            tty,
+            prompt: String::new(),
+            started_ms: 0,
+            hang_up: HangUpPolicy::Cancel,
+        }
+    }
+
     /// Returns the first words of the prompt in one line, for messages on other terminals.
     pub fn words(&self) -> String {
         let line = self.prompt.split_whitespace().collect::<Vec<_>>().join(" ");

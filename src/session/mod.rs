@@ -1,8 +1,9 @@
-//! Sessions: the session store, and the feed of each session's running turn.
+//! Sessions and shells: the session store, the feed of each session's running turn, and the commands of the shells.
 
 pub mod conversation;
 pub mod feed;
 pub mod hub;
+pub mod shell_registry;
 pub mod store;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

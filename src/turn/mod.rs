@@ -1,5 +1,18 @@
-//! The pure parts of a turn: its state machine, the outcomes of its calls, and the commands in its answer.
+//! A turn: from a prompt to the end of its answer. [`plan`] collects what only the client has, [`task`] performs the effects
+//! of the pure [`machine`], and [`gate`] decides about tool calls.
 
+pub mod background_notice;
+pub mod call_context;
 pub mod command_extractor;
+pub mod feed_guard;
+pub mod gate;
 pub mod machine;
+pub mod outbound_redaction;
 pub mod outcome;
+pub mod plan;
+pub mod prompt_context;
+pub mod rules_in_force;
+pub mod task;
+pub mod tool_execution;
+pub mod tool_exposure;
+pub mod tool_view;

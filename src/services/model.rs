@@ -5,10 +5,10 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::Daemon;
+use super::SharedServices;
 use super::audit_log::AuditLog;
-use super::client_link::{ClientHandle, ClientVariables};
-use super::keys::KeyCommands;
+use super::client_handle::{ClientHandle, ClientVariables};
+use super::key_commands::KeyCommands;
 use crate::broker::ModelEndpoint;
 use crate::broker::autodetect::{self, DetectedModel};
 use crate::broker::model_server::{ModelServers, SERVER_ENVIRONMENT, ServerLease};
@@ -192,14 +192,14 @@ pub struct ModelPlan {
 /// # Errors
 /// The configuration is wrong, there is no such model, or the client has hung up.
 pub async fn prepare(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     flag: Option<String>,
     of_session: Option<String>,
     overrides: &BTreeMap<String, String>,
 ) -> Result<ModelPlan> {
     let overrides = ConfigOverrides::from_map(overrides)?.with_model(flag.or(of_session));
-    let config = daemon.models.config(&overrides)?;
+    let config = services.models.config(&overrides)?;
     let current = config.current()?;
     let detection = match current.is_none() || is_last_resort(&config, current) {
         true => {
@@ -233,14 +233,14 @@ fn is_last_resort(config: &Config, current: Option<&ModelSettings>) -> bool {
 /// # Errors
 /// The key or the server is not available, or the turn was cancelled.
 pub async fn choose(
-    daemon: &Daemon,
+    services: &SharedServices,
     plan: &ModelPlan,
     feed: &TurnFeed,
 ) -> Result<Option<ChosenModel>> {
-    let Some(mut chosen) = look(daemon, plan, feed).await? else {
+    let Some(mut chosen) = look(services, plan, feed).await? else {
         return Ok(None);
     };
-    let models = &daemon.models;
+    let models = &services.models;
     if let Some(command) = chosen.key_cmd.as_ref().filter(|_| chosen.lacks_key())
         && let Some(model) = chosen.config.current()?
     {
@@ -287,14 +287,14 @@ pub async fn choose(
 /// # Errors
 /// As for [`choose`].
 pub async fn look(
-    daemon: &Daemon,
+    services: &SharedServices,
     plan: &ModelPlan,
     feed: &TurnFeed,
 ) -> Result<Option<ChosenModel>> {
     let config = plan.config.clone();
     let current = config.current()?;
     if let Some(variables) = &plan.detection
-        && let Some(found) = find(daemon, variables, feed).await?
+        && let Some(found) = find(services, variables, feed).await?
     {
         return Ok(Some(ChosenModel {
             name: found.name,
@@ -318,7 +318,7 @@ pub async fn look(
             let key = config::key::key_from_variables(&config, model, &exposed(&plan.key))?;
             (key.map(Secret::new), None)
         }
-        KeySource::Cmd(command) => (daemon.models.keys.known(command), Some(command.clone())),
+        KeySource::Cmd(command) => (services.models.keys.known(command), Some(command.clone())),
     };
     let last_resort = is_last_resort(&config, current);
     Ok(Some(ChosenModel {
@@ -337,20 +337,20 @@ pub async fn look(
 
 /// Detects a model from keys in the client's environment and local servers. A hit is cached.
 async fn find(
-    daemon: &Daemon,
+    services: &SharedServices,
     variables: &ClientVariables,
     feed: &TurnFeed,
 ) -> Result<Option<DetectedModel>> {
-    if let Some((since, seen, found)) = &*lock(&daemon.models.found)
+    if let Some((since, seen, found)) = &*lock(&services.models.found)
         && since.elapsed() < DETECTION_MAX_AGE
         && seen == variables
     {
         return Ok(Some(found.clone()));
     }
     let environment = exposed(variables);
-    let look = autodetect::detect(&daemon.broker, &environment, &autodetect::LOCAL_SERVERS);
+    let look = autodetect::detect(&services.broker, &environment, &autodetect::LOCAL_SERVERS);
     let found = feed.unless_cancelled(look).await?;
-    *lock(&daemon.models.found) = found
+    *lock(&services.models.found) = found
         .clone()
         .map(|found| (Instant::now(), variables.clone(), found));
     Ok(found)

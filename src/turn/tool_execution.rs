@@ -12,7 +12,6 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::Daemon;
 use super::background_notice::{self, question_patience};
 use super::call_context::CallContext;
 use crate::chat::{CallStatus, OperationClass, ToolCall, ToolDefinition};
@@ -25,6 +24,7 @@ use crate::protocol::tools::{
 };
 use crate::safety::policy::{Approved, BUILTIN_IDENTITY, ExactCall};
 use crate::safety::redact::global_redactor;
+use crate::services::SharedServices;
 use crate::session::feed::{GivenAnswer, TurnEvent, TurnFeed};
 use crate::tools::builtin::BuiltinSource;
 use crate::tools::results;
@@ -97,12 +97,12 @@ enum ElicitationEnd {
 
 /// Runs the calls concurrently and returns their outcomes in order. Cancelling the turn cancels them.
 pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Vec<CallOutcome> {
-    let (daemon, feed) = (context.daemon, context.feed);
+    let (services, feed) = (context.services, context.feed);
     let cancel = feed.cancel_token().child_token();
     let (sender, mut events) = mpsc::channel(QUEUE);
     let builtin = BuiltinSource::new(
-        daemon.finder.clone(),
-        daemon.results.clone(),
+        services.finder.clone(),
+        services.results.clone(),
         context.catalog.tools.clone(),
         context.session.id.as_str(),
         context.config.mcp.max_result_bytes,
@@ -123,7 +123,13 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Ve
             edited: one.edited.then(|| one.arguments.clone()),
             is_builtin: one.tool.identity == BUILTIN_IDENTITY,
             begun: Instant::now(),
-            work: Box::pin(call(daemon, &builtin, one, sender.clone(), cancel.clone())),
+            work: Box::pin(call(
+                services,
+                &builtin,
+                one,
+                sender.clone(),
+                cancel.clone(),
+            )),
             ended: None,
         });
     }
@@ -159,7 +165,7 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Ve
                 }
             }
             // A stopping daemon withdraws all questions; a dropped sender counts as a dismissal.
-            () = daemon.leaving.cancelled(), if asked.is_some() => {
+            () = services.leaving.cancelled(), if asked.is_some() => {
                 waiting.clear();
                 if let Some(question) = asked.take() {
                     feed.close_question(&question.id, None, QuestionOutcome::Withdrawn);
@@ -235,8 +241,8 @@ async fn answered(
     let Some(asked) = asked else {
         return std::future::pending().await;
     };
-    let CallContext { daemon, feed, .. } = context;
-    let announce = || background_notice::question_waits(daemon, feed);
+    let CallContext { services, feed, .. } = context;
+    let announce = || background_notice::question_waits(services, feed);
     tokio::select! {
         biased;
         given = &mut asked.answer => match given {
@@ -284,7 +290,7 @@ fn close(feed: &TurnFeed, asked: AskedElicitation, end: ElicitationEnd) {
 
 /// Makes a call at the source of its tool.
 async fn call(
-    daemon: &Daemon,
+    services: &SharedServices,
     builtin: &BuiltinSource,
     one: AllowedCall<'_>,
     events: mpsc::Sender<CallEvent>,
@@ -298,7 +304,7 @@ async fn call(
     };
     let (approved, max_bytes) = (one.approved, results::MAX_RESULT_BYTES);
     if call.identity != BUILTIN_IDENTITY {
-        let pool = &daemon.mcp;
+        let pool = &services.mcp;
         return pool
             .call(approved, &call, now_ms(), max_bytes, &events, &cancel)
             .await;
@@ -361,7 +367,7 @@ async fn fit(context: &CallContext<'_>, text: String) -> Result<(String, String)
         let digest = digest(&text);
         return Ok((clean(text), digest));
     }
-    let (results, session) = (context.daemon.results.clone(), context.session.id.clone());
+    let (results, session) = (context.services.results.clone(), context.session.id.clone());
     let fitted = tokio::task::spawn_blocking(move || {
         let digest = digest(&text);
         let fitted = results.fit(&session, clean(text), most, now_ms());

@@ -1,7 +1,6 @@
 //! Review of MCP tools by the user: new tools are shown before the first call, and a changed tool needs approval again,
 //! with a diff.
 
-use super::super::tool_view::tool_info;
 use super::{CallGate, lock};
 use crate::chat::ToolDefinition;
 use crate::config::mcp::ServerSettings;
@@ -9,13 +8,14 @@ use crate::history::record::RecordBody;
 use crate::protocol::tools::{NewTools, ToolDiffLine};
 use crate::safety::policy::{CHANGED, CallRequest};
 use crate::session::feed::TurnEvent;
+use crate::turn::tool_view::tool_info;
 
 impl CallGate<'_> {
     /// Whether a tool differs from the definition that the user was last shown.
     pub(super) fn changed(&self, tool: &ToolDefinition) -> bool {
-        let daemon = self.context.daemon;
-        let server = daemon.mcp.server(&tool.server);
-        server.is_some_and(|server| daemon.known.changed(&server, tool))
+        let services = self.context.services;
+        let server = services.mcp.server(&tool.server);
+        server.is_some_and(|server| services.tool_history.changed(&server, tool))
     }
 
     /// Returns the diff against the definition that the user was last shown.
@@ -24,7 +24,7 @@ impl CallGate<'_> {
         server: &ServerSettings,
         tool: &ToolDefinition,
     ) -> Vec<ToolDiffLine> {
-        let lines = self.context.daemon.known.difference(server, tool);
+        let lines = self.context.services.tool_history.difference(server, tool);
         let change = |line: crate::safety::tool_diff::DiffLine| ToolDiffLine {
             sign: line.sign,
             text: line.text,
@@ -34,7 +34,7 @@ impl CallGate<'_> {
 
     /// Shows all tools of a server that the user has not seen, if `tool` is one of them.
     pub(super) fn introduce(&self, server: &ServerSettings, tool: &ToolDefinition) {
-        let known = &self.context.daemon.known;
+        let known = &self.context.services.tool_history;
         let unseen = known.unseen(server, self.of_source(&server.alias, &tool.identity));
         if !unseen.iter().any(|new| new.tool == tool.tool) {
             return;
@@ -54,7 +54,7 @@ impl CallGate<'_> {
 
     /// Stores the current definition of a changed tool as seen, because the user approved it.
     pub(super) fn accept(&self, server: &ServerSettings, tool: &ToolDefinition) {
-        let known = &self.context.daemon.known;
+        let known = &self.context.services.tool_history;
         if known.changed(server, tool) {
             known.shown(server, [tool]);
         }

@@ -4,9 +4,6 @@ use std::time::Duration;
 
 use chrono::Local;
 
-use super::super::background_notice::{self, question_patience};
-use super::super::call_context::CallContext;
-use super::super::tool_view::tool_info;
 use super::resolve::ResolvedCall;
 use super::{CallGate, lock};
 use crate::config;
@@ -20,6 +17,9 @@ use crate::safety::policy::{
     self, ApprovalScope, BUILTIN_IDENTITY, BuiltinAction, CallRequest, PolicyDecision, RuleEffect,
 };
 use crate::session::feed::{GivenAnswer, TurnEvent};
+use crate::turn::background_notice::{self, question_patience};
+use crate::turn::call_context::CallContext;
+use crate::turn::tool_view::tool_info;
 
 /// The approval scopes, with their names in records and questions.
 const CONSENTS: [(ApprovalScope, &str); 4] = [
@@ -136,7 +136,7 @@ impl CallGate<'_> {
     /// Writes a rule that allows this tool to the configuration. If that fails, the approval that was already recorded
     /// still covers this call, and the session keeps its grant.
     pub(super) async fn keep(&self, name: &str) {
-        let paths = self.context.daemon.paths.clone();
+        let paths = self.context.services.paths.clone();
         let rule = name.to_owned();
         let comment = format!(
             "{} on {}",
@@ -210,11 +210,11 @@ impl CallGate<'_> {
         let stop = Err(Refusal::Stopped);
         question.digest = question.shown_digest();
         let (id, digest) = (question.id.clone(), question.digest.clone());
-        let CallContext { daemon, feed, .. } = self.context;
+        let CallContext { services, feed, .. } = self.context;
         let event = TurnEvent::ApprovalRequested(Box::new(question));
         let answer = feed.open_question(&id, &digest, event);
         let patience = question_patience(self.context.config);
-        let announce = || background_notice::question_waits(daemon, feed);
+        let announce = || background_notice::question_waits(services, feed);
         let close = |outcome| feed.close_question(&id, None, outcome);
         tokio::select! {
             biased;
@@ -233,7 +233,7 @@ impl CallGate<'_> {
                 close(QuestionOutcome::Withdrawn);
                 stop
             }
-            () = daemon.leaving.cancelled() => {
+            () = services.leaving.cancelled() => {
                 close(QuestionOutcome::Withdrawn);
                 feed.notice("the daemon is stopping: the call was denied");
                 stop

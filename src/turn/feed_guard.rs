@@ -59,9 +59,9 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::daemon::client_link::request_origin;
     use crate::history::journal::Journal;
     use crate::history::record::RecordIds;
+    use crate::session::feed::FeedOrigin;
     use crate::session::store::SessionStore;
 
     #[tokio::test]
@@ -70,7 +70,7 @@ mod tests {
         let journal = Journal::new(dir.path().join("history"));
         let sessions = SessionStore::new(journal, dir.path().join("shells"));
         let session = sessions.create(None, &RecordIds::default()).await;
-        let feed = TurnFeed::new(request_origin(None, None), CancellationToken::new());
+        let feed = TurnFeed::new(FeedOrigin::of_request(None, None), CancellationToken::new());
         session.hub.install(feed.clone());
         assert!(session.hub.running().is_some());
         let guard = FeedGuard::new(feed.clone(), Some(session.clone()));

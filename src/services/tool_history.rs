@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::Daemon;
+use super::SharedServices;
 use super::ordered_writes::OrderedWrites;
 use crate::chat::{ToolAnnotations, ToolDefinition};
 use crate::config::mcp::ServerSettings;
@@ -279,11 +279,11 @@ impl ToolHistory {
 }
 
 /// Returns the current catalog with the annotations in force.
-pub async fn catalog(daemon: &Daemon, patience: Duration) -> ToolCatalog {
-    let catalog = daemon.mcp.catalog(patience).await;
-    daemon
-        .known
-        .in_force(catalog, |alias| daemon.mcp.server(alias))
+pub async fn catalog(services: &SharedServices, patience: Duration) -> ToolCatalog {
+    let catalog = services.mcp.catalog(patience).await;
+    services
+        .tool_history
+        .in_force(catalog, |alias| services.mcp.server(alias))
 }
 
 /// Returns the name of a server's file, from its alias and target. Secrets are not included: a short one could be guessed

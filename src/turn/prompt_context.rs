@@ -1,11 +1,11 @@
 //! Builds the context that is sent with a prompt: recent commands, attachments, instructions.
 
-use super::Daemon;
-use super::model::ChosenModel;
 use crate::context::{self, FinishedCommand, ObservedCommand, ShellContext};
 use crate::error::{Error, Result};
 use crate::history::record::RecordBody;
 use crate::protocol::{AskRequest, Attachment};
+use crate::services::SharedServices;
+use crate::services::model::ChosenModel;
 use crate::session::conversation::{Session, since_last_prompt};
 use crate::session::feed::TurnFeed;
 use crate::session::lock;
@@ -16,7 +16,7 @@ const RESOURCE_BYTES: usize = 1 << 20;
 /// Returns the prompt with its context, and a notice if the output of a failed command is missing. Each command is part
 /// of one prompt only, so that the notice appears once.
 pub fn content(
-    daemon: &Daemon,
+    services: &SharedServices,
     session: &Session,
     chosen: &ChosenModel,
     ask: &AskRequest,
@@ -24,7 +24,7 @@ pub fn content(
     let commands = match &ask.shell {
         Some(shell) => {
             let last_prompt = session.last_prompt_ms(shell);
-            lock(&daemon.shells).since(shell, last_prompt, chosen.config.context.commands)
+            lock(&services.shells).since(shell, last_prompt, chosen.config.context.commands)
         }
         None => Vec::new(),
     };
@@ -128,7 +128,7 @@ fn system_facts() -> String {
 /// # Errors
 /// A resource cannot be read. The prompt fails, since it refers to the resource.
 pub async fn resources(
-    daemon: &Daemon,
+    services: &SharedServices,
     feed: &TurnFeed,
     names: &[String],
 ) -> Result<Vec<Attachment>> {
@@ -138,7 +138,7 @@ pub async fn resources(
             return Err(Error::usage(format!("not a resource name: {name}"))
                 .hint("a resource is SERVER:URI; see them with: llm :mcp resources"));
         };
-        let get = daemon
+        let get = services
             .mcp
             .resource(alias, uri, RESOURCE_BYTES, feed.cancel_token());
         let text = feed.unless_cancelled(get).await?;

@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use super::call_context::ToolExposure;
-use super::mcp_startup::{self, PendingStart};
-use super::model::ChosenModel;
-use super::{Daemon, tool_history};
 use crate::chat::ToolDefinition;
 use crate::config::Config;
 use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::mcp::ToolCatalog;
+use crate::services::SharedServices;
+use crate::services::mcp_startup::{self, PendingStart};
+use crate::services::model::ChosenModel;
+use crate::services::tool_history;
 use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
 use crate::tools::{builtin, split};
@@ -24,25 +25,25 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// # Errors
 /// The turn was cancelled.
 pub async fn catalog(
-    daemon: &Daemon,
+    services: &SharedServices,
     feed: &TurnFeed,
     session: &Session,
     chosen: &ChosenModel,
     pending: Option<PendingStart>,
 ) -> Result<ToolCatalog> {
-    let Some(pending) = pending.filter(|_| any(daemon, chosen)) else {
+    let Some(pending) = pending.filter(|_| any(services, chosen)) else {
         return Ok(ToolCatalog::default());
     };
-    mcp_startup::refresh(daemon, pending, &chosen.config);
-    let starting = async { Ok(tool_history::catalog(daemon, PATIENCE).await) };
+    mcp_startup::refresh(services, pending, &chosen.config);
+    let starting = async { Ok(tool_history::catalog(services, PATIENCE).await) };
     let catalog = feed.unless_cancelled(starting).await?;
     without(feed, session, &catalog);
     Ok(catalog)
 }
 
 /// Whether a server is configured or connected.
-pub fn any(daemon: &Daemon, chosen: &ChosenModel) -> bool {
-    !chosen.config.mcp.servers.is_empty() || !daemon.mcp.states().is_empty()
+pub fn any(services: &SharedServices, chosen: &ChosenModel) -> bool {
+    !chosen.config.mcp.servers.is_empty() || !services.mcp.states().is_empty()
 }
 
 /// Returns the tool definitions to send to the model: with direct exposure all tools, and `read_result` once a result was
@@ -63,9 +64,9 @@ pub fn tools(catalog: &ToolCatalog, exposure: ToolExposure) -> Cow<'_, [ToolDefi
 }
 
 /// Builds the search index in the background while the model answers, so that the first `retrieve_tools` does not wait.
-pub fn index(daemon: &Daemon, catalog: &ToolCatalog) {
-    let (finder, tools) = (daemon.finder.clone(), catalog.tools.clone());
-    daemon
+pub fn index(services: &SharedServices, catalog: &ToolCatalog) {
+    let (finder, tools) = (services.finder.clone(), catalog.tools.clone());
+    services
         .tasks
         .spawn(async move { finder.prepare(&tools).await });
 }
@@ -73,7 +74,7 @@ pub fn index(daemon: &Daemon, catalog: &ToolCatalog) {
 /// Returns the exposure for the next round. Once split, it stays split until the end of the turn, because the number of
 /// tools can change while the turn runs.
 pub fn exposure(
-    daemon: &Daemon,
+    services: &SharedServices,
     session: &Session,
     config: &Config,
     catalog: &ToolCatalog,
@@ -86,7 +87,7 @@ pub fn exposure(
             strict: config.intent_declaration.strict_server_validation,
         },
         false => ToolExposure::Direct {
-            reads_on: count > 0 && daemon.results.has(&session.id, now_ms()),
+            reads_on: count > 0 && services.results.has(&session.id, now_ms()),
         },
     }
 }

@@ -1,12 +1,12 @@
 //! Rules that change while a turn runs: a new deny or ask rule takes effect at once, a new allow rule with the next
 //! prompt.
 
-use super::super::rules_in_force;
 use super::{CallGate, lock};
 use crate::config::ConfigOverrides;
 use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::safety::policy::{self, CallRequest, GrantSet, PolicyDecision, RuleSet};
+use crate::turn::rules_in_force;
 
 /// Named as the deciding rule if the current rules cannot be read.
 const UNKNOWN: &str = "unknown: the rules cannot be read now";
@@ -39,7 +39,7 @@ impl CallGate<'_> {
     async fn rules_now(&self) -> Result<RuleSet> {
         let request = self.context.request;
         let overrides = ConfigOverrides::from_map(&request.overrides)?;
-        let mut config = self.context.daemon.models.config(&overrides)?;
+        let mut config = self.context.services.models.config(&overrides)?;
         rules_in_force::apply(&mut config, &request.cwd).await?;
         Ok(config.policy.clone())
     }

@@ -1,23 +1,50 @@
 //! The shells that run the plugin, and their last commands, as reported by the hooks.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
 use std::sync::Arc;
 
-use tokio::io::AsyncReadExt;
-use tokio::net::unix::pipe;
-
-use super::shell_events::{ShellEvent, ShellEventDecoder};
-use crate::error::{Error, ErrorContext, Result};
+use super::is_alive;
 use crate::history::journal::{JournalLog, new_record};
 use crate::history::record::{Record, RecordBody, RecordIds};
 use crate::protocol::ShellId;
-use crate::session::store::SessionStore;
-use crate::session::{is_alive, lock};
 
 /// Number of commands kept for each shell.
 const KEPT: usize = 64;
+
+/// An event of a hook.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ShellEvent {
+    /// A shell has loaded the plugin.
+    Hello {
+        /// The process id of the shell.
+        pid: i32,
+        /// The terminal.
+        tty: String,
+        /// `ZSH_VERSION`.
+        zsh: String,
+    },
+    /// A command has ended.
+    Command {
+        /// The process id of the shell.
+        pid: i32,
+        /// The terminal.
+        tty: String,
+        /// Start, milliseconds since 1970.
+        start_ms: u64,
+        /// Duration in milliseconds.
+        duration_ms: u64,
+        /// The exit code.
+        exit: i32,
+        /// The directory it was started in.
+        cwd: String,
+        /// The configured environment variables, as `NAME=value`.
+        env: Vec<String>,
+        /// The command line.
+        command: String,
+    },
+    /// A shell is ending.
+    Bye,
+}
 
 /// One shell.
 #[derive(Debug, Default)]
@@ -159,53 +186,6 @@ impl ShellRegistry {
 fn is_aish(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or("");
     first == "llm" || first == "aish-helper"
-}
-
-/// Creates the FIFO, or reuses that of an earlier daemon.
-///
-/// # Errors
-/// Another file exists at the path, or the FIFO cannot be created.
-pub fn make_fifo(path: &Path) -> Result<()> {
-    use nix::sys::stat::Mode;
-    match std::fs::symlink_metadata(path) {
-        Ok(meta) if meta.file_type().is_fifo() && meta.uid() == nix::unistd::getuid().as_raw() => {
-            return Ok(());
-        }
-        Ok(_) => {
-            return Err(Error::runtime(format!(
-                "{} is in the way: it is not a FIFO of yours",
-                path.display()
-            ))
-            .hint("remove it"));
-        }
-        Err(_) => {}
-    }
-    nix::unistd::mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)
-        .context(|| format!("cannot create the FIFO {}", path.display()))
-}
-
-/// Reads events from the FIFO until the future is dropped. Does nothing slow, so that no shell waits.
-///
-/// # Errors
-/// The FIFO cannot be opened.
-pub async fn listen(
-    path: &Path,
-    shells: Arc<std::sync::Mutex<ShellRegistry>>,
-    sessions: Arc<SessionStore>,
-) -> Result<()> {
-    let what = || format!("cannot read the FIFO {}", path.display());
-    let mut reader = pipe::OpenOptions::new().open_receiver(path).context(what)?;
-    // A writer of our own: without one, every read would end when the last shell closes the FIFO.
-    let _writer = pipe::OpenOptions::new().open_sender(path).context(what)?;
-    let mut decoder = ShellEventDecoder::default();
-    let mut buffer = vec![0; 16 << 10];
-    loop {
-        let length = reader.read(&mut buffer).await.context(what)?;
-        decoder.push(&buffer[..length], &mut |shell, event| {
-            let session = sessions.session_for_shell(shell);
-            lock(&shells).take(shell, event, session);
-        });
-    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use super::Daemon;
-use super::client_link::{ClientHandle, ClientVariables};
-use super::keys::KeyCommands;
+use super::SharedServices;
+use super::client_handle::{ClientHandle, ClientVariables};
+use super::key_commands::KeyCommands;
 use crate::config::mcp::{ServerSettings, ServerTransport, TokenSource, variable_reference};
 use crate::config::{Config, key};
 use crate::error::{Error, Result};
@@ -46,12 +46,12 @@ pub struct PendingStart {
 /// # Errors
 /// The client has hung up.
 pub async fn collect(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     config: &Config,
 ) -> Result<PendingStart> {
-    let mut servers = daemon.mcp.pending_start(&config.mcp.servers);
-    let more = lacking(daemon, config);
+    let mut servers = services.mcp.pending_start(&config.mcp.servers);
+    let more = lacking(services, config);
     servers.extend(
         more.into_iter()
             .filter(|s| !servers.contains(s))
@@ -69,19 +69,19 @@ pub async fn collect(
 }
 
 /// Starts the collected servers in the background, unless another request has started them meanwhile.
-pub fn refresh(daemon: &Daemon, pending: PendingStart, config: &Config) {
+pub fn refresh(services: &SharedServices, pending: PendingStart, config: &Config) {
     let PendingStart { servers, variables } = pending;
     if servers.is_empty() {
         return;
     }
-    let wanted = daemon.mcp.pending_start(&config.mcp.servers);
-    let lacking = lacking(daemon, config);
+    let wanted = services.mcp.pending_start(&config.mcp.servers);
+    let lacking = lacking(services, config);
     for server in servers {
         let wanted = wanted.contains(&server);
         if (wanted || lacking.contains(&server))
-            && !would_fail_again(daemon, &server, wanted, &variables)
+            && !would_fail_again(services, &server, wanted, &variables)
         {
-            start(daemon, server, true, &variables);
+            start(services, server, true, &variables);
         }
     }
 }
@@ -90,19 +90,23 @@ pub fn refresh(daemon: &Daemon, pending: PendingStart, config: &Config) {
 ///
 /// # Errors
 /// The client has hung up.
-pub async fn refresh_for(daemon: &Daemon, client: &ClientHandle, config: &Config) -> Result<()> {
-    refresh(daemon, collect(daemon, client, config).await?, config);
+pub async fn refresh_for(
+    services: &SharedServices,
+    client: &ClientHandle,
+    config: &Config,
+) -> Result<()> {
+    refresh(services, collect(services, client, config).await?, config);
     Ok(())
 }
 
 /// Returns the servers that failed because a variable was unset, or that rejected the token in it.
-fn lacking(daemon: &Daemon, config: &Config) -> Vec<ServerSettings> {
-    let mut lacking = lock(&daemon.lacking);
+fn lacking(services: &SharedServices, config: &Config) -> Vec<ServerSettings> {
+    let mut lacking = lock(&services.missing_env);
     if lacking.is_empty() {
         return Vec::new();
     }
     lacking.retain(|alias, lack| config.mcp.servers.get(alias) == Some(&lack.server));
-    let states = daemon.mcp.states();
+    let states = services.mcp.states();
     let lacks = |lack: &&MissingEnv| {
         let status = match lack.variable {
             true => ConnectionStatus::Failed,
@@ -118,12 +122,12 @@ fn lacking(daemon: &Daemon, config: &Config) -> Vec<ServerSettings> {
 /// Returns whether a start would fail as the last one did. The user has seen that failure and must not get it with every
 /// prompt.
 fn would_fail_again(
-    daemon: &Daemon,
+    services: &SharedServices,
     server: &ServerSettings,
     wanted: bool,
     variables: &ClientVariables,
 ) -> bool {
-    let lacking = lock(&daemon.lacking);
+    let lacking = lock(&services.missing_env);
     let Some(lack) = lacking.get(&server.alias).filter(|l| l.server == *server) else {
         return false;
     };
@@ -136,7 +140,7 @@ fn would_fail_again(
 /// # Errors
 /// The client has hung up.
 pub async fn start_now(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     server: ServerSettings,
     configured: bool,
@@ -146,27 +150,36 @@ pub async fn start_now(
         true => ClientVariables::new(),
         false => client.variables(names).await?,
     };
-    start(daemon, server, configured, &variables);
+    start(services, server, configured, &variables);
     Ok(())
 }
 
-fn start(daemon: &Daemon, server: ServerSettings, configured: bool, variables: &ClientVariables) {
-    note_lack(daemon, &server, variables);
-    let keys = daemon.models.keys().clone();
+fn start(
+    services: &SharedServices,
+    server: ServerSettings,
+    configured: bool,
+    variables: &ClientVariables,
+) {
+    note_lack(services, &server, variables);
+    let keys = services.models.keys().clone();
     // A restart: the cached token may be the reason for the failure.
     if let Some(command) = auth_cmd(&server)
         && let Some(known) = keys.known(command)
-        && daemon.mcp.states().iter().any(|s| s.alias == server.alias)
+        && services
+            .mcp
+            .states()
+            .iter()
+            .any(|s| s.alias == server.alias)
     {
         keys.forget(command, &known);
     }
     let credentials = credentials(&server, variables, keys);
-    daemon.mcp.start(server, configured, credentials);
+    services.mcp.start(server, configured, credentials);
 }
 
 /// Records which variable is unset and which token is used, for a later start from another shell.
-fn note_lack(daemon: &Daemon, server: &ServerSettings, variables: &ClientVariables) {
-    let mut lacking = lock(&daemon.lacking);
+fn note_lack(services: &SharedServices, server: &ServerSettings, variables: &ClientVariables) {
+    let mut lacking = lock(&services.missing_env);
     let before = lacking.remove(&server.alias);
     let before = before.filter(|lack| lack.server == *server);
     let mut tokens = before.map(|lack| lack.tokens).unwrap_or_default();

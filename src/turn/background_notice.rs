@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::Daemon;
 use crate::chat::FinishReason;
 use crate::config::Config;
 use crate::error::{ErrorContext, Result};
 use crate::paths::{self, Paths};
 use crate::protocol::ShellId;
 use crate::safety::text::one_line;
+use crate::services::SharedServices;
 use crate::session::feed::{HangUpPolicy, TurnEnd, TurnFeed};
 use crate::session::lock;
 
@@ -42,17 +42,17 @@ pub fn minutes(duration: Duration) -> String {
 }
 
 /// Notifies the shell of a background turn that a question waits for an answer.
-pub fn question_waits(daemon: &Daemon, feed: &TurnFeed) {
+pub fn question_waits(services: &SharedServices, feed: &TurnFeed) {
     let prompt = feed.origin.words();
-    let command = attach_command(daemon, feed);
+    let command = attach_command(services, feed);
     let line = format!("“{prompt}” waits for your answer: {command} shows it");
-    notify(daemon, feed, &line);
+    notify(services, feed, &line);
 }
 
 /// Notifies the shell of a background turn that the turn has ended. [`shown`] removes the notice.
-pub fn turn_ended(daemon: &Daemon, feed: &TurnFeed, end: &TurnEnd) {
+pub fn turn_ended(services: &SharedServices, feed: &TurnFeed, end: &TurnEnd) {
     let prompt = feed.origin.words();
-    let command = attach_command(daemon, feed);
+    let command = attach_command(services, feed);
     let line = match end {
         Ok(answer) if answer.finish == FinishReason::Interrupted => {
             format!("the answer to “{prompt}” was interrupted: {command} shows it")
@@ -60,13 +60,13 @@ pub fn turn_ended(daemon: &Daemon, feed: &TurnFeed, end: &TurnEnd) {
         Ok(_) => format!("the answer to “{prompt}” is done: {command} shows it"),
         Err(failure) => format!("“{prompt}” failed: {}", failure.message),
     };
-    notify(daemon, feed, &line);
+    notify(services, feed, &line);
 }
 
 /// Returns the command that shows the turn in its shell.
-fn attach_command(daemon: &Daemon, feed: &TurnFeed) -> String {
+fn attach_command(services: &SharedServices, feed: &TurnFeed) -> String {
     let shell = feed.origin.shell.as_ref();
-    let own = shell.and_then(|shell| daemon.sessions.session_for_shell(shell));
+    let own = shell.and_then(|shell| services.sessions.session_for_shell(shell));
     match feed.session() {
         Some(id) if own.as_deref() != Some(id) => {
             let start = id.len().saturating_sub(SHORT_ID);
@@ -76,13 +76,13 @@ fn attach_command(daemon: &Daemon, feed: &TurnFeed) -> String {
     }
 }
 
-fn notify(daemon: &Daemon, feed: &TurnFeed, line: &str) {
+fn notify(services: &SharedServices, feed: &TurnFeed, line: &str) {
     let Some(shell) = &feed.origin.shell else {
         return;
     };
     let session = feed.session().unwrap_or_default();
     if feed.origin.hang_up == HangUpPolicy::Continue
-        && let Err(e) = append(&daemon.paths, shell, session, line)
+        && let Err(e) = append(&services.paths, shell, session, line)
     {
         tracing::warn!("{}", e.message);
     }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Daemon;
 use super::rules_in_force::RequestContext;
 use crate::config::Config;
 use crate::history::record::RecordIds;
 use crate::mcp::ToolCatalog;
+use crate::services::SharedServices;
 use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
 
@@ -14,7 +14,7 @@ use crate::session::feed::TurnFeed;
 #[derive(Debug)]
 pub struct CallContext<'a> {
     /// The daemon.
-    pub daemon: &'a Daemon,
+    pub services: &'a SharedServices,
     /// The session in which decisions are recorded and grants are kept.
     pub session: &'a Session,
     /// The servers, the rules in force, and the result size limit.

@@ -17,9 +17,6 @@ use std::sync::Mutex;
 use self::approval_prompt::Refusal;
 use self::live_rules::RulesNow;
 use self::resolve::{CallResolution, ResolvedCall};
-use super::background_notice::minutes;
-use super::call_context::CallContext;
-use super::tool_execution::{self, AllowedCall};
 use crate::chat::{ToolAnnotations, ToolCall, ToolDefinition};
 use crate::config::mcp::ServerSettings;
 use crate::error::Result;
@@ -33,7 +30,10 @@ use crate::safety::policy::{
 use crate::session::feed::TurnEvent;
 use crate::session::lock;
 use crate::tools::builtin;
+use crate::turn::background_notice::minutes;
+use crate::turn::call_context::CallContext;
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
+use crate::turn::tool_execution::{self, AllowedCall};
 
 /// The tool calls of one round.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl<'a> CallGate<'a> {
         let tool = resolved.tool;
         let servers = &self.context.config.mcp.servers;
         let configured = servers.get(&tool.server);
-        let configured = configured.is_some_and(|s| self.context.daemon.mcp.has_configured(s));
+        let configured = configured.is_some_and(|s| self.context.services.mcp.has_configured(s));
         CallRequest {
             call: ExactCall {
                 server: &tool.server,
@@ -174,7 +174,7 @@ impl<'a> CallGate<'a> {
     ) -> Option<(PolicyDecision, Option<ServerSettings>)> {
         let server = match request.call.identity {
             BUILTIN_IDENTITY => None,
-            _ => Some(self.context.daemon.mcp.server(request.call.server)?),
+            _ => Some(self.context.services.mcp.server(request.call.server)?),
         };
         let grants = lock(&self.context.session.grants);
         Some((self.judge(request, &grants), server))

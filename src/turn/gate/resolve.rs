@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Value};
 
-use super::super::call_context::ToolExposure;
 use crate::chat::{CallIntent, OperationClass, ToolAnnotations, ToolCall, ToolDefinition};
 use crate::history::record;
 use crate::mcp::ToolCatalog;
 use crate::safety::intent::{self, IntentCheck};
 use crate::safety::policy::BUILTIN_IDENTITY;
 use crate::tools::{builtin, split};
+use crate::turn::call_context::ToolExposure;
 use crate::turn::outcome::{CallEnd, CallSummary};
 
 /// A call, resolved to its tool.

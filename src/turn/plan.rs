@@ -1,12 +1,12 @@
 //! The plan of a turn: everything that is collected from the client before the turn starts.
 
-use super::Daemon;
-use super::client_link::ClientHandle;
-use super::mcp_startup::{self, PendingStart};
-use super::model::{self, ModelPlan};
 use crate::error::Result;
 use crate::history::record::RecordIds;
 use crate::protocol::{AskRequest, RequestFailure, SessionChoice, ShellId};
+use crate::services::SharedServices;
+use crate::services::client_handle::ClientHandle;
+use crate::services::mcp_startup::{self, PendingStart};
+use crate::services::model::{self, ModelPlan};
 use crate::session::conversation::SharedSession;
 
 /// A prompt that is ready to run. It needs nothing more from its client.
@@ -39,19 +39,19 @@ impl TurnPlan {
 /// # Errors
 /// There is no such session or model, the configuration is wrong, or the client has hung up.
 pub async fn prepare(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     ask: AskRequest,
 ) -> std::result::Result<TurnPlan, RequestFailure> {
     let failed = |error| RequestFailure::from(&error);
     let links = record_ids(client, &ask);
-    let existing = existing_session(daemon, &links, &ask).await;
+    let existing = existing_session(services, &links, &ask).await;
     let existing = existing.map_err(failed)?;
     let creates_session = existing.is_none() && !ask.command;
-    let collected = collect(daemon, client, &ask, existing).await;
+    let collected = collect(services, client, &ask, existing).await;
     let (model, servers) = collected.map_err(failed)?;
     if creates_session {
-        let found = model::look(daemon, &model, &client.feed).await;
+        let found = model::look(services, &model, &client.feed).await;
         if found.map_err(failed)?.is_none() {
             return Err(model::nothing_configured());
         }
@@ -59,7 +59,7 @@ pub async fn prepare(
     let session = match ask.command {
         true => None,
         false => {
-            let (sessions, shell) = (&daemon.sessions, ask.shell.as_ref());
+            let (sessions, shell) = (&services.sessions, ask.shell.as_ref());
             let session = sessions.choose(&ask.session, shell, &links).await;
             Some(session.map_err(failed)?)
         }
@@ -75,17 +75,17 @@ pub async fn prepare(
 
 /// Resolves the configuration and asks the client for variables.
 async fn collect(
-    daemon: &Daemon,
+    services: &SharedServices,
     client: &ClientHandle,
     ask: &AskRequest,
     existing: Option<SharedSession>,
 ) -> Result<(ModelPlan, Option<PendingStart>)> {
     let session_model = existing.and_then(|session| session.model());
     let flag = ask.model.clone();
-    let model = model::prepare(daemon, client, flag, session_model, &ask.overrides).await?;
+    let model = model::prepare(services, client, flag, session_model, &ask.overrides).await?;
     let uses_servers = !ask.no_tools || !ask.resources.is_empty();
     let servers = match uses_servers && !ask.command {
-        true => Some(mcp_startup::collect(daemon, client, &model.config).await?),
+        true => Some(mcp_startup::collect(services, client, &model.config).await?),
         false => None,
     };
     Ok((model, servers))
@@ -93,7 +93,7 @@ async fn collect(
 
 /// Returns the session whose model a prompt uses, without creating one.
 async fn existing_session(
-    daemon: &Daemon,
+    services: &SharedServices,
     links: &RecordIds,
     ask: &AskRequest,
 ) -> Result<Option<SharedSession>> {
@@ -104,13 +104,13 @@ async fn existing_session(
     };
     match choice {
         SessionChoice::New => Ok(None),
-        SessionChoice::Shell => match shell.and_then(|s| daemon.sessions.session_for_shell(s)) {
+        SessionChoice::Shell => match shell.and_then(|s| services.sessions.session_for_shell(s)) {
             // A session whose file was deleted has no model.
-            Some(id) => Ok(daemon.sessions.get(&id).await.ok()),
+            Some(id) => Ok(services.sessions.get(&id).await.ok()),
             None => Ok(None),
         },
         SessionChoice::Continue | SessionChoice::Attach(_) => {
-            let sessions = &daemon.sessions;
+            let sessions = &services.sessions;
             let session = sessions.choose(choice, shell, links).await?;
             Ok(Some(session))
         }

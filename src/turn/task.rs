@@ -8,12 +8,9 @@ use tokio::sync::{OwnedMutexGuard, mpsc};
 use super::call_context::{CallContext, ToolExposure};
 use super::feed_guard::FeedGuard;
 use super::gate::{self, CallGate};
-use super::model::{self, ChosenModel};
+use super::plan::TurnPlan;
 use super::rules_in_force::{self, RequestContext};
-use super::turn_plan::TurnPlan;
-use super::{
-    Daemon, background_notice, outbound_redaction, tool_exposure, tool_history, turn_context,
-};
+use super::{background_notice, outbound_redaction, prompt_context, tool_exposure};
 use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolCall, ToolDefinition};
 use crate::context;
 use crate::error::{Error, Result};
@@ -21,6 +18,9 @@ use crate::history::partial_answer::PartialAnswer;
 use crate::history::record::{RecordBody, RecordIds};
 use crate::mcp::ToolCatalog;
 use crate::protocol::{AnswerSummary, RequestFailure, ShellId};
+use crate::services::SharedServices;
+use crate::services::model::{self, ChosenModel};
+use crate::services::tool_history;
 use crate::session::conversation::Session;
 use crate::session::feed::{TurnEvent, TurnFeed};
 use crate::turn::machine::{TurnEffect, TurnInput, TurnMachine, TurnSettings};
@@ -31,8 +31,8 @@ const QUEUE: usize = 64;
 const RESERVE: u32 = 1024;
 
 /// Spawns the task of a prompt, which ends with the feed.
-pub fn spawn(daemon: &Arc<Daemon>, feed: Arc<TurnFeed>, plan: TurnPlan) {
-    let daemon_of_task = daemon.clone();
+pub fn spawn(services: &Arc<SharedServices>, feed: Arc<TurnFeed>, plan: TurnPlan) {
+    let services_of_task = services.clone();
     let session = plan.session.clone();
     let turn_lock = session
         .as_ref()
@@ -41,19 +41,19 @@ pub fn spawn(daemon: &Arc<Daemon>, feed: Arc<TurnFeed>, plan: TurnPlan) {
     if let (Some(session), Some(_)) = (&session, &turn_lock) {
         session.hub.install(feed.clone());
     }
-    daemon.tasks.spawn(async move {
-        let daemon = daemon_of_task;
-        let _running = daemon.count_turn();
+    services.tasks.spawn(async move {
+        let services = services_of_task;
+        let _running = services.count_turn();
         // Held until the feed has ended, so that the next turn of the session finds this one finished.
         let mut turn_lock = turn_lock;
         // Declared after the lock, so that it is dropped first.
         let guard = FeedGuard::new(feed, session);
         let feed = guard.feed();
         let end = match guard.session() {
-            Some(session) => perform(&daemon, feed, session, plan, &mut turn_lock).await,
-            None => perform_command(&daemon, feed, plan).await,
+            Some(session) => perform(&services, feed, session, plan, &mut turn_lock).await,
+            None => perform_command(&services, feed, plan).await,
         };
-        background_notice::turn_ended(&daemon, feed, &end);
+        background_notice::turn_ended(&services, feed, &end);
         guard.finish(end);
     });
 }
@@ -64,7 +64,7 @@ fn failure(error: &Error) -> RequestFailure {
 
 /// Performs a prompt of a session.
 async fn perform(
-    daemon: &Daemon,
+    services: &SharedServices,
     feed: &Arc<TurnFeed>,
     session: &Session,
     plan: TurnPlan,
@@ -75,11 +75,11 @@ async fn perform(
         *turn_lock = Some(lock.map_err(|e| failure(&e))?);
         session.hub.install(feed.clone());
     }
-    let chosen = model::choose(daemon, &plan.model, feed).await;
+    let chosen = model::choose(services, &plan.model, feed).await;
     let Some(chosen) = chosen.map_err(|e| failure(&e))? else {
         return Err(model::nothing_configured());
     };
-    converse(daemon, feed, session, chosen, plan)
+    converse(services, feed, session, chosen, plan)
         .await
         .map_err(|e| failure(&e))
 }
@@ -127,7 +127,7 @@ fn short_id(id: &str) -> &str {
 
 /// Performs a prompt with its model.
 async fn converse(
-    daemon: &Daemon,
+    services: &SharedServices,
     feed: &Arc<TurnFeed>,
     session: &Session,
     mut chosen: ChosenModel,
@@ -147,14 +147,14 @@ async fn converse(
         model: chosen.name.clone(),
     });
     // Once for the whole turn, so that the directory's rules also apply to servers connected meanwhile.
-    let with_tools = !ask.no_tools && tool_exposure::any(daemon, &chosen);
+    let with_tools = !ask.no_tools && tool_exposure::any(services, &chosen);
     if with_tools {
         apply_rules(feed, &mut chosen, &ask.cwd).await?;
     }
-    let catalog = tool_exposure::catalog(daemon, feed, session, &chosen, servers).await?;
-    let read = turn_context::resources(daemon, feed, &ask.resources).await?;
+    let catalog = tool_exposure::catalog(services, feed, session, &chosen, servers).await?;
+    let read = prompt_context::resources(services, feed, &ask.resources).await?;
     ask.attachments.extend(read);
-    let (content, unseen) = turn_context::content(daemon, session, &chosen, &ask);
+    let (content, unseen) = prompt_context::content(services, session, &chosen, &ask);
     if let Some(text) = unseen {
         feed.notice(text);
     }
@@ -177,7 +177,7 @@ async fn converse(
         depth: chosen.config.mcp.max_tool_depth,
     };
     let mut run = TurnRun::new(
-        daemon,
+        services,
         &chosen,
         session,
         feed,
@@ -193,24 +193,26 @@ async fn converse(
         apply_rules(feed, &mut chosen, &ask.cwd).await?;
     }
     if let (Some(shell), false) = (&ask.shell, commands.is_empty()) {
-        daemon.sessions.offer(shell, &session.id, &links, commands);
+        services
+            .sessions
+            .offer(shell, &session.id, &links, commands);
     }
     Ok(answer)
 }
 
 /// Performs a prompt for a single command, outside of any session.
 async fn perform_command(
-    daemon: &Daemon,
+    services: &SharedServices,
     feed: &Arc<TurnFeed>,
     plan: TurnPlan,
 ) -> std::result::Result<AnswerSummary, RequestFailure> {
-    let chosen = model::choose(daemon, &plan.model, feed).await;
+    let chosen = model::choose(services, &plan.model, feed).await;
     let Some(chosen) = chosen.map_err(|e| failure(&e))? else {
         return Err(model::nothing_configured());
     };
     let TurnPlan { ask, links, .. } = plan;
     let messages = [
-        ChatMessage::System(turn_context::command_prompt()),
+        ChatMessage::System(prompt_context::command_prompt()),
         ChatMessage::User(ask.text.clone()),
     ];
     let setting = TurnSettings {
@@ -221,7 +223,7 @@ async fn perform_command(
         depth: 0,
     };
     let request = RequestContext::from(&ask);
-    let outside = Session::outside(daemon.acts.log());
+    let outside = Session::outside(services.audit_log.log());
     let user = RecordBody::User {
         text: ask.text.clone(),
         content: ask.text,
@@ -232,7 +234,7 @@ async fn perform_command(
     if let Err(e) = outside.record_written(&links, user).await {
         tracing::warn!("{}", e.message);
     }
-    let mut run = TurnRun::new(daemon, &chosen, &outside, feed, setting, links, &request);
+    let mut run = TurnRun::new(services, &chosen, &outside, feed, setting, links, &request);
     run.request(&messages, &[]).await.map_err(|e| failure(&e))?;
     match run.answer {
         Some((answer, _)) => Ok(answer),
@@ -250,7 +252,7 @@ async fn apply_rules(feed: &TurnFeed, chosen: &mut ChosenModel, cwd: &str) -> Re
 
 /// A running turn: the state machine and the resources for performing its effects.
 struct TurnRun<'a> {
-    daemon: &'a Daemon,
+    services: &'a SharedServices,
     chosen: &'a ChosenModel,
     /// The session that records the turn.
     session: &'a Session,
@@ -282,7 +284,7 @@ enum NextStep {
 
 impl<'a> TurnRun<'a> {
     fn new(
-        daemon: &'a Daemon,
+        services: &'a SharedServices,
         chosen: &'a ChosenModel,
         session: &'a Session,
         feed: &'a Arc<TurnFeed>,
@@ -291,7 +293,7 @@ impl<'a> TurnRun<'a> {
         request: &'a RequestContext,
     ) -> TurnRun<'a> {
         TurnRun {
-            daemon,
+            services,
             chosen,
             session,
             feed,
@@ -317,7 +319,7 @@ impl<'a> TurnRun<'a> {
         loop {
             let catalog = tools.clone().unwrap_or_default();
             exposure = tool_exposure::exposure(
-                self.daemon,
+                self.services,
                 session,
                 &self.chosen.config,
                 &catalog,
@@ -327,9 +329,9 @@ impl<'a> TurnRun<'a> {
             let offered = tool_exposure::tools(&catalog, exposure);
             let split = matches!(exposure, ToolExposure::Split { .. });
             if split {
-                tool_exposure::index(self.daemon, &catalog);
+                tool_exposure::index(self.services, &catalog);
             }
-            let system = turn_context::system_prompt(self.chosen, !offered.is_empty(), split);
+            let system = prompt_context::system_prompt(self.chosen, !offered.is_empty(), split);
             let talk = session.with_records(context::conversation);
             let window = self.chosen.window;
             let (messages, left_out) = context::fit(system, talk, &offered, window, reserve);
@@ -349,7 +351,7 @@ impl<'a> TurnRun<'a> {
             }
             // The tools may have changed; this does not wait for servers that are starting.
             if let Some(tools) = &mut tools {
-                *tools = tool_history::catalog(self.daemon, Duration::ZERO).await;
+                *tools = tool_history::catalog(self.services, Duration::ZERO).await;
                 tool_exposure::without(self.feed, session, tools);
             }
         }
@@ -362,12 +364,12 @@ impl<'a> TurnRun<'a> {
         tools: &[ToolDefinition],
     ) -> Result<NextStep> {
         self.links.turn = Some(uuid::Uuid::now_v7().to_string());
-        let (dir, session) = (self.daemon.paths.partial_answers(), &self.session.id);
+        let (dir, session) = (self.services.paths.partial_answers(), &self.session.id);
         let partial = PartialAnswer::create(&dir, session, &self.links, &self.chosen.name);
         std::mem::replace(&mut self.partial, partial).finish();
         let (sender, mut chunks) = mpsc::channel(QUEUE);
         let cancel = self.feed.cancel_token().clone();
-        let request = stream(self.daemon, self.chosen, messages, tools, &cancel, sender);
+        let request = stream(self.services, self.chosen, messages, tools, &cancel, sender);
         tokio::pin!(request);
         let mut ended = None;
         // The answer is complete when the request has ended and all its chunks were taken from the queue.
@@ -399,7 +401,7 @@ impl<'a> TurnRun<'a> {
         'a: 'r,
     {
         CallContext {
-            daemon: self.daemon,
+            services: self.services,
             session: self.session,
             config: &self.chosen.config,
             request: self.request,
@@ -473,7 +475,7 @@ impl<'a> TurnRun<'a> {
 }
 
 async fn stream(
-    daemon: &Daemon,
+    services: &SharedServices,
     chosen: &ChosenModel,
     messages: &[ChatMessage],
     tools: &[ToolDefinition],
@@ -484,12 +486,12 @@ async fn stream(
         outbound_redaction::messages(messages),
         outbound_redaction::tools(tools),
     );
-    let result = daemon
+    let result = services
         .broker
         .stream(&chosen.endpoint, &messages, &tools, cancel, &sender)
         .await;
     if let Err(e) = &result {
-        daemon.models.failed(chosen, e);
+        services.models.failed(chosen, e);
     }
     result
 }
