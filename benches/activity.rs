@@ -112,20 +112,25 @@ impl Writer {
         }
     }
 
-    fn put(&mut self, chance: &mut Chance, links: &RecordIds, body: RecordBody) -> String {
+    fn put(&mut self, chance: &mut Chance, record_ids: &RecordIds, body: RecordBody) -> String {
         let id = chance.id(self.at_ms).to_string();
         let record = Record {
             v: VERSION,
             id: id.clone(),
             timestamp_ms: self.at_ms,
             body,
-            ids: links.clone(),
+            ids: record_ids.clone(),
         };
         serde_json::to_writer(&mut self.file, &record).unwrap();
         self.file.write_all(b"\n").unwrap();
         self.written += 1;
         id
     }
+}
+
+/// Returns the value with this name.
+fn named<T: serde::de::DeserializeOwned>(name: &str) -> T {
+    serde_json::from_value(name.into()).unwrap()
 }
 
 /// Outcome of a call, and how it was approved.
@@ -143,7 +148,7 @@ fn session(dir: &Path, chance: &mut Chance, start_ms: u64, records: u64) -> Stri
     let name = chance.id(start_ms).to_string();
     let mut out = Writer::new(&dir.join(format!("{name}.jsonl")), start_ms);
     let shell = format!("{}-{}", 1000 + chance.below(30_000), start_ms / 1000);
-    let mut links = RecordIds {
+    let mut record_ids = RecordIds {
         user: Some("ada".into()),
         session: Some(name.clone()),
         shell: Some(shell.clone()),
@@ -153,11 +158,11 @@ fn session(dir: &Path, chance: &mut Chance, start_ms: u64, records: u64) -> Stri
         session: name.clone(),
         shell: Some(shell.clone()),
     };
-    out.put(chance, &links, body);
+    out.put(chance, &record_ids, body);
     while out.written < records {
         out.at_ms += 30_000 + chance.below(300_000);
-        links.request = Some(chance.id(out.at_ms).to_string());
-        links.command = Some(format!("{shell}@{}", out.at_ms));
+        record_ids.request = Some(chance.id(out.at_ms).to_string());
+        record_ids.command = Some(format!("{shell}@{}", out.at_ms));
         let text = chance.text(100);
         let body = RecordBody::User {
             content: format!("[cwd /home/ada/work]\n{text}"),
@@ -165,17 +170,17 @@ fn session(dir: &Path, chance: &mut Chance, start_ms: u64, records: u64) -> Stri
             shell: Some(shell.clone()),
             cwd: "/home/ada/work".into(),
         };
-        (links.prompt, links.turn) = (None, None);
-        links.prompt = Some(out.put(chance, &links, body));
+        (record_ids.prompt, record_ids.turn) = (None, None);
+        record_ids.prompt = Some(out.put(chance, &record_ids, body));
         for _ in 0..chance.below(4) {
-            call(&mut out, chance, &mut links);
+            call(&mut out, chance, &mut record_ids);
         }
         out.at_ms += 900 + chance.below(4000);
-        links.turn = Some(chance.id(out.at_ms).to_string());
+        record_ids.turn = Some(chance.id(out.at_ms).to_string());
         let said = answer(chance, Vec::new());
-        out.put(chance, &links, said);
+        out.put(chance, &record_ids, said);
         if chance.below(3) == 0 {
-            command(&mut out, chance, &links);
+            command(&mut out, chance, &record_ids);
         }
     }
     // The last prompt may have exceeded the number.
@@ -191,7 +196,7 @@ fn answer(chance: &mut Chance, calls: Vec<Call>) -> RecordBody {
         },
         calls,
         model: "large".into(),
-        finish: "stop".into(),
+        finish: named("stop"),
         error: None,
         prompt_tokens: Some(4_000 + chance.below(9_000)),
         completion_tokens: Some(chance.below(900)),
@@ -199,13 +204,13 @@ fn answer(chance: &mut Chance, calls: Vec<Call>) -> RecordBody {
     }
 }
 
-fn call(out: &mut Writer, chance: &mut Chance, links: &mut RecordIds) {
+fn call(out: &mut Writer, chance: &mut Chance, record_ids: &mut RecordIds) {
     let (server, (tool, operation)) = (chance.of(&SERVERS), chance.of(&TOOLS));
     let name = format!("{server}.{tool}");
     let call = format!("call_{:016x}", chance.next());
     let arguments = format!("{{\"path\":\"src/{}.rs\",\"limit\":50}}", chance.below(900));
     out.at_ms += 800 + chance.below(3_000);
-    links.turn = Some(chance.id(out.at_ms).to_string());
+    record_ids.turn = Some(chance.id(out.at_ms).to_string());
     let calls = vec![Call {
         id: call.clone(),
         name: name.clone(),
@@ -213,15 +218,15 @@ fn call(out: &mut Writer, chance: &mut Chance, links: &mut RecordIds) {
         extra: None,
     }];
     let asks = answer(chance, calls);
-    out.put(chance, links, asks);
+    out.put(chance, record_ids, asks);
     let act = RecordedCall {
         server: server.into(),
         tool: tool.into(),
         variant: Some(format!("call_tool_{operation}")),
-        operation: operation.into(),
+        operation: named(operation),
         intent: Some(RecordedIntent {
-            operation_type: operation.into(),
-            data_sensitivity: Some("internal".into()),
+            operation_type: named(operation),
+            data_sensitivity: Some(named("internal")),
             reason: Some(chance.text(60)),
         }),
         annotations: RecordedAnnotations {
@@ -235,21 +240,21 @@ fn call(out: &mut Writer, chance: &mut Chance, links: &mut RecordIds) {
     let body = RecordBody::Approval {
         call: call.clone(),
         name: name.clone(),
-        decision: decision.into(),
+        decision: named(decision),
         why: Some(format!("rule '{server}.*' of config.toml:12")),
         arguments: arguments.clone(),
         digest: Some(digest.clone()),
         act: Some(act.clone()),
     };
     out.at_ms += 4;
-    out.put(chance, links, body);
+    out.put(chance, record_ids, body);
     let text = chance.text(1200);
     let ms = 20 + chance.below(2_000);
     out.at_ms += ms;
     let body = RecordBody::Tool {
         call,
         name,
-        status: status.into(),
+        status: named(status),
         bytes: text.len() as u64,
         text,
         images: Vec::new(),
@@ -257,25 +262,25 @@ fn call(out: &mut Writer, chance: &mut Chance, links: &mut RecordIds) {
         ms,
         act: Some(act),
         arguments: Some(arguments),
-        by: Some(by.into()),
+        by: Some(named(by)),
         why: Some(format!("rule '{server}.*' of config.toml:12")),
         digest: Some(digest),
     };
-    out.put(chance, links, body);
+    out.put(chance, record_ids, body);
 }
 
-fn command(out: &mut Writer, chance: &mut Chance, links: &RecordIds) {
+fn command(out: &mut Writer, chance: &mut Chance, record_ids: &RecordIds) {
     let token = format!("{:016x}", chance.next());
     let command = format!("cargo test -p part-{}", chance.below(40));
     out.at_ms += 2_000;
     let body = RecordBody::CommandApproval {
         token: token.clone(),
-        choice: chance.of(&["run", "run", "run", "insert", "no"]).into(),
+        choice: named(chance.of(&["run", "run", "run", "insert", "no"])),
         proposed: command.clone(),
         command: command.clone(),
         why: None,
     };
-    out.put(chance, links, body);
+    out.put(chance, record_ids, body);
     out.at_ms += 3_000;
     let body = RecordBody::CommandResult {
         token,
@@ -288,7 +293,7 @@ fn command(out: &mut Writer, chance: &mut Chance, links: &RecordIds) {
             omitted: 0,
         }),
     };
-    out.put(chance, links, body);
+    out.put(chance, record_ids, body);
 }
 
 /// Writes a journal of three months. Returns the number of its records and one of its sessions.
@@ -332,7 +337,7 @@ fn journal(dir: &Path, now_ms: u64) -> (u64, String) {
         let alias = chance.of(&SERVERS);
         let body = RecordBody::Server {
             alias: alias.into(),
-            event: chance.of(&["connected", "disconnected", "failed"]).into(),
+            event: named(chance.of(&["connected", "disconnected", "failed"])),
             target: format!("npx -y @example/server-{alias}"),
             version: Some("example 1.4.2".into()),
             tools: TOOLS.len(),
@@ -420,7 +425,7 @@ fn main() -> ExitCode {
             shell: "another".into(),
         };
         let mut chance = Chance(grown.0.len() as u64);
-        let links = RecordIds::default();
+        let record_ids = RecordIds::default();
         let file = OpenOptions::new()
             .append(true)
             .open(dir.join(format!("{session}.jsonl")));
@@ -429,7 +434,7 @@ fn main() -> ExitCode {
             at_ms: now_ms,
             written: 0,
         };
-        let id = writer.put(&mut chance, &links, body);
+        let id = writer.put(&mut chance, &record_ids, body);
         writer.file.flush().unwrap();
         grown.0.time(ask(&home, &["--version"]).0);
         let (took, text) = ask(&home, &["activity", "list", "--type", "session", "--json"]);

@@ -216,6 +216,58 @@ impl DataSensitivity {
     }
 }
 
+/// Effect of a rule, ordered by strength.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleEffect {
+    /// The call is made without a question.
+    Allow,
+    /// The user is asked.
+    Ask,
+    /// The call is denied.
+    Deny,
+}
+
+impl RuleEffect {
+    /// All effects.
+    pub const ALL: [RuleEffect; 3] = [RuleEffect::Allow, RuleEffect::Ask, RuleEffect::Deny];
+
+    /// Returns the name in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RuleEffect::Allow => "allow",
+            RuleEffect::Ask => "ask",
+            RuleEffect::Deny => "deny",
+        }
+    }
+}
+
+/// Scope that the user chooses when allowing a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalScope {
+    /// This call only.
+    Once,
+    /// This tool, for the session.
+    Tool,
+    /// The read-only tools of this server, for the session.
+    Reads,
+    /// This tool permanently: a rule is written as well.
+    Always,
+}
+
+impl ApprovalScope {
+    /// Returns the name on the wire and in the journal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ApprovalScope::Once => "once",
+            ApprovalScope::Tool => "tool",
+            ApprovalScope::Reads => "reads",
+            ApprovalScope::Always => "always",
+        }
+    }
+}
+
 /// What a caller declares about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallIntent {
@@ -250,6 +302,8 @@ pub enum FinishReason {
     Interrupted,
     /// The request failed.
     Error,
+    /// The daemon was killed; the text is what was shown until then.
+    CutOff,
 }
 
 impl FinishReason {
@@ -261,20 +315,8 @@ impl FinishReason {
             FinishReason::ContentFilter => "content_filter",
             FinishReason::Interrupted => "interrupted",
             FinishReason::Error => "error",
+            FinishReason::CutOff => "cut_off",
         }
-    }
-
-    /// Parses the name.
-    pub fn from_word(word: &str) -> Option<FinishReason> {
-        [
-            FinishReason::Stop,
-            FinishReason::Length,
-            FinishReason::ContentFilter,
-            FinishReason::Interrupted,
-            FinishReason::Error,
-        ]
-        .into_iter()
-        .find(|finish| finish.as_str() == word)
     }
 }
 

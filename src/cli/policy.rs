@@ -10,6 +10,7 @@ use super::mcp::print_notice;
 use super::session::duration_text;
 use super::table::table;
 use super::{columns, print, print_json};
+use crate::chat::{DataSensitivity, OperationClass, RuleEffect};
 use crate::client::connect;
 use crate::client::styled_line::{self, SpanStyle, StyledLine, fold};
 use crate::client::text_format::{cut, short_id};
@@ -17,7 +18,8 @@ use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::protocol::policy::{
-    Explanation, GrantInfo, InForce, PolicyRequest, RevokedGrant, RuleInfo, RuleReport,
+    GrantInfo, PolicyExplanation, PolicyInForce, PolicyRequest, ReportedStanding, RevokedGrant,
+    RuleInfo, RuleReport,
 };
 use crate::protocol::{Request, ShellId};
 use crate::safety::text::one_line;
@@ -38,7 +40,7 @@ pub fn run(paths: &Paths, command: PolicyCommand) -> Result<()> {
             if json {
                 return print_json(&revoked);
             }
-            let line = |r: &RevokedGrant| format!("revoked: {}\n", one_line(&r.what, MAX_NAME));
+            let line = |r: &RevokedGrant| format!("revoked: {}\n", one_line(&r.subject, MAX_NAME));
             print(&revoked.iter().map(line).collect::<String>())
         }
         PolicyCommand::Explain {
@@ -52,10 +54,11 @@ pub fn run(paths: &Paths, command: PolicyCommand) -> Result<()> {
             let request = PolicyRequest::Explain {
                 name,
                 arguments: call::read_arguments(json_args)?,
-                operation: intent_type,
-                sensitivity,
+                // The parser has checked the names.
+                operation: intent_type.as_deref().and_then(OperationClass::from_name),
+                sensitivity: sensitivity.as_deref().and_then(DataSensitivity::from_name),
             };
-            let explained: Explanation = ask(paths, request, shell)?;
+            let explained: PolicyExplanation = ask(paths, request, shell)?;
             match json {
                 true => print_json(&explained),
                 false => {
@@ -82,15 +85,15 @@ fn ask<T: DeserializeOwned>(
 }
 
 fn list(paths: &Paths, json: bool) -> Result<()> {
-    let policy: InForce = ask(paths, PolicyRequest::List, None)?;
+    let policy: PolicyInForce = ask(paths, PolicyRequest::List, None)?;
     if json {
         return print_json(&policy);
     }
     policy.notices.iter().for_each(|line| print_notice(line));
     let row = |rule: &RuleInfo| {
         [
-            rule.says.clone(),
-            one_line(&rule.what, MAX_NAME),
+            rule.effect.as_str().to_owned(),
+            one_line(&rule.subject, MAX_NAME),
             one_line(&rule.source, MAX_SOURCE),
         ]
     };
@@ -105,9 +108,12 @@ fn list(paths: &Paths, json: bool) -> Result<()> {
             [
                 short_id(&grant.id).to_owned(),
                 short_id(&grant.session).to_owned(),
-                format!("{} ago", duration_text(now.saturating_sub(grant.at_ms))),
-                format!("in {}", duration_text(grant.until_ms.saturating_sub(now))),
-                one_line(&grant.what, MAX_NAME),
+                format!(
+                    "{} ago",
+                    duration_text(now.saturating_sub(grant.granted_ms))
+                ),
+                format!("in {}", duration_text(grant.expires_ms.saturating_sub(now))),
+                one_line(&grant.subject, MAX_NAME),
             ]
         };
         let rows: Vec<[String; 5]> = policy.grants.iter().map(row).collect();
@@ -135,14 +141,14 @@ fn wrap_lines(lines: Vec<String>) -> String {
     wrapped.flat_map(text).collect()
 }
 
-fn explanation_page(explained: &Explanation) -> String {
+fn explanation_page(explained: &PolicyExplanation) -> String {
     let name = one_line(&explained.name, MAX_NAME);
-    let verdict = match explained.says.as_str() {
-        "allow" => "is allowed",
-        "deny" => "is denied",
-        _ => "needs your approval",
+    let verdict = match explained.effect {
+        RuleEffect::Allow => "is allowed",
+        RuleEffect::Deny => "is denied",
+        RuleEffect::Ask => "needs your approval",
     };
-    let by = one_line(&explained.by, MAX_SOURCE);
+    let by = one_line(&explained.decided_by, MAX_SOURCE);
     let mut out = match &explained.rejected {
         Some(reason) => {
             let reason = one_line(reason, MAX_SOURCE);
@@ -152,22 +158,24 @@ fn explanation_page(explained: &Explanation) -> String {
         }
         None => format!("{name} {verdict}: {by}\n"),
     };
-    let reason = &explained.because;
+    let reason = &explained.operation_reason;
     match &explained.operation {
-        Some(operation) => out.push_str(&format!("treated as {operation}: {reason}\n\n")),
+        Some(operation) => {
+            out.push_str(&format!("treated as {}: {reason}\n\n", operation.as_str()))
+        }
         None => out.push_str(&format!("{reason}\n\n")),
     }
     let row = |rule: &RuleReport| {
         let source = one_line(&rule.source, MAX_SOURCE);
-        let standing = match rule.standing.as_str() {
-            "idle" => "-",
-            other => other,
+        let standing = match rule.standing {
+            ReportedStanding::Inactive => "-",
+            standing => standing.as_str(),
         };
         [
             standing.to_owned(),
-            rule.says.clone(),
-            one_line(&rule.what, MAX_NAME),
-            match &rule.why {
+            rule.effect.as_str().to_owned(),
+            one_line(&rule.subject, MAX_NAME),
+            match &rule.reason {
                 Some(reason) => format!("{source} ({})", one_line(reason, MAX_SOURCE)),
                 None => source,
             },

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::chat::{ChatMessage, ImageContent, ToolCall, ToolResult};
-use crate::history::record::{Record, RecordBody};
+use crate::chat::{CallStatus, ChatMessage, FinishReason, ImageContent, ToolCall, ToolResult};
+use crate::history::record::{ApprovalDecision, Record, RecordBody};
 
 /// Sent to the model in place of a missing result.
 pub const NO_RESULT: &str = "[no result: the call failed]";
@@ -42,12 +42,12 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                     talk.messages.last(),
                     Some(ChatMessage::User(_) | ChatMessage::Tool(_))
                 ) {
-                    let text = match finish.as_str() {
+                    let text = match finish {
                         _ if !text.is_empty() || !calls.is_empty() => text.clone(),
-                        "interrupted" => "[interrupted before an answer]".to_string(),
+                        FinishReason::Interrupted => "[interrupted before an answer]".to_string(),
                         _ => "[no answer]".to_string(),
                     };
-                    talk.stopped = finish == "interrupted";
+                    talk.stopped = *finish == FinishReason::Interrupted;
                     talk.open = calls
                         .iter()
                         .map(|call| OpenCall {
@@ -70,7 +70,9 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                     talk.messages.push(ChatMessage::Assistant(text, calls));
                 }
             }
-            RecordBody::Approval { decision, .. } => talk.stopped |= decision == "stop",
+            RecordBody::Approval { decision, .. } => {
+                talk.stopped |= *decision == ApprovalDecision::Stop
+            }
             RecordBody::Tool {
                 call,
                 status,
@@ -78,10 +80,10 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                 images,
                 ..
             } => {
-                talk.stopped |= status == "interrupted";
+                talk.stopped |= *status == CallStatus::Interrupted;
                 let unanswered = |o: &&mut OpenCall| o.recorded == *call && o.result.is_none();
                 if let Some(open) = talk.open.iter_mut().find(unanswered) {
-                    open.result = Some((result_text(status, text), shared_images(images)));
+                    open.result = Some((result_text(*status, text), shared_images(images)));
                 }
             }
             _ => {}
@@ -149,12 +151,12 @@ impl CallIds {
 }
 
 /// Returns the text for a call with this status. Never empty, which some providers reject.
-fn result_text(status: &str, text: &str) -> String {
+fn result_text(status: CallStatus, text: &str) -> String {
     match status {
         _ if !text.is_empty() => text.to_string(),
-        "success" | "tool_error" => "[no output]".to_string(),
-        "denied" => "[no result: the user denied the call]".to_string(),
-        "interrupted" => INTERRUPTED.to_string(),
+        CallStatus::Success | CallStatus::ToolError => "[no output]".to_string(),
+        CallStatus::Denied => "[no result: the user denied the call]".to_string(),
+        CallStatus::Interrupted => INTERRUPTED.to_string(),
         _ => NO_RESULT.to_string(),
     }
 }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::chat::{CallStatus, FinishReason, OperationClass};
+use crate::chat::{FinishReason, OperationClass};
 use crate::error::{Error, Result};
-use crate::history::partial_answer::CUT_OFF;
-use crate::history::record::{Record, RecordBody};
+use crate::history::record::{DecidedBy, Record, RecordBody};
 use crate::protocol::tools::{CallFinished, CallStarted};
 use crate::protocol::{self, AnswerSummary, AttachRequest, Event, ShellId, kind};
 use crate::services::SharedServices;
@@ -163,15 +162,14 @@ impl Replay {
         else {
             return Ok(());
         };
-        let status = status_from_name(status);
-        let operation = act.as_ref();
-        let operation = operation.and_then(|act| OperationClass::from_name(&act.operation));
+        let status = *status;
+        let operation = act.as_ref().map(|act| act.operation);
         if status.was_made() {
             self.event(&Event::ToolCallStarted(CallStarted {
                 id: call.clone(),
                 name: name.clone(),
                 arguments: arguments.clone().unwrap_or_else(|| "{}".to_owned()),
-                rule: why.clone().filter(|_| by.as_deref() == Some("rule")),
+                rule: why.clone().filter(|_| *by == Some(DecidedBy::Rule)),
                 operation: operation.unwrap_or(OperationClass::Read),
                 warning: None,
             }))?;
@@ -192,20 +190,6 @@ impl Replay {
             notes: error.iter().cloned().collect(),
         }))
     }
-}
-
-/// Returns the status of a call with this name in the journal.
-fn status_from_name(name: &str) -> CallStatus {
-    let all = [
-        CallStatus::Success,
-        CallStatus::ToolError,
-        CallStatus::CallFailed,
-        CallStatus::Denied,
-        CallStatus::Blocked,
-        CallStatus::InvalidCall,
-    ];
-    let status = all.into_iter().find(|status| status.as_str() == name);
-    status.unwrap_or(CallStatus::Interrupted)
 }
 
 fn frames(
@@ -257,15 +241,14 @@ fn frames(
                         model: model.clone(),
                     })?;
                 }
-                replay.text(text, finish == FinishReason::Stop.as_str())?;
+                replay.text(text, *finish == FinishReason::Stop)?;
                 open_calls = calls.len();
-                answer.finish =
-                    FinishReason::from_word(finish).unwrap_or(FinishReason::Interrupted);
+                answer.finish = *finish;
                 if let Some(error) = error {
                     answer.finish = FinishReason::Error;
                     let text = format!("the answer failed: {error}");
                     replay.event(&Event::Notice { text })?;
-                } else if finish == CUT_OFF {
+                } else if *finish == FinishReason::CutOff {
                     let text = CUT_OFF_NOTICE.to_owned();
                     replay.event(&Event::Notice { text })?;
                 }

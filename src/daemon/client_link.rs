@@ -48,7 +48,7 @@ pub fn connect(
     can_answer: bool,
     cancel: CancellationToken,
     is_read_only: bool,
-    links: RecordIds,
+    record_ids: RecordIds,
 ) -> (ClientHandle, ClientLink) {
     let (sender, receiver) = mpsc::channel(1);
     let (hang_up, tty) = (origin.hang_up, origin.tty.clone());
@@ -62,7 +62,7 @@ pub fn connect(
     let client = ClientHandle {
         feed,
         is_read_only,
-        links,
+        record_ids,
         variables: sender,
     };
     (client, link)

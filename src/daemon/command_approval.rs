@@ -10,9 +10,9 @@ use super::Daemon;
 use crate::config::{Config, ConfigOverrides};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
-use crate::history::record::{CommandOutput, RecordBody, RecordIds};
+use crate::history::record::{CommandDecision, CommandOutput, RecordBody, RecordIds};
 use crate::protocol::{CapturedOutput, CommandChoice, DecisionReply, Proposal, ShellId};
-use crate::safety::policy::{BuiltinAction, PolicyRule, RuleEffect as Says};
+use crate::safety::policy::{BuiltinAction, RuleEffect};
 use crate::session::lock;
 use crate::turn::rules_in_force;
 
@@ -28,7 +28,7 @@ pub struct RunningCommand {
     shell: ShellId,
     session: String,
     /// Ids of the answer that proposed the command.
-    links: RecordIds,
+    record_ids: RecordIds,
     command: String,
     /// Time of the approval, milliseconds since 1970.
     since_ms: u64,
@@ -49,11 +49,28 @@ pub struct ProposalDecision {
     pub overrides: BTreeMap<String, String>,
 }
 
-/// Returns the policy rule for commands in a directory.
-async fn rule(config: &mut Arc<Config>, cwd: &str) -> Result<Option<PolicyRule>> {
+/// Returns whether a command may run in a directory, and what decides that.
+async fn effect(
+    config: &mut Arc<Config>,
+    cwd: &str,
+    background: bool,
+) -> Result<(RuleEffect, String)> {
     // Problems of a project's file were reported with the prompt.
     rules_in_force::apply(config, cwd).await?;
-    Ok(config.policy.rule_for_action(BuiltinAction::Shell).cloned())
+    let (effect, source) = match config.policy.rule_for_action(BuiltinAction::Shell) {
+        Some(rule) => (rule.effect, rule.source.clone()),
+        None => {
+            let effect = match config.shell.confirm_cmd {
+                true => RuleEffect::Ask,
+                false => RuleEffect::Allow,
+            };
+            (effect, "shell.confirm_cmd".to_owned())
+        }
+    };
+    Ok(match (effect, background) {
+        (RuleEffect::Allow, true) => (RuleEffect::Ask, "a background answer".to_owned()),
+        _ => (effect, source),
+    })
 }
 
 /// Returns the next proposal of a shell. A proposal that a rule denies is recorded as denied.
@@ -74,37 +91,34 @@ pub async fn next(
         .services
         .models
         .config(&ConfigOverrides::from_map(overrides)?)?;
-    let rule = rule(&mut config, cwd).await?;
-    let denies = rule.as_ref().filter(|rule| rule.effect == Says::Deny);
-    if let Some(rule) = denies {
+    let (effect, source) = effect(&mut config, cwd, waiting.background).await?;
+    let denied = (effect == RuleEffect::Deny).then_some(source);
+    if let Some(source) = &denied {
         let taken = daemon
             .services
             .sessions
             .take_waiting(shell, &waiting.token, false)?;
         let session = daemon.services.sessions.get(&taken.session).await?;
-        let links = RecordIds {
+        let record_ids = RecordIds {
             request: asks.request,
-            ..taken.links
+            ..taken.record_ids
         };
         let denied = RecordBody::CommandApproval {
             token: taken.token,
-            choice: "denied".to_string(),
+            choice: CommandDecision::Denied,
             proposed: taken.command.clone(),
             command: taken.command,
-            why: Some(rule.source.clone()),
+            why: Some(source.clone()),
         };
-        session.record_written(&links, denied).await?;
+        session.record_written(&record_ids, denied).await?;
     }
     Ok(Some(Proposal {
-        denied: denies.map(|rule| rule.source.clone()),
+        denied,
         token: waiting.token,
         command: waiting.command,
         number: waiting.number,
         of: waiting.of,
-        confirm: match &rule {
-            Some(rule) => rule.effect != Says::Allow,
-            None => config.shell.confirm_cmd,
-        },
+        confirm: effect != RuleEffect::Allow,
     }))
 }
 
@@ -130,25 +144,17 @@ pub async fn decide(
         .services
         .models
         .config(&ConfigOverrides::from_map(&overrides)?)?;
-    let rule = rule(&mut config, cwd).await?;
+    let waiting = daemon.services.sessions.find_waiting(shell, token);
+    let background = waiting.is_some_and(|waiting| waiting.background);
     // The rule may have been added since the proposal was shown.
-    let (word, why) = match rule {
-        Some(rule) => (rule.effect, rule.source),
-        None => {
-            let word = match config.shell.confirm_cmd {
-                true => Says::Ask,
-                false => Says::Allow,
-            };
-            (word, "shell.confirm_cmd".to_string())
-        }
-    };
-    let against = match word {
-        Says::Deny => true,
-        Says::Ask => !asked,
-        Says::Allow => false,
+    let (effect, why) = effect(&mut config, cwd, background).await?;
+    let against = match effect {
+        RuleEffect::Deny => true,
+        RuleEffect::Ask => !asked,
+        RuleEffect::Allow => false,
     };
     if against && choice == CommandChoice::Run {
-        let message = format!("not run: {why} says {}", word.as_str());
+        let message = format!("not run: {why} says {}", effect.as_str());
         return Err(Error::new(ErrorKind::Approval, message));
     }
     let by_rule = choice == CommandChoice::Run && !asked;
@@ -158,30 +164,30 @@ pub async fn decide(
             .sessions
             .take_waiting(shell, token, choice == CommandChoice::Quit)?;
     let session = daemon.services.sessions.get(&waiting.session).await?;
-    let word = match choice {
-        CommandChoice::Run => "run",
-        CommandChoice::Insert => "insert",
-        CommandChoice::No => "no",
-        CommandChoice::Quit => "quit",
+    let recorded = match choice {
+        CommandChoice::Run => CommandDecision::Run,
+        CommandChoice::Insert => CommandDecision::Insert,
+        CommandChoice::No => CommandDecision::No,
+        CommandChoice::Quit => CommandDecision::Quit,
     };
     // The request id is that of this request; the other ids are those of the answer.
-    let links = RecordIds {
+    let record_ids = RecordIds {
         request: asks.request,
-        ..waiting.links
+        ..waiting.record_ids
     };
     let decision = RecordBody::CommandApproval {
         token: token.to_string(),
-        choice: word.to_string(),
+        choice: recorded,
         proposed: waiting.command,
         command: command.clone(),
         why: by_rule.then_some(why),
     };
     if choice != CommandChoice::Run {
-        session.record_written(&links, decision).await?;
+        session.record_written(&record_ids, decision).await?;
         return Ok(DecisionReply { terminal: false });
     }
     // A slow disk delays only this command.
-    let synced = session.record_synced(&links, [decision]).await;
+    let synced = session.record_synced(&record_ids, [decision]).await;
     synced.map_err(|e| {
         let hint = e.hint.clone().unwrap_or_default();
         Error::runtime(format!(
@@ -196,7 +202,7 @@ pub async fn decide(
         RunningCommand {
             shell: shell.clone(),
             session: waiting.session,
-            links,
+            record_ids,
             command,
             since_ms: now_ms(),
             pump: None,
@@ -286,9 +292,9 @@ pub async fn exec_done(
         None => None,
     };
     let session = daemon.services.sessions.get(&exec.session).await?;
-    let links = RecordIds {
+    let record_ids = RecordIds {
         request: asks.request.clone(),
-        ..exec.links
+        ..exec.record_ids
     };
     let ended = RecordBody::CommandResult {
         token: token.to_string(),
@@ -301,7 +307,7 @@ pub async fn exec_done(
             omitted: c.omitted,
         }),
     };
-    session.record_written(&links, ended).await
+    session.record_written(&record_ids, ended).await
 }
 
 /// Drops the running commands and pumps of shells that have ended, since their end will not be reported.
@@ -332,7 +338,7 @@ async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Resu
                         command,
                         ..
                     } if t == token => {
-                        let run = choice == "run";
+                        let run = *choice == CommandDecision::Run;
                         approved =
                             run.then(|| (command.clone(), record.ids.clone(), record.timestamp_ms));
                     }
@@ -342,11 +348,11 @@ async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Resu
             }
             approved
         });
-    let (command, links, since_ms) = approved.ok_or_else(unknown)?;
+    let (command, record_ids, since_ms) = approved.ok_or_else(unknown)?;
     Ok(RunningCommand {
         shell: shell.clone(),
         session: id,
-        links,
+        record_ids,
         command,
         since_ms,
         pump: None,

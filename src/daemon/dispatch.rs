@@ -32,7 +32,7 @@ const CAPTURE_DEADLINE: Duration = Duration::from_secs(5);
 struct ClientPeer {
     connection: Connection,
     is_read_only: bool,
-    links: RecordIds,
+    record_ids: RecordIds,
 }
 
 /// Serves one client until it has its reply.
@@ -46,7 +46,7 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
     let mut peer = ClientPeer {
         connection: Connection::new(stream),
         is_read_only: false,
-        links: RecordIds {
+        record_ids: RecordIds {
             user: daemon.services.user.clone(),
             request: Some(uuid::Uuid::now_v7().to_string()),
             ..RecordIds::default()
@@ -128,7 +128,7 @@ async fn dispatch(
     request: Request,
     work: TaskTrackerToken,
 ) -> Result<Option<Vec<u8>>> {
-    let links = peer.links.clone();
+    let record_ids = peer.record_ids.clone();
     let frame = match request {
         Request::Ask(request) => return ask(daemon, peer, *request, work).await,
         Request::Attach(request) => {
@@ -177,7 +177,7 @@ async fn dispatch(
             drive(&mut peer.connection, &mut link, holding(work, status)).await
         }
         Request::ExecDone { shell, token, exit } => {
-            command_approval::exec_done(daemon, &links, &shell, &token, exit).await?;
+            command_approval::exec_done(daemon, &record_ids, &shell, &token, exit).await?;
             Some(reply(&()))
         }
         Request::NextProposal {
@@ -185,7 +185,7 @@ async fn dispatch(
             cwd,
             overrides,
         } => {
-            let next = command_approval::next(daemon, links, &shell, &cwd, &overrides).await?;
+            let next = command_approval::next(daemon, record_ids, &shell, &cwd, &overrides).await?;
             Some(reply(&next))
         }
         Request::Decide {
@@ -204,7 +204,8 @@ async fn dispatch(
                 overrides,
             };
             let decided =
-                command_approval::decide(daemon, links, &shell, &token, &cwd, decision).await?;
+                command_approval::decide(daemon, record_ids, &shell, &token, &cwd, decision)
+                    .await?;
             Some(reply(&decided))
         }
         Request::Stop { now } => {
@@ -227,10 +228,10 @@ async fn dispatch(
             Some(reply(&transcript))
         }
         Request::NewSession { shell } => Some(reply(
-            &requests::new_session(&daemon.services, &shell, &links).await,
+            &requests::new_session(&daemon.services, &shell, &record_ids).await,
         )),
         Request::UseModel { shell, model } => {
-            requests::use_model(&daemon.services, &shell, model, &links).await?;
+            requests::use_model(&daemon.services, &shell, model, &record_ids).await?;
             Some(reply(&()))
         }
         Request::Models { shell, overrides } => Some(reply(
@@ -264,7 +265,7 @@ fn connect(
         true,
         daemon.cancel.child_token(),
         peer.is_read_only,
-        peer.links.clone(),
+        peer.record_ids.clone(),
     )
 }
 
@@ -291,7 +292,7 @@ async fn ask(
         ask.can_answer && !background,
         daemon.cancel.child_token(),
         peer.is_read_only,
-        peer.links.clone(),
+        peer.record_ids.clone(),
     );
     let prepared = plan::prepare(&daemon.services, &client, ask);
     let Some(plan) = drive(&mut peer.connection, &mut link, prepared).await else {

@@ -52,7 +52,7 @@ pub async fn call(
         extra: None,
     };
     let session = Session::outside(services.audit_log.log());
-    let links = client.links.clone();
+    let record_ids = client.record_ids.clone();
     // The user gets the whole result; the record is truncated as for a model.
     let mut whole = config.as_ref().clone();
     whole.mcp.max_result_bytes = results::MAX_RESULT_BYTES;
@@ -71,7 +71,7 @@ pub async fn call(
             strict: config.intent_declaration.strict_server_validation,
         },
         feed: &client.feed,
-        links: links.clone(),
+        record_ids: record_ids.clone(),
     };
     let calls = [call];
     let used = CallGate::new(context, &calls).make(0).await;
@@ -99,7 +99,7 @@ pub async fn call(
             }
         }
         let record = used.outcome.record(call, used.ms, used.account);
-        if let Err(e) = session.record_written(&links, record).await {
+        if let Err(e) = session.record_written(&record_ids, record).await {
             called.why.get_or_insert(e.message);
         }
     }

@@ -300,7 +300,7 @@ async fn settle(
     Ok(states.find(|s| alias.is_none_or(|a| s.alias == a)))
 }
 
-/// Waits for all servers, or for one, which must become ready.
+/// Waits until all servers have been started or have failed, or until the named server is ready.
 ///
 /// # Errors
 /// The server is not ready, or the client has hung up.

@@ -252,6 +252,7 @@ pub async fn run(
     daemon.services.models.shutdown().await;
     daemon.services.results.clear();
     daemon.services.tool_history.finish_writes();
+    daemon.services.audit_log.finish_writes();
     daemon.services.sessions.journal.close();
     Ok(())
 }

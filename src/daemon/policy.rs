@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::mcp;
-use crate::chat::{OperationClass, ToolCall};
+use crate::chat::{DataSensitivity, OperationClass, ToolCall};
 use crate::config::origin::{EffectiveSetting, SettingOrigin};
 use crate::config::resolve::resolve_with_origins;
 use crate::config::{self, Config, ConfigOverrides};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
-use crate::history::record::{RecordBody, RecordIds};
+use crate::history::record::{PolicyChange, RecordBody, RecordIds};
 use crate::protocol::policy::{
-    Explanation, GrantInfo, InForce, PolicyRequest, RevokedGrant, RuleInfo, RuleReport,
+    GrantInfo, PolicyExplanation, PolicyInForce, PolicyRequest, ReportedStanding, RevokedGrant,
+    RuleInfo, RuleReport,
 };
 use crate::protocol::{self, kind};
 use crate::safety::policy::{
@@ -101,11 +102,11 @@ fn placed(places: &BTreeMap<String, String>, source: &str) -> String {
         .unwrap_or_else(|| source.to_owned())
 }
 
-fn list(services: &SharedServices, config: &Config, notices: Vec<String>) -> Result<InForce> {
+fn list(services: &SharedServices, config: &Config, notices: Vec<String>) -> Result<PolicyInForce> {
     let (rules, places) = (&config.policy, places(services)?);
-    let info = |what: String, says: RuleEffect, source: &str, project: bool| RuleInfo {
-        what,
-        says: says.as_str().to_owned(),
+    let info = |subject: String, effect: RuleEffect, source: &str, project: bool| RuleInfo {
+        subject,
+        effect,
         source: placed(&places, source),
         project,
     };
@@ -118,16 +119,16 @@ fn list(services: &SharedServices, config: &Config, notices: Vec<String>) -> Res
     };
     let default = &rules.default;
     let of_grant = |(session, grant): (SharedSession, ToolGrant)| GrantInfo {
-        what: grant.subject(),
+        subject: grant.subject(),
         id: grant.id,
         session: session.id.clone(),
-        at_ms: grant.granted_ms,
-        until_ms: grant.expires_ms,
+        granted_ms: grant.granted_ms,
+        expires_ms: grant.expires_ms,
     };
     let mut grants: Vec<GrantInfo> = grants(services).map(of_grant).collect();
     // Ids are UUIDv7, so this sorts by time.
     grants.sort_by(|a, b| a.id.cmp(&b.id));
-    Ok(InForce {
+    Ok(PolicyInForce {
         default: info("default".to_owned(), default.effect, &default.source, false),
         rules: all.into_iter().map(of_rule).collect(),
         grants,
@@ -153,18 +154,18 @@ fn grants(services: &SharedServices) -> impl Iterator<Item = (SharedSession, Too
 
 /// Records that all grants end with the daemon.
 pub fn lapse(services: &SharedServices) {
-    let links = RecordIds {
+    let record_ids = RecordIds {
         user: services.user.clone(),
         ..RecordIds::default()
     };
     for (session, grant) in grants(services) {
         let body = RecordBody::Policy {
-            change: "lapsed".to_owned(),
+            change: PolicyChange::Lapsed,
             what: grant.description(),
             grant: Some(grant.id),
             why: Some("the daemon ended".to_owned()),
         };
-        if let Err(e) = session.record(&links, body) {
+        if let Err(e) = session.record(&record_ids, body) {
             tracing::warn!("{}", e.message);
         }
     }
@@ -190,7 +191,7 @@ async fn revoke(
         };
         return Err(Error::usage(message).hint("see them with: aish-helper policy list"));
     }
-    let links = &client.links;
+    let record_ids = &client.record_ids;
     let mut revoked = Vec::new();
     let mut recorded = Ok(());
     for (session, grant) in found {
@@ -199,9 +200,9 @@ async fn revoke(
             continue;
         }
         let body = taken_back(grant.description(), Some(grant.id.clone()), None);
-        recorded = recorded.and(session.record_written(links, body).await);
+        recorded = recorded.and(session.record_written(record_ids, body).await);
         revoked.push(RevokedGrant {
-            what: grant.description(),
+            subject: grant.description(),
             grant: Some(grant.id),
         });
     }
@@ -214,9 +215,9 @@ async fn revoke(
         let removed = tokio::task::spawn_blocking(move || config::remove_rule(&paths, &rule)).await;
         removed.map_err(|e| Error::runtime(format!("cannot change the configuration: {e}")))??;
         let body = taken_back(name.clone(), None, Some(sources.join(", ")));
-        recorded = recorded.and(services.audit_log.record_written(links, body).await);
+        recorded = recorded.and(services.audit_log.record_written(record_ids, body).await);
         revoked.push(RevokedGrant {
-            what: name,
+            subject: name,
             grant: None,
         });
     }
@@ -232,7 +233,7 @@ async fn revoke(
 
 fn taken_back(what: String, grant: Option<String>, why: Option<String>) -> RecordBody {
     RecordBody::Policy {
-        change: "revoked".to_owned(),
+        change: PolicyChange::Revoked,
         what,
         grant,
         why,
@@ -243,8 +244,8 @@ fn taken_back(what: String, grant: Option<String>, why: Option<String>) -> Recor
 struct ExplainedCall {
     name: String,
     arguments: String,
-    operation: Option<String>,
-    sensitivity: Option<String>,
+    operation: Option<OperationClass>,
+    sensitivity: Option<DataSensitivity>,
 }
 
 /// Evaluates the gate as if the call were made now.
@@ -254,7 +255,7 @@ async fn explain(
     config: &Config,
     wished: ExplainedCall,
     request_context: &RequestContext,
-) -> Result<Explanation> {
+) -> Result<PolicyExplanation> {
     let Some((alias, tool)) = wished.name.split_once([':', '.']) else {
         let message = format!("not a tool name: {}; write SERVER:TOOL", wished.name);
         let hint = "or ask about shell, fs.write or network; see the tools with: llm :mcp tools";
@@ -281,7 +282,7 @@ async fn explain(
             catalog: &catalog,
             exposure,
             feed: &client.feed,
-            links: client.links.clone(),
+            record_ids: client.record_ids.clone(),
         };
         CallGate::new(context, &[call]).explain(0)
     };
@@ -297,13 +298,10 @@ async fn explain(
     let mut explained = Err(CallEnd::NoSuchTool);
     if wished.operation.is_some() || wished.sensitivity.is_some() {
         let of_tool = found.annotations.operation();
-        let declared = wished.operation.as_deref();
-        let variant = declared
-            .and_then(OperationClass::from_name)
-            .unwrap_or(of_tool);
+        let variant = wished.operation.unwrap_or(of_tool);
         let mut intent = serde_json::json!({ "operation_type": variant.as_str() });
         if let Some(sensitivity) = wished.sensitivity {
-            intent["data_sensitivity"] = sensitivity.into();
+            intent["data_sensitivity"] = sensitivity.as_str().into();
         }
         let arguments = serde_json::json!({ "name": name, "args_json": plain, "intent": intent });
         let strict = config.intent_declaration.strict_server_validation;
@@ -318,12 +316,12 @@ async fn explain(
         Err(_) => ask(call(&name, plain), ToolExposure::Direct { reads_on: false }),
     };
     let explained = explained.map_err(|_| Error::runtime("the server was disconnected"))?;
-    Ok(Explanation {
+    Ok(PolicyExplanation {
         name: format!("{alias}:{tool}"),
-        says: explained.effect.as_str().to_owned(),
-        by: explained.decided_by,
-        operation: Some(explained.operation.as_str().to_owned()),
-        because: explained.operation_reason.to_owned(),
+        effect: explained.effect,
+        decided_by: explained.decided_by,
+        operation: Some(explained.operation),
+        operation_reason: explained.operation_reason.to_owned(),
         rejected,
         considered: explained.considered.into_iter().map(considered).collect(),
         notices: Vec::new(),
@@ -331,23 +329,23 @@ async fn explain(
 }
 
 fn considered(one: policy::ConsideredRule) -> RuleReport {
-    let (standing, why) = match one.standing {
-        RuleStanding::Decides => ("decides", None),
-        RuleStanding::Overruled => ("overruled", None),
-        RuleStanding::Inactive(why) => ("idle", Some(why)),
+    let (standing, reason) = match one.standing {
+        RuleStanding::Decides => (ReportedStanding::Decides, None),
+        RuleStanding::Overruled => (ReportedStanding::Overruled, None),
+        RuleStanding::Inactive(reason) => (ReportedStanding::Inactive, Some(reason)),
     };
     RuleReport {
-        what: one.subject,
-        says: one.effect.as_str().to_owned(),
+        subject: one.subject,
+        effect: one.effect,
         source: one.source,
         grant: one.grant,
-        standing: standing.to_owned(),
-        why,
+        standing,
+        reason,
     }
 }
 
 /// Explains the decision on an action of aish itself.
-fn explain_own(own: BuiltinAction, config: &Config) -> Explanation {
+fn explain_own(own: BuiltinAction, config: &Config) -> PolicyExplanation {
     let rules = &config.policy;
     let (because, word, source) = match own {
         BuiltinAction::Shell => {
@@ -374,14 +372,17 @@ fn explain_own(own: BuiltinAction, config: &Config) -> Explanation {
         .filter(|r| r.subject == RuleSubject::Action(own))
         .collect();
     all.sort_by_key(|rule| std::cmp::Reverse(rule.effect));
-    let standing = |this: bool| if this { "decides" } else { "overruled" }.to_owned();
-    let one = |what: String, says: RuleEffect, source: &str, this: bool| RuleReport {
-        what,
-        says: says.as_str().to_owned(),
+    let standing = |decides: bool| match decides {
+        true => ReportedStanding::Decides,
+        false => ReportedStanding::Overruled,
+    };
+    let one = |subject: String, effect: RuleEffect, source: &str, this: bool| RuleReport {
+        subject,
+        effect,
         source: source.to_owned(),
         grant: None,
         standing: standing(this),
-        why: None,
+        reason: None,
     };
     let mut considered: Vec<RuleReport> = all
         .into_iter()
@@ -389,20 +390,20 @@ fn explain_own(own: BuiltinAction, config: &Config) -> Explanation {
             let this = decides.is_some_and(|d| std::ptr::eq(d, rule));
             let mut one = one(own.as_str().to_owned(), rule.effect, &rule.source, this);
             if own != BuiltinAction::Shell && rule.effect == RuleEffect::Ask {
-                one.standing = "idle".to_owned();
-                one.why = Some("it is about the tool of that name".to_owned());
+                one.standing = ReportedStanding::Inactive;
+                one.reason = Some("it is about the tool of that name".to_owned());
             }
             one
         })
         .collect();
     considered.push(one("default".to_owned(), word, source, decides.is_none()));
     let (word, by) = decides.map_or((word, source), |rule| (rule.effect, rule.source.as_str()));
-    Explanation {
+    PolicyExplanation {
         name: own.as_str().to_owned(),
-        says: word.as_str().to_owned(),
-        by: by.to_owned(),
+        effect: word,
+        decided_by: by.to_owned(),
         operation: None,
-        because: because.to_owned(),
+        operation_reason: because.to_owned(),
         rejected: None,
         considered,
         notices: Vec::new(),

@@ -182,13 +182,13 @@ async fn blocking<T: Send + 'static>(
 pub async fn new_session(
     services: &SharedServices,
     shell: &ShellId,
-    links: &RecordIds,
+    record_ids: &RecordIds,
 ) -> SessionInfo {
-    let links = &RecordIds {
+    let record_ids = &RecordIds {
         shell: Some(shell.to_string()),
-        ..links.clone()
+        ..record_ids.clone()
     };
-    let session = services.sessions.create(Some(shell), links).await;
+    let session = services.sessions.create(Some(shell), record_ids).await;
     SessionInfo {
         id: session.id.clone(),
         updated_ms: crate::history::journal::now_ms(),
@@ -205,22 +205,22 @@ pub async fn use_model(
     services: &SharedServices,
     shell: &ShellId,
     model: String,
-    links: &RecordIds,
+    record_ids: &RecordIds,
 ) -> Result<()> {
     services
         .models
         .config(&ConfigOverrides::default())?
         .model(&model)?;
-    let links = RecordIds {
+    let record_ids = RecordIds {
         shell: Some(shell.to_string()),
-        ..links.clone()
+        ..record_ids.clone()
     };
     let sessions = &services.sessions;
     let session = sessions
-        .choose(&SessionChoice::Shell, Some(shell), &links)
+        .choose(&SessionChoice::Shell, Some(shell), &record_ids)
         .await?;
     session
-        .record_written(&links, RecordBody::Model { model })
+        .record_written(&record_ids, RecordBody::Model { model })
         .await
 }
 

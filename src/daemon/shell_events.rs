@@ -147,7 +147,7 @@ fn chunk(bytes: &[u8]) -> Result<Option<(EventChunk<'_>, usize)>, ()> {
     }
 }
 
-/// Returns the position after the first byte where the next header may begin.
+/// Returns the offset, at least 1, of the next possible header, to continue after invalid bytes.
 fn next_header(bytes: &[u8]) -> usize {
     (1..bytes.len())
         .find(|at| bytes[*at..].starts_with(&MAGIC[..MAGIC.len().min(bytes.len() - at)]))

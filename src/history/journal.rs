@@ -64,9 +64,9 @@ pub(super) fn milliseconds(time: SystemTime) -> u64 {
 }
 
 /// Returns a redacted record with a new id and the current time.
-pub fn new_record(links: RecordIds, body: RecordBody) -> Record {
+pub fn new_record(record_ids: RecordIds, body: RecordBody) -> Record {
     let body = super::redacted::body(body);
-    Record::new(uuid::Uuid::now_v7(), now_ms(), links, body)
+    Record::new(uuid::Uuid::now_v7(), now_ms(), record_ids, body)
 }
 
 impl Journal {
@@ -375,8 +375,8 @@ impl JournalLog {
     ///
     /// # Errors
     /// As for [`JournalLog::write`].
-    pub fn append(&self, links: RecordIds, body: RecordBody) -> Result<Record> {
-        let record = new_record(links, body);
+    pub fn append(&self, record_ids: RecordIds, body: RecordBody) -> Result<Record> {
+        let record = new_record(record_ids, body);
         self.write(std::slice::from_ref(&record))?;
         Ok(record)
     }

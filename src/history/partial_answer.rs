@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::{Journal, now_ms};
 use super::record::{RecordBody, RecordIds};
+use crate::chat::FinishReason;
 use crate::error::{ErrorContext, Result};
 use crate::paths;
 use crate::safety::redact::{RedactStream, Redactor, global_redactor};
@@ -24,9 +25,6 @@ const VERSION: u32 = 1;
 
 /// Maximum number of bytes read from a file.
 const MAX_FILE: u64 = 64 << 20;
-
-/// `finish` of a recovered answer.
-pub const CUT_OFF: &str = "cut_off";
 
 /// Version in the first line of a file, whatever its other fields.
 #[derive(Debug, Deserialize)]
@@ -266,7 +264,7 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
         text: text.to_owned(),
         calls: Vec::new(),
         model: header.model,
-        finish: CUT_OFF.to_owned(),
+        finish: FinishReason::CutOff,
         error: None,
         prompt_tokens: None,
         completion_tokens: None,

@@ -8,10 +8,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::chat::{CallStatus, DataSensitivity, FinishReason, OperationClass};
+
 mod names;
+mod values;
 
 pub(crate) use names::current_type;
 pub use names::upgrade;
+pub use values::{ApprovalDecision, CommandDecision, DecidedBy, PolicyChange, ServerEvent};
 
 /// Version that is written. It grows when a record changes in a way that an older reader would misread.
 pub const VERSION: u32 = 2;
@@ -79,7 +83,7 @@ impl RecordIds {
 }
 
 /// Action of a tool call, as classified at the time of the decision.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCall {
     /// Alias of the server; empty where the call names none.
     pub server: String,
@@ -88,8 +92,8 @@ pub struct RecordedCall {
     /// `call_tool_read`, `call_tool_write` or `call_tool_destructive`, if the model used one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// Operation class that the policy was applied to: `read`, `write` or `destructive`.
-    pub operation: String,
+    /// Operation class that the policy was applied to.
+    pub operation: OperationClass,
     /// What the caller declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent: Option<RecordedIntent>,
@@ -99,13 +103,13 @@ pub struct RecordedCall {
 }
 
 /// Purpose of a call as declared by the caller.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedIntent {
-    /// `read`, `write` or `destructive`.
-    pub operation_type: String,
-    /// `public`, `internal`, `private` or `unknown`.
+    /// Operation class.
+    pub operation_type: OperationClass,
+    /// Sensitivity of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data_sensitivity: Option<String>,
+    pub data_sensitivity: Option<DataSensitivity>,
     /// Reason in the caller's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -172,9 +176,8 @@ pub enum RecordBody {
         calls: Vec<Call>,
         /// The model's name in the configuration.
         model: String,
-        /// `stop`, `length`, `content_filter`, `interrupted`, `error`, or `cut_off` (the daemon died: the text is what was
-        /// shown until then).
-        finish: String,
+        /// Why it ended.
+        finish: FinishReason,
         /// Cause of `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
@@ -194,9 +197,8 @@ pub enum RecordBody {
         call: String,
         /// `alias.tool`.
         name: String,
-        /// Allowed: `once`, `tool`, `reads`, `always` (by the user, with its scope; `server` in older records), `rule`.
-        /// Denied: `no`, `stop` (by the user), `no_terminal`, `timed_out`, `denied` (by a rule).
-        decision: String,
+        /// The decision.
+        decision: ApprovalDecision,
         /// The deciding rule, or the user's words.
         #[serde(
             default,
@@ -230,11 +232,9 @@ pub enum RecordBody {
         call: String,
         /// `alias.tool`.
         name: String,
-        /// `success`, `tool_error` (reported by the tool), `call_failed` (no result), `denied` (by the user), `blocked` (by
-        /// a rule, its declared intent, a missing terminal or a failed journal write), `invalid_call` (unknown tool, or
-        /// arguments that are not a JSON object) or `interrupted`.
-        #[serde(with = "names::status")]
-        status: String,
+        /// How the call ended.
+        #[serde(deserialize_with = "names::status")]
+        status: CallStatus,
         /// Text sent to the model.
         text: String,
         /// Images of the result, as `[MIME type, base64]`.
@@ -259,14 +259,14 @@ pub enum RecordBody {
         /// The arguments that were sent, or would have been.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<String>,
-        /// `person` or `rule`; absent where nothing was decided.
+        /// Who decided; absent where nothing was decided.
         #[serde(
             default,
             rename = "decided_by",
             alias = "by",
             skip_serializing_if = "Option::is_none"
         )]
-        by: Option<String>,
+        by: Option<DecidedBy>,
         /// The deciding rule, the user's words, or why the call was blocked.
         #[serde(
             default,
@@ -286,9 +286,8 @@ pub enum RecordBody {
     },
     /// A rule or a grant changed.
     Policy {
-        /// `granted`, `lapsed`, `revoked`, `always` (a rule was written to the configuration) or `changed` (the
-        /// configuration was edited).
-        change: String,
+        /// The change.
+        change: PolicyChange,
         /// The rule or grant, in the words of `aish-helper policy list`.
         #[serde(rename = "rule", alias = "what")]
         what: String,
@@ -308,8 +307,8 @@ pub enum RecordBody {
     Server {
         /// Alias of the server.
         alias: String,
-        /// `connected`, `failed`, `login` or `disconnected`.
-        event: String,
+        /// What happened.
+        event: ServerEvent,
         /// Its URL or command line, without secrets.
         target: String,
         /// Name and version as reported by the server.
@@ -326,8 +325,8 @@ pub enum RecordBody {
     CommandApproval {
         /// Id of the proposal.
         token: String,
-        /// `run`, `insert`, `no`, `quit`, or `denied` (by a rule).
-        choice: String,
+        /// The decision.
+        choice: CommandDecision,
         /// The command as proposed by the model.
         proposed: String,
         /// The command as shown last; with `run`, what ran.
@@ -418,12 +417,12 @@ pub struct CommandOutput {
 
 impl Record {
     /// Returns a record with this id and time.
-    pub fn new(id: uuid::Uuid, at_ms: u64, links: RecordIds, body: RecordBody) -> Record {
+    pub fn new(id: uuid::Uuid, at_ms: u64, ids: RecordIds, body: RecordBody) -> Record {
         Record {
             v: VERSION,
             id: id.to_string(),
             timestamp_ms: at_ms,
-            ids: links,
+            ids,
             body,
         }
     }

@@ -75,7 +75,8 @@ fn walk(redactor: &Redactor, value: &mut Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::record::{Call, CommandOutput};
+    use crate::chat::FinishReason;
+    use crate::history::record::{Call, CommandOutput, ServerEvent};
 
     const TOKEN: &str = concat!("ghp_", "q7Rk2ZpL9vXw3TbN5mHs8YdJ4cFg6aQe1uVo");
 
@@ -91,7 +92,7 @@ mod tests {
                 extra: Some(format!("{{\"signature\":\"{TOKEN}\"}}")),
             }],
             model: "m".into(),
-            finish: "stop".into(),
+            finish: FinishReason::Stop,
             error: None,
             prompt_tokens: Some(1),
             completion_tokens: None,
@@ -163,7 +164,7 @@ mod tests {
     fn a_body_without_secrets_is_unchanged() {
         let before = RecordBody::Server {
             alias: "a".into(),
-            event: "connected".into(),
+            event: ServerEvent::Connected,
             target: "npx x".into(),
             version: None,
             tools: 3,

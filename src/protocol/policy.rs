@@ -1,54 +1,56 @@
-//! What client and daemon say to each other about rules and grants.
+//! Requests and replies about rules and grants.
 
 use serde::{Deserialize, Serialize};
 
-/// What a client wants to know of the policy, or take back.
+use crate::chat::{DataSensitivity, OperationClass, RuleEffect};
+
+/// A request about the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum PolicyRequest {
-    /// All that is in force: [`InForce`].
+    /// Lists the rules and grants: [`PolicyInForce`].
     List,
-    /// Takes back a grant, or a rule that allows: [`Vec<Revoked>`], never empty.
+    /// Revokes a grant, or a rule that allows: [`Vec<RevokedGrant>`], never empty.
     Revoke {
-        /// A part of the grant's id; or a name, `alias.tool`.
+        /// Part of a grant's id, or the name of a tool, `alias.tool`.
         name: String,
     },
-    /// Who would decide, and why: [`Explanation`].
+    /// Explains what would be decided about a call: [`PolicyExplanation`].
     Explain {
         /// `server:tool`, `shell`, `fs.write` or `network`.
         name: String,
-        /// The text of a JSON object.
+        /// The arguments: the text of a JSON object.
         arguments: String,
-        /// What its caller declares that it does: `read`, `write` or `destructive`.
-        operation: Option<String>,
-        /// What its caller declares of its data.
-        sensitivity: Option<String>,
+        /// The declared operation.
+        operation: Option<OperationClass>,
+        /// The declared sensitivity of the data.
+        sensitivity: Option<DataSensitivity>,
     },
 }
 
-/// The rules in force in a directory, and what was allowed at prompts.
+/// The rules in force in a directory, and the grants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InForce {
+pub struct PolicyInForce {
     /// The default.
     pub default: RuleInfo,
-    /// The rules, those that weigh most first.
+    /// The rules, strongest effect first.
     pub rules: Vec<RuleInfo>,
-    /// The grants of all open conversations.
+    /// The grants of all open sessions.
     pub grants: Vec<GrantInfo>,
-    /// What is wrong with the files of projects, a line each.
+    /// Faults in project files, one line each.
     pub notices: Vec<String>,
 }
 
 /// A rule in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleInfo {
-    /// What it is about: `fs.*`, `op:read`, `shell`; `default`.
-    pub what: String,
-    /// `allow`, `ask` or `deny`.
-    pub says: String,
-    /// Where it stands: file, line and key, as far as they are known.
+    /// What it applies to: `fs.*`, `op:read`, `shell`; `default`.
+    pub subject: String,
+    /// Its effect.
+    pub effect: RuleEffect,
+    /// Its place: file, line and key, as far as known.
     pub source: String,
-    /// It is a project's.
+    /// Whether it comes from a project's `.aish.toml`.
     pub project: bool,
 }
 
@@ -58,58 +60,81 @@ pub struct GrantInfo {
     /// Its id.
     pub id: String,
     /// What it allows.
-    pub what: String,
-    /// The conversation it was given in.
+    pub subject: String,
+    /// The session it was given in.
     pub session: String,
     /// When it was given, milliseconds since 1970.
-    pub at_ms: u64,
-    /// When it lapses.
-    pub until_ms: u64,
+    pub granted_ms: u64,
+    /// When it expires, milliseconds since 1970.
+    pub expires_ms: u64,
 }
 
-/// What was taken back.
+/// A revoked grant or rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevokedGrant {
     /// What it allowed.
-    pub what: String,
-    /// The id, of a grant.
+    pub subject: String,
+    /// The grant's id; `None` for a rule.
     pub grant: Option<String>,
 }
 
-/// What would be decided, and why.
+/// The decision about a call or action, and its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Explanation {
+pub struct PolicyExplanation {
     /// `server:tool`, `shell`, `fs.write` or `network`.
     pub name: String,
-    /// `allow`, `ask` or `deny`.
-    pub says: String,
-    /// By what, in the words of the record.
-    pub by: String,
-    /// What the call is taken for: `read`, `write` or `destructive`.
-    pub operation: Option<String>,
-    /// Why it is; of an act of the helper's own, what it is.
-    pub because: String,
-    /// Why no rule is asked at all: what is declared does not fit.
+    /// The decision.
+    pub effect: RuleEffect,
+    /// What decides, as in the journal.
+    pub decided_by: String,
+    /// The operation class that the policy applies; `None` for aish's own actions.
+    pub operation: Option<OperationClass>,
+    /// The reason for that operation class; for aish's own actions, what the action is.
+    pub operation_reason: String,
+    /// Why the declared intent rejects the call before any rule is applied.
     pub rejected: Option<String>,
-    /// Every rule and grant that could be about it, and the default.
+    /// The rules and grants about the call, and the default.
     pub considered: Vec<RuleReport>,
-    /// What is wrong with the files of projects, a line each.
+    /// Faults in project files, one line each.
     pub notices: Vec<String>,
 }
 
-/// A rule, a grant or the default, and what it has to do with a decision.
+/// A rule, a grant or the default, and its part in a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleReport {
-    /// What it is about.
-    pub what: String,
-    /// `allow`, `ask` or `deny`.
-    pub says: String,
-    /// Where it stands; who gave it, of a grant.
+    /// What it applies to.
+    pub subject: String,
+    /// Its effect.
+    pub effect: RuleEffect,
+    /// Its place in the configuration; for a grant, who gave it.
     pub source: String,
-    /// The id of a grant.
+    /// Id of a grant.
     pub grant: Option<String>,
-    /// `decides`, `overruled` or `idle`.
-    pub standing: String,
-    /// Why it is idle.
-    pub why: Option<String>,
+    /// Its part in the decision.
+    pub standing: ReportedStanding,
+    /// Why it is inactive.
+    pub reason: Option<String>,
+}
+
+/// The part of a rule in a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportedStanding {
+    /// It decides.
+    Decides,
+    /// It applies, but another rule decides.
+    Overruled,
+    /// It does not apply or has no effect.
+    Inactive,
+}
+
+impl ReportedStanding {
+    /// Returns the name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ReportedStanding::Decides => "decides",
+            ReportedStanding::Overruled => "overruled",
+            ReportedStanding::Inactive => "inactive",
+        }
+    }
 }

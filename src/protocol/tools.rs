@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::chat::{CallStatus, DataSensitivity, OperationClass};
+use crate::chat::{ApprovalScope, CallStatus, DataSensitivity, OperationClass};
 use crate::error::ErrorKind;
 
 /// A request about MCP servers.
@@ -278,8 +278,8 @@ pub struct ApprovalRequest {
     /// Diff against the definition that the user was last shown, which is why the user is asked again; empty if the tool
     /// is unchanged.
     pub changes: Vec<ToolDiffLine>,
-    /// The offered approval scopes beyond "once": `tool`, `reads`, `always`.
-    pub offers: Vec<String>,
+    /// The offered approval scopes beyond [`ApprovalScope::Once`].
+    pub offers: Vec<ApprovalScope>,
     /// SHA-256 of the question; see [`ApprovalRequest::shown_digest`].
     #[serde(default)]
     pub digest: String,

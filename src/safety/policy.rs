@@ -10,11 +10,12 @@ mod grants;
 mod rules;
 
 pub use explain::{ConsideredRule, DecisionTrace, RuleStanding, explain};
-pub use grants::{ApprovalScope, GRANT_TTL_MS, GrantScope, GrantSet, ToolGrant};
-pub use rules::{BuiltinAction, DefaultRule, PolicyRule, RuleEffect, RuleSet, RuleSubject};
+pub use grants::{GRANT_TTL_MS, GrantScope, GrantSet, ToolGrant};
+pub use rules::{BuiltinAction, DefaultRule, PolicyRule, RuleSet, RuleSubject};
 
 use sha2::{Digest, Sha256};
 
+pub use crate::chat::{ApprovalScope, RuleEffect};
 use crate::chat::{CallIntent, OperationClass, ToolAnnotations};
 
 /// How long an approval is valid. The call must start before that, so that an approval given before the machine was

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use super::ordered_writes::OrderedWrites;
 use crate::error::Result;
 use crate::history::journal::{Journal, JournalLog, new_record};
-use crate::history::record::{RecordBody, RecordIds};
+use crate::history::record::{PolicyChange, Record, RecordBody, RecordIds, ServerEvent};
 use crate::mcp::{ConnectionStatus, ServerState};
 use crate::paths;
 use crate::safety::policy::RuleSet;
@@ -21,8 +22,9 @@ pub struct AuditLog {
     log: Mutex<Option<Arc<JournalLog>>>,
     /// File with the rules that were in force when this or an earlier daemon last read the configuration, one per line.
     rules: PathBuf,
-    /// The rules that were queued for recording last; `None` if that failed.
-    last_rules: Mutex<Option<BTreeSet<String>>>,
+    /// The rules of the last call of [`AuditLog::rules`]; `None` before the first one, and if recording them failed.
+    last_rules: Arc<Mutex<Option<BTreeSet<String>>>>,
+    writes: OrderedWrites,
     /// Login name for the records.
     user: Option<String>,
 }
@@ -34,7 +36,8 @@ impl AuditLog {
             journal,
             log: Mutex::default(),
             rules: state.join("rules"),
-            last_rules: Mutex::default(),
+            last_rules: Arc::default(),
+            writes: OrderedWrites::default(),
             user,
         }
     }
@@ -57,16 +60,16 @@ impl AuditLog {
     ///
     /// # Errors
     /// The file cannot be opened, or the writer thread has stopped.
-    pub fn record(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
-        self.log()?.append(links.clone(), body).map(drop)
+    pub fn record(&self, record_ids: &RecordIds, body: RecordBody) -> Result<()> {
+        self.log()?.append(record_ids.clone(), body).map(drop)
     }
 
     /// Writes one record and waits until it is synced to disk, for records that permit an action.
     ///
     /// # Errors
     /// The record could not be written or synced: the action must not be done.
-    pub async fn record_synced(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
-        self.record(links, body)?;
+    pub async fn record_synced(&self, record_ids: &RecordIds, body: RecordBody) -> Result<()> {
+        self.record(record_ids, body)?;
         self.log()?.synced().await
     }
 
@@ -74,8 +77,8 @@ impl AuditLog {
     ///
     /// # Errors
     /// The record could not be written.
-    pub async fn record_written(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
-        self.record(links, body)?;
+    pub async fn record_written(&self, record_ids: &RecordIds, body: RecordBody) -> Result<()> {
+        self.record(record_ids, body)?;
         self.log()?.written().await
     }
 
@@ -87,86 +90,95 @@ impl AuditLog {
     /// Records that a connection to an MCP server was made, failed or ended.
     pub fn server(&self, state: ServerState) {
         let event = match state.status {
-            ConnectionStatus::Ready => "connected",
-            ConnectionStatus::Failed => "failed",
-            ConnectionStatus::LoginRequired => "login",
-            ConnectionStatus::Disabled => "disconnected",
+            ConnectionStatus::Ready => ServerEvent::Connected,
+            ConnectionStatus::Failed => ServerEvent::Failed,
+            ConnectionStatus::LoginRequired => ServerEvent::Login,
+            ConnectionStatus::Disabled => ServerEvent::Disconnected,
             ConnectionStatus::Starting => return,
         };
         let body = RecordBody::Server {
             alias: state.alias,
-            event: event.to_string(),
+            event,
             target: state.target,
             version: state.version,
             tools: state.tools,
             error: state.error,
         };
         // Permits nothing, so a failure is only logged.
-        if let Err(e) = self.record(&self.links(), body) {
+        if let Err(e) = self.record(&self.record_ids(), body) {
             tracing::warn!("{}", e.message);
         }
     }
 
-    /// Records which rules changed since the configuration was last read. Blocks until the records are
-    /// written, so that they precede every record made under the new rules.
-    pub fn rules(self: &Arc<Self>, rules: &RuleSet) {
-        let (now, log) = (lines(rules), self.clone());
-        // Reads of the configuration that change no rule need no job.
-        if lock(&self.last_rules).replace(now.clone()).as_ref() == Some(&now) {
+    /// Records which rules changed since the configuration was last read. The records are queued before this returns, so
+    /// that they precede every record made under the new rules; the disk is not waited for.
+    pub fn rules(&self, rules: &RuleSet) {
+        let now = lines(rules);
+        let before = match lock(&self.last_rules).replace(now.clone()) {
+            Some(before) => before,
+            None => self.remembered(),
+        };
+        if before == now {
             return;
         }
-        if let Err(e) = log.record_rules(&now) {
-            tracing::warn!("{}", e.message);
-            // Not remembered, so that the next read of the configuration records it.
-            *lock(&log.last_rules) = None;
-        }
+        let change = |sign: &str, line: &String| {
+            let body = RecordBody::Policy {
+                change: PolicyChange::Changed,
+                what: format!("{sign} {line}"),
+                grant: None,
+                why: None,
+            };
+            new_record(self.record_ids(), body)
+        };
+        let removed = before.difference(&now).map(|line| change("-", line));
+        let added = now.difference(&before).map(|line| change("+", line));
+        let changes: Vec<Record> = removed.chain(added).collect();
+        let queued = self.log().and_then(|log| {
+            log.write(&changes)?;
+            Ok(log)
+        });
+        let (path, last_rules) = (self.rules.clone(), self.last_rules.clone());
+        self.writes.push(move || {
+            // Remembered after it was recorded: a change without a record is recorded the next time.
+            let recorded = queued.and_then(|log| {
+                log.flush()?;
+                remember(&path, &now)
+            });
+            if let Err(e) = recorded {
+                tracing::warn!("{}", e.message);
+                lock(&last_rules).take_if(|last| *last == now);
+            }
+        });
     }
 
-    fn record_rules(&self, now: &BTreeSet<String>) -> Result<()> {
-        let before = match fs::read_to_string(&self.rules) {
+    /// Returns the rules that this or an earlier daemon recorded last.
+    fn remembered(&self) -> BTreeSet<String> {
+        match fs::read_to_string(&self.rules) {
             Ok(text) => text.lines().map(str::to_string).collect(),
             Err(_) => lines(&RuleSet::default()),
-        };
-        let change = |sign: &str, line: &String| RecordBody::Policy {
-            change: "changed".to_string(),
-            what: format!("{sign} {line}"),
-            grant: None,
-            why: None,
-        };
-        let removed = before.difference(now).map(|line| change("-", line));
-        let added = now.difference(&before).map(|line| change("+", line));
-        let changes: Vec<RecordBody> = removed.chain(added).collect();
-        if changes.is_empty() {
-            return Ok(());
         }
-        // Remembered after it was recorded: a change without a record is recorded the next time.
-        self.record_all(changes)?;
-        self.remember(now)
     }
 
-    fn record_all(&self, bodies: Vec<RecordBody>) -> Result<()> {
-        let records = bodies
-            .into_iter()
-            .map(|body| new_record(self.links(), body));
-        let log = self.log()?;
-        log.write(&records.collect::<Vec<_>>())?;
-        log.flush()
+    /// Waits for queued writes, before the daemon ends.
+    pub fn finish_writes(&self) {
+        self.writes.finish();
     }
 
-    fn remember(&self, rules: &BTreeSet<String>) -> Result<()> {
-        let text: String = rules.iter().map(|line| format!("{line}\n")).collect();
-        if let Some(state) = self.rules.parent() {
-            paths::make_dir(state)?;
-        }
-        paths::replace_file(&self.rules, text.as_bytes())
-    }
-
-    fn links(&self) -> RecordIds {
+    fn record_ids(&self) -> RecordIds {
         RecordIds {
             user: self.user.clone(),
             ..RecordIds::default()
         }
     }
+}
+
+/// Writes the rules to the file that the next daemon compares with.
+fn remember(path: &Path, rules: &BTreeSet<String>) -> Result<()> {
+    let text: String = rules.iter().map(|line| format!("{line}\n")).collect();
+    if let Some(state) = path.parent() {
+        paths::make_dir(state)?;
+    }
+    paths::replace_file(path, text.as_bytes())
 }
 
 /// Returns the rules as lines, each with its source. Line ends within a rule are escaped.

@@ -1,4 +1,4 @@
-//! The client of a request, as the work for the request sees it.
+//! The handle through which the work for a request reaches its client: progress, and variables of its environment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ pub type ClientVariables = BTreeMap<String, Secret>;
 /// Names of variables, and where their values go.
 pub type VariablesRequest = (Vec<String>, oneshot::Sender<ClientVariables>);
 
-/// A client, as the work for its request sees it.
+/// Through this the work for a request reports progress to its client and asks it for variables of its environment.
 #[derive(Debug, Clone)]
 pub struct ClientHandle {
-    /// Reports progress to the client; cancelled when the client cancels or hangs up.
+    /// Reports progress to the client; cancelled by CANCEL, and by a hang-up unless the policy is `HangUpPolicy::Continue`.
     pub feed: Arc<TurnFeed>,
     /// The client only reads state: no server is started for it.
     pub is_read_only: bool,
     /// The ids of every record of this request.
-    pub links: RecordIds,
+    pub record_ids: RecordIds,
     /// Requests to the client.
     pub variables: mpsc::Sender<VariablesRequest>,
 }

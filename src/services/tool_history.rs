@@ -36,7 +36,7 @@ const MAX_REMOVED: usize = 2_000;
 struct ServerTools {
     /// Tools that were shown to the user.
     shown: BTreeMap<String, ShownTool>,
-    /// Annotations of the other tools: a tool that was never called cannot drop its `destructiveHint` either.
+    /// Annotations of tools that were not shown yet, so that a server cannot drop `destructiveHint` before the first call.
     said: BTreeMap<String, ToolAnnotations>,
 }
 
@@ -72,7 +72,7 @@ pub struct ToolHistory {
     /// The current state of each server's file, whether it could be written or not.
     servers: Mutex<HashMap<String, Arc<ServerTools>>>,
     writes: OrderedWrites,
-    /// The last catalog, and the same with the annotations in force.
+    /// The last catalog as the servers sent it, and the same catalog with the annotations in force.
     catalog: Mutex<Option<(ToolCatalog, ToolCatalog)>>,
 }
 

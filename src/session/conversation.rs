@@ -20,7 +20,7 @@ pub struct Session {
     turn: Arc<tokio::sync::Mutex<()>>,
     /// Access to the running turn.
     pub hub: SessionHub,
-    /// Held for single reads and writes only, so that a decision does not wait for another shell's answer.
+    /// Locked for single reads and writes, never for a whole turn, so that decisions in other shells do not wait.
     pub(super) kept: Mutex<SessionState>,
     /// Tools that the user has allowed for this session. Kept in memory only: a new daemon asks again.
     pub grants: Mutex<GrantSet>,
@@ -67,8 +67,8 @@ impl Session {
     ///
     /// # Errors
     /// The session has no file; the record is kept in memory.
-    pub fn record(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
-        self.record_all(links, [body])
+    pub fn record(&self, record_ids: &RecordIds, body: RecordBody) -> Result<()> {
+        self.record_all(record_ids, [body])
     }
 
     /// Keeps these records and queues one write for all of them. [`Session::record_written`] waits for the write and returns its result.
@@ -77,12 +77,12 @@ impl Session {
     /// The session has no file; the records are kept in memory.
     pub fn record_all(
         &self,
-        links: &RecordIds,
+        record_ids: &RecordIds,
         bodies: impl IntoIterator<Item = RecordBody>,
     ) -> Result<()> {
-        let links = RecordIds {
+        let record_ids = RecordIds {
             session: Some(self.id.clone()).filter(|id| !id.is_empty()),
-            ..links.clone()
+            ..record_ids.clone()
         };
         let mut kept = lock(&self.kept);
         let SessionState { log, records } = &mut *kept;
@@ -90,7 +90,7 @@ impl Session {
         records.extend(
             bodies
                 .into_iter()
-                .map(|body| new_record(links.clone(), body)),
+                .map(|body| new_record(record_ids.clone(), body)),
         );
         let log = log.as_ref().map_err(Clone::clone)?;
         log.write(&records[start..])
@@ -109,8 +109,8 @@ impl Session {
     ///
     /// # Errors
     /// The write failed; the record is kept in memory.
-    pub async fn record_written(&self, links: &RecordIds, body: RecordBody) -> Result<()> {
-        self.record(links, body)?;
+    pub async fn record_written(&self, record_ids: &RecordIds, body: RecordBody) -> Result<()> {
+        self.record(record_ids, body)?;
         self.log_handle()?.written().await
     }
 
@@ -120,10 +120,10 @@ impl Session {
     /// The write or the sync failed; the action must not be executed.
     pub async fn record_synced(
         &self,
-        links: &RecordIds,
+        record_ids: &RecordIds,
         bodies: impl IntoIterator<Item = RecordBody>,
     ) -> Result<()> {
-        self.record_all(links, bodies)?;
+        self.record_all(record_ids, bodies)?;
         self.log_handle()?.synced().await
     }
 

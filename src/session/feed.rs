@@ -1,7 +1,7 @@
 //! The feed of a turn: its events, the watchers that follow them, and its open questions.
 //!
-//! A watcher is a cursor into the feed, not a queue: a slow, stopped or disconnected client uses no memory and never
-//! delays the turn.
+//! A watcher is a cursor into the feed, not a queue: a slow, stopped or disconnected client uses no memory of
+//! its own and never delays the turn.
 
 mod attendance;
 mod watcher;
@@ -148,7 +148,7 @@ struct FeedState {
     text: String,
     /// Offset of the first retained byte in the whole text of the turn.
     text_start: u64,
-    /// Number of changes of the progress, and the latest progress: empty when no call reports any.
+    /// Change counter and text of the latest progress; the text is empty after its call has ended.
     progress: (u64, String),
     questions: Vec<OpenQuestion>,
     watchers: HashMap<u64, WatcherInfo>,

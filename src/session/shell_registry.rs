@@ -121,7 +121,7 @@ impl ShellRegistry {
                 command,
             } => {
                 self.shells.entry(shell.clone()).or_default().pid = Some(pid);
-                let links = RecordIds {
+                let record_ids = RecordIds {
                     user: self.user.clone(),
                     session: session.clone(),
                     shell: Some(shell.to_string()),
@@ -139,7 +139,7 @@ impl ShellRegistry {
                     session,
                     env,
                 };
-                let record = new_record(links, body);
+                let record = new_record(record_ids, body);
                 let log = self.log.as_ref();
                 if let Some(Err(e)) = log.map(|log| log.write(std::slice::from_ref(&record))) {
                     tracing::warn!("{}", e.message);

@@ -32,7 +32,9 @@ pub struct WaitingCommand {
     /// Id of the session.
     pub session: String,
     /// Ids of the answer's record.
-    pub links: RecordIds,
+    pub record_ids: RecordIds,
+    /// The answer came from a background turn: its commands always need a question.
+    pub background: bool,
 }
 
 /// The proposed commands of one shell.
@@ -99,14 +101,14 @@ impl SessionStore {
         &self,
         choice: &SessionChoice,
         shell: Option<&ShellId>,
-        links: &RecordIds,
+        record_ids: &RecordIds,
     ) -> Result<SharedSession> {
         let id = match choice {
             SessionChoice::Shell => match shell.and_then(|s| self.session_for_shell(s)) {
                 Some(id) => id,
-                None => return Ok(self.create(shell, links).await),
+                None => return Ok(self.create(shell, record_ids).await),
             },
-            SessionChoice::New => return Ok(self.create(shell, links).await),
+            SessionChoice::New => return Ok(self.create(shell, record_ids).await),
             SessionChoice::Continue => {
                 let journal = self.journal.clone();
                 let sessions = off_thread(move || journal.sessions()).await?;
@@ -122,7 +124,7 @@ impl SessionStore {
             // The user deleted the session's file: the shell starts a new session.
             Err(e) => {
                 return match *choice == SessionChoice::Shell && self.find(&id).await.is_err() {
-                    true => Ok(self.create(shell, links).await),
+                    true => Ok(self.create(shell, record_ids).await),
                     false => Err(e),
                 };
             }
@@ -135,14 +137,14 @@ impl SessionStore {
             let attached = RecordBody::Attached {
                 shell: shell.to_string(),
             };
-            let _ = session.record(links, attached);
+            let _ = session.record(record_ids, attached);
         }
         Ok(session)
     }
 
     /// Creates a session and makes it the session of the shell. If its file cannot be created, the session is kept in
     /// memory, so that prompts are answered even when the disk is full.
-    pub async fn create(&self, shell: Option<&ShellId>, links: &RecordIds) -> SharedSession {
+    pub async fn create(&self, shell: Option<&ShellId>, record_ids: &RecordIds) -> SharedSession {
         let id = uuid::Uuid::now_v7().to_string();
         let session = Session::new(id.clone(), self.journal.create(&id), Vec::new());
         // If this write fails, so does that of the prompt, which is reported.
@@ -150,7 +152,7 @@ impl SessionStore {
             session: id.clone(),
             shell: shell.map(ShellId::to_string),
         };
-        let _ = session.record(links, begun);
+        let _ = session.record(record_ids, begun);
         add_open(&mut lock(&self.open).sessions, id.clone(), &session);
         if let Some(shell) = shell {
             self.attach(shell, &id).await;
@@ -305,7 +307,14 @@ impl SessionStore {
 
     /// Offers the commands of an answer to the shell. They replace those of an earlier answer of the same session;
     /// commands of other sessions keep waiting, before the new ones.
-    pub fn offer(&self, shell: &ShellId, session: &str, links: &RecordIds, commands: Vec<String>) {
+    pub fn offer(
+        &self,
+        shell: &ShellId,
+        session: &str,
+        record_ids: &RecordIds,
+        commands: Vec<String>,
+        background: bool,
+    ) {
         let of = commands.len();
         let offered = commands.into_iter().enumerate();
         let offered = offered.map(|(at, command)| WaitingCommand {
@@ -314,7 +323,8 @@ impl SessionStore {
             number: at + 1,
             of,
             session: session.to_string(),
-            links: links.clone(),
+            record_ids: record_ids.clone(),
+            background,
         });
         let mut waiting = lock(&self.waiting);
         let queue = waiting
@@ -339,6 +349,13 @@ impl SessionStore {
     pub fn next_waiting(&self, shell: &ShellId) -> Option<WaitingCommand> {
         let waiting = lock(&self.waiting);
         waiting.get(shell)?.commands.front().cloned()
+    }
+
+    /// Returns the command with this token, if it waits for a decision in this shell.
+    pub fn find_waiting(&self, shell: &ShellId, token: &str) -> Option<WaitingCommand> {
+        let waiting = lock(&self.waiting);
+        let mut commands = waiting.get(shell)?.commands.iter();
+        commands.find(|w| w.token == token).cloned()
     }
 
     /// Removes and returns the command with this token, wherever it is in the queue. `all` also removes the other

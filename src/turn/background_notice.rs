@@ -17,14 +17,12 @@ use crate::protocol::ShellId;
 use crate::safety::text::one_line;
 use crate::services::SharedServices;
 use crate::session::feed::{HangUpPolicy, TurnEnd, TurnFeed};
-use crate::session::lock;
+use crate::session::{lock, short_id};
 
 /// Maximum length of a notice, in characters.
 const LENGTH: usize = 200;
 /// Maximum number of notices that wait for a shell.
 const MAX_NOTICES: usize = 8;
-/// Length of a session id in messages: its last characters, which are random.
-const SHORT_ID: usize = 8;
 /// Held while a notice file is read and replaced.
 static NOTICE_FILES: Mutex<()> = Mutex::new(());
 
@@ -69,8 +67,7 @@ fn attach_command(services: &SharedServices, feed: &TurnFeed) -> String {
     let own = shell.and_then(|shell| services.sessions.session_for_shell(shell));
     match feed.session() {
         Some(id) if own.as_deref() != Some(id) => {
-            let start = id.len().saturating_sub(SHORT_ID);
-            format!("llm --attach {}", id.get(start..).unwrap_or(id))
+            format!("llm --attach {}", short_id(id))
         }
         _ => "llm :attach".to_owned(),
     }

@@ -13,7 +13,7 @@ use crate::session::feed::TurnFeed;
 /// The context of the calls of one round.
 #[derive(Debug)]
 pub struct CallContext<'a> {
-    /// The daemon.
+    /// State shared by all turns.
     pub services: &'a SharedServices,
     /// The session in which decisions are recorded and grants are kept.
     pub session: &'a Session,
@@ -28,7 +28,7 @@ pub struct CallContext<'a> {
     /// Reports progress, asks questions and cancels.
     pub feed: &'a Arc<TurnFeed>,
     /// The ids of the records.
-    pub links: RecordIds,
+    pub record_ids: RecordIds,
 }
 
 /// How the tools are offered to the model.

@@ -10,7 +10,7 @@ const QUOTED: &str = "`CMD:";
 /// Maximum length of a command. A longer line stays text, because the user could not check it.
 const LONGEST: usize = 64 << 10;
 
-/// Maximum length of a held line that may be a fence, and of the blank lines after a fence.
+/// Maximum number of bytes held back while a line may still become a code fence, and of blank lines held after one.
 const MAX_HELD: usize = 256;
 
 /// A piece of the answer.
@@ -264,7 +264,7 @@ enum LineKind {
     /// A command, after a mark of this many bytes.
     Mark(usize),
     Blank,
-    /// A fence that opens a code block: its character and their number.
+    /// A fence that opens a code block: its character and how many.
     Opens(char, usize),
     Closes,
 }

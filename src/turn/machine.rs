@@ -23,7 +23,7 @@ pub enum TurnInput {
     Chunk(StreamItem),
     /// The request ended; Ctrl-C is [`ErrorKind::Interrupted`].
     Ended(Result<FinishReason>),
-    /// Outcomes of some of the calls of [`TurnEffect::Use`].
+    /// Outcomes of the calls of [`TurnEffect::Use`], or of the part of them that was made together.
     CallsEnded(Vec<CallOutcome>),
 }
 
@@ -183,7 +183,7 @@ impl TurnMachine {
             text: std::mem::take(&mut self.text),
             calls: calls.iter().map(recorded).collect(),
             model: self.setting.model_name.clone(),
-            finish: finish.as_str().to_string(),
+            finish,
             error: failure.as_ref().map(|e| e.message.clone()),
             prompt_tokens: usage.map(|u| u.prompt_tokens),
             completion_tokens: usage.map(|u| u.completion_tokens),

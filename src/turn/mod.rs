@@ -1,5 +1,5 @@
-//! A turn: from a prompt to the end of its answer. [`plan`] collects what only the client has, [`task`] performs the effects
-//! of the pure [`machine`], and [`gate`] decides about tool calls.
+//! A turn: from a prompt to the end of its answer. [`plan`] collects what only the client has, [`task`] and [`rounds`] perform the
+//! effects of the pure [`machine`], and [`gate`] decides about tool calls.
 
 pub mod background_notice;
 pub mod call_context;
@@ -11,6 +11,7 @@ pub mod outbound_redaction;
 pub mod outcome;
 pub mod plan;
 pub mod prompt_context;
+pub mod rounds;
 pub mod rules_in_force;
 pub mod task;
 pub mod tool_execution;

@@ -4,7 +4,7 @@
 
 use crate::chat::{CallStatus, ImageContent, ToolCall};
 use crate::context::{INTERRUPTED, NO_RESULT};
-use crate::history::record::{RecordBody, RecordedCall};
+use crate::history::record::{DecidedBy, RecordBody, RecordedCall};
 
 /// Maximum number of characters of a tool name and of a reason in a notice. Both can be text of the model.
 const NAME_CHARS: usize = 80;
@@ -32,9 +32,9 @@ pub struct CallSummary {
     pub act: Option<RecordedCall>,
     /// The arguments that were sent, or would have been.
     pub arguments: Option<String>,
-    /// Who allowed it: `person` or `rule`.
-    pub by: Option<&'static str>,
-    /// The rule, or the scope that the user approved; and the warning.
+    /// Who allowed it.
+    pub by: Option<DecidedBy>,
+    /// The recorded reason: the deciding rule or the approval scope, then `; WARNING` if the intent contradicts the annotations.
     pub why: Option<String>,
 }
 
@@ -56,7 +56,7 @@ pub enum CallEnd {
         /// The arguments that were sent, if the user edited them.
         edited: Option<String>,
     },
-    /// No result, because of a JSON-RPC or transport error; the reason is only for the user.
+    /// The call has no result. The reason is shown to the user and never sent to the model.
     Failed(String),
     /// Denied by the user, with an optional message for the model.
     Denied(Option<String>),
@@ -133,7 +133,7 @@ impl CallEnd {
 
     /// Returns the record of `call`, with the text for the model; `ms` is the duration.
     pub fn record(self, call: &ToolCall, ms: u64, account: CallSummary) -> RecordBody {
-        let status = self.status().as_str().to_string();
+        let status = self.status();
         let (mut pictures, mut size, mut failure) = (Vec::new(), 0, None);
         let (mut by, mut reason, mut sum) = (account.by, account.why, None);
         let text = match self {
@@ -158,19 +158,19 @@ impl CallEnd {
                 NO_RESULT.into()
             }
             CallEnd::Denied(words) => {
-                (by, reason) = (Some("person"), words.clone());
+                (by, reason) = (Some(DecidedBy::Person), words.clone());
                 match words {
                     Some(words) => format!("[denied by the user] {words}"),
                     None => "[denied by the user]".into(),
                 }
             }
             CallEnd::Stopped => {
-                by = Some("person");
+                by = Some(DecidedBy::Person);
                 "[denied by the user]".into()
             }
             CallEnd::Blocked(rule) => {
                 let told = format!("[denied by the user's rule {rule}]");
-                (by, reason) = (Some("rule"), Some(rule));
+                (by, reason) = (Some(DecidedBy::Rule), Some(rule));
                 told
             }
             CallEnd::Rejected(why) | CallEnd::Unread(why) => {
@@ -205,7 +205,7 @@ impl CallEnd {
             ms,
             act: account.act,
             arguments: account.arguments,
-            by: by.map(str::to_string),
+            by,
             why: reason,
             digest: sum,
         }

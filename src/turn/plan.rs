@@ -15,7 +15,7 @@ pub struct TurnPlan {
     /// The request.
     pub ask: AskRequest,
     /// The ids of the records.
-    pub links: RecordIds,
+    pub record_ids: RecordIds,
     /// `None` for a single command, which belongs to no session.
     pub session: Option<SharedSession>,
     /// The configuration, and the variables that the choice of the model needs.
@@ -28,7 +28,7 @@ impl TurnPlan {
     /// Returns the ids of the session and of the prompt.
     pub fn ids(&self) -> (String, String) {
         let session = self.session.as_ref().map(|s| s.id.clone());
-        let prompt = self.links.prompt.clone();
+        let prompt = self.record_ids.prompt.clone();
         (session.unwrap_or_default(), prompt.unwrap_or_default())
     }
 }
@@ -44,8 +44,8 @@ pub async fn prepare(
     ask: AskRequest,
 ) -> std::result::Result<TurnPlan, RequestFailure> {
     let failed = |error| RequestFailure::from(&error);
-    let links = record_ids(client, &ask);
-    let existing = existing_session(services, &links, &ask).await;
+    let record_ids = record_ids(client, &ask);
+    let existing = existing_session(services, &record_ids, &ask).await;
     let existing = existing.map_err(failed)?;
     let creates_session = existing.is_none() && !ask.command;
     let collected = collect(services, client, &ask, existing).await;
@@ -60,13 +60,13 @@ pub async fn prepare(
         true => None,
         false => {
             let (sessions, shell) = (&services.sessions, ask.shell.as_ref());
-            let session = sessions.choose(&ask.session, shell, &links).await;
+            let session = sessions.choose(&ask.session, shell, &record_ids).await;
             Some(session.map_err(failed)?)
         }
     };
     Ok(TurnPlan {
         ask,
-        links,
+        record_ids,
         session,
         model,
         servers,
@@ -94,7 +94,7 @@ async fn collect(
 /// Returns the session whose model a prompt uses, without creating one.
 async fn existing_session(
     services: &SharedServices,
-    links: &RecordIds,
+    record_ids: &RecordIds,
     ask: &AskRequest,
 ) -> Result<Option<SharedSession>> {
     let shell = ask.shell.as_ref();
@@ -111,7 +111,7 @@ async fn existing_session(
         },
         SessionChoice::Continue | SessionChoice::Attach(_) => {
             let sessions = &services.sessions;
-            let session = sessions.choose(choice, shell, links).await?;
+            let session = sessions.choose(choice, shell, record_ids).await?;
             Ok(Some(session))
         }
     }
@@ -125,6 +125,6 @@ fn record_ids(client: &ClientHandle, ask: &AskRequest) -> RecordIds {
         shell: shell.map(ShellId::to_string),
         prompt: Some(uuid::Uuid::now_v7().to_string()),
         command: command_line.map(|(shell, ms)| format!("{shell}@{ms}")),
-        ..client.links.clone()
+        ..client.record_ids.clone()
     }
 }

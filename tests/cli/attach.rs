@@ -118,6 +118,8 @@ fn a_background_answer_is_announced_and_its_commands_are_offered() {
         ],
         "stop",
     )]);
+    // Its commands are asked about even if those of a foreground answer are not.
+    helper.config("[shell]\nconfirm_cmd = false\n");
     let mut zsh = Zsh::start(&helper.home);
     zsh.run("llm --background make it");
     let id = session(&helper);

@@ -156,8 +156,8 @@ fn explanations_match_real_decisions() {
         let mut words = vec!["policy", "explain", "fs:act", "--json", "--intent-type"];
         words.extend(how);
         let told = run_in(helper, &dir, &words).json();
-        assert_eq!(told["says"], says, "{case}");
-        let told_by = told["by"].as_str().unwrap();
+        assert_eq!(told["effect"], says, "{case}");
+        let told_by = told["decided_by"].as_str().unwrap();
         assert!(told_by.ends_with(by), "{case}: {told}");
         assert_eq!(tools.called(), [], "{case}: only asked about");
         let considered = told["considered"].as_array().unwrap();
@@ -166,7 +166,7 @@ fn explanations_match_real_decisions() {
             .filter(|c| c["standing"] == "decides")
             .collect();
         assert_eq!(decides.len(), 1, "{case}: {told}");
-        assert_eq!(decides[0]["says"], says, "{case}: {told}");
+        assert_eq!(decides[0]["effect"], says, "{case}: {told}");
 
         let variant = format!("tool-{}", how[0]);
         let mut words = vec!["call", &variant, "--tool-name", "fs:act", "--json"];
@@ -214,12 +214,12 @@ fn a_grant_is_listed_explained_and_revoked() {
     let grants = listed(helper)["grants"].clone();
     assert_eq!(grants.as_array().map(Vec::len), Some(1), "{grants}");
     let grant = &grants[0];
-    assert_eq!(grant["what"], "fs.act");
+    assert_eq!(grant["subject"], "fs.act");
     let id = grant["id"].as_str().unwrap();
-    assert!(grant["at_ms"].as_u64() < grant["until_ms"].as_u64());
+    assert!(grant["granted_ms"].as_u64() < grant["expires_ms"].as_u64());
     let (told, elsewhere) = (explain(&of_shell), explain(&[]));
     assert_eq!(
-        (&told["says"], &elsewhere["says"]),
+        (&told["effect"], &elsewhere["effect"]),
         (&json!("allow"), &json!("ask"))
     );
     assert_eq!(told["considered"][0]["grant"], id);
@@ -233,7 +233,7 @@ fn a_grant_is_listed_explained_and_revoked() {
     let said = policy(helper, &["revoke", end]).run().ok();
     assert_eq!(said, "revoked: you, for this session: fs.act\n");
     assert_eq!(listed(helper)["grants"], json!([]));
-    assert_eq!(explain(&of_shell)["says"], "ask");
+    assert_eq!(explain(&of_shell)["effect"], "ask");
     let revoked: Vec<Value> = helper
         .records_of("policy")
         .into_iter()
@@ -274,13 +274,13 @@ fn revoking_a_rule_restores_the_file() {
             .run()
             .json()
     };
-    assert_eq!(explain()["by"], "policy.rules.\"fs.act\"");
+    assert_eq!(explain()["decided_by"], "policy.rules.\"fs.act\"");
     let rules = listed(helper)["rules"].clone();
     let mine = rules
         .as_array()
         .unwrap()
         .iter()
-        .find(|r| r["what"] == "fs.act");
+        .find(|r| r["subject"] == "fs.act");
     let source = mine.unwrap()["source"].as_str().unwrap();
     let line = config(helper)
         .lines()
@@ -296,7 +296,7 @@ fn revoking_a_rule_restores_the_file() {
         "revoked: you, for this session: fs.act\nrevoked: fs.act\n"
     );
     assert_eq!(config(helper), before);
-    assert_eq!(explain()["says"], "ask");
+    assert_eq!(explain()["effect"], "ask");
     // The grant for the session was revoked together with the rule.
     let mut client = tools.ask("z");
     let question = client.question();
@@ -342,7 +342,7 @@ fn builtin_actions_and_unknown_names_are_explained() {
     let told = policy(helper, &["explain", "network", "--json"])
         .run()
         .json();
-    assert_eq!(told["says"], "allow");
+    assert_eq!(told["effect"], "allow");
 
     let told = policy(helper, &["explain", "fs:act", "--intent-type", "read"])
         .run()

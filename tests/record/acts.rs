@@ -101,6 +101,7 @@ fn rules_that_were_changed_by_hand_are_recorded_with_the_next_request() {
     helper.call(["mcp", "list"]).run().ok();
     helper.call(["mcp", "list"]).run().ok();
     let came = "+ allow fs.read (mcp.auto_approve.\"fs.read\")";
+    helper.until("the change is recorded", || !changes().is_empty());
     assert_eq!(changes(), [came]);
     helper.call(["stop"]).run().ok();
     helper.config(&format!(
@@ -109,5 +110,6 @@ fn rules_that_were_changed_by_hand_are_recorded_with_the_next_request() {
     helper.call(["mcp", "list"]).run().ok();
     let went = "- allow fs.read (mcp.auto_approve.\"fs.read\")";
     let asks = "+ ask fs.read (mcp.auto_approve.\"fs.read\")";
+    helper.until("the changes are recorded", || changes().len() > 1);
     assert_eq!(changes(), [came, went, asks]);
 }

@@ -109,7 +109,7 @@ fn a_key_without_effect_is_not_offered_and_says_why() {
         question.operation = OperationClass::Destructive;
         question.tool.destructive = Some(true);
         question.why = "policy.default".into();
-        question.offers = vec!["tool".into()];
+        question.offers = vec![ApprovalScope::Tool];
         question
     };
     let by_rule = || {
@@ -122,7 +122,7 @@ fn a_key_without_effect_is_not_offered_and_says_why() {
     let by_hand = || {
         let mut question = question("{}");
         question.why = "rules allow nothing to a server that was connected by hand".into();
-        question.offers = vec!["tool".into()];
+        question.offers = vec![ApprovalScope::Tool];
         question
     };
     for (question, keys, says) in [

@@ -10,7 +10,7 @@ mod whole;
 
 use std::time::{Duration, Instant};
 
-use aish::chat::{CallStatus, DataSensitivity, OperationClass};
+use aish::chat::{ApprovalScope, CallStatus, DataSensitivity, OperationClass};
 use aish::protocol::Event;
 use aish::protocol::tools::{ApprovalRequest, ApprovalVerdict, Reaction, ToolInfo};
 use serde_json::json;
@@ -58,7 +58,11 @@ fn question(arguments: &str) -> ApprovalRequest {
         why: "policy.default".into(),
         warning: None,
         changes: Vec::new(),
-        offers: vec!["tool".into(), "reads".into(), "always".into()],
+        offers: vec![
+            ApprovalScope::Tool,
+            ApprovalScope::Reads,
+            ApprovalScope::Always,
+        ],
         digest: String::new(),
     }
 }

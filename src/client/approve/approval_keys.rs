@@ -1,5 +1,6 @@
 //! The keys of an approval: which are offered, what they mean, and why some are not offered.
 
+use crate::chat::ApprovalScope;
 use crate::client::operation::is_read_only;
 use crate::client::terminal_prompt::TerminalPrompt;
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict};
@@ -16,12 +17,12 @@ pub const CONFIRM_ALWAYS: &str = "[A] again: yes, always   any other key: back "
 /// A key as the line of keys shows it.
 struct KeyLabel {
     /// The key is shown only if the question offers this; `None`: always.
-    offer: Option<&'static str>,
+    offer: Option<ApprovalScope>,
     /// The label in full, and for a narrow terminal.
     words: [&'static str; 2],
 }
 
-const fn key(offer: Option<&'static str>, wide: &'static str, short: &'static str) -> KeyLabel {
+const fn key(offer: Option<ApprovalScope>, wide: &'static str, short: &'static str) -> KeyLabel {
     KeyLabel {
         offer,
         words: [wide, short],
@@ -33,16 +34,16 @@ const KEYS: [KeyLabel; 9] = [
     key(None, "[y]es ", "[y]es "),
     key(None, "[n]o ", "[n]o "),
     key(
-        Some("tool"),
+        Some(ApprovalScope::Tool),
         "[t]ool for this session ",
         "[t]ool this session ",
     ),
     key(
-        Some("reads"),
+        Some(ApprovalScope::Reads),
         "[r]eads for this session ",
         "[r]eads this session ",
     ),
-    key(Some("always"), "[A]lways ", "[A]lways "),
+    key(Some(ApprovalScope::Always), "[A]lways ", "[A]lways "),
     key(None, "[e]dit ", "[e]dit "),
     key(None, "[d]eny and say why ", "[d]eny, say why "),
     key(None, "[?]", "[?]"),
@@ -78,9 +79,9 @@ pub fn end_column(line: &str) -> usize {
     }
 }
 
-/// Returns whether `question` offers the answer named `offer`.
-pub fn offers(question: &ApprovalRequest, offer: &str) -> bool {
-    question.offers.iter().any(|o| o == offer)
+/// Returns whether `question` offers this approval scope.
+pub fn offers(question: &ApprovalRequest, offer: ApprovalScope) -> bool {
+    question.offers.contains(&offer)
 }
 
 /// Returns the verdict of a key that approves more than this one call, and the words to echo.
@@ -93,22 +94,26 @@ pub fn lasting_verdict(
 ) -> Result<(ApprovalVerdict, String), String> {
     let (offer, verdict, words) = match byte {
         b't' | b'T' => (
-            "tool",
+            ApprovalScope::Tool,
             ApprovalVerdict::Tool,
             "this tool for this session".to_string(),
         ),
         b'r' | b'R' => {
             let words = format!("reads for this session: {}", reading_tools(question));
-            ("reads", ApprovalVerdict::Reads, words)
+            (ApprovalScope::Reads, ApprovalVerdict::Reads, words)
         }
-        _ => ("always", ApprovalVerdict::Always, "always".to_string()),
+        _ => (
+            ApprovalScope::Always,
+            ApprovalVerdict::Always,
+            "always".to_string(),
+        ),
     };
     if !offers(question, offer) {
         return Err(reason_not_offered(question, offer));
     }
     // Earlier versions used [a] for the session only.
     if byte == b'a' {
-        return Err(match offers(question, "tool") {
+        return Err(match offers(question, ApprovalScope::Tool) {
             true => "always is [A], with Shift; for this session alone it is [t]".to_string(),
             false => "always is [A], with Shift".to_string(),
         });
@@ -117,19 +122,22 @@ pub fn lasting_verdict(
 }
 
 /// Returns why an answer would have no effect.
-fn reason_not_offered(question: &ApprovalRequest, offer: &str) -> String {
+fn reason_not_offered(question: &ApprovalRequest, offer: ApprovalScope) -> String {
     let server = confusables::marked_name(&question.tool.server);
-    if offer == "reads" && is_read_only(&question.tool) {
+    if offer == ApprovalScope::Reads && is_read_only(&question.tool) {
         return format!(
             "[r] would not cover this call: its operation is {}",
             question.operation.as_str()
         );
     }
-    if offer == "reads" {
+    if offer == ApprovalScope::Reads {
         return format!("server {server} does not declare this tool read-only");
     }
     // A session grant is possible, so only the rule is not.
-    if offer == "always" && offers(question, "tool") && question.why != UNCONFIGURED {
+    if offer == ApprovalScope::Always
+        && offers(question, ApprovalScope::Tool)
+        && question.why != UNCONFIGURED
+    {
         return format!(
             "no rule can be saved: server {server} was connected by hand, or aish may not write the configuration"
         );
@@ -138,7 +146,7 @@ fn reason_not_offered(question: &ApprovalRequest, offer: &str) -> String {
         why if why.starts_with(DEFAULT_RULE) || why == CHANGED => {
             "this call can be allowed only once at a time".to_string()
         }
-        UNCONFIGURED if offer == "always" => {
+        UNCONFIGURED if offer == ApprovalScope::Always => {
             format!("server {server} was connected by hand: rules cannot allow its tools")
         }
         UNCONFIGURED => "this call can be allowed only once at a time".to_string(),
@@ -177,17 +185,17 @@ pub fn explained(question: &ApprovalRequest) -> Vec<(&'static str, String)> {
     let beyond = [
         (
             "t",
-            "tool",
+            ApprovalScope::Tool,
             format!("allow this tool {session}, with any arguments"),
         ),
         (
             "r",
-            "reads",
+            ApprovalScope::Reads,
             format!("allow {} {session}", reading_tools(question)),
         ),
         (
             "A",
-            "always",
+            ApprovalScope::Always,
             "always allow this tool (adds a rule to config.toml; press A twice)".to_string(),
         ),
     ];

@@ -17,6 +17,11 @@ fn user(text: &str) -> Record {
     })
 }
 
+/// Returns the value with this name.
+fn named<T: serde::de::DeserializeOwned>(name: &str) -> T {
+    serde_json::from_value(name.into()).unwrap()
+}
+
 fn calling(text: &str, finish: &str, ids: &[&str]) -> Record {
     record(RecordBody::Assistant {
         text: text.into(),
@@ -30,7 +35,7 @@ fn calling(text: &str, finish: &str, ids: &[&str]) -> Record {
             })
             .collect(),
         model: "m".into(),
-        finish: finish.into(),
+        finish: named(finish),
         error: None,
         prompt_tokens: None,
         completion_tokens: None,
@@ -46,7 +51,7 @@ fn tool(call: &str, status: &str, text: &str) -> Record {
     record(RecordBody::Tool {
         call: call.into(),
         name: "x.y".into(),
-        status: status.into(),
+        status: named(status),
         text: text.into(),
         images: Vec::new(),
         error: None,
@@ -64,7 +69,7 @@ fn decided(decision: &str) -> Record {
     record(RecordBody::Approval {
         call: "1".into(),
         name: "x.y".into(),
-        decision: decision.into(),
+        decision: named(decision),
         why: None,
         arguments: "{}".into(),
         digest: None,

@@ -379,7 +379,7 @@ impl Index {
             let keys = select.query_map([of], |row| row.get(0))?;
             Ok(keys.collect::<rusqlite::Result<_>>()?)
         };
-        let links = |key: &ActivityKey| -> IndexResult<(Sql, Sql)> {
+        let record_ids = |key: &ActivityKey| -> IndexResult<(Sql, Sql)> {
             let mut select = self
                 .db
                 .prepare_cached("SELECT chain, command FROM act WHERE id = ?")?;
@@ -388,18 +388,18 @@ impl Index {
         };
         let members = "SELECT id FROM act WHERE chain = ?";
         let of_command = "SELECT id FROM act WHERE command = ?";
-        let (chain, command) = links(key)?;
+        let (chain, command) = record_ids(key)?;
         let mut keys = column(members, &chain)?;
         keys.push(*key);
         // Only the first activity of a chain has the command line, which may have started other chains.
         let mut commands = vec![command];
         for key in keys.clone() {
-            commands.push(links(&key)?.1);
+            commands.push(record_ids(&key)?.1);
         }
         for command in commands.iter().filter(|c| **c != Sql::Null) {
             for key in column(of_command, command)? {
                 keys.push(key);
-                keys.extend(column(members, &links(&key)?.0)?);
+                keys.extend(column(members, &record_ids(&key)?.0)?);
             }
         }
         keys.sort_unstable();

@@ -91,7 +91,7 @@ fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
         text: "all of it".into(),
         calls: Vec::new(),
         model: "m".into(),
-        finish: "stop".into(),
+        finish: crate::chat::FinishReason::Stop,
         error: None,
         prompt_tokens: None,
         completion_tokens: None,

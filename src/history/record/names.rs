@@ -1,6 +1,12 @@
 //! The names of version 1 and what they are called since version 2.
 
+use std::borrow::Cow;
+
+use serde::de::IntoDeserializer;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+
+use crate::chat::CallStatus;
 
 /// Types: old name, new name.
 const TYPES: [(&str, &str); 3] = [
@@ -90,16 +96,8 @@ pub fn upgrade(record: &mut Value) {
     }
 }
 
-/// (De)serialises the status of a tool call: it is written and kept with its current name.
-pub(super) mod status {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(status: &str, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(super::current_status(status))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-        let status = String::deserialize(from)?;
-        Ok(super::current_status(&status).to_owned())
-    }
+/// Reads the status of a tool call, by its old or its current name.
+pub(super) fn status<'de, D: Deserializer<'de>>(from: D) -> Result<CallStatus, D::Error> {
+    let name = Cow::<str>::deserialize(from)?;
+    CallStatus::deserialize(current_status(&name).into_deserializer())
 }

@@ -1,23 +1,10 @@
 //! Grants: what the user has allowed at a prompt beyond a single call.
 
 use super::{CallRequest, ExactCall};
-use crate::chat::{OperationClass, ToolAnnotations};
+use crate::chat::{ApprovalScope, OperationClass, ToolAnnotations};
 
 /// Lifetime of a grant: one working day.
 pub const GRANT_TTL_MS: u64 = 12 * 3_600_000;
-
-/// Scope that the user chose when allowing a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApprovalScope {
-    /// This call only.
-    Once,
-    /// This tool, for the session.
-    Tool,
-    /// The read-only tools of this server, for the session.
-    Reads,
-    /// This tool permanently: a rule is written as well.
-    Always,
-}
 
 /// Scope of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,32 +3,7 @@
 use std::fmt;
 
 use super::{CallRequest, ExactCall};
-use crate::chat::{DataSensitivity, OperationClass};
-
-/// Effect of a rule, ordered by strength.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RuleEffect {
-    /// The call is made without a question.
-    Allow,
-    /// The user is asked.
-    Ask,
-    /// The call is denied.
-    Deny,
-}
-
-impl RuleEffect {
-    /// All effects.
-    pub const ALL: [RuleEffect; 3] = [RuleEffect::Allow, RuleEffect::Ask, RuleEffect::Deny];
-
-    /// Returns the name in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RuleEffect::Allow => "allow",
-            RuleEffect::Ask => "ask",
-            RuleEffect::Deny => "deny",
-        }
-    }
-}
+use crate::chat::{DataSensitivity, OperationClass, RuleEffect};
 
 /// Actions that aish performs itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

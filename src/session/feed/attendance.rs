@@ -22,8 +22,8 @@ impl TurnFeed {
         self.wait_for(unattended).await;
     }
 
-    /// Waits until the question cannot be answered any more: without a client that can answer if the turn ends with its
-    /// client, otherwise for `patience` without such a client. `announce` is called whenever a question of a background
+    /// Waits until a question can no longer be answered. In a foreground turn that is when no attached client can answer;
+    /// in a background turn, when none could for `patience`. `announce` is called each time a question of a background
     /// turn becomes unattended. Cancel-safe: a new call continues the same wait.
     pub async fn unanswerable(
         &self,

@@ -16,7 +16,8 @@ fn proposals_of_a_live_shell_survive_tidy_after_a_restart() {
     let sessions = store(dir.path());
     let (live, ended) = (format!("{}-1", std::process::id()), "2147483646-1");
     for id in [&*live, ended, "script"] {
-        sessions.offer(&shell(id), "s", &RecordIds::default(), vec!["ls".into()]);
+        let commands = vec!["ls".into()];
+        sessions.offer(&shell(id), "s", &RecordIds::default(), commands, false);
     }
     sessions.tidy();
     let waits = |id| sessions.next_waiting(&shell(id)).is_some();
@@ -32,7 +33,7 @@ fn an_answer_replaces_only_the_proposals_of_its_own_session() {
     let (sessions, shell) = (store(dir.path()), shell("a"));
     let offer = |session: &str, commands: &[&str]| {
         let commands = commands.iter().map(|c| (*c).to_owned()).collect();
-        sessions.offer(&shell, session, &RecordIds::default(), commands);
+        sessions.offer(&shell, session, &RecordIds::default(), commands, false);
     };
     offer("foreground", &["one", "two"]);
     let shown = sessions.next_waiting(&shell).expect("a proposal");

@@ -10,7 +10,7 @@ use crate::config;
 use crate::config::mcp::ServerSettings;
 use crate::error::Error;
 use crate::history::journal::now_ms;
-use crate::history::record::RecordBody;
+use crate::history::record::{ApprovalDecision, PolicyChange, RecordBody};
 use crate::protocol::QuestionOutcome;
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict, DeclaredIntent, Reaction};
 use crate::safety::policy::{
@@ -21,21 +21,17 @@ use crate::turn::background_notice::{self, question_patience};
 use crate::turn::call_context::CallContext;
 use crate::turn::tool_view::tool_info;
 
-/// The approval scopes, with their names in records and questions.
-const CONSENTS: [(ApprovalScope, &str); 4] = [
-    (ApprovalScope::Once, "once"),
-    (ApprovalScope::Tool, "tool"),
-    (ApprovalScope::Reads, "reads"),
-    (ApprovalScope::Always, "always"),
-];
-
 /// What a question shows as the server of a built-in tool.
 const BUILTIN_TARGET: &str = "built in";
 
-/// Returns the name of an approval scope in records and questions.
-pub fn scope_name(said: ApprovalScope) -> &'static str {
-    let named = CONSENTS.iter().find(|(consent, _)| *consent == said);
-    named.map_or("once", |(_, word)| word)
+/// Returns the recorded decision for an approval scope.
+pub fn recorded_scope(scope: ApprovalScope) -> ApprovalDecision {
+    match scope {
+        ApprovalScope::Once => ApprovalDecision::Once,
+        ApprovalScope::Tool => ApprovalDecision::Tool,
+        ApprovalScope::Reads => ApprovalDecision::Reads,
+        ApprovalScope::Always => ApprovalDecision::Always,
+    }
 }
 
 /// Why a call was not allowed.
@@ -86,7 +82,7 @@ impl CallGate<'_> {
     }
 
     /// Returns the approval scopes beyond "once" that would let the same call pass without a question.
-    fn offers(&self, request: &CallRequest<'_>) -> Vec<String> {
+    fn offers(&self, request: &CallRequest<'_>) -> Vec<ApprovalScope> {
         // Approving a changed tool accepts its new definition, so later calls are not calls of a changed tool.
         let request = CallRequest {
             changed: false,
@@ -105,18 +101,20 @@ impl CallGate<'_> {
             );
             matches!(self.judge(&request, &grants), PolicyDecision::Allow(..))
         };
-        let mut offers = Vec::new();
-        for (said, word) in &CONSENTS[1..] {
-            let can = match said {
+        let offered = |scope: &ApprovalScope| {
+            let can = match scope {
                 ApprovalScope::Always => self.can_keep(&request),
                 // A manual call has no session that could hold a grant.
                 _ => !self.context.session.id.is_empty(),
             };
-            if can && silences(*said) {
-                offers.push((*word).to_owned());
-            }
-        }
-        offers
+            can && silences(*scope)
+        };
+        let scopes = [
+            ApprovalScope::Tool,
+            ApprovalScope::Reads,
+            ApprovalScope::Always,
+        ];
+        scopes.into_iter().filter(offered).collect()
     }
 
     /// Whether "always" can be offered: the configuration can be written, and a rule in it would apply to this server.
@@ -151,14 +149,14 @@ impl CallGate<'_> {
         let failed = match written {
             Ok(()) => {
                 let record = RecordBody::Policy {
-                    change: "always".to_owned(),
+                    change: PolicyChange::Always,
                     what: format!("{} = \"allow\"", config::toml_string(name)),
                     grant: None,
                     why: None,
                 };
                 let session = self.context.session;
                 session
-                    .record_written(&self.context.links, record)
+                    .record_written(&self.context.record_ids, record)
                     .await
                     .err()
             }
@@ -195,7 +193,7 @@ impl CallGate<'_> {
             ApprovalVerdict::NoTerminal => return Err(Refusal::NoTerminal),
         };
         // A scope that was not offered was not shown either, so only the call itself is approved.
-        match offers.iter().any(|offer| offer == scope_name(said)) {
+        match offers.contains(&said) {
             true => Ok((said, arguments)),
             false => Ok((ApprovalScope::Once, arguments)),
         }

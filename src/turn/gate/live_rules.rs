@@ -44,9 +44,8 @@ impl CallGate<'_> {
         Ok(config.policy.clone())
     }
 
-    /// Applies the rules from the start of the prompt and the current rules, and returns the stricter decision. A new
-    /// rule that allows more refers to the servers in the current configuration, which may differ from the servers of
-    /// this prompt.
+    /// Applies the rules from the start of the prompt and the current rules, and returns the stricter decision. A rule that
+    /// newly allows has no effect until the next prompt, because its alias may name another server by now.
     pub(super) fn judge(&self, request: &CallRequest<'_>, grants: &GrantSet) -> PolicyDecision {
         let by = |rules| policy::decide(request, rules, grants, now_ms());
         let then = by(&self.context.config.policy);

@@ -21,11 +21,10 @@ use crate::chat::{ToolAnnotations, ToolCall, ToolDefinition};
 use crate::config::mcp::ServerSettings;
 use crate::error::Result;
 use crate::history::journal::now_ms;
-use crate::history::record::{RecordBody, RecordedCall};
+use crate::history::record::{ApprovalDecision, DecidedBy, PolicyChange, RecordBody, RecordedCall};
 use crate::protocol::tools::CallFinished;
 use crate::safety::policy::{
-    self, ApprovalScope, Approved, BUILTIN_IDENTITY, CallRequest, ExactCall, PolicyDecision,
-    RuleSet,
+    self, Approved, BUILTIN_IDENTITY, CallRequest, ExactCall, PolicyDecision, RuleSet,
 };
 use crate::session::feed::TurnEvent;
 use crate::session::lock;
@@ -51,7 +50,7 @@ pub struct CallGate<'a> {
 #[derive(Debug)]
 struct RecordedDecision<'d> {
     /// The decision, as in [`RecordBody::Approval`].
-    decision: &'d str,
+    decision: ApprovalDecision,
     why: Option<String>,
     arguments: &'d str,
     digest: Option<String>,
@@ -226,11 +225,7 @@ impl<'a> CallGate<'a> {
             server: resolved.tool.server.clone(),
             tool: resolved.tool.tool.clone(),
             variant: resolved.variant.map(|v| v.call_tool_name().to_owned()),
-            operation: self
-                .call_request(resolved, "")
-                .operation()
-                .as_str()
-                .to_owned(),
+            operation: self.call_request(resolved, "").operation(),
             intent: resolved.intent.as_ref().map(resolve::intent_record),
             annotations: resolve::annotations_record(resolved.tool.annotations),
         }
@@ -269,14 +264,10 @@ impl<'a> CallGate<'a> {
             }
             self.lapse(&request);
         }
-        let (approved, decision, arguments, rule, granted) = match decision {
-            PolicyDecision::Allow(approved, rule) => (
-                approved,
-                "rule",
-                resolved.arguments.clone(),
-                Some(rule),
-                None,
-            ),
+        let (approved, scope, arguments, rule, granted) = match decision {
+            PolicyDecision::Allow(approved, rule) => {
+                (approved, None, resolved.arguments.clone(), Some(rule), None)
+            }
             PolicyDecision::Deny(rule) => {
                 return Err((self.block(call, at, rule), account));
             }
@@ -299,17 +290,13 @@ impl<'a> CallGate<'a> {
                     policy::approve(&request, said, of_server, &mut grants, now_ms(), &id);
                 let granted = grants.list().iter().find(|grant| grant.id == id);
                 let granted = granted.map(|grant| (id.clone(), grant.description()));
-                (
-                    approved,
-                    approval_prompt::scope_name(said),
-                    arguments,
-                    None,
-                    granted,
-                )
+                (approved, Some(said), arguments, None, granted)
             }
         };
-        account.by = Some(if rule.is_some() { "rule" } else { "person" });
-        let word = rule.clone().unwrap_or_else(|| decision.to_owned());
+        account.by = Some(scope.map_or(DecidedBy::Rule, |_| DecidedBy::Person));
+        let decision = scope.map_or(ApprovalDecision::Rule, approval_prompt::recorded_scope);
+        let scope = scope.map(|scope| scope.as_str().to_owned());
+        let word = rule.clone().or(scope).unwrap_or_default();
         account.why = Some(match &resolved.warning {
             Some(warning) => format!("{word}; {warning}"),
             None => word,
@@ -332,7 +319,7 @@ impl<'a> CallGate<'a> {
             };
             let mut records = vec![self.approval(call, at, decided)];
             records.extend(granted.iter().map(|(id, what)| RecordBody::Policy {
-                change: "granted".to_owned(),
+                change: PolicyChange::Granted,
                 what: what.clone(),
                 grant: Some(id.clone()),
                 why: None,
@@ -348,7 +335,7 @@ impl<'a> CallGate<'a> {
         if let (None, Some(server)) = (&rule, &server) {
             self.accept(server, tool);
         }
-        if decision == approval_prompt::scope_name(ApprovalScope::Always) {
+        if decision == ApprovalDecision::Always {
             self.keep(&tool.name).await;
         }
         Ok(AllowedCall {
@@ -366,27 +353,37 @@ impl<'a> CallGate<'a> {
 
     /// Records a denial by a rule and reports it to the clients.
     fn block(&self, call: &ToolCall, at: usize, rule: String) -> CallEnd {
-        self.record_denial(call, at, "denied", Some(rule.clone()));
+        self.record_denial(call, at, ApprovalDecision::Denied, Some(rule.clone()));
         self.report(call, at, CallEnd::Blocked(rule))
     }
 
     /// Records a denial and reports it to the clients.
     fn deny(&self, call: &ToolCall, at: usize, refusal: Refusal) -> CallEnd {
         let (decision, why, outcome) = match refusal {
-            Refusal::Denied(words) => ("no", words.clone(), CallEnd::Denied(words)),
-            Refusal::NoTerminal => ("no_terminal", None, CallEnd::NoTerminal),
+            Refusal::Denied(words) => (ApprovalDecision::No, words.clone(), CallEnd::Denied(words)),
+            Refusal::NoTerminal => (ApprovalDecision::NoTerminal, None, CallEnd::NoTerminal),
             Refusal::TimedOut(patience) => {
                 let why = format!("nobody answered within {}", minutes(patience));
-                ("timed_out", Some(why.clone()), CallEnd::Unanswered(why))
+                (
+                    ApprovalDecision::TimedOut,
+                    Some(why.clone()),
+                    CallEnd::Unanswered(why),
+                )
             }
-            Refusal::Stopped => ("stop", None, CallEnd::Stopped),
+            Refusal::Stopped => (ApprovalDecision::Stop, None, CallEnd::Stopped),
         };
         self.record_denial(call, at, decision, why);
         self.report(call, at, outcome)
     }
 
     /// Records that a call is not made.
-    fn record_denial(&self, call: &ToolCall, at: usize, decision: &str, why: Option<String>) {
+    fn record_denial(
+        &self,
+        call: &ToolCall,
+        at: usize,
+        decision: ApprovalDecision,
+        why: Option<String>,
+    ) {
         let arguments = self.account(at).arguments.unwrap_or_default();
         let decided = RecordedDecision {
             decision,
@@ -396,7 +393,10 @@ impl<'a> CallGate<'a> {
         };
         // If this fails, so does the record of the result, which reports it.
         let record = self.approval(call, at, decided);
-        let _ = self.context.session.record(&self.context.links, record);
+        let _ = self
+            .context
+            .session
+            .record(&self.context.record_ids, record);
     }
 
     /// Reports to the clients that a call is not made.
@@ -421,7 +421,7 @@ impl<'a> CallGate<'a> {
         RecordBody::Approval {
             call: call.id.clone(),
             name: account.name.unwrap_or_else(|| call.name.clone()),
-            decision: decided.decision.to_string(),
+            decision: decided.decision,
             why: decided.why,
             arguments: decided.arguments.to_string(),
             digest: decided.digest,
@@ -449,15 +449,15 @@ impl<'a> CallGate<'a> {
             let digest = approved.digest();
             recorded.push((at, digest.clone()));
             let decided = RecordedDecision {
-                decision: "rule",
+                decision: ApprovalDecision::Rule,
                 why: reason_with_warning(Some(rule), resolved.warning.as_ref()),
                 arguments: &resolved.arguments,
                 digest: Some(digest),
             };
             records.push(self.approval(call, at, decided));
         }
-        let (session, links) = (self.context.session, &self.context.links);
-        session.record_synced(links, records).await?;
+        let (session, record_ids) = (self.context.session, &self.context.record_ids);
+        session.record_synced(record_ids, records).await?;
         self.recorded.extend(recorded);
         Ok(())
     }

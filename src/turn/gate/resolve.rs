@@ -163,7 +163,7 @@ fn through<'a>(
                 server: target.map(|t| t.server.clone()).unwrap_or_default(),
                 tool: target.map(|t| t.tool.clone()).unwrap_or_default(),
                 variant: Some(variant.call_tool_name().to_owned()),
-                operation: operation.as_str().to_owned(),
+                operation,
                 intent: declared.as_ref().ok().map(intent_record),
                 annotations: annotations_record(said),
             }),
@@ -219,8 +219,8 @@ fn missing(target: &split::CallTarget, shown: &str, catalog: &ToolCatalog) -> St
 /// Returns the declared intent as it is recorded.
 pub fn intent_record(intent: &CallIntent) -> record::RecordedIntent {
     record::RecordedIntent {
-        operation_type: intent.operation.as_str().to_owned(),
-        data_sensitivity: intent.sensitivity.map(|s| s.as_str().to_owned()),
+        operation_type: intent.operation,
+        data_sensitivity: intent.sensitivity,
         reason: intent.reason.clone(),
     }
 }

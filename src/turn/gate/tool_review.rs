@@ -4,7 +4,7 @@
 use super::{CallGate, lock};
 use crate::chat::ToolDefinition;
 use crate::config::mcp::ServerSettings;
-use crate::history::record::RecordBody;
+use crate::history::record::{PolicyChange, RecordBody};
 use crate::protocol::tools::{NewTools, ToolDiffLine};
 use crate::safety::policy::{CHANGED, CallRequest};
 use crate::session::feed::TurnEvent;
@@ -60,18 +60,22 @@ impl CallGate<'_> {
         }
     }
 
-    /// Removes the session's grants for the tool from before it or its server changed, and records that.
+    /// Removes the grants that were given before the tool or its server changed, and records each removal.
     pub(super) fn lapse(&self, request: &CallRequest<'_>) {
         let lost = lock(&self.context.session.grants).remove_changed(request);
         for grant in lost {
             let record = RecordBody::Policy {
-                change: "lapsed".to_owned(),
+                change: PolicyChange::Lapsed,
                 what: grant.description(),
                 grant: Some(grant.id),
                 why: Some(CHANGED.to_owned()),
             };
             // The record need not be synced: the grant is removed in any case.
-            if let Err(e) = self.context.session.record(&self.context.links, record) {
+            if let Err(e) = self
+                .context
+                .session
+                .record(&self.context.record_ids, record)
+            {
                 tracing::warn!("{}", e.message);
             }
         }

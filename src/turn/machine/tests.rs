@@ -149,11 +149,11 @@ fn words(effects: &[TurnEffect]) -> Vec<String> {
         TurnEffect::Event(event) => format!("{event:?}"),
         TurnEffect::Record(record) => match &**record {
             RecordBody::Assistant { calls, finish, .. } => {
-                format!("answer {finish} {}", calls.len())
+                format!("answer {} {}", finish.as_str(), calls.len())
             }
             RecordBody::Tool {
                 call, status, text, ..
-            } => format!("result {call} {status} {text}"),
+            } => format!("result {call} {} {text}", status.as_str()),
             body => format!("{body:?}"),
         },
         TurnEffect::Use(calls) => {

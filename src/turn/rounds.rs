@@ -1,0 +1,275 @@
+//! The rounds of a turn: a request to the model, its answer and the tool calls in it, until the answer has no more calls.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use super::call_context::{CallContext, ToolExposure};
+use super::gate::{self, CallGate};
+use super::rules_in_force::RequestContext;
+use super::{outbound_redaction, prompt_context, tool_exposure};
+use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolCall, ToolDefinition};
+use crate::context;
+use crate::error::Result;
+use crate::history::partial_answer::PartialAnswer;
+use crate::history::record::{RecordBody, RecordIds};
+use crate::mcp::ToolCatalog;
+use crate::protocol::AnswerSummary;
+use crate::services::SharedServices;
+use crate::services::model::ChosenModel;
+use crate::services::tool_history;
+use crate::session::conversation::Session;
+use crate::session::feed::TurnFeed;
+use crate::turn::machine::{TurnEffect, TurnInput, TurnMachine, TurnSettings};
+
+/// Capacity of the queue of answer chunks; when it is full, reading from the provider pauses.
+const QUEUE: usize = 64;
+/// Tokens of the context window reserved for the answer if the configuration sets no limit.
+const RESERVE: u32 = 1024;
+
+/// A running turn: the state machine and the resources for performing its effects.
+pub(super) struct TurnRun<'a> {
+    services: &'a SharedServices,
+    chosen: &'a ChosenModel,
+    /// The session that records the turn.
+    session: &'a Session,
+    feed: &'a Arc<TurnFeed>,
+    turn: TurnMachine,
+    start: Instant,
+    /// The summary of the turn, and its proposed commands.
+    pub(super) answer: Option<(AnswerSummary, Vec<String>)>,
+    /// The tools of this round, and how they are exposed to the model.
+    tools: (ToolCatalog, ToolExposure),
+    /// The ids of the records.
+    pub(super) record_ids: RecordIds,
+    request: &'a RequestContext,
+    /// The answer received so far, kept on disk in case the daemon is killed.
+    partial: PartialAnswer,
+}
+
+/// The next step of the turn.
+pub(super) enum NextStep {
+    /// Continue with the next input.
+    Go,
+    /// Make these tool calls.
+    Use(Vec<ToolCall>),
+    /// Send another request.
+    Again,
+    /// The turn is over.
+    Done,
+}
+
+impl<'a> TurnRun<'a> {
+    pub(super) fn new(
+        services: &'a SharedServices,
+        chosen: &'a ChosenModel,
+        session: &'a Session,
+        feed: &'a Arc<TurnFeed>,
+        setting: TurnSettings,
+        record_ids: RecordIds,
+        request: &'a RequestContext,
+    ) -> TurnRun<'a> {
+        TurnRun {
+            services,
+            chosen,
+            session,
+            feed,
+            turn: TurnMachine::new(setting),
+            start: Instant::now(),
+            answer: None,
+            tools: (
+                ToolCatalog::default(),
+                ToolExposure::Direct { reads_on: false },
+            ),
+            record_ids,
+            request,
+            partial: PartialAnswer::default(),
+        }
+    }
+
+    /// Alternates requests and tool calls until the turn is over.
+    pub(super) async fn rounds(&mut self, mut tools: Option<ToolCatalog>) -> Result<()> {
+        let session = self.session;
+        let reserve = self.chosen.endpoint.max_tokens.unwrap_or(RESERVE);
+        let mut reported = 0;
+        let mut exposure = ToolExposure::Direct { reads_on: false };
+        loop {
+            let catalog = tools.clone().unwrap_or_default();
+            exposure = tool_exposure::exposure(
+                self.services,
+                session,
+                &self.chosen.config,
+                &catalog,
+                exposure,
+            );
+            self.tools = (catalog.clone(), exposure);
+            let offered = tool_exposure::tools(&catalog, exposure);
+            let split = matches!(exposure, ToolExposure::Split { .. });
+            if split {
+                tool_exposure::index(self.services, &catalog);
+            }
+            let system = prompt_context::system_prompt(self.chosen, !offered.is_empty(), split);
+            let talk = session.with_records(context::conversation);
+            let window = self.chosen.window;
+            let (messages, left_out) = context::fit(system, talk, &offered, window, reserve);
+            if left_out > reported {
+                reported = left_out;
+                let text = format!(
+                    "the session exceeds the model's context window; the oldest {left_out} answers were not sent"
+                );
+                self.feed.notice(text);
+            }
+            let mut step = self.request(&messages, &offered).await?;
+            if let NextStep::Use(calls) = step {
+                step = self.calls(&calls).await?;
+            }
+            if matches!(step, NextStep::Done) {
+                return Ok(());
+            }
+            // The tools may have changed; this does not wait for servers that are starting.
+            if let Some(tools) = &mut tools {
+                *tools = tool_history::catalog(self.services, Duration::ZERO).await;
+                tool_exposure::without(self.feed, session, tools);
+            }
+        }
+    }
+
+    /// Sends one request and processes its answer.
+    pub(super) async fn request(
+        &mut self,
+        messages: &[ChatMessage],
+        tools: &[ToolDefinition],
+    ) -> Result<NextStep> {
+        self.record_ids.turn = Some(uuid::Uuid::now_v7().to_string());
+        let (dir, session) = (self.services.paths.partial_answers(), &self.session.id);
+        let partial = PartialAnswer::create(&dir, session, &self.record_ids, &self.chosen.name);
+        std::mem::replace(&mut self.partial, partial).finish();
+        let (sender, mut chunks) = mpsc::channel(QUEUE);
+        let cancel = self.feed.cancel_token().clone();
+        let request = stream(self.services, self.chosen, messages, tools, &cancel, sender);
+        tokio::pin!(request);
+        let mut ended = None;
+        // The answer is complete when the request has ended and all its chunks were taken from the queue.
+        loop {
+            let input = tokio::select! {
+                biased;
+                chunk = chunks.recv() => match chunk {
+                    Some(chunk) => TurnInput::Chunk(chunk),
+                    None => match ended.take() {
+                        Some(result) => TurnInput::Ended(result),
+                        None => TurnInput::Ended(request.as_mut().await),
+                    },
+                },
+                result = &mut request, if ended.is_none() => {
+                    ended = Some(result);
+                    continue;
+                }
+            };
+            let last = matches!(input, TurnInput::Ended(_));
+            let step = self.take(input).await?;
+            if last {
+                return Ok(step);
+            }
+        }
+    }
+
+    fn context<'r>(&self, (catalog, exposure): &'r (ToolCatalog, ToolExposure)) -> CallContext<'r>
+    where
+        'a: 'r,
+    {
+        CallContext {
+            services: self.services,
+            session: self.session,
+            config: &self.chosen.config,
+            request: self.request,
+            catalog,
+            exposure: *exposure,
+            feed: self.feed,
+            record_ids: self.record_ids.clone(),
+        }
+    }
+
+    /// Makes the tool calls of one answer, in order.
+    async fn calls(&mut self, calls: &[ToolCall]) -> Result<NextStep> {
+        let tools = self.tools.clone();
+        let mut gate = CallGate::new(self.context(&tools), calls);
+        let mut at = 0;
+        let mut step = NextStep::Go;
+        while at < calls.len() && matches!(step, NextStep::Go) {
+            let used = gate.make(at).await;
+            at += used.len();
+            step = self.take(TurnInput::CallsEnded(used)).await?;
+        }
+        Ok(step)
+    }
+
+    /// Hands an input to the machine and performs its effects.
+    async fn take(&mut self, input: TurnInput) -> Result<NextStep> {
+        let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        // The model's text as received: the journal keeps proposed commands too, which are not shown as text.
+        if let TurnInput::Chunk(StreamItem::Text(text)) = &input {
+            self.partial.append(text);
+        }
+        let mut step = NextStep::Go;
+        for effect in self.turn.handle(input, elapsed) {
+            match self.perform(effect).await? {
+                NextStep::Go => {}
+                next => step = next,
+            }
+        }
+        Ok(step)
+    }
+
+    /// Performs one effect.
+    async fn perform(&mut self, effect: TurnEffect) -> Result<NextStep> {
+        match effect {
+            TurnEffect::Text(text) => self.feed.push_text(&text),
+            TurnEffect::Event(event) => self.feed.push(event),
+            TurnEffect::Record(mut body) => {
+                gate::complete(self.context(&self.tools), &mut body);
+                let is_answer = matches!(*body, RecordBody::Assistant { .. });
+                let recorded = self.session.record_written(&self.record_ids, *body).await;
+                let partial = std::mem::take(&mut self.partial);
+                match recorded {
+                    Ok(()) if is_answer => partial.finish(),
+                    Ok(()) => self.partial = partial,
+                    Err(e) => {
+                        tracing::warn!("{}", e.message);
+                        self.feed.notice(e.message);
+                    }
+                }
+            }
+            TurnEffect::Use(calls) => return Ok(NextStep::Use(calls)),
+            TurnEffect::Again => return Ok(NextStep::Again),
+            TurnEffect::Reply(answer, commands) => {
+                self.answer = Some((answer, commands));
+                return Ok(NextStep::Done);
+            }
+            TurnEffect::Fail(e) => return Err(e),
+        }
+        Ok(NextStep::Go)
+    }
+}
+
+async fn stream(
+    services: &SharedServices,
+    chosen: &ChosenModel,
+    messages: &[ChatMessage],
+    tools: &[ToolDefinition],
+    cancel: &tokio_util::sync::CancellationToken,
+    sender: mpsc::Sender<StreamItem>,
+) -> Result<FinishReason> {
+    let (messages, tools) = (
+        outbound_redaction::messages(messages),
+        outbound_redaction::tools(tools),
+    );
+    let result = services
+        .broker
+        .stream(&chosen.endpoint, &messages, &tools, cancel, &sender)
+        .await;
+    if let Err(e) = &result {
+        services.models.failed(chosen, e);
+    }
+    result
+}
