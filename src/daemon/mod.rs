@@ -34,9 +34,10 @@ use tokio_util::task::TaskTracker;
 use crate::broker::Broker;
 use crate::error::{Error, ErrorContext, Result};
 use crate::history::journal::{Journal, now_ms};
-use crate::history::partial_answer;
+use crate::history::partial_answer::{self, RecoveredAnswer};
 use crate::mcp::{ServerPool, StateListener};
 use crate::paths::{Paths, lock_file};
+use crate::protocol::ShellId;
 use crate::safety::redact::Redactor;
 use crate::services::SharedServices;
 use crate::services::audit_log::AuditLog;
@@ -163,12 +164,7 @@ pub async fn run(
         tokio::task::spawn_blocking(move || partial_answer::recover(&journal, &dir)).await
     };
     match recovered {
-        Ok(Ok(0)) => {}
-        Ok(Ok(n)) => {
-            tracing::info!(
-                "recovered {n} answers that were cut off when the previous daemon was killed"
-            )
-        }
+        Ok(Ok(answers)) => report_recovered(&paths, &answers),
         Ok(Err(e)) => tracing::warn!("{}", e.message),
         Err(e) => tracing::warn!("cannot recover partial answers: {e}"),
     }
@@ -255,6 +251,17 @@ pub async fn run(
     daemon.services.audit_log.finish_writes();
     daemon.services.sessions.journal.close();
     Ok(())
+}
+
+/// Reports answers that were cut off when the previous daemon was killed: those of background turns to their shells.
+fn report_recovered(paths: &Paths, answers: &[RecoveredAnswer]) {
+    for answer in answers {
+        tracing::info!("recovered an answer of session {}", answer.session);
+        let shell = answer.shell.as_deref().and_then(|s| ShellId::parse(s).ok());
+        if let (true, Some(shell)) = (answer.background, shell) {
+            background_notice::cut_off(paths, &shell, &answer.session);
+        }
+    }
 }
 
 /// Returns device and inode of a path, if it exists.

@@ -39,6 +39,9 @@ struct PartialHeader {
     started_ms: u64,
     model: String,
     ids: RecordIds,
+    /// No client waits for the answer.
+    #[serde(default)]
+    background: bool,
 }
 
 /// A running answer. Dropping it leaves the file, as a kill does. If the file cannot be written, the answer is shown
@@ -50,8 +53,15 @@ pub struct PartialAnswer {
 
 impl PartialAnswer {
     /// Creates the file of an answer in `dir`; an answer outside of sessions (`session` is empty) has none. `ids` are those
-    /// of the answer's record, with its turn; `model` is the model's name in the configuration.
-    pub fn create(dir: &Path, session: &str, ids: &RecordIds, model: &str) -> PartialAnswer {
+    /// of the answer's record, with its turn; `model` is the model's name in the configuration; `background` is returned by
+    /// [`recover`].
+    pub fn create(
+        dir: &Path,
+        session: &str,
+        ids: &RecordIds,
+        model: &str,
+        background: bool,
+    ) -> PartialAnswer {
         if session.is_empty() {
             return PartialAnswer::default();
         }
@@ -59,7 +69,7 @@ impl PartialAnswer {
             session: Some(session.to_owned()),
             ..ids.clone()
         };
-        let created = PartialFile::create(dir, ids, model);
+        let created = PartialFile::create(dir, ids, model, background);
         let file = created.inspect_err(|e| tracing::warn!("{}", e.message));
         PartialAnswer { file: file.ok() }
     }
@@ -103,7 +113,7 @@ struct PartialFile {
 }
 
 impl PartialFile {
-    fn create(dir: &Path, ids: RecordIds, model: &str) -> Result<PartialFile> {
+    fn create(dir: &Path, ids: RecordIds, model: &str, background: bool) -> Result<PartialFile> {
         paths::make_dir(dir)?;
         let path = dir.join(format!("{}.partial", uuid::Uuid::now_v7()));
         let what = || format!("cannot write {}", path.display());
@@ -112,6 +122,7 @@ impl PartialFile {
             started_ms: now_ms(),
             model: model.to_owned(),
             ids,
+            background,
         };
         let mut line = serde_json::to_vec(&header).context(what)?;
         line.push(b'\n');
@@ -164,26 +175,37 @@ impl PartialFile {
     }
 }
 
+/// An answer that was added to its session after a kill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveredAnswer {
+    /// The session.
+    pub session: String,
+    /// The shell of the prompt.
+    pub shell: Option<String>,
+    /// No client waited for the answer.
+    pub background: bool,
+}
+
 /// What [`recover_file`] did with a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Recovery {
     /// The answer was added to its session; the file is to be removed.
-    Added,
+    Added(RecoveredAnswer),
     /// Nothing to add: no text, the answer is in the journal, or its session was deleted; the file is to be removed.
     Obsolete,
     /// Not a file of this version; it stays.
     Foreign,
 }
 
-/// Adds the answers that a killed daemon left in `dir` to their sessions, and returns their number. Must be called before
+/// Adds the answers that a killed daemon left in `dir` to their sessions, and returns them. Must be called before
 /// a session is opened, on a thread that may block.
 ///
 /// # Errors
 /// The directory cannot be read. An answer that cannot be recovered now is left for the next start.
-pub fn recover(journal: &Journal, dir: &Path) -> Result<usize> {
+pub fn recover(journal: &Journal, dir: &Path) -> Result<Vec<RecoveredAnswer>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(0),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(e).context(|| format!("cannot list {}", dir.display())),
     };
     let regular = entries
@@ -193,7 +215,7 @@ pub fn recover(journal: &Journal, dir: &Path) -> Result<usize> {
     files.retain(|path| path.extension().is_some_and(|e| e == "partial"));
     // Their names sort by time.
     files.sort();
-    let mut recovered = 0;
+    let mut recovered = Vec::new();
     for path in files {
         match recover_file(journal, &path) {
             Ok(Recovery::Foreign) => tracing::warn!(
@@ -201,7 +223,9 @@ pub fn recover(journal: &Journal, dir: &Path) -> Result<usize> {
                 path.display()
             ),
             Ok(recovery) => {
-                recovered += usize::from(recovery == Recovery::Added);
+                if let Recovery::Added(answer) = recovery {
+                    recovered.push(answer);
+                }
                 let _ = fs::remove_file(&path);
             }
             Err(e) => tracing::warn!("cannot recover {}: {}", path.display(), e.message),
@@ -270,9 +294,14 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
         completion_tokens: None,
         ms: last_ms.saturating_sub(header.started_ms),
     };
+    let recovered = RecoveredAnswer {
+        session,
+        shell: header.ids.shell.clone(),
+        background: header.background,
+    };
     log.append(header.ids, answer)?;
     log.sync()?;
-    Ok(Recovery::Added)
+    Ok(Recovery::Added(recovered))
 }
 
 #[cfg(test)]

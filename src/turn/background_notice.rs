@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::chat::FinishReason;
 use crate::config::Config;
-use crate::error::{ErrorContext, Result};
+use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{self, Paths};
 use crate::protocol::ShellId;
 use crate::safety::text::one_line;
@@ -45,6 +45,27 @@ pub fn question_waits(services: &SharedServices, feed: &TurnFeed) {
     let command = attach_command(services, feed);
     let line = format!("“{prompt}” waits for your answer: {command} shows it");
     notify(services, feed, &line);
+}
+
+/// Notifies the shell of a background turn that a part of it could not be recorded.
+pub fn not_recorded(services: &SharedServices, feed: &TurnFeed, error: &Error) {
+    let prompt = feed.origin.words();
+    let line = format!(
+        "“{prompt}” is not in the history: {}; read the answer before the daemon ends",
+        error.message
+    );
+    notify(services, feed, &line);
+}
+
+/// Notifies the shell of a background turn that an earlier daemon was killed during its answer.
+pub fn cut_off(paths: &Paths, shell: &ShellId, session: &str) {
+    let session_name = short_id(session);
+    let line = format!(
+        "an answer in the background was cut off: the daemon was killed; llm --attach {session_name} shows it"
+    );
+    if let Err(e) = append(paths, shell, session, &line) {
+        tracing::warn!("{}", e.message);
+    }
 }
 
 /// Notifies the shell of a background turn that the turn has ended. [`shown`] removes the notice.

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::call_context::{CallContext, ToolExposure};
 use super::gate::{self, CallGate};
 use super::rules_in_force::RequestContext;
-use super::{outbound_redaction, prompt_context, tool_exposure};
+use super::{background_notice, outbound_redaction, prompt_context, tool_exposure};
 use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolCall, ToolDefinition};
 use crate::context;
 use crate::error::Result;
@@ -20,7 +20,7 @@ use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
 use crate::services::tool_history;
 use crate::session::conversation::Session;
-use crate::session::feed::TurnFeed;
+use crate::session::feed::{HangUpPolicy, TurnFeed};
 use crate::turn::machine::{TurnEffect, TurnInput, TurnMachine, TurnSettings};
 
 /// Capacity of the queue of answer chunks; when it is full, reading from the provider pauses.
@@ -143,7 +143,9 @@ impl<'a> TurnRun<'a> {
     ) -> Result<NextStep> {
         self.record_ids.turn = Some(uuid::Uuid::now_v7().to_string());
         let (dir, session) = (self.services.paths.partial_answers(), &self.session.id);
-        let partial = PartialAnswer::create(&dir, session, &self.record_ids, &self.chosen.name);
+        let background = self.feed.origin.hang_up == HangUpPolicy::Continue;
+        let (ids, model) = (&self.record_ids, &self.chosen.name);
+        let partial = PartialAnswer::create(&dir, session, ids, model, background);
         std::mem::replace(&mut self.partial, partial).finish();
         let (sender, mut chunks) = mpsc::channel(QUEUE);
         let cancel = self.feed.cancel_token().clone();
@@ -236,6 +238,7 @@ impl<'a> TurnRun<'a> {
                     Ok(()) => self.partial = partial,
                     Err(e) => {
                         tracing::warn!("{}", e.message);
+                        background_notice::not_recorded(self.services, self.feed, &e);
                         self.feed.notice(e.message);
                     }
                 }

@@ -153,6 +153,52 @@ fn a_background_answer_is_announced_and_its_commands_are_offered() {
 }
 
 #[test]
+fn a_background_answer_that_was_cut_off_by_a_kill_is_announced() {
+    let helper = Helper::new([answer([text("Thinking.\n"), Part::Gate("never")], "stop")]);
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm --background make it");
+    helper.until("the text is on disk", || {
+        let files = std::fs::read_dir(helper.path("data/partial"));
+        let mut files = files.into_iter().flatten().flatten();
+        files.any(|file| {
+            let text = std::fs::read_to_string(file.path());
+            text.is_ok_and(|text| text.ends_with("Thinking.\n"))
+        })
+    });
+    helper.kill_daemon();
+    helper.call(["start"]).run().ok();
+    noticed(&helper);
+    zsh.run("");
+    let screen = zsh.screen();
+    assert!(screen.contains("was cut off"), "{screen}");
+    zsh.run("clear; llm :attach");
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("Thinking.") && screen.contains("cut off: the daemon was killed"),
+        "{screen}"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_background_answer_that_cannot_be_recorded_says_so_at_the_prompt() {
+    let parts = [Part::Gate("on"), text("Done.")];
+    let helper = Helper::new([Script::tokens(["ok"]), answer(parts, "stop")]);
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm one");
+    zsh.run("llm --background make it");
+    helper.provider.wait_gate("on");
+    let size = std::fs::metadata(&helper.sessions()[0]).unwrap().len();
+    helper.limit_files(Some(size));
+    helper.provider.open("on");
+    noticed(&helper);
+    helper.limit_files(None);
+    zsh.run("");
+    let screen = zsh.screen().replace('\n', " ");
+    assert!(screen.contains("is not in the history"), "{screen}");
+}
+
+#[test]
 fn a_background_question_waits_for_the_user() {
     let tools = Tools::new(calling(), "");
     let mut zsh = Zsh::start(&tools.helper.home);

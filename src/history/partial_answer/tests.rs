@@ -37,7 +37,7 @@ impl Fixture {
     }
 
     fn begin(&self) -> PartialAnswer {
-        PartialAnswer::create(&self.partial(), "s", &self.ids, "m")
+        PartialAnswer::create(&self.partial(), "s", &self.ids, "m", true)
     }
 
     /// The text that would be recovered now.
@@ -47,7 +47,7 @@ impl Fixture {
     }
 
     fn recover(&self) -> (usize, Vec<Record>) {
-        let recovered = recover(&self.journal, &self.partial()).unwrap();
+        let recovered = recover(&self.journal, &self.partial()).unwrap().len();
         assert_eq!(fs::read_dir(self.partial()).unwrap().count(), 0);
         (recovered, self.journal.open("s").unwrap().1)
     }
@@ -107,7 +107,7 @@ fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
     drop(answer);
     fs::write(fixture.partial().join("a.partial"), "no header").unwrap();
     fs::remove_file(fixture.journal.path("s")).unwrap();
-    assert_eq!(recover(&fixture.journal, &fixture.partial()).unwrap(), 0);
+    assert_eq!(recover(&fixture.journal, &fixture.partial()).unwrap(), []);
     assert_eq!(fs::read_dir(fixture.partial()).unwrap().count(), 0);
 }
 
@@ -129,7 +129,7 @@ fn files_that_are_not_regular_or_of_another_version_are_left_alone() {
     )
     .unwrap();
     std::os::unix::fs::symlink("/dev/zero", dir.join("link.partial")).unwrap();
-    assert_eq!(recover(&fixture.journal, &dir).unwrap(), 0);
+    assert_eq!(recover(&fixture.journal, &dir).unwrap(), []);
     let entries = fs::read_dir(&dir).unwrap();
     let mut left: Vec<_> = entries.map(|e| e.unwrap().file_name()).collect();
     left.sort();
