@@ -317,8 +317,8 @@ mod tests {
             ("http://169.254.1.1/mcp", "https://10.0.0.1/", network),
             (local, "http://auth.example.com/", "it is not https"),
         ] {
-            let said = check(server, url).unwrap_err();
-            assert!(said.starts_with(why), "{server} {url}: {said}");
+            let message = check(server, url).unwrap_err();
+            assert!(message.starts_with(why), "{server} {url}: {message}");
         }
     }
 }

@@ -152,7 +152,7 @@ impl Paths {
             Ok(meta) => check_private(&self.socket_dir, &meta).map(|()| true),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(Error::runtime(format!(
-                "cannot look at {}: {e}",
+                "cannot inspect {}: {e}",
                 self.socket_dir.display()
             ))),
         }
@@ -279,7 +279,7 @@ fn private_dir(dir: &Path) -> Result<()> {
         }
     }
     let meta = fs::symlink_metadata(dir)
-        .map_err(|e| Error::runtime(format!("cannot look at {}: {e}", dir.display())))?;
+        .map_err(|e| Error::runtime(format!("cannot inspect {}: {e}", dir.display())))?;
     check_private(dir, &meta)
 }
 

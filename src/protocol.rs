@@ -26,7 +26,7 @@ pub use self::reply::{
 pub use self::shell_id::ShellId;
 
 /// The protocol version. Incremented when frames change in a way that the other side cannot ignore.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// Frame kinds: the byte after the length.
 pub mod kind {

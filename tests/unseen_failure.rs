@@ -16,9 +16,9 @@ fn an_unseen_failure_is_mentioned_once() {
     std::fs::create_dir(home.path("aish/config")).unwrap();
     std::fs::write(home.path("aish/config/config.toml"), table).unwrap();
     let mut zsh = Zsh::start(&home);
-    // The daemon is there when this is answered, and hears of the shell at the prompt that follows.
+    // After this answer the daemon runs, and the hook of the next prompt reports the shell to it.
     zsh.run("llm hello");
-    let said = |zsh: &Zsh<'_>| zsh.screen().matches("its output was not seen").count();
+    let notice_count = |zsh: &Zsh<'_>| zsh.screen().matches("its output was not seen").count();
 
     zsh.run("sh -c 'exit 3'");
     zsh.run("llm why did that fail");
@@ -28,12 +28,12 @@ fn an_unseen_failure_is_mentioned_once() {
         "{}",
         zsh.screen()
     );
-    assert_eq!(said(&zsh), 1);
+    assert_eq!(notice_count(&zsh), 1);
     zsh.run("llm and now");
-    assert_eq!(said(&zsh), 1, "once a command");
+    assert_eq!(notice_count(&zsh), 1, "reported once per command");
 
     zsh.run("false");
     zsh.run("print boom | llm why did that fail");
     assert!(zsh.screen().contains("answer 3"), "{}", zsh.screen());
-    assert_eq!(said(&zsh), 1, "there is something to look at");
+    assert_eq!(notice_count(&zsh), 1, "not reported with attached input");
 }

@@ -224,16 +224,16 @@ async fn with_listed_model(
 
 /// Returns the first of `locals` that lists a chat model. All are queried concurrently.
 async fn find_local(broker: &Broker, locals: &[KnownLocalServer]) -> Option<DetectedModel> {
-    let mut asked: Vec<_> = locals
+    let mut requests: Vec<_> = locals
         .iter()
         .map(|l| Box::pin(ask_local(broker, *l)))
         .collect();
-    let mut answers: Vec<Option<Option<DetectedModel>>> = asked.iter().map(|_| None).collect();
+    let mut answers: Vec<Option<Option<DetectedModel>>> = requests.iter().map(|_| None).collect();
     // Each request has its own time-out. The loop ends once the best responding server is determined.
     std::future::poll_fn(|cx| {
-        for (ask, answer) in asked.iter_mut().zip(&mut answers) {
+        for (request, answer) in requests.iter_mut().zip(&mut answers) {
             if answer.is_none()
-                && let std::task::Poll::Ready(found) = ask.as_mut().poll(cx)
+                && let std::task::Poll::Ready(found) = request.as_mut().poll(cx)
             {
                 *answer = Some(found);
             }

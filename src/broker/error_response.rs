@@ -117,26 +117,26 @@ impl ErrorResponse<'_> {
         let message = self.server_message();
         let model = self.endpoint.quote_masked(&self.endpoint.model);
         let kind = self.kind(&message.to_lowercase());
-        let said = if message.is_empty() {
+        let detail = if message.is_empty() {
             String::new()
         } else {
             format!(": {message}")
         };
         match kind {
             ErrorResponseKind::ConversationTooLong => Error::runtime(format!(
-                "the conversation is too long for {model} at {at} ({status}){said}"
+                "the conversation is too long for {model} at {at} ({status}){detail}"
             ))
             .hint("`llm --new` starts afresh; a smaller attachment helps as well"),
             ErrorResponseKind::ToolsUnsupported => {
-                Error::runtime(format!("{model} at {at} takes no tools ({status}){said}"))
+                Error::runtime(format!("{model} at {at} takes no tools ({status}){detail}"))
                     .hint("use another model with -m, or go without tools: `llm --no-tools`")
             }
             ErrorResponseKind::ToolRoleUnsupported => Error::runtime(format!(
-                "{model} at {at} rejects results of tools ({status}){said}"
+                "{model} at {at} rejects results of tools ({status}){detail}"
             ))
             .hint("set `use_tool_role = false` under [models.NAME] of this model in the configuration"),
             ErrorResponseKind::OutOfCredit => Error::runtime(format!(
-                "the account at {at} has no credit ({status}){said}"
+                "the account at {at} has no credit ({status}){detail}"
             ))
             .hint("look at the provider's billing page, or use another model with -m"),
             ErrorResponseKind::Redirect => {
@@ -150,7 +150,7 @@ impl ErrorResponse<'_> {
                 .hint("set base_url to where the server is; the key goes nowhere else")
             }
             ErrorResponseKind::AccessDenied => {
-                let mut error = Error::runtime(format!("{at} refuses access ({status}){said}"));
+                let mut error = Error::runtime(format!("{at} refuses access ({status}){detail}"));
                 error.key_rejected = true;
                 match (&self.endpoint.key_name, &self.endpoint.key) {
                     (Some(name), _) => error.hint(format!("check the key in {name}")),
@@ -160,24 +160,24 @@ impl ErrorResponse<'_> {
                 }
             }
             ErrorResponseKind::UnknownModel => {
-                Error::runtime(format!("{at} has no model {model} (404){said}"))
+                Error::runtime(format!("{at} has no model {model} (404){detail}"))
                     .hint("`aish-helper model list` shows what there is")
             }
             ErrorResponseKind::NotFound => {
-                Error::runtime(format!("nothing at {} ({status}){said}", place(self.url)))
+                Error::runtime(format!("nothing at {} ({status}){detail}", place(self.url)))
                     .hint("base_url usually ends in /v1; `aish-helper model list` shows the models")
             }
             ErrorResponseKind::RateLimited => {
-                Error::runtime(format!("{at} limits the rate (429){reason}{said}"))
+                Error::runtime(format!("{at} limits the rate (429){reason}{detail}"))
                     .hint("try again later, or use another model with -m")
             }
             ErrorResponseKind::ServerFailure => {
-                Error::runtime(format!("{at} failed ({status}){reason}{said}"))
+                Error::runtime(format!("{at} failed ({status}){reason}{detail}"))
                     .hint("try again later; the fault is the server's")
             }
             ErrorResponseKind::RejectedModel | ErrorResponseKind::RejectedRequest => {
                 let error =
-                    Error::runtime(format!("{at} rejects the request ({status}){reason}{said}"));
+                    Error::runtime(format!("{at} rejects the request ({status}){reason}{detail}"));
                 error.hint(match kind {
                     ErrorResponseKind::RejectedModel => {
                         "`aish-helper model list` shows the models; `aish-helper config show` the settings"

@@ -128,8 +128,8 @@ mod tests {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let asked = tokio::spawn(async move {
-            let mut asked = Vec::new();
+        let requests = tokio::spawn(async move {
+            let mut requests = Vec::new();
             for (status, body) in answers {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let mut head = Vec::new();
@@ -137,16 +137,16 @@ mod tests {
                     head.push(stream.read_u8().await.unwrap());
                 }
                 let head = String::from_utf8(head).unwrap();
-                asked.push(head.lines().next().unwrap().to_owned());
+                requests.push(head.lines().next().unwrap().to_owned());
                 let length = body.len();
                 let answer = format!(
                     "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
                 );
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
-            asked
+            requests
         });
-        (base_url, asked)
+        (base_url, requests)
     }
 
     #[tokio::test]
@@ -158,20 +158,20 @@ mod tests {
             models: &["b"],
             private: Some("key"),
         };
-        let (base_url, asked) = server(vec![(401, "{}")]).await;
+        let (base_url, requests) = server(vec![(401, "{}")]).await;
         let refused = Broker::new()
             .try_key(&hosted(base_url), Secret::new("k"))
             .await;
         assert!(refused.unwrap_err().message.contains("401"));
-        assert_eq!(asked.await.unwrap(), ["GET /v1/key HTTP/1.1"]);
+        assert_eq!(requests.await.unwrap(), ["GET /v1/key HTTP/1.1"]);
 
         let list = r#"{"data":[{"id":"a"},{"id":"b"}]}"#;
-        let (base_url, asked) = server(vec![(200, "{}"), (200, list)]).await;
+        let (base_url, requests) = server(vec![(200, "{}"), (200, list)]).await;
         let taken = Broker::new()
             .try_key(&hosted(base_url), Secret::new("k"))
             .await;
         assert_eq!(taken.unwrap().model, "b", "the best of those listed");
-        assert_eq!(asked.await.unwrap().len(), 2);
+        assert_eq!(requests.await.unwrap().len(), 2);
     }
 
     #[test]

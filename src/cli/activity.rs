@@ -37,22 +37,26 @@ const MAX_NAMES: usize = 20;
 pub fn run(paths: &Paths, command: ActivityCommand) -> Result<()> {
     let index = &mut Index::open(&paths.journal(), &paths.state, progress::watch())?;
     match command {
-        ActivityCommand::List { acts, limit, json } => {
-            let filter = build_filter(index, acts)?;
+        ActivityCommand::List {
+            filter,
+            limit,
+            json,
+        } => {
+            let filter = build_filter(index, filter)?;
             list(index, &filter, limit as usize, json)
         }
         ActivityCommand::Show { id, json } => show::run(index, &id, json),
         ActivityCommand::Export {
-            acts,
+            filter,
             limit,
             format,
         } => {
-            let filter = build_filter(index, acts)?;
+            let filter = build_filter(index, filter)?;
             let limit = limit.map_or(usize::MAX, |n| n as usize);
             export::run(index, &filter, limit, format)
         }
-        ActivityCommand::Stats { acts, json } => {
-            let filter = build_filter(index, acts)?;
+        ActivityCommand::Stats { filter, json } => {
+            let filter = build_filter(index, filter)?;
             stats::run(&index.stats(&filter)?, json)
         }
     }
@@ -60,30 +64,33 @@ pub fn run(paths: &Paths, command: ActivityCommand) -> Result<()> {
 
 /// Converts the options to a filter. A server or tool that the journal does not contain is an error, not an empty
 /// list.
-fn build_filter(index: &mut Index, acts: RecordFilter) -> Result<ActivityFilter> {
+fn build_filter(index: &mut Index, options: RecordFilter) -> Result<ActivityFilter> {
     let now = Local::now();
-    let moment = |text: &Option<String>, end: bool| -> Result<Option<u64>> {
+    let parse_time = |text: &Option<String>, end: bool| -> Result<Option<u64>> {
         let text = text.as_deref();
         text.map(|text| time_point::parse(text, &now, end))
             .transpose()
     };
-    let (since_ms, until_ms) = (moment(&acts.since, false)?, moment(&acts.until, true)?);
+    let (since_ms, until_ms) = (
+        parse_time(&options.since, false)?,
+        parse_time(&options.until, true)?,
+    );
     if let (Some(since), Some(until)) = (since_ms, until_ms)
         && since >= until
     {
         return Err(Error::usage("--since is not before --until")
             .hint("a span such as 2h is counted back from now"));
     }
-    let (servers, tools) = match acts.servers.is_empty() && acts.tools.is_empty() {
+    let (servers, tools) = match options.servers.is_empty() && options.tools.is_empty() {
         true => Default::default(),
         false => index.names()?,
     };
-    for word in &acts.servers {
-        if !servers.contains(word) {
-            return Err(unknown_name("server", word, &servers));
+    for name in &options.servers {
+        if !servers.contains(name) {
+            return Err(unknown_name("server", name, &servers));
         }
     }
-    for word in &acts.tools {
+    for word in &options.tools {
         let matches = |name: &String| {
             let (server, tool) = name.split_once('.').unwrap_or(("", name));
             word == name || word == tool || *word == format!("{server}:{tool}")
@@ -92,21 +99,24 @@ fn build_filter(index: &mut Index, acts: RecordFilter) -> Result<ActivityFilter>
             return Err(unknown_name("tool", word, &tools));
         }
     }
-    let session = acts.session.map(|part| index.session(&part)).transpose()?;
+    let session = options
+        .session
+        .map(|part| index.session(&part))
+        .transpose()?;
     Ok(ActivityFilter {
-        types: acts.types,
-        operations: acts.operations,
-        statuses: acts.statuses,
-        servers: acts.servers,
-        tools: acts.tools,
+        types: options.types,
+        operations: options.operations,
+        statuses: options.statuses,
+        servers: options.servers,
+        tools: options.tools,
         session,
         since_ms,
         until_ms,
     })
 }
 
-fn unknown_name(kind: &str, word: &str, names: &[String]) -> Error {
-    let error = Error::usage(format!("no recorded action has the {kind} '{word}'"));
+fn unknown_name(kind: &str, name: &str, names: &[String]) -> Error {
+    let error = Error::usage(format!("no recorded action has the {kind} '{name}'"));
     if names.is_empty() {
         return error.hint(format!(
             "no action with a {kind} is recorded yet; leave out --{kind}"
@@ -117,11 +127,11 @@ fn unknown_name(kind: &str, word: &str, names: &[String]) -> Error {
         shown.push_str(&format!(" and {} more", names.len() - MAX_NAMES));
     }
     let tails = names.iter().filter_map(|n| Some(n.split_once('.')?.1));
-    let near = nearest_name(word, names.iter().map(String::as_str).chain(tails));
-    let near = near
+    let suggestion = nearest_name(name, names.iter().map(String::as_str).chain(tails));
+    let suggestion = suggestion
         .map(|n| format!("did you mean {n}? "))
         .unwrap_or_default();
-    error.hint(format!("{near}recorded are: {shown}"))
+    error.hint(format!("{suggestion}recorded are: {shown}"))
 }
 
 fn list(index: &mut Index, filter: &ActivityFilter, limit: usize, json: bool) -> Result<()> {

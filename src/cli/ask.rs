@@ -138,7 +138,7 @@ fn exit_code(outcome: AskOutcome, offer: bool) -> std::result::Result<u8, Error>
     match outcome {
         AskOutcome::Answered(answer) if offer && answer.proposals > 0 => Ok(PROPOSALS_WAITING),
         AskOutcome::Answered(_) => Ok(0),
-        AskOutcome::Unasked => Ok(ErrorKind::Approval.exit_code()),
+        AskOutcome::DeniedWithoutTerminal => Ok(ErrorKind::Approval.exit_code()),
         AskOutcome::NothingConfigured(e) => Err(e),
     }
 }

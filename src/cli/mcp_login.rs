@@ -88,7 +88,7 @@ pub fn log_out(paths: &Paths, alias: &str) -> Result<()> {
         .context(|| "cannot start the runtime".into())?;
     let tokens = TokenStore::new(paths.state.clone());
     if !runtime.block_on(tokens.forget(url.as_str()))? {
-        return print(&format!("there was no login to {alias}\n"));
+        return print(&format!("not logged in to {alias}\n"));
     }
     print(&format!("logged out of {alias}\n"))?;
     reconnect_server(paths, alias)

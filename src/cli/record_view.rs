@@ -14,7 +14,7 @@ const EXCERPT_LINES: usize = 5;
 /// Maximum number of characters shown of a reason.
 const MAX_REASON: usize = 100;
 
-/// How detail of the arguments and the result of a tool call is shown.
+/// How much of the arguments and the result of a tool call is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DetailLevel {
     /// Everything.
@@ -29,7 +29,7 @@ fn bracketed(head: &str, text: &str, detail: DetailLevel) -> String {
         return format!("[{head} {}]\n", confusables::marked_text(text));
     };
     let available = width.saturating_sub(head.width() + 3).max(10);
-    // Escapes only as detail as can be shown.
+    // Escapes only as much as can be shown.
     let start: String = text.chars().take(width + 1).collect();
     format!(
         "[{head} {}]\n",

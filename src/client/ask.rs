@@ -14,7 +14,7 @@ pub enum AskOutcome {
     /// Answered.
     Answered(AnswerSummary),
     /// Answered, with calls denied because there was no terminal to ask on.
-    Unasked,
+    DeniedWithoutTerminal,
     /// No model is configured and none was found.
     NothingConfigured(Error),
 }
@@ -51,14 +51,17 @@ fn show_answer(paths: &Paths, request: &Request, format: OutputFormat) -> Result
     let mut output = AnswerOutput::new(format);
     let mut request_loop = RequestLoop::begin(paths, request, &mut output)?;
     let result = follow(&mut request_loop);
-    let (unasked, left) = (request_loop.unasked, request_loop.left);
+    let (missing_terminal, left) = (request_loop.missing_terminal, request_loop.left);
     // An answer that was interrupted elsewhere, or long ago, is shown like any other.
     let interrupted_here = matches!(request, Request::Ask(_)) || request_loop.was_interrupted();
     drop(request_loop);
     match result {
         Err(e) if left => {
             output.failed(&e);
-            Err(Error::new(e.kind, "left; the answer continues").hint("llm :attach shows it"))
+            Err(
+                Error::new(e.kind, "stopped following; the answer continues")
+                    .hint("llm :attach shows it"),
+            )
         }
         Err(e) if e.kind == ErrorKind::Interrupted => {
             let e = interrupted(&output);
@@ -76,7 +79,7 @@ fn show_answer(paths: &Paths, request: &Request, format: OutputFormat) -> Result
             output.notice("the answer was interrupted");
             Ok(AskOutcome::Answered(answer))
         }
-        Ok(AskOutcome::Answered(_)) if unasked => Ok(AskOutcome::Unasked),
+        Ok(AskOutcome::Answered(_)) if missing_terminal => Ok(AskOutcome::DeniedWithoutTerminal),
         Ok(outcome) => Ok(outcome),
     }
 }

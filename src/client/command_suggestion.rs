@@ -58,8 +58,10 @@ pub fn suggest(paths: &Paths, ask: AskRequest) -> Result<Option<Error>> {
                 .context(|| "cannot write the command".into())?;
             Ok(None)
         }
-        None => Err(Error::runtime("the model answered with no command")
-            .hint("say it in other words, or ask another model")),
+        None => Err(
+            Error::runtime("the answer of the model contains no command")
+                .hint("rephrase the request, or use another model with -m"),
+        ),
     }
 }
 

@@ -138,7 +138,7 @@ pub fn to_daemon(paths: &Paths, request: &Request) -> Result<DaemonConnection> {
         wait_until_gone(paths)?;
     }
     Err(
-        Error::runtime("no daemon would serve this version of aish-helper")
+        Error::runtime("no daemon accepts this version of aish-helper")
             .hint("run: aish-helper restart"),
     )
 }
@@ -182,7 +182,7 @@ fn greet_as(
     let hello: Hello = match connection.read() {
         Ok(Some((kind::HELLO, body))) => protocol::parse(&body)?,
         Ok(Some(_)) => {
-            return Err(Error::runtime("the daemon speaks another language")
+            return Err(Error::runtime("the daemon uses an incompatible protocol")
                 .hint("run: aish-helper restart"));
         }
         Ok(None) => return Ok(HelloReply::Leaving(None)),
@@ -279,7 +279,7 @@ fn wait_until_gone(paths: &Paths) -> Result<()> {
             Err(_) if next_serves(paths)? => return Ok(()),
             Err((again, _)) if start.elapsed() < LEAVE_TIMEOUT => file = again,
             Err(_) => {
-                return Err(Error::runtime("the daemon does not end its turns")
+                return Err(Error::runtime("the daemon has not finished its turns")
                     .hint("run: aish-helper stop --now"));
             }
         }
@@ -288,7 +288,7 @@ fn wait_until_gone(paths: &Paths) -> Result<()> {
             // A closed stderr cannot be reported anywhere.
             let _ = writeln!(
                 std::io::stderr(),
-                "[aish] waiting for the daemon to end its turns; in a hurry: aish-helper stop --now"
+                "[aish] waiting for the daemon to finish its turns; to stop it at once: aish-helper stop --now"
             );
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -26,9 +26,9 @@ pub fn lines(new_tools: &NewTools, width: usize) -> Vec<StyledLine> {
             .enumerate()
         {
             let sign = if n == 0 { sign } else { "│" };
-            let mut whole = vec![span(format!("  {sign} "), SpanStyle::Dim)];
-            whole.extend(part);
-            lines.push(whole);
+            let mut line = vec![span(format!("  {sign} "), SpanStyle::Dim)];
+            line.extend(part);
+            lines.push(line);
         }
     };
     let mut line = vec![span(head, SpanStyle::Bold), span(" · at ", SpanStyle::Dim)];
@@ -152,12 +152,12 @@ fn plain_value(value: &Value) -> String {
 /// JSON parser.
 fn type_and_default(schema: &Value) -> String {
     match schema.get("default") {
-        None | Some(Value::Null) => of_type(schema),
-        Some(default) => format!("{} = {default}", of_type(schema)),
+        None | Some(Value::Null) => type_text(schema),
+        Some(default) => format!("{} = {default}", type_text(schema)),
     }
 }
 
-fn of_type(schema: &Value) -> String {
+fn type_text(schema: &Value) -> String {
     let one_of = |all: &[Value], word: fn(&Value) -> String| {
         all.iter().map(word).collect::<Vec<_>>().join("|")
     };
@@ -206,7 +206,7 @@ fn is_word(text: &str) -> bool {
 fn unseen(schema: &Value, place: &str, seen: &str, out: &mut Vec<(String, String)>) {
     let fresh = |text: &str| !is_word(text) && !seen.contains(text);
     match schema {
-        Value::Array(all) => all.iter().for_each(|one| unseen(one, place, seen, out)),
+        Value::Array(all) => all.iter().for_each(|item| unseen(item, place, seen, out)),
         Value::Object(map) => {
             for (key, value) in map {
                 let inner = match (key.as_str(), place) {

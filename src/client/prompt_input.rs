@@ -46,7 +46,7 @@ pub fn read_prompt(words: &str, files: &[PathBuf]) -> Result<(String, Vec<Attach
         }
     }
     if text.trim().is_empty() {
-        return Err(Error::usage("there is no prompt").hint("try: llm why is the sky blue?"));
+        return Err(Error::usage("the prompt is empty").hint("try: llm why is the sky blue?"));
     }
     Ok((text, attachments))
 }

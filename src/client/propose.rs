@@ -55,8 +55,8 @@ impl ProposalOutcome {
                 command,
                 terminal,
             } => {
-                let how = if *terminal { "terminal" } else { "capture" };
-                format!("run {token} {how}\n{command}")
+                let output_mode = if *terminal { "terminal" } else { "capture" };
+                format!("run {token} {output_mode}\n{command}")
             }
             ProposalOutcome::Edit(token, command) => format!("edit {token}\n{command}"),
             ProposalOutcome::Insert(token, command) => format!("insert {token}\n{command}"),
@@ -100,7 +100,7 @@ pub fn propose(
         None => (proposal.command.clone(), false),
     };
     let token = proposal.token.clone();
-    let asked = proposal.confirm || was_edited;
+    let needs_question = proposal.confirm || was_edited;
     let decide = |choice| -> Result<DecisionReply> {
         let request = Request::Decide {
             shell: shell.clone(),
@@ -108,14 +108,14 @@ pub fn propose(
             choice,
             command: command.clone(),
             cwd: cwd.to_string(),
-            asked,
+            asked: needs_question,
             overrides: overrides.clone(),
         };
         connect::request(paths, &request)
     };
     let key = if command.trim().is_empty() {
         ProposalKey::No
-    } else if asked {
+    } else if needs_question {
         match question(&proposal, &command) {
             // Ctrl-C refuses the remaining proposals too.
             Err(e) if e.kind == ErrorKind::Interrupted => {
@@ -186,9 +186,9 @@ fn question(proposal: &Proposal, command: &str) -> Result<ProposalKey> {
     // Before signals are caught: without a terminal the error says how to get one.
     drop(ControllingTty::open()?);
     let signals = SignalPipes::catch()?;
-    let asked = TerminalPrompt::open(&signals, None)
+    let answer = TerminalPrompt::open(&signals, None)
         .and_then(|mut prompt| ask(&mut prompt, proposal, command));
-    asked.map_err(|end| match end {
+    answer.map_err(|end| match end {
         PromptEnd::NoTerminal(reason) => {
             Error::new(ErrorKind::Approval, format!("{reason}, so nothing was run"))
                 .hint("run llm in a terminal to decide on proposed commands")
@@ -211,7 +211,7 @@ fn ask(
         leaving_answers: true,
         leave: &refusal,
     };
-    let mut asked = || -> PromptResult<ProposalKey> {
+    let mut ask_until_answered = || -> PromptResult<ProposalKey> {
         loop {
             let mut head = vec![span("run this command?", SpanStyle::Bold)];
             if proposal.of > 1 {
@@ -229,7 +229,7 @@ fn ask(
             }
         }
     };
-    let result = asked();
+    let result = ask_until_answered();
     if result == Err(PromptEnd::Interrupted) {
         prompt.write("\n")?;
     }

@@ -60,7 +60,7 @@ pub struct RequestLoop<'a> {
     /// Number of tool calls that are running.
     running_calls: usize,
     /// A question was denied because there was no terminal.
-    pub unasked: bool,
+    pub missing_terminal: bool,
     /// The request follows a turn that it did not start.
     follows: bool,
     /// A signal ended the following, and the turn continues.
@@ -102,7 +102,7 @@ impl<'a> RequestLoop<'a> {
             run_dir: &paths.run,
             deadline: None,
             running_calls: 0,
-            unasked: false,
+            missing_terminal: false,
             follows: matches!(request, Request::Attach(_)),
             left: false,
             tty: terminal::tty_name(),
@@ -350,16 +350,16 @@ impl<'a> RequestLoop<'a> {
         })
     }
 
-    /// Asks what an MCP server wants to know.
-    fn elicit(&mut self, asked: &ElicitationPrompt) -> std::result::Result<(), LoopStop> {
+    /// Asks the user the question of an MCP server.
+    fn elicit(&mut self, question: &ElicitationPrompt) -> std::result::Result<(), LoopStop> {
         // Once its call has ended, the server no longer needs the answer.
         let calls = self.running_calls;
         let ended_by = |event: &Event| match event {
             Event::ToolCallFinished(_) if calls <= 1 => Some(PromptEnd::Withdrawn),
-            event => end_by_close(event, &asked.id),
+            event => end_by_close(event, &question.id),
         };
-        let name = format!("server {}", asked.server);
-        let answer = self.ask(&name, &ended_by, |prompt| elicit::ask(prompt, asked));
+        let name = format!("server {}", question.server);
+        let answer = self.ask(&name, &ended_by, |prompt| elicit::ask(prompt, question));
         let action = elicit::action(&answer);
         if let Err(end) = &answer {
             let _ = self.unanswered(end, &name)?;
@@ -368,8 +368,8 @@ impl<'a> RequestLoop<'a> {
             return Ok(());
         };
         self.react(&Reaction::Elicit {
-            id: asked.id.clone(),
-            digest: asked.shown_digest(),
+            id: question.id.clone(),
+            digest: question.shown_digest(),
             content,
             action,
         })?;
@@ -396,7 +396,7 @@ impl<'a> RequestLoop<'a> {
                 self.output.notice(&text);
             }
             PromptEnd::NoTerminal(reason) => {
-                self.unasked = true;
+                self.missing_terminal = true;
                 self.output.notice(&format!("{name}: denied: {reason}"));
             }
             PromptEnd::Withdrawn | PromptEnd::AnsweredElsewhere(_) | PromptEnd::ClosedBefore => {}

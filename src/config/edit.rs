@@ -36,7 +36,7 @@ pub fn add_model(paths: &Paths, name: &str, table_text: &str, make_default: bool
     );
     edit(paths, &manual_hint, |old, file, path| {
         if file.config.models.contains_key(name) {
-            let message = format!("{}: there is a model named {name} already", path.display());
+            let message = format!("{}: a model named {name} already exists", path.display());
             return Err(
                 Error::config(message).hint("choose another name, or change that one by hand")
             );
@@ -74,7 +74,7 @@ pub fn add_servers(paths: &Paths, servers: &[(String, String)]) -> Result<PathBu
         let mut new = old.to_string();
         for (alias, body) in servers {
             if file.config.mcp.servers.contains_key(alias) {
-                let message = format!("{}: there is a server {alias} already", path.display());
+                let message = format!("{}: a server named {alias} already exists", path.display());
                 return Err(Error::config(message).hint("run it again"));
             }
             append(&mut new, &format!("mcp.servers.{}", shown_key(alias)), body);

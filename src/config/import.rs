@@ -44,13 +44,13 @@ impl std::fmt::Debug for ImportedServer {
     }
 }
 
-/// The meaning of a text in the imported file.
+/// A text of the imported file, by the references to variables in it.
 enum ImportedText {
     Plain(String),
     /// A variable of the shell.
     Variable(String),
     /// An input that the other client prompts its user for.
-    Asked(String),
+    PromptedInput(String),
     /// A text that contains references to variables.
     Mixed,
 }
@@ -72,7 +72,7 @@ pub fn read(text: &str, is_configured: impl Fn(&str) -> bool) -> Result<Vec<Impo
         let name = entry.key.clone();
         let plain_alias = free_alias(&name, |_| false);
         if is_configured(&plain_alias) {
-            let reason = format!("there is a server {plain_alias} already");
+            let reason = format!("a server named {plain_alias} already exists");
             all.push(ImportEntry {
                 name,
                 server: Err(reason),
@@ -104,7 +104,7 @@ fn servers(root: &SyntaxValue) -> Option<&[TableEntry]> {
             Some(SyntaxValue::Table(servers)) => Some(servers.as_slice()),
             _ => None,
         });
-    // In the settings of an editor they are one table deeper.
+    // An editor nests them below `mcp` in its settings.
     found.or_else(|| servers(get(entries, "mcp")?))
 }
 
@@ -119,11 +119,11 @@ fn text(value: &SyntaxValue) -> Option<String> {
     }
 }
 
-fn meaning(text: &str) -> ImportedText {
+fn classify_text(text: &str) -> ImportedText {
     let trimmed = text.trim();
     if let Some(inner) = trimmed.strip_prefix("${").and_then(|t| t.strip_suffix('}')) {
-        if let Some(asked) = inner.strip_prefix("input:") {
-            return ImportedText::Asked(variable_like(asked));
+        if let Some(input) = inner.strip_prefix("input:") {
+            return ImportedText::PromptedInput(variable_like(input));
         }
         let name = inner.strip_prefix("env:").unwrap_or(inner);
         // Of `${NAME:-default}` only the variable is imported.
@@ -172,18 +172,18 @@ fn server(value: &SyntaxValue, alias: &str) -> Result<ImportedServer, String> {
         return Err("is not a table".into());
     };
     let mut draft = TableDraft::default();
-    let mut taken = vec!["type", "transport", "name", "description"];
+    let mut known_keys = vec!["type", "transport", "name", "description"];
     let kind = get(entries, "type").or(get(entries, "transport"));
     let kind = kind.and_then(text).unwrap_or_default().to_ascii_lowercase();
     let url = ["httpUrl", "serverUrl", "url"]
         .iter()
         .find_map(|key| Some((*key, get(entries, key).and_then(text)?)));
     if let Some((key, url)) = url {
-        taken.extend([key, "headers"]);
+        known_keys.extend([key, "headers"]);
         if kind == "sse" {
             return Err("uses the SSE transport of 2024, which aish does not support".into());
         }
-        if !matches!(meaning(&url), ImportedText::Plain(_)) {
+        if !matches!(classify_text(&url), ImportedText::Plain(_)) {
             return Err("has a variable in its url, which aish does not fill in".into());
         }
         draft.lines.push(format!("url = {}", toml_string(&url)));
@@ -191,19 +191,21 @@ fn server(value: &SyntaxValue, alias: &str) -> Result<ImportedServer, String> {
             draft.headers(headers);
         }
     } else {
-        taken.extend(["command", "args", "env"]);
+        known_keys.extend(["command", "args", "env"]);
         draft.command(entries)?;
     }
     for (key, off) in [("disabled", true), ("enabled", false)] {
         if let Some(SyntaxValue::Bool(set)) = get(entries, key) {
-            taken.push(key);
+            known_keys.push(key);
             if *set == off {
                 draft.lines.push("disabled = true".into());
             }
         }
     }
-    let others = entries.iter().filter(|e| !taken.contains(&e.key.as_str()));
-    draft.notes.extend(others.map(|e| shown_key(&e.key)));
+    let unknown = entries
+        .iter()
+        .filter(|e| !known_keys.contains(&e.key.as_str()));
+    draft.notes.extend(unknown.map(|e| shown_key(&e.key)));
     let table = draft.lines.join("\n");
     // A server that the configuration would refuse is reported before anything is written.
     check_server(alias, &table)?;
@@ -236,8 +238,8 @@ impl TableDraft {
         }
         if words.iter().any(|w| {
             matches!(
-                meaning(w),
-                ImportedText::Mixed | ImportedText::Asked(_) | ImportedText::Variable(_)
+                classify_text(w),
+                ImportedText::Mixed | ImportedText::PromptedInput(_) | ImportedText::Variable(_)
             )
         }) {
             return Err("has a variable in its command, which aish does not fill in".into());
@@ -257,7 +259,7 @@ impl TableDraft {
         let mut pairs = Vec::new();
         for entry in env {
             let name = &entry.key;
-            let value = match text(&entry.node.value).map(|t| meaning(&t)) {
+            let value = match text(&entry.node.value).map(|t| classify_text(&t)) {
                 Some(ImportedText::Plain(value)) if value.trim().is_empty() => continue,
                 Some(ImportedText::Plain(value)) => {
                     self.secret |= is_secret_name(name);
@@ -265,10 +267,10 @@ impl TableDraft {
                 }
                 Some(ImportedText::Variable(variable)) => self.variable(variable),
                 // The server reads the requested input from the variable of this name.
-                Some(ImportedText::Asked(_)) if check_variable_name(name).is_ok() => {
+                Some(ImportedText::PromptedInput(_)) if check_variable_name(name).is_ok() => {
                     self.variable(name.clone())
                 }
-                Some(ImportedText::Asked(_) | ImportedText::Mixed) | None => {
+                Some(ImportedText::PromptedInput(_) | ImportedText::Mixed) | None => {
                     self.notes.push(format!("env.{}", shown_key(name)));
                     continue;
                 }
@@ -303,13 +305,13 @@ impl TableDraft {
             if name.eq_ignore_ascii_case("authorization")
                 && let Some(token) = bearer
             {
-                match meaning(token) {
+                match classify_text(token) {
                     ImportedText::Plain(token) => {
                         self.secret = true;
                         let token = toml_string(token.trim());
                         self.lines.push(format!("auth_token = {token}"));
                     }
-                    ImportedText::Variable(variable) | ImportedText::Asked(variable) => {
+                    ImportedText::Variable(variable) | ImportedText::PromptedInput(variable) => {
                         self.lines
                             .push(format!("auth_env = {}", toml_string(&variable)));
                         self.variables.push(variable);
@@ -318,7 +320,7 @@ impl TableDraft {
                 }
                 continue;
             }
-            match meaning(&value) {
+            match classify_text(&value) {
                 ImportedText::Plain(value) if check_server_header(name, &value).is_ok() => {
                     self.secret |= !is_public_header(name);
                     pairs.push(format!("{} = {}", shown_key(name), toml_string(&value)));

@@ -130,11 +130,11 @@ fn finish_server(
     server.alias = reader.name().to_owned();
     let has = |key: &&str| reader.has(key);
     let (has_url, has_command) = (reader.has("url"), reader.has("command"));
-    const OF_URL: [&str; 4] = ["auth_token", "auth_env", "auth_cmd", "headers"];
+    const HTTP_SETTINGS: [&str; 4] = ["auth_token", "auth_env", "auth_cmd", "headers"];
     let has_auth = ["auth_token", "auth_env", "auth_cmd"].iter().any(has);
     let (needed, misplaced) = match has_url {
         true => ("command", &["args", "env"][..]),
-        false => ("url", &OF_URL[..]),
+        false => ("url", &HTTP_SETTINGS[..]),
     };
     if has_url && has_command {
         reader.fault_at("command", "give url or command, not both");
@@ -236,9 +236,9 @@ impl ServerSettings {
     /// Identifies the transport, secrets included, by a [`fingerprint`]. Servers with the same [`ServerSettings::target`] can
     /// have different identities.
     pub fn identity(&self) -> String {
-        let parts = |all: &'_ [(String, String)]| -> Vec<String> {
-            let both = all.iter().flat_map(|(name, value)| [name, value]);
-            both.cloned().collect()
+        let flattened = |pairs: &'_ [(String, String)]| -> Vec<String> {
+            let values = pairs.iter().flat_map(|(name, value)| [name, value]);
+            values.cloned().collect()
         };
         let all = match &self.transport {
             ServerTransport::Http { url, auth, headers } => {
@@ -249,11 +249,11 @@ impl ServerSettings {
                     TokenSource::Cmd(command) => ("cmd", command.as_str()),
                 };
                 let fixed = ["http", url.as_str(), kind, value].map(str::to_string);
-                [fixed.to_vec(), parts(headers)].concat()
+                [fixed.to_vec(), flattened(headers)].concat()
             }
             ServerTransport::Stdio { command, args, env } => {
                 let fixed = ["stdio".into(), command.clone(), args.len().to_string()];
-                [fixed.to_vec(), args.clone(), parts(env)].concat()
+                [fixed.to_vec(), args.clone(), flattened(env)].concat()
             }
         };
         fingerprint(all.iter().map(String::as_str))

@@ -38,35 +38,52 @@ impl SettingType for PolicyRules {
         let Some(table) = reader.table(spec.key) else {
             return default();
         };
-        let mut rules = Vec::new();
-        for (name, word, line) in read_dotted_map(&table, "\"deny\"", parse_word::<RuleEffect>) {
-            match rule_subject(&table, &name, word) {
-                Ok(subject) => {
-                    table.log(&name, word.as_str(), SettingOrigin::File(line));
-                    let source = table.path(&name);
-                    rules.push(PolicyRule {
-                        subject,
-                        effect: word,
-                        source,
-                    });
-                }
-                Err(message) => table.fault(line, &name, message),
-            }
-        }
-        PolicyRules(rules)
+        PolicyRules(read_rules(
+            &table,
+            "\"deny\"",
+            parse_word::<RuleEffect>,
+            |name, effect| rule_subject(&table, name, effect),
+            |effect| effect.as_str().into(),
+        ))
     }
+}
+
+/// Reads the rules of a table, in the order of the file, and logs each as `shown` formats its effect. `subject` parses the
+/// name of a rule; `example` is a value of the table.
+fn read_rules(
+    table: &TableReader<'_>,
+    example: &str,
+    parse: impl Fn(&SyntaxValue) -> Result<RuleEffect, String>,
+    subject: impl Fn(&str, RuleEffect) -> Result<RuleSubject, String>,
+    shown: impl Fn(RuleEffect) -> Json,
+) -> Vec<PolicyRule> {
+    let mut rules = Vec::new();
+    for (name, effect, line) in read_dotted_map(table, example, parse) {
+        match subject(&name, effect) {
+            Ok(subject) => {
+                table.log(&name, shown(effect), SettingOrigin::File(line));
+                rules.push(PolicyRule {
+                    subject,
+                    effect,
+                    source: table.path(&name),
+                });
+            }
+            Err(message) => table.fault(line, &name, message),
+        }
+    }
+    rules
 }
 
 /// Parses the name of a rule and checks that the file can have this rule.
 fn rule_subject(
     table: &TableReader<'_>,
     name: &str,
-    word: RuleEffect,
+    effect: RuleEffect,
 ) -> Result<RuleSubject, String> {
     let aliases = &table.context.aliases;
     let subject = RuleSubject::parse(name).map_err(|message| {
-        let own = BuiltinAction::ALL.iter().map(|own| own.as_str());
-        match nearest_name(name, own) {
+        let actions = BuiltinAction::ALL.iter().map(|action| action.as_str());
+        match nearest_name(name, actions) {
             Some(near) => format!("unknown rule; did you mean \"{near}\"?"),
             None => message,
         }
@@ -78,7 +95,7 @@ fn rule_subject(
     }
     let is_user = table.context.scope == FileScope::User;
     // In a project file the rule is ignored with a notice, like every rule that allows.
-    if is_user && word == RuleEffect::Allow && matches!(subject, RuleSubject::Sensitivity(_)) {
+    if is_user && effect == RuleEffect::Allow && matches!(subject, RuleSubject::Sensitivity(_)) {
         let message =
             "a declaration of the model can only make a rule stricter: write \"ask\" or \"deny\"";
         return Err(message.into());
@@ -89,7 +106,7 @@ fn rule_subject(
         RuleSubject::Action(BuiltinAction::FsWrite) => !aliases.iter().any(|alias| alias == FS),
         _ => false,
     };
-    if is_builtin_action && word == RuleEffect::Ask {
+    if is_builtin_action && effect == RuleEffect::Ask {
         // "allow" has no effect in a project file.
         let message = match is_user {
             true => "must be \"allow\" or \"deny\": there is no prompt for it",
@@ -133,26 +150,18 @@ impl SettingType for AutoApprovals {
         let Some(table) = reader.table(spec.key) else {
             return default();
         };
-        let mut rules = Vec::new();
-        let approved = |value: &SyntaxValue| bool::parse(value, spec);
-        for (name, approved, line) in read_dotted_map(&table, "true", approved) {
-            match approval_subject(&name, &table.context.aliases) {
-                Ok(subject) => {
-                    table.log(&name, approved, SettingOrigin::File(line));
-                    let source = table.path(&name);
-                    let word = match approved {
-                        true => RuleEffect::Allow,
-                        false => RuleEffect::Ask,
-                    };
-                    rules.push(PolicyRule {
-                        subject,
-                        effect: word,
-                        source,
-                    });
-                }
-                Err(message) => table.fault(line, &name, message),
-            }
-        }
+        let mut rules = read_rules(
+            &table,
+            "true",
+            |value| {
+                Ok(match bool::parse(value, spec)? {
+                    true => RuleEffect::Allow,
+                    false => RuleEffect::Ask,
+                })
+            },
+            |name, _| approval_subject(name, &table.context.aliases),
+            |effect| (effect == RuleEffect::Allow).into(),
+        );
         rules.sort_by(|a, b| a.source.cmp(&b.source));
         AutoApprovals(rules)
     }

@@ -65,8 +65,7 @@ macro_rules! section {
             };
 
             fn read_table(reader: &$crate::config::table_reader::TableReader<'_>) -> Self {
-                #[allow(unused_mut, reason = "only sections with a finish function change it again")]
-                let mut section = $Section {
+                let section = $Section {
                     $($field: $crate::config::setting::read_setting(
                         reader,
                         &const { $crate::config::section::spec!(
@@ -76,7 +75,8 @@ macro_rules! section {
                     ),)*
                     $($($derived: $derived_default,)*)?
                 };
-                $(
+                $(let section = {
+                    let mut section = section;
                     $finish(&mut section, reader, $($Inputs {
                         $($input: $crate::config::setting::read_setting(
                             reader,
@@ -87,7 +87,8 @@ macro_rules! section {
                             || $input_default,
                         ),)*
                     })?);
-                )?
+                    section
+                };)?
                 reader.reject_unknown_keys(&Self::SECTION.keys(reader.context.scope));
                 section
             }

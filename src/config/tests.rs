@@ -933,7 +933,7 @@ fn add_model_keeps_every_other_byte() {
 fn add_model_refuses_what_would_break_the_file() {
     let entry = "base_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"";
     let cases = [
-        (GOOD, "gpt", entry, "there is a model named gpt already"),
+        (GOOD, "gpt", entry, "a model named gpt already exists"),
         (GOOD, "a b", entry, "a model's name has"),
         (GOOD, "new", "modle = 1", "the changed file would be wrong"),
         ("shell = 1", "new", entry, "shell: must be a table"),

@@ -132,14 +132,14 @@ pub async fn decide(
     shell: &ShellId,
     token: &str,
     cwd: &str,
-    said: ProposalDecision,
+    decision_request: ProposalDecision,
 ) -> Result<DecisionReply> {
     let ProposalDecision {
         choice,
         command,
         asked,
         overrides,
-    } = said;
+    } = decision_request;
     let mut config = daemon
         .services
         .models

@@ -413,7 +413,7 @@ async fn connect(
         (Some(there), _) if is_there(there) => known(services, config, &there.alias)?,
         (Some(there), _) => {
             let (alias, target) = (&there.alias, &there.target);
-            let message = format!("there is a server called {alias} already: {target}");
+            let message = format!("a server named {alias} already exists: {target}");
             return Err(Error::usage(message).hint(format!(
                 "choose another alias, or: llm :mcp disconnect {alias}"
             )));

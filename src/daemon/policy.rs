@@ -62,13 +62,13 @@ pub async fn serve(
             let mut explained = match own {
                 Some(own) => explain_own(own, &config),
                 None => {
-                    let wished = ExplainedCall {
+                    let call = ExplainedCall {
                         name,
                         arguments,
                         operation,
                         sensitivity,
                     };
-                    explain(services, client, &config, wished, &request_context).await?
+                    explain(services, client, &config, call, &request_context).await?
                 }
             };
             let places = places(services)?;
@@ -179,11 +179,13 @@ async fn revoke(
     name: String,
 ) -> Result<Vec<RevokedGrant>> {
     let is_id = !name.is_empty() && name.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    let meant = |grant: &ToolGrant| match is_id {
+    let is_named = |grant: &ToolGrant| match is_id {
         true => grant.id.contains(&name),
         false => grant.subject() == name,
     };
-    let found: Vec<_> = grants(services).filter(|(_, grant)| meant(grant)).collect();
+    let found: Vec<_> = grants(services)
+        .filter(|(_, grant)| is_named(grant))
+        .collect();
     if is_id && found.len() != 1 {
         let message = match found.len() {
             0 => format!("no grant has the id {name}"),
@@ -253,11 +255,14 @@ async fn explain(
     services: &SharedServices,
     client: &ClientHandle,
     config: &Config,
-    wished: ExplainedCall,
+    explained_call: ExplainedCall,
     request_context: &RequestContext,
 ) -> Result<PolicyExplanation> {
-    let Some((alias, tool)) = wished.name.split_once([':', '.']) else {
-        let message = format!("not a tool name: {}; write SERVER:TOOL", wished.name);
+    let Some((alias, tool)) = explained_call.name.split_once([':', '.']) else {
+        let message = format!(
+            "not a tool name: {}; write SERVER:TOOL",
+            explained_call.name
+        );
         let hint = "or ask about shell, fs.write or network; see the tools with: llm :mcp tools";
         return Err(Error::usage(message).hint(hint));
     };
@@ -292,15 +297,15 @@ async fn explain(
         arguments,
         extra: None,
     };
-    let plain = policy::canonical_arguments(&wished.arguments)
+    let plain = policy::canonical_arguments(&explained_call.arguments)
         .map_err(|_| Error::usage("the arguments are not a JSON object"))?;
     let mut rejected = None;
     let mut explained = Err(CallEnd::NoSuchTool);
-    if wished.operation.is_some() || wished.sensitivity.is_some() {
+    if explained_call.operation.is_some() || explained_call.sensitivity.is_some() {
         let of_tool = found.annotations.operation();
-        let variant = wished.operation.unwrap_or(of_tool);
+        let variant = explained_call.operation.unwrap_or(of_tool);
         let mut intent = serde_json::json!({ "operation_type": variant.as_str() });
-        if let Some(sensitivity) = wished.sensitivity {
+        if let Some(sensitivity) = explained_call.sensitivity {
             intent["data_sensitivity"] = sensitivity.as_str().into();
         }
         let arguments = serde_json::json!({ "name": name, "args_json": plain, "intent": intent });

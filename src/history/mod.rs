@@ -1,4 +1,4 @@
-//! The history of everything: what was said, proposed, decided and run.
+//! The journal of prompts, answers, decisions and actions, and the index over it.
 
 pub mod index;
 pub mod journal;

@@ -184,7 +184,7 @@ impl ReadyServer {
         registration.request_sent(&sent.id, &sent.progress_token);
         loop {
             let waiting_for_person = *registration.open_questions.borrow_and_update() > 0;
-            let begun = Instant::now();
+            let started = Instant::now();
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {
@@ -193,14 +193,14 @@ impl ReadyServer {
                 }
                 result = &mut sent.rx => {
                     if !waiting_for_person {
-                        time.spend(begun.elapsed());
+                        time.spend(started.elapsed());
                     }
                     let result = result.unwrap_or(Err(ServiceError::TransportClosed));
                     return Ok(result.map_err(|e| self.report_fault(e))?);
                 }
                 _ = registration.open_questions.changed() => {
                     if !waiting_for_person {
-                        time.spend(begun.elapsed());
+                        time.spend(started.elapsed());
                     }
                 }
                 () = sleep(time.left), if !waiting_for_person => {

@@ -250,19 +250,19 @@ impl McpHttpClient {
                     .await
                     .map_err(token_error)?
                 {
-                    let wanted = AuthRequiredError::new(challenge.clone());
-                    return Err(StreamableHttpError::AuthRequired(wanted));
+                    let login_required = AuthRequiredError::new(challenge.clone());
+                    return Err(StreamableHttpError::AuthRequired(login_required));
                 }
                 let reason = "it denies access (HTTP 403), and a new login would not help";
                 Err(StreamableHttpError::UnexpectedServerResponse(reason.into()))
             }
             e if is_unauthorized(e) => {
                 let token = Secret::new(token);
-                let other = tokens
+                let replacement = tokens
                     .replace_refused(uri, &token)
                     .await
                     .map_err(token_error)?;
-                Ok(other.map(|t| self.mask_token(&t)))
+                Ok(replacement.map(|t| self.mask_token(&t)))
             }
             _ => Ok(None),
         }
@@ -330,14 +330,14 @@ impl StreamableHttpClient for McpHttpClient {
                 uri, message, session, bearer, headers, max_event,
             )
         };
-        let again = self.login.is_some().then(|| message.clone());
+        let retry_message = self.login.is_some().then(|| message.clone());
         let answer = match self.run_until_ended(post(bearer.clone(), message)).await {
             Ok(answer) => answer,
             Err(refusal) => {
-                let another = self.replacement_token(&uri, bearer.as_ref(), &refusal);
-                match (self.run_until_ended(another).await?, again) {
-                    (Some(other), Some(message)) => {
-                        self.run_until_ended(post(Some(other), message)).await?
+                let replacement = self.replacement_token(&uri, bearer.as_ref(), &refusal);
+                match (self.run_until_ended(replacement).await?, retry_message) {
+                    (Some(token), Some(message)) => {
+                        self.run_until_ended(post(Some(token), message)).await?
                     }
                     _ => return Err(refusal),
                 }

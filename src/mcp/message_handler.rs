@@ -2,7 +2,7 @@
 
 #![expect(
     deprecated,
-    reason = "logging is taken and roots are declined for as long as the protocol has them"
+    reason = "the protocol still has log messages, which are recorded, and roots, which are declined"
 )]
 
 use std::path::{Path, PathBuf};

@@ -116,11 +116,11 @@ impl ServerPool {
     ) -> Vec<ServerSettings> {
         let mut servers = self.lock();
         servers.retain(|alias, connected| {
-            let stays = connected.configured == configured.contains_key(alias);
-            if !stays {
+            let keeps_source = connected.configured == configured.contains_key(alias);
+            if !keeps_source {
                 connected.stop();
             }
-            stays
+            keeps_source
         });
         let mut pending = Vec::new();
         for server in configured.values() {
@@ -135,8 +135,8 @@ impl ServerPool {
                 _ => {}
             }
             if server.disabled {
-                let off = PooledServer::turned_off(server.clone(), true);
-                servers.insert(server.alias.clone(), Arc::new(off));
+                let disabled = PooledServer::turned_off(server.clone(), true);
+                servers.insert(server.alias.clone(), Arc::new(disabled));
             } else {
                 pending.push(server.clone());
             }
@@ -161,7 +161,7 @@ impl ServerPool {
         if let Some(before) = &before {
             before.stop();
         }
-        // The replacement may fail in the same way, and the listener has already been told about that.
+        // The replacement may fail in the same way, and the listener already knows that status.
         let last_reported = before
             .filter(|b| b.server == server)
             .map(|b| b.last_reported());
@@ -185,8 +185,8 @@ impl ServerPool {
         let connected = servers.remove(alias).ok_or_else(|| no_such_server(alias))?;
         connected.stop();
         if connected.configured {
-            let off = PooledServer::turned_off(connected.server.clone(), true);
-            servers.insert(alias.to_owned(), Arc::new(off));
+            let disabled = PooledServer::turned_off(connected.server.clone(), true);
+            servers.insert(alias.to_owned(), Arc::new(disabled));
         }
         Ok(())
     }
@@ -242,8 +242,8 @@ impl ServerPool {
 
     /// Whether the pool has exactly this server from the configuration.
     pub fn has_configured(&self, server: &ServerSettings) -> bool {
-        let held = |c: &Arc<PooledServer>| c.configured && c.server == *server;
-        self.lock().get(&server.alias).is_some_and(held)
+        let is_same = |c: &Arc<PooledServer>| c.configured && c.server == *server;
+        self.lock().get(&server.alias).is_some_and(is_same)
     }
 
     /// State of each server, ordered by alias.

@@ -36,7 +36,7 @@ impl ServerPool {
         let mut found = Vec::new();
         for (server, ready) in self.selected_servers(alias)? {
             let reader = ServerReader::new(&server, &ready, cancel);
-            let one = |uri, name, description, mime, template| McpResource {
+            let resource = |uri, name, description, mime, template| McpResource {
                 server: server.server.alias.clone(),
                 uri,
                 name,
@@ -55,7 +55,7 @@ impl ServerPool {
                     found.extend(
                         page.resources
                             .into_iter()
-                            .map(|r| one(r.uri, r.name, r.description, r.mime_type, false)),
+                            .map(|r| resource(r.uri, r.name, r.description, r.mime_type, false)),
                     );
                 }
             }
@@ -67,11 +67,9 @@ impl ServerPool {
             });
             for page in pages.await? {
                 if let ServerResult::ListResourceTemplatesResult(page) = page {
-                    found.extend(
-                        page.resource_templates
-                            .into_iter()
-                            .map(|r| one(r.uri_template, r.name, r.description, r.mime_type, true)),
-                    );
+                    found.extend(page.resource_templates.into_iter().map(|r| {
+                        resource(r.uri_template, r.name, r.description, r.mime_type, true)
+                    }));
                 }
             }
         }
@@ -288,10 +286,10 @@ impl<'a> ServerReader<'a> {
                 self.ready
                     .request(request(input), &mut registration, &mut time, self.cancel);
             match sent.await.map_err(|b| self.error(b))? {
-                ServerResult::InputRequiredResult(asked) => {
+                ServerResult::InputRequiredResult(required) => {
                     let answered =
                         self.ready
-                            .answer_input_requests(asked, &registration, self.cancel);
+                            .answer_input_requests(required, &registration, self.cancel);
                     input = answered.await.map_err(|b| self.error(b))?;
                 }
                 result => return Ok(result),

@@ -79,7 +79,7 @@ impl PooledServer {
         }
     }
 
-    /// Sets the listener, and the status it was last told for this alias.
+    /// Sets the listener, and the status that was last reported to it for this alias.
     pub(super) fn with_state_listener(
         self,
         listener: StateListener,

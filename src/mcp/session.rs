@@ -165,13 +165,13 @@ pub fn learn_configured(server: &ServerSettings) {
     match &server.transport {
         ServerTransport::Http { headers, .. } => {
             for (name, value) in headers {
-                global_redactor().know_current(&slot("header", name), "mcp-secret", value);
+                global_redactor().replace_secret(&slot("header", name), "mcp-secret", value);
             }
         }
         ServerTransport::Stdio { env, .. } => {
             // A value such as `$NAME` refers to a variable of the shell and is not a secret itself.
             for (name, value) in env.iter().filter(|(_, value)| !value.starts_with('$')) {
-                global_redactor().know_current_variable(
+                global_redactor().replace_variable(
                     &slot("variable", name),
                     "mcp-variable",
                     name,
@@ -248,9 +248,9 @@ async fn connect(
                     Err(ServerFault::connection_ended(Some(&exit_reason)))
                 }
                 Err(fault) => Err(match exit_reason.last_error_line() {
-                    Some(words) => ServerFault::new(
+                    Some(last_output) => ServerFault::new(
                         fault.kind,
-                        format!("{}; its last words: {words}", fault.message),
+                        format!("{}; last output: {last_output}", fault.message),
                     ),
                     None => fault,
                 }),

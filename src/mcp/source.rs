@@ -38,7 +38,7 @@ impl ToolSource for PooledServer {
                 return Err(CallError::NotApproved);
             }
             let ready = self.ready_server().map_err(failed)?;
-            // The tools that the configuration allows are checked here too, not only where the model is told of them.
+            // The tools that the configuration allows are checked here too, not only where the model is given the tools.
             let Some(tool) = ready.tools.iter().find(|tool| tool.tool == call.tool) else {
                 return Err(failed("the server has no tool of this name".into()));
             };

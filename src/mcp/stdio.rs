@@ -97,7 +97,7 @@ pub(super) struct ExitReason {
 }
 
 impl ExitReason {
-    /// Exit reason in one line: `exited with 3; its last words: …`. `None` while the child runs, and after aish has ended
+    /// Exit reason in one line: `exited with 3; last output: …`. `None` while the child runs, and after aish has ended
     /// it.
     pub(super) fn text(&self) -> Option<String> {
         self.reason
@@ -237,8 +237,8 @@ impl StdioTransport {
                         () = sleep_until(*until) => {}
                     }
                 }
-                if let Some(words) = self.log.last_error_line() {
-                    reason = format!("{reason}; its last words: {words}");
+                if let Some(last_output) = self.log.last_error_line() {
+                    reason = format!("{reason}; last output: {last_output}");
                 }
                 self.finish(reason);
             }

@@ -52,7 +52,7 @@ fn finish_frame(mut frame: Vec<u8>) -> Result<Vec<u8>> {
 /// Reads the header of a frame: its kind and the length of its body.
 ///
 /// # Errors
-/// The length is 0 or above [`MAX_FRAME`]: the other side speaks another language.
+/// The length is 0 or above [`MAX_FRAME`]: the peer uses another protocol.
 pub fn parse_header(header: [u8; HEADER]) -> Result<(u8, usize)> {
     let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
     if length == 0 || length > MAX_FRAME {

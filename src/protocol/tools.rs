@@ -153,7 +153,7 @@ pub struct ToolInfo {
 impl ToolInfo {
     /// Returns the annotations and whether they are trusted, as names and text for the user.
     pub fn annotation_words(&self) -> [(&'static str, &'static str); 5] {
-        let word = |said: Option<bool>| match said {
+        let word = |value: Option<bool>| match value {
             Some(true) => "yes",
             Some(false) => "no",
             None => "not declared",
@@ -423,7 +423,7 @@ impl ElicitationAction {
 
 /// The user's verdict on a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "said", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ApprovalVerdict {
     /// Allow this call.
     Once,

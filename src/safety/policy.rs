@@ -216,9 +216,9 @@ fn effect_on(
     now_ms: u64,
 ) -> (RuleEffect, String) {
     let speaks = |rule: &&PolicyRule| rule.applies(wish);
-    let said = |rule: &PolicyRule| (rule.effect, rule.source.clone());
+    let found = |rule: &PolicyRule| (rule.effect, rule.source.clone());
     if let Some(rule) = rules.with_effect(RuleEffect::Deny).find(speaks) {
-        return said(rule);
+        return found(rule);
     }
     let allows = rules
         .with_effect(RuleEffect::Allow)
@@ -235,13 +235,13 @@ fn effect_on(
         }
     }
     if let Some(rule) = rules.with_effect(RuleEffect::Ask).find(speaks) {
-        return said(rule);
+        return found(rule);
     }
     if wish.changed {
         return (RuleEffect::Ask, CHANGED.to_owned());
     }
     if let Some(rule) = allows {
-        return said(rule);
+        return found(rule);
     }
     if let Some(grant) = grants.find_covering(wish, now_ms) {
         return (RuleEffect::Allow, grant.description());
@@ -256,13 +256,13 @@ fn effect_on(
 /// identity and annotations; `id` becomes the id of the grant, if the scope creates one.
 pub fn approve<'t>(
     wish: &CallRequest<'_>,
-    said: ApprovalScope,
+    scope: ApprovalScope,
     of_server: impl IntoIterator<Item = (&'t str, ToolAnnotations)>,
     grants: &mut GrantSet,
     now_ms: u64,
     id: &str,
 ) -> Approved {
-    grants.add(wish, said, of_server, now_ms, id);
+    grants.add(wish, scope, of_server, now_ms, id);
     Approved::new(wish, now_ms)
 }
 

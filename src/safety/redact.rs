@@ -9,18 +9,18 @@
 //! text was split. A stream therefore needs a buffer of at most that size, and its output equals that for the whole
 //! text.
 
-mod filter;
 mod known;
 mod rules;
-mod shape;
+mod stage;
+mod value_class;
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use filter::{RedactStage, StagePiece};
-use known::Known;
+use known::KnownValues;
 use rules::FormatRules;
+use stage::{RedactStage, StagePiece};
 
 /// How far before a position a stage looks. A secret begins at most this far before the keyword that identifies it.
 const BACK: usize = 64;
@@ -32,11 +32,11 @@ const AHEAD: usize = 16 << 10;
 static RULES: LazyLock<FormatRules> = LazyLock::new(FormatRules::new);
 
 /// The redactor of this process.
-static OURS: LazyLock<Redactor> = LazyLock::new(Redactor::default);
+static GLOBAL: LazyLock<Redactor> = LazyLock::new(Redactor::default);
 
 /// Returns the redactor of this process. There is only one, so that every output path knows the same values.
 pub fn global_redactor() -> &'static Redactor {
-    &OURS
+    &GLOBAL
 }
 
 /// A secret in a text.
@@ -51,7 +51,7 @@ pub struct FoundSecret {
 /// Finds and replaces secrets. Clones share their known values.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
-    known: Arc<RwLock<Arc<Known>>>,
+    known: Arc<RwLock<Arc<KnownValues>>>,
 }
 
 impl Redactor {
@@ -67,9 +67,9 @@ impl Redactor {
         self.add(None, kind, value);
     }
 
-    /// Same as [`Redactor::add_secret`] for the current value of `slot`: it replaces the previous value of the slot, and is never
-    /// evicted. For values that are in use and renewed.
-    pub fn know_current(&self, slot: &str, kind: &str, value: &str) {
+    /// Same as [`Redactor::add_secret`], for a value that is renewed: it replaces the previous value of `slot` and is never
+    /// evicted.
+    pub fn replace_secret(&self, slot: &str, kind: &str, value: &str) {
         self.add(Some(slot), kind, value);
     }
 
@@ -78,15 +78,15 @@ impl Redactor {
             return;
         }
         loop {
-            let now = self.now();
-            if now.has(slot, value) {
+            let before = self.known_values();
+            if before.contains(slot, value) {
                 return;
             }
-            // Built without the lock, which readers need.
-            let more = Arc::new(now.with(slot, kind, value));
+            // Building the automaton takes long, and readers need the lock.
+            let after = Arc::new(before.with(slot, kind, value));
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            if Arc::ptr_eq(&known, &now) {
-                *known = more;
+            if Arc::ptr_eq(&known, &before) {
+                *known = after;
                 return;
             }
         }
@@ -95,21 +95,22 @@ impl Redactor {
     /// Adds the value of an environment variable, most of which are not secret: its name must indicate a
     /// secret, or its value must look like one.
     pub fn add_variable(&self, kind: &str, name: &str, value: &str) {
-        if known::names_secret(name) || shape::is_random(value.as_bytes()) {
+        if known::names_secret(name) || value_class::is_random(value.as_bytes()) {
             self.add_secret(kind, value);
         }
     }
 
-    /// Same as [`Redactor::add_variable`] for the current value of `slot`; see [`Redactor::know_current`].
-    pub fn know_current_variable(&self, slot: &str, kind: &str, name: &str, value: &str) {
-        if known::names_secret(name) || shape::is_random(value.as_bytes()) {
-            self.know_current(slot, kind, value);
+    /// Same as [`Redactor::add_variable`], but replaces the previous value of `slot`; see [`Redactor::replace_secret`].
+    pub fn replace_variable(&self, slot: &str, kind: &str, name: &str, value: &str) {
+        if known::names_secret(name) || value_class::is_random(value.as_bytes()) {
+            self.replace_secret(slot, kind, value);
         }
     }
 
-    /// Number of values added so far. While it is unchanged, a text without secrets stays one.
+    /// Number of values added so far. While it is unchanged, a text in which no secret was found need not be searched
+    /// again.
     pub fn value_count(&self) -> u64 {
-        self.now().learned
+        self.known_values().added
     }
 
     /// Returns `text` with a mark in place of each secret.
@@ -129,17 +130,17 @@ impl Redactor {
         Cow::Owned(out)
     }
 
-    /// Same as [`Redactor::redact`]; JSON stays valid JSON, and a secret is found however its string is escaped.
+    /// Same as [`Redactor::redact`], for JSON: the result is valid JSON, and escapes in a string do not hide a secret.
     pub fn redact_json<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Ok(mut value) = serde_json::from_str(text) else {
             return self.redact(text);
         };
-        // First with the names in front of the values, then each string by itself.
+        // First as text, where a name such as `password` precedes its value; then each unescaped string by itself.
         let redacted = self.redact(text);
         if let Cow::Owned(redacted) = &redacted
-            && let Ok(still) = serde_json::from_str(redacted)
+            && let Ok(reparsed) = serde_json::from_str(redacted)
         {
-            value = still;
+            value = reparsed;
         }
         match self.redact_value(&mut value) {
             true => Cow::Owned(value.to_string()),
@@ -147,8 +148,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts every string in `value`, and everything under a key that names a secret. Returns whether anything was
-    /// redacted.
+    /// Redacts every string in `value`. Returns whether anything was redacted.
     pub fn redact_value(&self, value: &mut serde_json::Value) -> bool {
         use serde_json::Value;
         match value {
@@ -171,7 +171,7 @@ impl Redactor {
 
     /// Returns the secrets in `text` in order, without overlaps.
     pub fn find(&self, text: &str) -> Vec<FoundSecret> {
-        if self.now().is_empty() && !RULES.may_match(text.as_bytes()) {
+        if self.known_values().is_empty() && !RULES.may_match(text.as_bytes()) {
             return Vec::new();
         }
         let mut stream = self.stream();
@@ -187,7 +187,7 @@ impl Redactor {
 
     /// Redacts the two ends of a text whose middle was dropped. Removes both halves of a secret that was cut.
     pub fn redact_ends(&self, head: &str, tail: &str) -> (String, String) {
-        let known = self.now();
+        let known = self.known_values();
         let end = rules::cut_end(head.as_bytes(), &known);
         let start = rules::cut_start(tail, &known);
         let cut = |cut: bool| if cut { mark("cut") } else { String::new() };
@@ -202,13 +202,13 @@ impl Redactor {
     /// Returns where an unfinished text must be cut so that it does not end within a known value, a key of a
     /// known format, or the password of a URL.
     pub fn certain_end(&self, text: &[u8]) -> usize {
-        rules::cut_end(text, &self.now())
+        rules::cut_end(text, &self.known_values())
     }
 
     /// Returns a streaming redactor for text that arrives in chunks. Uses the values known at this time.
     pub fn stream(&self) -> RedactStream {
         RedactStream {
-            known: self.now(),
+            known: self.known_values(),
             values: RedactStage::default(),
             formats: RedactStage::default(),
             between: Vec::new(),
@@ -217,7 +217,7 @@ impl Redactor {
         }
     }
 
-    fn now(&self) -> Arc<Known> {
+    fn known_values(&self) -> Arc<KnownValues> {
         self.known
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -232,7 +232,7 @@ fn mark(kind: &str) -> String {
 /// Streaming redactor. Works on bytes; invalid UTF-8 passes unchanged.
 #[derive(Debug, Clone)]
 pub struct RedactStream {
-    known: Arc<Known>,
+    known: Arc<KnownValues>,
     values: RedactStage,
     formats: RedactStage,
     /// Output of the first stage and input of the second.
@@ -334,37 +334,37 @@ impl LineRedactor {
 /// Positions of the marks of the first stage, to map the findings of the second stage to positions in the input.
 #[derive(Debug, Clone, Default)]
 struct OffsetMap {
-    /// Values with the start and end of their mark in the output of the first stage, as far as the second stage has not
-    /// passed them.
-    ahead: std::collections::VecDeque<(FoundSecret, usize, usize)>,
+    /// Values that the second stage has not passed yet, with the start and end of their mark in the output of the first
+    /// stage.
+    pending: std::collections::VecDeque<(FoundSecret, usize, usize)>,
     /// End of the last value: in the input and in the output of the first stage.
-    came: (usize, usize),
+    last_added: (usize, usize),
     /// Same, for the last value that the second stage has passed.
-    past: (usize, usize),
+    last_passed: (usize, usize),
 }
 
 impl OffsetMap {
     fn add(&mut self, value: FoundSecret, mark: usize) {
-        let start = self.came.1 + (value.range.start - self.came.0);
+        let start = self.last_added.1 + (value.range.start - self.last_added.0);
         let end = start + mark;
-        self.came = (value.range.end, end);
-        self.ahead.push_back((value, start, end));
+        self.last_added = (value.range.end, end);
+        self.pending.push_back((value, start, end));
     }
 
     /// Maps a position in the output of the first stage to the input; a position within a mark to the start of its
     /// value.
-    fn input_offset(&self, given: usize) -> usize {
-        let came = self.past.0 + (given - self.past.1);
-        self.ahead
+    fn input_offset(&self, output: usize) -> usize {
+        let input = self.last_passed.0 + (output - self.last_passed.1);
+        self.pending
             .front()
-            .map_or(came, |(value, ..)| came.min(value.range.start))
+            .map_or(input, |(value, ..)| input.min(value.range.start))
     }
 
-    /// The second stage has processed everything before `at`.
+    /// Records that the second stage has processed everything before `at`.
     fn advance_to(&mut self, at: usize, found: &mut Vec<FoundSecret>) {
-        while self.ahead.front().is_some_and(|(_, _, end)| *end <= at) {
-            if let Some((value, _, end)) = self.ahead.pop_front() {
-                self.past = (value.range.end, end);
+        while self.pending.front().is_some_and(|(_, _, end)| *end <= at) {
+            if let Some((value, _, end)) = self.pending.pop_front() {
+                self.last_passed = (value.range.end, end);
                 found.push(value);
             }
         }
@@ -373,12 +373,12 @@ impl OffsetMap {
     /// Maps a range of the second stage to the input. Known values within it become part of it.
     fn input_range(&mut self, range: Range<usize>, found: &mut Vec<FoundSecret>) -> Range<usize> {
         self.advance_to(range.start, found);
-        let (came, given) = self.past;
-        let start = came + (range.start - given);
+        let (input, output) = self.last_passed;
+        let start = input + (range.start - output);
         let mut inside = Vec::new();
         self.advance_to(range.end, &mut inside);
-        let (came, given) = self.past;
-        start..came + (range.end - given)
+        let (input, output) = self.last_passed;
+        start..input + (range.end - output)
     }
 }
 

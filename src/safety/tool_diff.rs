@@ -151,18 +151,18 @@ fn rendered(seen: &ShownTool) -> [Vec<String>; 3] {
     });
     let schema = schema.as_deref().unwrap_or(&seen.schema);
     let schema = schema.lines().map(str::to_owned).collect();
-    let says = seen.annotations;
+    let annotations = seen.annotations;
     let hints = [
-        ("only reads", says.read_only),
-        ("may destroy", says.destructive),
-        ("safe to repeat", says.idempotent),
-        ("reaches outside", says.open_world),
+        ("only reads", annotations.read_only),
+        ("may destroy", annotations.destructive),
+        ("safe to repeat", annotations.idempotent),
+        ("reaches outside", annotations.open_world),
     ];
-    let said = hints.into_iter().filter_map(|(hint, says)| {
-        let word = if says? { "yes" } else { "no" };
+    let declared = hints.into_iter().filter_map(|(hint, value)| {
+        let word = if value? { "yes" } else { "no" };
         Some(format!("{hint}: {word}"))
     });
-    [description, schema, said.collect()]
+    [description, schema, declared.collect()]
 }
 
 #[cfg(test)]

@@ -37,28 +37,29 @@ struct ServerTools {
     /// Tools that were shown to the user.
     shown: BTreeMap<String, ShownTool>,
     /// Annotations of tools that were not shown yet, so that a server cannot drop `destructiveHint` before the first call.
-    said: BTreeMap<String, ToolAnnotations>,
+    annotations: BTreeMap<String, ToolAnnotations>,
 }
 
 impl ServerTools {
     /// Returns the annotations in force of a tool with the annotations `now`.
     fn in_force(&self, name: &str, now: ToolAnnotations) -> ToolAnnotations {
         let shown = self.shown.get(name).map(|seen| seen.annotations);
-        let before = shown.or_else(|| self.said.get(name).copied());
+        let before = shown.or_else(|| self.annotations.get(name).copied());
         tool_diff::in_force(before.unwrap_or_default(), now)
     }
 
     /// Forgets removed tools if there are too many, those without `destructiveHint` first.
-    fn bound(&mut self, there: &BTreeSet<&str>) {
-        let too_many = there.len() + MAX_REMOVED;
-        if self.said.len() > too_many {
-            let destroys = |says: &ToolAnnotations| says.destructive == Some(true);
-            self.said
-                .retain(|name, says| there.contains(name.as_str()) || destroys(says));
+    fn bound(&mut self, current: &BTreeSet<&str>) {
+        let too_many = current.len() + MAX_REMOVED;
+        if self.annotations.len() > too_many {
+            let destroys = |annotations: &ToolAnnotations| annotations.destructive == Some(true);
+            self.annotations.retain(|name, annotations| {
+                current.contains(name.as_str()) || destroys(annotations)
+            });
         }
-        let mut left = self.said.len().saturating_sub(too_many);
-        self.said.retain(|name, _| {
-            let goes = left > 0 && !there.contains(name.as_str());
+        let mut left = self.annotations.len().saturating_sub(too_many);
+        self.annotations.retain(|name, _| {
+            let goes = left > 0 && !current.contains(name.as_str());
             left -= usize::from(goes);
             !goes
         });
@@ -84,14 +85,14 @@ struct StoredHistory {
     alias: String,
     /// URL or command line, without secrets.
     target: String,
-    tools: BTreeMap<String, KeptTool>,
+    tools: BTreeMap<String, StoredTool>,
     /// Annotations of tools that were not shown.
-    #[serde(default)]
-    said: BTreeMap<String, record::RecordedAnnotations>,
+    #[serde(default, alias = "said")]
+    annotations: BTreeMap<String, record::RecordedAnnotations>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeptTool {
+struct StoredTool {
     description: String,
     schema: String,
     #[serde(default)]
@@ -168,7 +169,7 @@ impl ToolHistory {
                     annotations: known.in_force(&tool.tool, tool.annotations),
                     ..ShownTool::of(tool, global_redactor())
                 };
-                known.said.remove(&tool.tool);
+                known.annotations.remove(&tool.tool);
                 known.shown.insert(tool.tool.clone(), seen);
             }
             true
@@ -177,18 +178,22 @@ impl ToolHistory {
     }
 
     /// Records the annotations that a server sends now, and returns those in force of each tool.
-    fn said(&self, server: &ServerSettings, tools: &[&ToolDefinition]) -> Vec<ToolAnnotations> {
+    fn update_annotations(
+        &self,
+        server: &ServerSettings,
+        tools: &[&ToolDefinition],
+    ) -> Vec<ToolAnnotations> {
         let mut held = Vec::new();
         self.learn(server, |known| {
             let mut changed = false;
             for tool in tools {
-                let says = known.in_force(&tool.tool, tool.annotations);
-                held.push(says);
+                let annotations = known.in_force(&tool.tool, tool.annotations);
+                held.push(annotations);
                 // A tool without annotations has none to remember.
-                let none =
-                    known.shown.contains_key(&tool.tool) || says == ToolAnnotations::default();
-                if !none && known.said.get(&tool.tool) != Some(&says) {
-                    known.said.insert(tool.tool.clone(), says);
+                let none = known.shown.contains_key(&tool.tool)
+                    || annotations == ToolAnnotations::default();
+                if !none && known.annotations.get(&tool.tool) != Some(&annotations) {
+                    known.annotations.insert(tool.tool.clone(), annotations);
                     changed = true;
                 }
             }
@@ -238,8 +243,8 @@ impl ToolHistory {
         server: impl Fn(&str) -> Option<ServerSettings>,
     ) -> ToolCatalog {
         let mut last = lock(&self.catalog);
-        if let Some((said, held)) = &*last
-            && Arc::ptr_eq(&said.tools, &catalog.tools)
+        if let Some((sent, held)) = &*last
+            && Arc::ptr_eq(&sent.tools, &catalog.tools)
         {
             return ToolCatalog {
                 unavailable: catalog.unavailable,
@@ -258,7 +263,7 @@ impl ToolHistory {
             };
             let tools: Vec<&ToolDefinition> = places.iter().map(|at| &catalog.tools[*at]).collect();
             let held = self
-                .said(&server, &tools)
+                .update_annotations(&server, &tools)
                 .into_iter()
                 .zip(&tools)
                 .zip(places);
@@ -294,20 +299,20 @@ fn key(server: &ServerSettings) -> String {
 
 fn write(path: &Path, alias: String, target: String, known: &ServerTools) -> Result<()> {
     let tool = |(name, seen): (&String, &ShownTool)| {
-        let kept = KeptTool {
+        let stored = StoredTool {
             description: seen.description.clone(),
             schema: seen.schema.clone(),
-            annotations: kept(seen.annotations),
+            annotations: recorded(seen.annotations),
         };
-        (name.clone(), kept)
+        (name.clone(), stored)
     };
-    let said = |(name, says): (&String, &ToolAnnotations)| (name.clone(), kept(*says));
+    let annotations = |(name, now): (&String, &ToolAnnotations)| (name.clone(), recorded(*now));
     let file = StoredHistory {
         v: VERSION,
         alias,
         target,
         tools: known.shown.iter().map(tool).collect(),
-        said: known.said.iter().map(said).collect(),
+        annotations: known.annotations.iter().map(annotations).collect(),
     };
     let text = serde_json::to_vec(&file).map_err(|e| Error::runtime(e.to_string()))?;
     if let Some(dir) = path.parent() {
@@ -317,34 +322,34 @@ fn write(path: &Path, alias: String, target: String, known: &ServerTools) -> Res
 }
 
 fn read(path: &Path) -> Option<ServerTools> {
-    let kept: StoredHistory = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    let seen = |(name, tool): (String, KeptTool)| {
+    let stored: StoredHistory = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let seen = |(name, tool): (String, StoredTool)| {
         let seen = ShownTool {
             description: tool.description,
             schema: tool.schema,
-            annotations: unkept(&tool.annotations),
+            annotations: from_record(&tool.annotations),
         };
         (name, seen)
     };
-    let said = kept.said.iter();
-    (kept.v == VERSION).then(|| ServerTools {
-        said: said
-            .map(|(name, says)| (name.clone(), unkept(says)))
+    let annotations = stored.annotations.iter();
+    (stored.v == VERSION).then(|| ServerTools {
+        annotations: annotations
+            .map(|(name, stored)| (name.clone(), from_record(stored)))
             .collect(),
-        shown: kept.tools.into_iter().map(seen).collect(),
+        shown: stored.tools.into_iter().map(seen).collect(),
     })
 }
 
-fn unkept(kept: &record::RecordedAnnotations) -> ToolAnnotations {
+fn from_record(stored: &record::RecordedAnnotations) -> ToolAnnotations {
     ToolAnnotations {
-        read_only: kept.read_only_hint,
-        destructive: kept.destructive_hint,
-        idempotent: kept.idempotent_hint,
-        open_world: kept.open_world_hint,
+        read_only: stored.read_only_hint,
+        destructive: stored.destructive_hint,
+        idempotent: stored.idempotent_hint,
+        open_world: stored.open_world_hint,
     }
 }
 
-fn kept(says: ToolAnnotations) -> record::RecordedAnnotations {
+fn recorded(says: ToolAnnotations) -> record::RecordedAnnotations {
     record::RecordedAnnotations {
         read_only_hint: says.read_only,
         destructive_hint: says.destructive,

@@ -150,7 +150,7 @@ pub fn retrieve(tools: &[ToolDefinition], index: &ToolIndex, wanted: &RetrieveRe
     for tool in tools {
         *servers.entry(&tool.server).or_default() += 1;
     }
-    let said = match () {
+    let instructions = match () {
         () if tools.is_empty() => NO_TOOLS_HELP,
         () if wanted.query.is_empty() => NO_QUERY_HELP,
         () => NO_MATCH_HELP,
@@ -159,7 +159,7 @@ pub fn retrieve(tools: &[ToolDefinition], index: &ToolIndex, wanted: &RetrieveRe
         .iter()
         .map(|(server, tools)| json!({ "server": server, "tools": tools }))
         .collect();
-    json!({ "tools": [], "servers": servers, "usage_instructions": said })
+    json!({ "tools": [], "servers": servers, "usage_instructions": instructions })
 }
 
 /// Returns one tool of the answer.
@@ -187,17 +187,17 @@ fn tool_entry(tool: &ToolDefinition, score: f32, brief: bool) -> Value {
 }
 
 /// Returns the server's annotations under their MCP names.
-fn annotations(said: ToolAnnotations) -> Value {
+fn annotations(annotations: ToolAnnotations) -> Value {
     let all = [
-        ("readOnlyHint", said.read_only),
-        ("destructiveHint", said.destructive),
-        ("idempotentHint", said.idempotent),
-        ("openWorldHint", said.open_world),
+        ("readOnlyHint", annotations.read_only),
+        ("destructiveHint", annotations.destructive),
+        ("idempotentHint", annotations.idempotent),
+        ("openWorldHint", annotations.open_world),
     ];
-    let said = all
+    let declared = all
         .into_iter()
         .filter_map(|(name, hint)| Some((name.to_owned(), hint?.into())));
-    Value::Object(said.collect())
+    Value::Object(declared.collect())
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub fn split_tools<'a>(servers: impl IntoIterator<Item = &'a str>) -> Vec<ToolDe
 static DEFINITIONS: LazyLock<Vec<ToolDefinition>> = LazyLock::new(|| {
     let mut tools = vec![retrieve_tools_tool()];
     tools.extend(OperationClass::ALL.map(|variant| {
-        let (what, meant) = match variant {
+        let (target, examples) = match variant {
             OperationClass::Read => ("a tool that changes nothing", "look up, list, search"),
             OperationClass::Write => ("a tool that creates or changes something", "create, send, set"),
             OperationClass::Destructive => (
@@ -57,7 +57,7 @@ static DEFINITIONS: LazyLock<Vec<ToolDefinition>> = LazyLock::new(|| {
         };
         let word = variant.as_str();
         let description =
-            format!("Calls {what} ({meant}), with intent.operation_type \"{word}\". First find it with {RETRIEVE_TOOLS}.");
+            format!("Calls {target} ({examples}), with intent.operation_type \"{word}\". First find it with {RETRIEVE_TOOLS}.");
         proxy_tool(variant.call_tool_name(), &description, &call_schema(variant))
     }));
     tools.push(read_result_tool());

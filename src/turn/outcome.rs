@@ -169,9 +169,9 @@ impl CallEnd {
                 "[denied by the user]".into()
             }
             CallEnd::Blocked(rule) => {
-                let told = format!("[denied by the user's rule {rule}]");
+                let text = format!("[denied by the user's rule {rule}]");
                 (by, reason) = (Some(DecidedBy::Rule), Some(rule));
-                told
+                text
             }
             CallEnd::Rejected(why) | CallEnd::Unread(why) => {
                 reason = Some(why.clone());

@@ -108,9 +108,9 @@ fn unavailable_lines(without: &[(String, String)]) -> Vec<String> {
             None => groups.push((why, vec![alias])),
         }
     }
-    let line = |(why, aliases): (&str, Vec<&str>)| {
-        let s = if aliases.len() == 1 { "" } else { "s" };
-        format!("going without MCP server{s} {}: {why}", aliases.join(", "))
+    let line = |(why, aliases): (&str, Vec<&str>)| match aliases.as_slice() {
+        [alias] => format!("MCP server {alias} is unavailable: {why}"),
+        _ => format!("MCP servers {} are unavailable: {why}", aliases.join(", ")),
     };
     groups.into_iter().map(line).collect()
 }
@@ -130,8 +130,8 @@ mod tests {
         assert_eq!(
             unavailable_lines(&without),
             [
-                "going without MCP servers a, c: still starting",
-                "going without MCP server b: \x1b refused"
+                "MCP servers a, c are unavailable: still starting",
+                "MCP server b is unavailable: \x1b refused"
             ]
         );
         assert!(unavailable_lines(&[]).is_empty());

@@ -1,5 +1,5 @@
 //! One turn on several terminals: following it, answering its questions, leaving it in the background, stopping a
-//! client with Ctrl-Z. Everything is real but the model.
+//! client with Ctrl-Z. Only the model is a fake.
 
 use aish::chat::{FinishReason, OperationClass};
 use aish::protocol::tools::{ApprovalVerdict, ManualCall};
@@ -55,7 +55,7 @@ fn tty(zsh: &mut Zsh<'_>) -> String {
 
 /// Waits until the daemon has left a notice for a shell.
 fn noticed(helper: &Helper) {
-    helper.until("there is a notice", || {
+    helper.until("a notice is written", || {
         let Ok(dir) = std::fs::read_dir(helper.path("run/notices")) else {
             return false;
         };
@@ -212,7 +212,7 @@ fn a_background_question_waits_for_the_user() {
         "{}",
         zsh.screen()
     );
-    // Another prompt of the session says how to get on.
+    // Another prompt of the session says how to continue.
     let id = session(&tools.helper);
     zsh.send("clear; llm and more\r");
     zsh.wait_text(&format!(
@@ -230,7 +230,7 @@ fn a_background_question_waits_for_the_user() {
 }
 
 #[test]
-fn a_stopped_client_holds_up_nobody_and_shows_the_rest() {
+fn a_stopped_client_blocks_nobody_and_shows_the_rest() {
     let line = text_event("0123456789 0123456789 0123456789 0123456789\n");
     let helper = Helper::new([answer(
         [

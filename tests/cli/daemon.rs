@@ -23,7 +23,7 @@ fn frame(socket: &mut UnixStream, decoder: &mut FrameDecoder, wanted: u8) -> Vec
             }
         }
         let n = socket.read(&mut buffer).expect("a frame");
-        assert!(n > 0, "the other side hung up");
+        assert!(n > 0, "the peer closed the connection");
         decoder.push(&buffer[..n]);
     }
 }
@@ -333,7 +333,7 @@ fn a_deleted_socket_is_replaced() {
     helper.ask("x");
     let third = helper.daemon();
     assert_ne!(second, third);
-    helper.until("it has noticed", || {
+    helper.until("the daemon notices the missing socket", || {
         processes(&helper, "daemon") == [third.as_raw()]
     });
     assert_eq!(helper.listener(), Some(third));
@@ -347,12 +347,12 @@ fn a_daemon_inherits_nothing_from_the_process_that_started_it() {
     let line = "exec 7>held; aish-helper start";
     zsh.args([line]).run().ok();
     let daemon = helper.daemon();
-    let held: Vec<_> = std::fs::read_dir(format!("/proc/{daemon}/fd"))
+    let inherited: Vec<_> = std::fs::read_dir(format!("/proc/{daemon}/fd"))
         .unwrap()
         .filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok())
         .filter(|file| file.ends_with("held"))
         .collect();
-    assert!(held.is_empty(), "{held:?}");
+    assert!(inherited.is_empty(), "{inherited:?}");
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn a_client_survives_a_daemon_that_ends_while_it_connects() {
         let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::ZERO).unwrap() > 0
     };
-    helper.until("it has connected", waiting);
+    helper.until("the client is connected", waiting);
     assert!(ask.runs());
     drop(listener);
     std::fs::remove_file(helper.path("run/sock")).unwrap();
@@ -490,7 +490,7 @@ fn a_newer_client_ends_the_daemon_when_it_is_idle() {
     assert_eq!(helper.daemon(), daemon);
     helper.provider.open("on");
     assert_eq!(ask.finish().ok(), "half whole\n");
-    helper.until("it is gone", || helper.listener().is_none());
+    helper.until("the daemon has exited", || helper.listener().is_none());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Nothing that was acknowledged is lost, whenever the daemon is killed.
+//! No acknowledged answer is lost, whenever the daemon is killed.
 
 use std::io::Write;
 use std::time::Duration;
@@ -26,10 +26,10 @@ fn answer(prompt: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_answer_that_was_seen_is_in_the_journal() {
+fn every_answer_that_was_shown_is_in_the_journal() {
     let helper = mirror();
     helper.call(["start"]).run().ok();
-    let mut seen = Vec::new();
+    let mut answered = Vec::new();
     let mut killed = 0;
     for n in 0..40_u64 {
         let prompt = format!(
@@ -38,7 +38,7 @@ fn every_answer_that_was_seen_is_in_the_journal() {
         );
         let prompt = prompt.trim();
         let ask = helper.call(["ask", "--shell", "s1", "--", prompt]).start();
-        // Anywhere between the connect and long after the reply: the time is the random part.
+        // The kill hits anywhere from the connect to long after the reply; the delay only spreads the kills.
         std::thread::sleep(Duration::from_micros(n * 7919 % 40 * 1000));
         if let Some(pid) = helper.listener() {
             killed += usize::from(kill(pid, Signal::SIGKILL).is_ok());
@@ -46,34 +46,34 @@ fn every_answer_that_was_seen_is_in_the_journal() {
         let run = ask.finish();
         if run.code == 0 {
             assert_eq!(run.stdout.trim_end(), answer(prompt).concat().trim_end());
-            seen.push(prompt.to_owned());
+            answered.push(prompt.to_owned());
         } else {
             run.fails(1);
         }
     }
     assert!(killed > 20, "{killed}");
-    // The next open repairs what was torn.
+    // Opening the session repairs an incomplete last line.
     helper.ask("the last one");
     let records = helper.records();
-    for prompt in &seen {
-        let at = records
+    for prompt in &answered {
+        let index = records
             .iter()
             .position(|r| r["type"] == "user" && r["prompt"] == prompt.as_str())
             .expect("the prompt");
-        assert_eq!(records[at + 1]["type"], "assistant");
-        assert_eq!(records[at + 1]["text"], answer(prompt).concat());
-        assert_eq!(records[at + 1]["finish"], "stop");
+        assert_eq!(records[index + 1]["type"], "assistant");
+        assert_eq!(records[index + 1]["text"], answer(prompt).concat());
+        assert_eq!(records[index + 1]["finish"], "stop");
     }
     assert_eq!(helper.sessions().len(), 1);
 }
 
 #[test]
-fn a_torn_tail_is_cut_off_and_nothing_else() {
+fn an_incomplete_last_line_is_removed_and_nothing_else() {
     let helper = mirror();
     helper.ask("one two");
     helper.call(["stop"]).run().ok();
     let file = helper.sessions().remove(0);
-    let whole = std::fs::read(&file).unwrap();
+    let before = std::fs::read(&file).unwrap();
     let first = records(&file);
     let cuts = [
         &b"{"[..],
@@ -81,20 +81,20 @@ fn a_torn_tail_is_cut_off_and_nothing_else() {
         b"\0\0\0\0",
         b"{\"v\":1}",
     ];
-    for (n, torn) in cuts.iter().enumerate() {
+    for (n, fragment) in cuts.iter().enumerate() {
         let mut out = std::fs::OpenOptions::new()
             .append(true)
             .open(&file)
             .unwrap();
-        out.write_all(torn).unwrap();
+        out.write_all(fragment).unwrap();
         drop(out);
         helper.ask("again");
         assert_eq!(helper.messages(n + 1).len(), 4 + 2 * n);
         helper.call(["stop"]).run().ok();
-        assert!(std::fs::read(&file).unwrap().starts_with(&whole));
+        assert!(std::fs::read(&file).unwrap().starts_with(&before));
         assert_eq!(records(&file).len(), first.len() + 2 * (n + 1));
     }
-    // A line in the middle that is no record stays where it is, and does no harm.
+    // An invalid line in the middle is kept and ignored.
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replacen('\n', "\nno record at all\n", 1)).unwrap();
     helper.ask("again");

@@ -56,11 +56,11 @@ fn a_key_is_sent_but_never_shown() {
     let base_url = format!("base_url = \"{}\"", helper.provider.base_url());
     model(&helper, &format!("{base_url}\nkey_env = \"FAKE_KEY\""));
     let call = |args: &[&str]| helper.call(args).env("FAKE_KEY", KEY);
-    let mut said = Vec::new();
-    said.push(call(&["ask", "--shell", "s1", "--json", "x"]).run());
+    let mut runs = Vec::new();
+    runs.push(call(&["ask", "--shell", "s1", "--json", "x"]).run());
     let refused = call(&["ask", "--shell", "s1", "x"]).run();
     assert!(refused.stderr.contains("FAKE_KEY"), "{refused:?}");
-    said.push(refused);
+    runs.push(refused);
     for args in [
         &["status"][..],
         &["status", "--json"],
@@ -70,17 +70,17 @@ fn a_key_is_sent_but_never_shown() {
         &["model", "list", "--json"],
         &["session", "show", "--json", "--shell", "s1"],
     ] {
-        said.push(call(args).run());
+        runs.push(call(args).run());
     }
-    assert_eq!(said[1].code, 1);
+    assert_eq!(runs[1].code, 1);
 
     model(
         &helper,
         &format!("{base_url}\nkey_cmd = \"printf %s {KEY}\""),
     );
-    said.push(helper.call(["ask", "x"]).run());
-    said.push(helper.call(["config", "show"]).run());
-    for run in &said {
+    runs.push(helper.call(["ask", "x"]).run());
+    runs.push(helper.call(["config", "show"]).run());
+    for run in &runs {
         assert!(run.code == 0 || run.code == 1, "{run:?}");
         let shown = format!("{}{}", run.stdout, run.stderr);
         assert!(!shown.contains("SECRET"), "{run:?}");

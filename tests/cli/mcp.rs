@@ -77,20 +77,20 @@ fn a_server_can_be_connected_inspected_and_disconnected() {
 
     // Rules name servers by alias, so an alias in use must not move to another server.
     let other = FakeMcpServer::start();
-    let said = mcp(&helper, &["connect", &other.url(), "local"])
+    let output = mcp(&helper, &["connect", &other.url(), "local"])
         .run()
         .fails(2);
     assert!(
-        said.contains("there is a server called local already"),
-        "{said}"
+        output.contains("a server named local already exists"),
+        "{output}"
     );
     let named = mcp(&helper, &["connect", &other.url(), "--json"])
         .run()
         .json();
     assert_eq!(named["alias"], "local-2");
 
-    let said = mcp(&helper, &["disconnect", "locla"]).run().fails(2);
-    assert!(said.contains("did you mean local?"), "{said}");
+    let output = mcp(&helper, &["disconnect", "locla"]).run().fails(2);
+    assert!(output.contains("did you mean local?"), "{output}");
     for alias in ["local", "local-2"] {
         let text = mcp(&helper, &["disconnect", alias]).run().ok();
         assert_eq!(text, format!("{alias} is disconnected\n"));
@@ -114,11 +114,11 @@ fn a_network_rule_denies_servers_that_are_not_configured() {
     let helper = Helper::new([]);
     let rule = "[policy.rules]\nnetwork = \"deny\"\n";
     helper.config(&server_table("a", &server, rule));
-    let said = mcp(&helper, &["connect", &server.url(), "b"])
+    let output = mcp(&helper, &["connect", &server.url(), "b"])
         .run()
         .fails(2);
     let why = "cannot connect: policy.rules.network says deny";
-    assert!(said.contains(why), "{said}");
+    assert!(output.contains(why), "{output}");
     assert_eq!(only_server(&helper)["alias"], "a");
     // The rule does not apply to a configured server.
     assert_eq!(only_server(&helper)["status"], "ready");
@@ -130,9 +130,9 @@ fn a_network_rule_denies_servers_that_are_not_configured() {
     std::fs::write(&rules, "[policy.rules]\nnetwork = \"deny\"\n").unwrap();
     let script = "cd \"$0\" && exec aish-helper mcp connect \"$1\" b";
     let call = helper.program("sh").args(["-c", script]);
-    let said = call.args([&project]).args([server.url()]).run().fails(2);
+    let output = call.args([&project]).args([server.url()]).run().fails(2);
     let why = format!("{}:2: policy.rules.network says deny", rules.display());
-    assert!(said.contains(&why), "{said}");
+    assert!(output.contains(&why), "{output}");
     assert_eq!(only_server(&helper)["alias"], "a");
     // The rule also denies reconnecting a server that was connected in another directory.
     mcp(&helper, &["connect", &server.url(), "b"]).run().ok();
@@ -166,8 +166,8 @@ fn no_command_writes_the_configuration_if_a_project_denies_it() {
     ] {
         let script = format!("cd \"$0\" && exec aish-helper {words}");
         let call = helper.program("sh").args(["-c", &script]);
-        let said = call.args([&project]).run().fails(3);
-        assert!(said.contains(&why), "{words}: {said}");
+        let output = call.args([&project]).run().fails(3);
+        assert!(output.contains(&why), "{words}: {output}");
         assert_eq!(config(), before, "{words}");
     }
     std::fs::remove_file(&rules).unwrap();
@@ -196,31 +196,31 @@ fn unknown_tool_names_in_rules_are_reported() {
         text.contains(&format!("\n  {}\n", hints.join("\n  "))),
         "{text}"
     );
-    let said = mcp(&helper, &["tools"]).run();
+    let output = mcp(&helper, &["tools"]).run();
     assert!(
-        said.stderr.contains(&format!("[aish] a: {}\n", hints[1])),
+        output.stderr.contains(&format!("[aish] a: {}\n", hints[1])),
         "{}",
-        said.stderr
+        output.stderr
     );
 }
 
 #[test]
 fn listing_the_tools_of_one_server_does_not_wait_for_others() {
-    let there = FakeMcpServer::start();
+    let ready = FakeMcpServer::start();
     let hangs = FakeMcpServer::start().scripted(|_| Some(McpResponse::Hang));
     let helper = Helper::new([]);
     helper.config(&format!(
         "{}{}",
-        server_table("a", &there, ""),
+        server_table("a", &ready, ""),
         server_table("b", &hangs, "")
     ));
-    let said = mcp(&helper, &["tools", "a"]).run();
+    let output = mcp(&helper, &["tools", "a"]).run();
     assert_eq!(
-        (said.stdout.as_str(), said.stderr.as_str()),
+        (output.stdout.as_str(), output.stderr.as_str()),
         ("a.echo  -  does\n", "")
     );
-    let said = mcp(&helper, &["tools"]).run();
-    assert_eq!(said.stderr, "[aish] without b: still starting\n");
+    let output = mcp(&helper, &["tools"]).run();
+    assert_eq!(output.stderr, "[aish] without b: still starting\n");
 }
 
 #[test]
@@ -253,14 +253,14 @@ fn a_failed_connection_gives_the_reason_and_is_not_kept() {
     ] {
         let mut words = vec!["connect", url];
         words.extend(Some(alias).filter(|a| !a.is_empty()));
-        let said = mcp(&helper, &words).run().fails(code);
-        assert!(said.contains(expected), "{url}: {said}");
+        let output = mcp(&helper, &words).run().fails(code);
+        assert!(output.contains(expected), "{url}: {output}");
         assert_eq!(list(&helper), [Value::Null; 0], "{url}");
     }
-    let said = mcp(&helper, &["tool", "a.b"]).run().fails(2);
-    assert!(said.contains("no MCP server is called a"), "{said}");
-    let said = mcp(&helper, &["prompt", "review"]).run().fails(2);
-    assert!(said.contains("SERVER.PROMPT"), "{said}");
+    let output = mcp(&helper, &["tool", "a.b"]).run().fails(2);
+    assert!(output.contains("no MCP server is called a"), "{output}");
+    let output = mcp(&helper, &["prompt", "review"]).run().fails(2);
+    assert!(output.contains("SERVER.PROMPT"), "{output}");
 }
 
 /// A server that must be downloaded first may take a minute; the command waits ten seconds while the start continues.
@@ -268,8 +268,8 @@ fn a_failed_connection_gives_the_reason_and_is_not_kept() {
 fn a_slow_server_is_reported_as_starting() {
     let helper = Helper::new([]);
     helper.config("[mcp.servers.slow]\ncommand = \"sleep\"\nargs = [\"60\"]\n");
-    let said = mcp(&helper, &["connect", "slow"]).run().fails(1);
-    assert!(said.contains("slow is still starting"), "{said}");
+    let output = mcp(&helper, &["connect", "slow"]).run().fails(1);
+    assert!(output.contains("slow is still starting"), "{output}");
     assert_eq!(only_server(&helper)["status"], "starting");
 }
 
@@ -278,10 +278,10 @@ fn a_required_login_is_reported_with_its_command() {
     let server = FakeMcpServer::start()
         .scripted(|_| Some(McpResponse::status(401, json!({"error": "unauthorized"}))));
     let helper = Helper::new([]);
-    let said = mcp(&helper, &["connect", &server.url(), "shut"])
+    let output = mcp(&helper, &["connect", &server.url(), "shut"])
         .run()
         .fails(1);
-    assert!(said.contains("aish-helper mcp login shut"), "{said}");
+    assert!(output.contains("aish-helper mcp login shut"), "{output}");
     let log = std::fs::read_to_string(helper.path("state/daemon.log")).unwrap();
     assert!(log.contains("mcp shut: it requires a login"), "{log}");
 }
@@ -362,12 +362,12 @@ fn the_token_command_runs_again_after_a_refused_token() {
     assert_eq!(only_server(&helper)["status"], "ready");
     *token.lock().unwrap() = "second-token";
     std::fs::write(&file, "second-token").unwrap();
-    let said = mcp(&helper, &["prompt", "a.x"]).run().fails(1);
-    assert!(said.contains("rejects its token"), "{said}");
+    let output = mcp(&helper, &["prompt", "a.x"]).run().fails(1);
+    assert!(output.contains("rejects its token"), "{output}");
     // The next request fetches a new token once the daemon knows that the session ended.
-    let begun = Instant::now();
+    let started = Instant::now();
     while server.count("initialize") < 2 {
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(started.elapsed() < PATIENCE);
         only_server(&helper);
     }
     assert_eq!(only_server(&helper)["status"], "ready");
@@ -413,12 +413,15 @@ fn query_values_of_an_address_are_masked() {
     let again = mcp(&helper, &["connect", "local", "--json"]).run().json();
     assert_eq!(again["status"], "ready");
     assert_eq!(list(&helper).len(), 1);
-    let whole = |r: &Request| r.path.ends_with("?k=hidden-value&v=2");
-    assert!(server.requests().iter().all(whole));
+    let has_full_query = |r: &Request| r.path.ends_with("?k=hidden-value&v=2");
+    assert!(server.requests().iter().all(has_full_query));
     // A different query value is a different server.
     let other = format!("{}?k=other-value&v=2", server.url());
-    let said = mcp(&helper, &["connect", &other, "local"]).run().fails(2);
-    assert!(said.contains(&shown) && !said.contains("-value"), "{said}");
+    let output = mcp(&helper, &["connect", &other, "local"]).run().fails(2);
+    assert!(
+        output.contains(&shown) && !output.contains("-value"),
+        "{output}"
+    );
     helper.config(&format!("[mcp.servers.a]\nurl = \"{url}\"\n"));
     for words in [
         &["mcp", "list"][..],
@@ -444,16 +447,16 @@ fn configuration_changes_apply_and_servers_can_be_disabled() {
         server_table("a", &one, "disabled = true"),
         server_table("b", &two, "tools = [\"other\"]")
     ));
-    let now = list(&helper);
-    assert_eq!(now[0]["status"], "disabled");
+    let servers = list(&helper);
+    assert_eq!(servers[0]["status"], "disabled");
     assert_eq!(
-        (&now[1]["status"], &now[1]["tools"]),
+        (&servers[1]["status"], &servers[1]["tools"]),
         (&json!("ready"), &json!(0))
     );
     mcp(&helper, &["disconnect", "b"]).run().ok();
     assert_eq!(list(&helper)[1]["status"], "disabled");
-    let said = mcp(&helper, &["tools", "b"]).run().fails(1);
-    assert!(said.contains("llm :mcp connect b"), "{said}");
+    let output = mcp(&helper, &["tools", "b"]).run().fails(1);
+    assert!(output.contains("llm :mcp connect b"), "{output}");
     let text = mcp(&helper, &["connect", "b"]).run().ok();
     assert!(text.starts_with("b is connected"), "{text}");
     helper.config("");
@@ -538,8 +541,8 @@ fn resources_and_prompts_are_listed_and_read() {
         .run()
         .json();
     assert_eq!(json, json!({"text": "Review z."}));
-    let said = mcp(&helper, &["prompt", "a.review", "code"]).run().fails(2);
-    assert!(said.contains("KEY=VALUE"), "{said}");
+    let output = mcp(&helper, &["prompt", "a.review", "code"]).run().fails(2);
+    assert!(output.contains("KEY=VALUE"), "{output}");
 }
 
 #[test]
@@ -588,11 +591,11 @@ fn servers_of_another_client_are_imported_once() {
     let config = helper.path("config/config.toml");
     let before = std::fs::read_to_string(&config).unwrap();
     let path = file.to_str().unwrap();
-    let said = mcp(&helper, &["import", path]).run().ok();
+    let output = mcp(&helper, &["import", path]).run().ok();
     assert_eq!(
-        said,
+        output,
         format!(
-            "skipped github: there is a server github already\n\
+            "skipped github: a server named github already exists\n\
              added   time-server (Time Server)\n        left out: cwd\n\
              added   notes\n\
              added   asks\n        needs $ASKS in the shell\n\
@@ -615,6 +618,6 @@ fn servers_of_another_client_are_imported_once() {
     assert_eq!(again["file"], Value::Null);
     assert_eq!(std::fs::read_to_string(&config).unwrap(), after);
     std::fs::write(&file, "{}").unwrap();
-    let said = mcp(&helper, &["import", path]).run().fails(2);
-    assert!(said.contains("has no servers"), "{said}");
+    let output = mcp(&helper, &["import", path]).run().fails(2);
+    assert!(output.contains("has no servers"), "{output}");
 }

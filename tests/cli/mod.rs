@@ -1,4 +1,4 @@
-//! The whole from outside: `aish-helper` and its daemon, with real signals, files and processes.
+//! End-to-end tests of `aish-helper` and its daemon, with real signals, files and processes.
 
 mod activity;
 mod attach;

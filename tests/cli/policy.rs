@@ -155,18 +155,18 @@ fn explanations_match_real_decisions() {
         }
         let mut words = vec!["policy", "explain", "fs:act", "--json", "--intent-type"];
         words.extend(how);
-        let told = run_in(helper, &dir, &words).json();
-        assert_eq!(told["effect"], says, "{case}");
-        let told_by = told["decided_by"].as_str().unwrap();
-        assert!(told_by.ends_with(by), "{case}: {told}");
+        let explanation = run_in(helper, &dir, &words).json();
+        assert_eq!(explanation["effect"], says, "{case}");
+        let explained_by = explanation["decided_by"].as_str().unwrap();
+        assert!(explained_by.ends_with(by), "{case}: {explanation}");
         assert_eq!(tools.called(), [], "{case}: only asked about");
-        let considered = told["considered"].as_array().unwrap();
+        let considered = explanation["considered"].as_array().unwrap();
         let decides: Vec<&Value> = considered
             .iter()
             .filter(|c| c["standing"] == "decides")
             .collect();
-        assert_eq!(decides.len(), 1, "{case}: {told}");
-        assert_eq!(decides[0]["effect"], says, "{case}: {told}");
+        assert_eq!(decides.len(), 1, "{case}: {explanation}");
+        assert_eq!(decides[0]["effect"], says, "{case}: {explanation}");
 
         let variant = format!("tool-{}", how[0]);
         let mut words = vec!["call", &variant, "--tool-name", "fs:act", "--json"];
@@ -188,10 +188,10 @@ fn explanations_match_real_decisions() {
         assert_eq!(approvals.len(), 1, "{case}");
         assert_eq!(approvals[0]["decision"], decision, "{case}");
         if says != "ask" {
-            assert_eq!(approvals[0]["reason"], told_by, "{case}");
+            assert_eq!(approvals[0]["reason"], explained_by, "{case}");
         }
         assert_eq!(
-            approvals[0]["action"]["operation"], told["operation"],
+            approvals[0]["action"]["operation"], explanation["operation"],
             "{case}"
         );
     }
@@ -217,12 +217,12 @@ fn a_grant_is_listed_explained_and_revoked() {
     assert_eq!(grant["subject"], "fs.act");
     let id = grant["id"].as_str().unwrap();
     assert!(grant["granted_ms"].as_u64() < grant["expires_ms"].as_u64());
-    let (told, elsewhere) = (explain(&of_shell), explain(&[]));
+    let (explanation, elsewhere) = (explain(&of_shell), explain(&[]));
     assert_eq!(
-        (&told["effect"], &elsewhere["effect"]),
+        (&explanation["effect"], &elsewhere["effect"]),
         (&json!("allow"), &json!("ask"))
     );
-    assert_eq!(told["considered"][0]["grant"], id);
+    assert_eq!(explanation["considered"][0]["grant"], id);
     let page = policy(helper, &["list"]).run().ok();
     let end = &id[id.len() - 8..];
     assert!(page.contains(end) && page.contains(" in 11 h"), "{page}");
@@ -230,8 +230,8 @@ fn a_grant_is_listed_explained_and_revoked() {
     tools.ask("again").end();
     assert_eq!(tools.called().len(), 2);
 
-    let said = policy(helper, &["revoke", end]).run().ok();
-    assert_eq!(said, "revoked: you, for this session: fs.act\n");
+    let output = policy(helper, &["revoke", end]).run().ok();
+    assert_eq!(output, "revoked: you, for this session: fs.act\n");
     assert_eq!(listed(helper)["grants"], json!([]));
     assert_eq!(explain(&of_shell)["effect"], "ask");
     let revoked: Vec<Value> = helper
@@ -243,7 +243,11 @@ fn a_grant_is_listed_explained_and_revoked() {
     assert_eq!(revoked[0]["grant"], id);
     let mut client = tools.ask("and again");
     let question = client.question();
-    assert_eq!(tools.called().len(), 2, "not before it was allowed");
+    assert_eq!(
+        tools.called().len(),
+        2,
+        "no call before the question is answered"
+    );
     client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
 
@@ -268,7 +272,7 @@ fn revoking_a_rule_restores_the_file() {
     client.end();
     assert_ne!(config(helper), before);
     tools.ask("y").end();
-    assert_eq!(tools.called().len(), 2, "without a question");
+    assert_eq!(tools.called().len(), 2, "no question is asked");
     let explain = || {
         policy(helper, &["explain", "fs:act", "--json"])
             .run()
@@ -290,9 +294,9 @@ fn revoking_a_rule_restores_the_file() {
     let place = format!("config.toml:{line}: policy.rules.\"fs.act\"");
     assert!(source.ends_with(&place), "{source}");
 
-    let said = policy(helper, &["revoke", "fs.act"]).run().ok();
+    let output = policy(helper, &["revoke", "fs.act"]).run().ok();
     assert_eq!(
-        said,
+        output,
         "revoked: you, for this session: fs.act\nrevoked: fs.act\n"
     );
     assert_eq!(config(helper), before);
@@ -311,10 +315,10 @@ fn revoking_a_rule_restores_the_file() {
     assert_eq!(revoked["rule"], "fs.act");
 
     let error = policy(helper, &["revoke", "fs.atc"]).run().fails(2);
-    assert!(error.contains("no rule and no grant is called"), "{error}");
+    assert!(error.contains("no rule or grant is named"), "{error}");
     let error = policy(helper, &["revoke", "fs.other"]).run().fails(2);
     assert!(
-        error.contains("only what is allowed can be taken back"),
+        error.contains("only an \"allow\" rule can be removed"),
         "{error}"
     );
     assert_eq!(config(helper), before);
@@ -327,34 +331,37 @@ fn builtin_actions_and_unknown_names_are_explained() {
         "[policy.rules]\nshell = \"ask\"\n[shell]\nconfirm_cmd = false\n",
     );
     let helper = &tools.helper;
-    let told = policy(helper, &["explain", "shell"]).run().ok();
-    let lines: Vec<&str> = told.lines().collect();
+    let explanation = policy(helper, &["explain", "shell"]).run().ok();
+    let lines: Vec<&str> = explanation.lines().collect();
     assert_eq!(
         lines[0], "shell needs your approval: policy.rules.shell",
-        "{told}"
+        "{explanation}"
     );
-    assert!(lines[3].starts_with("decides    ask    shell"), "{told}");
+    assert!(
+        lines[3].starts_with("decides    ask    shell"),
+        "{explanation}"
+    );
     assert!(
         lines[4].starts_with("overruled  allow  default")
             && lines[4].ends_with(": shell.confirm_cmd"),
-        "{told}"
+        "{explanation}"
     );
-    let told = policy(helper, &["explain", "network", "--json"])
+    let explanation = policy(helper, &["explain", "network", "--json"])
         .run()
         .json();
-    assert_eq!(told["effect"], "allow");
+    assert_eq!(explanation["effect"], "allow");
 
-    let told = policy(helper, &["explain", "fs:act", "--intent-type", "read"])
+    let explanation = policy(helper, &["explain", "fs:act", "--intent-type", "read"])
         .run()
         .ok();
     let why = "Tool 'fs:act' is marked destructive by server, use call_tool_destructive";
     assert!(
-        told.starts_with(&format!("fs:act is rejected: {why}\n")),
-        "{told}"
+        explanation.starts_with(&format!("fs:act is rejected: {why}\n")),
+        "{explanation}"
     );
     assert!(
-        told.contains("treated as destructive: the server declares the tool destructive"),
-        "{told}"
+        explanation.contains("treated as destructive: the server declares the tool destructive"),
+        "{explanation}"
     );
 
     for (words, says) in [
@@ -380,7 +387,7 @@ fn errors_of_manual_calls_name_command_line_options() {
     let dir = helper.home.path("");
     let call = |words: &[&str]| run_in(helper, &dir, &[&["call"], words].concat());
     let long = "x".repeat(1001);
-    for (words, said) in [
+    for (words, expected) in [
         (
             &["tool-read", "--tool-name=fs:act"][..],
             "use aish-helper call tool-destructive",
@@ -401,7 +408,7 @@ fn errors_of_manual_calls_name_command_line_options() {
         let run = call(words);
         assert!(!run.stderr.contains("call_tool"), "{run:?}");
         let error = run.fails(2);
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
     let run = call(&["tool-destructive", "--tool-name=fs:act"]);
     assert!(

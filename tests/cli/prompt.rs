@@ -122,7 +122,7 @@ fn stdin_is_the_prompt_without_words() {
         helper.call(["ask", " "]).stdin("\n"),
     ] {
         let error = call.run().fails(2);
-        assert!(error.contains("there is no prompt"), "{error}");
+        assert!(error.contains("the prompt is empty"), "{error}");
     }
     assert_eq!(helper.provider.requests().len(), sent);
 }
@@ -352,20 +352,20 @@ fn a_single_command_is_generated_outside_of_the_session() {
         Script::tokens(["ok"]),
     ]);
     let ask = ["ask", "--shell", "s1", "--command", "--", "list files"];
-    for said in ["ls -l\n", "du -sh\n"] {
+    for expected in ["ls -l\n", "du -sh\n"] {
         let run = helper.call(ask).run();
         assert_eq!(run.stderr, "");
-        assert_eq!(run.ok(), said);
+        assert_eq!(run.ok(), expected);
     }
     let error = helper.call(ask).run().fails(1);
     assert!(error.contains("no command"), "{error}");
     assert!(helper.records().is_empty());
     // It is recorded in the audit log, which holds records outside of sessions.
-    let acts = helper.audit_records();
-    let of = |kind: &str| acts.iter().filter(|a| a["type"] == kind).count();
-    assert_eq!((of("user"), of("assistant")), (3, 3), "{acts:?}");
-    assert_eq!(acts[0]["prompt"], "list files");
-    assert_eq!(acts[0]["ids"]["prompt"], acts[1]["ids"]["prompt"]);
+    let records = helper.audit_records();
+    let count = |kind: &str| records.iter().filter(|a| a["type"] == kind).count();
+    assert_eq!((count("user"), count("assistant")), (3, 3), "{records:?}");
+    assert_eq!(records[0]["prompt"], "list files");
+    assert_eq!(records[0]["ids"]["prompt"], records[1]["ids"]["prompt"]);
     helper.ask("x");
     assert_eq!(helper.messages(3).len(), 2);
 }

@@ -70,7 +70,7 @@ impl<'a> Offer<'a> {
     fn propose(&mut self, before: &str, more: &str) {
         let _ = std::fs::remove_file(self.helper.home.path("code"));
         self.seen = self.zsh.raw().len();
-        // What an earlier key left on the line is taken away first.
+        // Ctrl-U first removes what an earlier key left on the line.
         self.zsh.send(format!(
             "\x15clear; {before} aish-helper propose --shell s1 {more} >verdict 2>err; print -r -- $? >code\r"
         ));
@@ -78,8 +78,9 @@ impl<'a> Offer<'a> {
 
     /// Waits until the question is visible.
     fn question(&self) {
-        self.helper
-            .until("the question stands", || self.shown().contains(QUESTION));
+        self.helper.until("the question is visible", || {
+            self.shown().contains(QUESTION)
+        });
     }
 
     /// Terminal output since the last `propose`.
@@ -110,8 +111,8 @@ impl<'a> Offer<'a> {
     }
 
     fn verdict(&self) -> Verdict {
-        let said = self.helper.home.read("verdict");
-        let (first, command) = said.split_once('\n').unwrap_or((&said, ""));
+        let output = self.helper.home.read("verdict");
+        let (first, command) = output.split_once('\n').unwrap_or((&output, ""));
         Verdict {
             code: self.helper.home.read("code").trim().to_owned(),
             words: first.split(' ').map(str::to_owned).collect(),
@@ -142,7 +143,7 @@ impl<'a> Offer<'a> {
     }
 
     /// Sends a prompt and returns the context that the model gets with it.
-    fn told(&self) -> String {
+    fn model_context(&self) -> String {
         self.helper.ask("and now?");
         self.helper.content()
     }
@@ -156,7 +157,7 @@ fn text<'v>(record: &'v Value, key: &str) -> &'v str {
 fn each_key_is_recorded_with_its_decision() {
     let helper = proposing(&["print one", "print two"]);
     let mut offer = Offer::new(&helper);
-    for (key, said, recorded) in [
+    for (key, action, recorded) in [
         ("y", "run", "run"),
         ("Y", "run", "run"),
         ("n", "no", "no"),
@@ -167,11 +168,15 @@ fn each_key_is_recorded_with_its_decision() {
     ] {
         offer.ask();
         let verdict = offer.decide(key);
-        assert_eq!((&*verdict.code, &*verdict.words[0]), ("0", said), "{key:?}");
+        assert_eq!(
+            (&*verdict.code, &*verdict.words[0]),
+            ("0", action),
+            "{key:?}"
+        );
         let decision = helper.records_of("command_approval").pop().unwrap();
         assert_eq!(text(&decision, "choice"), recorded);
         assert_eq!(text(&decision, "proposed"), "print one");
-        match said {
+        match action {
             "run" => assert_eq!(verdict.words[2], "capture"),
             "quit" => {
                 offer.zsh.run("\x15aish-helper propose --shell s1 >verdict");
@@ -181,9 +186,9 @@ fn each_key_is_recorded_with_its_decision() {
             _ => {}
         }
         assert_eq!(text(&decision, "token"), verdict.token());
-        let command = if said == "no" { "" } else { "print one" };
+        let command = if action == "no" { "" } else { "print one" };
         assert_eq!(verdict.command, command);
-        // The next one comes up.
+        // The next proposal is offered.
         assert_eq!(offer.decide("n").code, "0");
         let decision = helper.records_of("command_approval").pop().unwrap();
         assert_eq!(text(&decision, "proposed"), "print two");
@@ -211,7 +216,7 @@ fn ctrl_c_works_as_soon_as_the_question_is_visible() {
     offer.question();
     offer.zsh.send("y\x03y");
     let code = helper.home.path("code");
-    helper.until("it is heard", || code.exists());
+    helper.until("Ctrl-C ends the command", || code.exists());
     offer.zsh.prompt();
     assert_eq!(offer.verdict().code, "130");
 }
@@ -241,8 +246,8 @@ fn an_edited_command_is_shown_again_and_runs_as_edited() {
     offer.ask();
     let token = offer.decide("e").token().to_owned();
     let call = helper.call(["propose", "--shell", "s1", "--edited", &token]);
-    let said = call.stdin(" \n").run().ok();
-    assert_eq!(said, format!("no {token}\n"));
+    let output = call.stdin(" \n").run().ok();
+    assert_eq!(output, format!("no {token}\n"));
 }
 
 #[test]
@@ -324,7 +329,7 @@ fn output_is_shown_live_and_sent_to_the_model_without_colours() {
         "{}",
         offer.zsh.screen()
     );
-    let content = offer.told();
+    let content = offer.model_context();
     assert!(
         content.contains("exit=\"3\">\nred\nerror\n</output>"),
         "{content}"
@@ -347,8 +352,8 @@ fn a_pump_ends_with_its_command_or_its_terminal() {
     let mut offer = Offer::new(&helper);
     let verdict = offer.decide("y");
     offer.run(&verdict);
-    let none = || processes(&helper, "--pump").is_empty();
-    helper.until("the pump has ended", none);
+    let pump_has_ended = || processes(&helper, "--pump").is_empty();
+    helper.until("the pump has ended", pump_has_ended);
     let verdict = offer.decide("y");
     let token = verdict.token();
     let gate = helper.home.path("gate");
@@ -366,9 +371,9 @@ fn a_pump_ends_with_its_command_or_its_terminal() {
         .args([line])
         .stdin_file(ptsname_r(&terminal).unwrap().into());
     call.run().ok();
-    helper.until("the pump runs", || !none());
+    helper.until("the pump runs", || !pump_has_ended());
     drop(terminal);
-    helper.until("the pump has ended", none);
+    helper.until("the pump has ended", pump_has_ended);
     std::fs::write(gate, "end\n").unwrap();
 }
 
@@ -379,7 +384,7 @@ fn head_and_tail_of_a_long_output_are_kept() {
     let mut offer = Offer::new(&helper);
     let verdict = offer.decide("y");
     offer.run(&verdict);
-    let content = offer.told();
+    let content = offer.model_context();
     assert!(content.contains("\n1\n2\n3\n"), "{content}");
     assert!(content.contains("19999\n20000\n</output>"), "{content}");
     assert!(content.contains("bytes left out"), "{content}");
@@ -396,7 +401,7 @@ fn a_background_job_continues_to_print() {
     offer.run(&verdict);
     std::fs::write(&gate, "words\n").unwrap();
     offer.zsh.wait_text("late words");
-    assert!(offer.told().contains("[no output]"));
+    assert!(offer.model_context().contains("[no output]"));
 }
 
 #[test]
@@ -412,8 +417,10 @@ fn a_job_that_never_stops_printing_does_not_block() {
          eval \"$(<command)\" >$pty 2>&1; \
          aish-helper exec-done --shell s1 {token} --exit $?; kill $(<job); print $? >done\r"
     ));
-    helper.until("it is done", || helper.home.read("done") == "0\n");
-    let content = offer.told();
+    helper.until("the command has ended", || {
+        helper.home.read("done") == "0\n"
+    });
+    let content = offer.model_context();
     assert!(content.contains("exit=\"0\">\nbegin\n"), "{content}");
 }
 
@@ -426,7 +433,7 @@ fn an_interactive_program_has_the_terminal() {
     assert_eq!(verdict.words[2], "terminal");
     let call = helper.call(["exec-done", "--shell", "s1", verdict.token(), "--exit", "1"]);
     call.run().ok();
-    assert!(offer.told().contains("output not captured"));
+    assert!(offer.model_context().contains("output not captured"));
 }
 
 #[test]
@@ -443,7 +450,7 @@ fn without_a_terminal_nothing_is_run() {
         let error = run.fails(4);
         assert!(error.contains("no terminal"), "{error}");
         assert!(helper.records_of("command_approval").is_empty());
-        // Without --offer the answer is the end of it.
+        // Without --offer nothing is offered after the answer.
         let call = helper.call(["ask", "--shell", "s1", "x"]);
         assert_eq!(call.run().ok(), "CMD: print one\n");
     }
@@ -519,17 +526,17 @@ fn a_token_is_valid_once_and_for_its_shell() {
     let helper = proposing(&["print one"]);
     let mut offer = Offer::new(&helper);
     let token = offer.decide("e").token().to_owned();
-    let done = |shell: &str| {
+    let exec_done = |shell: &str| {
         let call = helper.call(["exec-done", "--shell", shell, &token, "--exit", "0"]);
         call.run()
     };
     // Not approved yet, and of another shell.
-    done("s1").fails(1);
+    exec_done("s1").fails(1);
     let call = helper.call(["propose", "--shell", "s2", "--edited", &token]);
     assert_eq!(call.stdin("print two").run().ok(), "none\n");
     assert_eq!(offer.decide("y").token(), token);
     for (shell, code) in [("s2", 1), ("s1", 0), ("s1", 1)] {
-        let run = done(shell);
+        let run = exec_done(shell);
         assert_eq!(run.code, code, "{run:?}");
     }
     let refused = |offer: &mut Offer<'_>, line: &str| {
@@ -575,11 +582,11 @@ fn another_shell_gets_no_output_of_an_approved_command() {
 fn a_new_answer_replaces_the_old_proposals() {
     let helper = proposing(&["print one", "print two"]);
     let mut offer = Offer::new(&helper);
-    let old = offer.decide("e").token().to_owned();
+    let old_token = offer.decide("e").token().to_owned();
     offer.ask();
     let verdict = offer.decide("y");
-    assert_ne!(verdict.token(), old);
-    let call = helper.call(["propose", "--shell", "s1", "--edited", &old]);
+    assert_ne!(verdict.token(), old_token);
+    let call = helper.call(["propose", "--shell", "s1", "--edited", &old_token]);
     let error = call.stdin("print x").run().fails(1);
     assert!(error.contains("no longer waiting"), "{error}");
 }
@@ -596,16 +603,16 @@ fn a_command_that_ends_under_another_daemon_is_recorded() {
         let token = verdict.token();
         let line = format!("\x15pty=$(aish-helper capture --shell s1 {token}); exec 5>$pty");
         offer.zsh.run(&line);
-        // A pump that waits for the end of its command keeps no daemon from ending.
+        // A pump that waits for the end of its command does not keep the daemon running.
         end(&helper);
         offer.zsh.run("print still-$((40 + 2)) >&5; exec 5>&-");
         offer.zsh.wait_text("still-42");
-        let done = ["exec-done", "--shell", "s1", token, "--exit", "7"];
-        helper.call(done).run().ok();
-        let content = offer.told();
+        let report = ["exec-done", "--shell", "s1", token, "--exit", "7"];
+        helper.call(report).run().ok();
+        let content = offer.model_context();
         assert!(content.contains("exit=\"7\">"), "{content}");
         assert!(content.contains("output not captured"), "{content}");
-        helper.call(done).run().fails(1);
+        helper.call(report).run().fails(1);
     }
 }
 
@@ -666,9 +673,12 @@ fn a_pager_is_disabled_while_output_is_captured() {
     offer.question();
     offer.press_until("y", &|shown| shown.contains("step 40."));
     offer.zsh.prompt();
-    // A key was pressed once too often.
+    // `press_until` may have sent one key too many.
     offer.zsh.send("\x15");
-    assert!(offer.shown().contains("step 1."), "nothing paged");
+    assert!(
+        offer.shown().contains("step 1."),
+        "the output was not paged"
+    );
     assert_eq!(
         offer.zsh.eval("typeset -p PAGER; print $+GIT_PAGER"),
         "export PAGER=less\n0\n"
@@ -694,7 +704,7 @@ fn a_stopped_captured_command_continues_without_errors() {
     offer.press_until("y", &|shown| shown.contains("step-1\r\n"));
     offer.zsh.send("\x1a");
     offer.zsh.prompt();
-    // A key was pressed once too often.
+    // `press_until` may have sent one key too many.
     offer.zsh.send("\x15");
     assert_eq!(offer.zsh.eval("print $+PAGER $+GIT_PAGER"), "0 0\n");
     helper.until("the stop is recorded", || {
@@ -771,12 +781,12 @@ fn errors_of_a_project_file_are_reported_where_its_rules_apply() {
     let ask = |answer: &'static str| {
         let helper = Helper::saying(answer);
         std::fs::write(helper.home.path(".aish.toml"), "[policy.rules\n").unwrap();
-        let said = helper.call(["ask", "--shell", "s1", "--", "do it"]).run();
-        assert_eq!(said.code, 0, "{said:?}");
-        said.stderr
+        let output = helper.call(["ask", "--shell", "s1", "--", "do it"]).run();
+        assert_eq!(output.code, 0, "{output:?}");
+        output.stderr
     };
-    let said = ask("CMD: print one\n");
-    assert_eq!(said.matches(".aish.toml:1").count(), 1, "{said}");
+    let output = ask("CMD: print one\n");
+    assert_eq!(output.matches(".aish.toml:1").count(), 1, "{output}");
     assert_eq!(ask("There is nothing to do.\n"), "");
 }
 

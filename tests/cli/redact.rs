@@ -1,9 +1,9 @@
-//! `aish-helper redact`: what it knows without the daemon.
+//! `aish-helper redact`: secrets that are known without the daemon.
 
 use crate::support::helper::Helper;
 
 #[test]
-fn what_the_config_holds_or_names_is_known_and_no_command_is_run() {
+fn secrets_in_and_named_by_the_config_are_redacted_without_running_commands() {
     let helper = Helper::new([]);
     let ran = helper.path("ran");
     helper.config(&format!(
@@ -16,17 +16,17 @@ fn what_the_config_holds_or_names_is_known_and_no_command_is_run() {
     let words = "envQj47xBw hdrKw83mVq tokRt52zNx ownPd61kYs srvHn29cLd othFz38gMt\n";
     let call = helper.call(["redact"]).stdin(words);
     let call = call.env("MODEL_WORD", "envQj47xBw");
-    let said = call
+    let output = call
         .env("SERVER_WORD", "srvHn29cLd")
         .env("OTHER_WORD", "othFz38gMt")
         .run();
     assert_eq!(
-        said.ok(),
+        output.ok(),
         "[REDACTED:model-key] [REDACTED:model-header] [REDACTED:mcp-secret] [REDACTED:mcp-secret] \
          [REDACTED:mcp-secret] othFz38gMt\n"
     );
     assert!(!ran.exists());
-    assert!(helper.listener().is_none(), "no daemon is started for it");
+    assert!(helper.listener().is_none(), "no daemon was started");
     helper.config_file("models = 1\n");
     let call = helper.call(["redact"]).stdin("envQj47xBw\n");
     assert!(call.run().fails(3).contains("models"));

@@ -130,7 +130,11 @@ fn session_across(end: impl Fn(&Helper)) {
     helper.ask("fifth prompt");
     assert!(std::fs::read(file).unwrap().starts_with(&journal));
     let after = helper.messages(4);
-    assert_eq!(after[..before.len()], before, "what was sent before");
+    assert_eq!(
+        after[..before.len()],
+        before,
+        "the start of the context is unchanged"
+    );
     let rest: Vec<&str> = after[before.len()..].iter().map(|m| &*m.1).collect();
     assert_eq!(rest, ["third", "fifth prompt"]);
     end(&helper);
@@ -140,17 +144,17 @@ fn session_across(end: impl Fn(&Helper)) {
 }
 
 #[test]
-fn a_restart_rebuilds_what_the_model_sees_exactly() {
+fn a_restart_rebuilds_the_same_context() {
     session_across(|helper| {
         let old = helper.daemon();
-        let said = helper.call(["restart"]).run().ok();
-        assert_eq!(said, "the daemon is running\n");
+        let output = helper.call(["restart"]).run().ok();
+        assert_eq!(output, "the daemon is running\n");
         assert_ne!(helper.daemon(), old);
     });
 }
 
 #[test]
-fn a_kill_rebuilds_what_the_model_sees_exactly() {
+fn a_kill_rebuilds_the_same_context() {
     session_across(Helper::kill_daemon);
 }
 

@@ -23,7 +23,7 @@ impl Helper {
                 .write(true)
                 .custom_flags(O_NONBLOCK)
                 .open(self.path("run/events"))
-                .expect("somebody listens");
+                .expect("the daemon reads the FIFO");
             let n = fifo.write(chunk).expect("room");
             assert_eq!(n, chunk.len());
         }
@@ -151,7 +151,7 @@ fn parts_of_long_events_of_several_shells_may_interleave() {
     chunks.insert(4, chunk("s3", 1, 2, 3, b"lost"));
     chunks.insert(9, b"echo hello >events\n".to_vec());
     helper.write_event(&chunks);
-    helper.until("all are recorded", || helper.commands().len() == 9);
+    helper.until("all commands are recorded", || helper.commands().len() == 9);
     let commands = helper.commands();
     assert_eq!(commands.iter().filter(|c| c["command"] == "b").count(), 8);
     assert!(commands.iter().any(|c| c["command"] == long.as_str()));
@@ -169,10 +169,10 @@ fn shells_are_counted_while_they_live() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     helper.write_event(&[chunk("s2", 1, 1, 1, &hello(child.id()))]);
-    helper.until("the living shell is counted alone", || shells() == 1);
+    helper.until("only the running shell is counted", || shells() == 1);
     let bye = format!("bye\0{pid}").into_bytes();
     helper.write_event(&[chunk("s1", 2, 1, 1, &bye)]);
-    helper.until("it has said bye", || shells() == 0);
+    helper.until("the shell has exited", || shells() == 0);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn shown(zsh: &mut Zsh<'_>, line: &str) -> String {
 }
 
 #[test]
-fn markdown_is_rendered_unless_it_is_wanted_raw() {
+fn markdown_is_rendered_unless_raw_is_requested() {
     let answer = [
         "# Title\n\n",
         "some **bo",

@@ -172,7 +172,7 @@ impl Wire {
                 let none: [Value; 0] = [];
                 self.send(&json_frame(kind::REPLY, &none).expect("a frame"));
             }
-            other => panic!("nobody asks that here: {other:?}"),
+            other => panic!("unexpected request: {other:?}"),
         }
         true
     }

@@ -709,7 +709,7 @@ impl Drop for Provider {
         let _ = TcpStream::connect(self.addr);
         if !thread::panicking() {
             assert!(violations.is_empty(), "wrong requests: {violations:#?}");
-            assert_eq!(unused, 0, "scripted answers that nobody asked for");
+            assert_eq!(unused, 0, "scripted answers were not requested");
         }
     }
 }

@@ -334,10 +334,10 @@ async fn private_endpoints_of_a_public_server_are_refused() {
                 .login_from(&server.url("/mcp"), NetworkZone::Outside)
                 .await
                 .unwrap_err();
-            let said = line(&e);
+            let output = line(&e);
             assert!(
-                said.contains(&format!("as its {what}, which is refused")),
-                "{said}"
+                output.contains(&format!("as its {what}, which is refused")),
+                "{output}"
             );
             assert_eq!(store.files(), Vec::<PathBuf>::new());
         }
@@ -605,8 +605,8 @@ fn point(helper: &Helper, url: &str, more: &str) {
 /// Waits until a login waits for the browser, and returns the URL of the login page.
 fn page(login: &RunningProgram) -> String {
     login.stdout.wait_text("waiting for the browser");
-    let said = login.stdout.so_far();
-    let page = said.lines().find(|l| l.starts_with("http://"));
+    let output = login.stdout.so_far();
+    let page = output.lines().find(|l| l.starts_with("http://"));
     page.expect("a page").to_owned()
 }
 
@@ -642,9 +642,9 @@ fn running_daemon_connects_after_a_login() {
     assert!(text.contains("return to the terminal"), "{text}");
     drop(idle);
 
-    let said = login.finish().ok();
-    assert!(said.contains("logged in to guarded\n"), "{said}");
-    assert!(said.ends_with("guarded: ready, 1 tool\n"), "{said}");
+    let output = login.finish().ok();
+    assert!(output.contains("logged in to guarded\n"), "{output}");
+    assert!(output.ends_with("guarded: ready, 1 tool\n"), "{output}");
     let tokens = server.tokens();
     assert_eq!(tokens.len(), 1, "{tokens:?}");
     assert_eq!(list()[0]["status"], "ready");
@@ -661,7 +661,7 @@ fn running_daemon_connects_after_a_login() {
     let log = std::fs::read_to_string(helper.path("state/daemon.log")).unwrap();
     for secret in [&*tokens[0], "rt-", "code-"] {
         assert!(!log.contains(secret), "{log}");
-        assert!(!said.contains(secret), "{said}");
+        assert!(!output.contains(secret), "{output}");
     }
 
     // The alias now leads to another server of the same authority, which must not receive the token.
@@ -672,12 +672,12 @@ fn running_daemon_connects_after_a_login() {
     assert!(other.tokens().is_empty());
 
     point(&helper, &server.url(), "");
-    let said = helper.call(["mcp", "logout", "guarded"]).run().ok();
-    assert!(said.starts_with("logged out of guarded\n"), "{said}");
+    let output = helper.call(["mcp", "logout", "guarded"]).run().ok();
+    assert!(output.starts_with("logged out of guarded\n"), "{output}");
     assert!(kept(&helper).iter().all(|f| !json.contains(f)));
     assert_eq!(list()[0]["status"], "login");
-    let said = helper.call(["mcp", "logout", "guarded"]).run().ok();
-    assert_eq!(said, "there was no login to guarded\n");
+    let output = helper.call(["mcp", "logout", "guarded"]).run().ok();
+    assert_eq!(output, "not logged in to guarded\n");
 }
 
 #[test]
@@ -700,9 +700,9 @@ fn aborted_login_leaves_no_files() {
     let login = helper.call(["mcp", "login", "guarded"]).start();
     let (_, to, _) = get(&page(&login));
     assert_eq!(get(&to.unwrap()).0, 200);
-    let said = login.finish().fails(1);
-    assert!(said.contains("the login was denied"), "{said}");
-    assert!(!said.contains('\u{1b}'), "{said}");
+    let output = login.finish().fails(1);
+    assert!(output.contains("the login was denied"), "{output}");
+    assert!(!output.contains('\u{1b}'), "{output}");
     assert_eq!(kept(&helper), Vec::<PathBuf>::new());
     // No daemon was started.
     assert_eq!(helper.listener(), None);
@@ -739,6 +739,6 @@ fn login_at_a_manually_connected_server() {
     let login = helper.call(["mcp", "login", "guarded"]).start();
     let (_, to, _) = get(&page(&login));
     assert_eq!(get(&to.unwrap()).0, 200);
-    let said = login.finish().ok();
-    assert!(said.ends_with("guarded: ready, 1 tool\n"), "{said}");
+    let output = login.finish().ok();
+    assert!(output.ends_with("guarded: ready, 1 tool\n"), "{output}");
 }

@@ -138,8 +138,8 @@ async fn stdio_server_is_started_listed_called_and_ended() {
     assert_eq!(names(&catalog)[..2], ["fs.echo", "fs.add"]);
     assert_eq!(child.call_text("add", json!({"a": 2, "b": 40})).await, "42");
     let calls = (0..50).map(|i| child.call_text("echo", json!({"text": i.to_string()})));
-    let said = join_all(calls).await;
-    assert_eq!(said, (0..50).map(|i| i.to_string()).collect::<Vec<_>>());
+    let result = join_all(calls).await;
+    assert_eq!(result, (0..50).map(|i| i.to_string()).collect::<Vec<_>>());
     assert_eq!(child.pids().len(), 1, "one process for all calls");
     assert!(
         child.end().await < Duration::from_millis(500),
@@ -174,20 +174,20 @@ async fn environment_contains_only_the_listed_variables() {
     child.start(&[("API_KEY", "sk-12345678"), ("EMPTY", "")]);
     let pids = child.started(2).await;
     child.test.pool.catalog(PATIENCE).await;
-    let said: Value = serde_json::from_str(&child.call_text("env", json!({})).await).unwrap();
+    let result: Value = serde_json::from_str(&child.call_text("env", json!({})).await).unwrap();
     assert_eq!(
-        said["env"],
+        result["env"],
         json!({"API_KEY": "sk-12345678", "EMPTY": "", "PATH": "/usr/bin:/bin"})
     );
-    assert_eq!(said["pid"], pids[1]);
+    assert_eq!(result["pid"], pids[1]);
     let here = std::env::current_dir().unwrap();
     assert_eq!(
-        said["cwd"],
+        result["cwd"],
         here.to_str().unwrap(),
         "without HOME, the directory of the parent"
     );
     assert_eq!(
-        said["group"], said["pid"],
+        result["group"], result["pid"],
         "the server has its own process group"
     );
     child.end().await;
@@ -206,8 +206,8 @@ async fn working_directory_is_home() {
     ] {
         child.start(&[("HOME", home)]);
         child.test.pool.catalog(PATIENCE).await;
-        let said: Value = serde_json::from_str(&child.call_text("env", json!({})).await).unwrap();
-        assert_eq!(said["cwd"], cwd);
+        let result: Value = serde_json::from_str(&child.call_text("env", json!({})).await).unwrap();
+        assert_eq!(result["cwd"], cwd);
     }
     child.end().await;
 }
@@ -253,7 +253,7 @@ async fn unexpected_responses_are_ignored() {
 #[tokio::test]
 async fn server_that_exits_at_once_is_reported_and_restarted() {
     let child = StdioTest::new("exit-at-once").await;
-    let why = "it exited with 3; its last words: cannot find my config";
+    let why = "it exited with 3; last output: cannot find my config";
     let state = child.test.until("fs", ConnectionStatus::Failed).await;
     assert_eq!(state.error.as_deref(), Some(why));
     child.started(3).await;
@@ -299,7 +299,7 @@ async fn processes_of_a_server_end_with_it() {
     let child = StdioTest::new("grandchild").await;
     let pids = child.pids();
     let why = failure(child.test.call("fs", "die", r#"{"code":4}"#).await);
-    assert_eq!(why, "it exited with 4; its last words: fake: as you wish");
+    assert_eq!(why, "it exited with 4; last output: fake: as you wish");
     until("the grandchild is gone", || {
         !pids.iter().any(|pid| lives(*pid))
     })
@@ -316,7 +316,7 @@ async fn crashed_server_is_restarted() {
     let why = failure(child.test.call("fs", "echo", "{}").await);
     assert_eq!(
         why,
-        "it exited with 9; its last words: fake: that was one call too many"
+        "it exited with 9; last output: fake: that was one call too many"
     );
     child.started(2).await;
     child.test.until("fs", ConnectionStatus::Ready).await;
@@ -386,10 +386,7 @@ async fn secrets_of_the_environment_are_masked() {
         .await
         .error
         .unwrap();
-    assert_eq!(
-        error,
-        "it exited with 1; its last words: bad key: [REDACTED]"
-    );
+    assert_eq!(error, "it exited with 1; last output: bad key: [REDACTED]");
     assert!(!child.log().contains("sk-12345678"));
     // Printed on stdout.
     let ServerTransport::Stdio { args, .. } = &mut child.server.transport else {
@@ -404,7 +401,7 @@ async fn secrets_of_the_environment_are_masked() {
         .await
         .error
         .unwrap();
-    assert_eq!(error, "it exited with 2; its last words: usage: [REDACTED]");
+    assert_eq!(error, "it exited with 2; last output: usage: [REDACTED]");
     child.end().await;
 }
 
@@ -531,14 +528,17 @@ async fn elicitation_reaches_the_person_and_the_answer_the_server() {
             (asked.server.as_str(), asked.message.as_str()),
             ("fs", "Who are you?")
         );
-        let said = json!({"name": "me"});
+        let result = json!({"name": "me"});
         answer
-            .send(ElicitationResponse::Accept(Some(said)))
+            .send(ElicitationResponse::Accept(Some(result)))
             .unwrap();
     };
     let (called, ()) = tokio::join!(call, person);
-    let said: Value = serde_json::from_str(&called.unwrap().text).unwrap();
-    assert_eq!(said, json!({"action": "accept", "content": {"name": "me"}}));
+    let result: Value = serde_json::from_str(&called.unwrap().text).unwrap();
+    assert_eq!(
+        result,
+        json!({"action": "accept", "content": {"name": "me"}})
+    );
     child.end().await;
 }
 

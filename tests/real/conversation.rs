@@ -84,20 +84,23 @@ fn tools_are_used_in_a_conversation_and_remembered_after_a_restart() {
     configure(&helper, &dir, "");
     let mut zsh = Zsh::start(&helper.home);
 
-    let said = zsh.eval(&format!("llm :mcp connect {} all", everything.target()));
-    assert!(said.starts_with("all is connected: "), "{said}");
+    let output = zsh.eval(&format!("llm :mcp connect {} all", everything.target()));
+    assert!(output.starts_with("all is connected: "), "{output}");
     settled(&helper);
-    let said = zsh.eval("llm :mcp list");
+    let output = zsh.eval("llm :mcp list");
     let ready = |alias: &str| {
-        let mut lines = said.lines();
+        let mut lines = output.lines();
         lines.any(|l| l.trim_start().starts_with(alias) && l.contains("ready"))
     };
-    assert!(ready("fs") && ready("all"), "{said}");
-    let said = zsh.eval("llm :mcp tools fs");
-    assert!(said.contains("fs.write_file"), "{said}");
-    assert!(!said.contains("all."), "{said}");
-    let said = zsh.eval("llm :mcp tool fs.write_file");
-    assert!(said.contains("content") && said.contains("path"), "{said}");
+    assert!(ready("fs") && ready("all"), "{output}");
+    let output = zsh.eval("llm :mcp tools fs");
+    assert!(output.contains("fs.write_file"), "{output}");
+    assert!(!output.contains("all."), "{output}");
+    let output = zsh.eval("llm :mcp tool fs.write_file");
+    assert!(
+        output.contains("content") && output.contains("path"),
+        "{output}"
+    );
 
     prompt_and_answer(&mut zsh, "write down: milk, two pints", "y", "Noted: milk.");
     assert_eq!(
@@ -185,10 +188,10 @@ fn tiny_model_continues_a_conversation_with_tool_calls() {
         "y",
         "It is about France.",
     );
-    let said = zsh.eval("llm -m smollm2 What is the capital of France; print -r -- code $?");
+    let output = zsh.eval("llm -m smollm2 What is the capital of France; print -r -- code $?");
     assert!(
-        said.contains("Paris") && said.ends_with("code 0\n"),
-        "{said}"
+        output.contains("Paris") && output.ends_with("code 0\n"),
+        "{output}"
     );
     let answers = helper.records_of("assistant");
     assert_eq!(answers.last().expect("an answer")["model"], "smollm2");

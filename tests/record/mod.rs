@@ -1,8 +1,8 @@
-//! The record: every act is in it, tied to what it came of, and before the act where it permits it.
+//! The journal: every action is recorded with the ids of what caused it, and an approval is on disk before the action.
 
-mod acts;
+mod audit_log;
 #[cfg(target_os = "linux")]
-mod full;
+mod full_disk;
 #[cfg(target_os = "linux")]
 mod kill;
 pub mod links;
@@ -11,7 +11,7 @@ mod version1;
 
 use serde_json::Value;
 
-/// A field of a record that must be text.
+/// Returns a field of a record, which must be text. A dot in `field` leads into an object.
 fn text<'v>(record: &'v Value, field: &str) -> &'v str {
     let value = record.pointer(&format!("/{}", field.replace('.', "/")));
     let value = value.and_then(Value::as_str);

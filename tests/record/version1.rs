@@ -1,4 +1,4 @@
-//! Version 1 of the journal, which the first releases wrote, is read for good. The files are real ones.
+//! Version 1 of the journal, which the first releases wrote, stays readable. The fixtures were written by such a release.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/journal-v1")
 }
 
-/// The lines of each file, by its name.
+/// Returns the lines of each fixture by file name.
 fn lines() -> BTreeMap<String, Vec<String>> {
     let files = std::fs::read_dir(fixtures()).expect("the fixtures");
     let read = |path: PathBuf| {
@@ -28,7 +28,7 @@ fn lines() -> BTreeMap<String, Vec<String>> {
     files.map(|e| read(e.expect("an entry").path())).collect()
 }
 
-/// A home with the old journal.
+/// Creates a home with the journal of version 1, and a model that answers every prompt with `answer`.
 fn old_home(answer: &'static str) -> Helper {
     let helper = Helper::with(Provider::answering(move |_| Script::tokens([answer])));
     helper.config("[history]\nmax_days = 36500\n");
@@ -52,7 +52,7 @@ fn every_version_1_record_is_read_and_written_with_the_names_of_version_2() {
         record.v = VERSION;
         let mut new = old.clone();
         upgrade(&mut new);
-        // Both ways of reading agree, and lose nothing.
+        // `serde` aliases and `upgrade` agree, and no field is lost.
         assert_eq!(serde_json::to_value(&record).expect("JSON"), new);
         let count = |v: &Value| v.as_object().expect("an object").len();
         assert_eq!(count(&new), count(&old));
@@ -90,10 +90,10 @@ fn sessions_history_and_activity_show_a_version_1_journal() {
     let sessions = helper.call(["session", "list", "--json"]).run().json();
     assert_eq!(sessions.as_array().expect("a list").len(), old.len() - 2);
     let listed = sessions.as_array().expect("a list").iter();
-    let mine = listed.clone().find(|s| s["id"] == SESSION);
-    let mine = mine.expect("the session");
+    let session = listed.clone().find(|s| s["id"] == SESSION);
+    let session = session.expect("the session");
     assert_eq!(
-        (&mine["prompts"], &mine["title"]),
+        (&session["prompts"], &session["title"]),
         (&json!(1), &json!("write it"))
     );
 
@@ -117,7 +117,7 @@ fn sessions_history_and_activity_show_a_version_1_journal() {
     let decision = decision.find(|r| r["type"] == "command_approval");
     assert_eq!(decision.expect("a decision")["choice"], "run");
 
-    // The daemon that opens the audit log renames it; what was in it stays.
+    // The daemon renames the audit log when it opens it, and keeps its content.
     helper.ask("new");
     helper.call(["stop"]).run().ok();
     let journal = helper.path("data/journal");
@@ -134,25 +134,28 @@ fn sessions_history_and_activity_show_a_version_1_journal() {
         let found = found.unwrap_or_else(|| panic!("{line} is not listed"));
         assert_ne!(found["type"], "other", "{line}");
     }
-    let of = |status: &str, kind: &str| {
-        let is = |e: &&Value| e["status"] == status && e["type"] == kind;
-        listed.iter().filter(is).count()
+    let listed_count = |status: &str, kind: &str| {
+        let matches = |e: &&Value| e["status"] == status && e["type"] == kind;
+        listed.iter().filter(matches).count()
     };
-    let were = |statuses: &[&str]| {
-        let is = |line: &&String| {
+    let fixture_count = |statuses: &[&str]| {
+        let matches = |line: &&String| {
             statuses
                 .iter()
                 .any(|s| line.contains(&format!("\"status\":\"{s}\"")))
         };
-        old.values().flatten().filter(is).count()
+        old.values().flatten().filter(matches).count()
     };
-    let failed = were(&["error", "failed"]);
-    assert_eq!((of("error", "tool"), failed >= 2), (failed, true));
-    let interrupted = were(&["interrupted"]);
-    assert_eq!((of("interrupted", "tool"), interrupted), (1, 1));
-    let blocked = were(&["blocked", "skipped"]);
-    assert_eq!((of("blocked", "tool"), blocked >= 4), (blocked, true));
-    assert!(of("denied", "command_approval") >= 8);
+    let failed = fixture_count(&["error", "failed"]);
+    assert_eq!((listed_count("error", "tool"), failed >= 2), (failed, true));
+    let interrupted = fixture_count(&["interrupted"]);
+    assert_eq!((listed_count("interrupted", "tool"), interrupted), (1, 1));
+    let blocked = fixture_count(&["blocked", "skipped"]);
+    assert_eq!(
+        (listed_count("blocked", "tool"), blocked >= 4),
+        (blocked, true)
+    );
+    assert!(listed_count("denied", "command_approval") >= 8);
     let call = listed
         .iter()
         .find(|e| e["session"] == SESSION && e["type"] == "tool");
@@ -217,7 +220,7 @@ fn a_version_1_session_continues_with_its_whole_context() {
     );
     assert_eq!(text(result, "content"), "{\"to\":\"x\"}");
     assert!(text(answer, "content").contains("CMD: print made-$((6*7))"));
-    // The command that ran is told with the next prompt.
+    // The command that ran is sent with the next prompt.
     assert!(text(next, "content").contains("made-42"), "{next}");
     let file = helper.path("data/journal").join(format!("{SESSION}.jsonl"));
     assert!(

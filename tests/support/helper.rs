@@ -24,7 +24,7 @@ use crate::fakes::provider::{Provider, Script};
 pub struct Helper {
     pub provider: Provider,
     pub home: Home,
-    said: Arc<Mutex<String>>,
+    transcript: Arc<Mutex<String>>,
 }
 
 impl Helper {
@@ -43,7 +43,7 @@ impl Helper {
         let helper = Helper {
             provider,
             home: Home::new(),
-            said: Arc::default(),
+            transcript: Arc::default(),
         };
         helper.config("");
         helper
@@ -86,7 +86,7 @@ impl Helper {
             command,
             input: None,
             elsewhere: false,
-            said: Arc::clone(&self.said),
+            transcript: Arc::clone(&self.transcript),
         }
     }
 
@@ -207,7 +207,7 @@ impl Helper {
     }
 
     fn dump(&self) {
-        eprintln!("{}", self.said.lock().expect("said"));
+        eprintln!("{}", self.transcript.lock().expect("transcript"));
         let mut files = self.sessions();
         files.push(self.path("data/journal/shells.jsonl"));
         files.push(self.path("state/daemon.log"));
@@ -254,7 +254,7 @@ pub struct ProgramCall {
     command: Command,
     input: Option<Vec<u8>>,
     elsewhere: bool,
-    said: Arc<Mutex<String>>,
+    transcript: Arc<Mutex<String>>,
 }
 
 impl ProgramCall {
@@ -328,7 +328,7 @@ impl ProgramCall {
             stderr,
             done,
             status: None,
-            said: self.said,
+            transcript: self.transcript,
         }
     }
 }
@@ -341,7 +341,7 @@ pub struct RunningProgram {
     pub stderr: TerminalOutput,
     done: Receiver<ExitStatus>,
     status: Option<ExitStatus>,
-    said: Arc<Mutex<String>>,
+    transcript: Arc<Mutex<String>>,
 }
 
 impl RunningProgram {
@@ -370,13 +370,16 @@ impl RunningProgram {
             stderr: self.stderr.all(),
         };
         let short = |s: &str| s.chars().take(2000).collect::<String>();
-        self.said.lock().expect("said").push_str(&format!(
-            "--- {}\n{}\nstdout: {:?}\nstderr: {:?}\n",
-            short(&self.label),
-            run.code,
-            short(&run.stdout),
-            short(&run.stderr)
-        ));
+        self.transcript
+            .lock()
+            .expect("transcript")
+            .push_str(&format!(
+                "--- {}\n{}\nstdout: {:?}\nstderr: {:?}\n",
+                short(&self.label),
+                run.code,
+                short(&run.stdout),
+                short(&run.stderr)
+            ));
         assert!(!run.stderr.contains("panicked"), "{run:?}");
         run
     }

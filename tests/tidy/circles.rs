@@ -11,7 +11,7 @@ use super::source;
 /// A source file: its module path and its code without comments, texts and tests.
 pub type SourceFile = (Vec<String>, String);
 
-/// The imports between the children of one module: from whom to whom, each with an example.
+/// The imports between the children of one module: importing child, imported child, and an example.
 type SiblingImports = BTreeMap<(String, String), String>;
 
 /// Returns the circles inside modules, a line each: the module, the files of the circle, and the imports between them.

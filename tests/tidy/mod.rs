@@ -6,9 +6,9 @@ mod source;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The areas, bottom to top, and whom each may know. Whoever is known stands further up in the table,
-/// so that imports point down only. An area is a module with all below it but for the areas of its
-/// own that are named here.
+/// The areas of the crate, from the lowest layer to the highest, each with the areas it may import. An area may import
+/// only areas that precede it in this table, so that there are no import cycles. An area consists of a module and
+/// its submodules, except for submodules that are listed as areas themselves.
 const AREAS: &[(&str, &[&str])] = &[
     ("chat", &[]),
     ("safety", &["chat"]),
@@ -22,7 +22,7 @@ const AREAS: &[(&str, &[&str])] = &[
         "config",
         &["address", "chat", "error", "paths", "safety", "secret"],
     ),
-    // What a line of the journal means; `context` needs that, and not the files it is kept in.
+    // The record types of the journal: `context` needs them, but not the files.
     ("history::record", &["chat"]),
     ("context", &["chat", "history::record", "safety"]),
     (
@@ -40,7 +40,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "secret",
         ],
     ),
-    // What every source of tools implements: MCP servers and the built-in one.
+    // The trait that MCP servers and the built-in tools implement.
     ("tools::source", &["chat", "safety"]),
     (
         "mcp",
@@ -56,12 +56,12 @@ const AREAS: &[(&str, &[&str])] = &[
             "tools::source",
         ],
     ),
-    // What a model is offered in place of hundreds of tools.
+    // The built-in tools, through which a model finds and calls others.
     (
         "tools",
         &["chat", "error", "paths", "safety", "tools::source"],
     ),
-    // The store of conversations, and the feed of the turn that runs in each.
+    // The sessions, and the feed of the turn that runs in each.
     (
         "session",
         &[
@@ -73,7 +73,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "safety",
         ],
     ),
-    // What turns and requests share: models, keys, MCP servers, the audit log.
+    // Services shared by turns and requests: models, keys, MCP servers, the audit log.
     (
         "services",
         &[
@@ -92,7 +92,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "tools",
         ],
     ),
-    // Knows no socket and no client: whoever starts a turn may be gone before it ends.
+    // Independent of sockets and clients, because a turn can outlive the client that started it.
     (
         "turn",
         &[
@@ -134,7 +134,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "turn",
         ],
     ),
-    // Small and quick: no broker, no journal, nothing of the daemon but its protocol.
+    // Must start fast and stay small: of the daemon it imports only the protocol.
     (
         "client",
         &["chat", "config", "error", "paths", "protocol", "safety"],
@@ -149,9 +149,9 @@ const AREAS: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
 ];
 
-/// Who of an area may know another, where that is not everybody.
+/// Imports of an area that only some of its modules may use: the importing area, the imported area, and these modules.
 const ONLY: &[(&str, &str, &[&str])] = &[
-    // Who finds a model, who asks it, who creates the broker, who probes a model.
+    // Model selection; creation of the broker; the check of a model for `doctor`.
     ("services", "broker", &["services", "services::model"]),
     ("daemon", "broker", &["daemon", "daemon::requests"]),
     (
@@ -159,10 +159,10 @@ const ONLY: &[(&str, &str, &[&str])] = &[
         "context",
         &["turn::outcome", "turn::prompt_context", "turn::rounds"],
     ),
-    // The command that is the daemon; onboarding and the doctor, which know the providers.
+    // `aish-helper daemon`; onboarding and the doctor, which probe providers.
     ("cli", "daemon", &["cli::daemon"]),
     ("cli", "broker", &["cli::onboarding", "cli::doctor::model"]),
-    // The record is asked without the daemon, which pays nothing for it.
+    // `aish-helper activity` queries the journal itself, so that the daemon needs no index.
     (
         "cli",
         "history",
@@ -175,11 +175,12 @@ const ONLY: &[(&str, &str, &[&str])] = &[
             "cli::args::activity",
         ],
     ),
-    // A login is no business of the daemon: the person is here.
+    // A login needs the user's browser, so the client runs it rather than the daemon.
     ("cli", "mcp", &["cli::mcp_login"]),
 ];
 
-/// Who may use what the services share: only one module asks models.
+/// Expressions that only some modules of `services`, `turn` and `daemon` may contain: only one module sends requests to
+/// models.
 const USES: &[(&str, &[&str])] = &[
     (
         ".broker",
@@ -192,7 +193,7 @@ const USES: &[(&str, &[&str])] = &[
 /// the test fails for an entry that is not needed.
 const CIRCLES: &[&str] = &[];
 
-/// Without IO, without async, without a clock.
+/// Modules without IO, async code and clocks.
 const PURE: &[&str] = &[
     "address",
     "broker::error_response",
@@ -276,11 +277,11 @@ const PRINTS: &[&str] = &[
 
 const ENVIRONMENT: &[&str] = &["env::var", "env::set_var", "env::remove_var"];
 
-/// The most lines of a file, tests aside, and of those that are to stay small.
+/// Maximum number of lines of a file without its tests, and lower limits for some files.
 const LINES: usize = 500;
 const SMALL: &[(&str, usize)] = &[("src/main.rs", 40), ("zsh/aish.plugin.zsh", 40)];
 
-/// Path below the project's root, and content of a file.
+/// A file: its path relative to the project's root, and its content.
 type File = (String, String);
 
 /// Violations of the rules, one line each.
@@ -315,9 +316,9 @@ fn faults(files: &[File]) -> Vec<String> {
 
 fn size(path: &str, lines: usize, faults: &mut Vec<String>) {
     let small = SMALL.iter().find(|(name, _)| *name == path);
-    let most = small.map_or(LINES, |(_, most)| *most);
-    if lines > most {
-        faults.push(format!("{path}: {lines} lines, and {most} are the most"));
+    let limit = small.map_or(LINES, |(_, limit)| *limit);
+    if lines > limit {
+        faults.push(format!("{path}: {lines} lines; the limit is {limit}"));
     }
 }
 
@@ -342,29 +343,30 @@ fn layers(path: &str, code: &str, module: &[String], faults: &mut Vec<String>) {
         return;
     }
     let Some(area) = area_of(module) else {
-        faults.push(format!("{path}: is in no area; give it a line in AREAS"));
+        faults.push(format!("{path}: belongs to no area; add its area to AREAS"));
         return;
     };
-    for (import, at) in edges(code, module, area) {
-        let known = AREAS
+    for (import, item) in edges(code, module, area) {
+        let is_allowed = AREAS
             .iter()
             .find(|(name, _)| *name == area)
-            .is_some_and(|(_, known)| known.contains(&import));
-        if !known {
-            faults.push(format!("{path}: {area} must not know {import} ({at})"));
+            .is_some_and(|(_, imports)| imports.contains(&import));
+        if !is_allowed {
+            faults.push(format!("{path}: {area} must not import {import} ({item})"));
         }
-        let only = ONLY
+        let restricted = ONLY
             .iter()
-            .find(|(who, whom, _)| *who == area && *whom == import);
-        if only.is_some_and(|(_, _, may)| !may.contains(&module.join("::").as_str())) {
+            .find(|(importer, imported, _)| *importer == area && *imported == import);
+        if restricted.is_some_and(|(_, _, modules)| !modules.contains(&module.join("::").as_str()))
+        {
             faults.push(format!(
-                "{path}: of {area}, this may not know {import} ({at})"
+                "{path}: this module of {area} must not import {import} ({item})"
             ));
         }
     }
 }
 
-/// Other areas that the code imports, each with one imported path.
+/// Returns the other areas that the code imports, each with an imported path.
 fn edges(code: &str, module: &[String], area: &str) -> Vec<(&'static str, String)> {
     source::imports(code, module)
         .iter()
@@ -375,40 +377,43 @@ fn edges(code: &str, module: &[String], area: &str) -> Vec<(&'static str, String
 
 /// Checks for expressions that are forbidden, or allowed only in some modules.
 fn words(path: &str, code: &str, module: &[String], faults: &mut Vec<String>) {
-    let mut forbid = |words: &[&str], why: &str| {
+    let mut forbid = |words: &[&str], reason: &str| {
         for (number, line) in code.lines().enumerate() {
             for word in words.iter().filter(|word| has_word(line, word)) {
-                faults.push(format!("{path}:{}: {word}: {why}", number + 1));
+                faults.push(format!("{path}:{}: {word}: {reason}", number + 1));
             }
         }
     };
-    forbid(PANICS, "nothing may panic");
-    forbid(&["allow(dead_code"], "what is not used goes");
+    forbid(PANICS, "the program must not panic");
+    forbid(&["allow(dead_code"], "delete unused code");
     if !["config", "paths"].iter().any(|area| is_in(module, area)) {
-        forbid(ENVIRONMENT, "only config and paths read the environment");
+        forbid(
+            ENVIRONMENT,
+            "only config and paths may read the environment",
+        );
     }
     if !["cli", "client", "main"]
         .iter()
         .any(|area| is_in(module, area))
     {
-        forbid(PRINTS, "only cli and client print");
+        forbid(PRINTS, "only cli and client may print");
     }
     if ["services", "turn", "daemon"]
         .iter()
         .any(|area| is_in(module, area))
     {
-        for (word, may) in USES {
-            if !may.contains(&module.join("::").as_str()) {
-                forbid(&[*word], "only the turn task asks models");
+        for (word, modules) in USES {
+            if !modules.contains(&module.join("::").as_str()) {
+                forbid(&[*word], "only the turn task sends requests to models");
             }
         }
     }
     if PURE.iter().any(|area| is_in(module, area)) {
-        forbid(IMPURE, "this module is pure");
+        forbid(IMPURE, "not allowed in a pure module");
     }
 }
 
-/// Whether `line` contains `word`, not as the end of a longer word.
+/// Whether `line` contains `word` and not only as the end of a longer word.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(i, _)| {
         let before = line[..i].chars().next_back();
@@ -425,7 +430,9 @@ fn unfinished(path: &str, text: &str, faults: &mut Vec<String>) {
         concat!("XX", "X:"),
     ] {
         if text.contains(word) {
-            faults.push(format!("{path}: {word}: what is not done is in no file"));
+            faults.push(format!(
+                "{path}: {word}: record unfinished work in an issue, not in a file"
+            ));
         }
     }
 }
@@ -444,13 +451,13 @@ fn zsh(path: &str, text: &str, faults: &mut Vec<String>) {
             .windows(2)
             .any(|w| w[0] == "print" && w[1].starts_with('-') && w[1].contains('P'));
         if words.contains(&"echo") || expands {
-            let message = "print -r -- is the one way to print";
+            let message = "print with `print -r --`, which interprets no escapes";
             faults.push(format!("{path}:{}: {message}", number + 1));
         }
     }
 }
 
-/// All files that the rules apply to.
+/// Returns all files that the rules apply to.
 fn project() -> Vec<File> {
     fn walk(root: &Path, dir: &str, files: &mut Vec<File>) {
         for entry in std::fs::read_dir(root.join(dir)).unwrap() {
@@ -502,12 +509,12 @@ fn files_of_a_module_do_not_import_each_other_in_a_circle() {
         let is_needed = allowed.iter().any(|(name, _)| name == module);
         assert!(
             is_needed,
-            "{module} has no circle any more: remove it from CIRCLES"
+            "{module} no longer has a circle: remove it from CIRCLES"
         );
     }
 }
 
-/// Unused exceptions would hide the next violation.
+/// An unused entry would hide a later violation.
 #[test]
 fn tables_have_no_unused_entries() {
     let mut used = BTreeSet::new();
@@ -535,39 +542,48 @@ fn tables_have_no_unused_entries() {
         }
         modules.push(module);
     }
-    for (word, may) in USES {
-        for module in *may {
-            let does = uses.contains(&(*word, (*module).to_owned()));
-            assert!(does, "{module} does not say {word}");
+    for (word, allowed) in USES {
+        for module in *allowed {
+            let is_used = uses.contains(&(*word, (*module).to_owned()));
+            assert!(
+                is_used,
+                "{module} does not contain {word}: remove it from USES"
+            );
         }
     }
     let is_used =
         |area: &str, import: &str| used.iter().any(|(a, i, _)| *a == area && *i == import);
-    for (at, (area, known)) in AREAS.iter().enumerate() {
-        for import in *known {
-            assert!(is_used(area, import), "{area} does not know {import}");
-            let below = AREAS.iter().take(at).any(|(name, _)| name == import);
-            assert!(below, "{import} is not below {area}");
+    for (index, (area, imports)) in AREAS.iter().enumerate() {
+        for import in *imports {
+            assert!(
+                is_used(area, import),
+                "{area} does not import {import}: remove it from AREAS"
+            );
+            let precedes = AREAS.iter().take(index).any(|(name, _)| name == import);
+            assert!(precedes, "{import} must precede {area} in AREAS");
         }
     }
-    for (area, import, may) in ONLY {
-        for module in *may {
+    for (area, import, allowed) in ONLY {
+        for module in *allowed {
             let edge = (*area, *import, (*module).to_owned());
-            assert!(used.contains(&edge), "{module} does not know {import}");
+            assert!(
+                used.contains(&edge),
+                "{module} does not import {import}: remove it from ONLY"
+            );
         }
     }
     for name in PURE.iter().chain(AREAS.iter().map(|(name, _)| name)) {
         let exists = *name == "main" || modules.iter().any(|m| is_in(m, name));
-        assert!(exists, "there is no {name}");
+        assert!(exists, "there is no module {name}");
     }
 }
 
 #[test]
 fn every_rule_can_fail() {
-    let fails = |path: &str, text: &str, what: &str| {
+    let fails = |path: &str, text: &str, expected: &str| {
         let faults = faults(&[(path.to_owned(), text.to_owned())]);
         assert!(
-            faults.len() == 1 && faults[0].contains(what),
+            faults.len() == 1 && faults[0].contains(expected),
             "{path}: {text}\n{faults:#?}"
         );
     };
@@ -579,40 +595,40 @@ fn every_rule_can_fail() {
     fails(
         "src/protocol.rs",
         "use crate::config::Config;",
-        "must not know config",
+        "must not import config",
     );
     fails(
         "src/history/journal.rs",
         "use crate::{context::content, error::Error};",
-        "must not know context",
+        "must not import context",
     );
     fails(
         "src/client/ask.rs",
         "fn f(x: crate::daemon::Daemon) {}",
-        "must not know daemon",
+        "must not import daemon",
     );
     fails(
         "src/turn/machine.rs",
         "use crate::daemon::Daemon;",
-        "must not know daemon ",
+        "must not import daemon ",
     );
     fails(
         "src/daemon/attach.rs",
         "use crate::broker::Broker;",
-        "this may not know broker",
+        "this module of daemon must not import broker",
     );
     fails(
         "src/cli/status.rs",
         "use crate::daemon::Daemon;",
-        "this may not know daemon",
+        "this module of cli must not import daemon",
     );
     fails(
         "src/main.rs",
         "use aish::config::load;",
-        "must not know config",
+        "must not import config",
     );
-    let asks = "daemon\n.stream(x)";
-    fails("src/daemon/attach.rs", asks, "the turn task");
+    let request = "daemon\n.stream(x)";
+    fails("src/daemon/attach.rs", request, "the turn task");
     fails("src/turn/plan.rs", "services.broker.x", "the turn task");
     for word in ["std::env::var(\"A\");", "env::vars_os();"] {
         fails("src/cli/ask.rs", word, "environment");
@@ -629,7 +645,7 @@ fn every_rule_can_fail() {
     ] {
         fails("src/config/mod.rs", word, "panic");
     }
-    fails("src/config/mod.rs", "#[allow(dead_code)]", "not used");
+    fails("src/config/mod.rs", "#[allow(dead_code)]", "unused code");
     for word in [
         "std::fs::read(x)",
         "x.await",
@@ -639,7 +655,7 @@ fn every_rule_can_fail() {
     ] {
         fails("src/context/mod.rs", word, "pure");
     }
-    fails("src/chat.rs", concat!("// TO", "DO: it"), "not done");
+    fails("src/chat.rs", concat!("// TO", "DO: it"), "unfinished");
     fails("zsh/functions/x", "  print -rP -- $x", "print -r --");
     fails("zsh/functions/x", "x && echo y", "print -r --");
 }

@@ -85,7 +85,7 @@ fn denied_call_is_not_made_and_the_model_gets_the_reason() {
     assert_eq!(seen.calls(), ["end a denied", "end b denied"]);
     assert_eq!(tools.called(), []);
     assert_eq!(
-        tools.told(1),
+        tools.results_in_request(1),
         [
             "[denied by the user] not there, use /tmp",
             "[denied by the user]"
@@ -110,7 +110,7 @@ fn edited_arguments_are_sent_and_reported_to_the_model() {
         [("once".into(), "{\"to\":\"/tmp\"}".into())]
     );
     assert_eq!(
-        tools.told(1),
+        tools.results_in_request(1),
         ["[the user changed the arguments to {\"to\":\"/tmp\"}]\n{\"to\":\"/tmp\"}"]
     );
 }
@@ -124,7 +124,7 @@ fn approval_of_other_than_canonical_arguments_is_a_denial() {
         client.say_of(&question, ApprovalVerdict::Reads, arguments);
         client.end();
         assert_eq!(tools.called(), [], "{arguments:?}");
-        assert_eq!(tools.told(1), ["[denied by the user]"]);
+        assert_eq!(tools.results_in_request(1), ["[denied by the user]"]);
     }
 }
 
@@ -209,9 +209,9 @@ fn grant_is_limited_to_its_session_and_server() {
     client.end();
     assert_eq!(moved.count("tools/call"), 0);
     let last = tools.helper.provider.requests().len() - 1;
-    let told = tools.told(last);
+    let results = tools.results_in_request(last);
     assert_eq!(
-        told[2..],
+        results[2..],
         [
             "[denied by the user]",
             "[denied: there is no terminal to ask on]"
@@ -243,7 +243,10 @@ fn question_of_a_background_turn_times_out() {
         (&approval["decision"], &approval["reason"]),
         (&json!("timed_out"), &json!("nobody answered within 1s"))
     );
-    assert_eq!(tools.told(1), ["[denied: nobody answered within 1s]"]);
+    assert_eq!(
+        tools.results_in_request(1),
+        ["[denied: nobody answered within 1s]"]
+    );
 }
 
 #[test]
@@ -323,11 +326,11 @@ fn without_an_answer(end: impl FnOnce(&Tools, Client)) -> Tools {
 }
 
 /// Checks that the session can be continued.
-fn goes_on(tools: &Tools) {
+fn assert_session_continues(tools: &Tools) {
     tools.helper.call(["start"]).run().ok();
     tools.ask("and now?").end();
     assert_eq!(
-        tools.told(1),
+        tools.results_in_request(1),
         ["[denied by the user]", "[no result: interrupted]"]
     );
 }
@@ -345,14 +348,14 @@ fn ctrl_c_at_a_question_denies_and_ends_the_turn() {
             assert_eq!(seen.answer.finish.as_str(), "interrupted");
             assert_eq!(seen.calls(), ["end a denied"]);
         });
-        goes_on(&tools);
+        assert_session_continues(&tools);
     }
 }
 
 #[test]
 fn disconnect_or_invalid_frame_denies() {
     let tools = without_an_answer(|_, client| drop(client));
-    goes_on(&tools);
+    assert_session_continues(&tools);
     let tools = without_an_answer(|_, mut client| {
         client.send(
             kind::REACTION,
@@ -360,7 +363,7 @@ fn disconnect_or_invalid_frame_denies() {
         );
         assert_eq!(client.end().answer.finish.as_str(), "interrupted");
     });
-    goes_on(&tools);
+    assert_session_continues(&tools);
 }
 
 #[test]
@@ -369,15 +372,18 @@ fn stopping_daemon_denies_open_questions() {
         let tools = without_an_answer(|tools, client| {
             let start = std::time::Instant::now();
             tools.helper.call(args).run().ok();
-            assert!(start.elapsed().as_secs() < 5, "it waits for nobody");
+            assert!(
+                start.elapsed().as_secs() < 5,
+                "a stop does not wait for the answer"
+            );
             drop(client);
         });
-        goes_on(&tools);
+        assert_session_continues(&tools);
     }
 }
 
 /// A call that never ends.
-fn endless() -> Tools {
+fn never_ending_call() -> Tools {
     let calls = [("a", "fs.write", "{}"), ("b", "fs.read", "{}")];
     let queue = [Script::calls("", &calls), Script::tokens(["again"])];
     let tools = Tools::new(queue, super::rounds::ALL);
@@ -385,7 +391,7 @@ fn endless() -> Tools {
     tools
 }
 
-fn interrupted(tools: &Tools) {
+fn assert_calls_interrupted(tools: &Tools) {
     assert_eq!(tools.called().len(), 1);
     assert_eq!(
         tools.results(),
@@ -396,12 +402,12 @@ fn interrupted(tools: &Tools) {
     );
     tools.helper.call(["start"]).run().ok();
     tools.ask("and now?").end();
-    assert_eq!(tools.told(1), ["[no result: interrupted]"; 2]);
+    assert_eq!(tools.results_in_request(1), ["[no result: interrupted]"; 2]);
 }
 
 #[test]
 fn ctrl_c_cancels_a_running_call_at_its_server() {
-    let tools = endless();
+    let tools = never_ending_call();
     let mut client = tools.ask("x");
     wait(tools.server.reached("call"));
     let start = std::time::Instant::now();
@@ -411,19 +417,19 @@ fn ctrl_c_cancels_a_running_call_at_its_server() {
     assert_eq!(seen.answer.finish.as_str(), "interrupted");
     assert_eq!(seen.calls(), ["begin a", "end a interrupted"]);
     wait(tools.server.asked("notifications/cancelled", 1));
-    interrupted(&tools);
+    assert_calls_interrupted(&tools);
 }
 
 #[test]
 fn daemon_that_stops_now_cancels_its_calls() {
-    let tools = endless();
+    let tools = never_ending_call();
     let client = tools.ask("x");
     wait(tools.server.reached("call"));
     let start = std::time::Instant::now();
     tools.helper.call(["stop", "--now"]).run().ok();
     assert!(start.elapsed().as_secs() < 5);
     drop(client);
-    interrupted(&tools);
+    assert_calls_interrupted(&tools);
 }
 
 #[test]
@@ -443,7 +449,7 @@ fn draining_daemon_lets_a_call_finish() {
     tools.server.open("call");
     assert_eq!(client.end().text(), "done");
     stop.finish().ok();
-    assert_eq!(tools.told(1), ["late"]);
+    assert_eq!(tools.results_in_request(1), ["late"]);
 }
 
 #[cfg(target_os = "linux")]
@@ -514,35 +520,35 @@ fn elicitation_goes_to_the_calling_shell() {
         ]))
     });
     let mut client = tools.ask("x");
-    let asked = client.until(|frame| match frame {
-        super::Frame::Event(Event::ElicitationRequested(asked)) => Some(asked.clone()),
+    let question = client.until(|frame| match frame {
+        super::Frame::Event(Event::ElicitationRequested(question)) => Some(question.clone()),
         _ => None,
     });
     assert_eq!(
-        (asked.server.as_str(), asked.message.as_str()),
+        (question.server.as_str(), question.message.as_str()),
         ("fs", "who are you?")
     );
-    assert_eq!(asked.schema.as_ref().unwrap()["type"], "object");
+    assert_eq!(question.schema.as_ref().unwrap()["type"], "object");
     let answer = |id: &str| Reaction::Elicit {
         id: id.into(),
-        digest: asked.shown_digest(),
+        digest: question.shown_digest(),
         content: Some(json!({ "name": "me" })),
         action: ElicitationAction::Accept,
     };
     // An answer to another question, then one to this question.
     client.send(kind::REACTION, &answer("99"));
-    client.send(kind::REACTION, &answer(&asked.id));
+    client.send(kind::REACTION, &answer(&question.id));
     wait(tools.server.asked("POST", 1));
     tools.server.open("answered");
     assert_eq!(client.end().text(), "done");
     let requests = tools.server.requests();
-    let said = requests
+    let reaction = requests
         .iter()
         .find(|r| r.method() == "POST")
         .expect("the answer");
-    assert_eq!(said.json["id"], 99);
-    assert_eq!(said.json["result"]["action"], "accept");
-    assert_eq!(said.json["result"]["content"], json!({ "name": "me" }));
+    assert_eq!(reaction.json["id"], 99);
+    assert_eq!(reaction.json["result"]["action"], "accept");
+    assert_eq!(reaction.json["result"]["content"], json!({ "name": "me" }));
 }
 
 #[test]
@@ -621,14 +627,18 @@ fn number_of_pending_elicitations_is_limited() {
     let mut client = tools.ask("x");
     wait(tools.server.asked("POST", 12));
     for _ in 0..8 {
-        let asked = client.until(|frame| match frame {
-            super::Frame::Event(Event::ElicitationRequested(asked)) => Some(asked.clone()),
+        let question = client.until(|frame| match frame {
+            super::Frame::Event(Event::ElicitationRequested(question)) => Some(question.clone()),
             _ => None,
         });
-        assert!(asked.message.len() <= 8 << 10, "{}", asked.message.len());
+        assert!(
+            question.message.len() <= 8 << 10,
+            "{}",
+            question.message.len()
+        );
         let decline = Reaction::Elicit {
-            id: asked.id.clone(),
-            digest: asked.shown_digest(),
+            id: question.id.clone(),
+            digest: question.shown_digest(),
             content: None,
             action: ElicitationAction::Decline,
         };
@@ -638,11 +648,11 @@ fn number_of_pending_elicitations_is_limited() {
     tools.server.open("answered");
     assert_eq!(client.end().text(), "done");
     let requests = tools.server.requests();
-    let said = |action: &str| {
-        let of = |r: &&mcp_http::Request| r.json["result"]["action"] == action;
-        requests.iter().filter(of).count()
+    let reactions = |action: &str| {
+        let has_action = |r: &&mcp_http::Request| r.json["result"]["action"] == action;
+        requests.iter().filter(has_action).count()
     };
-    assert_eq!((said("cancel"), said("decline")), (12, 8));
+    assert_eq!((reactions("cancel"), reactions("decline")), (12, 8));
 }
 
 /// A stricter rule takes effect during the prompt.

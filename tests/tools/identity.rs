@@ -28,11 +28,11 @@ fn writer() -> Helper {
     }))
 }
 
-fn by_hand(helper: &Helper, words: &[&str]) -> String {
+fn mcp_command(helper: &Helper, words: &[&str]) -> String {
     helper.call([&["mcp"], words].concat()).run().ok()
 }
 
-fn server_of(url: &str) -> String {
+fn server_config(url: &str) -> String {
     format!("[mcp.servers.fs]\nurl = \"{url}\"\n")
 }
 
@@ -47,7 +47,7 @@ fn rules_allow_nothing_to_a_manually_connected_server() {
     server.set_tools(json!([mcp_http::tool("write")]));
     let helper = writer();
     helper.config(RULE);
-    by_hand(&helper, &["connect", &server.url(), "fs"]);
+    mcp_command(&helper, &["connect", &server.url(), "fs"]);
     let ask = || Client::ask(&helper, ask_of("s1"));
     let mut client = ask();
     answer(&mut client, ApprovalVerdict::No { words: None });
@@ -60,12 +60,12 @@ fn rules_allow_nothing_to_a_manually_connected_server() {
     ask().end();
     assert_eq!(server.count("tools/call"), 2);
     // The configuration gets a server with this alias, to which the rule applies.
-    let meant = FakeMcpServer::start();
-    meant.set_tools(json!([mcp_http::tool("write")]));
-    helper.config(&format!("{}{RULE}", server_of(&meant.url())));
+    let configured = FakeMcpServer::start();
+    configured.set_tools(json!([mcp_http::tool("write")]));
+    helper.config(&format!("{}{RULE}", server_config(&configured.url())));
     ask().end();
     assert_eq!(
-        (server.count("tools/call"), meant.count("tools/call")),
+        (server.count("tools/call"), configured.count("tools/call")),
         (2, 1)
     );
 }
@@ -83,8 +83,8 @@ fn generated_alias_cannot_match_a_rule() {
     let server = FakeMcpServer::start();
     let helper = Helper::new([]);
     helper.config("[mcp.auto_approve]\n\"local.echo\" = true\n");
-    let said = by_hand(&helper, &["connect", &server.url()]);
-    assert!(said.starts_with("local-2 is connected"), "{said}");
+    let output = mcp_command(&helper, &["connect", &server.url()]);
+    assert!(output.starts_with("local-2 is connected"), "{output}");
 }
 
 #[test]
@@ -95,16 +95,16 @@ fn rule_does_not_follow_an_alias_to_another_server() {
     let mut client = tools.ask("x");
     let question = client.question();
     // Another shell loads the new configuration, with another server under the alias and without the rule.
-    let moved = FakeMcpServer::start();
-    moved.set_tools(json!([mcp_http::tool("write")]));
-    tools.helper.config(&server_of(&moved.url()));
-    by_hand(&tools.helper, &["list"]);
+    let replacement = FakeMcpServer::start();
+    replacement.set_tools(json!([mcp_http::tool("write")]));
+    tools.helper.config(&server_config(&replacement.url()));
+    mcp_command(&tools.helper, &["list"]);
     client.say(&question, ApprovalVerdict::No { words: None });
     // The offered tool no longer exists, so the approval has no effect.
     answer(&mut client, ApprovalVerdict::Once);
     let seen = client.end();
     assert_eq!(seen.notices(), [NOT_CALLED]);
-    assert_eq!(tools.called().len() + moved.count("tools/call"), 0);
+    assert_eq!(tools.called().len() + replacement.count("tools/call"), 0);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn tool_that_changes_during_the_question_is_not_called() {
     let mut client = tools.ask("x");
     let question = client.question();
     tools.server.set_tools(json!([other]));
-    by_hand(&tools.helper, &["connect", "fs"]);
+    mcp_command(&tools.helper, &["connect", "fs"]);
     client.say(&question, ApprovalVerdict::Reads);
     assert_eq!(client.end().notices()[0], NOT_CALLED);
     assert_eq!(tools.called(), []);
@@ -130,20 +130,20 @@ fn tool_that_changes_during_the_question_is_not_called() {
 #[test]
 fn tool_that_becomes_destructive_during_the_question_is_not_called() {
     let tools = Tools::with(writer(), "");
-    let says = |hints| {
+    let set_annotations = |hints| {
         let mut tool = mcp_http::tool("write");
         tool["annotations"] = hints;
         tools.server.set_tools(json!([tool]));
-        by_hand(&tools.helper, &["connect", "fs"]);
+        mcp_command(&tools.helper, &["connect", "fs"]);
     };
     let answered = |hints| {
         let mut client = tools.ask("x");
         let question = client.question();
-        says(hints);
+        set_annotations(hints);
         client.say(&question, ApprovalVerdict::Once);
         client.end().notices()
     };
-    says(json!({ "idempotentHint": true }));
+    set_annotations(json!({ "idempotentHint": true }));
     // The hint stays in force after the server drops it.
     assert!(answered(json!({})).is_empty());
     assert_eq!(tools.called().len(), 1);
@@ -161,13 +161,13 @@ fn changed_tool_needs_approval_despite_a_session_grant() {
         answer(&mut client, verdict);
         client.end();
         // Reconnected without a change.
-        by_hand(&tools.helper, &["connect", "fs"]);
+        mcp_command(&tools.helper, &["connect", "fs"]);
         tools.ask("y").end();
         assert_eq!(tools.called().len(), 2);
         let mut other = mcp_http::tool("write");
         other["annotations"] = json!({ "destructiveHint": true });
         tools.server.set_tools(json!([other]));
-        by_hand(&tools.helper, &["connect", "fs"]);
+        mcp_command(&tools.helper, &["connect", "fs"]);
         let mut client = tools.ask("z");
         answer(&mut client, ApprovalVerdict::No { words: None });
         client.end();
@@ -193,13 +193,13 @@ fn grant_for_a_server_covers_only_its_tools_at_that_time() {
     tools
         .server
         .set_tools(json!(["read", "write"].map(reading)));
-    by_hand(&tools.helper, &["connect", "fs"]);
+    mcp_command(&tools.helper, &["connect", "fs"]);
     let mut client = tools.ask("x");
     answer(&mut client, ApprovalVerdict::Reads);
     client.end();
     let names = ["read", "write", "later"].map(reading);
     tools.server.set_tools(json!(names));
-    by_hand(&tools.helper, &["connect", "fs"]);
+    mcp_command(&tools.helper, &["connect", "fs"]);
     tools.ask("y").end();
     let mut client = tools.ask("z");
     let question = client.question();
@@ -238,9 +238,9 @@ fn ctrl_c_while_reading_a_resource_cancels_the_request() {
     let helper = Helper::new([]);
     helper.config(&format!(
         "{}lifecycle = \"legacy\"\n",
-        server_of(&server.url())
+        server_config(&server.url())
     ));
-    by_hand(&helper, &["list"]);
+    mcp_command(&helper, &["list"]);
     let mut client = Client::ask(
         &helper,
         AskRequest {

@@ -21,19 +21,19 @@ const ROUNDS: usize = 4;
 fn model(request: &Request) -> Script {
     let messages = request.json["messages"].as_array().expect("messages");
     let text = |m: &Value| m["content"].as_str().expect("text").to_owned();
-    let asked = messages.iter().rfind(|m| m["role"] == "user");
-    let asked = text(asked.expect("a prompt"));
-    let shell = asked.split_whitespace().last().expect("a name").to_owned();
-    let told: Vec<_> = messages
+    let prompt = messages.iter().rfind(|m| m["role"] == "user");
+    let prompt = text(prompt.expect("a prompt"));
+    let shell = prompt.split_whitespace().last().expect("a name").to_owned();
+    let results: Vec<_> = messages
         .iter()
         .filter(|m| m["role"] == "tool")
         .map(text)
         .collect();
-    if told.len() == ROUNDS {
-        return Script::tokens([format!("{shell}: {}", told.join(" "))]);
+    if results.len() == ROUNDS {
+        return Script::tokens([format!("{shell}: {}", results.join(" "))]);
     }
-    let arguments = json!({ "text": format!("{shell}/{}", told.len()) }).to_string();
-    let id = format!("call-{}", told.len());
+    let arguments = json!({ "text": format!("{shell}/{}", results.len()) }).to_string();
+    let id = format!("call-{}", results.len());
     Script::calls("", &[(&id, "steady.echo", &arguments)])
 }
 

@@ -42,7 +42,7 @@ impl Tools {
         Tools::with(Helper::new(queue), more)
     }
 
-    /// The same with this provider.
+    /// Starts with the provider of this helper.
     pub fn with(helper: Helper, more: &str) -> Tools {
         let server = FakeMcpServer::start();
         server.set_tools(json!([mcp_http::tool("read"), mcp_http::tool("write")]));
@@ -76,10 +76,11 @@ impl Tools {
             }
             let entries = std::fs::read_dir(&dir).expect("the journal");
             let files = entries.map(|e| e.expect("an entry").path());
-            let of_all = ["shells.jsonl", "audit.jsonl"];
-            let seen = files.filter(|p| !of_all.iter().any(|name| p.ends_with(name)));
-            let seen = seen.flat_map(|file| records(&file)).collect();
-            journals.lock().expect("journals").push(seen);
+            let shared_files = ["shells.jsonl", "audit.jsonl"];
+            let session_files =
+                files.filter(|p| !shared_files.iter().any(|name| p.ends_with(name)));
+            let session_records = session_files.flat_map(|file| records(&file)).collect();
+            journals.lock().expect("journals").push(session_records);
             answer(request)
         });
     }
@@ -118,7 +119,7 @@ impl Tools {
     }
 
     /// Texts of the tool results in a request to the model.
-    pub fn told(&self, request: usize) -> Vec<String> {
+    pub fn results_in_request(&self, request: usize) -> Vec<String> {
         let requests = self.helper.provider.requests();
         let messages = requests[request].json["messages"].as_array();
         let results = messages.expect("messages").iter();
@@ -221,7 +222,10 @@ impl Client {
                 self.seen.push(frame.clone());
                 return Some(frame);
             }
-            let n = self.socket.read(&mut buffer).expect("the daemon goes on");
+            let n = self
+                .socket
+                .read(&mut buffer)
+                .expect("the daemon sends frames");
             if n == 0 {
                 return None;
             }
@@ -251,11 +255,11 @@ impl Client {
 
     /// The latest question.
     pub fn last_question(&self) -> ApprovalRequest {
-        let asked = self.seen.iter().rev().find_map(|frame| match frame {
+        let question = self.seen.iter().rev().find_map(|frame| match frame {
             Frame::Event(Event::ApprovalRequested(question)) => Some((**question).clone()),
             _ => None,
         });
-        asked.expect("a question")
+        question.expect("a question")
     }
 
     /// Answers a question, with unchanged arguments.
@@ -297,7 +301,10 @@ impl Client {
                     _ => {}
                 }
             }
-            let n = self.socket.read(&mut buffer).expect("the daemon goes on");
+            let n = self
+                .socket
+                .read(&mut buffer)
+                .expect("the daemon sends frames");
             assert!(n > 0, "the daemon hung up");
             self.decoder.push(&buffer[..n]);
         }

@@ -10,7 +10,7 @@ use crate::fakes::mcp_http::{BodyPart, McpResponse};
 use crate::fakes::provider::{Script, finish_event};
 
 /// The messages of a request, without the system prompt.
-fn talk(tools: &Tools, request: usize) -> Vec<Value> {
+fn messages_of(tools: &Tools, request: usize) -> Vec<Value> {
     let requests = tools.helper.provider.requests();
     let messages = requests[request].json["messages"].as_array();
     messages.expect("messages")[1..].to_vec()
@@ -23,7 +23,7 @@ fn a_resumed_session_has_the_calls_and_their_results() {
     queue.extend((0..5).map(|n| Script::tokens([format!("answer {n}")])));
     let tools = Tools::new(queue, ALL);
     tools.ask("one").end();
-    let first = talk(&tools, 1);
+    let first = messages_of(&tools, 1);
     let call = |id: &str, arguments: &str| {
         let function = json!({ "name": "fs.read", "arguments": arguments });
         json!({ "id": id, "type": "function", "function": function })
@@ -66,7 +66,7 @@ fn a_resumed_session_has_the_calls_and_their_results() {
         let answer = format!("answer {n}");
         expected.push(json!({ "role": "assistant", "content": answer }));
         expected.push(json!({ "role": "user", "content": text }));
-        assert_eq!(talk(&tools, n + 2), expected);
+        assert_eq!(messages_of(&tools, n + 2), expected);
     }
     tools.ask("last").end();
 }
@@ -89,12 +89,19 @@ fn a_session_continues_after_the_daemon_was_killed_in_a_call() {
             .collect()
     };
     // Approvals by rules are recorded for the whole answer before its first call.
-    let begun = ["session", "user", "assistant", "approval", "approval"];
-    assert_eq!(kinds(&tools), begun);
+    let expected = ["session", "user", "assistant", "approval", "approval"];
+    assert_eq!(kinds(&tools), expected);
     tools.helper.call(["start"]).run().ok();
     tools.ask("and now?").end();
-    assert_eq!(tools.told(1), ["[no result: the call failed]"; 2]);
-    assert_eq!(tools.called().len(), 1, "nothing is called again by itself");
+    assert_eq!(
+        tools.results_in_request(1),
+        ["[no result: the call failed]"; 2]
+    );
+    assert_eq!(
+        tools.called().len(),
+        1,
+        "calls are not repeated after a restart"
+    );
 }
 
 /// Gemini rejects requests whose tool calls lack their thought signatures.
@@ -151,6 +158,9 @@ fn a_daemon_killed_at_a_question_has_made_no_call() {
     assert!(client.next().is_none());
     tools.helper.call(["start"]).run().ok();
     tools.ask("and now?").end();
-    assert_eq!(tools.told(1), ["[no result: the call failed]"]);
+    assert_eq!(
+        tools.results_in_request(1),
+        ["[no result: the call failed]"]
+    );
     assert_eq!(tools.called(), []);
 }

@@ -34,7 +34,7 @@ fn result_is_in_the_next_request_and_approval_on_disk_before_the_call() {
         tools.approved_at(0),
         [("rule".into(), "{\"path\":\"/é\"}".into())]
     );
-    assert_eq!(tools.told(1), ["{\"path\":\"/é\"}"]);
+    assert_eq!(tools.results_in_request(1), ["{\"path\":\"/é\"}"]);
     let begin = seen.events(|e| match e {
         Event::ToolCallStarted(b) => Some((b.name.clone(), b.arguments.clone(), b.rule.clone())),
         _ => None,
@@ -98,7 +98,11 @@ fn request_without_tools_is_unchanged() {
         ..AskRequest::default()
     };
     tools.ask_as(ask).end();
-    assert_eq!(tools.server.requests().len(), 0, "nobody needs it");
+    assert_eq!(
+        tools.server.requests().len(),
+        0,
+        "the server is not started without tools"
+    );
     let (plain, none) = (helper.provider.requests(), tools.helper.provider.requests());
     assert!(plain[0].json.get("tools").is_none());
     assert_eq!(plain[0].json, none[0].json);
@@ -130,7 +134,7 @@ fn tool_errors_reach_the_model_and_transport_errors_do_not() {
     });
     let seen = tools.ask("x").end();
     assert_eq!(
-        tools.told(1),
+        tools.results_in_request(1),
         [
             "[no result: the call failed]",
             "no such file",
@@ -205,7 +209,10 @@ fn turn_ends_if_all_calls_fail() {
     assert_eq!(tools.helper.provider.requests().len(), 1);
     // The session stays consistent.
     tools.ask("y").end();
-    assert_eq!(tools.told(1), ["[no result: the call failed]"; 2]);
+    assert_eq!(
+        tools.results_in_request(1),
+        ["[no result: the call failed]"; 2]
+    );
 }
 
 #[test]
@@ -237,7 +244,7 @@ fn number_of_rounds_is_limited() {
     assert_eq!(last["arguments"], "{}");
     tools.ask("stop it").end();
     assert_eq!(
-        tools.told(4)[3],
+        tools.results_in_request(4)[3],
         "[no result: the tool-call depth limit was reached]"
     );
 }
@@ -253,7 +260,7 @@ fn invalid_arguments_and_unknown_tools_are_reported_to_the_model() {
     let tools = Tools::new([Script::calls("", &calls), Script::tokens(["ok"])], ALL);
     let seen = tools.ask("x").end();
     assert_eq!(
-        tools.told(1),
+        tools.results_in_request(1),
         [
             "[not called: the arguments are not one whole JSON object]",
             "[not called: there is no tool named fs.format]",
@@ -345,7 +352,7 @@ fn trusted_reads_run_concurrently_and_other_calls_in_order() {
     tools.server.open("two");
     tools.server.open("one");
     let seen = client.end();
-    assert_eq!(tools.told(1), ["one", "two", "{\"n\":3}"]);
+    assert_eq!(tools.results_in_request(1), ["one", "two", "{\"n\":3}"]);
     assert_eq!(
         seen.calls(),
         [
@@ -368,10 +375,13 @@ fn unavailable_server_is_reported_and_delays_only_the_first_prompt() {
     let notices = seen.notices();
     assert_eq!(notices.len(), 1, "{notices:?}");
     assert!(
-        notices[0].starts_with("going without MCP server fs: "),
+        notices[0].starts_with("MCP server fs is unavailable: "),
         "{notices:?}"
     );
-    assert!(start.elapsed().as_millis() >= 900, "it had its second");
+    assert!(
+        start.elapsed().as_millis() >= 900,
+        "the prompt waits one second"
+    );
     assert!(
         tools.helper.provider.requests()[0]
             .json
@@ -379,7 +389,11 @@ fn unavailable_server_is_reported_and_delays_only_the_first_prompt() {
             .is_none()
     );
     let start = std::time::Instant::now();
-    assert_eq!(tools.ask("y").end().notices(), [""; 0], "it was said");
+    assert_eq!(
+        tools.ask("y").end().notices(),
+        [""; 0],
+        "reported only once per shell"
+    );
     assert!(start.elapsed().as_millis() < 700, "{:?}", start.elapsed());
     // It was not reported to another shell.
     let other = tools.ask_as(AskRequest {
@@ -447,7 +461,7 @@ fn provider_error_after_a_call_keeps_the_session_consistent() {
     });
     assert!(failure.contains("too much"), "{failure}");
     tools.ask("y").end();
-    assert_eq!(tools.told(2), ["{}"]);
+    assert_eq!(tools.results_in_request(2), ["{}"]);
     let messages = tools.helper.provider.requests()[2].json["messages"].clone();
     assert_eq!(
         messages[4],
@@ -491,7 +505,7 @@ fn tool_added_by_a_call_is_available_in_the_next_round() {
         ["fs.read", "fs.write", "more.echo"]
     );
     assert_eq!(
-        tools.told(2)[1],
+        tools.results_in_request(2)[1],
         "[not called: there is no tool named fs.new]"
     );
 }

@@ -36,8 +36,8 @@ const ALL: [&str; 10] = [
     KEY, VARIABLE, PROMPT, FILE, CALL, STREAM, OUTPUT, FACT, LOGGED, ERROR,
 ];
 
-/// Asserts that the bytes contain no secret and no half of one.
-fn clean(what: &str, bytes: &[u8]) {
+/// Asserts that the bytes contain no secret and no half of a secret.
+fn assert_no_secret(what: &str, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for secret in ALL {
         for part in [
@@ -45,25 +45,25 @@ fn clean(what: &str, bytes: &[u8]) {
             &secret[secret.len() / 2 - 4..],
         ] {
             if let Some(at) = text.find(part) {
-                let near: String = text[..at].chars().rev().take(200).collect();
-                let near: String = near.chars().rev().collect();
-                panic!("{what} has {part} after {near}");
+                let before: String = text[..at].chars().rev().take(200).collect();
+                let before: String = before.chars().rev().collect();
+                panic!("{what} has {part} after {before}");
             }
         }
     }
 }
 
 /// Checks all files of a directory. Returns the number of files that are not empty.
-fn clean_dir(dir: &Path) -> usize {
+fn assert_no_secret_in_dir(dir: &Path) -> usize {
     let mut read = 0;
     for entry in fs::read_dir(dir).expect("a directory").flatten() {
         let path = entry.path();
         let kind = entry.file_type().expect("a type");
         if kind.is_dir() {
-            read += clean_dir(&path);
+            read += assert_no_secret_in_dir(&path);
         } else if kind.is_file() {
             let bytes = fs::read(&path).expect("a file");
-            clean(&path.display().to_string(), &bytes);
+            assert_no_secret(&path.display().to_string(), &bytes);
             read += usize::from(!bytes.is_empty());
         }
     }
@@ -131,18 +131,18 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
         let frame = protocol::json_frame(kind::CAPTURED, &output).expect("a frame");
         pump.write_all(&frame).expect("sent");
     });
-    let done = Request::ExecDone {
+    let request = Request::ExecDone {
         shell: shell_id("s1"),
         token,
         exit: 0,
     };
-    let () = connect::request(&paths, &done).expect("recorded");
+    let () = connect::request(&paths, &request).expect("recorded");
     pump.join().expect("the pump");
     command
 }
 
 /// Reports a command as the plugin does, and waits until it is recorded.
-fn tell(helper: &Helper, command: &str) {
+fn report_command(helper: &Helper, command: &str) {
     let end = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .expect("a clock")
@@ -156,7 +156,7 @@ fn tell(helper: &Helper, command: &str) {
     let fifo = fifo.write(true).custom_flags(nix::libc::O_NONBLOCK);
     let mut fifo = fifo
         .open(helper.path("run/events"))
-        .expect("somebody listens");
+        .expect("the daemon reads the FIFO");
     let chunk = format!("aish1 s1 1 1 1 {}\n{data}", data.len());
     fifo.write_all(chunk.as_bytes()).expect("room");
     let file = helper.path("data/journal/shells.jsonl");
@@ -207,7 +207,10 @@ fn no_secret_is_written_or_sent_to_a_model() {
     };
     let file = attached.display().to_string();
     let seen = ask(&["-f", &file, "--", &format!("what is {PROMPT}? I use {KEY}")]).ok();
-    assert!(seen.contains(STREAM), "the person sees it as it is: {seen}");
+    assert!(
+        seen.contains(STREAM),
+        "the user sees the unredacted answer: {seen}"
+    );
     let called = server.requests();
     let called = called
         .iter()
@@ -215,7 +218,7 @@ fn no_secret_is_written_or_sent_to_a_model() {
         .expect("a call");
     assert_eq!(
         called.json["params"]["arguments"]["path"], CALL,
-        "the call is made as it is"
+        "the call is sent unredacted"
     );
     let cut = OUTPUT.len() - 9;
     let command = run_proposed(
@@ -226,27 +229,27 @@ fn no_secret_is_written_or_sent_to_a_model() {
     assert_eq!(
         command,
         format!("print {STREAM}"),
-        "the command runs as it is"
+        "the command is not redacted"
     );
-    tell(&helper, &format!("export STRIPE_KEY={FACT}"));
+    report_command(&helper, &format!("export STRIPE_KEY={FACT}"));
     ask(&["--", "and now?"]).fails(1);
     ask(&["--", "once more"]).ok();
     ask(&["--command", "--", &format!("show {PROMPT} and {KEY}")]).ok();
-    helper.until("the server has said its word", || {
+    helper.until("the output of the server is logged", || {
         fs::read_to_string(helper.path("state/mcp-loud.log")).is_ok_and(|log| log.contains("for "))
     });
     let shown = helper.call(["session", "show", "--json"]).run();
-    clean("session show", shown.stdout.as_bytes());
+    assert_no_secret("session show", shown.stdout.as_bytes());
     helper.call(["stop"]).run().ok();
 
     assert!(
-        clean_dir(&helper.path("")) >= 5,
+        assert_no_secret_in_dir(&helper.path("")) >= 5,
         "journals, logs and the config"
     );
     let requests = helper.provider.requests();
     assert_eq!(requests.len(), 5);
     for (n, request) in requests.iter().enumerate() {
-        clean(&format!("request {n}"), request.json.to_string().as_bytes());
+        assert_no_secret(&format!("request {n}"), request.json.to_string().as_bytes());
     }
     let last = requests[3].json.to_string();
     for mark in [

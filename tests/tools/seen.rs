@@ -34,7 +34,7 @@ fn write(description: &str, annotations: Value) -> Value {
 }
 
 /// Replaces the tools of the server and reconnects to it.
-fn becomes(tools: &Tools, list: &[Value]) {
+fn replace_tools(tools: &Tools, list: &[Value]) {
     tools.server.set_tools(json!(list));
     tools.helper.call(["mcp", "connect", "fs"]).run().ok();
 }
@@ -47,7 +47,7 @@ fn shown(seen: &Seen) -> Vec<NewTools> {
 }
 
 /// Sends a prompt, answers its question with `verdict` and returns the question.
-fn asked(tools: &Tools, verdict: ApprovalVerdict) -> ApprovalRequest {
+fn ask_and_answer(tools: &Tools, verdict: ApprovalVerdict) -> ApprovalRequest {
     let mut client: Client = tools.ask("x");
     let question = client.question();
     client.say(&question, verdict);
@@ -95,7 +95,7 @@ fn tools_of_a_new_server_are_shown_once_before_the_first_call() {
     tools.helper.call(["start"]).run().ok();
     assert!(shown(&tools.ask("z").end()).is_empty());
     // A tool that was added later is not shown until it is called.
-    becomes(&tools, &["read", "other", "write"].map(mcp_http::tool));
+    replace_tools(&tools, &["read", "other", "write"].map(mcp_http::tool));
     assert!(shown(&tools.ask("x").end()).is_empty());
     assert_eq!(tools.called().len(), 4);
 }
@@ -103,25 +103,25 @@ fn tools_of_a_new_server_are_shown_once_before_the_first_call() {
 #[test]
 fn tool_added_later_is_shown_before_its_first_call() {
     let tools = Tools::with(writer(), RULE);
-    becomes(&tools, &[mcp_http::tool("read")]);
+    replace_tools(&tools, &[mcp_http::tool("read")]);
     tools.ask("x").end();
     assert_eq!(tools.called(), []);
-    becomes(&tools, &[mcp_http::tool("write")]);
+    replace_tools(&tools, &[mcp_http::tool("write")]);
     let seen = tools.ask("x").end();
     assert_eq!(names(&shown(&seen)[0]), ["fs.write"]);
-    becomes(&tools, &["read", "write"].map(mcp_http::tool));
+    replace_tools(&tools, &["read", "write"].map(mcp_http::tool));
     assert!(shown(&tools.ask("x").end()).is_empty());
 }
 
 #[test]
 fn changed_description_needs_approval_with_a_diff_despite_rules() {
     let tools = Tools::with(writer(), RULE);
-    becomes(&tools, &[write("Writes.\nAt once.", json!({}))]);
+    replace_tools(&tools, &[write("Writes.\nAt once.", json!({}))]);
     tools.ask("x").end();
     assert_eq!(tools.called().len(), 1);
-    becomes(&tools, &[write("Writes.\nAnd sends it on.", json!({}))]);
+    replace_tools(&tools, &[write("Writes.\nAnd sends it on.", json!({}))]);
     // A denial does not accept the change; also after a restart.
-    let question = asked(&tools, NO);
+    let question = ask_and_answer(&tools, NO);
     assert_eq!(
         changes(&question)[..3],
         [" Writes.", "-At once.", "+And sends it on."]
@@ -129,10 +129,10 @@ fn changed_description_needs_approval_with_a_diff_despite_rules() {
     assert_eq!(question.why, "the tool has changed since you allowed it");
     tools.helper.call(["stop"]).run().ok();
     tools.helper.call(["start"]).run().ok();
-    assert_eq!(changes(&asked(&tools, NO)), changes(&question));
+    assert_eq!(changes(&ask_and_answer(&tools, NO)), changes(&question));
     assert_eq!(tools.called().len(), 1);
     assert_eq!(
-        changes(&asked(&tools, ApprovalVerdict::Once)),
+        changes(&ask_and_answer(&tools, ApprovalVerdict::Once)),
         changes(&question)
     );
     tools.ask("x").end();
@@ -140,8 +140,8 @@ fn changed_description_needs_approval_with_a_diff_despite_rules() {
     // A changed schema needs approval too.
     let mut other = write("Writes.\nAnd sends it on.", json!({}));
     other["inputSchema"]["properties"] = json!({ "to": { "type": "string" } });
-    becomes(&tools, &[other]);
-    let changes = changes(&asked(&tools, NO));
+    replace_tools(&tools, &[other]);
+    let changes = changes(&ask_and_answer(&tools, NO));
     assert!(
         changes.iter().any(|line| line == "+    \"to\": {"),
         "{changes:#?}"
@@ -151,42 +151,46 @@ fn changed_description_needs_approval_with_a_diff_despite_rules() {
 #[test]
 fn tool_that_drops_its_destructive_hint_needs_approval() {
     let tools = Tools::with(writer(), RULE);
-    let says = |hints| becomes(&tools, &[write("Writes.", hints)]);
-    says(json!({ "destructiveHint": true }));
+    let set_annotations = |hints| replace_tools(&tools, &[write("Writes.", hints)]);
+    set_annotations(json!({ "destructiveHint": true }));
     tools.ask("x").end();
-    says(json!({ "destructiveHint": false }));
-    let question = asked(&tools, NO);
+    set_annotations(json!({ "destructiveHint": false }));
+    let question = ask_and_answer(&tools, NO);
     let changed: Vec<String> = changes(&question)
         .into_iter()
         .filter(|l| !l.starts_with(' '))
         .collect();
     assert_eq!(changed, ["-may destroy: yes", "+may destroy: no"]);
-    asked(&tools, ApprovalVerdict::Once);
+    ask_and_answer(&tools, ApprovalVerdict::Once);
     tools.ask("x").end();
     // Adding the hint is a change too.
-    says(json!({ "destructiveHint": true }));
+    set_annotations(json!({ "destructiveHint": true }));
     assert_eq!(
-        asked(&tools, ApprovalVerdict::Once).operation.as_str(),
+        ask_and_answer(&tools, ApprovalVerdict::Once)
+            .operation
+            .as_str(),
         "destructive"
     );
     // A first annotation may lower the operation class.
-    says(json!({ "destructiveHint": true, "readOnlyHint": true }));
-    asked(&tools, NO);
+    set_annotations(json!({ "destructiveHint": true, "readOnlyHint": true }));
+    ask_and_answer(&tools, NO);
     assert_eq!(tools.called().len(), 4);
 }
 
 #[test]
 fn missing_annotations_are_no_change_and_stay_in_force() {
     let tools = Tools::with(writer(), "");
-    becomes(
+    replace_tools(
         &tools,
         &[write("Writes.", json!({ "destructiveHint": true }))],
     );
     assert_eq!(
-        asked(&tools, ApprovalVerdict::Tool).operation.as_str(),
+        ask_and_answer(&tools, ApprovalVerdict::Tool)
+            .operation
+            .as_str(),
         "destructive"
     );
-    becomes(&tools, &[write("Writes.", json!({}))]);
+    replace_tools(&tools, &[write("Writes.", json!({}))]);
     // The grant is still valid.
     let seen = tools.ask("x").end();
     let began = seen.events(|e| match e {
@@ -196,7 +200,7 @@ fn missing_annotations_are_no_change_and_stay_in_force() {
     assert_eq!(began, [OperationClass::Destructive]);
     tools.helper.call(["stop"]).run().ok();
     tools.helper.call(["start"]).run().ok();
-    let question = asked(&tools, NO);
+    let question = ask_and_answer(&tools, NO);
     assert_eq!(question.operation.as_str(), "destructive");
     assert_eq!(question.tool.destructive, Some(true));
     assert_eq!(question.changes, []);
@@ -207,20 +211,21 @@ fn missing_annotations_are_no_change_and_stay_in_force() {
 #[test]
 fn grant_for_a_changed_tool_lapses_and_is_recorded() {
     let tools = Tools::with(writer(), "");
-    becomes(&tools, &[write("Writes.", json!({}))]);
-    asked(&tools, ApprovalVerdict::Tool);
-    becomes(&tools, &[write("Deletes.", json!({}))]);
-    asked(&tools, ApprovalVerdict::Once);
-    asked(&tools, NO);
+    replace_tools(&tools, &[write("Writes.", json!({}))]);
+    ask_and_answer(&tools, ApprovalVerdict::Tool);
+    replace_tools(&tools, &[write("Deletes.", json!({}))]);
+    ask_and_answer(&tools, ApprovalVerdict::Once);
+    ask_and_answer(&tools, NO);
     // Restoring the previous definition does not restore the grant.
-    becomes(&tools, &[write("Writes.", json!({}))]);
-    assert!(!asked(&tools, NO).changes.is_empty());
+    replace_tools(&tools, &[write("Writes.", json!({}))]);
+    assert!(!ask_and_answer(&tools, NO).changes.is_empty());
     let policy = tools.helper.records_of("policy");
-    let told: Vec<(&Value, &Value)> = policy.iter().map(|r| (&r["change"], &r["rule"])).collect();
-    let what = json!("you, for this session: fs.write");
+    let changes: Vec<(&Value, &Value)> =
+        policy.iter().map(|r| (&r["change"], &r["rule"])).collect();
+    let rule = json!("you, for this session: fs.write");
     assert_eq!(
-        told,
-        [(&json!("granted"), &what), (&json!("lapsed"), &what)]
+        changes,
+        [(&json!("granted"), &rule), (&json!("lapsed"), &rule)]
     );
     assert_eq!(policy[0]["grant"], policy[1]["grant"]);
 }
@@ -230,10 +235,10 @@ fn grant_for_a_changed_tool_lapses_and_is_recorded() {
 fn denied_tool_with_fewer_annotations_stays_denied() {
     let rules = "[policy.rules]\n\"fs.*\" = \"allow\"\n\"op:destructive\" = \"deny\"\n";
     let tools = Tools::with(writer(), rules);
-    let says = |hints| becomes(&tools, &[write("Writes.", hints)]);
-    says(json!({ "destructiveHint": true }));
+    let set_annotations = |hints| replace_tools(&tools, &[write("Writes.", hints)]);
+    set_annotations(json!({ "destructiveHint": true }));
     tools.ask("x").end();
-    says(json!({}));
+    set_annotations(json!({}));
     tools.ask("y").end();
     tools.helper.call(["stop"]).run().ok();
     tools.helper.call(["start"]).run().ok();

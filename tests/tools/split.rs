@@ -73,30 +73,30 @@ fn answer(calls: &[(&str, Value)]) -> Script {
 }
 
 /// The arguments of a call of `tool` with a matching intent.
-fn meaning(operation: &str, tool: &str) -> Value {
+fn call_args(operation: &str, tool: &str) -> Value {
     json!({ "name": format!("fs:{tool}"), "intent": { "operation_type": operation } })
 }
 
 fn read() -> (&'static str, Value) {
-    ("call_tool_read", meaning("read", "read"))
+    ("call_tool_read", call_args("read", "read"))
 }
 
 fn write() -> (&'static str, Value) {
-    ("call_tool_write", meaning("write", "write"))
+    ("call_tool_write", call_args("write", "write"))
 }
 
 fn destroy() -> (&'static str, Value) {
-    ("call_tool_destructive", meaning("destructive", "drop"))
+    ("call_tool_destructive", call_args("destructive", "drop"))
 }
 
-fn begins(seen: &Seen) -> Vec<CallStarted> {
+fn started_calls(seen: &Seen) -> Vec<CallStarted> {
     seen.events(|e| match e {
         Event::ToolCallStarted(begin) => Some(begin.clone()),
         _ => None,
     })
 }
 
-fn ends(seen: &Seen) -> Vec<CallFinished> {
+fn finished_calls(seen: &Seen) -> Vec<CallFinished> {
     seen.events(|e| match e {
         Event::ToolCallFinished(end) => Some(end.clone()),
         _ => None,
@@ -129,13 +129,13 @@ fn call_through_a_variant_is_decided_as_its_target() {
     client.say(&question, ApprovalVerdict::Once);
     let seen = client.end();
     assert_eq!(seen.calls(), ["begin c0", "end c0 success"]);
-    let begin = &begins(&seen)[0];
+    let begin = &started_calls(&seen)[0];
     assert_eq!(
         (begin.name.as_str(), begin.operation.as_str()),
         ("fs.read", "write")
     );
     assert_eq!(tools.called(), [("read".into(), json!({ "path": "/é" }))]);
-    assert_eq!(tools.told(1), ["{\"path\":\"/é\"}"]);
+    assert_eq!(tools.results_in_request(1), ["{\"path\":\"/é\"}"]);
     assert_eq!(
         tools.approved_at(0),
         [("once".into(), "{\"path\":\"/é\"}".into())]
@@ -236,25 +236,25 @@ fn rejections_reach_the_model_without_a_question() {
         ),
         (
             "call_tool_read",
-            meaning("unknown", "read"),
+            call_args("unknown", "read"),
             "blocked",
             "Invalid intent.operation_type 'unknown': must be read, write, or destructive".into(),
         ),
         (
             "call_tool_read",
-            meaning("write", "read"),
+            call_args("write", "read"),
             "blocked",
             "Intent mismatch: tool is call_tool_read but intent declares write".to_string(),
         ),
         (
             "call_tool_read",
-            meaning("read", "drop"),
+            call_args("read", "drop"),
             "blocked",
             "Tool 'fs:drop' is marked destructive by server, use call_tool_destructive".into(),
         ),
         (
             "call_tool_write",
-            meaning("write", "drop"),
+            call_args("write", "drop"),
             "blocked",
             "Tool 'fs:drop' is marked destructive by server, use call_tool_destructive".into(),
         ),
@@ -266,7 +266,7 @@ fn rejections_reach_the_model_without_a_question() {
         ),
         (
             "call_tool",
-            meaning("read", "read"),
+            call_args("read", "read"),
             "invalid_call",
             unseen("call_tool"),
         ),
@@ -280,7 +280,7 @@ fn rejections_reach_the_model_without_a_question() {
         ),
         (
             "call_tool_read",
-            meaning("read", "reed"),
+            call_args("read", "reed"),
             "invalid_call",
             "Tool 'fs:reed' not found. Find its name with retrieve_tools.".into(),
         ),
@@ -295,11 +295,11 @@ fn rejections_reach_the_model_without_a_question() {
     assert_eq!(tools.called(), []);
     assert_eq!(tools.helper.records_of("approval"), [] as [Value; 0]);
     assert_eq!(
-        tools.told(1),
+        tools.results_in_request(1),
         cases.each_ref().map(|(.., text)| text.clone())
     );
-    let (records, ends) = (tools.helper.records_of("tool"), ends(&seen));
-    assert_eq!(begins(&seen), []);
+    let (records, ends) = (tools.helper.records_of("tool"), finished_calls(&seen));
+    assert_eq!(started_calls(&seen), []);
     for (n, (variant, args, status, text)) in cases.iter().enumerate() {
         let (record, end) = (&records[n], &ends[n]);
         assert_eq!(
@@ -333,7 +333,7 @@ fn model_finds_a_tool_and_corrects_its_call() {
     let tools = split(
         [
             answer(&[("retrieve_tools", json!({ "query": "drop", "limit": 1 }))]),
-            answer(&[("call_tool_read", meaning("read", "drop"))]),
+            answer(&[("call_tool_read", call_args("read", "drop"))]),
             answer(&[destroy()]),
             Script::tokens(["gone"]),
         ],
@@ -349,8 +349,8 @@ fn model_finds_a_tool_and_corrects_its_call() {
     let seen = client.end();
     assert_eq!(seen.text(), "gone");
     assert_eq!(tools.called(), [("drop".into(), json!({}))]);
-    let told = tools.told(3);
-    let found: Value = serde_json::from_str(&told[0]).expect("JSON");
+    let results = tools.results_in_request(3);
+    let found: Value = serde_json::from_str(&results[0]).expect("JSON");
     assert_eq!(found["tools"].as_array().map(Vec::len), Some(1));
     let tool = &found["tools"][0];
     assert_eq!(
@@ -363,7 +363,7 @@ fn model_finds_a_tool_and_corrects_its_call() {
     assert!(tool["score"].as_f64().expect("a score") > 0.0);
     assert!(found["usage_instructions"].is_string());
     assert_eq!(
-        told[1..],
+        results[1..],
         [
             "Tool 'fs:drop' is marked destructive by server, use call_tool_destructive",
             "{}"
@@ -439,8 +439,8 @@ fn contradicted_intent_is_a_warning_unless_strict() {
     const DESTROYS: &str =
         "Tool 'fs:drop' is marked destructive by server, use call_tool_destructive";
     let calls = [
-        ("call_tool_write", meaning("write", "read")),
-        ("call_tool_read", meaning("read", "drop")),
+        ("call_tool_write", call_args("write", "read")),
+        ("call_tool_read", call_args("read", "drop")),
     ];
     let lax = "[intent_declaration]\nstrict_server_validation = false\n";
     // The question shows the warning.
@@ -464,7 +464,10 @@ fn contradicted_intent_is_a_warning_unless_strict() {
     // Without a question, the start event shows the warning.
     let tools = split(calling(&calls), &format!("{}{lax}", super::rounds::ALL));
     let seen = tools.ask("x").end();
-    let warnings: Vec<_> = begins(&seen).into_iter().map(|b| b.warning).collect();
+    let warnings: Vec<_> = started_calls(&seen)
+        .into_iter()
+        .map(|b| b.warning)
+        .collect();
     assert_eq!(
         warnings,
         [Some(READ_ONLY.to_owned()), Some(DESTROYS.to_owned())]
@@ -480,7 +483,7 @@ fn intent_can_only_raise_the_operation_class() {
     // The read is allowed; the same tool with a destructive intent needs approval.
     let calls = [
         read(),
-        ("call_tool_destructive", meaning("destructive", "read")),
+        ("call_tool_destructive", call_args("destructive", "read")),
     ];
     let tools = split(calling(&calls), READS);
     let mut client = tools.ask("x");
@@ -495,7 +498,7 @@ fn intent_can_only_raise_the_operation_class() {
     assert_eq!(tools.called().len(), 1);
     // A write that is declared as a read needs approval as a write.
     let tools = split(
-        calling(&[("call_tool_read", meaning("read", "write"))]),
+        calling(&[("call_tool_read", call_args("read", "write"))]),
         READS,
     );
     let mut client = tools.ask("x");
@@ -509,11 +512,11 @@ fn intent_can_only_raise_the_operation_class() {
 #[test]
 fn rule_about_the_target_applies_through_every_variant() {
     let rules = "[policy.rules]\n\"fs.*\" = \"allow\"\n\"fs.write\" = \"deny\"\n\"sensitivity:private\" = \"ask\"\n";
-    let mut private = meaning("read", "read");
+    let mut private = call_args("read", "read");
     private["intent"]["data_sensitivity"] = json!("private");
     let calls = [
         write(),
-        ("call_tool_destructive", meaning("destructive", "write")),
+        ("call_tool_destructive", call_args("destructive", "write")),
         ("call_tool_read", private),
     ];
     let tools = split(calling(&calls), rules);
@@ -529,7 +532,7 @@ fn rule_about_the_target_applies_through_every_variant() {
     assert_eq!(tools.called(), []);
     let why = "policy.rules.\"fs.write\"";
     assert_eq!(
-        tools.told(1)[..2],
+        tools.results_in_request(1)[..2],
         [(); 2].map(|()| format!("[denied by the user's rule {why}]"))
     );
     for record in &tools.helper.records_of("tool")[..2] {
@@ -559,25 +562,28 @@ fn denial_with_a_message_and_stop_of_later_calls() {
     assert_eq!(seen.calls(), ["end c0 denied", "end c1 denied"]);
     assert_eq!(tools.called(), []);
     let records = tools.helper.records_of("tool");
-    let of = |key: &str| -> Vec<Value> { records.iter().map(|r| r[key].clone()).collect() };
-    assert_eq!(of("status"), ["denied", "denied", "interrupted"]);
-    assert_eq!(of("name"), ["fs.write", "fs.drop", "fs.read"]);
+    let field = |key: &str| -> Vec<Value> { records.iter().map(|r| r[key].clone()).collect() };
+    assert_eq!(field("status"), ["denied", "denied", "interrupted"]);
+    assert_eq!(field("name"), ["fs.write", "fs.drop", "fs.read"]);
     assert_eq!(
-        of("decided_by"),
+        field("decided_by"),
         [json!("person"), json!("person"), Value::Null]
     );
-    assert_eq!(of("reason"), [json!("not now"), Value::Null, Value::Null]);
-    let acts: Vec<_> = records
+    assert_eq!(
+        field("reason"),
+        [json!("not now"), Value::Null, Value::Null]
+    );
+    let variants: Vec<_> = records
         .iter()
         .map(|r| r["action"]["variant"].clone())
         .collect();
     assert_eq!(
-        acts,
+        variants,
         ["call_tool_write", "call_tool_destructive", "call_tool_read"]
     );
     tools.ask("and now?").end();
     assert_eq!(
-        tools.told(1),
+        tools.results_in_request(1),
         [
             "[denied by the user] not now",
             "[denied by the user]",
@@ -590,7 +596,7 @@ fn denial_with_a_message_and_stop_of_later_calls() {
 fn reads_through_a_variant_run_concurrently() {
     let mut calls: Vec<_> = (0..3).map(|_| read()).collect();
     calls.push(("retrieve_tools", json!({ "query": "write" })));
-    calls.push(("call_tool_read", meaning("write", "read")));
+    calls.push(("call_tool_read", call_args("write", "read")));
     calls.push(read());
     let tools = split(calling(&calls), READS);
     tools.behave(|request| {
@@ -607,15 +613,19 @@ fn reads_through_a_variant_run_concurrently() {
     assert_eq!(tools.approved_at(0).len(), 4);
     tools.server.open("all");
     let seen = client.end();
-    let told = tools.told(1);
-    assert_eq!((told.len(), told[5].as_str()), (6, "ok"));
-    assert!(told[3].starts_with("{\"tools\":["), "{}", told[3]);
-    assert!(told[4].starts_with("Intent mismatch: "), "{}", told[4]);
+    let results = tools.results_in_request(1);
+    assert_eq!((results.len(), results[5].as_str()), (6, "ok"));
+    assert!(results[3].starts_with("{\"tools\":["), "{}", results[3]);
+    assert!(
+        results[4].starts_with("Intent mismatch: "),
+        "{}",
+        results[4]
+    );
     assert_eq!(seen.answer.finish.as_str(), "stop");
     assert_eq!(tools.helper.records_of("approval").len(), 4);
 }
 
-/// A model that reads on in a truncated result.
+/// A model that reads a truncated result to its end.
 fn reader(name: &'static str) -> Helper {
     Helper::with(Provider::answering(move |request| {
         let messages = request.json["messages"].as_array().expect("messages");
@@ -624,15 +634,18 @@ fn reader(name: &'static str) -> Helper {
         if last["role"] != "tool" {
             return match name {
                 "fs.read" => answer(&[(name, json!({}))]),
-                _ => answer(&[(name, meaning("read", "read"))]),
+                _ => answer(&[(name, call_args("read", "read"))]),
             };
         }
-        let word = |before: &str| {
+        let word_after = |before: &str| {
             let (_, after) = text.split_once(before)?;
             let word = after.split([' ', ']']).next();
             Some(word.expect("a word").to_owned())
         };
-        match (word("read_result with key "), word(" and offset ")) {
+        match (
+            word_after("read_result with key "),
+            word_after(" and offset "),
+        ) {
             (Some(key), Some(offset)) => {
                 let offset: usize = offset.parse().expect("a number");
                 let call = json!({ "key": key, "offset": offset });
@@ -656,15 +669,15 @@ fn long_result_is_truncated_and_continued_in_both_exposures() {
         };
         tools.behave(move |request| Some(request.result(mcp_http::text(&lines(0..200)))));
         let seen = tools.ask("x").end();
-        let told = tools.told(2);
-        let (head, note) = told[0].split_once("\n[… ").expect("a note");
+        let results = tools.results_in_request(2);
+        let (head, note) = results[0].split_once("\n[… ").expect("a note");
         let kept = head.lines().count();
         assert!(
             kept > 50 && lines(0..kept).trim_end() == head.trim_end(),
             "{head}"
         );
         assert!(note.contains(" of 3200 bytes left out"), "{note}");
-        let (place, part) = told[1].split_once('\n').expect("a place");
+        let (place, part) = results[1].split_once('\n').expect("a place");
         assert!(place.starts_with("[bytes "), "{place}");
         let rest = lines(kept..200);
         assert!(rest.starts_with(part), "{name}: {part}");
@@ -684,7 +697,7 @@ fn long_result_is_truncated_and_continued_in_both_exposures() {
         assert_eq!(
             records[0]["result_sha256"],
             digest(&lines(0..200)),
-            "of all of it"
+            "digest of the whole result"
         );
         assert_eq!(records[1]["name"], "read_result");
         // With direct exposure, `read_result` is offered after the first truncated result.
@@ -713,12 +726,12 @@ fn errors_of_built_in_tools_reach_the_model() {
             "end c1 tool_error"
         ]
     );
-    let told = tools.told(1);
-    assert!(told[0].starts_with("limit must be"), "{}", told[0]);
+    let results = tools.results_in_request(1);
+    assert!(results[0].starts_with("limit must be"), "{}", results[0]);
     assert!(
-        told[1].starts_with("There is no result with this key"),
+        results[1].starts_with("There is no result with this key"),
         "{}",
-        told[1]
+        results[1]
     );
 }
 
@@ -737,7 +750,7 @@ fn only_effective_approval_scopes_are_offered() {
     assert_eq!(offers("", write()), "tool always");
     // The scope `reads` does not cover a call that declares a write.
     assert_eq!(
-        offers("", ("call_tool_write", meaning("write", "read"))),
+        offers("", ("call_tool_write", call_args("write", "read"))),
         "tool always"
     );
     let rule = |rule: &str| format!("[policy.rules]\n{rule}\n");
@@ -834,9 +847,12 @@ fn always_writes_a_rule_for_the_next_prompt() {
     for line in before.lines() {
         assert!(after.lines().any(|kept| kept == line), "{line}: {after}");
     }
-    let told = tools.helper.records_of("policy");
-    let told: Vec<_> = told.iter().map(|r| (&r["change"], &r["rule"])).collect();
-    assert!(told.contains(&(&json!("always"), &json!(rule))), "{told:?}");
+    let records = tools.helper.records_of("policy");
+    let changes: Vec<_> = records.iter().map(|r| (&r["change"], &r["rule"])).collect();
+    assert!(
+        changes.contains(&(&json!("always"), &json!(rule))),
+        "{changes:?}"
+    );
     // In a new session without grants.
     let next = tools.ask_as(AskRequest {
         shell: Some(shell_id("s2")),
@@ -844,8 +860,11 @@ fn always_writes_a_rule_for_the_next_prompt() {
         ..AskRequest::default()
     });
     let next = next.end();
-    let begun = begins(&next);
-    assert_eq!(begun[0].rule.as_deref(), Some("policy.rules.\"fs.write\""));
+    let started = started_calls(&next);
+    assert_eq!(
+        started[0].rule.as_deref(),
+        Some("policy.rules.\"fs.write\"")
+    );
     assert_eq!(tools.called().len(), 2);
 }
 
@@ -875,7 +894,7 @@ fn always_without_a_written_rule_is_a_session_grant() {
     std::fs::write(&file, text.replace("\"fs.write\" = \"ask\"", "")).expect("written");
     let next = tools.ask("x").end();
     assert_eq!(
-        begins(&next)[0].rule.as_deref(),
+        started_calls(&next)[0].rule.as_deref(),
         Some("you, for this session: fs.write")
     );
 }

@@ -41,7 +41,7 @@ fn ctrl_c_at_the_question_keeps_the_session_consistent() {
     zsh.prompt();
     zsh.run("llm and now");
     zsh.wait_text("All done.");
-    assert_eq!(tools.told(1), ["[denied by the user]"]);
+    assert_eq!(tools.results_in_request(1), ["[denied by the user]"]);
     assert_eq!(tools.called(), []);
     zsh.exit();
 }
@@ -55,7 +55,10 @@ fn call_without_a_terminal_is_denied_with_its_exit_code() {
         (4, "All done.\n"),
         "{run:?}"
     );
-    assert_eq!(tools.told(1), ["[denied: there is no terminal to ask on]"]);
+    assert_eq!(
+        tools.results_in_request(1),
+        ["[denied: there is no terminal to ask on]"]
+    );
     let tools = Tools::new(model(), ALL);
     let run = tools.helper.call(["ask", "--", "x"]).run();
     assert_eq!(

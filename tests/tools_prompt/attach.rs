@@ -53,8 +53,8 @@ fn a_follower_shows_the_answer_and_can_answer_questions() {
         zsh.wait_text("so far");
         prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
         zsh.wait_text(KEYS);
-        let (said, arguments) = verdict(press(&zsh, &mut prompt, "y"));
-        assert_eq!((said, &arguments[..]), (ApprovalVerdict::Once, "{}"));
+        let (given, arguments) = verdict(press(&zsh, &mut prompt, "y"));
+        assert_eq!((given, &arguments[..]), (ApprovalVerdict::Once, "{}"));
         prompt.event(&closed(Some(&tty), QuestionOutcome::AllowedOnce));
         prompt.text("and the rest");
         prompt.reply("stop");
@@ -174,7 +174,7 @@ fn ctrl_c_stops_the_answer_and_other_signals_only_leave_it() {
     zsh.prompt();
     let screen = zsh.screen();
     assert!(
-        screen.contains("[aish] left; the answer continues"),
+        screen.contains("[aish] stopped following; the answer continues"),
         "{screen}"
     );
     let line = "sh -c 'echo $$ >pid; exec aish-helper attach'; print code=$?";
@@ -186,7 +186,10 @@ fn ctrl_c_stops_the_answer_and_other_signals_only_leave_it() {
     prompt.left();
     zsh.prompt();
     let screen = zsh.screen();
-    assert!(screen.contains("left; the answer continues"), "{screen}");
+    assert!(
+        screen.contains("stopped following; the answer continues"),
+        "{screen}"
+    );
 }
 
 #[test]
@@ -228,7 +231,10 @@ fn a_follower_with_blocked_output_leaves_the_turn_running() {
     let output = client.wait_with_output().expect("the client exits");
     drop(read);
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("left; the answer continues"), "{stderr}");
+    assert!(
+        stderr.contains("stopped following; the answer continues"),
+        "{stderr}"
+    );
     assert_eq!(output.status.code(), Some(130));
 }
 

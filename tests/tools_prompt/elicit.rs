@@ -177,7 +177,7 @@ fn an_invalid_form_is_declined() {
     zsh.prompt();
     let screen = zsh.screen();
     assert!(
-        screen.contains("its form asks for no plain value: x‹\\x1b›[2J"),
+        screen.contains("its form has a field of an unsupported type: x‹\\x1b›[2J"),
         "{screen}"
     );
 }
@@ -234,7 +234,7 @@ fn a_page_is_opened_only_by_the_user() {
     // An address that is not a web address is shown and never opened.
     let mut prompt = begin(&zsh, &daemon, &page("file:///etc/passwd"));
     assert_eq!(answer(prompt.reaction()), ("decline".into(), None));
-    zsh.wait_text("no web address: it is not opened\n│ file:///etc/passwd\n└ declined");
+    zsh.wait_text("not a web address, so it is not opened\n│ file:///etc/passwd\n└ declined");
     assert!(!zsh.screen().contains("[o]pen") && !zsh.screen().contains("[y]es"));
     prompt.reply("stop");
     zsh.prompt();

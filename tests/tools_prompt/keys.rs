@@ -15,7 +15,7 @@ const NO: ApprovalVerdict = ApprovalVerdict::No { words: None };
 fn each_key_says_what_it_means() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
-    for (key, said) in [
+    for (key, expected) in [
         ("y", ApprovalVerdict::Once),
         ("Y", ApprovalVerdict::Once),
         ("t", ApprovalVerdict::Tool),
@@ -28,7 +28,7 @@ fn each_key_says_what_it_means() {
         let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{\"a\":1}"));
         zsh.wait_text(KEYS);
         let answer = verdict(press(&zsh, &mut prompt, key));
-        assert_eq!(answer, (said, "{\"a\":1}".to_owned()), "{key:?}");
+        assert_eq!(answer, (expected, "{\"a\":1}".to_owned()), "{key:?}");
         prompt.reply("stop");
         zsh.prompt();
     }
@@ -291,9 +291,9 @@ fn edited_arguments_are_shown_again_before_they_run() {
     assert_eq!(home.read("before"), "[1]\n");
     edit("true");
     press_until(&zsh, "e", "nothing has changed");
-    let (said, sent) = verdict(press(&zsh, &mut prompt, "y"));
+    let (given, sent) = verdict(press(&zsh, &mut prompt, "y"));
     assert_eq!(
-        (said, sent.as_str()),
+        (given, sent.as_str()),
         (ApprovalVerdict::Once, "{\"b\":[1,2.0],\"a\":\"new\"}")
     );
     prompt.reply("stop");
@@ -449,7 +449,7 @@ fn json_lines_hold_the_question_and_its_end() {
     assert_eq!(lines[0]["tool"]["name"], "github.create_issue");
     assert_eq!(
         lines[1],
-        json!({"type": "confirmed", "id": "q1", "verdict": {"said": "reads"}, "arguments": "{\"a\":1}"})
+        json!({"type": "confirmed", "id": "q1", "verdict": {"kind": "reads"}, "arguments": "{\"a\":1}"})
     );
     assert_eq!(lines[2]["type"], "answer");
 }
@@ -562,9 +562,9 @@ fn closing_the_terminal_denies_the_call() {
     let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
     zsh.wait_text(KEYS);
     drop(zsh);
-    let said = verdict(prompt.reaction()).0;
+    let given = verdict(prompt.reaction()).0;
     assert!(
-        matches!(said, ApprovalVerdict::Stop | ApprovalVerdict::NoTerminal),
-        "{said:?}"
+        matches!(given, ApprovalVerdict::Stop | ApprovalVerdict::NoTerminal),
+        "{given:?}"
     );
 }

@@ -74,10 +74,10 @@ fn more_than_a_screen_is_read_page_by_page() {
         press_until(&zsh, "\x1b[B", "line 94\\n");
         press_until(&zsh, "j", "line 141\\n");
         press_until(&zsh, "\x1b[6~", "line 150\"");
-        let (said, sent) = verdict(press(&zsh, &mut prompt, key));
+        let (given, sent) = verdict(press(&zsh, &mut prompt, key));
         assert_eq!(sent, arguments);
         assert_eq!(
-            said,
+            given,
             if key == "t" {
                 ApprovalVerdict::Tool
             } else {
@@ -355,9 +355,9 @@ fn a_long_change_must_be_read_to_its_end() {
         zsh.wait_text("│ title  \"new\"");
         press_until(&zsh, "A", "[A] again");
         press_until(&zsh, "n", "back");
-        let (said, sent) = verdict(press(&zsh, &mut prompt, "y"));
+        let (given, sent) = verdict(press(&zsh, &mut prompt, "y"));
         assert_eq!(
-            (said, sent.as_str()),
+            (given, sent.as_str()),
             (ApprovalVerdict::Once, "{\"title\":\"new\"}")
         );
         prompt.reply("stop");

@@ -63,9 +63,9 @@ fn a_denial_reaches_the_model_with_the_users_reason() {
     zsh.prompt();
     assert_eq!(tools.called(), []);
     assert!(
-        tools.told(1)[0].contains("not today"),
+        tools.results_in_request(1)[0].contains("not today"),
         "{:?}",
-        tools.told(1)
+        tools.results_in_request(1)
     );
     assert!(
         zsh.screen().contains("  └ fs.write · denied\n"),

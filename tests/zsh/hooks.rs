@@ -54,7 +54,7 @@ fn a_command_is_reported_with_all_its_fields() {
     assert_eq!(
         cmd.text(8),
         "llm what's up",
-        "an empty line is no command; the typed line is told"
+        "an empty line is not a command; the typed line is reported"
     );
     assert!(!home.path("pwned").exists());
     let pid = zsh.pid().to_string();

@@ -40,24 +40,24 @@ fn a_server_is_connected_and_its_prompt_asked() {
     let server = server();
     let helper = Helper::with(Provider::answering(|_| Script::tokens(["looks fine"])));
     let mut zsh = Zsh::start(&helper.home);
-    let said = zsh.eval(&format!("llm :mcp connect {} box", server.url()));
-    assert_eq!(said, "box is connected: fake 1, 1 tool\n");
-    let said = zsh.eval("llm :mcp");
-    assert!(said.contains("box    ready   1"), "{said}");
+    let output = zsh.eval(&format!("llm :mcp connect {} box", server.url()));
+    assert_eq!(output, "box is connected: fake 1, 1 tool\n");
+    let output = zsh.eval("llm :mcp");
+    assert!(output.contains("box    ready   1"), "{output}");
     assert_eq!(zsh.eval("llm :mcp tools box"), "box.echo  -  does\n");
-    let said = zsh.eval("llm :mcp --json");
-    assert!(said.starts_with("[{\"alias\":\"box\""), "{said}");
+    let output = zsh.eval("llm :mcp --json");
+    assert!(output.starts_with("[{\"alias\":\"box\""), "{output}");
 
-    let said = zsh.eval("llm :mcp prompt box.review 'code=a b'");
-    assert!(said.contains("Review a b.\n- well\n"), "{said}");
-    assert!(said.contains("looks fine"), "{said}");
+    let output = zsh.eval("llm :mcp prompt box.review 'code=a b'");
+    assert!(output.contains("Review a b.\n- well\n"), "{output}");
+    assert!(output.contains("looks fine"), "{output}");
     assert!(helper.content().contains("Review a b.\n- well"));
-    let said = zsh.eval("llm :mcp prompt box.review --json; print -r -- $?");
-    assert_eq!(said, "{\"text\":\"Review nothing.\\n- well\"}\n0\n");
-    let said = zsh.eval("llm :mcp prompt bax.review; print -r -- $?");
+    let output = zsh.eval("llm :mcp prompt box.review --json; print -r -- $?");
+    assert_eq!(output, "{\"text\":\"Review nothing.\\n- well\"}\n0\n");
+    let output = zsh.eval("llm :mcp prompt bax.review; print -r -- $?");
     assert!(
-        said.contains("did you mean box?") && said.ends_with("\n2\n"),
-        "{said}"
+        output.contains("did you mean box?") && output.ends_with("\n2\n"),
+        "{output}"
     );
     assert_eq!(helper.provider.requests().len(), 1);
 
@@ -69,13 +69,13 @@ fn a_server_is_connected_and_its_prompt_asked() {
     let requests = helper.provider.requests();
     assert!(requests[2].json.get("tools").is_none());
 
-    let said = zsh.eval("llm :mcp disconnect box; llm :mcp list");
+    let output = zsh.eval("llm :mcp disconnect box; llm :mcp list");
     assert!(
-        said.contains("box is disconnected\nno MCP servers"),
-        "{said}"
+        output.contains("box is disconnected\nno MCP servers"),
+        "{output}"
     );
-    let said = zsh.eval("llm :mcp nonsense; print -r -- $?");
-    assert!(said.ends_with("2\n"), "{said}");
+    let output = zsh.eval("llm :mcp nonsense; print -r -- $?");
+    assert!(output.ends_with("2\n"), "{output}");
 }
 
 #[test]

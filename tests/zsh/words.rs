@@ -410,18 +410,21 @@ fn help_is_printed_and_an_unknown_command_names_the_nearest() {
         (":sesions", ":sessions"),
         (":nwe", ":new"),
     ] {
-        let said = zsh.eval(&format!("llm {typed}"));
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let output = zsh.eval(&format!("llm {typed}"));
+        assert_eq!(output.lines().count(), 1, "{output}");
         assert!(
-            said.contains(typed) && said.contains(&format!("did you mean {near}?")),
-            "{said}"
+            output.contains(typed) && output.contains(&format!("did you mean {near}?")),
+            "{output}"
         );
     }
     // Unlike any command, and too long to search for a similar one.
     for typed in [":wq", &format!(":status{}", "x".repeat(60))] {
-        let said = zsh.eval(&format!("llm {typed}"));
-        assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(said.contains("; there are :help :model :new "), "{said}");
+        let output = zsh.eval(&format!("llm {typed}"));
+        assert_eq!(output.lines().count(), 1, "{output}");
+        assert!(
+            output.contains("; there are :help :model :new "),
+            "{output}"
+        );
     }
     zsh.run("llm :stat");
     assert_eq!(zsh.eval("print $?"), "2\n");

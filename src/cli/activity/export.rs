@@ -124,9 +124,9 @@ fn is_open(result: std::io::Result<()>) -> Result<bool> {
 }
 
 fn cells(entry: &ActivityEntry, record: &Value) -> [String; COLUMNS.len()] {
-    let (links, act) = (&record["ids"], &record["action"]);
+    let (ids, action) = (&record["ids"], &record["action"]);
     let kind = &entry.kind;
-    let own = |text: &Option<String>| text.clone().unwrap_or_default();
+    let or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
     // In records of commands, `command` holds the text itself, not an id.
     let content = match &*kind.kind {
         "command_approval" | "command_result" | "shell_command" => &record["command"],
@@ -144,23 +144,23 @@ fn cells(entry: &ActivityEntry, record: &Value) -> [String; COLUMNS.len()] {
             "time" => rfc3339(entry.at_ms),
             "type" => kind.kind.clone(),
             "status" => kind.status.clone(),
-            "decided_by" => own(&entry.by),
-            "session" => own(&entry.session),
-            "server" => own(&kind.server),
-            "tool" => own(&kind.tool),
-            "operation" => own(&kind.operation),
-            "variant" => plain_text(&act["variant"]),
-            "intent_operation_type" => plain_text(&act["intent"]["operation_type"]),
-            "intent_data_sensitivity" => plain_text(&act["intent"]["data_sensitivity"]),
-            "intent_reason" => plain_text(&act["intent"]["reason"]),
-            hint if hint.ends_with("Hint") => plain_text(&act["annotations"][hint]),
-            "shell" if links["shell"].is_null() => plain_text(&record["shell"]),
+            "decided_by" => or_empty(&entry.by),
+            "session" => or_empty(&entry.session),
+            "server" => or_empty(&kind.server),
+            "tool" => or_empty(&kind.tool),
+            "operation" => or_empty(&kind.operation),
+            "variant" => plain_text(&action["variant"]),
+            "intent_operation_type" => plain_text(&action["intent"]["operation_type"]),
+            "intent_data_sensitivity" => plain_text(&action["intent"]["data_sensitivity"]),
+            "intent_reason" => plain_text(&action["intent"]["reason"]),
+            hint if hint.ends_with("Hint") => plain_text(&action["annotations"][hint]),
+            "shell" if ids["shell"].is_null() => plain_text(&record["shell"]),
             "reason" | "arguments" | "error" => plain_text(&record[column]),
             "result_bytes" => plain_text(&record["bytes"]),
             "result_sha256" => plain_text(&record["result_sha256"]),
             "duration_ms" => entry.ms.map(|ms| ms.to_string()).unwrap_or_default(),
             "text" => content.clone(),
-            link => plain_text(&links[link]),
+            link => plain_text(&ids[link]),
         };
         safe_cell(&text)
     })

@@ -13,7 +13,7 @@ const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum width of the bar.
 const MAX_BAR_WIDTH: usize = 40;
 
-/// Shows a bar if stderr is a terminal, and in any case reason the index is rebuilt.
+/// Shows a bar if stderr is a terminal, and in any case the reason if the index is rebuilt.
 pub fn watch() -> ProgressWatch {
     let start = Instant::now();
     let mut drawn: Option<Instant> = None;

@@ -75,7 +75,7 @@ fn full_record(act: &ActivityEntry, record: &Value) -> String {
             out.push_str(&format!("{name:<column$}{text}\n"));
         }
     };
-    let word = |value: &Value| match value {
+    let value_text = |value: &Value| match value {
         Value::Null => String::new(),
         Value::String(text) => one_line(text, MAX_VALUE),
         other => one_line(&other.to_string(), MAX_VALUE),
@@ -95,12 +95,12 @@ fn full_record(act: &ActivityEntry, record: &Value) -> String {
         "agent",
         "parent_turn",
     ] {
-        let own = &record[name];
-        let link = &record["ids"][name];
+        let field = &record[name];
+        let id = &record["ids"][name];
         // In records of commands and prompts, these fields hold the text itself, not an id.
         let text = match name {
-            "session" | "shell" if link.is_null() => word(own),
-            _ => word(link),
+            "session" | "shell" if id.is_null() => value_text(field),
+            _ => value_text(id),
         };
         line(name, text);
     }
@@ -111,17 +111,17 @@ fn full_record(act: &ActivityEntry, record: &Value) -> String {
         );
     }
     let call = &record["action"];
-    line("called with", word(&call["variant"]));
-    line("operation", word(&call["operation"]));
+    line("called with", value_text(&call["variant"]));
+    line("operation", value_text(&call["operation"]));
     line("intent", intent(&call["intent"]));
     line("annotations", annotations(call));
-    let why = word(&record["reason"]);
+    let reason = value_text(&record["reason"]);
     line(
         "decided",
-        match (act.by.as_deref(), why.as_str()) {
+        match (act.by.as_deref(), reason.as_str()) {
             (Some(by), "") => format!("by {by}"),
-            (Some(by), why) => format!("by {by}: {why}"),
-            (None, why) => why.to_string(),
+            (Some(by), reason) => format!("by {by}: {reason}"),
+            (None, reason) => reason.to_string(),
         },
     );
     // A call that was not made has no result.
@@ -130,7 +130,7 @@ fn full_record(act: &ActivityEntry, record: &Value) -> String {
         line("result", format!("{} bytes", grouped(bytes)));
     }
     for name in ["arguments_sha256", "result_sha256"] {
-        line("sha256", word(&record[name]));
+        line("sha256", value_text(&record[name]));
     }
     line("duration", act.ms.map(time).unwrap_or_default());
     if let Some(images) = record["images"].as_array().filter(|i| !i.is_empty()) {
@@ -145,10 +145,14 @@ fn full_record(act: &ActivityEntry, record: &Value) -> String {
 }
 
 fn status(act: &ActivityEntry, record: &Value) -> String {
-    let own = record["status"].as_str().unwrap_or(&act.kind.status);
-    match own == act.kind.status {
-        true => one_line(own, MAX_VALUE),
-        false => format!("{} ({})", act.kind.status, one_line(own, MAX_VALUE)),
+    let recorded_status = record["status"].as_str().unwrap_or(&act.kind.status);
+    match recorded_status == act.kind.status {
+        true => one_line(recorded_status, MAX_VALUE),
+        false => format!(
+            "{} ({})",
+            act.kind.status,
+            one_line(recorded_status, MAX_VALUE)
+        ),
     }
 }
 
@@ -166,13 +170,13 @@ fn annotations(call: &Value) -> String {
     if call.is_null() {
         return String::new();
     }
-    let said = call["annotations"].as_object().into_iter().flatten();
-    let said: Vec<String> = said
-        .map(|(name, word)| one_line(&format!("{name} {word}"), MAX_VALUE))
+    let annotations = call["annotations"].as_object().into_iter().flatten();
+    let annotations: Vec<String> = annotations
+        .map(|(name, value)| one_line(&format!("{name} {value}"), MAX_VALUE))
         .collect();
-    match said.is_empty() {
+    match annotations.is_empty() {
         true => "none".into(),
-        false => said.join(", "),
+        false => annotations.join(", "),
     }
 }
 

@@ -12,7 +12,7 @@ pub enum ActivityCommand {
     List {
         /// Filters
         #[command(flatten)]
-        acts: RecordFilter,
+        filter: RecordFilter,
         /// Maximum number of entries
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
@@ -32,7 +32,7 @@ pub enum ActivityCommand {
     Export {
         /// Filters
         #[command(flatten)]
-        acts: RecordFilter,
+        filter: RecordFilter,
         /// Maximum number of records; the newest are kept
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         limit: Option<u32>,
@@ -44,7 +44,7 @@ pub enum ActivityCommand {
     Stats {
         /// Filters
         #[command(flatten)]
-        acts: RecordFilter,
+        filter: RecordFilter,
         /// Print JSON
         #[arg(long)]
         json: bool,

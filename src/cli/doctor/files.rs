@@ -56,7 +56,7 @@ fn permission_fault(path: &Path, private: Option<&str>) -> Option<CheckResult> {
         Err(e) => {
             return Some(CheckResult::fail(
                 "permissions",
-                format!("cannot look at {shown}: {e}"),
+                format!("cannot inspect {shown}: {e}"),
                 "make it yours, or set AISH_HOME to a directory that is",
             ));
         }
@@ -87,7 +87,7 @@ pub(super) fn journal(paths: &Paths) -> CheckResult {
     let Some(dir) = journal.ancestors().find(|dir| dir.exists()) else {
         return CheckResult::fail(
             "journal",
-            format!("{} has no directory to be in", journal.display()),
+            format!("no parent directory of {} exists", journal.display()),
             "set AISH_HOME to a directory that exists",
         );
     };

@@ -103,7 +103,7 @@ fn check_server(
             true => CheckResult::ok("mcp", format!("{alias}: found the program {command}")),
             false => CheckResult::fail(
                 "mcp",
-                format!("{alias}: there is no program {command}"),
+                format!("{alias}: the program {command} was not found"),
                 format!("install the program, or correct mcp.servers.{alias}.command"),
             ),
         },
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(message, "a: cannot reach https://a.example/mcp: refused");
         let (state, message) = of(b, None, &set);
         assert_eq!(state, CheckState::Fail);
-        assert_eq!(message, "b: there is no program no-such-program");
+        assert_eq!(message, "b: the program no-such-program was not found");
         let reached = check_server(a, None, &set, || Some(Ok(())));
         assert_eq!(reached.state, CheckState::Ok);
     }

@@ -1,4 +1,4 @@
-//! CheckResult of the terminal that shows the answers.
+//! Checks of the terminal that shows the answers.
 
 use super::CheckResult;
 use crate::client::terminal::{ControllingTty, size};

@@ -157,13 +157,13 @@ fn reason_not_offered(question: &ApprovalRequest, offer: ApprovalScope) -> Strin
 /// Describes the tools that the answer `reads` would allow.
 pub fn reading_tools(question: &ApprovalRequest) -> String {
     let (total, writing) = question.server_tools;
-    let word = match question.tool.trusted {
+    let trust_note = match question.tool.trusted {
         true => "",
         false => " (as declared by the server, not trusted)",
     };
     let server = confusables::marked_name(&question.tool.server);
     let reading = total.saturating_sub(writing);
-    format!("the {reading} read-only tools of {server}, of {total}{word}")
+    format!("the {reading} read-only tools of {server}, of {total}{trust_note}")
 }
 
 /// Describes the effect of a lasting approval.

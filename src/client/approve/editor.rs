@@ -26,7 +26,7 @@ impl ScratchFile {
         DirBuilder::new()
             .mode(0o700)
             .create(&dir)
-            .context(|| format!("cannot make {}", dir.display()))?;
+            .context(|| format!("cannot create {}", dir.display()))?;
         let scratch = ScratchFile { dir };
         OpenOptions::new()
             .write(true)
@@ -58,7 +58,9 @@ pub fn edit(tty: &ControllingTty, run_dir: &Path, editor: &OsStr, text: &str) ->
     let scratch = ScratchFile::new(run_dir, text)?;
     let terminal = || -> Result<Stdio> {
         let file = tty.file.try_clone();
-        Ok(file.context(|| "cannot lend the terminal".into())?.into())
+        Ok(file
+            .context(|| "cannot give the terminal to the editor".into())?
+            .into())
     };
     // Through a shell, as the command may have options: EDITOR='code --wait'.
     let mut line = editor.to_os_string();
@@ -80,6 +82,6 @@ pub fn edit(tty: &ControllingTty, run_dir: &Path, editor: &OsStr, text: &str) ->
     let mut edited = String::new();
     fs::File::open(scratch.file())
         .and_then(|file| file.take(MAX_BYTES).read_to_string(&mut edited))
-        .map_err(|e| Error::runtime(format!("cannot read what was edited: {e}")))?;
+        .map_err(|e| Error::runtime(format!("cannot read the edited arguments: {e}")))?;
     Ok(edited)
 }

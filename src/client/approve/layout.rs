@@ -70,8 +70,8 @@ pub fn head(question: &ApprovalRequest, edited: bool, width: usize) -> Vec<Style
     if let Some(intent) = &question.intent {
         lines.push(declared(intent, room));
     }
-    let said = question.why == CHANGED && !question.changes.is_empty();
-    if !question.why.starts_with(DEFAULT_RULE) && !said {
+    let changes_show_reason = question.why == CHANGED && !question.changes.is_empty();
+    if !question.why.starts_with(DEFAULT_RULE) && !changes_show_reason {
         let mut line = vec![span("asked because of: ", SpanStyle::Dim)];
         line.extend(spans(
             confusables::marked_pieces(&question.why),
@@ -95,18 +95,18 @@ fn declared(intent: &DeclaredIntent, room: usize) -> StyledLine {
     if let Some(reason) = &intent.reason {
         line.push(span(" · ", SpanStyle::Dim));
         let words: Vec<&str> = reason.split_whitespace().collect();
-        let whole = format!("\"{}\"", confusables::marked_text(&words.join(" ")));
-        let left = room.saturating_sub(columns(&line));
-        let short = cut(&whole, left);
-        if short == whole {
-            line.push(span(whole, SpanStyle::Plain));
+        let quoted = format!("\"{}\"", confusables::marked_text(&words.join(" ")));
+        let available = room.saturating_sub(columns(&line));
+        let short = cut(&quoted, available);
+        if short == quoted {
+            line.push(span(quoted, SpanStyle::Plain));
         } else {
-            let all = " [?] all";
+            let suffix = " [?] all";
             line.push(span(
-                cut(&whole, left.saturating_sub(all.len())),
+                cut(&quoted, available.saturating_sub(suffix.len())),
                 SpanStyle::Plain,
             ));
-            line.push(span(all, SpanStyle::Dim));
+            line.push(span(suffix, SpanStyle::Dim));
         }
     }
     line

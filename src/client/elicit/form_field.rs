@@ -60,7 +60,7 @@ pub fn form_fields(schema: &Value) -> Result<Vec<FormField>, String> {
     let Some(properties) = schema["properties"].as_object() else {
         return match schema["properties"] {
             Value::Null => Ok(Vec::new()),
-            _ => Err("its form is none".to_string()),
+            _ => Err("its form is invalid".to_string()),
         };
     };
     if properties.len() > MAX_FIELDS {
@@ -73,8 +73,8 @@ pub fn form_fields(schema: &Value) -> Result<Vec<FormField>, String> {
     properties
         .iter()
         .map(|(name, about)| {
-            let kind =
-                kind(about).ok_or_else(|| format!("its form asks for no plain value: {name}"))?;
+            let kind = kind(about)
+                .ok_or_else(|| format!("its form has a field of an unsupported type: {name}"))?;
             let text = |key: &str| about[key].as_str().map(str::to_string);
             let field = FormField {
                 name: name.clone(),

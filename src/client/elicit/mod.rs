@@ -182,7 +182,10 @@ fn open_page(
         let mut line = vec![span("page at  ", SpanStyle::Dim)];
         match host {
             Some(host) => line.push(span(confusables::marked_name(host), SpanStyle::Bold)),
-            None => line.push(span("no web address: it is not opened", SpanStyle::Bold)),
+            None => line.push(span(
+                "not a web address, so it is not opened",
+                SpanStyle::Bold,
+            )),
         }
         write_spans(prompt, &line)?;
         // The exact address, not wrapped as prose.

@@ -24,7 +24,7 @@ use super::styled_line::{StyledLine, column_after, continue_line, paint};
 use super::terminal::{self, ControllingTty, EchoGuard, RawKeyMode, SETTLE};
 use crate::protocol::{Event, kind, parse};
 
-/// EchoGuard time after the last SIGWINCH before the question is redrawn: dragging a window border sends many.
+/// Quiet time after the last SIGWINCH before the question is redrawn: dragging a window border sends many.
 const RESIZE_SETTLE: Duration = Duration::from_millis(100);
 
 const CTRL_Z: u8 = 26;

@@ -25,22 +25,24 @@ pub const ALLOWED_COMMENT: &str = "allowed at a prompt";
 /// The file cannot be read or written, is invalid, is `aish.json`, or has an `"ask"` or `"deny"` rule for the tool.
 pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
     let (alias, tool) = name.split_once('.').unwrap_or((name, ""));
-    // Only a single tool can be allowed for good.
+    // The prompt offers a permanent rule for a single tool only.
     if tool.is_empty() || tool == "*" || RuleSubject::parse(name).is_err() {
         let message = format!("no rule can be written for {}", shown_key(name));
         return Err(Error::config(message));
     }
     let manual_hint = format!("write it by hand, under policy.rules: {}", rule_line(name));
-    let all = format!("{alias}.*");
+    let server_pattern = format!("{alias}.*");
     edit(paths, &manual_hint, |old, file, path| {
         for rule in file_rules(file) {
-            if rule.word != RuleEffect::Allow && (rule.name == name || rule.name == all) {
+            if rule.effect != RuleEffect::Allow
+                && (rule.name == name || rule.name == server_pattern)
+            {
                 let message = format!(
                     "{}:{}: {} says {} already, which takes precedence over \"allow\"",
                     path.display(),
                     rule.line,
                     rule.key,
-                    rule.word.as_str()
+                    rule.effect.as_str()
                 );
                 return Err(Error::config(message).hint("change that rule by hand"));
             }
@@ -60,18 +62,18 @@ pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
 /// # Errors
 /// As for [`allow_always`], or there is no such rule, or its effect is `"ask"` or `"deny"`.
 pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
-    let manual_hint = format!("take it out by hand: {}", shown_key(name));
+    let manual_hint = format!("remove it by hand: {}", shown_key(name));
     edit(paths, &manual_hint, |old, file, path| {
         let mut new = old.to_owned();
         let mut found = false;
         for rule in file_rules(file).filter(|rule| rule.name == name) {
-            if rule.word != RuleEffect::Allow {
+            if rule.effect != RuleEffect::Allow {
                 let message = format!(
-                    "{}:{}: {} says {}: only what is allowed can be taken back",
+                    "{}:{}: {} says {}: only an \"allow\" rule can be removed",
                     path.display(),
                     rule.line,
                     rule.key,
-                    rule.word.as_str()
+                    rule.effect.as_str()
                 );
                 return Err(Error::usage(message).hint("change that rule by hand"));
             }
@@ -85,7 +87,7 @@ pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
         }
         if !found {
             let message = format!(
-                "{}: no rule and no grant is called {}",
+                "{}: no rule or grant is named {}",
                 path.display(),
                 shown_key(name)
             );
@@ -104,7 +106,7 @@ pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
 /// A rule of a file, with its name, key and line.
 struct FileRule<'f> {
     name: String,
-    word: RuleEffect,
+    effect: RuleEffect,
     key: &'f str,
     line: usize,
 }
@@ -112,7 +114,7 @@ struct FileRule<'f> {
 fn file_rules(file: &ConfigFile) -> impl Iterator<Item = FileRule<'_>> {
     file.config.policy.list.iter().map(|rule| FileRule {
         name: rule.subject.to_string(),
-        word: rule.effect,
+        effect: rule.effect,
         key: &rule.source,
         line: file.values.line(&rule.source).unwrap_or_default(),
     })
@@ -127,7 +129,7 @@ fn rule_line(name: &str) -> String {
 
 fn unsupported_layout(path: &Path, manual_hint: &str) -> Error {
     let message = format!(
-        "cannot change {}: its rules are not written a line each",
+        "cannot change {}: its rules are not on separate lines",
         path.display()
     );
     Error::config(message).hint(manual_hint.to_owned())

@@ -72,7 +72,10 @@ const DESKTOP: &str = r#"{
 #[test]
 fn servers_of_a_desktop_client_are_imported() {
     let found = import(DESKTOP);
-    assert_eq!(refused(&found, "known"), "there is a server known already");
+    assert_eq!(
+        refused(&found, "known"),
+        "a server named known already exists"
+    );
     let servers = config(&found).mcp.servers;
     assert_eq!(servers.len(), 2);
     assert_eq!(
@@ -94,7 +97,7 @@ fn servers_of_a_desktop_client_are_imported() {
 
 /// As editors write it: comments, `servers`, inputs that the editor prompts for.
 const EDITOR: &str = r#"{
-  // asked once
+  // prompted for once
   "inputs": [{"type": "promptString", "id": "perplexity-key", "password": true}],
   "servers": {
     "Perplexity": {

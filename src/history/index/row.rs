@@ -370,23 +370,23 @@ fn by(line: &IndexedLine<'_>, kind: &ActivityKind) -> Option<&'static str> {
 
 /// Returns the text shown in a list, beside server and tool.
 fn what<'a>(line: &'a IndexedLine<'_>, kind: &ActivityKind) -> Cow<'a, str> {
-    let said = |text: &'a Option<Cow<'_, str>>| text.as_deref().unwrap_or("");
+    let text_or_empty = |text: &'a Option<Cow<'_, str>>| text.as_deref().unwrap_or("");
     let both = |a: &str, b: &str| Cow::from(format!("{a}: {b}"));
     match &*kind.kind {
         "session" if line.kind == "attached" => "goes on".into(),
         "session" => "begins".into(),
-        "model" => said(&line.model).into(),
-        "answer" if line.finish.as_deref() == Some("error") => said(&line.error).into(),
-        "answer" if said(&line.text).trim().is_empty() && !line.calls.is_empty() => {
+        "model" => text_or_empty(&line.model).into(),
+        "answer" if line.finish.as_deref() == Some("error") => text_or_empty(&line.error).into(),
+        "answer" if text_or_empty(&line.text).trim().is_empty() && !line.calls.is_empty() => {
             let names: Vec<&str> = line.calls.iter().map(|c| &*c.name).collect();
             format!("calls {}", names.join(", ")).into()
         }
-        "prompt" | "answer" => said(&line.text).into(),
-        "approval" | "tool" => said(&line.arguments).into(),
-        "command_approval" => both(said(&line.choice), said(&line.command)),
-        "command_result" | "shell_command" => said(&line.command).into(),
-        "policy" => both(said(&line.change), said(&line.what)),
-        "server" => both(said(&line.event), said(&line.target)),
+        "prompt" | "answer" => text_or_empty(&line.text).into(),
+        "approval" | "tool" => text_or_empty(&line.arguments).into(),
+        "command_approval" => both(text_or_empty(&line.choice), text_or_empty(&line.command)),
+        "command_result" | "shell_command" => text_or_empty(&line.command).into(),
+        "policy" => both(text_or_empty(&line.change), text_or_empty(&line.what)),
+        "server" => both(text_or_empty(&line.event), text_or_empty(&line.target)),
         _ => (&*line.kind).into(),
     }
 }

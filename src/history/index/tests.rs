@@ -12,11 +12,11 @@ use super::*;
 /// A scratch journal with its index.
 struct Home {
     dir: tempfile::TempDir,
-    /// What was told.
+    /// Progress reported by the index.
     steps: Rc<RefCell<Vec<IndexProgress>>>,
 }
 
-/// An id of a moment: `n` tells apart those of the same.
+/// Returns the id of a record at `at_ms`; `n` distinguishes records of the same millisecond.
 fn id(at_ms: u64, n: u64) -> String {
     let mut key = row::first_of(at_ms);
     key[6] = 0x70;
@@ -64,8 +64,8 @@ impl Home {
         Index::open(&self.dir.path().join("journal"), &state, watch).unwrap()
     }
 
-    /// What was told since it was asked last.
-    fn told(&self) -> Vec<IndexProgress> {
+    /// Returns the progress reported since the last call.
+    fn take_progress(&self) -> Vec<IndexProgress> {
         std::mem::take(&mut self.steps.borrow_mut())
     }
 
@@ -73,7 +73,7 @@ impl Home {
         self.open().list(filter, 1000).unwrap()
     }
 
-    /// All acts, oldest first: what is said of them.
+    /// Returns the texts of all actions, oldest first.
     fn what(&self) -> Vec<String> {
         let all = self.list(&ActivityFilter::default());
         all.into_iter().rev().map(|e| e.what).collect()
@@ -88,7 +88,7 @@ fn prompt(at: u64, text: &str) -> Value {
     json!({"v": 1, "id": id(at, 0), "at_ms": at, "type": "user", "text": text, "content": "", "shell": null, "cwd": "/"})
 }
 
-/// A call in all its fields.
+/// A tool call with all fields.
 fn tool(at: u64, server: &str, name: &str, operation: &str, status: &str, ms: u64) -> Value {
     json!({"v": 1, "id": id(at, 1), "at_ms": at, "type": "tool", "call": "c", "name": format!("{server}.{name}"),
         "status": status, "text": "x", "bytes": 1, "ms": ms, "by": "rule", "arguments": "{\"a\":1}",
@@ -100,7 +100,7 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(ToString::to_string).collect()
 }
 
-/// A journal with a bit of everything.
+/// A journal with records of several types.
 fn filled() -> Home {
     let home = Home::new();
     home.write(
@@ -179,7 +179,7 @@ fn every_filter_chooses() {
         assert_eq!(times(ActivityFilter { tools, ..all() }), [2500, 2000]);
     }
     let session = Some(S2.to_string());
-    // Its tool's own links say another session, as they do when that has called it.
+    // The tool record in this session's file has the ids of another session, which called the tool.
     assert_eq!(times(ActivityFilter { session, ..all() }), [9000, 1500]);
     let (since_ms, until_ms) = (Some(2000), Some(4000));
     let span = ActivityFilter {
@@ -227,7 +227,7 @@ fn every_filter_chooses() {
 }
 
 #[test]
-fn it_is_ours_alone_and_may_be_deleted() {
+fn index_is_private_and_can_be_deleted() {
     let home = filled();
     let before = home.list(&ActivityFilter::default());
     assert_eq!(
@@ -235,12 +235,12 @@ fn it_is_ours_alone_and_may_be_deleted() {
         0o600
     );
     assert!(
-        matches!(home.told()[..], [IndexProgress::Read(0, all), .., IndexProgress::Read(a, b)] if a == all && b == all)
+        matches!(home.take_progress()[..], [IndexProgress::Read(0, all), .., IndexProgress::Read(a, b)] if a == all && b == all)
     );
-    // With nothing new there is nothing to do, and nothing is written.
+    // Nothing is written if the journal has no new records.
     let written = fs::metadata(home.file()).unwrap().modified().unwrap();
     assert_eq!(home.list(&ActivityFilter::default()), before);
-    assert_eq!(home.told(), []);
+    assert_eq!(home.take_progress(), []);
     assert_eq!(
         fs::metadata(home.file()).unwrap().modified().unwrap(),
         written
@@ -251,60 +251,71 @@ fn it_is_ours_alone_and_may_be_deleted() {
         .unwrap()
         .map(|e| e.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert_eq!(names.len(), 2, "no files beside it but its lock: {names:?}");
+    assert_eq!(
+        names.len(),
+        2,
+        "only the index and its lock file: {names:?}"
+    );
 }
 
 #[test]
-fn only_what_is_new_is_read() {
+fn only_new_records_are_read() {
     let home = filled();
     let all = home.what().len();
-    home.told();
+    home.take_progress();
     let file = format!("{S1}.jsonl");
     let record = format!("{}\n", prompt(9500, "new"));
     let (half, rest) = record.split_at(30);
-    // A torn line is no record yet.
+    // An incomplete line is not a record yet.
     home.append(&file, half);
     assert_eq!(home.what().len(), all);
     home.append(&file, rest);
-    home.told();
+    home.take_progress();
     assert_eq!(home.what().last().unwrap(), "new");
     let bytes = u64::try_from(record.len()).unwrap();
-    assert_eq!(home.told().last(), Some(&IndexProgress::Read(bytes, bytes)));
-    // The daemon cuts off a torn line and goes on behind: that is no other file.
+    assert_eq!(
+        home.take_progress().last(),
+        Some(&IndexProgress::Read(bytes, bytes))
+    );
+    // The daemon truncates an incomplete line and appends: the index continues and does not read the file again.
     home.append(&file, "{\"v\":1,\"id\":\"0193");
     assert_eq!(home.what().len(), all + 1);
     let length = fs::metadata(home.path(&file)).unwrap().len() - 17;
-    let torn = OpenOptions::new()
+    let journal = OpenOptions::new()
         .write(true)
         .open(home.path(&file))
         .unwrap();
-    torn.set_len(length).unwrap();
+    journal.set_len(length).unwrap();
     home.write(&file, &[prompt(9600, "newer")]);
-    home.told();
+    home.take_progress();
     let what = home.what();
     assert_eq!(what[what.len() - 2..], ["new", "newer"]);
-    assert!(!home.told().contains(&IndexProgress::Read(0, length)));
+    assert!(
+        !home
+            .take_progress()
+            .contains(&IndexProgress::Read(0, length))
+    );
 }
 
 #[test]
-fn what_has_gone_from_the_journal_goes_from_the_index() {
+fn records_deleted_from_the_journal_are_deleted_from_the_index() {
     let home = filled();
     home.what();
     fs::remove_file(home.path(&format!("{S1}.jsonl"))).unwrap();
     assert_eq!(home.what(), ["second", "{\"a\":1}", "ls"]);
-    // Nothing is left of the names.
+    // Names that no longer occur are deleted too.
     assert_eq!(
         home.open().names().unwrap(),
         (words(&["git"]), words(&["git.log"]))
     );
-    // Written anew by another name and moved there: its inode is another.
+    // Replaced by rename, so the inode differs.
     let fresh = home.path("shells.new");
     let records = [command(9100, "pwd"), command(9200, "id")];
     let lines: String = records.iter().map(|r| format!("{r}\n")).collect();
     fs::write(&fresh, &lines).unwrap();
     fs::rename(&fresh, home.path("shells.jsonl")).unwrap();
     assert_eq!(home.what()[2..], ["pwd", "id"]);
-    // Written anew in its place: longer, with the same inode.
+    // Overwritten in place: longer, with the same inode.
     let longer = [
         command(9300, "a longer one"),
         command(9400, "b"),
@@ -329,14 +340,14 @@ fn command(at: u64, text: &str) -> Value {
 }
 
 #[test]
-fn what_cannot_be_used_is_made_anew() {
+fn unusable_index_is_rebuilt() {
     let home = filled();
     let before = home.list(&ActivityFilter::default());
     let whole = fs::read(home.file()).unwrap();
-    home.told();
+    home.take_progress();
     let again = |why| {
         assert_eq!(home.list(&ActivityFilter::default()), before);
-        assert_eq!(home.told()[0], IndexProgress::Anew(why));
+        assert_eq!(home.take_progress()[0], IndexProgress::Anew(why));
     };
     fs::write(
         home.file(),
@@ -359,7 +370,7 @@ fn what_cannot_be_used_is_made_anew() {
     home.delete();
     foreign("CREATE TABLE act (x)");
     again("is damaged");
-    // A page in the middle, which is looked at only when it is asked for.
+    // Damaged pages in the middle are noticed only when a query reads them.
     let mut index = home.open();
     let mut bytes = fs::read(home.file()).unwrap();
     let page = 4096;
@@ -371,18 +382,18 @@ fn what_cannot_be_used_is_made_anew() {
         index.list(&ActivityFilter::default(), 1000).unwrap(),
         before
     );
-    assert_eq!(home.told()[0], IndexProgress::Anew("is damaged"));
-    again_is_quiet(&home);
+    assert_eq!(home.take_progress()[0], IndexProgress::Anew("is damaged"));
+    assert_nothing_to_read(&home);
 }
 
-fn again_is_quiet(home: &Home) {
-    home.told();
+fn assert_nothing_to_read(home: &Home) {
+    home.take_progress();
     home.what();
-    assert_eq!(home.told(), []);
+    assert_eq!(home.take_progress(), []);
 }
 
 #[test]
-fn many_at_once_have_the_same_answer() {
+fn concurrent_processes_get_the_same_result() {
     let home = Home::new();
     let file = format!("{S1}.jsonl");
     let prompts: Vec<Value> = (0..3000)
@@ -398,14 +409,14 @@ fn many_at_once_have_the_same_answer() {
             .len()
     };
     std::thread::scope(|scope| {
-        let askers: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
-        for asker in askers {
-            assert_eq!(asker.join().unwrap(), 3000);
+        let readers: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), 3000);
         }
     });
-    // While it is made anew under the eyes of others.
+    // While other processes rebuild the index.
     std::thread::scope(|scope| {
-        let breaker = scope.spawn(|| {
+        let rebuilder = scope.spawn(|| {
             for _ in 0..5 {
                 let mut index = Index::open(&journal, &state, Box::new(|_| {})).unwrap();
                 let damaged = || Err(IndexFault::Sql(rusqlite::Error::InvalidQuery));
@@ -417,11 +428,11 @@ fn many_at_once_have_the_same_answer() {
                 index.ask(ask).unwrap();
             }
         });
-        let askers: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
-        for asker in askers {
-            assert_eq!(asker.join().unwrap(), 3000);
+        let readers: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), 3000);
         }
-        breaker.join().unwrap();
+        rebuilder.join().unwrap();
     });
     assert_eq!(ask(), 3000);
 }
@@ -471,7 +482,7 @@ fn a_chain_is_told_from_the_command_line_on() {
     assert!(index.show("").is_err());
     let e = index.show("0000").unwrap_err();
     assert!(e.message.contains("more than one record"), "{e}");
-    // Its end is enough, with or without the hyphen.
+    // The end of the id is enough, with or without the hyphen.
     let part = &id(1200, 1)[26..];
     assert!(index.show("80000000000").is_err());
     assert_eq!(part.len(), 10);
@@ -499,7 +510,7 @@ fn records_of_before_there_were_links_have_their_chains_too() {
             old(12, "approval", json!({"call": "c", "name": "fs.read_file", "decision": "server", "arguments": "{}"})),
         ],
     );
-    // What a prompt began goes on after the index was made.
+    // The chain of a prompt continues with records that are added after the index was built.
     assert_eq!(home.what().len(), 4);
     home.write(
         &file,

@@ -11,7 +11,7 @@ const ALL: RetentionLimits = RetentionLimits {
     bytes: u64::MAX,
 };
 
-/// A record of that time.
+/// Returns a record with this time.
 fn record(at_ms: u64, model: &str) -> Record {
     let model = model.to_string();
     Record::new(
@@ -23,36 +23,37 @@ fn record(at_ms: u64, model: &str) -> Record {
 }
 
 /// A journal in which every record has the same length.
-struct Kept {
+struct TestJournal {
     dir: tempfile::TempDir,
     journal: Journal,
     logs: Vec<Arc<JournalLog>>,
     retention: Retention,
 }
 
-impl Kept {
-    /// Conversations that were last written then, each with two records; and the times of the shells' records.
-    fn new(sessions: &[(&str, u64)], shells: &[u64]) -> Kept {
+impl TestJournal {
+    /// Creates a journal with `sessions`, each with two records and the time of its last write, and with shell records at
+    /// the given times.
+    fn new(sessions: &[(&str, u64)], shells: &[u64]) -> TestJournal {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::new(dir.path().to_path_buf());
         let (log, _) = journal.open_shells().unwrap();
         let records: Vec<Record> = shells.iter().map(|at| record(*at, "m")).collect();
         log.write(&records).unwrap();
         log.flush().unwrap();
-        let kept = Kept {
+        let fixture = TestJournal {
             journal,
             logs: vec![Arc::new(log)],
             retention: Retention::default(),
             dir,
         };
         for (id, at_ms) in sessions {
-            let log = kept.journal.create(id).unwrap();
+            let log = fixture.journal.create(id).unwrap();
             log.write(&[record(at_ms - 1, "m"), record(*at_ms, "m")])
                 .unwrap();
             log.flush().unwrap();
-            kept.touch(id, *at_ms);
+            fixture.touch(id, *at_ms);
         }
-        kept
+        fixture
     }
 
     fn touch(&self, id: &str, at_ms: u64) {
@@ -71,7 +72,7 @@ impl Kept {
             .unwrap()
     }
 
-    /// The conversations that are left, and the times of the shells' records.
+    /// Returns the remaining sessions, and the times of the remaining shell records.
     fn left(&self) -> (Vec<String>, Vec<u64>) {
         let mut ids: Vec<String> = self
             .journal
@@ -95,40 +96,46 @@ fn dropped(sessions: usize, records: u64) -> DroppedCounts {
 
 #[test]
 fn what_is_too_old_goes_and_nothing_else() {
-    let mut kept = Kept::new(&[("a", 100), ("b", 200), ("c", 300)], &[50, 150, 250, 350]);
-    assert_eq!(kept.apply(ALL, &[]), dropped(0, 0));
+    let mut fixture = TestJournal::new(&[("a", 100), ("b", 200), ("c", 300)], &[50, 150, 250, 350]);
+    assert_eq!(fixture.apply(ALL, &[]), dropped(0, 0));
     let limits = RetentionLimits {
         since_ms: 200,
         ..ALL
     };
-    assert_eq!(kept.apply(limits, &[]), dropped(1, 2));
-    assert_eq!(kept.left(), (vec!["b".into(), "c".into()], vec![250, 350]));
-    assert_eq!(kept.apply(limits, &[]), dropped(0, 0));
+    assert_eq!(fixture.apply(limits, &[]), dropped(1, 2));
+    assert_eq!(
+        fixture.left(),
+        (vec!["b".into(), "c".into()], vec![250, 350])
+    );
+    assert_eq!(fixture.apply(limits, &[]), dropped(0, 0));
 }
 
 #[test]
 fn of_too_many_records_the_oldest_go_whatever_file_they_are_in() {
-    let mut kept = Kept::new(&[("a", 100), ("b", 200), ("c", 300)], &[50, 150, 250, 350]);
+    let mut fixture = TestJournal::new(&[("a", 100), ("b", 200), ("c", 300)], &[50, 150, 250, 350]);
     let limits = RetentionLimits { records: 10, ..ALL };
-    assert_eq!(kept.apply(limits, &[]), dropped(0, 0));
+    assert_eq!(fixture.apply(limits, &[]), dropped(0, 0));
     let limits = RetentionLimits { records: 6, ..ALL };
-    assert_eq!(kept.apply(limits, &[]), dropped(1, 2));
-    assert_eq!(kept.left(), (vec!["b".into(), "c".into()], vec![250, 350]));
-    // Once it is over, a sixteenth more goes.
-    let mut kept = Kept::new(&[], &(1..=100).collect::<Vec<_>>());
+    assert_eq!(fixture.apply(limits, &[]), dropped(1, 2));
     assert_eq!(
-        kept.apply(RetentionLimits { records: 96, ..ALL }, &[]),
+        fixture.left(),
+        (vec!["b".into(), "c".into()], vec![250, 350])
+    );
+    // Beyond the limit, a sixteenth more is deleted, so that the next deletion is not due at once.
+    let mut fixture = TestJournal::new(&[], &(1..=100).collect::<Vec<_>>());
+    assert_eq!(
+        fixture.apply(RetentionLimits { records: 96, ..ALL }, &[]),
         dropped(0, 10)
     );
-    assert_eq!(kept.left().1, (11..=100).collect::<Vec<_>>());
+    assert_eq!(fixture.left().1, (11..=100).collect::<Vec<_>>());
 }
 
 #[test]
 fn of_too_many_bytes_the_oldest_go() {
-    let mut kept = Kept::new(&[("a", 1000), ("b", 2000), ("c", 3000)], &[1500, 2500]);
+    let mut fixture = TestJournal::new(&[("a", 1000), ("b", 2000), ("c", 3000)], &[1500, 2500]);
     let one = serde_json::to_vec(&record(1000, "m")).unwrap().len() as u64 + 1;
     assert_eq!(
-        kept.apply(
+        fixture.apply(
             RetentionLimits {
                 bytes: 8 * one,
                 ..ALL
@@ -138,7 +145,7 @@ fn of_too_many_bytes_the_oldest_go() {
         dropped(0, 0)
     );
     assert_eq!(
-        kept.apply(
+        fixture.apply(
             RetentionLimits {
                 bytes: 7 * one,
                 ..ALL
@@ -148,7 +155,7 @@ fn of_too_many_bytes_the_oldest_go() {
         dropped(1, 0)
     );
     assert_eq!(
-        kept.apply(
+        fixture.apply(
             RetentionLimits {
                 bytes: 4 * one,
                 ..ALL
@@ -157,12 +164,12 @@ fn of_too_many_bytes_the_oldest_go() {
         ),
         dropped(1, 1)
     );
-    assert_eq!(kept.left(), (vec!["c".into()], vec![2500]));
+    assert_eq!(fixture.left(), (vec!["c".into()], vec![2500]));
     assert_eq!(
-        kept.apply(RetentionLimits { bytes: 0, ..ALL }, &[]),
+        fixture.apply(RetentionLimits { bytes: 0, ..ALL }, &[]),
         dropped(1, 1)
     );
-    assert_eq!(kept.left(), (Vec::new(), Vec::new()));
+    assert_eq!(fixture.left(), (Vec::new(), Vec::new()));
 }
 
 #[test]
@@ -172,37 +179,37 @@ fn what_is_open_stays_and_does_not_count() {
         records: 0,
         bytes: 0,
     };
-    let mut kept = Kept::new(&[("a", 100), ("b", 200)], &[150]);
-    assert_eq!(kept.apply(none, &["a"]), dropped(1, 1));
-    assert_eq!(kept.left(), (vec!["a".into()], Vec::new()));
-    let mut kept = Kept::new(&[("a", 100), ("b", 200)], &[150]);
+    let mut fixture = TestJournal::new(&[("a", 100), ("b", 200)], &[150]);
+    assert_eq!(fixture.apply(none, &["a"]), dropped(1, 1));
+    assert_eq!(fixture.left(), (vec!["a".into()], Vec::new()));
+    let mut fixture = TestJournal::new(&[("a", 100), ("b", 200)], &[150]);
     assert_eq!(
-        kept.apply(RetentionLimits { records: 3, ..ALL }, &["a"]),
+        fixture.apply(RetentionLimits { records: 3, ..ALL }, &["a"]),
         dropped(0, 0)
     );
 }
 
 #[test]
 fn what_was_written_since_it_was_counted_is_counted_again() {
-    let mut kept = Kept::new(&[("a", 100), ("b", 200)], &[150]);
+    let mut fixture = TestJournal::new(&[("a", 100), ("b", 200)], &[150]);
     let limits = RetentionLimits { records: 7, ..ALL };
-    assert_eq!(kept.apply(limits, &[]), dropped(0, 0));
-    let (log, _) = kept.journal.open("b").unwrap();
+    assert_eq!(fixture.apply(limits, &[]), dropped(0, 0));
+    let (log, _) = fixture.journal.open("b").unwrap();
     log.write(&[1, 2, 3].map(|at| record(at, "m"))).unwrap();
     log.flush().unwrap();
-    kept.touch("b", 400);
-    assert_eq!(kept.apply(limits, &[]), dropped(1, 0));
-    assert_eq!(kept.left().0, ["b"]);
-    // One that is written between the look and the removal stays.
-    assert!(!kept.journal.remove("b", 399).unwrap());
-    assert_eq!(kept.left().0, ["b"]);
+    fixture.touch("b", 400);
+    assert_eq!(fixture.apply(limits, &[]), dropped(1, 0));
+    assert_eq!(fixture.left().0, ["b"]);
+    // A session that is written to between the selection and the deletion stays.
+    assert!(!fixture.journal.remove("b", 399).unwrap());
+    assert_eq!(fixture.left().0, ["b"]);
 }
 
 #[test]
 fn a_clock_that_was_set_back_lets_no_younger_record_go_first() {
-    let mut kept = Kept::new(&[], &[500, 100, 600]);
+    let mut fixture = TestJournal::new(&[], &[500, 100, 600]);
     assert_eq!(
-        kept.apply(
+        fixture.apply(
             RetentionLimits {
                 since_ms: 200,
                 ..ALL
@@ -212,7 +219,7 @@ fn a_clock_that_was_set_back_lets_no_younger_record_go_first() {
         dropped(0, 0)
     );
     assert_eq!(
-        kept.apply(
+        fixture.apply(
             RetentionLimits {
                 since_ms: 501,
                 ..ALL
@@ -221,17 +228,17 @@ fn a_clock_that_was_set_back_lets_no_younger_record_go_first() {
         ),
         dropped(0, 2)
     );
-    assert_eq!(kept.left().1, [600]);
+    assert_eq!(fixture.left().1, [600]);
 }
 
 #[test]
 fn what_is_appended_while_a_file_is_shortened_is_not_lost() {
-    let kept = Kept::new(&[], &[]);
-    let log = &kept.logs[0];
+    let fixture = TestJournal::new(&[], &[]);
+    let log = &fixture.logs[0];
     let (total, cuts) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            // However the two take turns, some is written between cuts.
+            // Records are appended between deletions, however the two threads are scheduled.
             let mut after = 0;
             while after < 100 {
                 after += u64::from(cuts.load(Ordering::SeqCst) >= 20);
@@ -251,45 +258,47 @@ fn what_is_appended_while_a_file_is_shortened_is_not_lost() {
         }
     });
     let total = total.into_inner();
-    // Each time the first went, and what is left is without a gap to the last.
-    let (_, times) = kept.left();
+    // The oldest records were deleted, and no record between the first remaining one and the last is missing.
+    let (_, times) = fixture.left();
     assert!(
         !times.is_empty() && times.windows(2).all(|w| w[0] + 1 == w[1]),
         "{times:?}"
     );
     assert_eq!(times.last(), Some(&(total - 1)));
     assert_eq!(
-        fs::read_dir(kept.dir.path()).unwrap().count(),
+        fs::read_dir(fixture.dir.path()).unwrap().count(),
         1,
-        "nothing stays behind"
+        "no temporary file is left"
     );
 }
 
 #[test]
 fn a_file_that_cannot_be_replaced_stays_as_it_was() {
-    let mut kept = Kept::new(&[("a", 100)], &[50, 150]);
-    let before = fs::read(kept.dir.path().join("shells.jsonl")).unwrap();
-    // What an earlier try has left, and cannot be removed: a directory.
-    fs::create_dir(kept.dir.path().join("shells.new")).unwrap();
+    let mut fixture = TestJournal::new(&[("a", 100)], &[50, 150]);
+    let before = fs::read(fixture.dir.path().join("shells.jsonl")).unwrap();
+    // A directory in place of the temporary file, which cannot be removed like a leftover file.
+    fs::create_dir(fixture.dir.path().join("shells.new")).unwrap();
     let limits = RetentionLimits {
         since_ms: 120,
         ..ALL
     };
     let in_use = HashSet::new();
-    let e = kept
+    let e = fixture
         .retention
-        .apply(&kept.journal, limits, &in_use, &kept.logs, |_, _| Ok(true))
+        .apply(&fixture.journal, limits, &in_use, &fixture.logs, |_, _| {
+            Ok(true)
+        })
         .unwrap_err();
     assert!(e.message.contains("cannot shorten"), "{e}");
     assert_eq!(
-        fs::read(kept.dir.path().join("shells.jsonl")).unwrap(),
+        fs::read(fixture.dir.path().join("shells.jsonl")).unwrap(),
         before
     );
-    fs::remove_dir(kept.dir.path().join("shells.new")).unwrap();
-    // What a killed daemon has left is in nobody's way.
-    fs::write(kept.dir.path().join("shells.new"), "half").unwrap();
-    let (log, _) = kept.journal.open_shells().unwrap();
-    kept.logs = vec![Arc::new(log)];
-    assert_eq!(kept.apply(limits, &[]), dropped(1, 1));
-    assert_eq!(kept.left().1, [150]);
+    fs::remove_dir(fixture.dir.path().join("shells.new")).unwrap();
+    // A temporary file left by a killed daemon is replaced.
+    fs::write(fixture.dir.path().join("shells.new"), "half").unwrap();
+    let (log, _) = fixture.journal.open_shells().unwrap();
+    fixture.logs = vec![Arc::new(log)];
+    assert_eq!(fixture.apply(limits, &[]), dropped(1, 1));
+    assert_eq!(fixture.left().1, [150]);
 }

@@ -69,7 +69,7 @@ impl OAuthLogin<'_> {
             ))
             .hint("use https://, or a numeric private address")
         })?;
-        let known = self.tokens.read(&server).unwrap_or_default();
+        let previous = self.tokens.read(&server).unwrap_or_default();
         let guard = UrlGuard::new(self.server.clone(), self.from);
         let client = guard.client()?;
         let challenge = match &self.challenge {
@@ -109,9 +109,9 @@ impl OAuthLogin<'_> {
 
         let mut scopes = manager.select_initial_scopes(&[]).await;
         // Scopes that the server has asked for since the last login, and those granted by it.
-        for wanted in known.into_iter().flat_map(|k| k.wanted) {
-            if !scopes.contains(&wanted) {
-                scopes.push(wanted);
+        for scope in previous.into_iter().flat_map(|k| k.wanted) {
+            if !scopes.contains(&scope) {
+                scopes.push(scope);
             }
         }
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
@@ -253,9 +253,9 @@ fn parse_callback(page: &Url, answer: &Url, issuer: &str) -> Result<Authorizatio
         );
     }
     if let Some(error) = parameter(answer, "error") {
-        let more = parameter(answer, "error_description");
-        let more = more.map(|m| format!(": {m}")).unwrap_or_default();
-        let words = excerpt(&format!("{error}{more}"));
+        let description = parameter(answer, "error_description");
+        let description = description.map(|m| format!(": {m}")).unwrap_or_default();
+        let words = excerpt(&format!("{error}{description}"));
         return Err(if error == "access_denied" {
             Error::runtime(format!("the login was denied ({words})"))
         } else {

@@ -53,12 +53,12 @@ impl TokenStore {
             }
             Some(_) => {}
         }
-        let hold = self.lock(&server).await?;
+        let lock = self.lock(&server).await?;
         // Another process may have renewed the token before this one got the lock.
-        match hold.read()? {
+        match lock.read()? {
             None => Ok(None),
             Some(record) if record.is_valid_for(RENEWAL_MARGIN) => Ok(Some(record.bearer())),
-            Some(record) => match renew(&hold, &record).await {
+            Some(record) => match renew(&lock, &record).await {
                 Ok(Some(token)) => Ok(Some(token)),
                 // The renewal failed, but the token is still valid for some seconds.
                 _ if record.is_valid_for(0) => Ok(Some(record.bearer())),
@@ -77,13 +77,13 @@ impl TokenStore {
         if self.read(&server)?.is_none() {
             return Ok(None);
         }
-        let hold = self.lock(&server).await?;
-        match hold.read()? {
+        let lock = self.lock(&server).await?;
+        match lock.read()? {
             None => Ok(None),
             Some(record) if record.access_token != token.expose() && record.is_valid_for(0) => {
                 Ok(Some(record.bearer()))
             }
-            Some(record) => renew(&hold, &record).await,
+            Some(record) => renew(&lock, &record).await,
         }
     }
 
@@ -101,8 +101,8 @@ impl TokenStore {
         if !parsed.is_insufficient_scope() || self.read(&server)?.is_none() {
             return Ok(false);
         }
-        let hold = self.lock(&server).await?;
-        let Some(mut record) = hold.read()? else {
+        let lock = self.lock(&server).await?;
+        let Some(mut record) = lock.read()? else {
             return Ok(false);
         };
         let mut requested = record.scopes.clone();
@@ -115,7 +115,7 @@ impl TokenStore {
             return Ok(false);
         }
         record.wanted = requested;
-        hold.write(&record).await?;
+        lock.write(&record).await?;
         Ok(true)
     }
 }
@@ -128,7 +128,7 @@ impl TokenRecord {
 
 /// Exchanges the refresh token for new tokens and saves them. The caller's lock is held throughout: a refresh token
 /// used twice looks stolen, and the server then revokes all tokens.
-async fn renew(hold: &TokenLock, record: &TokenRecord) -> Result<Option<Secret>> {
+async fn renew(lock: &TokenLock, record: &TokenRecord) -> Result<Option<Secret>> {
     let Some(refresh) = &record.refresh_token else {
         return Ok(None);
     };
@@ -160,14 +160,14 @@ async fn renew(hold: &TokenLock, record: &TokenRecord) -> Result<Option<Secret>>
         .iter()
         .map(|(name, value)| format!("{name}={}", form_encoded(value)))
         .collect();
-    let sent = request
+    let response = request
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
         .header(ACCEPT, "application/json")
         .body(form.join("&"))
         .send()
         .await;
     let cannot = || format!("cannot renew the token at {endpoint}");
-    let response = match sent {
+    let response = match response {
         Ok(response) => response,
         Err(e) => {
             let reason = guard.take_refusal();
@@ -187,22 +187,22 @@ async fn renew(hold: &TokenLock, record: &TokenRecord) -> Result<Option<Secret>>
     };
     match (answer.access_token.filter(|t| is_token(t)), answer.error) {
         (Some(token), None) if status.is_success() => {
-            let mut new = record.clone();
-            new.access_token = token;
+            let mut renewed = record.clone();
+            renewed.access_token = token;
             // Without a new refresh token, the old one stays valid (RFC 6749, section 6).
-            new.refresh_token = answer.refresh_token.or(new.refresh_token);
-            new.expires_at = answer.expires_in.map(|s| unix_seconds().saturating_add(s));
+            renewed.refresh_token = answer.refresh_token.or(renewed.refresh_token);
+            renewed.expires_at = answer.expires_in.map(|s| unix_seconds().saturating_add(s));
             if let Some(scope) = answer.scope {
-                new.scopes = scope.split_whitespace().map(str::to_owned).collect();
+                renewed.scopes = scope.split_whitespace().map(str::to_owned).collect();
             }
-            hold.write(&new).await?;
-            Ok(Some(new.bearer()))
+            lock.write(&renewed).await?;
+            Ok(Some(renewed.bearer()))
         }
         // The refresh token or the client registration has expired or was revoked.
         (_, Some(error)) if error == "invalid_grant" || error == "invalid_client" => {
-            let mut new = record.clone();
-            new.refresh_token = None;
-            hold.write(&new).await?;
+            let mut renewed = record.clone();
+            renewed.refresh_token = None;
+            lock.write(&renewed).await?;
             Ok(None)
         }
         (_, error) => {

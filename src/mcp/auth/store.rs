@@ -1,7 +1,7 @@
-//! The tokens, a file for each server: what is slow or broken at one holds up no other.
+//! Storage of OAuth tokens, one file per server, so that a slow login or a damaged file affects only one server.
 //!
-//! A token belongs to the URL that it was given for, not to an alias: an alias that leads elsewhere one day
-//! finds none.
+//! Tokens are stored by the URL they were issued for, not by alias: if an alias later points to another server, that server
+//! does not receive them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,21 +22,21 @@ use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{lock_file, make_dir, replace_secret_file};
 use crate::safety::redact::global_redactor;
 
-/// Far beyond any real token.
+/// Maximum size of a token file; real ones have a few kilobytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The tokens of a user, in files below the state directory.
+/// The OAuth tokens of a user, in files below the state directory.
 #[derive(Debug, Clone)]
 pub struct TokenStore {
     dir: PathBuf,
-    /// What was read of each file, and the state that the file was in: every request asks for it.
+    /// Content of the files, since every request needs a token.
     cache: Arc<Mutex<TokenCache>>,
 }
 
-/// Files by path.
+/// Content of each token file with the stamp that the file had when it was read.
 type TokenCache = HashMap<PathBuf, (TokenFileStamp, Option<TokenRecord>)>;
 
-/// Tells whether a file is the one that was read.
+/// Metadata that changes whenever a token file is replaced or edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TokenFileStamp {
     inode: u64,
@@ -50,40 +50,41 @@ impl TokenFileStamp {
         Some(TokenFileStamp {
             inode: meta.ino(),
             length: meta.len(),
-            // Of content, owner and permissions alike.
+            // Unlike mtime, ctime also covers changes of the owner and the permissions.
             changed: (meta.ctime(), meta.ctime_nsec()),
         })
     }
 }
 
-/// How a client proves at the token endpoint who it is.
+/// How the client authenticates at the token endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ClientAuthMethod {
-    /// By nothing but its id.
+    /// Client id only.
     None,
-    /// The secret in the body.
+    /// Client secret in the request body.
     Post,
-    /// The secret in a header.
+    /// Client secret in the `Authorization` header.
     Basic,
 }
 
-/// What a login has brought.
+/// Result of a login: the tokens, and what is needed to renew them.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct TokenRecord {
-    /// The server's URL, as [`key`] has it. The file's name is made of it and proves nothing.
+    /// URL of the server, normalised by [`server_key`]. Compared when the file is read, because a copied file can have
+    /// any name.
     pub(super) server: String,
     pub(super) access_token: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refresh_token: Option<String>,
-    /// Seconds since 1970; `None` where the server does not say.
+    /// Expiry of the access token, in seconds since 1970; `None` if the server did not give one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<u64>,
     pub(super) scopes: Vec<String>,
-    /// What the next login is to ask for: the server has wanted it since.
+    /// Scopes that the server has asked for since the login; the next login requests them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) wanted: Vec<String>,
-    /// Who has given the tokens, and the only one that the refresh token is shown to.
+    /// Authorization server that issued the tokens. The refresh token is sent to no other server.
     pub(super) issuer: String,
     pub(super) token_endpoint: String,
     pub(super) resource: String,
@@ -94,9 +95,9 @@ pub(super) struct TokenRecord {
 }
 
 impl fmt::Debug for TokenRecord {
-    /// Without the tokens and the secret.
+    /// Omits the tokens and the client secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Record({} by {})", self.server, self.issuer)
+        write!(f, "TokenRecord({}, issued by {})", self.server, self.issuer)
     }
 }
 
@@ -108,23 +109,24 @@ impl TokenRecord {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub(super) fn unix_seconds() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_secs())
 }
 
-/// What tokens are kept by: origin and path. What follows in the URL is no part of who the server is.
+/// Returns the key under which the tokens of a server are stored: origin and path of its URL. Credentials, query and
+/// fragment do not identify a server.
 ///
 /// # Errors
-/// It is no web address.
+/// The URL is not an HTTP URL.
 pub(super) fn server_key(url: &str) -> Result<String> {
     let mut url = Url::parse(url)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https"))
         .ok_or_else(|| Error::config(format!("{} is no web address", shown_url(url))))?;
-    // Neither fails on a web address.
+    // These cannot fail for an HTTP URL.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_query(None);
@@ -132,7 +134,7 @@ pub(super) fn server_key(url: &str) -> Result<String> {
     Ok(url.into())
 }
 
-/// Held while the tokens of one server are changed.
+/// Exclusive lock on the tokens of one server, held while they are changed.
 pub(super) struct TokenLock {
     path: PathBuf,
     server: String,
@@ -140,7 +142,7 @@ pub(super) struct TokenLock {
 }
 
 impl TokenStore {
-    /// The tokens below this state directory.
+    /// Creates the store below this state directory.
     pub fn new(state: PathBuf) -> TokenStore {
         TokenStore {
             dir: state.join("mcp-tokens"),
@@ -148,7 +150,7 @@ impl TokenStore {
         }
     }
 
-    /// Forgets the tokens of this server; whether there were any.
+    /// Deletes the tokens of a server. Returns whether there were any.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -157,11 +159,12 @@ impl TokenStore {
         if fs::symlink_metadata(self.path(&server)).is_err() {
             return Ok(false);
         }
-        let hold = self.lock(&server).await?;
-        hold.remove()
+        let lock = self.lock(&server).await?;
+        lock.remove()
     }
 
-    /// The file of a server: its host's name, for a person who looks, and a digest.
+    /// Returns the path of a server's file. The host name is for people who look into the directory; the digest makes the
+    /// name unique.
     fn path(&self, server: &str) -> PathBuf {
         let host = Url::parse(server).ok();
         let host: String = host
@@ -176,25 +179,25 @@ impl TokenStore {
         self.dir.join(format!("{host}-{digest}.json"))
     }
 
-    /// What is kept for a server.
+    /// Returns the stored tokens of a server.
     pub(super) fn read(&self, server: &str) -> Result<Option<TokenRecord>> {
         let path = self.path(server);
         let Some(stamp) = TokenFileStamp::of(&path) else {
             return Ok(None);
         };
-        let locked = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((seen, record)) = locked().get(&path)
-            && *seen == stamp
+        let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((cached_stamp, record)) = cache().get(&path)
+            && *cached_stamp == stamp
         {
             return Ok(record.clone());
         }
-        let record = read(&path, server)?;
-        // A file that is replaced between the two has another stamp the next time.
-        locked().insert(path, (stamp, record.clone()));
+        let record = read_file(&path, server)?;
+        // If the file was replaced after the stamp was taken, the next call sees another stamp and reads it again.
+        cache().insert(path, (stamp, record.clone()));
         Ok(record)
     }
 
-    /// Waits until nobody else changes the tokens of a server.
+    /// Locks the tokens of a server, also against other processes.
     pub(super) async fn lock(&self, server: &str) -> Result<TokenLock> {
         let (dir, path) = (self.dir.clone(), self.path(server));
         let lock = path.with_extension("lock");
@@ -211,18 +214,18 @@ impl TokenStore {
 }
 
 impl TokenLock {
-    /// What is kept now.
+    /// Returns the stored tokens, as another process may have changed them before the lock was acquired.
     pub(super) fn read(&self) -> Result<Option<TokenRecord>> {
-        read(&self.path, &self.server)
+        read_file(&self.path, &self.server)
     }
 
-    /// Replaces what is kept, all of it or nothing.
+    /// Replaces the stored tokens atomically.
     pub(super) async fn write(&self, record: &TokenRecord) -> Result<()> {
-        learn(record);
+        add_to_redactor(record);
         let path = self.path.clone();
         let text = serde_json::to_vec(record)
             .map_err(|e| Error::runtime(format!("cannot write {}: {e}", path.display())))?;
-        // Two syncs, which the runtime must not wait for.
+        // Two fsyncs, which must not block the runtime.
         let written = tokio::task::spawn_blocking(move || replace_secret_file(&path, &text));
         written
             .await
@@ -238,7 +241,8 @@ impl TokenLock {
     }
 }
 
-fn read(path: &Path, server: &str) -> Result<Option<TokenRecord>> {
+/// Reads a token file; `None` if it does not exist or belongs to another server.
+fn read_file(path: &Path, server: &str) -> Result<Option<TokenRecord>> {
     let open = OpenOptions::new()
         .read(true)
         .custom_flags(nix::libc::O_NOFOLLOW)
@@ -251,27 +255,28 @@ fn read(path: &Path, server: &str) -> Result<Option<TokenRecord>> {
     let cannot = || format!("cannot read {}", path.display());
     let meta = file.metadata().context(cannot)?;
     if !meta.is_file() || meta.uid() != nix::unistd::getuid().as_raw() || meta.mode() & 0o077 != 0 {
-        return Err(
-            Error::runtime(format!("{} is not yours alone", path.display()))
-                .hint("remove it and log in again: aish-helper mcp login ALIAS"),
-        );
+        return Err(Error::runtime(format!(
+            "{} is not a regular file that only you can access",
+            path.display()
+        ))
+        .hint("remove it and log in again: aish-helper mcp login ALIAS"));
     }
     let mut text = Vec::new();
     file.take(MAX_BYTES)
         .read_to_end(&mut text)
         .context(cannot)?;
-    // The error of a parser may quote what it stumbles over.
+    // The parser's own error may quote a token.
     let record: TokenRecord = serde_json::from_slice(&text).map_err(|_| {
         Error::runtime(format!("{} is damaged", path.display()))
             .hint("log in again: aish-helper mcp login ALIAS")
     })?;
-    learn(&record);
+    add_to_redactor(&record);
     Ok(Some(record).filter(|r| r.server == server))
 }
 
-/// What is kept here is to stand nowhere else.
-fn learn(record: &TokenRecord) {
-    // A renewed token replaces the one before it.
+/// Makes the redactor remove these tokens from everything that is stored, sent or shown. A renewed token replaces its
+/// predecessor there.
+fn add_to_redactor(record: &TokenRecord) {
     let secrets = [
         ("access token", Some(&record.access_token)),
         ("refresh token", record.refresh_token.as_ref()),
@@ -280,7 +285,7 @@ fn learn(record: &TokenRecord) {
     for (name, secret) in secrets {
         if let Some(secret) = secret {
             let slot = format!("{name} of {}", record.server);
-            global_redactor().know_current(&slot, "mcp-token", secret);
+            global_redactor().replace_secret(&slot, "mcp-token", secret);
         }
     }
 }
@@ -324,8 +329,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let tokens = TokenStore::new(dir.path().join("state"));
         let server = "https://example.com/mcp";
-        let hold = tokens.lock(server).await.unwrap();
-        hold.write(&record(server)).await.unwrap();
+        let lock = tokens.lock(server).await.unwrap();
+        lock.write(&record(server)).await.unwrap();
         assert_eq!(tokens.read(server).unwrap(), Some(record(server)));
         for other in [
             "https://example.com/",
@@ -335,14 +340,14 @@ mod tests {
             "https://evil.com/mcp",
         ] {
             assert_eq!(tokens.read(other).unwrap(), None, "{other}");
-            // Nor by a file that somebody has given its name.
+            // Not even if the file is copied to the other server's name.
             fs::copy(tokens.path(server), tokens.path(other)).unwrap();
             assert_eq!(tokens.read(other).unwrap(), None, "{other}");
         }
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&tokens.path(server)), 0o600);
         assert_eq!(mode(&tokens.dir), 0o700);
-        drop(hold);
+        drop(lock);
         assert!(tokens.forget(server).await.unwrap());
         assert!(!tokens.forget(server).await.unwrap());
         assert_eq!(tokens.read(server).unwrap(), None);
@@ -362,8 +367,8 @@ mod tests {
             .unwrap();
         let path = tokens.path(server);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let said = tokens.read(server).unwrap_err().message;
-        assert!(said.ends_with("is not yours alone"), "{said}");
+        let message = tokens.read(server).unwrap_err().message;
+        assert!(message.contains("only you can access"), "{message}");
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
         assert!(tokens.read(server).is_err());
@@ -377,10 +382,10 @@ mod tests {
             .unwrap();
         file.write_all(br#"{"access_token": "at-1", "server": 3}"#)
             .unwrap();
-        let said = format!("{:?}", tokens.read(server).unwrap_err());
+        let message = format!("{:?}", tokens.read(server).unwrap_err());
         assert!(
-            said.contains("is damaged") && !said.contains("at-1"),
-            "{said}"
+            message.contains("is damaged") && !message.contains("at-1"),
+            "{message}"
         );
     }
 

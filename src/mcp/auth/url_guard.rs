@@ -208,9 +208,9 @@ mod tests {
         let public = guard("https://mcp.example.com/", NetworkZone::Outside);
         let client = public.client().unwrap();
         assert!(client.get("https://localhost:1/").send().await.is_err());
-        let said = public.take_refusal().unwrap().message;
-        assert!(said.contains("localhost as its host"), "{said}");
-        assert!(said.contains("is this machine"), "{said}");
+        let message = public.take_refusal().unwrap().message;
+        assert!(message.contains("localhost as its host"), "{message}");
+        assert!(message.contains("is this machine"), "{message}");
         assert!(public.take_refusal().is_none());
 
         let local = guard("http://127.0.0.1:1/", NetworkZone::Here);
@@ -257,13 +257,13 @@ mod tests {
     #[tokio::test]
     async fn refusal_names_url_and_reason_in_one_line() {
         let public = guard("https://mcp.example.com/", NetworkZone::Outside);
-        let said = public
+        let error = public
             .check("token endpoint", "https://169.254.169.254/")
             .await
             .unwrap_err();
         let expected = "https://mcp.example.com/ names https://169.254.169.254/ as its token endpoint, \
                         which is refused: it ";
-        assert!(said.message.starts_with(expected), "{}", said.message);
-        assert!(!said.message.contains('\n'), "{}", said.message);
+        assert!(error.message.starts_with(expected), "{}", error.message);
+        assert!(!error.message.contains('\n'), "{}", error.message);
     }
 }

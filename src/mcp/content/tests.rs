@@ -29,7 +29,7 @@ fn text_blocks_are_joined_with_newlines() {
     );
     assert_eq!(
         result.text, "one\ntwo \u{1b}[2J",
-        "as it is: it goes to the model"
+        "unchanged, as the model gets it"
     );
     assert_eq!(result.bytes, 12);
     assert!(!result.is_error);
@@ -297,8 +297,8 @@ fn identity_changes_with_name_description_schema_and_server() {
         assert_ne!(of(more.clone()), same, "{more}");
     }
     let elsewhere = ServerSettings::with_url("fs", "http://localhost/elsewhere");
-    let there = convert_tool(&elsewhere, &serde_json::from_value(plain).expect("a tool"));
-    assert_ne!(there.expect("a tool").identity, same);
+    let other = convert_tool(&elsewhere, &serde_json::from_value(plain).expect("a tool"));
+    assert_ne!(other.expect("a tool").identity, same);
 }
 
 #[test]

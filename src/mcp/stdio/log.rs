@@ -155,8 +155,8 @@ pub(super) async fn copy_lines(mut from: impl AsyncRead + Unpin, log: &ServerLog
                 line.clear();
             } else if line.len() >= MAX_LINE_BYTES {
                 // Split between words, so that a secret is not split and missed by the mask.
-                let word = line.iter().rposition(u8::is_ascii_whitespace);
-                let end = word.map_or(line.len(), |at| at + 1);
+                let last_space = line.iter().rposition(u8::is_ascii_whitespace);
+                let end = last_space.map_or(line.len(), |at| at + 1);
                 log.append_line(&line[..end]);
                 line.drain(..end);
             }

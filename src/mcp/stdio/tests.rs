@@ -46,7 +46,7 @@ impl Sh {
     /// Waits until the script has written a process id to the file `name`.
     async fn pid(&self, name: &str) -> Pid {
         let read = || std::fs::read_to_string(self.path(name)).unwrap_or_default();
-        until("the pid is there", || read().ends_with('\n')).await;
+        until("the pid is written", || read().ends_with('\n')).await;
         Pid::from_raw(read().trim().parse().expect("a pid"))
     }
 }
@@ -163,10 +163,10 @@ async fn command_is_looked_up_in_the_given_path() {
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a mode");
     let path = sh.dir.path().to_str().expect("a name").to_owned();
     let spawned = |env: &[(String, Secret)]| spawn(&sh.server, env, &sh.path("log"));
-    let mut transport = spawned(&[("PATH".into(), Secret::new(path))]).expect("it is there");
+    let mut transport = spawned(&[("PATH".into(), Secret::new(path))]).expect("the program starts");
     assert_eq!(
         end(&mut transport).await.as_deref(),
-        Some("exited with 4; its last words: found")
+        Some("exited with 4; last output: found")
     );
     let error = spawned(&[]).err().expect("it is nowhere else");
     assert!(
@@ -184,18 +184,18 @@ async fn exit_reason_is_one_line() {
         ("exit 0", "exited with 0"),
         (
             "echo one >&2; printf 'two\\033[2J' >&2; exit 3",
-            "exited with 3; its last words: two",
+            "exited with 3; last output: two",
         ),
-        ("echo usage; exit 1", "exited with 1; its last words: usage"),
+        ("echo usage; exit 1", "exited with 1; last output: usage"),
         ("kill -9 $$", "was killed by signal 9"),
         (
             "exec >&-; echo mute >&2; exec sleep 1000",
-            "closed its output; its last words: mute",
+            "closed its output; last output: mute",
         ),
         ("exec >&-; sleep 0.05; exit 5", "exited with 5"),
         (
             "exec <&-; echo '{}'; exec sleep 1000",
-            "closed its input; its last words: {}",
+            "closed its input; last output: {}",
         ),
         // A grandchild that keeps the pipes open.
         ("sleep 1000 & exit 6", "exited with 6"),

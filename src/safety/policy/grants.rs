@@ -131,13 +131,13 @@ impl GrantSet {
     pub(super) fn add<'t>(
         &mut self,
         wish: &CallRequest<'_>,
-        said: ApprovalScope,
+        scope: ApprovalScope,
         of_server: impl IntoIterator<Item = (&'t str, ToolAnnotations)>,
         now_ms: u64,
         id: &str,
     ) {
         let own = (wish.call.identity.to_owned(), wish.annotations);
-        let (reach, name, operation, tools) = match said {
+        let (reach, name, operation, tools) = match scope {
             ApprovalScope::Once => return,
             ApprovalScope::Tool | ApprovalScope::Always => {
                 let name = format!("{}.{}", wish.call.server, wish.call.tool);

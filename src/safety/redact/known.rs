@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::AHEAD;
-use super::filter::{SearchResult, SecretMatch, SecretMatcher};
-use super::shape;
+use super::stage::{SearchResult, SecretMatch, SecretMatcher};
+use super::value_class;
 
 /// Maximum number of values without a slot; the least recently used one is evicted. Values with a slot, which the helper
 /// uses itself, are never evicted: their number is bounded by the configuration.
@@ -35,7 +35,7 @@ struct KnownValue {
 
 /// The known values and the automaton that finds them.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownValues {
     values: Vec<KnownValue>,
     clock: Arc<AtomicU64>,
     /// Every spelling, with the index of its value.
@@ -43,16 +43,16 @@ pub(super) struct Known {
     finder: Option<AhoCorasick>,
     longest: usize,
     /// Number of values added so far.
-    pub(super) learned: u64,
+    pub(super) added: u64,
 }
 
-impl Known {
+impl KnownValues {
     pub(super) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
     /// Whether this value is known in this slot. Marks it as used.
-    pub(super) fn has(&self, slot: Option<&str>, value: &str) -> bool {
+    pub(super) fn contains(&self, slot: Option<&str>, value: &str) -> bool {
         let same = |known: &&KnownValue| {
             &*known.value == value && (slot.is_none() || known.slot.as_deref() == slot)
         };
@@ -68,11 +68,11 @@ impl Known {
     }
 
     /// Returns these values and one more, which replaces the value of the same slot.
-    pub(super) fn with(&self, slot: Option<&str>, kind: &str, value: &str) -> Known {
+    pub(super) fn with(&self, slot: Option<&str>, kind: &str, value: &str) -> KnownValues {
         let mut values = self.values.clone();
         match slot {
             Some(slot) => values.retain(|known| {
-                // Nor is the same value without a slot needed any more.
+                // The slot also replaces the same value without a slot.
                 known.slot.as_deref() != Some(slot)
                     && (known.slot.is_some() || &*known.value != value)
             }),
@@ -102,16 +102,16 @@ impl Known {
         spellings.dedup_by(|a, b| a.0 == b.0);
         let patterns = spellings.iter().map(|(spelling, _)| spelling);
         // A DFA takes about a kilobyte for each byte of a value.
-        let few = spellings.iter().map(|(s, _)| s.len()).sum::<usize>() < DFA_LIMIT;
+        let fits_dfa = spellings.iter().map(|(s, _)| s.len()).sum::<usize>() < DFA_LIMIT;
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            .kind(few.then_some(AhoCorasickKind::DFA))
-            // A prefilter would stop at each byte with which some value begins.
+            .kind(fits_dfa.then_some(AhoCorasickKind::DFA))
+            // A prefilter does not pay off: it stops at every byte with which some value begins.
             .prefilter(false)
             .build(patterns);
-        Known {
+        KnownValues {
             longest: spellings.iter().map(|(s, _)| s.len()).max().unwrap_or(0),
-            learned: self.learned + 1,
+            added: self.added + 1,
             clock: self.clock.clone(),
             values,
             spellings,
@@ -119,32 +119,32 @@ impl Known {
         }
     }
 
-    /// Returns where a truncated value begins at the end of `head`.
-    pub(super) fn begun(&self, head: &[u8]) -> Option<usize> {
-        let begun = |(value, _): &(Vec<u8>, usize)| {
-            let most = (value.len() - 1).min(head.len());
+    /// Returns where a known value begins that is cut off at the end of `head`.
+    pub(super) fn truncated_at_end(&self, head: &[u8]) -> Option<usize> {
+        let start = |(value, _): &(Vec<u8>, usize)| {
+            let max = (value.len() - 1).min(head.len());
             // The last byte is compared first: this runs for every chunk of an answer.
-            (MIN_PART..=most)
+            (MIN_PART..=max)
                 .rev()
                 .find(|&n| head.last() == Some(&value[n - 1]) && head.ends_with(&value[..n]))
                 .map(|n| head.len() - n)
         };
-        self.spellings.iter().filter_map(begun).min()
+        self.spellings.iter().filter_map(start).min()
     }
 
-    /// Returns where a truncated value ends at the start of `tail`.
-    pub(super) fn ended(&self, tail: &[u8]) -> Option<usize> {
-        let ended = |(value, _): &(Vec<u8>, usize)| {
-            let most = (value.len() - 1).min(tail.len());
-            (MIN_PART..=most)
+    /// Returns where a known value ends whose beginning is cut off at the start of `tail`.
+    pub(super) fn truncated_at_start(&self, tail: &[u8]) -> Option<usize> {
+        let end = |(value, _): &(Vec<u8>, usize)| {
+            let max = (value.len() - 1).min(tail.len());
+            (MIN_PART..=max)
                 .rev()
                 .find(|&n| tail.starts_with(&value[value.len() - n..]))
         };
-        self.spellings.iter().filter_map(ended).max()
+        self.spellings.iter().filter_map(end).max()
     }
 }
 
-impl SecretMatcher for Known {
+impl SecretMatcher for KnownValues {
     fn next(&self, text: &[u8], from: usize, _: usize, last: bool) -> SearchResult {
         let certain = match last {
             true => text.len(),
@@ -218,18 +218,18 @@ pub(super) fn is_redactable(value: &str) -> bool {
         "verbose",
     ];
     let lower = value.to_ascii_lowercase();
-    let path = value.starts_with(['/', '~', '.'])
+    let is_path = value.starts_with(['/', '~', '.'])
         && !value.contains(char::is_whitespace)
-        && !shape::is_random(value.as_bytes());
+        && !value_class::is_random(value.as_bytes());
     // A port, a date, an IP address.
-    let number = value.len() < 16
+    let is_number = value.len() < 16
         && value
             .bytes()
             .all(|b| b.is_ascii_digit() || b".:-".contains(&b));
-    let ordinary = path || number || ORDINARY.contains(&lower.as_str());
+    let is_ordinary = is_path || is_number || ORDINARY.contains(&lower.as_str());
     value.chars().count() >= MIN_LENGTH
-        && !ordinary
-        // A repeated character is a rule in a table.
+        && !is_ordinary
+        // A repeated character, such as `--------`, is a horizontal rule of a table.
         && value.bytes().any(|b| Some(&b) != value.as_bytes().first())
 }
 

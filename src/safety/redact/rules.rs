@@ -1,34 +1,34 @@
 //! Formats of secrets.
 //!
-//! A table of keywords and of what must follow each of them. Prefixes, lengths and alphabets are from the vendors'
-//! documentation, or where a vendor publishes none, facts collected in the rules of gitleaks (MIT); each entry names
-//! its source. Minimum lengths are slightly below the documented ones where the prefix is distinctive, so that the
-//! entry still works if a vendor shortens its keys.
+//! A table of keywords and of what must follow each of them. Prefixes, lengths and alphabets come from the documentation
+//! of each vendor, or from the rules of gitleaks (MIT) where a vendor documents none; each entry names its source.
+//! Minimum lengths are slightly below the documented ones where the prefix is distinctive, so that the entry still works
+//! if a vendor shortens its keys.
 
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
-use super::filter::{ByteClass, SearchResult, SecretMatch, SecretMatcher};
-use super::known::Known;
+use super::known::KnownValues;
+use super::stage::{ByteClass, SearchResult, SecretMatch, SecretMatcher};
 use super::{AHEAD, BACK};
 
 mod context;
-mod form;
+mod custom_formats;
 mod table;
 
 use context::{at_word_start, unfinished_url_password};
-use form::{cut_key, cut_run};
+use custom_formats::{truncated_key_start, truncated_secret_end};
 pub(super) use table::TABLE;
 
 /// An entry of the table.
 pub(super) struct FormatRule {
     pub kind: &'static str,
-    /// The keyword that identifies it.
+    /// The keyword that identifies the secret.
     pub key: &'static str,
-    /// What must follow.
+    /// What must follow the keyword.
     pub pattern: FormatPattern,
-    /// Source of the facts.
+    /// Where the format is documented.
     #[cfg_attr(not(test), expect(dead_code))]
     pub source: &'static str,
 }
@@ -62,7 +62,7 @@ pub(super) struct KeywordMatch<'t> {
 pub(super) struct SecretSpan {
     pub start: usize,
     pub end: usize,
-    /// Further bytes of this class after its end also belong to it.
+    /// Bytes of this class that follow the span also belong to the secret.
     pub more: Option<ByteClass>,
 }
 
@@ -85,27 +85,27 @@ pub(super) fn run_length(text: &[u8], at: usize, class: ByteClass) -> usize {
 impl FormatRule {
     fn find_secret(&self, place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         let KeywordMatch { text, at, end, .. } = *place;
-        let case = || text.get(at..end) == Some(self.key.as_bytes()) && at_word_start(place);
+        // Keywords are found in any case, which only custom patterns accept.
+        let is_keyword = || text.get(at..end) == Some(self.key.as_bytes()) && at_word_start(place);
         match self.pattern {
             FormatPattern::Custom(find) => find(place),
             FormatPattern::AtLeast(least, class) => {
                 let n = run_length(text, end, class);
-                (n >= least && case()).then(|| SecretSpan {
+                (n >= least && is_keyword()).then(|| SecretSpan {
                     more: Some(class),
                     ..SecretSpan::new(at, end + n)
                 })
             }
             FormatPattern::HighEntropy(least, class) => {
                 let n = run_length(text, end, class);
-                let random = || super::shape::is_random(&text[end..end + n]);
-                (n >= least && case() && random()).then(|| SecretSpan {
+                let random = || super::value_class::is_random(&text[end..end + n]);
+                (n >= least && is_keyword() && random()).then(|| SecretSpan {
                     more: Some(class),
                     ..SecretSpan::new(at, end + n)
                 })
             }
-            FormatPattern::Exactly(n, class) => {
-                (run_length(text, end, class) == n && case()).then(|| SecretSpan::new(at, end + n))
-            }
+            FormatPattern::Exactly(n, class) => (run_length(text, end, class) == n && is_keyword())
+                .then(|| SecretSpan::new(at, end + n)),
         }
         .filter(|secret| {
             !String::from_utf8_lossy(&text[secret.start..secret.end]).contains("EXAMPLE")
@@ -117,16 +117,16 @@ impl FormatRule {
 pub(super) struct FormatRules {
     finder: Option<AhoCorasick>,
     /// Entries by the first byte of their keyword, in table order.
-    lines: Vec<Vec<&'static FormatRule>>,
+    by_first_byte: Vec<Vec<&'static FormatRule>>,
     longest: usize,
 }
 
 impl FormatRules {
     pub(super) fn new() -> FormatRules {
-        let mut lines: Vec<Vec<_>> = (0..256).map(|_| Vec::new()).collect();
+        let mut by_first_byte: Vec<Vec<_>> = (0..256).map(|_| Vec::new()).collect();
         for rule in TABLE {
             let first = rule.key.as_bytes().first().copied().unwrap_or_default();
-            lines[usize::from(first.to_ascii_lowercase())].push(rule);
+            by_first_byte[usize::from(first.to_ascii_lowercase())].push(rule);
         }
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostFirst)
@@ -134,9 +134,9 @@ impl FormatRules {
             .kind(Some(AhoCorasickKind::DFA))
             .build(TABLE.iter().map(|rule| rule.key));
         FormatRules {
-            // The keywords are constants; a test builds the automaton.
+            // The build cannot fail for these constant keywords, which a test verifies.
             finder: finder.ok(),
-            lines,
+            by_first_byte,
             longest: TABLE.iter().map(|rule| rule.key.len()).max().unwrap_or(0),
         }
     }
@@ -153,14 +153,14 @@ impl FormatRules {
         at: usize,
     ) -> impl Iterator<Item = &'static FormatRule> + 't {
         let first = text.get(at).map_or(0, u8::to_ascii_lowercase);
-        let lines = self.lines[usize::from(first)].iter().copied();
-        lines.filter(move |rule| {
+        let rules = self.by_first_byte[usize::from(first)].iter().copied();
+        rules.filter(move |rule| {
             let key = text.get(at..at + rule.key.len());
             key.is_some_and(|key| key.eq_ignore_ascii_case(rule.key.as_bytes()))
         })
     }
 
-    /// Returns the secret that is identified at a position.
+    /// Returns the secret that is identified by a keyword at `at`; with `only_formats`, not by a custom pattern.
     pub(super) fn at(
         &self,
         text: &[u8],
@@ -187,14 +187,14 @@ impl FormatRules {
 impl SecretMatcher for FormatRules {
     fn next(&self, text: &[u8], from: usize, floor: usize, last: bool) -> SearchResult {
         // Every keyword that starts before this position is complete.
-        let whole = match last {
+        let certain = match last {
             true => text.len(),
             false => text.len().saturating_sub(self.longest),
         };
         let mut at = from;
         while let Some(finder) = &self.finder
             && let Some(key) = finder.find(Input::new(text).range(at..))
-            && key.start() <= whole
+            && key.start() <= certain
         {
             at = key.start();
             if !last && at + AHEAD > text.len() {
@@ -212,21 +212,25 @@ impl SecretMatcher for FormatRules {
             }
             at += 1;
         }
-        SearchResult::Wait(whole.max(at))
+        SearchResult::Wait(certain.max(at))
     }
 }
 
-/// Returns where the head of a cut text must end so that it does not contain part of a secret; `bytes.len()` if it does
-/// not.
-pub(super) fn cut_end(bytes: &[u8], known: &Known) -> usize {
-    let value = known.begun(bytes).unwrap_or(bytes.len());
+/// Returns where the beginning of a text whose middle was dropped must end so that it does not contain a part of a
+/// secret; `bytes.len()` if it contains none.
+pub(super) fn cut_end(bytes: &[u8], known: &KnownValues) -> usize {
+    let value = known.truncated_at_end(bytes).unwrap_or(bytes.len());
     value
-        .min(cut_key(bytes))
+        .min(truncated_key_start(bytes))
         .min(unfinished_url_password(bytes))
 }
 
-/// Same, for the start of the tail.
-pub(super) fn cut_start(tail: &str, known: &Known) -> usize {
+/// Returns where the end of a text whose middle was dropped must start so that it does not contain a part of a secret; 0
+/// if it contains none.
+pub(super) fn cut_start(tail: &str, known: &KnownValues) -> usize {
     let bytes = tail.as_bytes();
-    known.ended(bytes).unwrap_or(0).max(cut_run(bytes))
+    known
+        .truncated_at_start(bytes)
+        .unwrap_or(0)
+        .max(truncated_secret_end(bytes))
 }

@@ -11,9 +11,9 @@ fn a_renewed_value_replaces_the_one_before_and_nothing_in_use_is_evicted() {
     let redactor = Redactor::default();
     let value = |name: &str, n: usize| format!("{name}-{n:04}-kZ83hdPq");
     let is_known = |text: &str| redactor.redact(text).contains("[REDACTED:");
-    redactor.know_current("key of a", "key", &value("in-use", 0));
+    redactor.replace_secret("key of a", "key", &value("in-use", 0));
     for n in 0..1500 {
-        redactor.know_current("token of b", "token", &value("renewed", n));
+        redactor.replace_secret("token of b", "token", &value("renewed", n));
     }
     assert!(is_known(&value("renewed", 1499)));
     assert!(!is_known(&value("renewed", 1498)));
@@ -28,10 +28,10 @@ fn a_renewed_value_replaces_the_one_before_and_nothing_in_use_is_evicted() {
     }
     assert!(is_known(&value("seen", 1199)) && !is_known(&value("seen", 0)));
     // The same value in two slots stays until both have another.
-    redactor.know_current("key of c", "key", &value("in-use", 0));
-    redactor.know_current("key of a", "key", &value("other", 0));
+    redactor.replace_secret("key of c", "key", &value("in-use", 0));
+    redactor.replace_secret("key of a", "key", &value("other", 0));
     assert!(is_known(&value("in-use", 0)));
-    redactor.know_current("key of c", "key", &value("other", 1));
+    redactor.replace_secret("key of c", "key", &value("other", 1));
     assert!(!is_known(&value("in-use", 0)));
 }
 
@@ -105,11 +105,11 @@ fn values_that_would_destroy_ordinary_text_are_ignored() {
         "20260101",
     ] {
         redactor.add_secret("x", value);
-        assert!(redactor.now().is_empty(), "{value}");
+        assert!(redactor.known_values().is_empty(), "{value}");
     }
     redactor.add_variable("x", "EDITOR", "emacsclient");
     redactor.add_variable("x", "PATHS", "alpha-beta-gamma");
-    assert!(redactor.now().is_empty());
+    assert!(redactor.known_values().is_empty());
     redactor.add_variable("x", "MY_TOKEN", "emacsclient");
     assert_eq!(redactor.redact("emacsclient"), "[REDACTED:x]");
 }

@@ -169,18 +169,18 @@ fn a_server_with_ever_new_names_fills_no_memory_and_takes_nothing_back() {
     let mut tools = ServerTools::default();
     let says = |destructive| tool("", Some(destructive)).annotations;
     for n in 0..MAX_REMOVED {
-        tools.said.insert(format!("a{n:05}"), says(false));
+        tools.annotations.insert(format!("a{n:05}"), says(false));
     }
-    tools.said.insert("rm".into(), says(true));
-    tools.said.insert("here".into(), says(false));
-    tools.said.insert("there".into(), says(false));
+    tools.annotations.insert("rm".into(), says(true));
+    tools.annotations.insert("here".into(), says(false));
+    tools.annotations.insert("there".into(), says(false));
     tools.bound(&BTreeSet::from(["here"]));
-    let left: Vec<&str> = tools.said.keys().map(String::as_str).collect();
+    let left: Vec<&str> = tools.annotations.keys().map(String::as_str).collect();
     assert_eq!(left, ["here", "rm"]);
     for n in 0..2 * MAX_REMOVED {
-        tools.said.insert(format!("z{n:05}"), says(true));
+        tools.annotations.insert(format!("z{n:05}"), says(true));
     }
     tools.bound(&BTreeSet::from(["here"]));
-    assert_eq!(tools.said.len(), MAX_REMOVED + 1);
-    assert!(tools.said.contains_key("here"));
+    assert_eq!(tools.annotations.len(), MAX_REMOVED + 1);
+    assert!(tools.annotations.contains_key("here"));
 }

@@ -19,9 +19,9 @@ fn at(key: &str, offset: usize, limit: usize) -> ReadRequest {
 }
 
 /// Reads the parts of a cut text as a model would: with the key and offsets from the text.
-fn read_on(results: &ResultStore, told: &str, max: usize) -> String {
+fn read_on(results: &ResultStore, shown: &str, max: usize) -> String {
     let (mut whole, note) = {
-        let (head, note) = told.rsplit_once("\n[… ").unwrap();
+        let (head, note) = shown.rsplit_once("\n[… ").unwrap();
         (head.to_owned(), note)
     };
     let word_after = |text: &str, what: &str| {
@@ -69,17 +69,17 @@ fn a_long_array_is_cut_between_its_elements() {
         serde_json::json!({"total": 200, "few": [1, 2], "page": {"items": array}}).to_string(),
     ];
     for text in texts {
-        let told = results.fit("s", text.clone(), 4000, 0);
-        assert!(told.len() <= 4000);
-        let head = told.rsplit_once("\n[… ").unwrap().0;
+        let shown = results.fit("s", text.clone(), 4000, 0);
+        assert!(shown.len() <= 4000);
+        let head = shown.rsplit_once("\n[… ").unwrap().0;
         assert!(head.ends_with("},"), "{head}");
         let whole = head.matches("\"list\"").count();
         let left = format!(
             "left out, {} of 200 records; read_result with key ",
             200 - whole
         );
-        assert!(told.contains(&left), "{told}");
-        assert_eq!(read_on(&results, &told, 4000), text);
+        assert!(shown.contains(&left), "{shown}");
+        assert_eq!(read_on(&results, &shown, 4000), text);
     }
 }
 
@@ -88,20 +88,20 @@ fn lines_are_cut_between_lines_and_a_long_one_between_characters() {
     let (_dir, results) = results();
     let line = "{\"a\": [1, 2, 3], \"b\": \"\u{e4}\u{1f642}\"}\n";
     let text = line.repeat(300);
-    let told = results.fit("s", text.clone(), 1024, 0);
-    let head = told.rsplit_once("\n[… ").unwrap().0;
+    let shown = results.fit("s", text.clone(), 1024, 0);
+    let head = shown.rsplit_once("\n[… ").unwrap().0;
     assert!(
-        head.ends_with("}\n") && told.contains("300 lines; read_result"),
-        "{told}"
+        head.ends_with("}\n") && shown.contains("300 lines; read_result"),
+        "{shown}"
     );
-    assert_eq!(read_on(&results, &told, 1024), text);
+    assert_eq!(read_on(&results, &shown, 1024), text);
     let text = "\u{1f642}".repeat(2000);
-    let told = results.fit("s", text.clone(), 1026, 0);
+    let shown = results.fit("s", text.clone(), 1026, 0);
     assert!(
-        !told.contains("lines") && !told.contains("records"),
-        "{told}"
+        !shown.contains("lines") && !shown.contains("records"),
+        "{shown}"
     );
-    assert_eq!(read_on(&results, &told, 1026), text);
+    assert_eq!(read_on(&results, &shown, 1026), text);
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn a_record_boundary_never_makes_a_part_small() {
         format!("[1, 2] {long}"),
         format!("[\"1, {long}"),
     ] {
-        let told = truncate(&text, 2000, None);
-        assert!(told.len() > 1700 && told.len() <= 2000, "{}", told.len());
-        assert!(told.ends_with("not stored: request less]"), "{told}");
+        let shown = truncate(&text, 2000, None);
+        assert!(shown.len() > 1700 && shown.len() <= 2000, "{}", shown.len());
+        assert!(shown.ends_with("not stored: request less]"), "{shown}");
     }
 }
 
@@ -173,9 +173,9 @@ fn concurrent_results_are_all_stored_and_counted() {
             .collect()
     });
     for (n, key) in keys.iter().enumerate() {
-        let told = results.read(&format!("s{n}"), &at(key, 0, 1), 0).unwrap();
+        let shown = results.read(&format!("s{n}"), &at(key, 0, 1), 0).unwrap();
         let of = format!(" of {};", 1000 + n);
-        assert!(told.contains(&of), "{told}");
+        assert!(shown.contains(&of), "{shown}");
     }
     assert_eq!(results.lock().bytes, 8 * 1000 + 28);
 }
@@ -195,10 +195,10 @@ fn stored_results_are_bounded_and_private_to_the_user() {
             .collect()
     };
     assert_eq!(sizes(), [MAX_RESULT_BYTES as u64; 4]);
-    let there = |key: &String| results.read("s", &at(key, 0, 1), 6).is_ok();
-    let there: Vec<bool> = keys.iter().map(there).collect();
+    let is_stored = |key: &String| results.read("s", &at(key, 0, 1), 6).is_ok();
+    let stored: Vec<bool> = keys.iter().map(is_stored).collect();
     assert_eq!(
-        there,
+        stored,
         [false, false, true, true, true, true],
         "oldest out first"
     );
@@ -227,10 +227,10 @@ fn a_result_that_cannot_be_stored_is_cut_with_a_note() {
     let dir = TempDir::new().unwrap();
     let results = ResultStore::new(dir.path().join("results"));
     fs::write(dir.path().join("results"), "in the way").unwrap();
-    let told = results.fit("s", "x".repeat(5000), 1024, 0);
+    let shown = results.fit("s", "x".repeat(5000), 1024, 0);
     assert!(
-        told.len() <= 1024 && told.ends_with("not stored: request less]"),
-        "{told}"
+        shown.len() <= 1024 && shown.ends_with("not stored: request less]"),
+        "{shown}"
     );
     assert_eq!(results.lock().bytes, 0);
 }
@@ -247,8 +247,8 @@ fn invalid_arguments_of_read_result_are_reported() {
         serde_json::json!({"key": "k", "offset": -1}),
         serde_json::json!({"key": "k", "offset": "5"}),
     ] {
-        let said = "offset must be a whole number of bytes, 0 or more";
-        assert_eq!(read(wrong).unwrap_err(), said);
+        let message = "offset must be a whole number of bytes, 0 or more";
+        assert_eq!(read(wrong).unwrap_err(), message);
     }
     let reading = read(serde_json::json!({"key": " k\n", "limit": 999_999})).unwrap();
     assert_eq!(reading, at("k", 0, 1024 - NOTE_BYTES));

@@ -130,7 +130,7 @@ fn the_answer_contains_what_the_next_call_needs() {
     assert_eq!(
         ask(json!({"query": "tickets"}))["tools"][0]["call_with"],
         "call_tool_write",
-        "a server that says nothing"
+        "a tool without annotations"
     );
 }
 
@@ -150,8 +150,8 @@ fn empty_queries_and_answers_say_what_to_do_next() {
     for (query, word) in [("", "query is empty"), ("zzz", "Nothing was found")] {
         let answer = ask(query);
         assert_eq!(answer["servers"], servers);
-        let said = answer["usage_instructions"].as_str().unwrap();
-        assert!(said.contains(word), "{said}");
+        let instructions = answer["usage_instructions"].as_str().unwrap();
+        assert!(instructions.contains(word), "{instructions}");
     }
     let wanted = RetrieveRequest::parse(&Map::new()).unwrap();
     assert_eq!((wanted.limit, wanted.brief), (5, false));
@@ -166,7 +166,7 @@ fn empty_queries_and_answers_say_what_to_do_next() {
 
 #[test]
 fn invalid_arguments_are_reported() {
-    for (arguments, said) in [
+    for (arguments, message) in [
         (json!({"query": 1}), "query must be a string"),
         (
             json!({"limit": 0}),
@@ -184,7 +184,7 @@ fn invalid_arguments_are_reported() {
         (json!({"detail": 1}), "detail must be full or brief"),
     ] {
         let read = RetrieveRequest::parse(arguments.as_object().unwrap());
-        assert_eq!(read, Err(said.to_owned()));
+        assert_eq!(read, Err(message.to_owned()));
     }
     let null = json!({"query": null, "limit": null, "detail": null});
     assert!(RetrieveRequest::parse(null.as_object().unwrap()).is_ok());

@@ -59,13 +59,15 @@ const MAX_QUERY_WORDS: usize = 64;
 
 /// Returns the search terms for a query: each word twice, each of its synonyms once.
 pub fn query_terms(text: &str) -> Vec<String> {
-    let mut asked = tokenize(text);
-    asked.truncate(MAX_QUERY_WORDS);
+    let mut query = tokenize(text);
+    query.truncate(MAX_QUERY_WORDS);
     let mut found = Vec::new();
-    for word in asked {
-        let long = ABBREVIATIONS.iter().find(|(short, _)| *short == word);
-        let meant = long.map(|(_, long)| tokenize(long)).unwrap_or_default();
-        for word in std::iter::once(word).chain(meant) {
+    for word in query {
+        let expansion = ABBREVIATIONS.iter().find(|(short, _)| *short == word);
+        let expansion = expansion
+            .map(|(_, long)| tokenize(long))
+            .unwrap_or_default();
+        for word in std::iter::once(word).chain(expansion) {
             for line in SYNONYMS {
                 let line = line.split(' ').map(stem);
                 if line.clone().any(|other| other == word) {

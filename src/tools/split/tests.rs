@@ -71,7 +71,7 @@ fn a_target_accepts_both_separators_and_normalises_its_arguments() {
             arguments: arguments.into(),
         })
     };
-    for (call, meant) in [
+    for (call, expected) in [
         (json!({"name": "fs:read"}), read("fs", "read", "{}")),
         (json!({"name": "fs.read"}), read("fs", "read", "{}")),
         (json!({"name": "fs:a.b:c"}), read("fs", "a.b:c", "{}")),
@@ -98,13 +98,13 @@ fn a_target_accepts_both_separators_and_normalises_its_arguments() {
             read("fs", "read", "{\"a\":2}"),
         ),
     ] {
-        assert_eq!(target_of(call.clone()), meant, "{call}");
+        assert_eq!(target_of(call.clone()), expected, "{call}");
     }
 }
 
 #[test]
 fn errors_tell_the_model_how_to_correct_the_call() {
-    for (call, said) in [
+    for (call, message) in [
         (
             json!({}),
             "name is required for call_tool_read: 'server:tool'",
@@ -146,7 +146,7 @@ fn errors_tell_the_model_how_to_correct_the_call() {
             "args and args_json disagree: give one of the two",
         ),
     ] {
-        assert_eq!(target_of(call.clone()), Err(said.to_owned()), "{call}");
+        assert_eq!(target_of(call.clone()), Err(message.to_owned()), "{call}");
     }
     for text in ["[]", "{", "null", "{} {}", "{\"a\":1e999}"] {
         let why = target_of(json!({"name": "fs:read", "args_json": text})).unwrap_err();

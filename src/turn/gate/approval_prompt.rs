@@ -89,11 +89,11 @@ impl CallGate<'_> {
             ..*request
         };
         let given = lock(&self.context.session.grants).clone();
-        let silences = |said: ApprovalScope| {
+        let silences = |scope: ApprovalScope| {
             let mut grants = given.clone();
             policy::approve(
                 &request,
-                said,
+                scope,
                 self.identities(&request),
                 &mut grants,
                 now_ms(),
@@ -183,7 +183,7 @@ impl CallGate<'_> {
     ) -> Result<(ApprovalScope, String), Refusal> {
         let offers = question.offers.clone();
         let (verdict, arguments) = self.ask(question).await?;
-        let said = match verdict {
+        let scope = match verdict {
             ApprovalVerdict::Once => ApprovalScope::Once,
             ApprovalVerdict::Tool => ApprovalScope::Tool,
             ApprovalVerdict::Reads => ApprovalScope::Reads,
@@ -193,8 +193,8 @@ impl CallGate<'_> {
             ApprovalVerdict::NoTerminal => return Err(Refusal::NoTerminal),
         };
         // A scope that was not offered was not shown either, so only the call itself is approved.
-        match offers.contains(&said) {
-            true => Ok((said, arguments)),
+        match offers.contains(&scope) {
+            true => Ok((scope, arguments)),
             false => Ok((ApprovalScope::Once, arguments)),
         }
     }

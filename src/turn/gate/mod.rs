@@ -273,7 +273,7 @@ impl<'a> CallGate<'a> {
             }
             PolicyDecision::Ask(asks) => {
                 let question = self.question(resolved, at, server.as_ref(), asks);
-                let (said, arguments) = match self.consent(question).await {
+                let (scope, arguments) = match self.consent(question).await {
                     Ok(yes) => yes,
                     Err(no) => return Err((self.deny(call, at, no), account)),
                 };
@@ -287,10 +287,10 @@ impl<'a> CallGate<'a> {
                 let mut grants = lock(&self.context.session.grants);
                 let of_server = self.identities(&request);
                 let approved =
-                    policy::approve(&request, said, of_server, &mut grants, now_ms(), &id);
+                    policy::approve(&request, scope, of_server, &mut grants, now_ms(), &id);
                 let granted = grants.list().iter().find(|grant| grant.id == id);
                 let granted = granted.map(|grant| (id.clone(), grant.description()));
-                (approved, Some(said), arguments, None, granted)
+                (approved, Some(scope), arguments, None, granted)
             }
         };
         account.by = Some(scope.map_or(DecidedBy::Rule, |_| DecidedBy::Person));

@@ -155,7 +155,7 @@ fn through<'a>(
     let tool = target.as_ref().ok().and_then(|t| catalog.find(&name(t)));
     let refused = |why: RefusalReason| {
         let operation = declared.as_ref().map_or(variant, |i| i.operation);
-        let said = tool.map_or(ToolAnnotations::default(), |t| t.annotations);
+        let annotations = tool.map_or(ToolAnnotations::default(), |t| t.annotations);
         let target = target.as_ref().ok();
         let account = CallSummary {
             name: target.map(name),
@@ -165,7 +165,7 @@ fn through<'a>(
                 variant: Some(variant.call_tool_name().to_owned()),
                 operation,
                 intent: declared.as_ref().ok().map(intent_record),
-                annotations: annotations_record(said),
+                annotations: annotations_record(annotations),
             }),
             arguments: target.map(|t| t.arguments.clone()).or(of(call).arguments),
             ..CallSummary::default()

@@ -118,11 +118,11 @@ fn stricter_rule_is_kept_and_named() {
         ),
         (
             "policy = { rules = { shell = 'deny' } }\n",
-            ": its rules are not written a line each",
+            ": its rules are not on separate lines",
         ),
         (
             "policy.rules = { shell = 'deny' }\n",
-            ": its rules are not written a line each",
+            ": its rules are not on separate lines",
         ),
         (
             "[shell]\nconfirm_cmd = 1\n",
@@ -173,13 +173,13 @@ fn only_allow_rules_can_be_removed() {
     for (name, expected) in [
         (
             "a.d",
-            ":6: mcp.auto_approve.\"a.d\" says ask: only what is allowed can be taken back",
+            ":6: mcp.auto_approve.\"a.d\" says ask: only an \"allow\" rule can be removed",
         ),
         (
             "aa.c",
-            ": no rule and no grant is called \"aa.c\"; did you mean a.c?",
+            ": no rule or grant is named \"aa.c\"; did you mean a.c?",
         ),
-        ("zz", ": no rule and no grant is called zz"),
+        ("zz", ": no rule or grant is named zz"),
     ] {
         let error = remove_rule(&paths, name).unwrap_err();
         assert!(error.message.ends_with(expected), "{error}");
@@ -191,7 +191,7 @@ fn only_allow_rules_can_be_removed() {
         text(&paths),
         "# keep\n[mcp.auto_approve]\n'a.c' = true\n'a.d' = false\n"
     );
-    // A line that holds another rule is not taken out.
+    // A line that holds another rule is not removed.
     let old = "[policy]\nrules = { 'a.b' = 'allow', 'a.c' = 'deny' }\n";
     let (_home, paths) = home(old);
     assert!(remove_rule(&paths, "a.b").is_err());
@@ -231,7 +231,7 @@ fn json_file_is_not_changed() {
     );
     let error = remove_rule(&paths, "a.b").unwrap_err();
     assert!(
-        error.to_string().ends_with("take it out by hand: \"a.b\""),
+        error.to_string().ends_with("remove it by hand: \"a.b\""),
         "{error}"
     );
 }
@@ -293,7 +293,7 @@ proptest! {
         let name = format!("gh.{tool}");
         let rules = |text: &str| {
             let file = parse(text, FileFormat::Toml, Path::new("/c")).unwrap();
-            let mut all: Vec<_> = file_rules(&file).map(|rule| (rule.name, rule.word)).collect();
+            let mut all: Vec<_> = file_rules(&file).map(|rule| (rule.name, rule.effect)).collect();
             all.sort();
             all
         };

@@ -1,13 +1,13 @@
 //! Secrets that are identified by their context: `password=`, `Authorization:`, the password in a URL.
 
-use super::super::shape::{group_changes, is_identifier, is_placeholder, is_random};
-use super::super::{RULES, filter::ByteClass};
+use super::super::value_class::{group_changes, is_identifier, is_placeholder, is_random};
+use super::super::{RULES, stage::ByteClass};
 use super::{KeywordMatch, SecretSpan, run_length};
 
 /// Maximum number of spaces around an assignment operator.
 const SPACES: usize = 8;
 
-/// Whether a word may begin here: not after a letter or digit, unless those end an escape sequence.
+/// Whether a word can begin at the keyword: not after a letter or digit, unless that ends an escape sequence.
 pub(super) fn at_word_start(place: &KeywordMatch<'_>) -> bool {
     let before = &place.text[place.from..place.at];
     let Some((last, rest)) = before.split_last() else {
@@ -25,7 +25,7 @@ pub(super) fn at_word_start(place: &KeywordMatch<'_>) -> bool {
     (rest.last() == Some(&b'\\') && b"nrt".contains(last)) || percent || colour()
 }
 
-/// Whether a known format begins here, which gives a more specific kind.
+/// Whether a known format begins at `at`. Its rule then reports the secret, with a more specific kind.
 fn format_at(text: &[u8], at: usize) -> bool {
     RULES.at(text, at, true).is_some()
 }
@@ -62,18 +62,17 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         at: key,
         end,
     } = *place;
-    let word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    let is_name_byte: ByteClass = |b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
     let before = &text[from..key];
-    let lead = &before[before.iter().rposition(|b| !word(b)).map_or(0, |at| at + 1)..];
-    let password = lower(&text[key..end]).starts_with('p') && text[key + 1] != b'r';
+    let name_start = before.iter().rposition(|&b| !is_name_byte(b));
+    let lead = &before[name_start.map_or(0, |at| at + 1)..];
+    let names_password = lower(&text[key..end]).starts_with('p') && text[key + 1] != b'r';
     if !names_a_secret(lead, &text[key..end]) {
         return None;
     }
     let mut at = end;
     if text[end - 1] != b'=' {
-        let suffix = run_length(text, at, |b| {
-            b.is_ascii_alphanumeric() || b == b'_' || b == b'-'
-        });
+        let suffix = run_length(text, at, is_name_byte);
         if !is_secret_suffix(&text[at..at + suffix]) {
             return None;
         }
@@ -89,7 +88,7 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         at += signs;
         at += run_length(text, at, is_space).min(SPACES);
     }
-    let code = text[..at].ends_with(b" = ") || text[..at].ends_with(b" := ");
+    let is_code = text[..at].ends_with(b" = ") || text[..at].ends_with(b" := ");
     let quotes = run_length(text, at, is_quote);
     at += quotes;
     let class: ByteClass = if quotes > 0 {
@@ -98,23 +97,23 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         is_unquoted_byte
     };
     let mut n = run_length(text, at, class);
-    let whole = at + n == text.len();
+    let reaches_end = at + n == text.len();
     let next = text.get(at + n).copied();
-    // A phrase or a function call.
-    let phrase = quotes > 0 && next.is_some_and(|b| !is_quote(b));
-    if phrase || quotes == 0 && next.is_some_and(|b| b"([{".contains(&b)) || quotes > 8 {
+    // A quoted phrase or a function call is not a secret.
+    let is_phrase = quotes > 0 && next.is_some_and(|b| !is_quote(b));
+    if is_phrase || quotes == 0 && next.is_some_and(|b| b"([{".contains(&b)) || quotes > 8 {
         return None;
     }
     while quotes == 0 && n > 0 && b".:!?".contains(&text[at + n - 1]) {
         n -= 1;
     }
     let value = &text[at..at + n];
-    let worthy = match password && !(code && quotes == 0) {
+    let is_secret = match names_password && !(is_code && quotes == 0) {
         true => password_like(value),
         false => key_like(value),
     };
-    (worthy && !format_at(text, at)).then(|| SecretSpan {
-        more: whole.then_some(class),
+    (is_secret && !format_at(text, at)).then(|| SecretSpan {
+        more: reaches_end.then_some(class),
         ..SecretSpan::new(at, at + n)
     })
 }
@@ -122,7 +121,7 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 /// Whether a name that consists of `lead` and `key` names a secret.
 fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
     // Tokens that are not secret: positions in a list, special tokens of a language model.
-    const OTHERS: &[&str] = &[
+    const HARMLESS: &[&str] = &[
         "bos",
         "continuation",
         "csrf",
@@ -150,12 +149,13 @@ fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
     }
     let lead = lower(lead);
     let lead = lead.trim_end_matches(['_', '-']);
-    !OTHERS.iter().any(|other| lead.ends_with(other))
+    !HARMLESS.iter().any(|word| lead.ends_with(word))
 }
 
-/// Whether a name that continues with `suffix` after `password` and similar keywords names a secret.
+/// Whether a name that continues with `suffix` after `password` and similar keywords names a secret: not
+/// `password_policy`.
 fn is_secret_suffix(suffix: &[u8]) -> bool {
-    const OTHERS: &[&str] = &[
+    const HARMLESS: &[&str] = &[
         "algorithm",
         "arn",
         "at",
@@ -203,11 +203,11 @@ fn is_secret_suffix(suffix: &[u8]) -> bool {
         return true;
     };
     let text = lower(suffix);
-    let apart = !first.is_ascii_lowercase() || text == "s";
-    apart && suffix.len() <= 40 && !OTHERS.iter().any(|other| text.ends_with(other))
+    let is_separate_word = !first.is_ascii_lowercase() || text == "s";
+    is_separate_word && suffix.len() <= 40 && !HARMLESS.iter().any(|word| text.ends_with(word))
 }
 
-/// Whether a person may have chosen it as a password, as opposed to a word of a program.
+/// Whether the value can be a password that a person chose, as opposed to a word of a program.
 fn password_like(value: &[u8]) -> bool {
     let digits = value.iter().any(u8::is_ascii_digit);
     let letters = value.iter().any(u8::is_ascii_alphabetic);
@@ -219,11 +219,11 @@ fn password_like(value: &[u8]) -> bool {
         && !value.starts_with(b"/")
 }
 
-/// Whether a machine generated it.
+/// Whether the value looks like a key that a machine generated.
 fn key_like(value: &[u8]) -> bool {
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
-    let short = (12..16).contains(&value.len()) && digits >= 2 && group_changes(value) >= 4;
-    (short || is_random(value)) && !is_placeholder(value) && !is_identifier(value)
+    let is_short_key = (12..16).contains(&value.len()) && digits >= 2 && group_changes(value) >= 4;
+    (is_short_key || is_random(value)) && !is_placeholder(value) && !is_identifier(value)
 }
 
 /// Maximum length of `user:password@host` in a URL.
@@ -259,11 +259,11 @@ pub(super) fn url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     (secret && !format_at(text, start)).then(|| SecretSpan::new(start, end + host))
 }
 
-/// Returns where the password of a URL begins that is cut off before its `@`; the length of the text if there is none.
-/// Such a password is recognised only with the `@` that follows.
+/// Returns where a password begins in a URL that the text cuts off before the `@`; the length of the text if there is
+/// none. The rules recognise such a password only by the `@` that follows it.
 pub(super) fn unfinished_url_password(text: &[u8]) -> usize {
-    let near = &text[text.len().saturating_sub(MAX_AUTHORITY)..];
-    let run = near.iter().rev().take_while(|&&b| is_authority_byte(b));
+    let end = &text[text.len().saturating_sub(MAX_AUTHORITY)..];
+    let run = end.iter().rev().take_while(|&&b| is_authority_byte(b));
     let start = text.len() - run.count();
     let authority = &text[start..];
     match authority.iter().position(|&b| b == b':') {

@@ -3,7 +3,7 @@
 use super::FormatPattern::{AtLeast, Custom, Exactly, HighEntropy};
 use super::FormatRule;
 use super::context::{assigned, authorization, basic, bearer, long_url, url};
-use super::form::{
+use super::custom_formats::{
     airtable, azure_client, discord, jwt, mailchimp, mailgun, pem, signature, telegram, terraform,
 };
 

@@ -1,8 +1,8 @@
-//! Formats that need more than a keyword and a run of characters.
+//! Formats that a keyword and a run of characters cannot describe, with a function for each.
 
 use super::super::RULES;
-use super::super::filter::ByteClass;
-use super::super::shape::is_random;
+use super::super::stage::ByteClass;
+use super::super::value_class::is_random;
 use super::context::at_word_start;
 use super::{FormatPattern, KeywordMatch, SecretSpan, run_length};
 
@@ -18,8 +18,8 @@ fn hex(b: u8) -> bool {
     b.is_ascii_digit() || matches!(b, b'a'..=b'f')
 }
 
-/// Bytes of the lines of a PEM key: base64 and line ends, also in JSON escapes.
-fn is_armour_byte(b: u8) -> bool {
+/// Whether the body of a PEM key can contain the byte: base64, line ends, and the backslash of escaped line ends.
+fn is_pem_byte(b: u8) -> bool {
     alnum(b) || b"+/=\r\n\\".contains(&b)
 }
 
@@ -29,50 +29,50 @@ fn run_length_before(place: &KeywordMatch<'_>, at: usize, class: ByteClass) -> u
     before.iter().rev().take_while(|&&b| class(b)).count()
 }
 
-/// Returns how many bytes before the end of `text` the last line of a PEM key ends, unless another key begins after it.
-fn end_of_armour(text: &[u8]) -> Option<usize> {
-    let find = |from: usize, what: &[u8]| {
+/// Returns where the PEM private key ends in whose body `text` begins; `None` if another key begins first.
+fn pem_end(text: &[u8]) -> Option<usize> {
+    let find = |from: usize, needle: &[u8]| {
         let rest = text.get(from..)?;
-        rest.windows(what.len())
-            .position(|w| w == what)
+        rest.windows(needle.len())
+            .position(|w| w == needle)
             .map(|at| from + at)
     };
     let end = find(0, b"-----END ")?;
     let close = find(end + 9, b"-----")?;
     let label = &text[end..close];
-    let begun = find(0, b"-----BEGIN ").is_some_and(|at| at < end);
-    (!begun && label.len() < 80 && label.windows(11).any(|w| w == b"PRIVATE KEY"))
+    let other_begins = find(0, b"-----BEGIN ").is_some_and(|at| at < end);
+    (!other_begins && label.len() < 80 && label.windows(11).any(|w| w == b"PRIVATE KEY"))
         .then_some(close + 5)
 }
 
-/// A PEM private key up to its last line, or up to where the lines stop looking like one.
+/// A PEM private key up to its last line, or if that is missing, up to the first byte that cannot belong to a key.
 pub(super) fn pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, end, .. } = *place;
     let label = run_length(text, end, |b| b != b'-' && b != b'\n').min(80);
     let label_end = end + label;
-    let private = text[end..label_end]
+    let is_private_key = text[end..label_end]
         .windows(11)
         .any(|w| w == b"PRIVATE KEY");
-    if !private || text.get(label_end..label_end + 5) != Some(b"-----") {
+    if !is_private_key || text.get(label_end..label_end + 5) != Some(b"-----") {
         return None;
     }
     let body = label_end + 5;
-    let long = |from: usize, to: usize| {
+    let has_base64_line = |from: usize, to: usize| {
         text[from..to]
             .split(|&b| !alnum(b) && !b"+/=".contains(&b))
             .any(|l| l.len() >= 24)
     };
-    if let Some(n) = end_of_armour(&text[body..]) {
-        return long(body, body + n).then(|| SecretSpan::new(at, body + n));
+    if let Some(n) = pem_end(&text[body..]) {
+        return has_base64_line(body, body + n).then(|| SecretSpan::new(at, body + n));
     }
-    let n = run_length(text, body, is_armour_byte);
-    long(body, body + n).then(|| SecretSpan {
-        more: Some(is_armour_byte),
+    let n = run_length(text, body, is_pem_byte);
+    has_base64_line(body, body + n).then(|| SecretSpan {
+        more: Some(is_pem_byte),
         ..SecretSpan::new(at, body + n)
     })
 }
 
-/// Three base64url parts, the first two of which are JSON objects.
+/// A JSON Web Token: three base64url parts, the first two of which are JSON objects.
 pub(super) fn jwt(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, .. } = *place;
     let head = run_length(text, at, dash);
@@ -95,7 +95,7 @@ pub(super) fn jwt(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     })
 }
 
-/// `123456789:AA…`
+/// A Telegram bot token, `123456789:AA…`.
 pub(super) fn telegram(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, .. } = *place;
     let id = run_length_before(place, at, |b| b.is_ascii_digit());
@@ -104,7 +104,7 @@ pub(super) fn telegram(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     fits.then(|| SecretSpan::new(at - id, at + 1 + n))
 }
 
-/// An id in base64, a timestamp and a signature, separated by dots; identified by the first dot.
+/// A Discord bot token: an id in base64, a timestamp and a signature, separated by dots. The first dot is the keyword.
 pub(super) fn discord(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, .. } = *place;
     let time = run_length(text, at + 1, dash);
@@ -121,7 +121,7 @@ pub(super) fn discord(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     fits.then(|| SecretSpan::new(at - id, dot + 1 + signature))
 }
 
-/// `abc8Q~…`
+/// An Azure client secret, `abc8Q~…`.
 pub(super) fn azure_client(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch {
         text,
@@ -150,7 +150,7 @@ pub(super) fn signature(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     })
 }
 
-/// Fourteen characters, `.atlasv1.` and at least 60 characters.
+/// A Terraform Cloud token: fourteen characters, `.atlasv1.` and at least 60 characters.
 pub(super) fn terraform(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let class: ByteClass = |b| dash(b) || b == b'=';
     let n = run_length(place.text, place.end, class);
@@ -161,7 +161,7 @@ pub(super) fn terraform(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     })
 }
 
-/// `pat`, fourteen characters, a dot and 64 hexadecimal digits.
+/// An Airtable token: `pat`, fourteen characters, a dot and 64 hexadecimal digits.
 pub(super) fn airtable(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, end, .. } = *place;
     let fits = text[at..].starts_with(b"pat")
@@ -172,7 +172,7 @@ pub(super) fn airtable(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     fits.then(|| SecretSpan::new(at, end + 15 + 64))
 }
 
-/// 32 hexadecimal digits, `-us` and the number of a data centre.
+/// A Mailchimp key: 32 hexadecimal digits, `-us` and the number of a data centre.
 pub(super) fn mailchimp(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let n = run_length(place.text, place.end, alnum);
     let number = place.text[place.end..place.end + n]
@@ -185,7 +185,7 @@ pub(super) fn mailchimp(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     fits.then(|| SecretSpan::new(place.at - 32, place.end + n))
 }
 
-/// `key-` and 32 hexadecimal digits; not a digest at the end of a longer name.
+/// A Mailgun key: `key-` and 32 hexadecimal digits; not a digest at the end of a longer name.
 pub(super) fn mailgun(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, end, .. } = *place;
     let fits = text[at..].starts_with(b"key-")
@@ -196,14 +196,15 @@ pub(super) fn mailgun(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     fits.then(|| SecretSpan::new(at, end + 32))
 }
 
-/// Returns where a known format begins in the last word of a truncated text; its length if there is none.
-pub(super) fn cut_key(head: &[u8]) -> usize {
+/// Returns where a key of a known format begins in the last word of `head`, the beginning of a text whose middle was
+/// dropped; `head.len()` if there is none.
+pub(super) fn truncated_key_start(head: &[u8]) -> usize {
     let from = head
         .iter()
         .rposition(u8::is_ascii_whitespace)
         .map_or(0, |at| at + 1);
     let from = from.max(head.len().saturating_sub(super::AHEAD));
-    let begins = |at: usize| {
+    let key_begins = |at: usize| {
         RULES.keys_at(head, at).any(|rule| {
             let end = at + rule.key.len();
             let place = KeywordMatch {
@@ -212,24 +213,25 @@ pub(super) fn cut_key(head: &[u8]) -> usize {
                 at,
                 end,
             };
-            let long = !matches!(rule.pattern, FormatPattern::Custom(_)) || rule.kind == "jwt";
-            long && rule.key.len() >= 3
+            let is_prefix = !matches!(rule.pattern, FormatPattern::Custom(_)) || rule.kind == "jwt";
+            is_prefix
+                && rule.key.len() >= 3
                 && head.get(at..end) == Some(rule.key.as_bytes())
                 && at_word_start(&place)
         })
     };
     (from..head.len())
-        .find(|&at| begins(at))
+        .find(|&at| key_begins(at))
         .unwrap_or(head.len())
 }
 
-/// Returns where the rest of a secret ends at the start of a text whose beginning is missing: a private key, or a
-/// random value.
-pub(super) fn cut_run(tail: &[u8]) -> usize {
-    let near = &tail[..tail.len().min(super::AHEAD)];
-    if let Some(end) = end_of_armour(near) {
+/// Returns where a secret ends whose beginning is cut off at the start of `tail`: a private key, or a random value. 0 if
+/// there is none.
+pub(super) fn truncated_secret_end(tail: &[u8]) -> usize {
+    let start = &tail[..tail.len().min(super::AHEAD)];
+    if let Some(end) = pem_end(start) {
         return end;
     }
-    let n = run_length(near, 0, |b| dash(b) || b"+/=.".contains(&b));
-    if is_random(&near[..n]) { n } else { 0 }
+    let n = run_length(start, 0, |b| dash(b) || b"+/=.".contains(&b));
+    if is_random(&start[..n]) { n } else { 0 }
 }

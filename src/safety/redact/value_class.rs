@@ -1,10 +1,10 @@
-//! Classifies a value: random, a word, or a placeholder.
+//! Classifies a value: random, a placeholder, or an identifier.
 
 /// Maximum number of bytes of a value that are inspected.
-const LOOK: usize = 256;
+const INSPECTED_BYTES: usize = 256;
 
 fn head(value: &[u8]) -> &[u8] {
-    &value[..value.len().min(LOOK)]
+    &value[..value.len().min(INSPECTED_BYTES)]
 }
 
 /// Returns the character group of a byte. Random bytes change between groups far more often than words do.
@@ -17,7 +17,7 @@ fn char_group(byte: u8) -> u8 {
     }
 }
 
-/// Number of neighbouring bytes in different groups.
+/// Number of pairs of neighbouring bytes in different groups.
 pub(super) fn group_changes(value: &[u8]) -> usize {
     let value = head(value);
     let pairs = value.iter().zip(value.iter().skip(1));
@@ -33,19 +33,19 @@ pub(super) fn entropy(value: &[u8]) -> f64 {
     for &byte in value {
         count[usize::from(byte)] += 1;
     }
-    let all = value.len() as f64;
-    let share = count
+    let total = value.len() as f64;
+    let probabilities = count
         .iter()
         .filter(|&&n| n > 0)
-        .map(|&n| f64::from(n) / all);
-    -share.map(|p| p * p.log2()).sum::<f64>()
+        .map(|&n| f64::from(n) / total);
+    -probabilities.map(|p| p * p.log2()).sum::<f64>()
 }
 
 /// Whether the value looks random rather than written by a person: a key, a digest, an id.
 pub(super) fn is_random(value: &[u8]) -> bool {
     let value = head(value);
-    let of = |n| value.iter().filter(|&&b| char_group(b) == n).count();
-    let (digits, letters) = (of(0), of(1) + of(2));
+    let count = |group| value.iter().filter(|&&b| char_group(b) == group).count();
+    let (digits, letters) = (count(0), count(1) + count(2));
     if value.len() < 16 || letters < 2 || value.iter().any(|b| !b.is_ascii_graphic()) {
         return false;
     }
@@ -55,7 +55,7 @@ pub(super) fn is_random(value: &[u8]) -> bool {
     group_changes(value) * 7 >= value.len() && entropy(value) >= 3.0
 }
 
-/// Whether a person wrote it in place of a value.
+/// Whether the value is a stand-in for a real one, such as `changeme` or `<your-key>`.
 pub(super) fn is_placeholder(value: &[u8]) -> bool {
     const WORDS: &[&str] = &[
         "example",
@@ -102,7 +102,8 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
         )
 }
 
-/// Whether it is an identifier in a program: words of one alphabet, separated by dots, `::`, `_` or `-`.
+/// Whether the value is an identifier or a path in a program: words, with at most one digit each, separated by `.`, `:`,
+/// `_`, `-` or `/`.
 pub(super) fn is_identifier(value: &[u8]) -> bool {
     value
         .split(|b| b".:_-/".contains(b))

@@ -1,5 +1,5 @@
-//! A disk that is full, in truth: a file system of its own for the daemon's data, which only it sees. Where the system
-//! lets nobody make one these tests are left out; the same with a limit on the size of files is tested everywhere.
+//! A full disk: the daemon runs in its own mount namespace, with a small tmpfs as data directory. These tests are skipped
+//! where the system does not permit user namespaces; other tests simulate a full disk by a file size limit.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ use crate::support::pty::Zsh;
 use crate::tools::Tools;
 use crate::tools_prompt::press_until;
 
-/// More than what is left of a block, so that a part of the record finds room and the rest does not.
+/// More than one block, so that the disk has space for a part of a record only.
 const LARGE: usize = 10_000;
 
-/// A daemon with a small disk.
-struct Small<'a> {
+/// A daemon whose data directory is a small tmpfs.
+struct SmallDisk<'a> {
     helper: &'a Helper,
     _daemon: RunningProgram,
 }
 
-impl<'a> Small<'a> {
-    fn start(helper: &'a Helper) -> Option<Small<'a>> {
+impl<'a> SmallDisk<'a> {
+    fn start(helper: &'a Helper) -> Option<SmallDisk<'a>> {
         let mount = |then: &str| {
             std::fs::create_dir_all(helper.path("data")).expect("data");
             let mount =
@@ -34,20 +34,20 @@ impl<'a> Small<'a> {
         };
         let probe = mount("true").run();
         if probe.code != 0 {
-            eprintln!("left out: {}", probe.stderr);
+            eprintln!("skipped: {}", probe.stderr);
             return None;
         }
-        // One that the harness has started.
+        // The harness may have started a daemon outside of the namespace.
         helper.call(["stop"]).run().ok();
         let daemon = mount("exec aish-helper daemon --foreground").start();
         helper.until("the daemon listens", || helper.listener().is_some());
-        Some(Small {
+        Some(SmallDisk {
             helper,
             _daemon: daemon,
         })
     }
 
-    /// A place under its data, as the daemon sees it.
+    /// Returns the path of a file in the daemon's data directory, through the root directory of the daemon.
     fn path(&self, name: &str) -> PathBuf {
         let data = self.helper.path("data").join(name);
         let root = PathBuf::from(format!("/proc/{}/root", self.helper.daemon()));
@@ -67,7 +67,7 @@ impl<'a> Small<'a> {
         std::fs::remove_file(self.path("filler")).expect("the filler");
     }
 
-    /// The records of the sessions of one type; every line is whole.
+    /// Returns the records of one type from all sessions. Panics if a line is incomplete.
     fn records_of(&self, kind: &str) -> Vec<Value> {
         let files = std::fs::read_dir(self.path("journal")).expect("the journal");
         let files = files.map(|e| e.expect("an entry").path());
@@ -80,59 +80,59 @@ impl<'a> Small<'a> {
 #[test]
 fn on_a_full_disk_no_tool_is_called() {
     let arguments = format!("{{\"to\":\"{}\"}}", "x".repeat(LARGE));
-    let wanted = arguments.clone();
+    let call_arguments = arguments.clone();
     let tools = Tools::with(
         Helper::with(Provider::answering(move |request| {
             let messages = request.json["messages"].as_array().expect("messages");
             match messages.last().expect("a message")["role"].as_str() {
                 Some("tool") => Script::tokens(["done"]),
-                _ => Script::calls("", &[("c", "fs.write", &wanted)]),
+                _ => Script::calls("", &[("c", "fs.write", &call_arguments)]),
             }
         })),
         "",
     );
-    // What it looks for when it is called is where only the daemon sees it.
+    // The default script reads the journal, which this process cannot see at its usual path.
     tools.server.script(|_| None);
-    let Some(small) = Small::start(&tools.helper) else {
+    let Some(disk) = SmallDisk::start(&tools.helper) else {
         return;
     };
     let mut client = tools.ask("x");
     let question = client.question();
-    small.fill();
+    disk.fill();
     client.say(&question, ApprovalVerdict::Once);
     let notices = client.end().notices();
-    let refused = "mcp: fs.write: not called, since the approval could not be recorded: ";
-    let is_it = |n: &&String| n.starts_with(refused) && n.contains("No space left");
-    assert!(notices.iter().any(|n| is_it(&n)), "{notices:?}");
+    let not_called = "mcp: fs.write: not called, since the approval could not be recorded: ";
+    let reports_full_disk = |n: &String| n.starts_with(not_called) && n.contains("No space left");
+    assert!(notices.iter().any(reports_full_disk), "{notices:?}");
     assert_eq!(tools.called(), []);
-    small.free();
-    assert!(small.records_of("approval").is_empty());
-    // With room again it goes on.
+    disk.free();
+    assert!(disk.records_of("approval").is_empty());
+    // Once there is space, calls are made again.
     let mut client = tools.ask("y");
     let question = client.question();
     client.say(&question, ApprovalVerdict::Once);
     client.end();
     assert_eq!(tools.called().len(), 1);
-    let [approval] = &small.records_of("approval")[..] else {
+    let [approval] = &disk.records_of("approval")[..] else {
         panic!("one approval")
     };
     assert_eq!(text(approval, "arguments"), arguments);
 }
 
 #[test]
-fn on_a_full_disk_the_shell_runs_nothing() {
+fn on_a_full_disk_no_command_runs() {
     let command = format!(": {}; print -r -- it ran >ran", "x".repeat(LARGE / 2));
     let answer = format!("CMD: {command}\n");
     let helper = Helper::with(Provider::answering(move |_| Script::tokens([&answer])));
     helper.home.zshrc(&source_plugin());
-    let Some(small) = Small::start(&helper) else {
+    let Some(disk) = SmallDisk::start(&helper) else {
         return;
     };
     let mut zsh = Zsh::start(&helper.home);
     let ran = helper.home.path("ran");
     zsh.send("llm do it\r");
     zsh.wait_text("[q]uit ");
-    small.fill();
+    disk.fill();
     press_until(
         &zsh,
         "y",
@@ -140,15 +140,15 @@ fn on_a_full_disk_the_shell_runs_nothing() {
     );
     zsh.prompt();
     assert!(!ran.exists());
-    small.free();
-    assert!(small.records_of("command_approval").is_empty());
-    // A key that was pressed once too often.
+    disk.free();
+    assert!(disk.records_of("command_approval").is_empty());
+    // `press_until` may have sent one key too many, which is now in the edit buffer.
     zsh.send("\x15");
     zsh.send("clear; llm do it\r");
     zsh.wait_text("[q]uit ");
     press_until(&zsh, "y", "<3>");
     assert_eq!(helper.home.read("ran"), "it ran\n");
-    let [decision] = &small.records_of("command_approval")[..] else {
+    let [decision] = &disk.records_of("command_approval")[..] else {
         panic!("one decision")
     };
     assert_eq!(text(decision, "command"), command);

@@ -1,4 +1,5 @@
-//! One redaction stage: cuts what a matcher finds out of chunked text, and holds back what is undecided.
+//! One redaction stage: passes chunked text on, with the secrets that a matcher finds replaced by marks. Buffers the end of
+//! the text while it may still turn out to be part of a secret.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,29 +9,28 @@ use super::BACK;
 /// A set of bytes.
 pub(super) type ByteClass = fn(u8) -> bool;
 
-/// Decides where a secret is.
+/// Searches a text for secrets.
 ///
-/// The decision on a position may depend only on the [`BACK`] bytes before and the [`super::AHEAD`] bytes after it,
-/// which makes it independent of how the text was split.
+/// The decision on a position may depend only on the [`BACK`] bytes before and the [`super::AHEAD`] bytes after it, so that
+/// it does not depend on how the text was split into chunks.
 pub(super) trait SecretMatcher {
-    /// Returns the first secret identified at `from` or later that begins at `floor` or later. `last` means that the
-    /// text ends here.
+    /// Returns the first secret whose keyword is at `from` or later. The secret begins at `floor` or later. `last` means
+    /// that the text ends here.
     fn next(&self, text: &[u8], from: usize, floor: usize, last: bool) -> SearchResult;
 }
 
 /// Result of a search.
 pub(super) enum SearchResult {
-    /// A secret.
     Hit(SecretMatch),
-    /// No secret is identified before this position; deciding further needs more text.
+    /// There is no secret before this position; to search further, the matcher needs more text.
     Wait(usize),
 }
 
-/// A secret.
+/// A secret in the searched text.
 pub(super) struct SecretMatch {
     pub range: Range<usize>,
     pub kind: Arc<str>,
-    /// Further bytes of this class after its end also belong to it, without limit.
+    /// Bytes of this class that follow the range also belong to the secret, however many there are.
     pub more: Option<ByteClass>,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum StagePiece<'t> {
     Mark(Range<usize>, Arc<str>),
 }
 
-/// State between two chunks.
+/// State of a stage between two chunks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RedactStage {
     buffer: Vec<u8>,
@@ -51,14 +51,14 @@ pub(super) struct RedactStage {
     out: usize,
     /// Everything before this position in the buffer has been searched.
     from: usize,
-    /// A secret whose end has not been reached, with its start in the whole text.
-    swallowing: Option<(usize, Arc<str>, ByteClass)>,
+    /// A secret whose end has not been reached: its start in the whole text, its kind, and the class of its bytes.
+    open_secret: Option<(usize, Arc<str>, ByteClass)>,
 }
 
 impl RedactStage {
     /// Number of bytes of the whole text that have been processed.
     pub(super) fn processed(&self) -> usize {
-        match self.swallowing {
+        match self.open_secret {
             Some((start, ..)) => start,
             None => self.base + self.out,
         }
@@ -91,7 +91,7 @@ impl RedactStage {
                     self.from = range.end;
                     let start = self.base + range.start;
                     match more {
-                        Some(class) => self.swallowing = Some((start, kind, class)),
+                        Some(class) => self.open_secret = Some((start, kind, class)),
                         None => sink(StagePiece::Mark(start..self.base + range.end, kind)),
                     }
                 }
@@ -114,7 +114,7 @@ impl RedactStage {
 
     /// Skips the rest of a long secret; returns whether its end was reached.
     fn skip_secret(&mut self, last: bool, sink: &mut dyn FnMut(StagePiece<'_>)) -> bool {
-        let Some((_, _, class)) = &self.swallowing else {
+        let Some((_, _, class)) = &self.open_secret else {
             return true;
         };
         let rest = &self.buffer[self.out..];
@@ -124,7 +124,7 @@ impl RedactStage {
         if end.is_none() && !last {
             return false;
         }
-        if let Some((start, kind, _)) = self.swallowing.take() {
+        if let Some((start, kind, _)) = self.open_secret.take() {
             sink(StagePiece::Mark(start..self.base + self.out, kind));
         }
         true

@@ -1,4 +1,4 @@
-//! What is done outside of conversations: servers that come and go, rules that change.
+//! The audit log: actions outside of sessions, such as connections to MCP servers and changes of rules.
 
 use serde_json::json;
 
@@ -6,17 +6,18 @@ use super::text;
 use crate::fakes::mcp_http::{FakeMcpServer, McpResponse};
 use crate::support::helper::Helper;
 
-/// The server events so far: `alias event`.
+/// Returns the server events recorded so far, as `alias event`.
 fn events(helper: &Helper) -> Vec<String> {
-    let acts = helper
+    let records = helper
         .audit_records()
         .into_iter()
         .filter(|r| r["type"] == "server");
-    acts.map(|r| format!("{} {}", text(&r, "alias"), text(&r, "event")))
+    records
+        .map(|r| format!("{} {}", text(&r, "alias"), text(&r, "event")))
         .collect()
 }
 
-/// Waits for the next one.
+/// Waits until `n` server events are recorded and returns all of them.
 fn wait_event(helper: &Helper, n: usize) -> Vec<String> {
     helper.until("a server event is recorded", || {
         let file = helper.path("data/journal/audit.jsonl");
@@ -30,14 +31,14 @@ fn wait_event(helper: &Helper, n: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_server_is_recorded_when_it_comes_and_goes_and_not_with_each_try() {
+fn server_events_are_recorded_on_changes_and_not_on_each_attempt() {
     let down = |_: &_| Some(McpResponse::status(503, json!({})));
     let server = FakeMcpServer::start().scripted(down);
     let helper = Helper::new([]);
     let url = server.url();
     helper.config(&format!("[mcp.servers.fs]\nurl = \"{url}\"\n"));
     helper.call(["mcp", "list"]).run().ok();
-    helper.until("it was tried again and again", || {
+    helper.until("the connection was attempted several times", || {
         server.requests().len() >= 4
     });
     assert_eq!(events(&helper), ["fs failed"]);
@@ -52,12 +53,12 @@ fn a_server_is_recorded_when_it_comes_and_goes_and_not_with_each_try() {
     assert_eq!(text(&connected, "event"), "connected");
     assert_eq!(connected["tools"], 1);
     assert!(connected.get("error").is_none(), "{connected}");
-    // By hand, and again.
+    // Disconnected and connected manually.
     helper.call(["mcp", "disconnect", "fs"]).run().ok();
     assert_eq!(wait_event(&helper, 3)[2], "fs disconnected");
     helper.call(["mcp", "connect", "fs"]).run().ok();
     assert_eq!(wait_event(&helper, 4)[3], "fs connected");
-    // Once more while it is there: the old connection ends first.
+    // Connecting a connected server ends the old connection first.
     helper.call(["mcp", "connect", "fs"]).run().ok();
     assert_eq!(
         wait_event(&helper, 6)[4..],
@@ -68,7 +69,7 @@ fn a_server_is_recorded_when_it_comes_and_goes_and_not_with_each_try() {
 }
 
 #[test]
-fn a_server_that_wants_a_login_is_recorded_so() {
+fn server_that_requires_a_login_is_recorded_once() {
     let login = |_: &_| {
         let refusal = McpResponse::status(401, json!({}));
         Some(refusal.with("www-authenticate", "Bearer"))
@@ -79,18 +80,18 @@ fn a_server_that_wants_a_login_is_recorded_so() {
     helper.config(&lines);
     helper.call(["mcp", "list"]).run().ok();
     assert_eq!(wait_event(&helper, 1), ["box login"]);
-    // Asked for by hand, it says the same, which is no news.
+    // A manual attempt fails in the same way, so it is not recorded again.
     helper.call(["mcp", "connect", "box"]).run().fails(1);
     helper.call(["stop"]).run().ok();
     assert_eq!(events(&helper), ["box login"]);
 }
 
 #[test]
-fn rules_that_were_changed_by_hand_are_recorded_with_the_next_request() {
+fn rules_changed_in_the_file_are_recorded_with_the_next_request() {
     let helper = Helper::new([]);
     let changes = || -> Vec<String> {
-        let acts = helper.audit_records();
-        let policy = acts.iter().filter(|r| r["type"] == "policy");
+        let records = helper.audit_records();
+        let policy = records.iter().filter(|r| r["type"] == "policy");
         policy.map(|r| text(r, "rule").to_owned()).collect()
     };
     let server = "[mcp.servers.fs]\nurl = \"http://127.0.0.1:9/mcp\"\ndisabled = true\n";
@@ -100,16 +101,16 @@ fn rules_that_were_changed_by_hand_are_recorded_with_the_next_request() {
     helper.config(&format!("{server}[mcp.auto_approve]\n\"fs.read\" = true\n"));
     helper.call(["mcp", "list"]).run().ok();
     helper.call(["mcp", "list"]).run().ok();
-    let came = "+ allow fs.read (mcp.auto_approve.\"fs.read\")";
+    let allow_added = "+ allow fs.read (mcp.auto_approve.\"fs.read\")";
     helper.until("the change is recorded", || !changes().is_empty());
-    assert_eq!(changes(), [came]);
+    assert_eq!(changes(), [allow_added]);
     helper.call(["stop"]).run().ok();
     helper.config(&format!(
         "{server}[mcp.auto_approve]\n\"fs.read\" = false\n"
     ));
     helper.call(["mcp", "list"]).run().ok();
-    let went = "- allow fs.read (mcp.auto_approve.\"fs.read\")";
-    let asks = "+ ask fs.read (mcp.auto_approve.\"fs.read\")";
+    let allow_removed = "- allow fs.read (mcp.auto_approve.\"fs.read\")";
+    let ask_added = "+ ask fs.read (mcp.auto_approve.\"fs.read\")";
     helper.until("the changes are recorded", || changes().len() > 1);
-    assert_eq!(changes(), [came, went, asks]);
+    assert_eq!(changes(), [allow_added, allow_removed, ask_added]);
 }

@@ -1,0 +1,111 @@
+use super::*;
+
+fn user(text: &str) -> RecordBody {
+    RecordBody::User {
+        text: text.into(),
+        content: text.into(),
+        shell: None,
+        cwd: "/".into(),
+    }
+}
+
+#[test]
+fn a_tail_torn_at_any_byte_is_cut_off_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::new(dir.path().join("j"));
+    let log = journal.create("s").unwrap();
+    log.append(RecordIds::default(), user("one")).unwrap();
+    log.append(RecordIds::default(), user("zwei ✓")).unwrap();
+    log.flush().unwrap();
+    let whole = fs::read(journal.path("s")).unwrap();
+    let first = whole.iter().position(|b| *b == b'\n').unwrap() + 1;
+    for cut in first..whole.len() {
+        fs::write(journal.path("s"), &whole[..cut]).unwrap();
+        let (log, records) = journal.open("s").unwrap();
+        assert_eq!(records.len(), 1, "cut at {cut}");
+        log.append(RecordIds::default(), user("three")).unwrap();
+        let (_, records) = journal.open("s").unwrap();
+        assert_eq!(records.len(), 2);
+        assert_eq!(records[1].body, user("three"));
+    }
+}
+
+#[test]
+fn records_of_a_later_version_are_kept_and_skipped() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::new(dir.path().to_path_buf());
+    let line = "{\"v\":9,\"id\":\"x\",\"at_ms\":1,\"type\":\"hologram\",\"depth\":3}\n";
+    fs::write(journal.path("s"), line).unwrap();
+    let (log, records) = journal.open("s").unwrap();
+    assert_eq!(records[0].body, RecordBody::Unknown);
+    log.append(RecordIds::default(), user("one")).unwrap();
+    log.flush().unwrap();
+    assert!(
+        fs::read_to_string(journal.path("s"))
+            .unwrap()
+            .starts_with(line)
+    );
+}
+
+#[test]
+fn prompts_are_counted_by_type_and_not_by_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::new(dir.path().to_path_buf());
+    let log = journal.create("s").unwrap();
+    assert_eq!(journal.prompts("s").unwrap(), (0, String::new()));
+    log.append(
+        RecordIds::default(),
+        RecordBody::Model {
+            model: "\"type\":\"user\"".into(),
+        },
+    )
+    .unwrap();
+    log.append(RecordIds::default(), user("first \"type\":\"user\""))
+        .unwrap();
+    log.append(RecordIds::default(), user("second")).unwrap();
+    let (count, first) = journal.prompts("s").unwrap();
+    assert_eq!((count, first.as_str()), (2, "first \"type\":\"user\""));
+}
+
+#[test]
+fn a_full_disk_is_an_error_that_names_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::new(dir.path().to_path_buf());
+    std::os::unix::fs::symlink("/dev/full", journal.path("s")).unwrap();
+    let file = OpenOptions::new()
+        .append(true)
+        .open(journal.path("s"))
+        .unwrap();
+    let log = journal.log(journal.path("s"), Some(file));
+    log.append(RecordIds::default(), user("one")).unwrap();
+    let e = log.flush().unwrap_err();
+    assert!(log.flush().is_ok(), "a failure is reported once");
+    assert!(e.message.contains("s.jsonl"), "{e}");
+    assert!(e.message.contains("No space left"), "{e}");
+}
+
+#[test]
+fn a_session_is_found_by_a_unique_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::new(dir.path().to_path_buf());
+    for id in ["abc-1", "abd-2"] {
+        journal.create(id).unwrap();
+    }
+    assert_eq!(journal.find("d-2").unwrap(), "abd-2");
+    assert!(
+        journal
+            .find("ab")
+            .unwrap_err()
+            .message
+            .contains("several sessions")
+    );
+    assert!(journal.find("").is_err());
+    assert!(
+        journal
+            .find("zzz")
+            .unwrap_err()
+            .message
+            .contains("no session")
+    );
+    assert_eq!(journal.sessions().unwrap().len(), 2);
+}

@@ -1,0 +1,203 @@
+use super::*;
+use proptest::prelude::*;
+
+fn run(chunks: &[&str]) -> (String, Vec<String>) {
+    let mut filter = CommandExtractor::default();
+    let (mut text, mut commands) = (String::new(), Vec::new());
+    let mut take = |piece| match piece {
+        AnswerPiece::Text(t) => text.push_str(&t),
+        AnswerPiece::Command(c) => commands.push(c),
+    };
+    for chunk in chunks {
+        filter.push(chunk, &mut take);
+    }
+    filter.finish(&mut take);
+    (text, commands)
+}
+
+#[test]
+fn lines_with_the_mark_are_taken_out() {
+    for (answer, text, commands) in [
+        ("a\nCMD: ls -l\nb", "a\nb", vec!["ls -l"]),
+        ("CMD: ls", "", vec!["ls"]),
+        ("   CMD:ls\r\n", "", vec!["ls"]),
+        (
+            "    CMD: indented code\n",
+            "    CMD: indented code\n",
+            vec![],
+        ),
+        ("say CMD: ls\n", "say CMD: ls\n", vec![]),
+        ("CMD\nCMD", "CMD\nCMD", vec![]),
+        ("CMD:\n", "CMD:\n", vec![]),
+        (
+            "CMD: `ls`\nCMD: echo `date`\n",
+            "",
+            vec!["ls", "echo `date`"],
+        ),
+        ("\n\nCMD: a\n\nCMD: b\n", "\n\n\n", vec!["a", "b"]),
+        ("CMD: größe '  two'\n", "", vec!["größe '  two'"]),
+        (
+            "- CMD: ls\n* CMD: `pwd`\n`CMD: id`\n",
+            "",
+            vec!["ls", "pwd", "id"],
+        ),
+        (
+            "- CM\n`CMD: a` and `b`\n`CMD: a\n",
+            "- CM\n`CMD: a` and `b`\n`CMD: a\n",
+            vec![],
+        ),
+        ("-  CMD: a\n**CMD:** a\n", "-  CMD: a\n**CMD:** a\n", vec![]),
+    ] {
+        assert_eq!(
+            run(&[answer]),
+            (
+                text.into(),
+                commands.iter().map(|c| c.to_string()).collect()
+            ),
+            "{answer:?}"
+        );
+    }
+}
+
+#[test]
+fn a_fence_around_nothing_but_commands_goes_with_them() {
+    for (answer, text, commands) in [
+        ("a\n```sh\nCMD: ls\n```\nb\n", "a\nb\n", vec!["ls"]),
+        (
+            "~~~~\n\nCMD: a\n \nCMD: b\n\n~~~~~ \r\nb",
+            "b",
+            vec!["a", "b"],
+        ),
+        ("  ```\n  CMD: ls\n  ```", "", vec!["ls"]),
+        ("```sh\nCMD: ls", "", vec!["ls"]),
+        // A command between code: each part becomes its own block.
+        (
+            "```sh\nx\nCMD: ls\ny\n```\nz",
+            "```sh\nx\n```\n```sh\ny\n```\nz",
+            vec!["ls"],
+        ),
+        ("```sh\nx\nCMD: ls\n```\nz", "```sh\nx\n```\nz", vec!["ls"]),
+        ("```\nCMD: ls\nx\n```\nz", "```\nx\n```\nz", vec!["ls"]),
+        // A block without commands is unchanged, including bullets in it.
+        ("```\n\n```\nb", "```\n\n```\nb", vec![]),
+        (
+            "```\n- CMD: a\n`CMD: b`\n```",
+            "```\n- CMD: a\n`CMD: b`\n```",
+            vec![],
+        ),
+        (
+            "````\nx\n```\nCMD: ls\n",
+            "````\nx\n```\n````\n",
+            vec!["ls"],
+        ),
+        (
+            "``` a`b\nCMD: ls\n``` a`b\n",
+            "``` a`b\n``` a`b\n",
+            vec!["ls"],
+        ),
+        ("```sh", "```sh", vec![]),
+        ("``", "``", vec![]),
+    ] {
+        let expected = (
+            text.to_string(),
+            commands.iter().map(|c| c.to_string()).collect::<Vec<_>>(),
+        );
+        assert_eq!(run(&[answer]), expected, "{answer:?}");
+        for (at, _) in answer.char_indices() {
+            let (a, b) = answer.split_at(at);
+            assert_eq!(run(&[a, b]), expected, "{a:?} + {b:?}");
+        }
+    }
+}
+
+#[test]
+fn a_fence_that_is_cut_off_is_shown_unless_it_held_commands() {
+    for (answer, text) in [
+        ("```sh\n\n", "```sh\n\n"),
+        ("```sh\nCMD: l", "```sh\nCMD: l"),
+        ("```sh\nCMD: ls\n", ""),
+        ("```sh\nCMD: ls\n``", "```sh\n``"),
+    ] {
+        let mut filter = CommandExtractor::default();
+        let mut shown = String::new();
+        let mut take = |piece| {
+            if let AnswerPiece::Text(t) = piece {
+                shown.push_str(&t);
+            }
+        };
+        filter.push(answer, &mut take);
+        filter.cut_off(&mut take);
+        assert_eq!(shown, text, "{answer:?}");
+    }
+}
+
+#[test]
+fn what_is_held_is_bounded() {
+    for part in [
+        format!("```{}", "x".repeat(MAX_HELD)),
+        format!("```\n{}", " ".repeat(MAX_HELD + 1)),
+        format!("```\n{}", "\n".repeat(MAX_HELD + 1)),
+    ] {
+        let mut filter = CommandExtractor::default();
+        let mut shown = String::new();
+        filter.push(&part, &mut |piece| {
+            if let AnswerPiece::Text(t) = piece {
+                shown.push_str(&t);
+            }
+        });
+        assert_eq!(shown, part);
+    }
+}
+
+#[test]
+fn text_is_held_only_while_it_may_be_a_mark() {
+    let mut filter = CommandExtractor::default();
+    let mut seen = String::new();
+    let mut take = |p| {
+        if let AnswerPiece::Text(t) = p {
+            seen.push_str(&t);
+        }
+    };
+    filter.push("C", &mut take);
+    filter.push("an", &mut take);
+    assert_eq!(seen, "Can");
+}
+
+#[test]
+fn half_a_command_is_never_offered() {
+    let mut filter = CommandExtractor::default();
+    let mut pieces = Vec::new();
+    filter.push("ok\nCMD: rm -rf /tmp/x", &mut |p| pieces.push(p));
+    filter.cut_off(&mut |p| pieces.push(p));
+    assert_eq!(
+        pieces,
+        [
+            AnswerPiece::Text("ok\n".into()),
+            AnswerPiece::Text("CMD: rm -rf /tmp/x".into())
+        ]
+    );
+}
+
+#[test]
+fn a_line_without_end_is_text_and_is_not_kept() {
+    let long = format!("CMD: {}", "x".repeat(LONGEST * 2));
+    let (text, commands) = run(&[&long, "y\nCMD: ls\n"]);
+    assert_eq!(commands, ["ls"]);
+    assert_eq!(text.len(), long.len() + 2);
+}
+
+proptest! {
+    #[test]
+    fn any_split_gives_the_same(answer in "(CMD: ?|C|CM|D:| |a|\n|é|`|```|```\n|~|- |\r){0,40}", cuts in proptest::collection::vec(0usize..80, 0..6)) {
+        let mut at: Vec<usize> = cuts.into_iter().filter(|c| *c <= answer.len() && answer.is_char_boundary(*c)).collect();
+        at.sort_unstable();
+        let mut chunks = Vec::new();
+        let mut from = 0;
+        for cut in at {
+            chunks.push(&answer[from..cut]);
+            from = cut;
+        }
+        chunks.push(&answer[from..]);
+        prop_assert_eq!(run(&chunks), run(&[&answer]));
+    }
+}
