@@ -8,8 +8,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use uuid::{ContextV7, Timestamp, Uuid};
 
 use super::record::{Record, RecordBody, RecordIds};
 use super::writer::{JournalWriter, LogFile, unwritable};
@@ -66,7 +68,21 @@ pub(super) fn milliseconds(time: SystemTime) -> u64 {
 /// Returns a redacted record with a new id and the current time.
 pub fn new_record(record_ids: RecordIds, body: RecordBody) -> Record {
     let body = super::redacted::body(body);
-    Record::new(uuid::Uuid::now_v7(), now_ms(), record_ids, body)
+    let (id, now) = new_stamp();
+    Record::new(id, now, record_ids, body)
+}
+
+/// Returns an id and a time from one reading of the clock. With two readings, the millisecond in the id may be the one
+/// before the time of the record; the index filters by id, so that a time it showed would not select its own record.
+fn new_stamp() -> (Uuid, u64) {
+    /// Keeps the ids of a process in order.
+    static CONTEXT: Mutex<ContextV7> = Mutex::new(ContextV7::new());
+    // Held while the clock is read: an id is never earlier than the last one, the time could be.
+    let context = CONTEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = SystemTime::now();
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let timestamp = Timestamp::from_unix(&*context, since.as_secs(), since.subsec_nanos());
+    (Uuid::new_v7(timestamp), milliseconds(now))
 }
 
 impl Journal {

@@ -181,15 +181,13 @@ async fn finished_answer_survives_a_lost_connection() {
 
 #[tokio::test]
 async fn finished_answer_does_not_wait_for_the_end_of_the_body() {
-    let mut endpoint = endpoint("");
-    endpoint.idle_timeout = Duration::from_millis(50);
     let provider = Provider::start([Script::events([
         Part::from(text_event("all").as_str()),
         Part::from(finish_event("stop").as_str()),
         Part::Gate("never"),
     ])]);
-    endpoint.base_url = provider.base_url();
-    let outcome = ask(&broker(), &endpoint).await;
+    // A wait for the end would fail after the idle timeout, which is long enough for a provider on a busy machine.
+    let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
     assert_eq!(outcome.text(), "all");
     assert_eq!(outcome.result.unwrap(), FinishReason::Stop);
 }

@@ -12,7 +12,7 @@ use crate::support::helper::Helper;
 use crate::support::pty::Zsh;
 use crate::support::shell_id;
 use crate::tools::{Client, Frame, Tools};
-use crate::tools_prompt::{KEYS, press_until};
+use crate::tools_prompt::KEYS;
 
 fn text(text: &str) -> Part {
     Part::from(text_event(text).as_str())
@@ -88,7 +88,7 @@ fn a_running_answer_is_followed_and_its_question_answered_in_either_terminal() {
             zsh.wait_text(KEYS);
         }
         assert_eq!(tools.called(), []);
-        press_until(&terminals[answering], "y", "yes\r\n");
+        terminals[answering].press_until("y", "yes\r\n");
         terminals[1 - answering]
             .wait_text(&format!("answered in {}: allowed once", names[answering]));
         for zsh in &mut terminals {
@@ -145,7 +145,7 @@ fn a_background_answer_is_announced_and_its_commands_are_offered() {
         screen.contains("Thinking.") && screen.contains("$ touch made"),
         "{screen}"
     );
-    press_until(&zsh, "y", "yes\r\n");
+    zsh.press_until("y", "yes\r\n");
     zsh.prompt();
     assert!(helper.home.path("made").exists());
     zsh.run("");
@@ -223,7 +223,7 @@ fn a_background_question_waits_for_the_user() {
     zsh.send("clear; llm :attach\r");
     zsh.wait_text(KEYS);
     assert_eq!(tools.called(), []);
-    press_until(&zsh, "y", "yes\r\n");
+    zsh.press_until("y", "yes\r\n");
     zsh.wait_text("All done.");
     zsh.prompt();
     assert_eq!(tools.called().len(), 1);
@@ -340,7 +340,7 @@ fn the_answer_to_a_question_of_a_manual_call_is_not_reported_as_too_late() {
         "clear; aish-helper call tool-write --tool-name fs:write --json_args '{\"to\":\"x\"}'\r",
     );
     zsh.wait_text(KEYS);
-    press_until(&zsh, "y", "yes\r\n");
+    zsh.press_until("y", "yes\r\n");
     zsh.prompt();
     assert_eq!(tools.called().len(), 1);
     assert!(!zsh.screen().contains("too late"), "{}", zsh.screen());

@@ -13,7 +13,6 @@ use crate::support::helper::{Helper, RunningProgram, records};
 use crate::support::home::source_plugin;
 use crate::support::pty::Zsh;
 use crate::tools::Tools;
-use crate::tools_prompt::press_until;
 
 /// More than one block, so that the disk has space for a part of a record only.
 const LARGE: usize = 10_000;
@@ -133,11 +132,7 @@ fn on_a_full_disk_no_command_runs() {
     zsh.send("llm do it\r");
     zsh.wait_text("[q]uit ");
     disk.fill();
-    press_until(
-        &zsh,
-        "y",
-        "not run, since the approval could not be recorded",
-    );
+    zsh.press_until("y", "not run, since the approval could not be recorded");
     zsh.prompt();
     assert!(!ran.exists());
     disk.free();
@@ -146,7 +141,7 @@ fn on_a_full_disk_no_command_runs() {
     zsh.send("\x15");
     zsh.send("clear; llm do it\r");
     zsh.wait_text("[q]uit ");
-    press_until(&zsh, "y", "<3>");
+    zsh.press_until("y", "<3>");
     assert_eq!(helper.home.read("ran"), "it ran\n");
     let [decision] = &disk.records_of("command_approval")[..] else {
         panic!("one decision")

@@ -10,7 +10,7 @@ use crate::support::helper::records;
 use crate::support::home::source_plugin;
 use crate::support::pty::Zsh;
 use crate::tools::Tools;
-use crate::tools_prompt::{KEYS, press_until};
+use crate::tools_prompt::KEYS;
 
 /// A prompt typed in a real zsh, whose answers make a call and propose a command, both of which are allowed; and the
 /// command that was typed, as the hooks have told of it.
@@ -25,8 +25,8 @@ pub fn call_and_command() -> (Tools, Value) {
     let mut zsh = Zsh::start(&helper.home);
     zsh.send("clear; llm write it\r");
     zsh.wait_text(KEYS);
-    press_until(&zsh, "y", "[q]uit ");
-    press_until(&zsh, "y", "made-42");
+    zsh.press_until("y", "[q]uit ");
+    zsh.press_until("y", "made-42");
     zsh.prompt();
     let shells = helper.path("data/journal/shells.jsonl");
     let of_hooks = || -> Option<Value> {

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::process::Child;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,9 @@ use super::home::Home;
 
 const ROWS: NonZeroU16 = NonZeroU16::new(50).unwrap();
 const COLS: NonZeroU16 = NonZeroU16::new(120).unwrap();
+
+/// Silence of the terminal before a key is sent; longer than the silence that a question waits for.
+const SILENCE: Duration = Duration::from_millis(200);
 
 /// Interval at which an unanswered key is repeated; longer than the silence that a question waits for.
 const REPEAT: Duration = Duration::from_millis(300);
@@ -118,12 +121,30 @@ impl<'a> Zsh<'a> {
         }
     }
 
-    /// Answers a question with a key and waits until `wanted` holds. A question discards keys until none has come for
-    /// 100 ms, which the screen does not show; so a key that changes nothing is sent again.
+    /// Answers a question with a key and waits until the screen satisfies `wanted`.
     pub fn answer(&self, key: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
+        self.press(key, |t| wanted(t.parser.screen()));
+    }
+
+    /// Presses a key and waits until the terminal gets `text`, without a colour change inside.
+    pub fn press_until(&self, key: &str, text: &str) {
+        let seen = self.raw().len();
+        let text = text.as_bytes();
+        self.press(key, |t| {
+            t.raw[seen..].windows(text.len()).any(|part| part == text)
+        });
+    }
+
+    /// Presses a key and waits until `done` holds. A question discards keys until none has come for 100 ms, which the screen
+    /// does not show; so the key is sent when the terminal has been silent for longer, and again if it changes nothing.
+    fn press(&self, key: &str, done: impl Fn(&Terminal) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         let mut t = self.terminal.0.lock().expect("terminal");
-        while !wanted(t.parser.screen()) {
+        loop {
+            t = self.silence(t, &done);
+            if done(&t) {
+                return;
+            }
             if t.closed || Instant::now() > deadline {
                 drop(t);
                 panic!("{key:?} was not taken");
@@ -136,9 +157,28 @@ impl<'a> Zsh<'a> {
             t = changed;
             if !silent.timed_out() {
                 // Taken, most likely: a second key would reach the next question or the shell.
-                let waiting = |t: &mut Terminal| !wanted(t.parser.screen()) && !t.closed;
+                let waiting = |t: &mut Terminal| !done(t) && !t.closed;
                 let waited = self.terminal.1.wait_timeout_while(t, EFFECT, waiting);
                 t = waited.expect("terminal").0;
+            }
+        }
+    }
+
+    /// Waits until the terminal has got nothing for a while, or `done` holds.
+    fn silence<'t>(
+        &self,
+        mut t: MutexGuard<'t, Terminal>,
+        done: &impl Fn(&Terminal) -> bool,
+    ) -> MutexGuard<'t, Terminal> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let seen = t.raw.len();
+            let same = |t: &mut Terminal| t.raw.len() == seen && !done(t) && !t.closed;
+            let waited = self.terminal.1.wait_timeout_while(t, SILENCE, same);
+            let (now, silent) = waited.expect("terminal");
+            t = now;
+            if silent.timed_out() || done(&t) || t.closed || Instant::now() > deadline {
+                return t;
             }
         }
     }
@@ -189,8 +229,13 @@ impl<'a> Zsh<'a> {
 
     /// Types `exit` and waits until zsh has exited.
     pub fn exit(mut self) {
-        self.send("exit\r");
-        self.child.wait().expect("zsh ends");
+        // Ctrl-U first: a key that was sent again may have reached the line, and `yexit` would not end the shell.
+        self.send("\x15exit\r");
+        let deadline = Instant::now() + PATIENCE;
+        while self.child.try_wait().expect("the state of zsh").is_none() {
+            assert!(Instant::now() < deadline, "zsh did not exit");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Daemon under ptrace: stops at each write to a journal file, and can be killed there.
 
 use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,13 +35,16 @@ pub struct Traced(JoinHandle<Vec<PathBuf>>);
 impl Traced {
     /// Starts the daemon of this helper and kills it in the `n`th write to a file of the journal, from 1.
     pub fn start(aish: &Helper, at: Option<(usize, Kill)>) -> Traced {
-        let mut command = Command::new(helper());
+        // Becomes the daemon when the tracer has seized it. Threads that already run when a process is seized are not traced,
+        // and a daemon that starts before its tracer may already have a journal thread.
+        let mut command = Command::new("sh");
         command
-            .args(["daemon", "--foreground"])
+            .args(["-c", "read -r go && exec \"$@\" </dev/null", "sh"])
+            .args([helper(), "daemon", "--foreground"])
             .env_clear()
             .envs(aish.home.env())
             .current_dir(aish.home.path(""))
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let journal = aish.path("data/journal");
@@ -64,6 +70,9 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
         Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACECLONE;
     ptrace::seize(pid, options).expect("a child may be traced");
     ptrace::interrupt(pid).expect("it stops");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(b"go\n").expect("the shell reads");
+    drop(stdin);
     let mut writes = Vec::new();
     // Threads inside a write.
     let mut inside = HashSet::new();
@@ -74,28 +83,23 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
         let thread = status.pid().expect("a thread");
         let go_on = match status {
             WaitStatus::PtraceSyscall(_) => {
-                let mut dies = None;
-                if inside.remove(&thread) {
-                    dies = Some(Kill::After);
-                } else if let Some((file, length)) = written(thread, journal) {
-                    writes.push(file.clone());
-                    if at == Some((writes.len(), Kill::Half)) {
-                        limit(
-                            pid,
-                            file.metadata().expect("it is there").len() + length / 2,
-                        );
-                    }
+                let point = if inside.remove(&thread) {
+                    Some(Kill::After)
+                } else if let Some(write) = JournalWrite::at_entry(thread, journal) {
+                    writes.push(write.file.clone());
                     inside.insert(thread);
-                    dies = Some(Kill::Before);
-                }
-                if dies.is_some_and(|how| at == Some((writes.len(), how))) {
+                    if at == Some((writes.len(), Kill::Half)) {
+                        write.half();
+                        Some(Kill::Half)
+                    } else {
+                        Some(Kill::Before)
+                    }
+                } else {
+                    None
+                };
+                if point.is_some_and(|point| at == Some((writes.len(), point))) {
                     kill(pid, Signal::SIGKILL).expect("it lives");
                 }
-                None
-            }
-            // The rest of a write beyond the file size limit.
-            WaitStatus::Stopped(_, Signal::SIGXFSZ) => {
-                kill(pid, Signal::SIGKILL).expect("it lives");
                 None
             }
             WaitStatus::Stopped(_, signal) => Some(signal),
@@ -112,23 +116,45 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
     writes
 }
 
-/// At a system call entry: the journal file about to be written, and the number of bytes.
-fn written(pid: Pid, journal: &Path) -> Option<(PathBuf, u64)> {
-    let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
-    let mut words = call.split_whitespace();
-    if words.next()?.parse() != Ok(SYS_write) {
-        return None;
-    }
-    let mut number = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    let (descriptor, _, length) = (number()?, number()?, number()?);
-    let file = std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
-    file.starts_with(journal).then_some((file, length))
+/// A write to a journal file that a stopped thread is about to make.
+struct JournalWrite {
+    thread: Pid,
+    file: PathBuf,
+    /// Address of the bytes in the memory of the daemon.
+    address: u64,
+    length: u64,
 }
 
-/// Limits the size of the process's files.
-fn limit(pid: Pid, bytes: u64) {
-    let call = Command::new("prlimit")
-        .args([format!("--pid={pid}"), format!("--fsize={bytes}:unlimited")])
-        .status();
-    assert!(call.expect("prlimit").success());
+impl JournalWrite {
+    /// Returns the write of a thread that is stopped at the entry of a system call.
+    fn at_entry(thread: Pid, journal: &Path) -> Option<JournalWrite> {
+        let call = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
+        let mut words = call.split_whitespace();
+        if words.next()?.parse() != Ok(SYS_write) {
+            return None;
+        }
+        let mut number = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+        let (descriptor, address, length) = (number()?, number()?, number()?);
+        let file = std::fs::read_link(format!("/proc/{thread}/fd/{descriptor}")).ok()?;
+        file.starts_with(journal).then_some(JournalWrite {
+            thread,
+            file,
+            address,
+            length,
+        })
+    }
+
+    /// Writes the first half in place of the daemon, which is then killed. A file size limit would make the daemon do it,
+    /// but also applies to files that its other threads write meanwhile.
+    fn half(&self) {
+        let mut bytes = vec![0; usize::try_from(self.length / 2).expect("a length")];
+        File::open(format!("/proc/{}/mem", self.thread))
+            .and_then(|memory| memory.read_exact_at(&mut bytes, self.address))
+            .expect("the memory of the daemon");
+        OpenOptions::new()
+            .append(true)
+            .open(&self.file)
+            .and_then(|mut file| file.write_all(&bytes))
+            .expect("half a write");
+    }
 }

@@ -82,7 +82,7 @@ fn a_form_is_filled_field_by_field_and_shown_before_it_is_sent() {
     // Keys typed before the first field is visible are discarded, so the first line may come too early.
     let name = "text, at least 2 characters";
     zsh.wait_text(name);
-    press_until(&zsh, "J\r", "that is not text, at least 2 characters");
+    zsh.press_until("J\r", "that is not text, at least 2 characters");
     fill(&zsh, "that is not text", "Jörg");
     fill(&zsh, "a whole number, 0 to 150", "200");
     fill(&zsh, "that is not a whole number, 0 to 150", "42");
@@ -131,8 +131,8 @@ fn a_form_can_be_declined_filled_again_or_left() {
     let hint = "a number";
 
     let mut prompt = begin(&zsh, &daemon, &form(schema.clone()));
-    press_until(&zsh, "1\r", "send? [y]es");
-    press_until(&zsh, "e", hint);
+    zsh.press_until("1\r", "send? [y]es");
+    zsh.press_until("e", hint);
     fill(&zsh, hint, "2");
     zsh.wait_text("│ n  2\n└ send?");
     held(&zsh, &mut prompt, "y");

@@ -45,8 +45,8 @@ fn other_keys_and_pastes_do_not_answer() {
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
     zsh.wait_text(KEYS);
-    press_until(&zsh, "x", "unknown key; [?] explains the keys");
-    press_until(&zsh, "\x1b", "unknown key; [?] explains the keys");
+    zsh.press_until("x", "unknown key; [?] explains the keys");
+    zsh.press_until("\x1b", "unknown key; [?] explains the keys");
     for keys in ["yy", "\x1b[200~y\x1b[201~", "\x1b", "\x1bOP", "é"] {
         zsh.send(keys);
         assert_eq!(
@@ -66,15 +66,14 @@ fn always_takes_two_keys() {
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
     zsh.wait_text(KEYS);
-    press_until(
-        &zsh,
+    zsh.press_until(
         "a",
         "always is [A], with Shift; for this session alone it is [t]",
     );
     for other in ["y", "a", "\r", "\x1b", "t"] {
-        press_until(&zsh, "A", "[A] again: yes, always   any other key: back ");
+        zsh.press_until("A", "[A] again: yes, always   any other key: back ");
         // After a silence, so that the key counts as a new one.
-        press_until(&zsh, other, "back\r\n");
+        zsh.press_until(other, "back\r\n");
         assert_eq!(
             prompt.reaction_within(Duration::from_millis(200)),
             None,
@@ -158,7 +157,7 @@ fn a_key_without_effect_is_not_offered_and_says_why() {
         zsh.wait_text(KEYS);
         assert!(zsh.screen().contains(keys), "{}", zsh.screen());
         for (key, why) in says {
-            press_until(&zsh, key, why);
+            zsh.press_until(key, why);
         }
         assert_eq!(prompt.reaction_within(Duration::from_millis(100)), None);
         verdict(press(&zsh, &mut prompt, "n"));
@@ -221,10 +220,10 @@ fn a_denial_may_have_a_reason() {
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
     zsh.wait_text(KEYS);
-    press_until(&zsh, "d", "\n> ");
+    zsh.press_until("d", "\n> ");
     // Esc goes back.
-    press_until(&zsh, "\x1b", "run? [y]es");
-    press_until(&zsh, "d", "\n> ");
+    zsh.press_until("\x1b", "run? [y]es");
+    zsh.press_until("d", "\n> ");
     // Left, Ctrl-A and Delete, Ctrl-E and Ctrl-W.
     zsh.send("xnicht dx\x7fas Repo, größr\x1b[De\x01\x1b[3~\x05 als\x17\x7f\r");
     let words = Some("nicht das Repo, größer".to_owned());
@@ -242,7 +241,7 @@ fn words_longer_than_a_row_are_edited_on_one_row() {
     let line = format!("stty -F {} cols 40; aish-helper ask x", tty.trim());
     let mut prompt = asked(&zsh, &daemon, &line, &question("{}"));
     zsh.wait_text(KEYS);
-    press_until(&zsh, "d", "\n> ");
+    zsh.press_until("d", "\n> ");
     zsh.send("one two three four five six seven eight nine ten\x17eleven\x01zero \x05!");
     zsh.wait_text("> …ur five six seven eight nine eleven!");
     assert!(!zsh.screen().contains("zero"), "{}", zsh.screen());
@@ -268,7 +267,7 @@ fn edited_arguments_are_shown_again_before_they_run() {
     let line = "VISUAL='editor -w' aish-helper ask x";
     let mut prompt = asked(&zsh, &daemon, line, &question("{\"a\":\"old\"}"));
     zsh.wait_text(KEYS);
-    press_until(&zsh, "e", "  edited");
+    zsh.press_until("e", "  edited");
     zsh.wait_text("│ b  [1, 2.0]");
     assert_eq!(
         prompt.reaction_within(Duration::from_millis(200)),
@@ -281,16 +280,12 @@ fn edited_arguments_are_shown_again_before_they_run() {
 
     // Text that is not an object is rejected, and the next edit continues from it.
     edit("echo '[1]' >\"$2\"");
-    press_until(&zsh, "e", "not a JSON object");
+    zsh.press_until("e", "not a JSON object");
     edit("exit 3");
-    press_until(
-        &zsh,
-        "e",
-        "the editor failed with 3; the arguments are unchanged",
-    );
+    zsh.press_until("e", "the editor failed with 3; the arguments are unchanged");
     assert_eq!(home.read("before"), "[1]\n");
     edit("true");
-    press_until(&zsh, "e", "nothing has changed");
+    zsh.press_until("e", "nothing has changed");
     let (given, sent) = verdict(press(&zsh, &mut prompt, "y"));
     assert_eq!(
         (given, sent.as_str()),
@@ -311,8 +306,8 @@ fn an_edit_that_does_not_fit_must_be_read_to_its_end() {
     let line = "EDITOR=editor aish-helper ask x";
     let mut prompt = asked(&zsh, &daemon, line, &question("{\"a\":\"old\"}"));
     zsh.wait_text(KEYS);
-    press_until(&zsh, "e", "(2,004 bytes, ↓ to read all)");
-    press_until(&zsh, "y", "7TAIL\"");
+    zsh.press_until("e", "(2,004 bytes, ↓ to read all)");
+    zsh.press_until("y", "7TAIL\"");
     assert!(
         verdict(press(&zsh, &mut prompt, "y"))
             .1
@@ -383,7 +378,7 @@ fn ctrl_z_stops_it_and_fg_asks_again() {
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{\"a\":1}"));
     zsh.wait_text(KEYS);
-    press_until(&zsh, "\x1a", "suspended");
+    zsh.press_until("\x1a", "suspended");
     zsh.prompt();
     assert_eq!(
         zsh.eval("stty -a | grep -ow -e '-*echo' -e '-*icanon' -e '-*isig'"),
@@ -402,7 +397,7 @@ fn ctrl_z_stops_it_and_fg_asks_again() {
     // A background job cannot ask.
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{\"a\":1}"));
     zsh.wait_text(KEYS);
-    press_until(&zsh, "\x1a", "suspended");
+    zsh.press_until("\x1a", "suspended");
     zsh.prompt();
     zsh.send("bg; wait\r");
     assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::NoTerminal);
@@ -488,7 +483,7 @@ fn a_call_is_denied_if_the_daemon_dies_while_it_asks() {
         let prompt = asked(&zsh, &daemon, line, &question("{}"));
         zsh.wait_text(KEYS);
         if !before.is_empty() {
-            press_until(&zsh, before, "why? (");
+            zsh.press_until(before, "why? (");
         }
         drop(prompt);
         zsh.prompt();

@@ -36,7 +36,7 @@ fn the_question_shows_tool_and_arguments() {
         ]
     );
     // The end must have been shown before y counts.
-    press_until(&zsh, "y", "End.\"");
+    zsh.press_until("y", "End.\"");
     let screen = zsh.screen();
     assert!(
         screen.contains("not yet: read the arguments to their end first"),
@@ -60,20 +60,19 @@ fn more_than_a_screen_is_read_page_by_page() {
     for key in ["t", "r"] {
         let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question(&arguments));
         zsh.wait_text("↓ to read all");
-        press_until(
-            &zsh,
+        zsh.press_until(
             key,
             "more lines: [space] read on  [k] back  [G] to the end  [q]uit reading",
         );
         assert!(zsh.screen().contains("line 47") && !zsh.screen().contains("line 48"));
         // Leaving in the middle does not count as read.
-        press_until(&zsh, "q", "run? [y]es");
-        press_until(&zsh, key, "more lines: [space]");
-        press_until(&zsh, " ", "line 94\\n");
-        press_until(&zsh, "k", "line 1\\n");
-        press_until(&zsh, "\x1b[B", "line 94\\n");
-        press_until(&zsh, "j", "line 141\\n");
-        press_until(&zsh, "\x1b[6~", "line 150\"");
+        zsh.press_until("q", "run? [y]es");
+        zsh.press_until(key, "more lines: [space]");
+        zsh.press_until(" ", "line 94\\n");
+        zsh.press_until("k", "line 1\\n");
+        zsh.press_until("\x1b[B", "line 94\\n");
+        zsh.press_until("j", "line 141\\n");
+        zsh.press_until("\x1b[6~", "line 150\"");
         let (given, sent) = verdict(press(&zsh, &mut prompt, key));
         assert_eq!(sent, arguments);
         assert_eq!(
@@ -120,7 +119,10 @@ fn hostile_text_is_visible_and_harmless() {
     ] {
         assert!(shown.contains(text), "{text}\n{shown}");
     }
-    press_until(&zsh, "?", "schema");
+    zsh.press_until("?", "schema");
+    zsh.wait_for("the keys again", |s| {
+        s.contents().trim_end().ends_with(KEYS)
+    });
     let shown = frame(&zsh).join("\n");
     assert!(
         shown.contains("harmless‹\\r›‹\\x1b›[1A‹\\x1b›[2K└ run? ‹\\u{202e}›"),
@@ -163,7 +165,7 @@ fn details_are_shown_on_request() {
     question.of = 3;
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question);
     zsh.wait_text(KEYS);
-    press_until(&zsh, "?", "\"type\": \"string\"");
+    zsh.press_until("?", "\"type\": \"string\"");
     zsh.wait_for("the keys again", |s| {
         s.contents().matches("└ run?").count() >= 2
     });
@@ -262,7 +264,9 @@ fn the_operation_comes_first_and_the_reason_is_cut_to_a_line() {
     let raw = String::from_utf8_lossy(&zsh.raw()[before..]).into_owned();
     assert!(raw.contains("\x1b[1;31m!\x1b[0m"), "{raw:?}");
     assert!(raw.contains("\x1b[1;31mwarning: "), "{raw:?}");
-    press_until(&zsh, "?", "END");
+    zsh.press_until("?", "END");
+    // The page ends with the keys for reading on.
+    zsh.wait_text("[q]uit reading");
     let screen = zsh.screen();
     for line in [
         "│ operation        destructive\n",
@@ -340,21 +344,20 @@ fn a_long_change_must_be_read_to_its_end() {
         zsh.wait_text("│ title  \"x\"");
         // The question fits the screen.
         assert!(zsh.screen().contains("┌ w github"), "{}", zsh.screen());
-        press_until(
-            &zsh,
+        zsh.press_until(
             key,
             "not yet: read what has changed, and the arguments, to the end first",
         );
-        press_until(&zsh, "q", "run? [y]es");
+        zsh.press_until("q", "run? [y]es");
         assert_eq!(prompt.reaction_within(Duration::from_millis(100)), None);
-        press_until(&zsh, "j", "line 46\x1b");
-        press_until(&zsh, "G", "line 100\x1b");
+        zsh.press_until("j", "line 46\x1b");
+        zsh.press_until("G", "line 100\x1b");
         zsh.wait_text(KEYS);
         // Changes that were read once stay read after an edit.
-        press_until(&zsh, "e", "  edited");
+        zsh.press_until("e", "  edited");
         zsh.wait_text("│ title  \"new\"");
-        press_until(&zsh, "A", "[A] again");
-        press_until(&zsh, "n", "back");
+        zsh.press_until("A", "[A] again");
+        zsh.press_until("n", "back");
         let (given, sent) = verdict(press(&zsh, &mut prompt, "y"));
         assert_eq!(
             (given, sent.as_str()),
@@ -390,11 +393,11 @@ fn a_narrow_terminal_breaks_at_words_and_shows_all_keys() {
             );
         }
         // All at once, without skipping a line.
-        press_until(&zsh, "j", "more: [space] [k] [G] [q]");
-        press_until(&zsh, "G", "word \"");
-        press_until(&zsh, "?", "more: [space] [k] [G] [q]");
+        zsh.press_until("j", "more: [space] [k] [G] [q]");
+        zsh.press_until("G", "word \"");
+        zsh.press_until("?", "more: [space] [k] [G] [q]");
         let seen = zsh.raw().len();
-        press_until(&zsh, "\x1b[F", "\"type\": \"object\"");
+        zsh.press_until("\x1b[F", "\"type\": \"object\"");
         zsh.wait_for("the keys again", |s| {
             s.contents().trim_end().ends_with(KEYS)
         });

@@ -98,23 +98,6 @@ fn held(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) {
     }
 }
 
-/// Presses a key until the terminal gets `text`, without a colour change inside.
-pub fn press_until(zsh: &Zsh<'_>, key: &str, text: &str) {
-    let deadline = Instant::now() + PATIENCE;
-    let seen = zsh.raw().len();
-    while Instant::now() < deadline {
-        zsh.send(key);
-        let pressed = Instant::now();
-        while pressed.elapsed() < Duration::from_millis(400) {
-            if String::from_utf8_lossy(&zsh.raw()[seen..]).contains(text) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-    panic!("{key:?} never shows {text:?}: {}", zsh.screen());
-}
-
 /// The verdict and the arguments of a reaction to `q1`.
 fn verdict(reaction: Reaction) -> (ApprovalVerdict, String) {
     match reaction {

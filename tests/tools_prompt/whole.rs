@@ -5,7 +5,7 @@ use crate::support::home::source_plugin;
 use crate::support::pty::Zsh;
 use crate::tools::Tools;
 
-use super::{KEYS, press_until};
+use super::KEYS;
 
 fn tools(queue: impl IntoIterator<Item = Script>, more: &str) -> Tools {
     let tools = Tools::new(queue, more);
@@ -35,7 +35,7 @@ fn the_call_is_made_as_shown_and_its_result_stays() {
         "{screen}"
     );
     assert_eq!(tools.called(), []);
-    press_until(&zsh, "y", "done");
+    zsh.press_until("y", "done");
     zsh.prompt();
     let sent = ("write".to_owned(), serde_json::json!({"to": "x"}));
     assert_eq!(tools.called(), [sent]);
@@ -57,7 +57,7 @@ fn a_denial_reaches_the_model_with_the_users_reason() {
     let mut zsh = Zsh::start(&tools.helper.home);
     zsh.send("clear; llm write it\r");
     zsh.wait_text(KEYS);
-    press_until(&zsh, "d", "\n> ");
+    zsh.press_until("d", "\n> ");
     zsh.send("not today\r");
     zsh.wait_text("as you wish");
     zsh.prompt();

@@ -31,6 +31,24 @@ fn a_tail_torn_at_any_byte_is_cut_off_and_nothing_else() {
 }
 
 #[test]
+fn id_and_time_of_a_record_are_the_same_millisecond() {
+    // The clock ticks many times meanwhile, also between any two steps of the making of a record.
+    let make = || {
+        for _ in 0..20_000 {
+            let record = new_record(RecordIds::default(), user(""));
+            let id = Uuid::try_parse(&record.id).unwrap();
+            let (seconds, nanos) = id.get_timestamp().unwrap().to_unix();
+            let of_id = seconds * 1000 + u64::from(nanos) / 1_000_000;
+            assert_eq!(of_id, record.timestamp_ms);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(make);
+        make();
+    });
+}
+
+#[test]
 fn records_of_a_later_version_are_kept_and_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let journal = Journal::new(dir.path().to_path_buf());
