@@ -232,7 +232,10 @@ async fn call(pool: &ServerPool, argument: &str, text: &str) -> String {
     };
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
     let approved = policy::approve(
-        &CallRequest::new(call),
+        &CallRequest {
+            annotations: tool.annotations,
+            ..CallRequest::new(call)
+        },
         ApprovalScope::Once,
         [],
         &mut GrantSet::default(),

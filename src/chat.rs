@@ -1,5 +1,5 @@
 //! Conversation types. Each serialised format (`protocol`, `history::record`, provider JSON) has its own types; only
-//! enums with the same names in every format are serialised from here.
+//! enums whose names are the same in every format that has them are serialised from here.
 
 use std::sync::Arc;
 

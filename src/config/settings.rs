@@ -81,7 +81,7 @@ section! {
     /// Commands that the model proposes, and their output.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ShellSettings in "shell" {
-        /// Ask before a proposed command runs.
+        /// Ask before a proposed command runs. Commands of a background answer are always asked about.
         confirm_cmd: bool = true, variable("AISH_CONFIRM_CMD");
         /// How much of a command's output is kept, in bytes: the beginning and the end.
         output_bytes: usize = 16_384, range(256, 1_048_576);

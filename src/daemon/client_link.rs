@@ -50,20 +50,15 @@ pub fn connect(
     is_read_only: bool,
     record_ids: RecordIds,
 ) -> (ClientHandle, ClientLink) {
-    let (sender, receiver) = mpsc::channel(1);
     let (hang_up, tty) = (origin.hang_up, origin.tty.clone());
     let feed = TurnFeed::new(origin, cancel);
+    let watcher = feed.watch(can_answer, tty);
+    let (client, variables) = ClientHandle::new(feed, is_read_only, record_ids);
     let link = ClientLink {
-        watcher: feed.watch(can_answer, tty),
-        variables: receiver,
+        watcher,
+        variables,
         hang_up,
         detached: false,
-    };
-    let client = ClientHandle {
-        feed,
-        is_read_only,
-        record_ids,
-        variables: sender,
     };
     (client, link)
 }

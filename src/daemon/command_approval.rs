@@ -68,7 +68,10 @@ async fn effect(
         }
     };
     Ok(match (effect, background) {
-        (RuleEffect::Allow, true) => (RuleEffect::Ask, "a background answer".to_owned()),
+        (RuleEffect::Allow, true) => (
+            RuleEffect::Ask,
+            "the rule for background answers".to_owned(),
+        ),
         _ => (effect, source),
     })
 }

@@ -156,7 +156,7 @@ pub async fn run(
     hook_fifo::make_fifo(&paths.events())?;
     let listener = bind(&paths, &right)?;
     let socket = inode(&paths.socket());
-    background_notice::remove_all(&paths);
+    background_notice::after_restart(&paths);
     let journal = Journal::new(paths.journal());
     // Before a session can be opened, but not on the runtime thread: the files may be large.
     let recovered = {
@@ -248,7 +248,6 @@ pub async fn run(
     daemon.services.models.shutdown().await;
     daemon.services.results.clear();
     daemon.services.tool_history.finish_writes();
-    daemon.services.audit_log.finish_writes();
     daemon.services.sessions.journal.close();
     Ok(())
 }
@@ -259,7 +258,7 @@ fn report_recovered(paths: &Paths, answers: &[RecoveredAnswer]) {
         tracing::info!("recovered an answer of session {}", answer.session);
         let shell = answer.shell.as_deref().and_then(|s| ShellId::parse(s).ok());
         if let (true, Some(shell)) = (answer.background, shell) {
-            background_notice::cut_off(paths, &shell, &answer.session);
+            background_notice::recovered(paths, &shell, &answer.session);
         }
     }
 }

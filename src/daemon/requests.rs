@@ -188,7 +188,8 @@ pub async fn new_session(
         shell: Some(shell.to_string()),
         ..record_ids.clone()
     };
-    let session = services.sessions.create(Some(shell), record_ids).await;
+    let session = services.sessions.create(Some(shell), record_ids);
+    services.sessions.shell_file_written(shell).await;
     SessionInfo {
         id: session.id.clone(),
         updated_ms: crate::history::journal::now_ms(),

@@ -8,10 +8,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use uuid::{ContextV7, Timestamp, Uuid};
+use uuid::Uuid;
 
 use super::record::{Record, RecordBody, RecordIds};
 use super::writer::{JournalWriter, LogFile, unwritable};
@@ -68,21 +68,13 @@ pub(super) fn milliseconds(time: SystemTime) -> u64 {
 /// Returns a redacted record with a new id and the current time.
 pub fn new_record(record_ids: RecordIds, body: RecordBody) -> Record {
     let body = super::redacted::body(body);
-    let (id, now) = new_stamp();
-    Record::new(id, now, record_ids, body)
-}
-
-/// Returns an id and a time from one reading of the clock. With two readings, the millisecond in the id may be the one
-/// before the time of the record; the index filters by id, so that a time it showed would not select its own record.
-fn new_stamp() -> (Uuid, u64) {
-    /// Keeps the ids of a process in order.
-    static CONTEXT: Mutex<ContextV7> = Mutex::new(ContextV7::new());
-    // Held while the clock is read: an id is never earlier than the last one, the time could be.
-    let context = CONTEXT.lock().unwrap_or_else(PoisonError::into_inner);
-    let now = SystemTime::now();
-    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let timestamp = Timestamp::from_unix(&*context, since.as_secs(), since.subsec_nanos());
-    (Uuid::new_v7(timestamp), milliseconds(now))
+    // The time is that of the id: the index filters by id and shows the time, and two readings of the clock may differ.
+    let id = Uuid::now_v7();
+    let at_ms = id.get_timestamp().map_or_else(now_ms, |timestamp| {
+        let (seconds, nanos) = timestamp.to_unix();
+        seconds * 1000 + u64::from(nanos) / 1_000_000
+    });
+    Record::new(id, at_ms, record_ids, body)
 }
 
 impl Journal {
@@ -416,13 +408,28 @@ impl JournalLog {
     ///
     /// # Errors
     /// A write failed since the last report.
-    pub async fn written(&self) -> Result<()> {
+    pub fn written(&self) -> impl Future<Output = Result<()>> + use<> {
         let (send, done) = tokio::sync::oneshot::channel();
-        self.writer.report(&self.file, move |result| {
+        // Queued now and not when the future is polled: a failure that happened before belongs to this caller.
+        let queued = self.when_written(move |result| {
             // A caller that was cancelled does not wait.
             let _ = send.send(result);
-        })?;
-        done.await.unwrap_or_else(|_| Err(no_answer()))
+        });
+        async move {
+            queued?;
+            done.await.unwrap_or_else(|_| Err(no_answer()))
+        }
+    }
+
+    /// Calls `acknowledge` on the writer thread when everything queued was written, or with the failure.
+    ///
+    /// # Errors
+    /// The writer thread has stopped.
+    pub fn when_written(
+        &self,
+        acknowledge: impl FnOnce(Result<()>) + Send + 'static,
+    ) -> Result<()> {
+        self.writer.report(&self.file, acknowledge)
     }
 
     /// Waits until everything queued is synced to disk, for records that permit an action.

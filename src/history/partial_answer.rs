@@ -39,7 +39,7 @@ struct PartialHeader {
     started_ms: u64,
     model: String,
     ids: RecordIds,
-    /// No client waits for the answer.
+    /// The turn runs in the background.
     #[serde(default)]
     background: bool,
 }
@@ -53,8 +53,8 @@ pub struct PartialAnswer {
 
 impl PartialAnswer {
     /// Creates the file of an answer in `dir`; an answer outside of sessions (`session` is empty) has none. `ids` are those
-    /// of the answer's record, with its turn; `model` is the model's name in the configuration; `background` is returned by
-    /// [`recover`].
+    /// of the answer's record, with its turn; `model` is the model's name in the configuration; `background`
+    /// says whether the turn runs in the background.
     pub fn create(
         dir: &Path,
         session: &str,
@@ -175,21 +175,21 @@ impl PartialFile {
     }
 }
 
-/// An answer that was added to its session after a kill.
+/// An answer that was running when its daemon was killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredAnswer {
     /// The session.
     pub session: String,
     /// The shell of the prompt.
     pub shell: Option<String>,
-    /// No client waited for the answer.
+    /// The turn ran in the background.
     pub background: bool,
 }
 
 /// What [`recover_file`] did with a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Recovery {
-    /// The answer was added to its session; the file is to be removed.
+    /// The text, if any, was added to its session; the file is to be removed.
     Added(RecoveredAnswer),
     /// Nothing to add: no text, the answer is in the journal, or its session was deleted; the file is to be removed.
     Obsolete,
@@ -267,12 +267,24 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
     // The last character may be incomplete.
     let text = String::from_utf8_lossy(text);
     let text = text.trim_end_matches('\u{fffd}');
-    let Some(session) = header.ids.session.clone().filter(|_| !text.is_empty()) else {
+    let Some(session) = header.ids.session.clone() else {
         return Ok(Recovery::Obsolete);
     };
     // The session was deleted.
-    if journal.find(&session).is_err() {
+    if journal.find(&session).ok().as_ref() != Some(&session) {
         return Ok(Recovery::Obsolete);
+    }
+    let recovered = RecoveredAnswer {
+        session: session.clone(),
+        shell: header.ids.shell.clone(),
+        background: header.background,
+    };
+    // Nothing was shown, but the shell of a background turn waits for a notice.
+    if text.is_empty() {
+        return Ok(match header.background {
+            true => Recovery::Added(recovered),
+            false => Recovery::Obsolete,
+        });
     }
     let (log, records) = journal.open(&session)?;
     let is_same = |ids: &RecordIds| ids.turn.is_some() && ids.turn == header.ids.turn;
@@ -293,11 +305,6 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
         prompt_tokens: None,
         completion_tokens: None,
         ms: last_ms.saturating_sub(header.started_ms),
-    };
-    let recovered = RecoveredAnswer {
-        session,
-        shell: header.ids.shell.clone(),
-        background: header.background,
     };
     log.append(header.ids, answer)?;
     log.sync()?;

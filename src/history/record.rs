@@ -93,6 +93,7 @@ pub struct RecordedCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// Operation class that the policy was applied to.
+    #[serde(deserialize_with = "names::operation")]
     pub operation: OperationClass,
     /// What the caller declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,9 +107,14 @@ pub struct RecordedCall {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedIntent {
     /// Operation class.
+    #[serde(deserialize_with = "names::operation")]
     pub operation_type: OperationClass,
     /// Sensitivity of the data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "names::sensitivity",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub data_sensitivity: Option<DataSensitivity>,
     /// Reason in the caller's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,6 +183,7 @@ pub enum RecordBody {
         /// The model's name in the configuration.
         model: String,
         /// Why it ended.
+        #[serde(deserialize_with = "names::finish")]
         finish: FinishReason,
         /// Cause of `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]

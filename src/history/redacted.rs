@@ -5,14 +5,24 @@ use serde_json::Value;
 use super::record::{RecordBody, upgrade};
 use crate::safety::redact::{Redactor, global_redactor};
 
-/// Fields with ids, digests and images. They look random, and a redaction mark would make them useless.
+/// Fields with ids, digests, images and fixed sets of values. A redaction mark would make them useless or unreadable.
 const OPAQUE: &[&str] = &[
     "arguments_sha256",
     "call",
+    "change",
+    "choice",
+    "data_sensitivity",
+    "decided_by",
+    "decision",
+    "event",
     "extra",
+    "finish",
     "id",
     "images",
+    "operation",
+    "operation_type",
     "result_sha256",
+    "status",
     "token",
     "type",
 ];
@@ -79,6 +89,39 @@ mod tests {
     use crate::history::record::{Call, CommandOutput, ServerEvent};
 
     const TOKEN: &str = concat!("ghp_", "q7Rk2ZpL9vXw3TbN5mHs8YdJ4cFg6aQe1uVo");
+
+    #[test]
+    fn a_secret_that_equals_a_fixed_value_leaves_the_record_readable() {
+        let value = serde_json::json!({
+            "type": "tool", "call": "c", "name": "a.b", "status": "interrupted", "text": "interrupted",
+            "bytes": 1, "duration_ms": 1, "decided_by": "person",
+            "action": {"server": "a", "tool": "b", "operation": "destructive",
+                "intent": {"operation_type": "destructive", "data_sensitivity": "internal"}},
+        });
+        let before: RecordBody = serde_json::from_value(value.clone()).unwrap();
+        let mut redacted = value;
+        let redactor = Redactor::default();
+        for secret in ["interrupted", "destructive", "internal"] {
+            redactor.add_secret("model-header", secret);
+        }
+        assert!(walk(&redactor, &mut redacted));
+        let after: RecordBody = serde_json::from_value(redacted).unwrap();
+        let (
+            RecordBody::Tool {
+                text, status, act, ..
+            },
+            RecordBody::Tool {
+                status: was,
+                act: did,
+                ..
+            },
+        ) = (after, before)
+        else {
+            panic!("tool records")
+        };
+        assert!(text.starts_with("[REDACTED"), "{text}");
+        assert_eq!((status, act), (was, did));
+    }
 
     #[test]
     fn every_text_is_redacted_but_ids_and_extra_are_not() {

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::ordered_writes::OrderedWrites;
 use crate::error::Result;
 use crate::history::journal::{Journal, JournalLog, new_record};
 use crate::history::record::{PolicyChange, Record, RecordBody, RecordIds, ServerEvent};
@@ -22,11 +21,25 @@ pub struct AuditLog {
     log: Mutex<Option<Arc<JournalLog>>>,
     /// File with the rules that were in force when this or an earlier daemon last read the configuration, one per line.
     rules: PathBuf,
-    /// The rules of the last call of [`AuditLog::rules`]; `None` before the first one, and if recording them failed.
-    last_rules: Arc<Mutex<Option<BTreeSet<String>>>>,
-    writes: OrderedWrites,
+    rules_state: Arc<Mutex<RulesState>>,
     /// Login name for the records.
     user: Option<String>,
+}
+
+/// The rules whose changes were queued for recording.
+#[derive(Debug, Default)]
+struct RulesState {
+    /// The rules of the last call of [`AuditLog::rules`]; `None` before the first one, and if recording them failed.
+    last: Option<BTreeSet<String>>,
+    /// A change was not recorded, so later ones must not be remembered.
+    is_incomplete: bool,
+}
+
+impl RulesState {
+    fn fail(&mut self) {
+        self.last = None;
+        self.is_incomplete = true;
+    }
 }
 
 impl AuditLog {
@@ -36,8 +49,7 @@ impl AuditLog {
             journal,
             log: Mutex::default(),
             rules: state.join("rules"),
-            last_rules: Arc::default(),
-            writes: OrderedWrites::default(),
+            rules_state: Arc::default(),
             user,
         }
     }
@@ -114,9 +126,15 @@ impl AuditLog {
     /// that they precede every record made under the new rules; the disk is not waited for.
     pub fn rules(&self, rules: &RuleSet) {
         let now = lines(rules);
-        let before = match lock(&self.last_rules).replace(now.clone()) {
-            Some(before) => before,
-            None => self.remembered(),
+        let before = {
+            let mut state = lock(&self.rules_state);
+            match state.last.replace(now.clone()) {
+                Some(before) => before,
+                None => {
+                    state.is_incomplete = false;
+                    self.remembered()
+                }
+            }
         };
         if before == now {
             return;
@@ -133,22 +151,16 @@ impl AuditLog {
         let removed = before.difference(&now).map(|line| change("-", line));
         let added = now.difference(&before).map(|line| change("+", line));
         let changes: Vec<Record> = removed.chain(added).collect();
+        let (path, state) = (self.rules.clone(), self.rules_state.clone());
         let queued = self.log().and_then(|log| {
             log.write(&changes)?;
-            Ok(log)
+            // Queued at once, so that a failed write is reported to this callback and to no other record.
+            log.when_written(move |written| recorded(&state, &path, &now, written))
         });
-        let (path, last_rules) = (self.rules.clone(), self.last_rules.clone());
-        self.writes.push(move || {
-            // Remembered after it was recorded: a change without a record is recorded the next time.
-            let recorded = queued.and_then(|log| {
-                log.flush()?;
-                remember(&path, &now)
-            });
-            if let Err(e) = recorded {
-                tracing::warn!("{}", e.message);
-                lock(&last_rules).take_if(|last| *last == now);
-            }
-        });
+        if let Err(e) = queued {
+            tracing::warn!("{}", e.message);
+            lock(&self.rules_state).fail();
+        }
     }
 
     /// Returns the rules that this or an earlier daemon recorded last.
@@ -159,16 +171,26 @@ impl AuditLog {
         }
     }
 
-    /// Waits for queued writes, before the daemon ends.
-    pub fn finish_writes(&self) {
-        self.writes.finish();
-    }
-
     fn record_ids(&self) -> RecordIds {
         RecordIds {
             user: self.user.clone(),
             ..RecordIds::default()
         }
+    }
+}
+
+/// Remembers rules whose changes were written. If these or earlier changes were not, the rules remembered last are compared
+/// with the configuration again when it is read next.
+fn recorded(state: &Mutex<RulesState>, path: &Path, now: &BTreeSet<String>, written: Result<()>) {
+    let mut state = lock(state);
+    let remembered = match written {
+        Ok(()) if state.is_incomplete => Ok(()),
+        Ok(()) => remember(path, now),
+        Err(e) => Err(e),
+    };
+    if let Err(e) = remembered {
+        tracing::warn!("{}", e.message);
+        state.fail();
     }
 }
 
@@ -226,40 +248,50 @@ mod tests {
             .collect()
     }
 
+    /// An audit log below `dir`, and a function that waits for its writes.
+    fn audit_log(dir: &Path) -> AuditLog {
+        let journal = Journal::new(dir.join("journal"));
+        AuditLog::new(journal, &dir.join("state"), Some("me".into()))
+    }
+
+    fn flush(audit_log: &AuditLog) {
+        // Fails where a test made the file unwritable and the failure was not reported yet.
+        let _ = audit_log.log().unwrap().flush();
+    }
+
+    fn allowing(subjects: &[&str]) -> RuleSet {
+        let list = subjects.iter().map(|s| rule(RuleEffect::Allow, s));
+        RuleSet {
+            list: list.collect(),
+            ..RuleSet::default()
+        }
+    }
+
     #[test]
     fn rule_changes_are_recorded_once_and_across_restarts() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
-        let acts = || {
-            let journal = Journal::new(dir.join("journal"));
-            Arc::new(AuditLog::new(
-                journal,
-                &dir.join("state"),
-                Some("me".into()),
-            ))
-        };
-        let first = acts();
+        let first = audit_log(dir);
         first.rules(&RuleSet::default());
+        flush(&first);
         assert!(recorded(dir).is_empty());
-        let mut rules = RuleSet {
-            list: vec![
-                rule(RuleEffect::Allow, "fs.*"),
-                rule(RuleEffect::Deny, "op:destructive"),
-            ],
-            ..RuleSet::default()
-        };
+        let mut rules = allowing(&["fs.*"]);
+        rules.list.push(rule(RuleEffect::Deny, "op:destructive"));
         first.rules(&rules);
         first.rules(&rules);
-        let come = [
+        flush(&first);
+        let added = [
             "+ allow fs.* (policy.rules.\"fs.*\")",
             "+ deny op:destructive (policy.rules.\"op:destructive\")",
         ];
-        assert_eq!(recorded(dir), come);
+        assert_eq!(recorded(dir), added);
         drop(first);
         // The next daemon: the configuration was changed while none ran.
         rules.list.remove(1);
         rules.default.effect = RuleEffect::Deny;
-        acts().rules(&rules);
+        let second = audit_log(dir);
+        second.rules(&rules);
+        flush(&second);
         assert_eq!(
             recorded(dir)[2..],
             [
@@ -271,21 +303,30 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_could_not_be_recorded_is_recorded_the_next_time() {
+    fn changes_that_could_not_be_recorded_are_recorded_the_next_time() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         fs::create_dir(dir.join("journal")).unwrap();
         let file = dir.join("journal/audit.jsonl");
         std::os::unix::fs::symlink("/dev/full", &file).unwrap();
-        let journal = Journal::new(dir.join("journal"));
-        let acts = Arc::new(AuditLog::new(journal.clone(), dir, Some("me".into())));
-        let rules = RuleSet {
-            list: vec![rule(RuleEffect::Allow, "fs.read")],
-            ..RuleSet::default()
-        };
-        acts.rules(&rules);
+        let audit_log = audit_log(dir);
+        // The second change is queued before the failure of the first one is known.
+        audit_log.rules(&allowing(&["fs.read"]));
+        audit_log.rules(&allowing(&["fs.read", "fs.list"]));
+        flush(&audit_log);
         fs::remove_file(&file).unwrap();
-        Arc::new(AuditLog::new(journal, dir, Some("me".into()))).rules(&rules);
-        assert_eq!(recorded(dir).len(), 1);
+        // Opened again with the next record.
+        *lock(&audit_log.log) = None;
+        audit_log.rules(&allowing(&["fs.read", "fs.list"]));
+        flush(&audit_log);
+        let added = [
+            "+ allow fs.list (policy.rules.\"fs.list\")",
+            "+ allow fs.read (policy.rules.\"fs.read\")",
+        ];
+        assert_eq!(recorded(dir), added);
+        // Once.
+        audit_log.rules(&allowing(&["fs.read", "fs.list"]));
+        flush(&audit_log);
+        assert_eq!(recorded(dir), added);
     }
 }

@@ -30,11 +30,26 @@ pub struct ClientHandle {
     pub is_read_only: bool,
     /// The ids of every record of this request.
     pub record_ids: RecordIds,
-    /// Requests to the client.
-    pub variables: mpsc::Sender<VariablesRequest>,
+    variables: mpsc::Sender<VariablesRequest>,
 }
 
 impl ClientHandle {
+    /// Returns a handle and the receiver of its requests for variables.
+    pub fn new(
+        feed: Arc<TurnFeed>,
+        is_read_only: bool,
+        record_ids: RecordIds,
+    ) -> (ClientHandle, mpsc::Receiver<VariablesRequest>) {
+        let (variables, requests) = mpsc::channel(1);
+        let client = ClientHandle {
+            feed,
+            is_read_only,
+            record_ids,
+            variables,
+        };
+        (client, requests)
+    }
+
     /// Asks the client for variables of its environment.
     ///
     /// # Errors

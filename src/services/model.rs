@@ -34,7 +34,7 @@ const QUICK_START: Duration = Duration::from_secs(1);
 pub struct ModelRegistry {
     paths: Paths,
     /// Records changes of the rules.
-    acts: Arc<AuditLog>,
+    audit_log: Arc<AuditLog>,
     file: Mutex<Option<(ConfigStamp, Arc<ConfigFile>)>>,
     /// The configuration resolved last: a turn uses the same one for each tool call.
     resolved: Mutex<Option<ResolvedConfig>>,
@@ -86,10 +86,10 @@ impl ChosenModel {
 
 impl ModelRegistry {
     /// Creates an empty registry.
-    pub fn new(paths: &Paths, acts: Arc<AuditLog>) -> ModelRegistry {
+    pub fn new(paths: &Paths, audit_log: Arc<AuditLog>) -> ModelRegistry {
         ModelRegistry {
             paths: paths.clone(),
-            acts,
+            audit_log,
             file: Mutex::default(),
             resolved: Mutex::default(),
             keys: KeyCommands::default(),
@@ -115,8 +115,8 @@ impl ModelRegistry {
                 let file = Arc::new(config::read_file(&self.paths)?);
                 // Without overrides: only changes of the file are recorded, not the environment of a shell.
                 if let Ok(plain) = config::resolve::resolve(&file, &ConfigOverrides::default()) {
-                    self.acts.rules(&plain.policy);
-                    self.acts.sync_every_record(plain.history.sync);
+                    self.audit_log.rules(&plain.policy);
+                    self.audit_log.sync_every_record(plain.history.sync);
                     plain.mcp.servers.values().for_each(learn_configured);
                 }
                 *cached = Some((stamp, file.clone()));

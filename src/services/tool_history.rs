@@ -87,7 +87,7 @@ struct StoredHistory {
     target: String,
     tools: BTreeMap<String, StoredTool>,
     /// Annotations of tools that were not shown.
-    #[serde(default, alias = "said")]
+    #[serde(default, rename = "said")]
     annotations: BTreeMap<String, record::RecordedAnnotations>,
 }
 

@@ -105,13 +105,20 @@ impl Session {
         kept.log.as_ref().map_err(Clone::clone).cloned()
     }
 
-    /// Keeps one record and waits until it is written: for a record that is acknowledged, or whose failure is reported.
+    /// Keeps one record and queues its write; the future waits for it. For a record that is acknowledged, or whose failure is
+    /// reported.
     ///
     /// # Errors
     /// The write failed; the record is kept in memory.
-    pub async fn record_written(&self, record_ids: &RecordIds, body: RecordBody) -> Result<()> {
-        self.record(record_ids, body)?;
-        self.log_handle()?.written().await
+    pub fn record_written(
+        &self,
+        record_ids: &RecordIds,
+        body: RecordBody,
+    ) -> impl Future<Output = Result<()>> + use<> {
+        let queued = self
+            .record(record_ids, body)
+            .and_then(|()| Ok(self.log_handle()?.written()));
+        async move { queued?.await }
     }
 
     /// Keeps these records and waits until they are synced to disk: for a record that permits an action.

@@ -106,9 +106,9 @@ impl SessionStore {
         let id = match choice {
             SessionChoice::Shell => match shell.and_then(|s| self.session_for_shell(s)) {
                 Some(id) => id,
-                None => return Ok(self.create(shell, record_ids).await),
+                None => return Ok(self.create(shell, record_ids)),
             },
-            SessionChoice::New => return Ok(self.create(shell, record_ids).await),
+            SessionChoice::New => return Ok(self.create(shell, record_ids)),
             SessionChoice::Continue => {
                 let journal = self.journal.clone();
                 let sessions = off_thread(move || journal.sessions()).await?;
@@ -124,7 +124,7 @@ impl SessionStore {
             // The user deleted the session's file: the shell starts a new session.
             Err(e) => {
                 return match *choice == SessionChoice::Shell && self.find(&id).await.is_err() {
-                    true => Ok(self.create(shell, record_ids).await),
+                    true => Ok(self.create(shell, record_ids)),
                     false => Err(e),
                 };
             }
@@ -132,7 +132,7 @@ impl SessionStore {
         if let Some(shell) = shell
             && self.session_for_shell(shell).as_deref() != Some(&id)
         {
-            self.attach(shell, &id).await;
+            self.attach(shell, &id);
             // If this write fails, so does that of the prompt, which is reported.
             let attached = RecordBody::Attached {
                 shell: shell.to_string(),
@@ -144,7 +144,7 @@ impl SessionStore {
 
     /// Creates a session and makes it the session of the shell. If its file cannot be created, the session is kept in
     /// memory, so that prompts are answered even when the disk is full.
-    pub async fn create(&self, shell: Option<&ShellId>, record_ids: &RecordIds) -> SharedSession {
+    pub fn create(&self, shell: Option<&ShellId>, record_ids: &RecordIds) -> SharedSession {
         let id = uuid::Uuid::now_v7().to_string();
         let session = Session::new(id.clone(), self.journal.create(&id), Vec::new());
         // If this write fails, so does that of the prompt, which is reported.
@@ -155,7 +155,7 @@ impl SessionStore {
         let _ = session.record(record_ids, begun);
         add_open(&mut lock(&self.open).sessions, id.clone(), &session);
         if let Some(shell) = shell {
-            self.attach(shell, &id).await;
+            self.attach(shell, &id);
         }
         session
     }
@@ -225,24 +225,42 @@ impl SessionStore {
         uuid::Uuid::parse_str(id.trim()).ok().map(|u| u.to_string())
     }
 
-    /// Sets the session of a shell in memory, then writes it to the shell's file on another thread.
-    async fn attach(&self, shell: &ShellId, id: &str) {
+    /// Sets the session of a shell in memory and starts writing it to the shell's file. The prompt does not wait for the
+    /// disk; [`SessionStore::shell_file_written`] does.
+    fn attach(&self, shell: &ShellId, id: &str) {
         lock(&self.shell_sessions).insert(shell.clone(), (id.to_string(), Instant::now()));
+        let write = self.write_shell_file(shell);
+        drop(tokio::task::spawn_blocking(write));
+    }
+
+    /// Waits until the session of a shell is in the shell's file: for a request that only sets the session.
+    pub async fn shell_file_written(&self, shell: &ShellId) {
+        let write = self.write_shell_file(shell);
+        // A failure is logged by the write.
+        let _ = tokio::task::spawn_blocking(write).await;
+    }
+
+    /// Returns a blocking write of the session of a shell to the shell's file.
+    fn write_shell_file(&self, shell: &ShellId) -> impl FnOnce() + Send + 'static {
         let (sessions, writes) = (self.shell_sessions.clone(), self.shell_file_writes.clone());
         let (dir, shell) = (self.shells_dir.clone(), shell.clone());
-        let written = off_thread(move || {
+        move || {
             let _writing = lock(&writes);
             // The current session: whichever of two writes comes last, it writes the last assignment.
             let current = lock(&sessions).get(&shell).map(|(id, _)| id.clone());
-            let Some(id) = current else { return Ok(()) };
-            paths::make_dir(&dir)?;
-            paths::replace_file(&dir.join(shell.as_str()), id.as_bytes())
-        });
-        if let Err(e) = written.await {
-            tracing::warn!(
-                "a shell loses its session at the next restart: {}",
-                e.message
-            );
+            let Some(id) = current else { return };
+            let path = dir.join(shell.as_str());
+            if read_shell_file(&path).as_deref() == Some(&id) {
+                return;
+            }
+            let written =
+                paths::make_dir(&dir).and_then(|()| paths::replace_file(&path, id.as_bytes()));
+            if let Err(e) = written {
+                tracing::warn!(
+                    "a shell loses its session at the next restart: {}",
+                    e.message
+                );
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::chat::FinishReason;
 use crate::config::Config;
-use crate::error::{Error, ErrorContext, Result};
+use crate::error::{ErrorContext, Result};
 use crate::paths::{self, Paths};
 use crate::protocol::ShellId;
 use crate::safety::text::one_line;
@@ -23,6 +23,8 @@ use crate::session::{lock, short_id};
 const LENGTH: usize = 200;
 /// Maximum number of notices that wait for a shell.
 const MAX_NOTICES: usize = 8;
+/// Between the prompt and the command, in the notice of a question.
+const WAITS: &str = " waits for your answer: ";
 /// Held while a notice file is read and replaced.
 static NOTICE_FILES: Mutex<()> = Mutex::new(());
 
@@ -43,25 +45,25 @@ pub fn minutes(duration: Duration) -> String {
 pub fn question_waits(services: &SharedServices, feed: &TurnFeed) {
     let prompt = feed.origin.words();
     let command = attach_command(services, feed);
-    let line = format!("“{prompt}” waits for your answer: {command} shows it");
+    let line = format!("“{prompt}”{WAITS}{command} shows it");
     notify(services, feed, &line);
 }
 
-/// Notifies the shell of a background turn that a part of it could not be recorded.
-pub fn not_recorded(services: &SharedServices, feed: &TurnFeed, error: &Error) {
+/// Notifies the shell of a background turn that its prompt or its answer could not be recorded.
+pub fn not_recorded(services: &SharedServices, feed: &TurnFeed) {
     let prompt = feed.origin.words();
+    let command = attach_command(services, feed);
     let line = format!(
-        "“{prompt}” is not in the history: {}; read the answer before the daemon ends",
-        error.message
+        "“{prompt}” is not in the history, which cannot be written: {command} shows the answer until the daemon ends"
     );
     notify(services, feed, &line);
 }
 
-/// Notifies the shell of a background turn that an earlier daemon was killed during its answer.
-pub fn cut_off(paths: &Paths, shell: &ShellId, session: &str) {
+/// Notifies a shell that the answer of a background turn was recovered from an earlier daemon.
+pub fn recovered(paths: &Paths, shell: &ShellId, session: &str) {
     let session_name = short_id(session);
     let line = format!(
-        "an answer in the background was cut off: the daemon was killed; llm --attach {session_name} shows it"
+        "an answer in the background did not end: llm --attach {session_name} shows what there is of it"
     );
     if let Err(e) = append(paths, shell, session, &line) {
         tracing::warn!("{}", e.message);
@@ -168,12 +170,18 @@ pub fn remove(paths: &Paths, shell: &ShellId) {
     let _ = fs::remove_file(path(paths, shell));
 }
 
-/// Removes the notices of an earlier daemon: its turns ended with it.
-pub fn remove_all(paths: &Paths) {
+/// Rewrites the notices of an earlier daemon: questions that waited for an answer ended with it. The others stay.
+pub fn after_restart(paths: &Paths) {
+    let _held = lock(&NOTICE_FILES);
     let entries = fs::read_dir(directory(paths)).into_iter().flatten();
-    for entry in entries.flatten() {
-        if let Err(e) = fs::remove_file(entry.path()) {
-            tracing::warn!("cannot remove {}: {e}", entry.path().display());
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let before = read(&path);
+        let rewrite = |line: &String| line.replace(WAITS, " did not end: ");
+        let after: Vec<String> = before.iter().map(rewrite).collect();
+        if before != after
+            && let Err(e) = replace(&path, &after)
+        {
+            tracing::warn!("{}", e.message);
         }
     }
 }

@@ -69,7 +69,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let journal = Journal::new(dir.path().join("history"));
         let sessions = SessionStore::new(journal, dir.path().join("shells"));
-        let session = sessions.create(None, &RecordIds::default()).await;
+        let session = sessions.create(None, &RecordIds::default());
         let feed = TurnFeed::new(FeedOrigin::of_request(None, None), CancellationToken::new());
         session.hub.install(feed.clone());
         assert!(session.hub.running().is_some());

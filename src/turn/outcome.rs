@@ -34,7 +34,8 @@ pub struct CallSummary {
     pub arguments: Option<String>,
     /// Who allowed it.
     pub by: Option<DecidedBy>,
-    /// The recorded reason: the deciding rule or the approval scope, then `; WARNING` if the intent contradicts the annotations.
+    /// The recorded reason: the deciding rule or the approval scope; after it, the warning if the intent contradicts the
+    /// annotations.
     pub why: Option<String>,
 }
 

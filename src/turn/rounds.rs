@@ -238,7 +238,9 @@ impl<'a> TurnRun<'a> {
                     Ok(()) => self.partial = partial,
                     Err(e) => {
                         tracing::warn!("{}", e.message);
-                        background_notice::not_recorded(self.services, self.feed, &e);
+                        if is_answer {
+                            background_notice::not_recorded(self.services, self.feed);
+                        }
                         self.feed.notice(e.message);
                     }
                 }

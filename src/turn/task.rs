@@ -150,10 +150,14 @@ async fn converse(
         shell: ask.shell.as_ref().map(ShellId::to_string),
         cwd: ask.cwd.clone(),
     };
-    // A prompt that cannot be recorded is answered, with a notice.
-    if let Err(e) = session.record_written(&record_ids, user).await {
-        feed.notice(e.message);
-    }
+    // Queued before the request is sent, but not waited for. A prompt that cannot be recorded is answered, with a notice.
+    let written = session.record_written(&record_ids, user);
+    let recorded = async {
+        if let Err(e) = written.await {
+            background_notice::not_recorded(services, feed);
+            feed.notice(e.message);
+        }
+    };
     let setting = TurnSettings {
         session: session.id.clone(),
         model_name: chosen.name.clone(),
@@ -170,7 +174,8 @@ async fn converse(
         record_ids.clone(),
         &request,
     );
-    run.rounds(with_tools.then_some(catalog)).await?;
+    let (finished, ()) = tokio::join!(run.rounds(with_tools.then_some(catalog)), recorded);
+    finished?;
     let TurnRun {
         answer, record_ids, ..
     } = run;

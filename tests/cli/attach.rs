@@ -2,9 +2,12 @@
 //! client with Ctrl-Z. Only the model is a fake.
 
 use aish::chat::{FinishReason, OperationClass};
+use aish::client::connect;
+use aish::paths::Paths;
 use aish::protocol::tools::{ApprovalVerdict, ManualCall};
-use aish::protocol::{AskRequest, Event, Request};
+use aish::protocol::{AskRequest, CommandChoice, DecisionReply, Event, Proposal, Request};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use crate::fakes::provider::{Part, Script, Shape, call_events, finish_event, text_event};
@@ -153,6 +156,46 @@ fn a_background_answer_is_announced_and_its_commands_are_offered() {
 }
 
 #[test]
+fn a_command_of_a_background_answer_does_not_run_unasked() {
+    let helper = Helper::new([answer([text("CMD: touch made\n")], "stop")]);
+    helper.config("[shell]\nconfirm_cmd = false\n[policy.rules]\nshell = \"allow\"\n");
+    let ask = ["ask", "--shell", "s1", "--background", "--", "make it"];
+    helper.call(ask).run().ok();
+    let paths = Paths::under(&helper.path(""), nix::unistd::getuid().as_raw()).unwrap();
+    let next = || -> Option<Proposal> {
+        let next = Request::NextProposal {
+            shell: shell_id("s1"),
+            cwd: "/".into(),
+            overrides: BTreeMap::new(),
+        };
+        connect::request(&paths, &next).unwrap()
+    };
+    helper.until("the command is proposed", || next().is_some());
+    let proposal = next().unwrap();
+    assert!(proposal.confirm);
+    let decide = |asked| {
+        let request = Request::Decide {
+            shell: shell_id("s1"),
+            token: proposal.token.clone(),
+            choice: CommandChoice::Run,
+            command: proposal.command.clone(),
+            cwd: "/".into(),
+            asked,
+            overrides: BTreeMap::new(),
+        };
+        connect::request::<DecisionReply>(&paths, &request)
+    };
+    let error = decide(false).unwrap_err();
+    assert_eq!(
+        error.message,
+        "not run: the rule for background answers says ask"
+    );
+    assert!(helper.records_of("command_approval").is_empty());
+    decide(true).unwrap();
+    assert_eq!(helper.records_of("command_approval").len(), 1);
+}
+
+#[test]
 fn a_background_answer_that_was_cut_off_by_a_kill_is_announced() {
     let helper = Helper::new([answer([text("Thinking.\n"), Part::Gate("never")], "stop")]);
     let mut zsh = Zsh::start(&helper.home);
@@ -170,7 +213,7 @@ fn a_background_answer_that_was_cut_off_by_a_kill_is_announced() {
     noticed(&helper);
     zsh.run("");
     let screen = zsh.screen();
-    assert!(screen.contains("was cut off"), "{screen}");
+    assert!(screen.contains("did not end"), "{screen}");
     zsh.run("clear; llm :attach");
     let screen = zsh.screen();
     assert!(

@@ -169,15 +169,28 @@ fn notices_of_several_sessions_add_up_until_each_is_shown() {
         .until("two notices are there", || notices(&tools).len() == 2);
     assert_ne!(first.session, second.session);
     // The first one was written while its session was the shell's own.
-    assert_eq!(
-        notices(&tools),
-        [
-            "the answer to “first” is done: llm :attach shows it",
-            "the answer to “second” was interrupted: llm :attach shows it",
-        ]
-    );
+    let expected = [
+        "the answer to “first” is done: llm :attach shows it",
+        "the answer to “second” was interrupted: llm :attach shows it",
+    ];
+    assert_eq!(notices(&tools), expected);
     tools.helper.call(["start"]).run().ok();
-    assert_eq!(notices(&tools), [""; 0], "a new daemon removes them");
+    assert_eq!(notices(&tools), expected, "a new daemon keeps them");
+}
+
+#[test]
+fn a_question_of_a_killed_daemon_no_longer_waits() {
+    let script = [Script::calls("I write", &[("a", "fs.write", "{}")])];
+    let tools = Tools::new(script, "");
+    background(&tools, "write it");
+    let waits = "“write it” waits for your answer: llm :attach shows it";
+    tools
+        .helper
+        .until("the question waits", || notices(&tools) == [waits]);
+    tools.helper.kill_daemon();
+    tools.helper.call(["start"]).run().ok();
+    let ended = "“write it” did not end: llm :attach shows it";
+    assert_eq!(notices(&tools), [ended]);
 }
 
 #[test]

@@ -16,6 +16,7 @@ impl Fixture {
         let journal = Journal::new(dir.path().join("journal"));
         let ids = RecordIds {
             session: Some("s".into()),
+            shell: Some("1-2".into()),
             prompt: Some("p".into()),
             turn: Some("t".into()),
             ..RecordIds::default()
@@ -37,7 +38,11 @@ impl Fixture {
     }
 
     fn begin(&self) -> PartialAnswer {
-        PartialAnswer::create(&self.partial(), "s", &self.ids, "m", true)
+        self.begin_in(false)
+    }
+
+    fn begin_in(&self, background: bool) -> PartialAnswer {
+        PartialAnswer::create(&self.partial(), "s", &self.ids, "m", background)
     }
 
     /// The text that would be recovered now.
@@ -73,6 +78,39 @@ fn what_was_shown_before_a_kill_is_recovered_and_marked() {
     // Once.
     let (recovered, again) = fixture.recover();
     assert_eq!((recovered, again), (0, records));
+}
+
+#[test]
+fn a_background_answer_is_reported_even_without_text() {
+    let fixture = Fixture::new();
+    drop(fixture.begin_in(true));
+    drop(fixture.begin_in(false));
+    let mut answer = fixture.begin_in(false);
+    answer.append("text");
+    drop(answer);
+    let answer = |background| RecoveredAnswer {
+        session: "s".into(),
+        shell: Some("1-2".into()),
+        background,
+    };
+    let recovered = recover(&fixture.journal, &fixture.partial()).unwrap();
+    assert_eq!(recovered, [answer(true), answer(false)]);
+    assert_eq!(fixture.journal.open("s").unwrap().1.len(), 2);
+}
+
+#[test]
+fn only_the_exact_id_of_a_session_is_accepted() {
+    let fixture = Fixture::new();
+    fixture.journal.create("session").unwrap();
+    for session in ["sess", "../s", ""] {
+        let ids = RecordIds {
+            session: Some(session.into()),
+            ..fixture.ids.clone()
+        };
+        let mut file = PartialFile::create(&fixture.partial(), ids, "m", true).unwrap();
+        file.append("text").unwrap();
+    }
+    assert_eq!(fixture.recover().0, 0);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use serde::de::IntoDeserializer;
+use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use crate::chat::CallStatus;
+use crate::chat::{CallStatus, DataSensitivity, FinishReason, OperationClass};
 
 /// Types: old name, new name.
 const TYPES: [(&str, &str); 3] = [
@@ -99,5 +100,31 @@ pub fn upgrade(record: &mut Value) {
 /// Reads the status of a tool call, by its old or its current name.
 pub(super) fn status<'de, D: Deserializer<'de>>(from: D) -> Result<CallStatus, D::Error> {
     let name = Cow::<str>::deserialize(from)?;
-    CallStatus::deserialize(current_status(&name).into_deserializer())
+    Ok(known(current_status(&name)).unwrap_or(CallStatus::CallFailed))
+}
+
+/// Reads why an answer ended; a reason that this version does not know counts as a complete answer.
+pub(super) fn finish<'de, D: Deserializer<'de>>(from: D) -> Result<FinishReason, D::Error> {
+    let name = Cow::<str>::deserialize(from)?;
+    Ok(known(&name).unwrap_or(FinishReason::Stop))
+}
+
+/// Reads an operation class; one that this version does not know counts as the most severe.
+pub(super) fn operation<'de, D: Deserializer<'de>>(from: D) -> Result<OperationClass, D::Error> {
+    let name = Cow::<str>::deserialize(from)?;
+    Ok(OperationClass::from_name(&name).unwrap_or(OperationClass::Destructive))
+}
+
+/// Reads the sensitivity of data; a value that this version does not know counts as undeclared.
+pub(super) fn sensitivity<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<DataSensitivity>, D::Error> {
+    let name = Option::<Cow<'_, str>>::deserialize(from)?;
+    Ok(name.map(|name| DataSensitivity::from_name(&name).unwrap_or(DataSensitivity::Unknown)))
+}
+
+/// Returns the value with this name, if there is one.
+fn known<'a, T: Deserialize<'a>>(name: &'a str) -> Option<T> {
+    let name: StrDeserializer<'a, serde::de::value::Error> = name.into_deserializer();
+    T::deserialize(name).ok()
 }

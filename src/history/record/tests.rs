@@ -216,3 +216,72 @@ fn the_documentation_lists_exactly_the_types_and_fields_that_are_written() {
         .collect();
     assert_eq!(titles, types);
 }
+
+/// Reads a record whose field has this value, and returns the value it is written with.
+fn read_and_written(kind: &str, field: &str, word: &str) -> Value {
+    let body = every_body().into_iter().find(|body| {
+        let body = serde_json::to_value(body).unwrap();
+        body["type"] == kind
+    });
+    let mut record = serde_json::to_value(Record::new(
+        uuid::Uuid::nil(),
+        1,
+        RecordIds::default(),
+        body.unwrap(),
+    ))
+    .unwrap();
+    *record.pointer_mut(field).unwrap() = word.into();
+    let read: Record = serde_json::from_value(record).unwrap();
+    let written = serde_json::to_value(read).unwrap();
+    written.pointer(field).unwrap().clone()
+}
+
+#[test]
+fn every_value_that_was_ever_written_is_read() {
+    let cases = [
+        (
+            "assistant",
+            "/finish",
+            "stop length content_filter interrupted error cut_off",
+        ),
+        (
+            "approval",
+            "/decision",
+            "once tool reads server always rule no stop no_terminal timed_out denied",
+        ),
+        (
+            "tool",
+            "/status",
+            "success tool_error call_failed denied blocked invalid_call interrupted",
+        ),
+        ("tool", "/decided_by", "person rule"),
+        ("tool", "/action/operation", "read write destructive"),
+        (
+            "tool",
+            "/action/intent/operation_type",
+            "read write destructive",
+        ),
+        (
+            "tool",
+            "/action/intent/data_sensitivity",
+            "public internal private unknown",
+        ),
+        ("policy", "/change", "granted lapsed revoked always changed"),
+        ("server", "/event", "connected failed login disconnected"),
+        ("command_approval", "/choice", "run insert no quit denied"),
+    ];
+    for (kind, field, words) in cases {
+        for word in words.split(' ') {
+            assert_eq!(read_and_written(kind, field, word), word, "{kind}{field}");
+        }
+        // Of a later version, or redacted by an older one. The record is read all the same.
+        read_and_written(kind, field, "[REDACTED:model-header]");
+    }
+    for (old, new) in [
+        ("error", "tool_error"),
+        ("failed", "call_failed"),
+        ("skipped", "invalid_call"),
+    ] {
+        assert_eq!(read_and_written("tool", "/status", old), new);
+    }
+}

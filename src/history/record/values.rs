@@ -1,5 +1,5 @@
-//! Fields with a fixed set of values. A new value raises [`super::VERSION`], because older readers skip a record with a value
-//! that they do not know.
+//! Fields with a fixed set of values. A value that this version does not know is read as `Unknown`: a later version may have
+//! written it, and older versions could redact it.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,9 @@ pub enum ApprovalDecision {
     TimedOut,
     /// Denied by a rule.
     Denied,
+    /// A value of another version.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Who decided on a tool call.
@@ -39,6 +42,9 @@ pub enum DecidedBy {
     Person,
     /// A rule or a grant.
     Rule,
+    /// A value of another version.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Change of a rule or grant.
@@ -55,6 +61,9 @@ pub enum PolicyChange {
     Always,
     /// The configuration was edited.
     Changed,
+    /// A value of another version.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Event of a connection to an MCP server.
@@ -69,6 +78,9 @@ pub enum ServerEvent {
     Login,
     /// The connection was closed.
     Disconnected,
+    /// A value of another version.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Decision on a proposed command.
@@ -85,4 +97,7 @@ pub enum CommandDecision {
     Quit,
     /// A rule denied it.
     Denied,
+    /// A value of another version.
+    #[serde(other)]
+    Unknown,
 }

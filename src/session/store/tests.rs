@@ -70,15 +70,14 @@ fn a_shell_file_that_is_not_a_small_regular_file_is_ignored() {
 async fn concurrent_requests_share_one_load_of_a_session() {
     let dir = tempfile::tempdir().expect("a directory");
     let sessions = store(dir.path());
-    let session = sessions
-        .create(Some(&shell("a")), &RecordIds::default())
-        .await;
+    let session = sessions.create(Some(&shell("a")), &RecordIds::default());
     session
         .log_handle()
         .expect("a file")
         .written()
         .await
         .expect("it is written");
+    sessions.shell_file_written(&shell("a")).await;
     let id = session.id.clone();
     drop((session, sessions));
     let sessions = Arc::new(store(dir.path()));
@@ -105,7 +104,7 @@ async fn a_session_stays_open_while_a_grant_is_in_force() {
     let sessions = store(dir.path());
     let mut ids = Vec::new();
     for at_ms in [now_ms() - GRANT_TTL_MS, now_ms(), 1] {
-        let session = sessions.create(None, &RecordIds::default()).await;
+        let session = sessions.create(None, &RecordIds::default());
         let call = ExactCall {
             server: "fs",
             tool: "read",
