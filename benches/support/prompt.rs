@@ -86,6 +86,7 @@ pub fn ask(home: &Home, shell: Option<&str>, asked: [&str; 5]) -> Vec<Duration> 
                         }
                     }
                     Event::TurnStarted { .. }
+                    | Event::NewTools(_)
                     | Event::ToolCallStarted(_)
                     | Event::ToolCallProgress { .. } => {}
                     other => panic!("{other:?}"),
