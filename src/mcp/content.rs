@@ -93,6 +93,7 @@ pub(super) fn convert_tool(
         .as_ref()
         .or_else(|| hints.and_then(|h| h.title.as_ref()));
     let description = tool.description.as_deref().unwrap_or_default();
+    let (full_title, output_schema) = (title.cloned(), tool.output_schema.as_deref());
     let mut tool = ToolDefinition {
         name: format!("{alias}.{name}"),
         server: alias.clone(),
@@ -111,13 +112,16 @@ pub(super) fn convert_tool(
         trusted: server.trust_annotations,
         identity: String::new(),
     };
-    // Annotations and title are left out: some servers stop sending them after a reconnect. Changes of annotations
-    // are compared separately, with `in_force`.
+    // Annotations are left out: some servers stop sending them after a reconnect, and their changes are compared
+    // separately, with `in_force`.
+    let output_schema = output_schema.and_then(|schema| serde_json::to_string(schema).ok());
     tool.identity = fingerprint([
         &*server.identity(),
         &tool.name,
+        full_title.as_deref().unwrap_or_default(),
         &tool.description,
         &tool.schema,
+        output_schema.as_deref().unwrap_or_default(),
     ]);
     Some(tool)
 }

@@ -1,4 +1,11 @@
-//! Extracts `CMD:` lines from a streamed answer, and drops code fences that contain only such lines. Pure.
+//! Extracts `CMD:` lines from a streamed answer. Pure.
+//!
+//! A line of the answer itself proposes a command, and so does a code block that consists of such lines. A `CMD:` line that
+//! is quoted in other code or stands in an HTML comment is text.
+
+mod comment;
+
+use comment::CommentScanner;
 
 /// The mark at the beginning of a line that proposes a command.
 const MARK: &str = "CMD:";
@@ -10,7 +17,7 @@ const QUOTED: &str = "`CMD:";
 /// Maximum length of a command. A longer line stays text, because the user could not check it.
 const LONGEST: usize = 64 << 10;
 
-/// Maximum number of bytes held back while a line may still become a code fence, and of blank lines held after one.
+/// Maximum number of bytes held back while a line may still become a code fence.
 const MAX_HELD: usize = 256;
 
 /// A piece of the answer.
@@ -36,26 +43,28 @@ enum LinePosition {
 /// An open code block.
 #[derive(Debug, Clone)]
 struct FenceMarker {
-    /// The line that opened it, with its LF.
-    opener: String,
     sign: char,
     length: usize,
-    /// Blank lines since the opening fence, while that is held back because only commands followed.
-    waiting: Option<HeldFence>,
+    /// The block so far, as long as it has only commands and blank lines. `None` once it has other text, which makes all
+    /// of it text.
+    held: Option<HeldBlock>,
 }
 
+/// A code block that may turn out to consist of commands.
 #[derive(Debug, Clone, Default)]
-struct HeldFence {
-    blanks: String,
-    commands: bool,
+struct HeldBlock {
+    /// Its lines as received, from the opening fence on.
+    lines: String,
+    commands: Vec<String>,
 }
 
-/// The state between two chunks: at most the beginning of a line or one command, and the line of an open fence.
+/// The state between two chunks: at most the beginning of a line or one command, and a code block of commands.
 #[derive(Debug)]
 pub struct CommandExtractor {
     at: LinePosition,
     held: String,
     fence: Option<FenceMarker>,
+    comment: CommentScanner,
     /// Text to emit.
     text: String,
 }
@@ -66,14 +75,15 @@ impl Default for CommandExtractor {
             at: LinePosition::Start,
             held: String::new(),
             fence: None,
+            comment: CommentScanner::default(),
             text: String::new(),
         }
     }
 }
 
 impl CommandExtractor {
-    /// Handles a chunk and emits each complete piece. Text is held back only while it may be a mark or a fence; an opening
-    /// fence is held back until its block contains something other than commands.
+    /// Handles a chunk and emits each complete piece. Text is held back only while it may be a mark or a fence; a code block
+    /// is held back as long as it consists of commands.
     pub fn push(&mut self, chunk: &str, emit: &mut impl FnMut(AnswerPiece)) {
         for part in chunk.split_inclusive('\n') {
             self.push_part(part, emit);
@@ -93,7 +103,7 @@ impl CommandExtractor {
         match self.at {
             LinePosition::Start => {}
             LinePosition::Text => {
-                self.text.push_str(part);
+                self.push_text(part);
                 if part.ends_with('\n') {
                     self.at = LinePosition::Start;
                 }
@@ -111,6 +121,9 @@ impl CommandExtractor {
 
     /// Classifies the held start of the line; `end` if the line is complete.
     fn decide(&mut self, end: bool, emit: &mut impl FnMut(AnswerPiece)) {
+        if self.comment.is_open() {
+            return self.show_held();
+        }
         match line(&self.held, self.fence.as_ref(), end) {
             LineKind::Open if !end => {}
             LineKind::Open | LineKind::Text => self.show_held(),
@@ -120,34 +133,51 @@ impl CommandExtractor {
                     self.end_command(length, emit);
                 }
             }
-            LineKind::Blank => match self.fence.as_mut().and_then(|f| f.waiting.as_mut()) {
-                Some(waiting) if waiting.blanks.len() + self.held.len() <= MAX_HELD => {
-                    waiting.blanks.push_str(&self.held);
-                    self.held.clear();
-                }
-                _ => self.show_held(),
-            },
+            LineKind::Blank => self.hold_line(),
             LineKind::Opens(sign, length) => {
+                let held = HeldBlock {
+                    lines: std::mem::take(&mut self.held),
+                    commands: Vec::new(),
+                };
                 self.fence = Some(FenceMarker {
-                    opener: std::mem::take(&mut self.held),
                     sign,
                     length,
-                    waiting: Some(HeldFence::default()),
+                    held: Some(held),
                 });
             }
             LineKind::Closes => {
-                let around_commands = self
+                let block = self
                     .fence
-                    .as_ref()
-                    .and_then(|f| f.waiting.as_ref())
-                    .is_some_and(|w| w.commands);
-                if around_commands {
-                    self.held.clear();
-                } else {
-                    self.show_held();
+                    .as_mut()
+                    .and_then(|f| f.held.take_if(|h| !h.commands.is_empty()));
+                match block {
+                    Some(block) => {
+                        self.held.clear();
+                        self.emit_block(block, emit);
+                    }
+                    None => self.show_held(),
                 }
                 self.fence = None;
             }
+        }
+    }
+
+    /// Adds the held line to the held code block.
+    fn hold_line(&mut self) {
+        match self.fence.as_mut().and_then(|f| f.held.as_mut()) {
+            Some(block) if block.lines.len() + self.held.len() <= LONGEST => {
+                block.lines.push_str(&self.held);
+                self.held.clear();
+            }
+            _ => self.show_held(),
+        }
+    }
+
+    /// Emits the commands of a code block that consists of them.
+    fn emit_block(&mut self, block: HeldBlock, emit: &mut impl FnMut(AnswerPiece)) {
+        self.flush(emit);
+        for command in block.commands {
+            emit(AnswerPiece::Command(command));
         }
     }
 
@@ -156,23 +186,29 @@ impl CommandExtractor {
         if self.held.is_empty() {
             return;
         }
-        self.show_fence();
+        self.show_block();
         self.at = if self.held.ends_with('\n') {
             LinePosition::Start
         } else {
             LinePosition::Text
         };
-        self.text.push_str(&std::mem::take(&mut self.held));
+        let held = std::mem::take(&mut self.held);
+        self.push_text(&held);
     }
 
-    /// Emits the held opening fence, because the block contains something other than commands.
-    fn show_fence(&mut self) {
-        if let Some(fence) = &mut self.fence
-            && let Some(waiting) = fence.waiting.take()
-        {
-            self.text.push_str(&fence.opener);
-            self.text.push_str(&waiting.blanks);
+    /// Emits the held code block as text, because it contains something other than commands.
+    fn show_block(&mut self) {
+        if let Some(block) = self.fence.as_mut().and_then(|f| f.held.take()) {
+            self.text.push_str(&block.lines);
         }
+    }
+
+    fn push_text(&mut self, text: &str) {
+        // In a code block, the beginning of a comment is code.
+        if self.fence.is_none() {
+            self.comment.push(text);
+        }
+        self.text.push_str(text);
     }
 
     /// Emits the completed command, or text if it is not a command.
@@ -191,52 +227,43 @@ impl CommandExtractor {
             return self.show_held();
         };
         self.at = LinePosition::Start;
-        self.held.clear();
-        if let Some(fence) = &mut self.fence {
-            match &mut fence.waiting {
-                Some(waiting) => {
-                    waiting.commands = true;
-                    waiting.blanks.clear();
-                }
-                None => {
-                    // Closes the block before the command; it is opened again if something other than commands follows.
-                    let indent = fence.opener.len() - fence.opener.trim_start_matches(' ').len();
-                    self.text.push_str(&" ".repeat(indent));
-                    self.text
-                        .extend(std::iter::repeat_n(fence.sign, fence.length));
-                    self.text.push('\n');
-                    fence.waiting = Some(HeldFence {
-                        commands: true,
-                        ..HeldFence::default()
-                    });
-                }
-            }
+        if self.fence.is_none() {
+            self.held.clear();
+            self.flush(emit);
+            return emit(AnswerPiece::Command(command));
         }
-        self.flush(emit);
-        emit(AnswerPiece::Command(command));
+        self.hold_line();
+        if let Some(block) = self.fence.as_mut().and_then(|f| f.held.as_mut()) {
+            block.commands.push(command);
+        }
     }
 
-    /// Ends a complete answer. A command on the last line needs no LF.
+    /// Ends a complete answer. A command on the last line needs no LF, and a code block of commands no closing fence.
     pub fn finish(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
         match self.at {
             LinePosition::Command(mark) => self.end_command(mark, emit),
             LinePosition::Start => self.decide(true, emit),
             LinePosition::Text => {}
         }
+        let block = self
+            .fence
+            .as_mut()
+            .and_then(|f| f.held.take_if(|h| !h.commands.is_empty()));
+        if let Some(block) = block {
+            self.emit_block(block, emit);
+        }
         self.end(emit);
     }
 
-    /// Ends an answer that was cut off. Emits held characters as text, because a partial command must not be offered.
+    /// Ends an answer that was cut off. Emits what is held as text: neither a partial command nor those of a partial code
+    /// block must be offered.
     pub fn cut_off(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
         self.show_held();
         self.end(emit);
     }
 
     fn end(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
-        let waiting = self.fence.as_ref().and_then(|f| f.waiting.as_ref());
-        if waiting.is_some_and(|w| !w.commands) {
-            self.show_fence();
-        }
+        self.show_block();
         self.flush(emit);
         *self = CommandExtractor::default();
     }
@@ -272,7 +299,7 @@ enum LineKind {
 fn line(held: &str, fence: Option<&FenceMarker>, end: bool) -> LineKind {
     let whole = end || held.ends_with('\n');
     let blank = held.chars().all(|c| matches!(c, ' ' | '\t' | '\r' | '\n'));
-    if blank && held.len() <= MAX_HELD && fence.is_some_and(|f| f.waiting.is_some()) {
+    if blank && held.len() <= MAX_HELD && fence.is_some_and(|f| f.held.is_some()) {
         return if whole {
             LineKind::Blank
         } else {
@@ -287,12 +314,12 @@ fn line(held: &str, fence: Option<&FenceMarker>, end: bool) -> LineKind {
     if indent > 3 {
         return LineKind::Text;
     }
-    // Within a code block, a bullet or a backtick is code.
+    // Within a code block, a bullet or a backtick is code, and after other code so is the mark.
     let marks = [MARK, BULLETS[0], BULLETS[1], QUOTED];
-    let marks = if fence.is_some() {
-        &marks[..1]
-    } else {
-        &marks[..]
+    let marks = match fence {
+        None => &marks[..],
+        Some(fence) if fence.held.is_some() => &marks[..1],
+        Some(_) => &[],
     };
     if let Some(mark) = marks.iter().find(|m| rest.starts_with(**m)) {
         return LineKind::Mark(indent + mark.len());

@@ -45,7 +45,7 @@ fn a_command_changes_the_shell_it_runs_in() {
         "alias print='print aliased' G=galias\nalias -g WORD=galias\nalias -s txt=salias",
         &[
             b"run t1 terminal\ncd /usr && export FROM=proposal PLAIN && NAME=value && setopt null_glob && f() { builtin print f; }",
-            b"run t2 terminal\nprint -r -- WORD !! 'it''s' \"$FROM\" >~/said; [[ -o aliases ]] && builtin print on >>~/said",
+            b"run t2 terminal\nprint -r -- WORD !! 'it''s' \"$FROM\" >~/said; [[ -o aliases ]] || builtin print off >>~/said",
             b"run t3 terminal\nsh -c 'exit 7'",
             b"run t4 terminal\nbuiltin print -r -- $? ) (",
         ],
@@ -66,7 +66,7 @@ fn a_command_changes_the_shell_it_runs_in() {
             "propose",
         ]
     );
-    assert_eq!(home.read("said"), "WORD !! its proposal\non\n");
+    assert_eq!(home.read("said"), "WORD !! its proposal\noff\n");
     let state = zsh.eval("builtin print -r -- $? $PWD $FROM $NAME $options[nullglob] $options[aliases] $options[errreturn]; f; env | grep FROM");
     assert_eq!(state, "0 /usr proposal value on on off\nf\nFROM=proposal\n");
     let history = zsh.eval("fc -ln 1");
@@ -255,6 +255,44 @@ fn ctrl_c_in_the_editor_ends_the_offers() {
 }
 
 #[test]
+fn no_alias_expands_anywhere_in_a_command() {
+    let forms = [
+        "echo HEAD",
+        "echo $(echo HEAD)",
+        "echo `echo HEAD`",
+        "cat <(echo HEAD)",
+        "cat =(echo HEAD)",
+        "echo $(( $(echo 1 HEAD >/dev/null; echo 1) ))",
+        "cat <<<$(echo HEAD)",
+        "[[ -n $(echo HEAD) ]]",
+        "echo /(e:'echo HEAD':)",
+        "eval 'echo HEAD'",
+        "trap 'echo HEAD' USR1; kill -USR1 $$",
+        "x='$(echo HEAD)'; echo ${(e)x}",
+        "(echo HEAD)",
+        "{ echo HEAD }",
+        "f() { echo HEAD }; f",
+        "for i in 1; do echo HEAD; done",
+        "if echo HEAD; then echo HEAD; fi",
+        "case x in (x) echo HEAD ;; esac",
+        "cat <<X\n$(echo HEAD)\nX",
+        "touch a.txt; a.txt",
+        "cmd -x",
+    ];
+    for form in forms {
+        let setup =
+            "alias -g HEAD='; touch ~/P'\nalias -s txt='touch ~/P;'\nalias cmd='touch ~/P;'";
+        let proposal = format!("run t1 terminal\n{form}");
+        let home = proposing(setup, &[proposal.as_bytes()]);
+        let mut zsh = Zsh::start(&home);
+        zsh.run("llm x");
+        assert!(!home.path("P").exists(), "{form}");
+        zsh.run("cmd true");
+        assert!(home.path("P").exists(), "aliases are back after {form}");
+    }
+}
+
+#[test]
 fn the_users_options_hold_for_the_command() {
     for options in [
         "ksh_arrays",
@@ -276,7 +314,15 @@ fn the_users_options_hold_for_the_command() {
         let mut zsh = Zsh::start(&home);
         zsh.run("set -o >~/outside");
         zsh.run("llm x");
-        assert_eq!(home.read("during"), home.read("outside"), "{options}");
+        // Aliases are off while the command runs, and come back for the next line.
+        let others = |file: &str| {
+            let all = home.read(file);
+            let others = all.lines().filter(|line| !line.starts_with("noaliases "));
+            others.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(others("during"), others("outside"), "{options}");
+        zsh.run("set -o >~/after");
+        assert_eq!(home.read("after"), home.read("outside"), "{options}");
         assert_eq!(
             after_ask(&home),
             [

@@ -274,7 +274,7 @@ fn tool_fields_are_converted() {
 }
 
 #[test]
-fn identity_changes_with_name_description_schema_and_server() {
+fn identity_changes_with_name_title_description_schemas_and_server() {
     let plain = json!({"name": "a", "description": "Reads.", "inputSchema": {"type": "object"}});
     let of = |more: Value| {
         let mut tool = plain.clone();
@@ -283,15 +283,12 @@ fn identity_changes_with_name_description_schema_and_server() {
         tool_of(tool).expect("a tool").identity
     };
     let same = of(json!({}));
-    for kept in [
-        json!({"annotations": {"readOnlyHint": true}}),
-        json!({"title": "A"}),
-    ] {
-        assert_eq!(of(kept), same);
-    }
+    assert_eq!(of(json!({"annotations": {"readOnlyHint": true}})), same);
     for more in [
         json!({"name": "b"}),
+        json!({"title": "A"}),
         json!({"description": "Reads it."}),
+        json!({"outputSchema": {"type": "object"}}),
         json!({"inputSchema": {"type": "object", "required": ["x"]}}),
     ] {
         assert_ne!(of(more.clone()), same, "{more}");

@@ -70,14 +70,27 @@ fn a_fence_around_nothing_but_commands_goes_with_them() {
         ),
         ("  ```\n  CMD: ls\n  ```", "", vec!["ls"]),
         ("```sh\nCMD: ls", "", vec!["ls"]),
-        // A command between code: each part becomes its own block.
+        // Quoted in other code, before or after it, the line is code.
         (
             "```sh\nx\nCMD: ls\ny\n```\nz",
-            "```sh\nx\n```\n```sh\ny\n```\nz",
-            vec!["ls"],
+            "```sh\nx\nCMD: ls\ny\n```\nz",
+            vec![],
         ),
-        ("```sh\nx\nCMD: ls\n```\nz", "```sh\nx\n```\nz", vec!["ls"]),
-        ("```\nCMD: ls\nx\n```\nz", "```\nx\n```\nz", vec!["ls"]),
+        (
+            "```sh\nx\nCMD: ls\n```\nz",
+            "```sh\nx\nCMD: ls\n```\nz",
+            vec![],
+        ),
+        (
+            "```\nCMD: ls\n\nx\n```\nCMD: a\n",
+            "```\nCMD: ls\n\nx\n```\n",
+            vec!["a"],
+        ),
+        (
+            "```\nCMD: ls\nCMD:\n```\n",
+            "```\nCMD: ls\nCMD:\n```\n",
+            vec![],
+        ),
         // A block without commands is unchanged, including bullets in it.
         ("```\n\n```\nb", "```\n\n```\nb", vec![]),
         (
@@ -85,11 +98,7 @@ fn a_fence_around_nothing_but_commands_goes_with_them() {
             "```\n- CMD: a\n`CMD: b`\n```",
             vec![],
         ),
-        (
-            "````\nx\n```\nCMD: ls\n",
-            "````\nx\n```\n````\n",
-            vec!["ls"],
-        ),
+        ("````\nx\n```\nCMD: ls\n", "````\nx\n```\nCMD: ls\n", vec![]),
         (
             "``` a`b\nCMD: ls\n``` a`b\n",
             "``` a`b\n``` a`b\n",
@@ -111,12 +120,12 @@ fn a_fence_around_nothing_but_commands_goes_with_them() {
 }
 
 #[test]
-fn a_fence_that_is_cut_off_is_shown_unless_it_held_commands() {
+fn a_fence_that_is_cut_off_is_shown_with_its_commands() {
     for (answer, text) in [
         ("```sh\n\n", "```sh\n\n"),
         ("```sh\nCMD: l", "```sh\nCMD: l"),
-        ("```sh\nCMD: ls\n", ""),
-        ("```sh\nCMD: ls\n``", "```sh\n``"),
+        ("```sh\nCMD: ls\n", "```sh\nCMD: ls\n"),
+        ("```sh\nCMD: ls\n``", "```sh\nCMD: ls\n``"),
     ] {
         let mut filter = CommandExtractor::default();
         let mut shown = String::new();
@@ -132,11 +141,29 @@ fn a_fence_that_is_cut_off_is_shown_unless_it_held_commands() {
 }
 
 #[test]
+fn a_line_in_a_comment_is_no_proposal() {
+    for (answer, commands) in [
+        ("<!--\nCMD: rm x\n-->\nCMD: ls\n", vec!["ls"]),
+        ("see <!-- this\nCMD: rm x\n-->\nCMD: ls\n", vec!["ls"]),
+        ("<!-- a -->\nCMD: ls\n", vec!["ls"]),
+        ("```\n<!--\n```\nCMD: ls\n", vec!["ls"]),
+        ("<!--\n```\nCMD: rm x\n```\n", vec![]),
+    ] {
+        for (at, _) in answer.char_indices() {
+            let (text, proposed) = run(&[&answer[..at], &answer[at..]]);
+            assert_eq!(proposed, commands, "{answer:?} at {at}");
+            assert_eq!(text.contains("CMD: rm x"), answer.contains("rm x"));
+        }
+    }
+}
+
+#[test]
 fn what_is_held_is_bounded() {
     for part in [
         format!("```{}", "x".repeat(MAX_HELD)),
         format!("```\n{}", " ".repeat(MAX_HELD + 1)),
-        format!("```\n{}", "\n".repeat(MAX_HELD + 1)),
+        format!("```\n{}", "\n".repeat(LONGEST)),
+        format!("```\n{}", "CMD: a\n".repeat(LONGEST / 7)),
     ] {
         let mut filter = CommandExtractor::default();
         let mut shown = String::new();
