@@ -182,15 +182,16 @@ impl AuditLog {
 /// Remembers rules whose changes were written. If these or earlier changes were not, the rules remembered last are compared
 /// with the configuration again when it is read next.
 fn recorded(state: &Mutex<RulesState>, path: &Path, now: &BTreeSet<String>, written: Result<()>) {
-    let mut state = lock(state);
+    // Not locked while the file is written: the runtime thread takes this lock.
+    let is_incomplete = lock(state).is_incomplete;
     let remembered = match written {
-        Ok(()) if state.is_incomplete => Ok(()),
+        Ok(()) if is_incomplete => Ok(()),
         Ok(()) => remember(path, now),
         Err(e) => Err(e),
     };
     if let Err(e) = remembered {
         tracing::warn!("{}", e.message);
-        state.fail();
+        lock(state).fail();
     }
 }
 

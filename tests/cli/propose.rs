@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use aish::client::connect;
 use aish::paths::Paths;
-use aish::protocol::{CommandChoice, DecisionReply, Proposal, Request};
+use aish::protocol::{CommandChoice, DecisionReply, Proposal, Request, kind};
 use serde_json::Value;
 
 use crate::cli::daemon::processes;
@@ -475,6 +475,53 @@ fn questions_can_be_disabled() {
             "run"
         );
     }
+}
+
+/// The pump may be unable to answer for minutes, for example while Ctrl-S stops the terminal.
+#[test]
+fn a_pump_that_sends_no_output_does_not_hold_up_a_stop() {
+    let helper = proposing(&["print one"]);
+    let ask = ["ask", "--shell", "s1", "--offer", "--", "do it"];
+    assert_eq!(helper.call(ask).run().code, 10);
+    let paths = Paths::under(&helper.path(""), nix::unistd::getuid().as_raw()).unwrap();
+    let shell = || shell_id("s1");
+    let next = Request::NextProposal {
+        shell: shell(),
+        cwd: "/".into(),
+        overrides: BTreeMap::new(),
+    };
+    let proposal: Option<Proposal> = connect::request(&paths, &next).unwrap();
+    let Proposal { token, command, .. } = proposal.unwrap();
+    let run = Request::Decide {
+        shell: shell(),
+        token: token.clone(),
+        choice: CommandChoice::Run,
+        command,
+        cwd: "/".into(),
+        asked: true,
+        overrides: BTreeMap::new(),
+    };
+    connect::request::<DecisionReply>(&paths, &run).unwrap();
+    let capture = Request::Capture {
+        shell: shell(),
+        token: token.clone(),
+    };
+    let mut pump = connect::to_daemon(&paths, &capture).unwrap();
+    pump.reply::<u64>().unwrap();
+    let done = helper.call(["exec-done", "--shell", "s1", &token, "--exit", "0"]);
+    let done = done.start();
+    // The daemon asks for the output; nothing is sent.
+    assert_eq!(
+        pump.read().unwrap().map(|(kind, _)| kind),
+        Some(kind::EVENT)
+    );
+    helper.call(["stop"]).run().ok();
+    done.finish();
+    // Recorded without its output, and the connection was closed.
+    let results = helper.records_of("command_result");
+    assert_eq!(results.len(), 1);
+    assert!(results[0]["output"].is_null(), "{results:?}");
+    assert!(!matches!(pump.read(), Ok(Some(_))));
 }
 
 #[test]

@@ -86,6 +86,24 @@ fn prompts_are_counted_by_type_and_not_by_text() {
 }
 
 #[test]
+fn a_shell_history_that_cannot_be_opened_is_opened_by_a_later_command() {
+    let dir = tempfile::tempdir().unwrap();
+    // A file in place of the directory stands for a disk that is full at the start.
+    let path = dir.path().join("journal");
+    fs::write(&path, "").unwrap();
+    let (log, records) = Journal::new(path.clone()).open_shells().unwrap();
+    assert_eq!(records, []);
+    log.append(RecordIds::default(), user("lost")).unwrap();
+    log.flush().unwrap_err();
+    fs::remove_file(&path).unwrap();
+    log.append(RecordIds::default(), user("kept")).unwrap();
+    log.flush().unwrap();
+    let (_, records) = Journal::new(path).open_shells().unwrap();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].body, user("kept"));
+}
+
+#[test]
 fn a_full_disk_is_an_error_that_names_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let journal = Journal::new(dir.path().to_path_buf());
