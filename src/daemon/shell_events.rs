@@ -161,6 +161,12 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
     let pid = fields.next()?.parse().ok()?;
     match kind {
         "bye" => Some(ShellEvent::Bye),
+        "secrets" => Some(ShellEvent::SecretVariables(
+            fields
+                .filter_map(|field| field.split_once('='))
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect(),
+        )),
         "hello" => Some(ShellEvent::Hello {
             pid,
             tty: fields.next()?.to_string(),
@@ -220,6 +226,21 @@ mod tests {
     }
 
     const COMMAND: &[u8] = b"cmd\x007\0/dev/pts/1\x001700000000.25\x001700000003.5\x002\0/src\0A=1\x1fB=2\0make \xc3\xa9\ntest";
+
+    #[test]
+    fn secret_variables_are_split_at_the_first_sign() {
+        let stream = send(
+            "s-1",
+            1,
+            b"secrets\x007\0A_KEY=a=b\0B_TOKEN=\xc3\xa9\0none",
+            9,
+        )
+        .concat();
+        let variables = [("A_KEY", "a=b"), ("B_TOKEN", "é")]
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        let want = ShellEvent::SecretVariables(variables.to_vec());
+        assert_eq!(decode(&[&stream]), [("s-1".to_string(), want)]);
+    }
 
     #[test]
     fn a_command_survives_any_split_of_the_pipe() {

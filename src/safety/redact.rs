@@ -23,7 +23,7 @@ use rules::FormatRules;
 use stage::{RedactStage, StagePiece};
 
 /// How far before a position a stage looks. A secret begins at most this far before the keyword that identifies it.
-const BACK: usize = 64;
+const BACK: usize = 256;
 
 /// How far after a position a stage looks. A longer secret is skipped to its end without being buffered.
 const AHEAD: usize = 16 << 10;
@@ -97,6 +97,18 @@ impl Redactor {
     pub fn add_variable(&self, kind: &str, name: &str, value: &str) {
         if known::names_secret(name) || value_class::is_random(value.as_bytes()) {
             self.add_secret(kind, value);
+        }
+    }
+
+    /// Adds the value of a variable of a shell's environment whose name indicates a secret. Ignores values that consist of
+    /// words, such as the name of another variable, unless the name says that it is a password.
+    pub fn add_shell_variable(&self, name: &str, value: &str) {
+        let upper = name.to_ascii_uppercase();
+        let is_password = ["PASS", "PWD"].iter().any(|word| upper.contains(word));
+        if known::names_secret(name)
+            && (is_password || !value_class::is_identifier(value.as_bytes()))
+        {
+            self.add_secret("shell-variable", value);
         }
     }
 

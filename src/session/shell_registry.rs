@@ -7,6 +7,7 @@ use super::is_alive;
 use crate::history::journal::{JournalLog, new_record};
 use crate::history::record::{Record, RecordBody, RecordIds};
 use crate::protocol::ShellId;
+use crate::safety::redact::global_redactor;
 
 /// Number of commands kept for each shell.
 const KEPT: usize = 64;
@@ -23,6 +24,8 @@ pub enum ShellEvent {
         /// `ZSH_VERSION`.
         zsh: String,
     },
+    /// Variables of the shell's environment whose values must not be recorded, as name and value.
+    SecretVariables(Vec<(String, String)>),
     /// A command has ended.
     Command {
         /// The process id of the shell.
@@ -106,6 +109,11 @@ impl ShellRegistry {
             ShellEvent::Bye => {
                 self.shells.remove(shell);
                 self.ended.insert(shell.clone());
+            }
+            ShellEvent::SecretVariables(variables) => {
+                for (name, value) in &variables {
+                    global_redactor().add_shell_variable(name, value);
+                }
             }
             ShellEvent::Hello { pid, .. } => {
                 self.shells.entry(shell.clone()).or_default().pid = Some(pid);

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::cli::prompt::half;
 use crate::support::helper::{Helper, records};
+use crate::support::home::source_plugin;
+use crate::support::pty::Zsh;
 
 /// One chunk, as the plugin writes it.
 fn chunk(shell: &str, seq: u32, part: usize, parts: usize, data: &[u8]) -> Vec<u8> {
@@ -206,4 +208,22 @@ fn a_daemon_that_finishes_its_turns_still_receives_events() {
     helper.provider.open("on");
     assert_eq!(ask.finish().ok(), "half whole\n");
     stop.finish().ok();
+}
+
+#[test]
+fn keys_of_the_environment_are_not_recorded_with_the_first_command() {
+    let helper = Helper::saying("answered");
+    helper.home.zshrc(&format!(
+        "export DEPLOY_TOKEN=correct-horse-7-battery MYSQL_PWD=swordfishes KEY_FILE=/etc/keys/first-1\n\
+         export APP_KEY_ENV=DEPLOY_TOKEN OTHER_KEY=DEPLOY_TOKEN PAGER_ONLY=visible-value-1\n{}",
+        source_plugin()
+    ));
+    helper.ask("start the daemon");
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("print correct-horse-7-battery swordfishes DEPLOY_TOKEN visible-value-1 first-1");
+    helper.until("the command is recorded", || helper.commands().len() == 1);
+    assert_eq!(
+        helper.commands()[0]["command"],
+        "print [REDACTED:shell-variable] [REDACTED:shell-variable] DEPLOY_TOKEN visible-value-1 first-1"
+    );
 }

@@ -13,15 +13,17 @@ use super::known::KnownValues;
 use super::stage::{ByteClass, SearchResult, SecretMatch, SecretMatcher};
 use super::{AHEAD, BACK};
 
+mod commands;
 mod context;
+mod context_table;
 mod custom_formats;
 mod table;
 
 use context::{at_word_start, unfinished_url_password};
 use custom_formats::{truncated_key_start, truncated_secret_end};
-pub(super) use table::TABLE;
 
-/// An entry of the table.
+/// An entry of the tables.
+#[derive(Clone, Copy)]
 pub(super) struct FormatRule {
     pub kind: &'static str,
     /// The keyword that identifies the secret.
@@ -34,6 +36,7 @@ pub(super) struct FormatRule {
 }
 
 /// What must follow the keyword.
+#[derive(Clone, Copy)]
 pub(super) enum FormatPattern {
     /// At least N characters of the class; all of them belong to the secret.
     AtLeast(usize, ByteClass),
@@ -42,7 +45,16 @@ pub(super) enum FormatPattern {
     /// Exactly N characters of the class.
     Exactly(usize, ByteClass),
     /// Decided by a function. The keyword is then matched in any case.
-    Custom(fn(&KeywordMatch<'_>) -> Option<SecretSpan>),
+    Custom(SecretFinder),
+}
+
+/// Returns the secret that a keyword identifies.
+pub(super) type SecretFinder = fn(&KeywordMatch<'_>) -> Option<SecretSpan>;
+
+/// Returns all entries. For keywords with the same beginning, the order matters: the first one that fits counts.
+pub(super) fn all_rules() -> Vec<FormatRule> {
+    let formats = table::FORMATS.iter().copied();
+    formats.chain(context_table::context_rules()).collect()
 }
 
 /// An occurrence of a keyword.
@@ -56,6 +68,15 @@ pub(super) struct KeywordMatch<'t> {
     pub at: usize,
     /// End of the keyword.
     pub end: usize,
+}
+
+impl<'t> KeywordMatch<'t> {
+    /// The line before the keyword, as far as it may be inspected.
+    fn line_before(&self) -> &'t [u8] {
+        let before = &self.text[self.from..self.at];
+        let start = before.iter().rposition(|&b| b == b'\n');
+        &before[start.map_or(0, |at| at + 1)..]
+    }
 }
 
 /// Position of a secret.
@@ -117,14 +138,15 @@ impl FormatRule {
 pub(super) struct FormatRules {
     finder: Option<AhoCorasick>,
     /// Entries by the first byte of their keyword, in table order.
-    by_first_byte: Vec<Vec<&'static FormatRule>>,
+    by_first_byte: Vec<Vec<FormatRule>>,
     longest: usize,
 }
 
 impl FormatRules {
     pub(super) fn new() -> FormatRules {
         let mut by_first_byte: Vec<Vec<_>> = (0..256).map(|_| Vec::new()).collect();
-        for rule in TABLE {
+        let rules = all_rules();
+        for &rule in &rules {
             let first = rule.key.as_bytes().first().copied().unwrap_or_default();
             by_first_byte[usize::from(first.to_ascii_lowercase())].push(rule);
         }
@@ -132,12 +154,12 @@ impl FormatRules {
             .match_kind(MatchKind::LeftmostFirst)
             .ascii_case_insensitive(true)
             .kind(Some(AhoCorasickKind::DFA))
-            .build(TABLE.iter().map(|rule| rule.key));
+            .build(rules.iter().map(|rule| rule.key));
         FormatRules {
             // The build cannot fail for these constant keywords, which a test verifies.
             finder: finder.ok(),
             by_first_byte,
-            longest: TABLE.iter().map(|rule| rule.key.len()).max().unwrap_or(0),
+            longest: rules.iter().map(|rule| rule.key.len()).max().unwrap_or(0),
         }
     }
 
@@ -147,11 +169,7 @@ impl FormatRules {
     }
 
     /// Returns the entries whose keyword occurs at a position, in any case.
-    fn keys_at<'t>(
-        &'t self,
-        text: &'t [u8],
-        at: usize,
-    ) -> impl Iterator<Item = &'static FormatRule> + 't {
+    fn keys_at<'t>(&'t self, text: &'t [u8], at: usize) -> impl Iterator<Item = FormatRule> + 't {
         let first = text.get(at).map_or(0, u8::to_ascii_lowercase);
         let rules = self.by_first_byte[usize::from(first)].iter().copied();
         rules.filter(move |rule| {

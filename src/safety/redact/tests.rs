@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
-use super::rules::TABLE;
+use super::rules::all_rules;
 use super::*;
 
 mod alarms;
+mod commands;
 mod recall;
 
 #[test]
@@ -223,7 +224,7 @@ fn piece() -> impl Strategy<Value = String> {
             .unwrap_or(0);
         text[..at].to_string()
     });
-    let keys: Vec<_> = TABLE.iter().map(|r| r.key.to_string()).collect();
+    let keys: Vec<_> = all_rules().iter().map(|r| r.key.to_string()).collect();
     prop_oneof![
         3 => whole,
         2 => half,

@@ -50,7 +50,11 @@ pub(super) fn is_random(value: &[u8]) -> bool {
         return false;
     }
     if digits < 2 {
-        return value.len() >= 24 && group_changes(value) * 3 >= value.len();
+        let changes = group_changes(value);
+        return match value.len() {
+            ..24 => changes * 5 >= value.len() * 2,
+            _ => changes * 3 >= value.len(),
+        };
     }
     group_changes(value) * 7 >= value.len() && entropy(value) >= 3.0
 }
@@ -88,18 +92,57 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     if value.is_empty() || value.iter().all(|b| Some(b) == value.first()) {
         return true;
     }
-    if b"$<{%[*(&@".contains(&value[0]) && !is_random(value) {
+    if is_reference(value) && !is_random(value) {
         return true;
     }
-    let lower = String::from_utf8_lossy(value).to_ascii_lowercase();
-    // A word within a long random value is coincidence.
-    WORDS
-        .iter()
-        .any(|word| lower.contains(word) && lower.len() < 4 * word.len() + 8)
+    let text = String::from_utf8_lossy(value);
+    let lower = text.to_ascii_lowercase();
+    let mut rest = text.into_owned();
+    let mut has_word = false;
+    for word in WORDS {
+        // A word within a long random value is coincidence.
+        if lower.contains(word) && lower.len() < 4 * word.len() + 8 {
+            has_word = true;
+            while let Some(at) = rest.to_ascii_lowercase().find(word) {
+                rest.replace_range(at..at + word.len(), "");
+            }
+        }
+    }
+    (has_word && !mixes_characters(rest.as_bytes()))
         || matches!(
             &*lower,
             "null" | "none" | "true" | "false" | "pass" | "user" | "username" | "token" | "string"
         )
+}
+
+/// Whether the value refers to another value: a variable, a template, an option of a usage text.
+fn is_reference(value: &[u8]) -> bool {
+    let Some((first, rest)) = value.split_first() else {
+        return true;
+    };
+    let is_name = || {
+        rest.iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(b))
+    };
+    match first {
+        b'<' | b'{' | b'[' | b'(' => true,
+        b'$' => rest.first().is_some_and(|b| b"{([".contains(b)) || is_name(),
+        b'%' => rest.ends_with(b"%") || rest.starts_with(b"{") || is_name(),
+        b'*' | b'&' | b'@' => is_name(),
+        _ => false,
+    }
+}
+
+/// Whether a short value mixes characters as a password does: at least three of lower case, upper case, digits and
+/// symbols.
+pub(super) fn mixes_characters(value: &[u8]) -> bool {
+    let has = |class: fn(&u8) -> bool| usize::from(value.iter().any(class));
+    value.len() >= 6
+        && has(u8::is_ascii_lowercase)
+            + has(u8::is_ascii_uppercase)
+            + has(u8::is_ascii_digit)
+            + has(|b| b.is_ascii_punctuation() && !b"-_.".contains(b))
+            >= 3
 }
 
 /// Whether the value is an identifier or a path in a program: words, with at most one digit each, separated by `.`, `:`,

@@ -1,6 +1,8 @@
 //! Secrets that are identified by their context: `password=`, `Authorization:`, the password in a URL.
 
-use super::super::value_class::{group_changes, is_identifier, is_placeholder, is_random};
+use super::super::value_class::{
+    group_changes, is_identifier, is_placeholder, is_random, mixes_characters,
+};
 use super::super::{RULES, stage::ByteClass};
 use super::{KeywordMatch, SecretSpan, run_length};
 
@@ -34,16 +36,16 @@ fn lower(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).to_ascii_lowercase()
 }
 
-fn is_space(b: u8) -> bool {
+pub(super) fn is_space(b: u8) -> bool {
     b == b' ' || b == b'\t'
 }
 
-fn is_quote(b: u8) -> bool {
+pub(super) fn is_quote(b: u8) -> bool {
     matches!(b, b'"' | b'\'' | b'`' | b'\\')
 }
 
-fn is_quoted_byte(b: u8) -> bool {
-    b.is_ascii_graphic() && !is_quote(b) && !b"<>".contains(&b)
+pub(super) fn is_quoted_byte(b: u8) -> bool {
+    (b.is_ascii_graphic() || b >= 0x80) && !is_quote(b) && !b"<>".contains(&b)
 }
 
 fn is_unquoted_byte(b: u8) -> bool {
@@ -66,10 +68,13 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let before = &text[from..key];
     let name_start = before.iter().rposition(|&b| !is_name_byte(b));
     let lead = &before[name_start.map_or(0, |at| at + 1)..];
-    let names_password = lower(&text[key..end]).starts_with('p') && text[key + 1] != b'r';
+    let keyword = lower(&text[key..end]);
+    let names_password = keyword.starts_with("pa")
+        || matches!(&*keyword, "pwd" | "psk=" | "sshpass=" | "rediscli_auth=");
     if !names_a_secret(lead, &text[key..end]) {
         return None;
     }
+    let is_flag = lead.starts_with(b"--") || before.ends_with(b"--");
     let mut at = end;
     if text[end - 1] != b'=' {
         let suffix = run_length(text, at, is_name_byte);
@@ -81,41 +86,112 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         let spaces = run_length(text, at, is_space).min(SPACES);
         at += spaces;
         let signs = run_length(text, at, |b| b":=>".contains(&b));
-        let flag = lead.starts_with(b"--") || before.ends_with(b"--");
-        if signs > 3 || signs == 0 && !(flag && spaces > 0) {
+        let is_word = key + 6 <= end && (is_netrc(place) || takes_word(place.line_before()));
+        if signs > 3 || signs == 0 && !(spaces > 0 && (is_flag || is_word)) {
             return None;
         }
         at += signs;
         at += run_length(text, at, is_space).min(SPACES);
     }
     let is_code = text[..at].ends_with(b" = ") || text[..at].ends_with(b" := ");
+    let name = &text[key - lead.len()..end];
+    let is_variable = text[..at].ends_with(b"=")
+        && name.iter().all(|b| !b.is_ascii_lowercase())
+        && name.len() > 3
+        && !name.ends_with(b"OLDPWD");
+    let is_exact = is_variable || is_flag && text[at - 1] == b'=' || is_netrc(place);
+    let value = assigned_value(text, at, names_password, is_exact)?;
+    let is_quoted = value.start > at;
+    let bytes = &text[value.start..value.end];
+    let is_secret = match names_password && (is_quoted || !is_code) {
+        true if is_exact => chosen_password(bytes, 4),
+        true => {
+            let is_list = before[..before.len() - lead.len()]
+                .last()
+                .is_some_and(|b| b";&?".contains(b));
+            let next = text.get(value.end).copied();
+            password_like(
+                bytes,
+                !is_quoted && !is_list && next.is_some_and(|b| b",;)".contains(&b)),
+            )
+        }
+        false if (is_variable || is_quoted) && keyword == "secret" => {
+            key_like(bytes) || mixes_characters(bytes) && !is_placeholder(bytes)
+        }
+        false => key_like(bytes),
+    };
+    let is_own_path =
+        matches!(lead, b"" | b"OLD") && name.ends_with(b"PWD") && bytes.starts_with(b"/");
+    (is_secret && !is_own_path && !format_at(text, value.start)).then_some(value)
+}
+
+/// Whether the keyword is in an entry of a netrc file, which may extend over several lines.
+fn is_netrc(place: &KeywordMatch<'_>) -> bool {
+    let before = lower(&place.text[place.from..place.at]);
+    let has = |name: &str| before.split_ascii_whitespace().any(|word| word == name);
+    has("login") && (has("machine") || has("default"))
+}
+
+/// Whether a name in this line is followed by its value without a sign: netrc, a Dockerfile, SQL, and the commands
+/// that configure AWS.
+fn takes_word(line: &[u8]) -> bool {
+    let line = lower(line);
+    let mut words = line.split_ascii_whitespace();
+    words.any(|word| matches!(word, "env" | "setenv" | "wifi" | "with"))
+        || line.contains("configure set")
+}
+
+/// Returns the value that begins at `at`, without its quotes; `None` for a phrase or, unless `is_exact`, a function call.
+fn assigned_value(text: &[u8], at: usize, is_password: bool, is_exact: bool) -> Option<SecretSpan> {
     let quotes = run_length(text, at, is_quote);
-    at += quotes;
+    let start = at + quotes;
     let class: ByteClass = if quotes > 0 {
         is_quoted_byte
     } else {
         is_unquoted_byte
     };
-    let mut n = run_length(text, at, class);
-    let reaches_end = at + n == text.len();
-    let next = text.get(at + n).copied();
+    let mut end = start + run_length(text, start, class);
+    let next = |end: usize| text.get(end).copied();
     // A quoted phrase or a function call is not a secret.
-    let is_phrase = quotes > 0 && next.is_some_and(|b| !is_quote(b));
-    if is_phrase || quotes == 0 && next.is_some_and(|b| b"([{".contains(&b)) || quotes > 8 {
+    let is_phrase = quotes > 0 && next(end).is_some_and(|b| !is_quote(b));
+    let is_call = !is_exact && quotes == 0 && next(end).is_some_and(|b| b"([{".contains(&b));
+    if is_phrase || is_call || quotes > 8 {
         return None;
     }
-    while quotes == 0 && n > 0 && b".:!?".contains(&text[at + n - 1]) {
-        n -= 1;
-    }
-    let value = &text[at..at + n];
-    let is_secret = match names_password && !(is_code && quotes == 0) {
-        true => password_like(value),
-        false => key_like(value),
+    // A password may contain separators. One that ends the value is followed by a blank or by the next name.
+    let separators: &[u8] = match (is_password, is_exact) {
+        (true, true) => b"&;,|()[]{}",
+        (true, false) => b"&;,|",
+        (false, _) => b"",
     };
-    (is_secret && !format_at(text, at)).then(|| SecretSpan {
+    while quotes == 0 && end > start && next(end).is_some_and(|b| separators.contains(&b)) {
+        let rest = run_length(text, end + 1, class);
+        if rest == 0 || begins_assignment(&text[end + 1..]) {
+            break;
+        }
+        end += 1 + rest;
+    }
+    let reaches_end = end == text.len();
+    while quotes == 0 && end > start && b".:?".contains(&text[end - 1]) {
+        end -= 1;
+    }
+    Some(SecretSpan {
         more: reaches_end.then_some(class),
-        ..SecretSpan::new(at, at + n)
+        ..SecretSpan::new(start, end)
     })
+}
+
+/// Whether the text begins with a name and a sign, as in `name=value`.
+fn begins_assignment(text: &[u8]) -> bool {
+    let quotes = run_length(text, 0, is_quote);
+    let name = run_length(text, quotes, |b| {
+        b.is_ascii_alphanumeric() || b"_.-".contains(&b)
+    });
+    let end = quotes + name;
+    let end = end + run_length(text, end, is_quote);
+    name > 0
+        && text[quotes].is_ascii_alphabetic()
+        && text.get(end).is_some_and(|b| b":=".contains(b))
 }
 
 /// Whether a name that consists of `lead` and `key` names a secret.
@@ -208,15 +284,31 @@ fn is_secret_suffix(suffix: &[u8]) -> bool {
 }
 
 /// Whether the value can be a password that a person chose, as opposed to a word of a program.
-fn password_like(value: &[u8]) -> bool {
-    let digits = value.iter().any(u8::is_ascii_digit);
-    let letters = value.iter().any(u8::is_ascii_alphabetic);
-    value.len() >= 8
-        && letters
+/// `ends_as_code` means that the value ends as an expression of a program does.
+fn password_like(value: &[u8], ends_as_code: bool) -> bool {
+    let has_digit = value.iter().any(u8::is_ascii_digit);
+    let is_word = is_identifier(value) && (!has_digit || ends_as_code || value.len() > 16);
+    // A passphrase of words: correct-horse-battery-staple.
+    let is_passphrase = !ends_as_code
+        && value.iter().filter(|&&b| b == b'-').count() >= 3
+        && value.iter().all(|b| b.is_ascii_alphabetic() || *b == b'-');
+    let has_mix = !is_word && (has_digit || group_changes(value) >= 3);
+    chosen_password(value, 6) && (has_mix || is_passphrase)
+}
+
+/// Whether a value whose place shows that it is a password is a real one: not a placeholder, a number or a path.
+pub(super) fn chosen_password(value: &[u8], least: usize) -> bool {
+    let is_path = value.starts_with(b"/")
+        && value
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(b))
+        && !is_random(value);
+    value.len() >= least
+        && value.iter().any(u8::is_ascii_alphabetic)
         && !is_placeholder(value)
-        && !is_identifier(value)
-        && (digits || group_changes(value) >= 3)
-        && !value.starts_with(b"/")
+        && !is_path
+        && !b"-:".contains(&value[0])
+        && !value.windows(3).any(|w| w == b"://")
 }
 
 /// Whether the value looks like a key that a machine generated.
@@ -230,7 +322,7 @@ fn key_like(value: &[u8]) -> bool {
 const MAX_AUTHORITY: usize = 1024;
 
 fn is_authority_byte(b: u8) -> bool {
-    b.is_ascii_graphic() && !b"/?#\"'<>`\\,[]{}()|".contains(&b)
+    (b.is_ascii_graphic() || b >= 0x80) && !b"/?\"'<>`\\[]{}()|".contains(&b)
 }
 
 /// `scheme://user:password@host`

@@ -1,8 +1,8 @@
-//! The table of formats. For entries with the same prefix, the longer keyword comes first.
+//! The table of formats that a keyword identifies by itself. For entries with the same prefix, the longer keyword comes first.
 
 use super::FormatPattern::{AtLeast, Custom, Exactly, HighEntropy};
 use super::FormatRule;
-use super::context::{assigned, authorization, basic, bearer, long_url, url};
+use super::context::long_url;
 use super::custom_formats::{
     airtable, azure_client, discord, jwt, mailchimp, mailgun, pem, signature, telegram, terraform,
 };
@@ -81,9 +81,8 @@ const OCEAN: &str = "docs.digitalocean.com: token prefixes";
 const VAULT: &str = "developer.hashicorp.com/vault/docs/concepts/tokens";
 const AWS: &str = "docs.aws.amazon.com/IAM: unique identifiers";
 const AZURE: &str = "learn.microsoft.com/purview: sensitive information types, Azure keys";
-const CONTEXT: &str = "what people call such a value";
 
-pub(in super::super) const TABLE: &[FormatRule] = &[
+pub(super) const FORMATS: &[FormatRule] = &[
     rule(
         "private-key",
         "-----BEGIN ",
@@ -114,9 +113,6 @@ pub(in super::super) const TABLE: &[FormatRule] = &[
     rule("aws-key", "ABIA", Exactly(16, base32), AWS),
     rule("aws-key", "ACCA", Exactly(16, base32), AWS),
     rule("aws-bedrock-key", "ABSK", AtLeast(100, base64), GITLEAKS),
-    rule("aws-secret-key", "aws_secret", Custom(assigned), AWS),
-    rule("aws-secret-key", "aws_session_token", Custom(assigned), AWS),
-    rule("aws-secret-key", "secretaccesskey", Custom(assigned), AWS),
     rule(
         "gcp-api-key",
         "AIza",
@@ -140,13 +136,6 @@ pub(in super::super) const TABLE: &[FormatRule] = &[
         "1//0",
         AtLeast(35, dash),
         "developers.google.com/identity/protocols/oauth2",
-    ),
-    rule("azure-storage-key", "AccountKey=", Custom(assigned), AZURE),
-    rule(
-        "azure-shared-key",
-        "SharedAccessKey=",
-        Custom(assigned),
-        AZURE,
     ),
     rule("azure-sas", "sig=", Custom(signature), AZURE),
     rule("azure-client-secret", "Q~", Custom(azure_client), GITLEAKS),
@@ -467,33 +456,10 @@ pub(in super::super) const TABLE: &[FormatRule] = &[
         HighEntropy(24, dash),
         "docs.tavily.com",
     ),
-    // Identified by context.
-    rule("url-password", "://", Custom(url), "RFC 3986, 3.2.1"),
-    rule("bearer-token", "bearer ", Custom(bearer), "RFC 6750"),
-    rule("basic-auth", "basic ", Custom(basic), "RFC 7617"),
     rule(
-        "authorization",
-        "authorization",
-        Custom(authorization),
-        "RFC 9110, 11.6.2",
+        "aws-signature",
+        "X-Amz-Signature=",
+        AtLeast(64, hex),
+        "docs.aws.amazon.com: Signature Version 4",
     ),
-    rule("password", "password", Custom(assigned), CONTEXT),
-    rule("password", "passwd", Custom(assigned), CONTEXT),
-    rule("password", "passphrase", Custom(assigned), CONTEXT),
-    rule("password", "pass", Custom(assigned), CONTEXT),
-    rule("password", "pwd", Custom(assigned), CONTEXT),
-    rule("secret", "secret", Custom(assigned), CONTEXT),
-    rule("token", "token", Custom(assigned), CONTEXT),
-    rule("api-key", "api_key", Custom(assigned), CONTEXT),
-    rule("api-key", "api-key", Custom(assigned), CONTEXT),
-    rule("api-key", "apikey", Custom(assigned), CONTEXT),
-    rule("api-key", "access_key", Custom(assigned), CONTEXT),
-    rule("api-key", "access-key", Custom(assigned), CONTEXT),
-    rule("api-key", "accesskey", Custom(assigned), CONTEXT),
-    rule("api-key", "auth_key", Custom(assigned), CONTEXT),
-    rule("api-key", "authkey", Custom(assigned), CONTEXT),
-    rule("secret", "private_key", Custom(assigned), CONTEXT),
-    rule("secret", "signing_key", Custom(assigned), CONTEXT),
-    rule("secret", "encryption_key", Custom(assigned), CONTEXT),
-    rule("secret", "credential", Custom(assigned), CONTEXT),
 ];

@@ -1,0 +1,403 @@
+//! Secrets in the arguments of commands, such as `curl -u user:password`, and in the headers and files that they read.
+
+use super::super::value_class::{is_placeholder, is_random};
+use super::context::{chosen_password, is_quote, is_quoted_byte, is_space};
+use super::{KeywordMatch, SecretSpan, run_length};
+
+/// Where the secret is in the word of an option.
+#[derive(Clone, Copy, PartialEq)]
+enum OptionForm {
+    /// The word after the option, or the rest of the option's own word.
+    Word,
+    /// The rest of the option's own word. The next word has another meaning.
+    Attached,
+    /// What follows this byte in the word: `user:password`.
+    After(u8),
+}
+
+/// Options whose value is a secret, by program.
+const OPTIONS: &[(&[&str], &[&str], OptionForm)] = &[
+    (
+        &["curl"],
+        &["-u", "-U", "--user", "--proxy-user"],
+        OptionForm::After(b':'),
+    ),
+    (&["curl"], &["-b", "--cookie"], OptionForm::After(b'=')),
+    (
+        &["http", "https", "xh", "xhs"],
+        &["-a", "--auth"],
+        OptionForm::After(b':'),
+    ),
+    (&["lftp"], &["-u"], OptionForm::After(b',')),
+    (
+        &["smbclient", "smbget", "rpcclient", "winexe", "net"],
+        &["-U", "--user"],
+        OptionForm::After(b'%'),
+    ),
+    (
+        &[
+            "mysql",
+            "mysqldump",
+            "mysqladmin",
+            "mysqlimport",
+            "mysqlshow",
+            "mysqlcheck",
+            "mysqlsh",
+            "mariadb",
+            "mariadb-dump",
+            "mariadb-admin",
+            "mycli",
+            "7z",
+            "7za",
+            "7zz",
+            "rar",
+            "unrar",
+        ],
+        &["-p", "-hp"],
+        OptionForm::Attached,
+    ),
+    (
+        &["xfreerdp", "xfreerdp3", "sdl-freerdp", "wlfreerdp"],
+        &["/p:"],
+        OptionForm::Attached,
+    ),
+    (
+        &[
+            "sshpass",
+            "login",
+            "mongo",
+            "mongosh",
+            "mongodump",
+            "mongorestore",
+            "mongoexport",
+            "mongoimport",
+            "cqlsh",
+            "rdesktop",
+            "useradd",
+            "usermod",
+        ],
+        &["-p"],
+        OptionForm::Word,
+    ),
+    (&["redis-cli", "valkey-cli"], &["-a"], OptionForm::Word),
+    (
+        &[
+            "ldapsearch",
+            "ldapadd",
+            "ldapmodify",
+            "ldapdelete",
+            "ldapwhoami",
+            "ldappasswd",
+        ],
+        &["-w"],
+        OptionForm::Word,
+    ),
+    (
+        &["openssl"],
+        &["-k", "-pass", "-passin", "-passout"],
+        OptionForm::Word,
+    ),
+    (
+        &[
+            "zip",
+            "unzip",
+            "mosquitto_pub",
+            "mosquitto_sub",
+            "sqlcmd",
+            "bcp",
+            "tsql",
+            "ipmitool",
+        ],
+        &["-P"],
+        OptionForm::Word,
+    ),
+    (
+        &["snmpget", "snmpset", "snmpwalk", "snmpbulkwalk"],
+        &["-A", "-X"],
+        OptionForm::Word,
+    ),
+    (
+        &["keytool", "jarsigner"],
+        &["-storepass", "-keypass", "-srcstorepass", "-deststorepass"],
+        OptionForm::Word,
+    ),
+];
+
+/// Whether the byte separates two words, also in a list of JSON.
+fn separates_words(b: u8) -> bool {
+    is_space(b) || is_quote(b) || b == b','
+}
+
+/// Whether the line names one of these programs.
+fn names_program(line: &[u8], programs: &[&str]) -> bool {
+    line.split(|&b| separates_words(b) || b"()|;&[]:".contains(&b))
+        .any(|word| {
+            let start = word.iter().rposition(|&b| b == b'/');
+            let name = &word[start.map_or(0, |at| at + 1)..];
+            programs.iter().any(|program| program.as_bytes() == name)
+        })
+}
+
+/// Returns the word at `at`, without its quotes.
+fn word_at(text: &[u8], at: usize) -> (usize, usize) {
+    let quotes = run_length(text, at, is_quote);
+    let start = at + quotes;
+    let n = match quotes {
+        0 => run_length(text, start, |b| is_quoted_byte(b) || b"<>".contains(&b)),
+        _ => run_length(text, start, |b| !is_quote(b) && b != b'\n'),
+    };
+    (start, start + n)
+}
+
+/// Returns the secret at `start..end` unless it is a placeholder.
+fn word_span(text: &[u8], start: usize, end: usize) -> Option<SecretSpan> {
+    let value = text.get(start..end)?;
+    let fits = value.len() >= 3 && !value.starts_with(b"-") && !is_placeholder(value);
+    fits.then(|| SecretSpan {
+        more: (end == text.len()).then_some(is_quoted_byte),
+        ..SecretSpan::new(start, end)
+    })
+}
+
+/// The value of an option of [`OPTIONS`]. The keyword is the beginning of the option and the byte before it.
+pub(super) fn option(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, at, .. } = *place;
+    let at = at + 1;
+    let line = place.line_before();
+    OPTIONS.iter().find_map(|(programs, options, form)| {
+        let is_here = |option: &&&str| text[at..].starts_with(option.as_bytes());
+        let option = options.iter().filter(is_here).max_by_key(|o| o.len())?;
+        if !names_program(line, programs) {
+            return None;
+        }
+        let mut value = at + option.len();
+        let separators = run_length(text, value, |b| separates_words(b) || b == b'=');
+        let is_long = option.len() > 2 && !option.ends_with(':');
+        match form {
+            OptionForm::Attached if run_length(text, value, |b| is_space(b) || b == b',') > 0 => {
+                return None;
+            }
+            // Another option that begins with the same letters.
+            _ if is_long && separators == 0 => return None,
+            _ => {}
+        }
+        value += run_length(text, value, |b| is_space(b) || b == b'=' || b == b',');
+        // In a list of JSON, a quote ends the option.
+        let quotes = run_length(text, value, is_quote);
+        let gap = run_length(text, value + quotes, |b| is_space(b) || b == b',');
+        if quotes > 0 && gap > 0 {
+            value += quotes + gap;
+        }
+        let (mut start, end) = word_at(text, value);
+        if let OptionForm::After(byte) = form {
+            start += 1 + text[start..end].iter().position(|b| b == byte)?;
+        } else if text[start..end].starts_with(b"pass:") {
+            start += 5;
+        } else if option.starts_with("-pass") {
+            return None;
+        }
+        word_span(text, start, end)
+    })
+}
+
+/// Commands that take a secret as an argument, with the number of words before it.
+const ARGUMENTS: &[(&str, usize)] = &[
+    ("vault login", 0),
+    ("rclone obscure", 0),
+    ("wpa_passphrase", 1),
+    ("rabbitmqctl add_user", 1),
+    ("rabbitmqctl change_password", 1),
+    ("htpasswd -nb", 1),
+    ("htpasswd -bn", 1),
+    ("htpasswd -b", 2),
+    ("htpasswd -cb", 2),
+    ("htpasswd -bc", 2),
+    ("secret access key [none]:", 0),
+    ("secret access key:", 0),
+    ("requirepass", 0),
+    ("masterauth", 0),
+    ("bindpw", 0),
+    ("rootpw", 0),
+    ("identified by", 0),
+];
+
+/// The argument of a command of [`ARGUMENTS`].
+pub(super) fn argument(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, at, end, .. } = *place;
+    let key = String::from_utf8_lossy(&text[at..end]).to_ascii_lowercase();
+    let (_, before) = ARGUMENTS.iter().find(|(name, _)| *name == key)?;
+    let mut from = end;
+    let mut left = *before;
+    loop {
+        let blanks = run_length(text, from, is_space);
+        if blanks == 0 {
+            return None;
+        }
+        let (start, word_end) = word_at(text, from + blanks);
+        if start == word_end {
+            return None;
+        }
+        from = word_end + run_length(text, word_end, is_quote);
+        // Further options of the command.
+        if text[start] == b'-' {
+            continue;
+        }
+        if left > 0 {
+            left -= 1;
+            continue;
+        }
+        // In prose, other words follow `identified by`.
+        let is_sql = text[at..].starts_with(b"IDENTIFIED") && text[start - 1] == b'\'';
+        let value = &text[start..word_end];
+        let fits = chosen_password(value, 4) && (!key.starts_with("identified") || is_sql);
+        return word_span(text, start, word_end).filter(|_| fits);
+    }
+}
+
+/// A secret that is piped into a command that reads it: `echo … | sudo -S`, `command <<< …`.
+pub(super) fn piped(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, at, end, .. } = *place;
+    let is_accepted = |start: usize, end: usize| {
+        let value = &text[start..end];
+        let user = value.iter().position(|&b| b == b':');
+        let start = match user {
+            Some(colon) if text[at..].starts_with(b"chpasswd") => start + colon + 1,
+            _ => start,
+        };
+        word_span(text, start, end).filter(|_| chosen_password(&text[start..end], 4))
+    };
+    let blanks = run_length(text, end, is_space);
+    if text[end + blanks..].starts_with(b"<<<") {
+        let value = end + blanks + 3;
+        let (start, end) = word_at(text, value + run_length(text, value, is_space));
+        return is_accepted(start, end);
+    }
+    let line = place.line_before();
+    let line_start = at - line.len();
+    let pipe = line.iter().rposition(|&b| b == b'|')?;
+    let command = &line[..pipe];
+    let is_echo = names_program(command, &["echo", "printf", "print"]);
+    let word_end = command.iter().rposition(|&b| !separates_words(b))? + 1;
+    let word = &command[..word_end];
+    let start = word.iter().rposition(|&b| separates_words(b))? + 1;
+    if !is_echo {
+        return None;
+    }
+    is_accepted(line_start + start, line_start + word_end)
+}
+
+/// The values of a `Cookie` or `Set-Cookie` header.
+pub(super) fn cookie(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let mut start = end + run_length(text, end, is_quote).min(6);
+    start += run_length(text, start, |b| b == b':' || is_space(b));
+    start += run_length(text, start, is_quote).min(6);
+    let n = run_length(text, start, |b| !is_quote(b) && b != b'\n' && b != b'\r');
+    let is_secret = |pair: &[u8]| {
+        let Some(sign) = pair.iter().position(|&b| b == b'=') else {
+            return false;
+        };
+        let (name, value) = (&pair[..sign], &pair[sign + 1..]);
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        let is_session = ["sess", "sid", "auth", "token", "jwt"]
+            .iter()
+            .any(|part| name.contains(part));
+        let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+        let is_date = value.iter().any(|b| b" ,:".contains(b));
+        let is_value = match is_session {
+            true => digits > 0 || value.len() >= 16,
+            false => digits >= 2 || is_random(value),
+        };
+        is_value && !is_date && chosen_password(value, 8)
+    };
+    let header = &text[start..start + n];
+    let mut pairs = header.split(|&b| b == b';');
+    (start > end && pairs.any(|pair| is_secret(pair.trim_ascii()))).then(|| SecretSpan {
+        more: (start + n == text.len()).then_some(|b| b != b'\n' && b != b'\r' && !is_quote(b)),
+        ..SecretSpan::new(start, start + n)
+    })
+}
+
+fn is_base64(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"+/=_-".contains(&b)
+}
+
+/// Decodes base64 up to the first byte outside of its alphabet.
+fn decode_base64(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut held) = (0u32, 0);
+    for &byte in text {
+        let digit = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => break,
+        };
+        bits = (bits << 6 | u32::from(digit)) & 0xffff;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+        }
+    }
+    out
+}
+
+/// A user and password in base64, as in the configuration of Docker and npm.
+pub(super) fn encoded_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let mut start = end + run_length(text, end, is_quote).min(6);
+    start += run_length(text, start, is_space).min(8);
+    let signs = run_length(text, start, |b| b == b':' || b == b'=');
+    start += signs;
+    start += run_length(text, start, |b| is_space(b) || is_quote(b)).min(8);
+    let n = run_length(text, start, is_base64);
+    let value = &text[start..start + n];
+    let is_json = text[..end].ends_with(b"\"auth") && n.is_multiple_of(4) && !value.contains(&b'-');
+    let is_login = || {
+        let decoded = decode_base64(&value[..n.min(4096)]);
+        let colon = decoded.iter().position(|&b| b == b':');
+        let is_text = decoded.iter().all(|b| b.is_ascii_graphic());
+        colon.is_some_and(|at| at > 0 && at + 3 < decoded.len()) && is_text
+    };
+    (signs == 1 && n >= 8 && (is_login() || is_json && is_random(value))).then(|| SecretSpan {
+        more: Some(is_base64),
+        ..SecretSpan::new(start, start + n)
+    })
+}
+
+/// A PEM private key in base64, as in a kubeconfig.
+pub(super) fn encoded_pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, at, .. } = *place;
+    let n = run_length(text, at, is_base64);
+    let head = decode_base64(&text[at..at + n.min(80)]);
+    head.windows(11)
+        .any(|w| w == b"PRIVATE KEY")
+        .then(|| SecretSpan {
+            more: Some(is_base64),
+            ..SecretSpan::new(at, at + n)
+        })
+}
+
+/// A line of PostgreSQL's password file: `host:port:database:user:password`.
+pub(super) fn pgpass(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let field = |b: u8| b.is_ascii_alphanumeric() || b"_-.*$".contains(&b);
+    let before = place.line_before();
+    let database = run_length(text, end, field);
+    let user = end + database + 1;
+    let name = run_length(text, user, field);
+    let start = user + name + 1;
+    let n = run_length(text, start, is_quoted_byte);
+    let is_separated = |at: usize| text.get(at) == Some(&b':');
+    let fits = !before.is_empty()
+        && before.iter().all(|&b| field(b))
+        && database > 0
+        && name > 0
+        && is_separated(user - 1)
+        && is_separated(start - 1);
+    word_span(text, start, start + n)
+        .filter(|_| fits && chosen_password(&text[start..start + n], 4))
+}
