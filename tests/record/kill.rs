@@ -1,5 +1,6 @@
-//! The daemon is killed at every write to its journal: no approval that was acted on is lost.
+//! The daemon is killed at every write to its journal and at any system call: nothing that it acknowledged is lost.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -20,7 +21,7 @@ use crate::fakes::provider::{Provider, Script};
 use crate::support::PATIENCE;
 use crate::support::helper::Helper;
 use crate::support::shell_id;
-use crate::support::tracer::{Kill, Traced};
+use crate::support::tracer::{Kill, KillPoint, Traced};
 use crate::tools::Tools;
 
 /// What the model wants called: two that the person allows, one that they do not, one that a rule allows.
@@ -105,8 +106,26 @@ fn request<T: serde::de::DeserializeOwned>(helper: &Helper, request: &Request) -
     }
 }
 
+/// What the daemon has acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Progress {
+    Nothing,
+    /// The answer is complete.
+    Answered,
+    /// The command may run.
+    Approved,
+    /// The exit code of the command was received.
+    Done,
+}
+
 /// The conversation, as far as the daemon lives. A command is run as the zsh function does: when the daemon has said so.
-fn converse(helper: &Helper) -> Option<()> {
+fn converse(helper: &Helper) -> Progress {
+    let progress = Cell::new(Progress::Nothing);
+    try_converse(helper, &progress);
+    progress.get()
+}
+
+fn try_converse(helper: &Helper, progress: &Cell<Progress>) -> Option<()> {
     let shell = || "s1".to_owned();
     let ask = AskRequest {
         shell: Some(shell_id(&shell())),
@@ -116,6 +135,7 @@ fn converse(helper: &Helper) -> Option<()> {
         ..AskRequest::default()
     };
     request::<Value>(helper, &Request::Ask(Box::new(ask)))?;
+    progress.set(Progress::Answered);
     let next = Request::NextProposal {
         shell: shell_id(&shell()),
         cwd: "/".into(),
@@ -132,6 +152,7 @@ fn converse(helper: &Helper) -> Option<()> {
         overrides: Default::default(),
     };
     request::<DecisionReply>(helper, &decide)?;
+    progress.set(Progress::Approved);
     helper
         .program("zsh")
         .args(["-fc", &proposal.command])
@@ -142,7 +163,9 @@ fn converse(helper: &Helper) -> Option<()> {
         token: proposal.token,
         exit: 0,
     };
-    request::<()>(helper, &done)
+    request::<()>(helper, &done)?;
+    progress.set(Progress::Done);
+    Some(())
 }
 
 /// What an approval of this call must have.
@@ -215,33 +238,104 @@ fn check(helper: &Helper, server: &FakeMcpServer, what: &str) {
 fn killed_at(n: usize, how: Kill) -> (usize, bool) {
     let what = format!("killed at write {n}, {how:?}");
     let (helper, server) = world();
-    let daemon = Traced::start(&helper, Some((n, how)));
-    if converse(&helper).is_some() {
+    let daemon = Traced::start(&helper, KillPoint::Write(n, how));
+    let progress = converse(&helper);
+    if progress == Progress::Done {
         // It writes once more when it ends.
         helper.call(["stop", "--now"]).run();
     }
-    assert_eq!(daemon.end().len(), n, "{what}: it lives on");
+    assert_eq!(daemon.end().writes.len(), n, "{what}: it lives on");
+    after_the_kill(&helper, &server, progress, &what)
+}
+
+/// The next daemon goes on, and nothing that was acknowledged is lost. Returns the number of calls that the server got,
+/// and whether the command ran.
+fn after_the_kill(
+    helper: &Helper,
+    server: &FakeMcpServer,
+    progress: Progress,
+    what: &str,
+) -> (usize, bool) {
     // Nobody repairs it here: whatever is whole was written before the kill.
-    let before = called(&server).len();
+    let before = called(server).len();
     let ran = helper.home.path("ran").exists();
     // The next daemon opens it again, and goes on.
     assert_eq!(helper.ask("and now?"), "still here\n", "{what}");
     assert_eq!(
-        called(&server).len(),
+        called(server).len(),
         before,
         "{what}: nothing is called again"
     );
-    check(&helper, &server, &what);
+    check(helper, server, what);
+    let records = helper.records();
+    let has = |kind: &str| records.iter().filter(|r| r["type"] == kind).count();
+    if progress >= Progress::Answered {
+        assert_eq!((has("tool"), before), (CALLS.len(), 3), "{what}");
+        assert!(
+            records
+                .iter()
+                .any(|r| r["text"] == format!("CMD: {COMMAND}\n")),
+            "{what}: the answer is lost"
+        );
+    }
+    if progress >= Progress::Approved {
+        assert_eq!(has("command_approval"), 1, "{what}");
+    }
+    if progress >= Progress::Done {
+        assert_eq!(has("command_result"), 1, "{what}");
+    }
     (before, ran)
+}
+
+#[test]
+fn killing_the_daemon_at_any_system_call_loses_nothing_that_was_acknowledged() {
+    let (helper, server) = world();
+    let daemon = Traced::start(&helper, KillPoint::Never);
+    daemon.arm();
+    assert_eq!(converse(&helper), Progress::Done);
+    helper.call(["stop", "--now"]).run();
+    let total = daemon.end().system_calls;
+    assert_eq!(called(&server).len(), 3);
+    assert!(total > 500, "{total}");
+    // All of them take three minutes; AISH_TEST_KILLS=all asks for that.
+    let stride = match std::env::var("AISH_TEST_KILLS").as_deref() {
+        Ok("all") => 1,
+        _ => total / 40,
+    };
+    let points: Vec<usize> = (1..=total).step_by(stride).collect();
+    let next = AtomicUsize::new(0);
+    let seen = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(n) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let what = format!("killed at system call {n} of {total}");
+                    let (helper, server) = world();
+                    let daemon = Traced::start(&helper, KillPoint::SystemCall(*n));
+                    daemon.arm();
+                    let progress = converse(&helper);
+                    // Fails if the daemon has been killed.
+                    helper.call(["stop", "--now"]).run();
+                    daemon.end();
+                    after_the_kill(&helper, &server, progress, &what);
+                    seen.lock().expect("seen").push(progress);
+                }
+            });
+        }
+    });
+    let seen = seen.into_inner().expect("seen");
+    for progress in [Progress::Nothing, Progress::Answered, Progress::Done] {
+        assert!(seen.contains(&progress), "{progress:?}: {seen:?}");
+    }
 }
 
 #[test]
 fn killing_the_daemon_at_every_write_loses_no_approval_that_was_acted_on() {
     let (helper, server) = world();
-    let daemon = Traced::start(&helper, None);
-    converse(&helper).expect("a daemon that nobody kills");
+    let daemon = Traced::start(&helper, KillPoint::Never);
+    assert_eq!(converse(&helper), Progress::Done);
     helper.call(["stop"]).run().ok();
-    let writes = daemon.end();
+    let writes = daemon.end().writes;
     check(&helper, &server, "nobody was killed");
     assert_eq!(called(&server).len(), 3);
     assert!(helper.home.path("ran").exists());

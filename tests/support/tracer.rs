@@ -1,4 +1,4 @@
-//! Daemon under ptrace: stops at each write to a journal file, and can be killed there.
+//! Daemon under ptrace: stops at each write to a journal file or at each system call, and can be killed there.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use nix::libc::SYS_write;
@@ -29,12 +31,34 @@ pub enum Kill {
     After,
 }
 
+/// Where the daemon is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillPoint {
+    /// Nowhere.
+    Never,
+    /// In the `n`th write to a file of the journal, from 1.
+    Write(usize, Kill),
+    /// At the `n`th beginning or end of a system call after [`Traced::arm`], from 1.
+    SystemCall(usize),
+}
+
 /// A traced daemon.
-pub struct Traced(JoinHandle<Vec<PathBuf>>);
+pub struct Traced {
+    thread: JoinHandle<Trace>,
+    armed: Arc<AtomicBool>,
+}
+
+/// What a traced daemon did.
+pub struct Trace {
+    /// The written journal files, in order.
+    pub writes: Vec<PathBuf>,
+    /// Number of beginnings and ends of system calls after [`Traced::arm`].
+    pub system_calls: usize,
+}
 
 impl Traced {
-    /// Starts the daemon of this helper and kills it in the `n`th write to a file of the journal, from 1.
-    pub fn start(aish: &Helper, at: Option<(usize, Kill)>) -> Traced {
+    /// Starts the daemon of this helper and kills it at this point.
+    pub fn start(aish: &Helper, at: KillPoint) -> Traced {
         // Becomes the daemon when the tracer has seized it. Threads that already run when a process is seized are not traced,
         // and a daemon that starts before its tracer may already have a journal thread.
         let mut command = Command::new("sh");
@@ -49,20 +73,27 @@ impl Traced {
             .stderr(Stdio::null());
         let journal = aish.path("data/journal");
         // ptrace requests and waits must come from the thread that attached.
-        let thread = std::thread::spawn(move || trace(command, &journal, at));
+        let armed = Arc::new(AtomicBool::new(false));
+        let count = armed.clone();
+        let thread = std::thread::spawn(move || trace(command, &journal, at, &count));
         aish.until("the daemon listens or has died", || {
             aish.listener().is_some() || thread.is_finished()
         });
-        Traced(thread)
+        Traced { thread, armed }
     }
 
-    /// Waits until the daemon has ended; returns the written journal files, in order.
-    pub fn end(self) -> Vec<PathBuf> {
-        self.0.join().expect("the tracer")
+    /// Counts system calls from now on.
+    pub fn arm(&self) {
+        self.armed.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the daemon has ended.
+    pub fn end(self) -> Trace {
+        self.thread.join().expect("the tracer")
     }
 }
 
-fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec<PathBuf> {
+fn trace(mut command: Command, journal: &Path, at: KillPoint, armed: &AtomicBool) -> Trace {
     let mut child = command.spawn().expect("the daemon starts");
     let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
     // All threads are traced; one of them writes the journal.
@@ -74,6 +105,7 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
     stdin.write_all(b"go\n").expect("the shell reads");
     drop(stdin);
     let mut writes = Vec::new();
+    let mut system_calls = 0;
     // Threads inside a write.
     let mut inside = HashSet::new();
     // Only children of this thread, not of other tests.
@@ -83,12 +115,13 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
         let thread = status.pid().expect("a thread");
         let go_on = match status {
             WaitStatus::PtraceSyscall(_) => {
+                system_calls += usize::from(armed.load(Ordering::Relaxed));
                 let point = if inside.remove(&thread) {
                     Some(Kill::After)
                 } else if let Some(write) = JournalWrite::at_entry(thread, journal) {
                     writes.push(write.file.clone());
                     inside.insert(thread);
-                    if at == Some((writes.len(), Kill::Half)) {
+                    if at == KillPoint::Write(writes.len(), Kill::Half) {
                         write.half();
                         Some(Kill::Half)
                     } else {
@@ -97,7 +130,8 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
                 } else {
                     None
                 };
-                if point.is_some_and(|point| at == Some((writes.len(), point))) {
+                let is_write = point.is_some_and(|how| at == KillPoint::Write(writes.len(), how));
+                if is_write || system_calls > 0 && at == KillPoint::SystemCall(system_calls) {
                     kill(pid, Signal::SIGKILL).expect("it lives");
                 }
                 None
@@ -113,7 +147,10 @@ fn trace(mut command: Command, journal: &Path, at: Option<(usize, Kill)>) -> Vec
     }
     // waitpid has reaped the process already.
     let _ = child.try_wait().map(|status| status.map(|s| s.into_raw()));
-    writes
+    Trace {
+        writes,
+        system_calls,
+    }
 }
 
 /// A write to a journal file that a stopped thread is about to make.
