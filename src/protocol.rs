@@ -20,13 +20,13 @@ pub use self::frame::{
     FrameDecoder, HEADER, MAX_FRAME, json_frame, parse, parse_header, text_frame,
 };
 pub use self::reply::{
-    AnswerSummary, AskAccepted, CapturedOutput, DaemonStatus, DecisionReply, ModelInfo, Proposal,
-    RequestFailure, SessionInfo, Transcript,
+    AnswerSummary, AskAccepted, CapturedOutput, DaemonStatus, DecidingKey, DecisionReply,
+    ModelInfo, Proposal, RequestFailure, SessionInfo, Transcript,
 };
 pub use self::shell_id::ShellId;
 
 /// The protocol version. Incremented when frames change in a way that the other side cannot ignore.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// Frame kinds: the byte after the length.
 pub mod kind {
@@ -173,6 +173,9 @@ pub enum Request {
         cwd: String,
         /// Whether the person was asked.
         asked: bool,
+        /// The key that decided, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<u8>,
         /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },

@@ -4,13 +4,14 @@
 //! it can be accepted, and keys typed before the question was visible do not count.
 
 use std::io::Write;
+use std::time::Duration;
 
 use super::connect;
 use super::signals::SignalPipes;
 use super::styled_line::{SpanStyle, StyledLine, span, wrap};
 use super::terminal::ControllingTty;
 use super::terminal_prompt::pager::{PagerEnd, PagerKeys, read_or_leave};
-use super::terminal_prompt::{PromptEnd, PromptKey, PromptResult, TerminalPrompt};
+use super::terminal_prompt::{PromptEnd, PromptKey, PromptResult, TerminalPrompt, key_events};
 use crate::config::env_overrides;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
@@ -99,6 +100,9 @@ pub fn propose(
         Some(_) => return Err(Error::runtime("this proposal is no longer waiting")),
         None => (proposal.command.clone(), false),
     };
+    if let Some(last) = proposal.last_key {
+        key_events::set_last_key(last.key, Duration::from_millis(last.age_ms));
+    }
     let token = proposal.token.clone();
     let needs_question = proposal.confirm || was_edited;
     let decide = |choice| -> Result<DecisionReply> {
@@ -109,6 +113,7 @@ pub fn propose(
             command: command.clone(),
             cwd: cwd.to_string(),
             asked: needs_question,
+            key: needs_question.then(key_events::last_key).flatten(),
             overrides: overrides.clone(),
         };
         connect::request(paths, &request)

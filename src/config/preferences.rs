@@ -19,6 +19,19 @@ fn first_set(names: &[&str]) -> Option<OsString> {
         .find(|value| !value.is_empty())
 }
 
+/// Returns whether `TERM` names a terminal that has the kitty keyboard protocol. Terminals are not queried: the reply could
+/// arrive after a question and end up on the command line.
+pub fn terminal_reports_key_releases() -> bool {
+    let term = std::env::var("TERM").unwrap_or_default();
+    let is_variant = |name: &str| {
+        let rest = term.strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    ["xterm-kitty", "xterm-ghostty", "foot", "alacritty"]
+        .into_iter()
+        .any(is_variant)
+}
+
 /// Returns whether output is coloured: `NO_COLOR` is unset (<https://no-color.org>) and the terminal is not `dumb`.
 pub fn wants_colors() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())

@@ -45,6 +45,8 @@ pub struct ProposalDecision {
     pub command: String,
     /// The user was asked.
     pub asked: bool,
+    /// The key that decided, if one did.
+    pub key: Option<u8>,
     /// Configuration overrides from the environment of the client.
     pub overrides: BTreeMap<String, String>,
 }
@@ -122,6 +124,7 @@ pub async fn next(
         number: waiting.number,
         of: waiting.of,
         confirm: effect != RuleEffect::Allow,
+        last_key: lock(&daemon.services.shells).deciding_key(shell),
     }))
 }
 
@@ -141,8 +144,10 @@ pub async fn decide(
         choice,
         command,
         asked,
+        key,
         overrides,
     } = decision_request;
+    lock(&daemon.services.shells).set_deciding_key(shell, key);
     let mut config = daemon
         .services
         .models

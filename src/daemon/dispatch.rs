@@ -195,12 +195,14 @@ async fn dispatch(
             command,
             cwd,
             asked,
+            key,
             overrides,
         } => {
             let decision = command_approval::ProposalDecision {
                 choice,
                 command,
                 asked,
+                key,
                 overrides,
             };
             let decided =

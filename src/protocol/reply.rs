@@ -156,6 +156,18 @@ pub struct Proposal {
     pub confirm: bool,
     /// The rule that denies the command; it is decided by that.
     pub denied: Option<String>,
+    /// The key that decided the previous proposal of the shell. While it is held down, it answers no other question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_key: Option<DecidingKey>,
+}
+
+/// A key that decided a proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecidingKey {
+    /// The byte that the terminal sent.
+    pub key: u8,
+    /// Time since the decision, in milliseconds.
+    pub age_ms: u64,
 }
 
 /// The reply to a recorded decision.

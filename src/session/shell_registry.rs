@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::is_alive;
 use crate::history::journal::{JournalLog, new_record};
 use crate::history::record::{Record, RecordBody, RecordIds};
-use crate::protocol::ShellId;
+use crate::protocol::{DecidingKey, ShellId};
 use crate::safety::redact::global_redactor;
 
 /// Number of commands kept for each shell.
@@ -54,6 +55,8 @@ pub enum ShellEvent {
 struct ShellState {
     pid: Option<i32>,
     commands: VecDeque<RecordBody>,
+    /// The key that decided the last proposal, and when.
+    deciding_key: Option<(u8, Instant)>,
 }
 
 /// All shells that have reported events.
@@ -96,6 +99,19 @@ impl ShellRegistry {
             commands.pop_front();
         }
         commands.push_back(body);
+    }
+
+    /// Remembers the key that decided a proposal.
+    pub fn set_deciding_key(&mut self, shell: &ShellId, key: Option<u8>) {
+        let key = key.map(|key| (key, Instant::now()));
+        self.shells.entry(shell.clone()).or_default().deciding_key = key;
+    }
+
+    /// Returns the key that decided the last proposal of the shell.
+    pub fn deciding_key(&self, shell: &ShellId) -> Option<DecidingKey> {
+        let (key, since) = self.shells.get(shell)?.deciding_key?;
+        let age_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Some(DecidingKey { key, age_ms })
     }
 
     /// Returns the journal file of the commands, if it could be opened.

@@ -181,6 +181,7 @@ fn a_command_of_a_background_answer_does_not_run_unasked() {
             command: proposal.command.clone(),
             cwd: "/".into(),
             asked,
+            key: None,
             overrides: BTreeMap::new(),
         };
         connect::request::<DecisionReply>(&paths, &request)

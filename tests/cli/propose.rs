@@ -100,7 +100,7 @@ impl<'a> Offer<'a> {
         self.helper.until(&format!("{key:?} is taken"), || {
             self.zsh.send(key);
             let pressed = std::time::Instant::now();
-            while pressed.elapsed() < std::time::Duration::from_millis(400) {
+            while pressed.elapsed() < std::time::Duration::from_millis(900) {
                 if done(&self.shown()) {
                     return true;
                 }
@@ -280,6 +280,63 @@ fn a_key_held_down_does_not_answer_it() {
         assert!(!code.exists(), "{}", offer.shown());
     }
     assert_eq!(offer.press("y").words[0], "run");
+}
+
+#[test]
+fn a_key_held_on_the_first_of_three_proposals_runs_only_that_one() {
+    let helper = proposing(&["echo one", "echo two", "echo three"]);
+    let mut offer = Offer::new(&helper);
+    assert_eq!(offer.decide("y").command, "echo one");
+    let code = helper.home.path("code");
+    offer.propose("", "");
+    offer.question();
+    // Auto-repeat begins up to 660 ms after the press, here as slowly as terminals do.
+    for _ in 0..8 {
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        offer.zsh.send("y");
+        assert!(!code.exists(), "{}", offer.shown());
+    }
+    // Another key counts at once, unless it arrives together with a repeat, as in a paste.
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    let released = std::time::Instant::now();
+    offer.zsh.send("n");
+    offer.helper.until("the key is taken", || code.exists());
+    let waited = released.elapsed();
+    assert!(waited < std::time::Duration::from_millis(700), "{waited:?}");
+    offer.zsh.prompt();
+    assert_eq!(offer.verdict().words[0], "no");
+    assert_eq!(offer.decide("y").command, "echo three");
+}
+
+#[test]
+fn the_key_of_a_decision_is_known_to_the_next_question() {
+    let helper = proposing(&["echo one", "echo two"]);
+    let ask = ["ask", "--shell", "s1", "--offer", "--", "do it"];
+    assert_eq!(helper.call(ask).run().code, 10);
+    let paths = Paths::under(&helper.path(""), nix::unistd::getuid().as_raw()).unwrap();
+    let next = || -> Proposal {
+        let next = Request::NextProposal {
+            shell: shell_id("s1"),
+            cwd: "/".into(),
+            overrides: BTreeMap::new(),
+        };
+        let proposal: Option<Proposal> = connect::request(&paths, &next).unwrap();
+        proposal.unwrap()
+    };
+    let first = next();
+    assert_eq!(first.last_key, None);
+    let run = Request::Decide {
+        shell: shell_id("s1"),
+        token: first.token,
+        choice: CommandChoice::Run,
+        command: first.command,
+        cwd: "/".into(),
+        asked: true,
+        key: Some(b'y'),
+        overrides: BTreeMap::new(),
+    };
+    connect::request::<DecisionReply>(&paths, &run).unwrap();
+    assert_eq!(next().last_key.map(|last| last.key), Some(b'y'));
 }
 
 #[test]
@@ -499,6 +556,7 @@ fn a_pump_that_sends_no_output_does_not_hold_up_a_stop() {
         command,
         cwd: "/".into(),
         asked: true,
+        key: None,
         overrides: BTreeMap::new(),
     };
     connect::request::<DecisionReply>(&paths, &run).unwrap();
@@ -554,6 +612,7 @@ fn an_unapproved_command_runs_only_if_questions_are_disabled() {
             command: command.clone(),
             cwd: "/".into(),
             asked: false,
+            key: None,
             overrides,
         };
         connect::request::<DecisionReply>(&paths, &request)

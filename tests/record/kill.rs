@@ -149,6 +149,7 @@ fn try_converse(helper: &Helper, progress: &Cell<Progress>) -> Option<()> {
         command: proposal.command.clone(),
         cwd: "/".into(),
         asked: true,
+        key: None,
         overrides: Default::default(),
     };
     request::<DecisionReply>(helper, &decide)?;

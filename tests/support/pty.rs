@@ -18,8 +18,8 @@ const COLS: NonZeroU16 = NonZeroU16::new(120).unwrap();
 /// Silence of the terminal before a key is sent; longer than the silence that a question waits for.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// Interval at which an unanswered key is repeated; longer than the silence that a question waits for.
-const REPEAT: Duration = Duration::from_millis(300);
+/// Interval at which an unanswered key is pressed again; a question takes a key that comes sooner for one that is held.
+const REPEAT: Duration = Duration::from_millis(900);
 
 /// Time limit for the effect of a key that has changed the screen.
 const EFFECT: Duration = Duration::from_secs(10);

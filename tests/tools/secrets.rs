@@ -91,6 +91,7 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
         command: command.clone(),
         cwd: "/".into(),
         asked: true,
+        key: None,
         overrides: Default::default(),
     };
     let _: DecisionReply = connect::request(&paths, &decide).expect("it may run");

@@ -215,6 +215,97 @@ fn a_key_held_down_does_not_answer_until_released() {
 }
 
 #[test]
+fn a_key_pressed_before_the_question_and_held_does_not_answer() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("clear; aish-helper ask x\r");
+    let mut prompt = daemon.prompt();
+    prompt.text("thinking\n\n");
+    zsh.wait_text("thinking");
+    zsh.send("y");
+    prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
+    zsh.wait_text(KEYS);
+    // The delay before a key repeats.
+    assert_eq!(prompt.reaction_within(Duration::from_millis(450)), None);
+    held(&zsh, &mut prompt, "y");
+    // Another key counts at once.
+    let pressed = Instant::now();
+    zsh.send("n");
+    assert_eq!(verdict(prompt.reaction()).0, NO);
+    let waited = pressed.elapsed();
+    assert!(waited < Duration::from_millis(700), "{waited:?}");
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
+fn the_first_repeat_of_a_key_that_another_program_read_does_not_answer() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    loop {
+        let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
+        zsh.wait_text(KEYS);
+        assert_eq!(prompt.reaction_within(Duration::from_millis(250)), None);
+        let first = Instant::now();
+        zsh.send("y");
+        std::thread::sleep(Duration::from_millis(30));
+        zsh.send("y");
+        // A machine that stalls does not send repeats in time.
+        let is_repeat = first.elapsed() < Duration::from_millis(80);
+        let answer = prompt.reaction_within(Duration::from_millis(300));
+        if is_repeat {
+            assert_eq!(answer, None);
+            assert_eq!(verdict(press(&zsh, &mut prompt, "n")).0, NO);
+        } else if answer.is_none() {
+            press(&zsh, &mut prompt, "n");
+        }
+        prompt.reply("stop");
+        zsh.prompt();
+        if is_repeat {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_terminal_with_event_types_tells_a_press_from_a_repeat() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let line = "TERM=xterm-kitty aish-helper ask x";
+    let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
+    for _ in 0..2 {
+        zsh.wait_text(KEYS);
+        assert_eq!(prompt.reaction_within(Duration::from_millis(200)), None);
+        // Held since before the question.
+        for _ in 0..30 {
+            zsh.send("\x1b[121;1:2;121u");
+            assert_eq!(prompt.reaction_within(Duration::from_millis(20)), None);
+        }
+        zsh.send("\x1b[121;1:3u");
+        // A press counts at once, although the same key was seen just before.
+        let pressed = Instant::now();
+        zsh.send("\x1b[121;1:1;121u");
+        assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::Once);
+        let waited = pressed.elapsed();
+        assert!(waited < Duration::from_millis(700), "{waited:?}");
+        prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
+    }
+    // The line editor reads plain bytes, and Ctrl-C is a sequence of its own.
+    assert_eq!(prompt.reaction_within(Duration::from_millis(200)), None);
+    zsh.send("\x1b[100;1:1;100u\x1b[100;1:3u");
+    zsh.wait_text("why? (");
+    zsh.send("\x1b");
+    zsh.press_until("\x1b[99;5:1u", "stopped");
+    assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::Stop);
+    prompt.reply("interrupted");
+    zsh.prompt();
+    let raw = String::from_utf8_lossy(&zsh.raw()).into_owned();
+    let count = |text: &str| raw.matches(text).count();
+    assert!(count("\x1b[>26u") >= 4, "{raw:?}");
+    assert_eq!(count("\x1b[>26u"), count("\x1b[<u"), "{raw:?}");
+}
+
+#[test]
 fn a_denial_may_have_a_reason() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);

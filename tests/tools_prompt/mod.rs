@@ -82,7 +82,7 @@ fn press(zsh: &Zsh<'_>, prompt: &mut Prompt, key: &str) -> Reaction {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         zsh.send(key);
-        if let Some(reaction) = prompt.reaction_within(Duration::from_millis(400)) {
+        if let Some(reaction) = prompt.reaction_within(Duration::from_millis(900)) {
             return reaction;
         }
     }

@@ -3,29 +3,23 @@
 //! Tool approvals, elicitations and proposed commands share this module, so that they treat held-down keys, pastes,
 //! Ctrl-C, Ctrl-Z, resizing and a lost terminal in the same way.
 
+mod input;
+pub mod key_events;
 pub mod pager;
 mod prompt_key;
 
 use std::cell::Cell;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::io::Write;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill, raise};
-use nix::unistd::{Pid, getpgrp, getsid};
-
+use self::key_events::{EventTypes, KeyEvent};
 pub use self::prompt_key::PromptKey;
 use super::edit_line::{EditLine, EditStep};
 use super::frame_queue::FrameQueue;
 use super::signals::{SignalPipes, drain};
 use super::styled_line::{StyledLine, column_after, continue_line, paint};
-use super::terminal::{self, ControllingTty, EchoGuard, RawKeyMode, SETTLE};
+use super::terminal::{self, ControllingTty, EchoGuard, RawKeyMode};
 use crate::protocol::{Event, kind, parse};
-
-/// Quiet time after the last SIGWINCH before the question is redrawn: dragging a window border sends many.
-const RESIZE_SETTLE: Duration = Duration::from_millis(100);
 
 const CTRL_Z: u8 = 26;
 const ESCAPE: u8 = 0x1b;
@@ -121,6 +115,12 @@ pub struct TerminalPrompt<'a> {
     tty: ControllingTty,
     /// `None` while another program has the terminal.
     raw_mode: Option<RawKeyMode>,
+    /// `None` where the terminal has no event types, and while [`TerminalPrompt::edit_line`] reads plain bytes.
+    event_types: Option<EventTypes>,
+    /// Events that were read together with an earlier one.
+    events: VecDeque<KeyEvent>,
+    /// The screen no longer shows the question as it was drawn.
+    must_redraw: bool,
     signals: &'a SignalPipes,
     /// `None` where no request waits, as for proposed commands.
     request: Option<PendingRequest<'a>>,
@@ -149,6 +149,9 @@ impl<'a> TerminalPrompt<'a> {
             tty,
             column: Cell::new(0),
             raw_mode: None,
+            event_types: None,
+            events: VecDeque::new(),
+            must_redraw: false,
             signals,
             request,
         };
@@ -162,10 +165,17 @@ impl<'a> TerminalPrompt<'a> {
             return Err(BACKGROUND_JOB);
         }
         // First restore, so that the saved modes are those of the shell.
-        self.raw_mode = None;
+        self.release();
         self.raw_mode = Some(self.tty.raw_keys().map_err(|_| TERMINAL_LOST)?);
+        self.event_types = EventTypes::enable(&self.tty.file);
         self.size = terminal::size(&self.tty.file);
         Ok(())
+    }
+
+    /// Gives the terminal back as it was.
+    fn release(&mut self) {
+        self.event_types = None;
+        self.raw_mode = None;
     }
 
     /// Returns the columns available beside the frame sign.
@@ -218,56 +228,6 @@ impl<'a> TerminalPrompt<'a> {
         let _ = self.write(&continue_line(text, self.column.get(), self.size.0));
     }
 
-    /// Discards input until there is silence: keys typed before the question was visible must not answer it.
-    /// Ctrl-C still counts. Returns `false` if the question must be redrawn.
-    ///
-    /// # Errors
-    /// The question ended, or the terminal is lost.
-    pub fn settle(&mut self) -> PromptResult<bool> {
-        let mut buffer = [0; 1024];
-        loop {
-            match self.wait_input(&mut buffer, Some(SETTLE))? {
-                TtyInput::Bytes(length) if buffer[..length].contains(&terminal::INTERRUPT) => {
-                    return Err(PromptEnd::Interrupted);
-                }
-                TtyInput::Bytes(_) => {}
-                TtyInput::Timeout => return Ok(true),
-                TtyInput::Redraw => return Ok(false),
-            }
-        }
-    }
-
-    /// Waits for a key that follows a silence, so that a key held down answers nothing.
-    ///
-    /// # Errors
-    /// The question ended.
-    pub fn answer_key(&mut self) -> PromptResult<PromptInput> {
-        match self.settle()? {
-            true => self.key(),
-            false => Ok(PromptInput::Redraw),
-        }
-    }
-
-    /// Waits for a key. Ctrl-C ends the question, Ctrl-Z stops the job.
-    ///
-    /// # Errors
-    /// The question ended.
-    pub fn key(&mut self) -> PromptResult<PromptInput> {
-        let mut buffer = [0; 256];
-        let Some(length) = self.read(&mut buffer)? else {
-            return Ok(PromptInput::Redraw);
-        };
-        match PromptKey::parse(&buffer[..length]) {
-            // Also among other bytes: a key held down arrives several at once.
-            _ if buffer[..length].contains(&terminal::INTERRUPT) => Err(PromptEnd::Interrupted),
-            PromptKey::Byte(CTRL_Z) => match self.suspend()? {
-                true => Ok(PromptInput::Redraw),
-                false => Ok(PromptInput::Key(PromptKey::Other)),
-            },
-            key => Ok(PromptInput::Key(key)),
-        }
-    }
-
     /// Writes the closing line of the frame with `keys` and waits for a key for which `meaning` returns a value and
     /// the word to echo. Returns `None` if the question must be redrawn.
     ///
@@ -301,6 +261,15 @@ impl<'a> TerminalPrompt<'a> {
     /// # Errors
     /// The question ended.
     pub fn edit_line(&mut self, text: &str) -> PromptResult<EditedLine> {
+        // The line editor reads plain bytes.
+        self.event_types = None;
+        self.events.clear();
+        let edited = self.edit_bytes(text)?;
+        self.event_types = EventTypes::enable(&self.tty.file);
+        Ok(edited)
+    }
+
+    fn edit_bytes(&mut self, text: &str) -> PromptResult<EditedLine> {
         let mut line = EditLine::with(text);
         let columns = |size: (usize, usize)| size.0.saturating_sub(2);
         self.write(&line.visible_part(columns(self.size)))?;
@@ -316,6 +285,7 @@ impl<'a> TerminalPrompt<'a> {
                 None => 0,
             };
             if length == 0 {
+                self.event_types = None;
                 let visible = line.visible_part(columns(self.size));
                 self.write(&format!("\n> {visible}"))?;
             }
@@ -346,7 +316,7 @@ impl<'a> TerminalPrompt<'a> {
     /// # Errors
     /// The question ended.
     pub fn lend<T>(&mut self, program: impl FnOnce(&ControllingTty) -> T) -> PromptResult<T> {
-        self.raw_mode = None;
+        self.release();
         self.set_echo_off(false);
         let result = program(&self.tty);
         self.set_echo_off(true);
@@ -366,132 +336,5 @@ impl<'a> TerminalPrompt<'a> {
             (Some(request), false) => request.echo.restore(),
             (None, _) => {}
         }
-    }
-
-    /// Reads bytes from the terminal; `None` if the question must be redrawn.
-    fn read(&mut self, buffer: &mut [u8]) -> PromptResult<Option<usize>> {
-        loop {
-            match self.wait_input(buffer, None)? {
-                TtyInput::Bytes(length) => return Ok(Some(length)),
-                TtyInput::Redraw => return Ok(None),
-                TtyInput::Timeout => {}
-            }
-        }
-    }
-
-    fn wait_input(
-        &mut self,
-        buffer: &mut [u8],
-        patience: Option<Duration>,
-    ) -> PromptResult<TtyInput> {
-        let timeout = patience.map_or(PollTimeout::NONE, |p| {
-            PollTimeout::try_from(p).unwrap_or(PollTimeout::MAX)
-        });
-        loop {
-            let [end, stop, resume, resize, input, daemon] = self.poll(timeout)?;
-            if ![end, stop, resume, resize, input, daemon].contains(&true) {
-                return Ok(TtyInput::Timeout);
-            }
-            if daemon {
-                self.receive_frames()?;
-            }
-            // Left in its pipe: the request loop reads it and cancels the turn.
-            if end {
-                return Err(PromptEnd::Interrupted);
-            }
-            if stop && drain(&self.signals.stop) && self.suspend()? {
-                return Ok(TtyInput::Redraw);
-            }
-            if resume && drain(&self.signals.resume) {
-                // SIGSTOP came from outside, and the shell has changed the terminal modes meanwhile.
-                self.acquire()?;
-                return Ok(TtyInput::Redraw);
-            }
-            if resize {
-                while drain(&self.signals.resize) {
-                    std::thread::sleep(RESIZE_SETTLE);
-                }
-                self.size = terminal::size(&self.tty.file);
-                return Ok(TtyInput::Redraw);
-            }
-            if input {
-                // Reading in the background would stop this process while the daemon waits.
-                if !terminal::foreground(&self.tty.file) {
-                    return Err(BACKGROUND_JOB);
-                }
-                match (&self.tty.file).read(buffer) {
-                    Ok(0) => return Err(TERMINAL_LOST),
-                    Ok(length) => return Ok(TtyInput::Bytes(length)),
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(_) => return Err(TERMINAL_LOST),
-                }
-            }
-        }
-    }
-
-    /// Returns which of end, stop, resume, resize, terminal input and daemon are ready; none at the timeout.
-    fn poll(&self, timeout: PollTimeout) -> PromptResult<[bool; 6]> {
-        let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        let signals = self.signals;
-        let mut fds = vec![
-            readable(signals.end.as_fd()),
-            readable(signals.stop.as_fd()),
-            readable(signals.resume.as_fd()),
-            readable(signals.resize.as_fd()),
-            readable(self.tty.file.as_fd()),
-        ];
-        let daemon: Option<BorrowedFd<'_>> =
-            self.request.as_ref().map(|r| r.frames.connection.fd());
-        fds.extend(daemon.map(readable));
-        loop {
-            match poll(&mut fds, timeout) {
-                Ok(_) => break,
-                Err(Errno::EINTR) => {}
-                Err(_) => return Err(TERMINAL_LOST),
-            }
-        }
-        let mut ready = [false; 6];
-        for (ready, fd) in ready.iter_mut().zip(&fds) {
-            *ready = fd.any().unwrap_or(true);
-        }
-        Ok(ready)
-    }
-
-    /// Queues what the daemon sent; fails if that ends the question.
-    fn receive_frames(&mut self) -> PromptResult<()> {
-        let Some(request) = &mut self.request else {
-            return Ok(());
-        };
-        let ended_by = request.ended_by;
-        let mut ended = None;
-        let received = request.frames.receive(|kind, body| {
-            ended = ended.take().or_else(|| end_by_frame(ended_by, kind, body));
-        });
-        match (received, ended) {
-            (Ok(true), None) => Ok(()),
-            (Ok(true), Some(end)) => Err(end),
-            (Ok(false) | Err(_), _) => Err(PromptEnd::DaemonGone),
-        }
-    }
-
-    /// Stops the whole job as Ctrl-Z does, with the terminal modes of the shell. Returns `true` once the job
-    /// continues, and `false` where no job control could continue it: in the session leader's own process group, and
-    /// in a command substitution, which asks about proposed commands.
-    fn suspend(&mut self) -> PromptResult<bool> {
-        if self.request.is_none() || getsid(None).is_ok_and(|leader| leader == getpgrp()) {
-            return Ok(false);
-        }
-        self.raw_mode = None;
-        self.set_echo_off(false);
-        self.write("\n")?;
-        // This process catches SIGTSTP; the other processes of the job stop by it.
-        let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
-        let _ = raise(Signal::SIGSTOP);
-        drain(&self.signals.stop);
-        drain(&self.signals.resume);
-        drain(&self.signals.resize);
-        self.set_echo_off(true);
-        self.acquire()?;
-        Ok(true)
     }
 }

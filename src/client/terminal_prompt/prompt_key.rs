@@ -13,11 +13,32 @@ pub enum PromptKey {
     End,
     /// Esc alone.
     Escape,
+    /// The same byte several times at once: a key that is held down, or a paste.
+    Repeated(u8),
     /// Anything else: another escape sequence, a paste, a non-ASCII character.
     Other,
 }
 
 impl PromptKey {
+    /// The byte of the key, also if it arrived several times.
+    pub fn byte(self) -> Option<u8> {
+        match self {
+            PromptKey::Byte(byte) | PromptKey::Repeated(byte) => Some(byte),
+            _ => None,
+        }
+    }
+
+    /// Whether the key only scrolls, in every question.
+    pub fn scrolls(self) -> bool {
+        matches!(
+            self,
+            PromptKey::Down
+                | PromptKey::Up
+                | PromptKey::End
+                | PromptKey::Byte(b' ' | b'j' | b'k' | b'f' | b'b' | b'G')
+        )
+    }
+
     /// Decodes the bytes of one read. Several bytes that are not a known sequence are [`PromptKey::Other`], so that a
     /// paste answers nothing.
     pub fn parse(bytes: &[u8]) -> PromptKey {
