@@ -5,6 +5,7 @@ mod audit_log;
 mod full_disk;
 #[cfg(target_os = "linux")]
 mod kill;
+mod kill_client;
 pub mod links;
 mod retention;
 mod version1;
