@@ -182,10 +182,14 @@ pub(super) fn option(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
             _ => {}
         }
         value += run_length(text, value, |b| is_space(b) || b == b'=' || b == b',');
-        // In a list of JSON, a quote ends the option.
+        // In a list of JSON, the option is in quotes of its own.
         let quotes = run_length(text, value, is_quote);
         let gap = run_length(text, value + quotes, |b| is_space(b) || b == b',');
         if quotes > 0 && gap > 0 {
+            // Otherwise the quote ends the command.
+            if !is_quote(text[at - 1]) {
+                return None;
+            }
             value += quotes + gap;
         }
         let (mut start, end) = word_at(text, value);
