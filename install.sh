@@ -74,6 +74,7 @@ fi
 root=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 bin=$prefix/bin/aish-helper
 plugin=$prefix/share/aish/zsh/aish.plugin.zsh
+init=$prefix/share/aish/zsh/init.zsh
 manifest=$prefix/share/aish/manifest
 tag="# added by aish's install.sh"
 
@@ -119,9 +120,21 @@ resolve() {
     say "$path"
 }
 
+# short PATH: quotes a path for the shell, with ~ for the home directory.
+short() {
+    # shellcheck disable=SC2088 # for the user's zsh to expand
+    case $1 in
+    "$HOME"/*) rest=${1#"$HOME"/} home="~/" ;;
+    *) rest=$1 home='' ;;
+    esac
+    case $rest in
+    *[!A-Za-z0-9/._-]*) rest=$(quoted "$rest") ;;
+    esac
+    say "$home$rest"
+}
+
 the_line() {
-    q_plugin=$(quoted "$plugin") q_bin=$(quoted "$prefix/bin")
-    say "[[ ! -r $q_plugin ]] || { [[ :\$PATH: == *:$q_bin:* ]] || path+=($q_bin); source $q_plugin; } $tag"
+    say "source $(short "$init") $tag"
 }
 
 # set_line FILE [LINE]: replaces the line of aish in FILE with LINE, or removes it; atomic.
@@ -155,7 +168,8 @@ set_line() {
 }
 
 # has_line FILE: whether FILE has the line of this prefix; other prefixes may be installed too.
-has_line() { [ -r "$1" ] && grep -F -- "$tag" "$1" | grep -qF -- "$(quoted "$plugin")"; }
+# Earlier versions wrote the quoted path of the plugin.
+has_line() { [ -r "$1" ] && grep -F -- "$tag" "$1" | grep -qF -e "source $(short "$init") " -e "$(quoted "$plugin")"; }
 
 # --- uninstall --------------------------------------------------------------
 
@@ -246,6 +260,27 @@ if [ -z "$cargo" ]; then
 fi
 # cargo and curl verify certificates against these.
 if [ "$os" = Linux ] && has dpkg && [ ! -e /etc/ssl/certs/ca-certificates.crt ]; then pack ca-certificates; fi
+
+# Before anything is installed or built: what would fail afterwards.
+# check_place FILE: fails if FILE cannot be created or replaced.
+check_place() {
+    if [ -d "$1" ]; then fail "$1 is a directory" "remove it, or choose another place with --prefix"; fi
+    place=$(dirname -- "$1")
+    while [ ! -e "$place" ]; do place=$(dirname -- "$place"); done
+    [ -d "$place" ] || fail "cannot install under $prefix: $place is not a directory" 'choose another place with --prefix'
+    [ -w "$place" ] || fail "cannot install under $prefix: $place is not writable" 'choose another place with --prefix'
+}
+for place in "$bin" "$plugin" "$prefix/share/zsh/site-functions/_llm" "$prefix/share/man/man1/llm.1"; do check_place "$place"; done
+if [ -n "$zshrc" ] && has zsh; then
+    rc=$(resolve "$(find_zshrc)")
+    if [ -d "$rc" ] || { [ -e "$rc" ] && [ ! -w "$rc" ]; }; then
+        fail "cannot write $rc" "make it a writable file, or use --no-zshrc and add the line yourself: $(the_line)"
+    fi
+fi
+free=$(df -Pk "$root" 2>/dev/null | awk 'NR == 2 { print $4 }')
+if [ "${free:-2000000}" -lt 1500000 ]; then
+    fail "the build needs 1.5 GB in $root, where $((free / 1000)) MB are free" 'make room, then run this script again'
+fi
 
 say 'This will'
 if [ -n "$packages" ]; then
@@ -362,8 +397,10 @@ for file in _llm _aish-helper; do
     put "$work/completions/$file" "$prefix/share/zsh/site-functions/$file" 644
     put "$work/completions/$file" "$prefix/share/aish/completions/$file" 644
 done
-"$bin" man >"$work/aish-helper.1"
-put "$work/aish-helper.1" "$prefix/share/man/man1/aish-helper.1" 644
+for page in aish-helper llm; do
+    "$bin" man $page >"$work/$page.1"
+    put "$work/$page.1" "$prefix/share/man/man1/$page.1" 644
+done
 say "Installed aish under $prefix."
 
 rc=
@@ -425,11 +462,23 @@ if [ -n "$try" ]; then
     if [ -n "$zshrc" ]; then
         zsh -i -c 'llm -m smollm2 -- "$1"' zsh "$prompt"
     else
-        zsh -i -c 'path+=("$3"); source "$2"; llm -m smollm2 -- "$1"' zsh "$prompt" "$plugin" "$prefix/bin"
+        zsh -i -c 'source "$2"; llm -m smollm2 -- "$1"' zsh "$prompt" "$init"
     fi
+    say ''
+    say 'The tiny model answers short questions, often wrongly. It proposes no commands and'
+    say 'calls no tools: for that, choose a real model (README.md, "Choosing a model").'
+    say 'This is what a real model does. It is a RECORDING: nothing below runs now.'
+    say ''
+    while IFS= read -r line; do
+        say "  $line"
+        # A minute at reading speed; on a pipe at once.
+        if [ -t 1 ]; then sleep 2; fi
+    done <docs/recording.txt
+    say ''
+    say 'End of the recording.'
 fi
 if [ -n "$zshrc" ]; then
     say 'Open a new zsh (or type: exec zsh), then: llm hello'
 else
-    say "To use it: source $(quoted "$plugin")"
+    say "To use it: source $(short "$init")"
 fi

@@ -37,6 +37,7 @@ if [[ $(uname -s) == Darwin ]]; then
 else
     need python3-venv python3 -c 'import venv, ensurepip'
     need groff-base command -v groff
+    need man-db command -v man
     need npm command -v npm
     need tzdata test -e /usr/share/zoneinfo/UTC
     install=(apt-get install -y -qq --no-install-recommends)

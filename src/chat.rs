@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum ChatMessage {
     /// System instructions.
     System(String),
-    /// The user's prompt, preceded by the shell context.
-    User(String),
+    /// The user's prompt, preceded by the shell context, and the attached images.
+    User(String, Vec<ImageContent>),
     /// The model's answer and the tools it called. Each call is followed by one message with its result.
     Assistant(String, Vec<ToolCall>),
     /// The result of a tool call.
@@ -19,6 +19,11 @@ pub enum ChatMessage {
 }
 
 impl ChatMessage {
+    /// A prompt without images.
+    pub fn user(text: impl Into<String>) -> ChatMessage {
+        ChatMessage::User(text.into(), Vec::new())
+    }
+
     /// An answer without tool calls.
     pub fn assistant(text: impl Into<String>) -> ChatMessage {
         ChatMessage::Assistant(text.into(), Vec::new())
@@ -27,7 +32,7 @@ impl ChatMessage {
     /// Returns the text of the message.
     pub fn text(&self) -> &str {
         match self {
-            ChatMessage::System(t) | ChatMessage::User(t) | ChatMessage::Assistant(t, _) => t,
+            ChatMessage::System(t) | ChatMessage::User(t, _) | ChatMessage::Assistant(t, _) => t,
             ChatMessage::Tool(result) => &result.text,
         }
     }

@@ -12,6 +12,7 @@ mod shell_id;
 pub mod tools;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,7 @@ pub use self::reply::{
 pub use self::shell_id::ShellId;
 
 /// The protocol version. Incremented when frames change in a way that the other side cannot ignore.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 /// Frame kinds: the byte after the length.
 pub mod kind {
@@ -118,6 +119,30 @@ pub enum Request {
     Sessions {
         /// Maximum number of sessions.
         limit: usize,
+        /// List only sessions in which one record contains all these words.
+        #[serde(default)]
+        search: Option<String>,
+    },
+    /// Makes a session the shell's own: [`SessionInfo`].
+    ContinueSession {
+        /// The shell.
+        shell: ShellId,
+        /// A unique part of the session's id; `None` is the session last used in any shell.
+        session: Option<String>,
+    },
+    /// Gives a session a title: [`SessionInfo`].
+    RenameSession {
+        /// A unique part of the session's id; `None` is the shell's own session.
+        session: Option<String>,
+        /// The client's shell.
+        shell: Option<ShellId>,
+        /// The title.
+        title: String,
+    },
+    /// Deletes a session that no turn uses: `{}`.
+    DeleteSession {
+        /// The session's id.
+        session: String,
     },
     /// Returns the records of a session: [`Transcript`].
     Transcript {
@@ -233,12 +258,15 @@ pub struct AskRequest {
     pub text: String,
     /// stdin and files.
     pub attachments: Vec<Attachment>,
+    /// Attached images, as `(MIME type, base64)`.
+    #[serde(default)]
+    pub images: Vec<(String, Arc<str>)>,
     /// The working directory.
     pub cwd: String,
     /// Start time of the client's command line, milliseconds since 1970, as the plugin measured it.
     #[serde(default)]
     pub started_ms: Option<u64>,
-    /// Turn the words into one command, outside of any conversation.
+    /// Turn the words into one command, outside of any session.
     pub command: bool,
     /// `AISH_*` of the client's environment.
     pub overrides: BTreeMap<String, String>,

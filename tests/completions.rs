@@ -172,21 +172,22 @@ fn llm_completes_the_options_of_ask() {
     assert_eq!(completed("_llm", &[]).0, wanted);
 }
 
+fn project_file(path: &str) -> String {
+    std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// Names of the commands that begin with a colon.
+fn meta_commands() -> Names {
+    let meta = project_file("zsh/functions/_aish_meta");
+    let (_, known) = meta.split_once("known=( ").unwrap();
+    let (known, _) = known.split_once(" )").unwrap();
+    known.split(' ').map(str::to_owned).collect()
+}
+
 #[test]
 fn llm_completes_every_meta_command() {
-    let read = |path: &str| {
-        std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
-    };
-    let meta = read("zsh/functions/_aish_meta");
-    let (_, known) = meta.split_once("known=( ").unwrap();
-    let known: Names = known
-        .split_once(" )")
-        .unwrap()
-        .0
-        .split(' ')
-        .map(str::to_owned)
-        .collect();
-    let completion = read("completions/_llm");
+    let known = meta_commands();
+    let completion = project_file("completions/_llm");
     let offered: Names = completion
         .lines()
         .filter_map(|line| line.trim().strip_prefix("':"))
@@ -207,7 +208,7 @@ fn tab_completes_in_a_real_zsh() {
     let mut zsh = Zsh::start(&home);
     zsh.send("aish-helper \t");
     zsh.wait_text("Check everything that aish needs");
-    zsh.wait_text("List and show sessions");
+    zsh.wait_text("List, search and change sessions");
     assert!(
         !zsh.screen().contains("exec-done"),
         "hidden commands must not be offered"
@@ -260,7 +261,38 @@ fn the_man_page_has_every_command_and_option() {
 }
 
 #[test]
-fn the_man_page_renders_without_warnings() {
+fn the_man_page_of_llm_has_every_option_and_command() {
+    let page = run(&["man", "llm"]).replace("\\-", "-");
+    assert!(
+        page.contains("\nllm - ask a language model in zsh\n"),
+        "{page}"
+    );
+    let (options, _) = listed_in_help(&["ask"]);
+    for name in options.iter().filter(|name| *name != "--command") {
+        assert!(page.contains(name.as_str()), "{name}: {page}");
+    }
+    for name in meta_commands() {
+        assert!(page.contains(&format!("\\fBllm :{name}")), "{name}");
+    }
+    assert!(!page.contains("--offer") && !page.contains("--literal"));
+}
+
+#[test]
+fn llm_has_a_version() {
+    let home = Home::new();
+    let mut zsh = Zsh::start(&home);
+    let version = format!("aish {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(zsh.eval("llm --version; llm -V"), version.repeat(2));
+}
+
+#[test]
+fn the_man_pages_render_without_warnings() {
+    for name in ["aish-helper", "llm"] {
+        renders_without_warnings(name);
+    }
+}
+
+fn renders_without_warnings(name: &str) {
     let mut groff = Command::new("groff")
         .args(["-man", "-ww", "-Tutf8", "-z"])
         .stdin(Stdio::piped())
@@ -271,7 +303,7 @@ fn the_man_page_renders_without_warnings() {
         .stdin
         .take()
         .unwrap()
-        .write_all(run(&["man"]).as_bytes())
+        .write_all(run(&["man", name]).as_bytes())
         .unwrap();
     let output = groff.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");

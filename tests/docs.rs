@@ -46,6 +46,34 @@ fn user_guide_names_every_exit_code() {
     }
 }
 
+/// One word for it in everything that users read.
+#[test]
+fn user_documents_say_session() {
+    let names = [
+        "README.md",
+        "docs/usage.md",
+        "docs/history.md",
+        "docs/tools.md",
+        "docs/settings.md",
+        "docs/journal.md",
+        "docs/config.schema.json",
+        "examples/config.toml",
+        "completions/_llm",
+        "completions/_aish-helper",
+        "zsh/functions/_aish_meta",
+    ];
+    for name in names {
+        let text = document(name).to_lowercase();
+        // A chat template is a property of a model.
+        let text = text
+            .replace("chat template", "")
+            .replace("chat\n# template", "");
+        for word in ["conversation", " chat ", " thread "] {
+            assert!(!text.contains(word), "{name}: {word}");
+        }
+    }
+}
+
 /// All Markdown files of the project, relative to its root.
 fn documents() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

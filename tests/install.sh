@@ -40,6 +40,7 @@ snapshot() {
 }
 same_as() { diff <(snapshot) "$scratch/before" >&2; }
 said() { grep -qF -- "$1" "$scratch/said"; }
+unbuilt() { ! said 'Building aish'; }
 nothing() { [[ -z $(ls -A "$HOME") ]]; }
 lines() { [[ $(grep -c "added by aish" "$rc") == "$1" ]]; }
 
@@ -49,12 +50,29 @@ check 'an unknown option is a usage error' fails_with 2 install --frobnicate
 check 'without a terminal it exits instead of asking' fails_with 4 install
 check 'nothing was changed' nothing
 
+: >"$HOME/file"
+check 'a place that cannot be written fails before the build' fails_with 1 install --yes --prefix "$HOME/file/x"
+check 'it says why' said 'is not a directory'
+check 'nothing was built' unbuilt
+rm "$HOME/file"
+mkdir "$rc"
+check 'a .zshrc that cannot be written fails before the build' fails_with 1 install --yes
+check 'it names the line' said 'source ~/.local/share/aish/zsh/init.zsh'
+check 'nothing was built' unbuilt
+rmdir "$rc"
+check 'nothing was changed' nothing
+
 check 'it installs' install --yes
 check 'the helper is installed' test -x "$HOME/.local/bin/aish-helper"
 check 'the plugin is installed' test -r "$HOME/.local/share/aish/zsh/aish.plugin.zsh"
 check 'the completions are installed' test -r "$HOME/.local/share/zsh/site-functions/_llm"
 check 'the man page is installed' grep -q '^\.TH aish-helper' "$HOME/.local/share/man/man1/aish-helper.1"
+if command -v man >/dev/null; then
+    # shellcheck disable=SC2016 # for zsh to expand
+    check 'man finds the page of llm' zsh -ic '[[ $(man -w llm) == $HOME/.local/share/man/man1/llm.1 ]]'
+fi
 check '.zshrc has one line' lines 1
+check 'the line is short' test -z "$(grep -E '.{100}' "$rc")"
 # shellcheck disable=SC2016 # for zsh to expand
 check 'a new zsh loads the plugin' zsh -ic '(( $+functions[llm] ))'
 check 'a new zsh finds the helper' zsh -ic 'aish-helper --version >/dev/null'

@@ -14,6 +14,7 @@ mod doctor;
 mod fakes;
 mod mcp;
 mod onboarding;
+mod picture;
 mod real;
 mod record;
 mod settings;

@@ -165,3 +165,70 @@ fn without_a_terminal_one_line_of_stderr_names_the_fixes() {
     assert_eq!(fixes.len(), 1, "{text}");
     assert!(fixes[0].contains("ollama serve") && fixes[0].contains("install smollm2"));
 }
+
+#[test]
+fn what_goes_along_is_said_before_the_first_prompt_only() {
+    let helper = crate::support::helper::Helper::saying("fine");
+    let line = "[aish] also sent: directory, last 10 commands; off with [context] commands = 0\n";
+    let marker = helper.path("state/context-notice");
+    fs::remove_file(&marker).unwrap();
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("print x | llm from a pipe | cat");
+    zsh.run("llm --json x | cat");
+    assert!(
+        !marker.exists() && !zsh.screen().contains("also sent"),
+        "not on a pipe"
+    );
+    zsh.run("clear");
+    zsh.run("llm hello");
+    assert!(
+        zsh.screen().contains(&format!("llm hello\n{line}fine\n")),
+        "{}",
+        zsh.screen()
+    );
+    zsh.run("llm again");
+    let mut other = Zsh::start(&helper.home);
+    other.run("llm from another shell");
+    assert_eq!(zsh.screen().matches("also sent").count(), 1);
+    assert!(!other.screen().contains("also sent"));
+    // Where the commands are turned off there is nothing to say.
+    fs::remove_file(&marker).unwrap();
+    helper.config("[context]\ncommands = 0\n");
+    other.run("llm hello");
+    assert!(marker.exists() && !other.screen().contains("also sent"));
+}
+
+/// A fresh account with only a key in its environment.
+#[test]
+fn the_first_answer_with_a_key_in_the_environment_needs_no_question() {
+    let provider = Provider::start([Script::tokens(["Hello ", "there."])]).only_key(KEY);
+    let home = Home::new();
+    fs::remove_dir_all(home.path("aish")).unwrap();
+    fs::create_dir(home.path("aish")).unwrap();
+    home.zshrc(&format!(
+        "export OPENAI_API_KEY={KEY} OPENAI_BASE_URL={}\n{}",
+        provider.base_url(),
+        crate::support::home::source_plugin()
+    ));
+    let mut zsh = Zsh::start(&home);
+    zsh.run("llm hello");
+    let screen = zsh.screen();
+    let lines: Vec<&str> = screen.lines().filter(|l| !l.is_empty()).collect();
+    assert!(
+        lines.len() <= 6,
+        "prompt, two notices, answer, footer, prompt:\n{screen}"
+    );
+    assert!(lines[1].starts_with("[aish] also sent: "), "{screen}");
+    assert!(
+        screen.contains("(OPENAI_API_KEY and OPENAI_BASE_URL in the environment)"),
+        "{screen}"
+    );
+    assert!(screen.contains("\nHello there.\n"), "{screen}");
+    // No question was asked: nothing was typed after the prompt.
+    assert!(
+        !screen.contains("Which?") && !screen.contains("[y"),
+        "{screen}"
+    );
+    assert!(!home.path("aish/config").exists(), "nothing was configured");
+    assert!(!String::from_utf8_lossy(&zsh.raw()).contains(KEY));
+}

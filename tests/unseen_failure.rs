@@ -6,7 +6,7 @@ use crate::support::pty::Zsh;
 
 #[test]
 fn an_unseen_failure_is_mentioned_once() {
-    let answers = (0..4).map(|n| Script::tokens([format!("answer {n}")]));
+    let answers = (0..5).map(|n| Script::tokens([format!("answer {n}")]));
     let provider = Provider::start(answers);
     let home = Home::new();
     let table = format!(
@@ -18,22 +18,28 @@ fn an_unseen_failure_is_mentioned_once() {
     let mut zsh = Zsh::start(&home);
     // After this answer the daemon runs, and the hook of the next prompt reports the shell to it.
     zsh.run("llm hello");
-    let notice_count = |zsh: &Zsh<'_>| zsh.screen().matches("its output was not seen").count();
+    let notice_count = |zsh: &Zsh<'_>| zsh.screen().matches("its output was not captured").count();
+
+    zsh.run("sh -c 'exit 5'");
+    zsh.run("llm write a haiku");
+    assert!(zsh.screen().contains("answer 1"), "{}", zsh.screen());
+    assert_eq!(notice_count(&zsh), 0, "another question");
 
     zsh.run("sh -c 'exit 3'");
     zsh.run("llm why did that fail");
-    assert!(zsh.screen().contains("answer 1"), "{}", zsh.screen());
+    assert!(zsh.screen().contains("answer 2"), "{}", zsh.screen());
     assert!(
         zsh.screen().contains("sh -c 'exit 3' exited with 3;"),
         "{}",
         zsh.screen()
     );
     assert_eq!(notice_count(&zsh), 1);
-    zsh.run("llm and now");
+    assert!(!zsh.screen().contains("2>&1"), "no advice to run it again");
+    zsh.run("llm why now");
     assert_eq!(notice_count(&zsh), 1, "reported once per command");
 
     zsh.run("false");
     zsh.run("print boom | llm why did that fail");
-    assert!(zsh.screen().contains("answer 3"), "{}", zsh.screen());
+    assert!(zsh.screen().contains("answer 4"), "{}", zsh.screen());
     assert_eq!(notice_count(&zsh), 1, "not reported with attached input");
 }

@@ -193,6 +193,8 @@ fn from_environment(
         endpoint: ModelEndpoint {
             key: Some(Secret::new(key)),
             key_name: Some(hosted.variable.to_owned()),
+            // Its current models all take images; of another server nothing is known.
+            images: hosted.name == "openai" && elsewhere.is_none(),
             ..endpoint(
                 elsewhere.unwrap_or(hosted.base_url),
                 hosted.models.first().copied().unwrap_or_default(),

@@ -124,7 +124,7 @@ impl ErrorResponse<'_> {
         };
         match kind {
             ErrorResponseKind::ConversationTooLong => Error::runtime(format!(
-                "the conversation is too long for {model} at {at} ({status}){detail}"
+                "the session is too long for {model} at {at} ({status}){detail}"
             ))
             .hint("`llm --new` starts afresh; a smaller attachment helps as well"),
             ErrorResponseKind::ToolsUnsupported => {

@@ -145,14 +145,16 @@ fn list(index: &mut Index, filter: &ActivityFilter, limit: usize, json: bool) ->
     if entries.is_empty() {
         return print("no recorded action matches\n");
     }
-    let mut out = action_table(&entries, None);
-    if more {
-        out.push_str(&format!(
+    // The newest action is the last line, where the eye is when the command has ended.
+    entries.reverse();
+    let older = match more {
+        true => format!(
             "older actions are not shown; use --limit {} to see more\n",
             limit * 4
-        ));
-    }
-    write(&out)
+        ),
+        false => String::new(),
+    };
+    write(&(older + &action_table(&entries, None)))
 }
 
 /// Formats an action as JSON.

@@ -2,6 +2,7 @@
 
 mod activity;
 mod policy;
+mod session;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use crate::protocol::ShellId;
 
 pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
 pub use self::policy::PolicyCommand;
+pub use self::session::SessionCommand;
 
 /// The helper behind `llm`, an AI companion for the ordinary zsh.
 #[derive(Debug, Parser)]
@@ -35,6 +37,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     /// Ask the model; the zsh function `llm` runs this command
+    #[command(version)]
     Ask(AskArgs),
     /// Follow a running answer, or show the last answer of a session
     Attach(AttachArgs),
@@ -56,7 +59,7 @@ pub enum CliCommand {
     /// List, choose and install models
     #[command(subcommand)]
     Model(ModelCommand),
-    /// List and show sessions
+    /// List, search and change sessions
     #[command(subcommand)]
     Session(SessionCommand),
     /// Connect to MCP servers, and list what they offer
@@ -83,8 +86,12 @@ pub enum CliCommand {
     Redact(RedactArgs),
     /// Print the zsh completions of aish-helper
     Completions,
-    /// Print the man page
-    Man,
+    /// Print a man page
+    Man {
+        /// The page
+        #[arg(value_enum, default_value_t = ManPage::AishHelper)]
+        page: ManPage,
+    },
     /// Ask about the next proposed command (for the plugin)
     #[command(hide = true)]
     Propose(ProposeArgs),
@@ -94,6 +101,15 @@ pub enum CliCommand {
     /// Report the exit code of an approved command (for the plugin)
     #[command(hide = true)]
     ExecDone(ExecDoneArgs),
+}
+
+/// Man pages.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ManPage {
+    /// All commands of aish-helper
+    AishHelper,
+    /// The zsh function
+    Llm,
 }
 
 /// `--json`
@@ -141,7 +157,7 @@ pub struct AskArgs {
     /// Continue this session; without a prompt, follow its running answer or show its last one
     #[arg(long, value_name = "ID")]
     pub attach: Option<String>,
-    /// Attach a file
+    /// Attach a file, an image, or the text files of a directory
     #[arg(short, long = "file", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Attach a resource of an MCP server
@@ -159,6 +175,12 @@ pub struct AskArgs {
     /// Offer the model no tools
     #[arg(long)]
     pub no_tools: bool,
+    /// Write the prompt in the editor, beginning with the words
+    #[arg(long, conflicts_with = "command")]
+    pub edit: bool,
+    /// Do not attach the files that are named as @FILE in the words (for the plugin)
+    #[arg(long, hide = true)]
+    pub literal: bool,
     /// The shell that asks (for the plugin)
     #[arg(long, value_name = "ID", hide = true)]
     pub shell: Option<ShellId>,
@@ -261,52 +283,6 @@ pub enum ModelCommand {
 pub enum InstallableModel {
     /// SmolLM2-135M-Instruct, 98 MB, Apache-2.0
     Smollm2,
-}
-
-/// `aish-helper session`
-#[derive(Debug, Subcommand)]
-pub enum SessionCommand {
-    /// List the sessions, last used first
-    List {
-        /// Maximum number of entries
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        limit: usize,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show a session: by default the shell's own, or the one last used
-    Show {
-        /// Id of the session, or a unique part of it
-        id: Option<String>,
-        /// Show only the last N records
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
-        /// The shell whose session is shown
-        #[arg(long, value_name = "ID", hide = true)]
-        shell: Option<ShellId>,
-        /// Print the records as lines of JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show the last answer, with the full results of its tools
-    Last {
-        /// The shell whose session is shown
-        #[arg(long, value_name = "ID", hide = true)]
-        shell: Option<ShellId>,
-        /// Print the records as lines of JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Start a new session in a shell
-    New {
-        /// The shell
-        #[arg(long, value_name = "ID")]
-        shell: ShellId,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
 }
 
 /// `aish-helper mcp`

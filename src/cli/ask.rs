@@ -1,13 +1,12 @@
 //! `aish-helper ask` and `aish-helper attach`: the command line of one prompt, and following its answer.
 
-use std::ffi::OsString;
 use std::io::IsTerminal;
 
-use super::{args, onboarding, print, print_json};
+use super::{args, context_notice, onboarding, print, print_json};
 use crate::client::ask::{self, AskOutcome};
 use crate::client::command_suggestion;
 use crate::client::output::OutputFormat;
-use crate::client::prompt_input;
+use crate::client::prompt_input::{self, PromptSource};
 use crate::client::terminal::{ControllingTty, tty_name};
 use crate::client::text_format::short_id;
 use crate::config::env_overrides;
@@ -31,11 +30,20 @@ fn milliseconds(seconds: &str) -> Option<u64> {
 /// The request failed.
 pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
     let format = output_format(args.json, args.raw);
-    let has_input = !args.words.is_empty() || !args.files.is_empty();
+    let has_input = !args.words.is_empty() || !args.files.is_empty() || args.edit;
     if args.attach.is_some() && !has_input && !prompt_input::stdin_has_data() {
         return follow(paths, args.attach, args.shell, format, args.offer);
     }
-    let (text, attachments) = prompt_input::read_prompt(&words(&args.words), &args.files)?;
+    if args.edit {
+        paths.prepare_run()?;
+    }
+    let (text, attached) = prompt_input::read_prompt(&PromptSource {
+        words: &args.words,
+        files: &args.files,
+        edit_in: args.edit.then_some(&*paths.run),
+        // Only for words that a person typed: a script may pass words of others, which must not pick files.
+        mentions: args.shell.is_some() && !args.literal && !args.command,
+    })?;
     let request = AskRequest {
         session: if args.new {
             SessionChoice::New
@@ -49,7 +57,8 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         shell: args.shell,
         model: args.model,
         text,
-        attachments,
+        attachments: attached.texts,
+        images: attached.images,
         cwd: std::env::current_dir()
             .map(|d| d.display().to_string())
             .unwrap_or_default(),
@@ -63,6 +72,9 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         can_answer: !args.background && !args.command,
         tty: tty_name(),
     };
+    if request.shell.is_some() && !args.json && !args.command {
+        context_notice::show_once(paths);
+    }
     if args.background {
         let accepted = ask::ask_in_background(paths, request)?;
         if args.json {
@@ -141,10 +153,4 @@ fn exit_code(outcome: AskOutcome, offer: bool) -> std::result::Result<u8, Error>
         AskOutcome::DeniedWithoutTerminal => Ok(ErrorKind::Approval.exit_code()),
         AskOutcome::NothingConfigured(e) => Err(e),
     }
-}
-
-/// Joins the words; bytes that are not UTF-8 become replacement characters.
-fn words(words: &[OsString]) -> String {
-    let words: Vec<_> = words.iter().map(|w| w.to_string_lossy()).collect();
-    words.join(" ")
 }

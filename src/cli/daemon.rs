@@ -31,7 +31,14 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 /// # Errors
 /// The daemon cannot be started.
 pub fn start(paths: &Paths) -> Result<()> {
-    connect::request::<Vec<serde_json::Value>>(paths, &Request::Sessions { limit: 0 }).map(|_| ())
+    connect::request::<Vec<serde_json::Value>>(
+        paths,
+        &Request::Sessions {
+            limit: 0,
+            search: None,
+        },
+    )
+    .map(|_| ())
 }
 
 /// Stops the daemon and waits until it has exited.

@@ -20,11 +20,11 @@ use crate::safety::text::prose;
 /// Number of recent records fetched first; the whole session is fetched only if they hold no prompt.
 const RECENT_RECORDS: usize = 100;
 
-/// Shows the records after the last prompt.
+/// Returns the records after the last prompt.
 ///
 /// # Errors
 /// There is no session.
-pub fn show_last(paths: &Paths, shell: Option<ShellId>, json: bool) -> Result<()> {
+pub fn fetch_last(paths: &Paths, shell: Option<ShellId>) -> Result<Vec<Value>> {
     let fetch = |limit| -> Result<Vec<Value>> {
         let request = Request::Transcript {
             session: None,
@@ -38,11 +38,19 @@ pub fn show_last(paths: &Paths, shell: Option<ShellId>, json: bool) -> Result<()
     if after_last_prompt(&records).is_none() {
         records = fetch(None)?;
     }
-    let records = after_last_prompt(&records).unwrap_or_default();
+    Ok(after_last_prompt(&records).unwrap_or_default().to_vec())
+}
+
+/// Shows the records after the last prompt.
+///
+/// # Errors
+/// There is no session.
+pub fn show_last(paths: &Paths, shell: Option<ShellId>, json: bool) -> Result<()> {
+    let records = fetch_last(paths, shell)?;
     if json {
         return records.iter().try_for_each(print_json);
     }
-    show_text(paths, &format_answer(records))
+    show_text(paths, &format_answer(&records))
 }
 
 fn after_last_prompt(records: &[Value]) -> Option<&[Value]> {

@@ -1,8 +1,8 @@
 //! The man page, rendered from the description in `args`.
 
-use clap::CommandFactory;
+use clap::{Args, CommandFactory};
 
-use super::args::Cli;
+use super::args::{AskArgs, Cli, ManPage};
 use crate::error::{ErrorContext, Result};
 
 /// Sections that clap does not know.
@@ -34,7 +34,7 @@ directory for all files of aish, instead of those below
 override the model, its address, and the name of the variable that holds its key
 .TP
 \fBVISUAL\fR, \fBEDITOR\fR
-editor for the arguments of a tool call
+editor for prompts and the arguments of a tool call
 .TP
 \fBNO_COLOR\fR
 if set, print no colours
@@ -56,11 +56,102 @@ log of the daemon
 settings of a project, in its directory
 "#;
 
-/// Renders one page with a section for each command.
+/// Commands of the zsh function, with their arguments.
+const META_COMMANDS: &[(&str, &str)] = &[
+    (":help", "list options and commands"),
+    (
+        ":model [NAME]",
+        "list the models, or use NAME in this shell",
+    ),
+    (":last", "show the last answer with complete tool results"),
+    (":copy", "copy the last answer to the clipboard"),
+    (":edit [WORDS]", "write the prompt in the editor"),
+    (":new", "start a new session"),
+    (":sessions", "list the sessions"),
+    (":search WORDS", "list the sessions that contain the words"),
+    (
+        ":continue [ID]",
+        "continue a session in this shell; without ID, choose it from a list",
+    ),
+    (
+        ":history [ID]",
+        "show the session of this shell, or another one",
+    ),
+    (
+        ":attach [ID]",
+        "follow a running answer, or show the last one",
+    ),
+    (":rename TITLE", "give the session of this shell a title"),
+    (":delete [ID]", "delete a session, after a question"),
+    (
+        ":mcp [COMMAND]",
+        "list MCP servers and what they offer; see aish-helper mcp",
+    ),
+    (
+        ":activity [COMMAND]",
+        "list what was done; see aish-helper activity",
+    ),
+    (
+        ":policy [COMMAND]",
+        "list the rules and grants; see aish-helper policy",
+    ),
+    (":status", "show the daemon, the model and the shells"),
+];
+
+/// Examples for the zsh function.
+const EXAMPLES: &str = r#".SH EXAMPLES
+.nf
+llm why is the sky blue
+llm why did that fail
+git diff | llm review this
+llm what does @Cargo.toml need
+.fi
+"#;
+
+/// Renders a page.
 ///
 /// # Errors
 /// Never in practice, because the page is written to memory.
-pub fn render() -> Result<String> {
+pub fn render(page: ManPage) -> Result<String> {
+    match page {
+        ManPage::AishHelper => render_helper(),
+        ManPage::Llm => render_function(),
+    }
+}
+
+/// Renders the page of the zsh function from the options of `ask`.
+fn render_function() -> Result<String> {
+    let failed = || "cannot write the man page".to_string();
+    let command = AskArgs::augment_args(clap::Command::new("llm"))
+        .about("ask a language model in zsh")
+        .long_about(
+            "llm sends a prompt to the model and prints its answer. Commands that the model proposes are offered one by one, and \
+             run in the current shell after an approval. llm is a function of the zsh plugin of aish; in scripts, use \
+             aish-helper ask, which takes the same options.",
+        )
+        .version(env!("CARGO_PKG_VERSION"))
+        // The function would print the command without offering it.
+        .mut_arg("command", |option| option.hide(true));
+    let page = clap_mangen::Man::new(command);
+    let mut out = Vec::new();
+    page.render_title(&mut out).context(failed)?;
+    page.render_name_section(&mut out).context(failed)?;
+    page.render_synopsis_section(&mut out).context(failed)?;
+    page.render_description_section(&mut out).context(failed)?;
+    page.render_options_section(&mut out).context(failed)?;
+    let mut out = String::from_utf8_lossy(&out).into_owned();
+    out.push_str(".SH COMMANDS\n");
+    for (usage, meaning) in META_COMMANDS {
+        out.push_str(&format!(".TP\n\\fBllm {usage}\\fR\n{meaning}\n"));
+    }
+    out.push_str(EXAMPLES);
+    out.push_str(REFERENCE_SECTIONS);
+    out.push_str(".SH \"SEE ALSO\"\n.BR aish-helper (1)\n");
+    Ok(out)
+}
+
+/// Renders one page with a section for each command of `aish-helper`.
+fn render_helper() -> Result<String> {
     let mut out = Vec::new();
     let mut command = Cli::command();
     command.build();

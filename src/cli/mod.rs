@@ -4,8 +4,10 @@ pub mod activity;
 pub mod args;
 pub mod ask;
 pub mod call;
+mod clipboard;
 pub mod completions;
 pub mod config;
+mod context_notice;
 pub mod daemon;
 pub mod doctor;
 mod last_answer;
@@ -20,6 +22,7 @@ pub mod policy;
 mod record_view;
 pub mod redact;
 pub mod session;
+mod session_picker;
 pub mod status;
 mod table;
 pub mod tools;
@@ -27,10 +30,10 @@ pub mod tools;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
 
-use args::{AskArgs, Cli, CliCommand, ConfigCommand, ModelCommand, SessionCommand};
+use args::{AskArgs, Cli, CliCommand, ConfigCommand, ModelCommand};
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
-use crate::client::{capture, connect, propose};
+use crate::client::{capture, connect, propose, styled_line};
 use crate::config::{ConfigOverrides, env_overrides};
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::Paths;
@@ -47,12 +50,17 @@ use crate::safety::text;
 pub fn parse() -> Result<Cli> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if words.first().is_some_and(|w| w == "ask") {
-        let parser = AskArgs::augment_args(clap::Command::new("ask"));
+        let parser = clap::Command::new("aish").version(env!("CARGO_PKG_VERSION"));
+        let parser = AskArgs::augment_args(parser);
         let matches = parser.try_get_matches_from(words);
-        if let Ok(ask) = matches.and_then(|m| AskArgs::from_arg_matches(&m)) {
-            return Ok(Cli {
-                command: CliCommand::Ask(ask),
-            });
+        match matches.and_then(|m| AskArgs::from_arg_matches(&m)) {
+            Ok(ask) => {
+                return Ok(Cli {
+                    command: CliCommand::Ask(ask),
+                });
+            }
+            Err(e) if e.kind() == clap::error::ErrorKind::DisplayVersion => e.exit(),
+            Err(_) => {}
         }
     }
     let first = std::env::args().nth(1).unwrap_or_default();
@@ -121,32 +129,7 @@ pub fn run(cli: Cli) -> Result<u8> {
             model::choose(&paths()?, &name, shell, json)?
         }
         CliCommand::Model(ModelCommand::Install { name: _ }) => model::install(&paths()?)?,
-        CliCommand::Session(SessionCommand::List { limit, json }) => {
-            session::list(&paths()?, limit, json)?
-        }
-        CliCommand::Session(SessionCommand::Show {
-            id,
-            limit,
-            shell,
-            json,
-        }) => {
-            session::show(
-                &paths()?,
-                Request::Transcript {
-                    session: id,
-                    shell,
-                    limit,
-                    brief: !json,
-                },
-                json,
-            )?;
-        }
-        CliCommand::Session(SessionCommand::Last { shell, json }) => {
-            last_answer::show_last(&paths()?, shell, json)?
-        }
-        CliCommand::Session(SessionCommand::New { shell, json }) => {
-            session::new(&paths()?, shell, json)?
-        }
+        CliCommand::Session(command) => session::run(&paths()?, command)?,
         CliCommand::Mcp(command) => mcp::run(&paths()?, command)?,
         CliCommand::Activity(command) => activity::run(&paths()?, command)?,
         CliCommand::Policy(command) => policy::run(&paths()?, command)?,
@@ -154,7 +137,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Tools(command) => tools::run(&paths()?, command)?,
         CliCommand::Call(command) => return call::run(&paths()?, command),
         CliCommand::Completions => print(&completions::zsh_completions())?,
-        CliCommand::Man => print(&man_page::render()?)?,
+        CliCommand::Man { page } => print(&man_page::render(page)?)?,
         CliCommand::Propose(args) => {
             let edited = match args.edited {
                 Some(token) => {
@@ -239,10 +222,18 @@ pub fn report(e: &Error) {
     } else {
         "aish:"
     };
+    let mut stderr = std::io::stderr();
     let mut out = format!("{prefix} {}\n", text::one_line(&e.message, 1000));
     if let Some(hint) = &e.hint {
         out.push_str(&format!("  {}\n", text::one_line(hint, 1000)));
     }
+    if stderr.is_terminal() {
+        let width = crate::client::terminal::size(&stderr).0;
+        out = out
+            .lines()
+            .map(|line| styled_line::wrapped(line, width, 2))
+            .collect();
+    }
     // A closed stderr cannot be reported anywhere.
-    let _ = std::io::stderr().write_all(out.as_bytes());
+    let _ = stderr.write_all(out.as_bytes());
 }

@@ -1,50 +1,225 @@
-//! `aish-helper session list|show|new`.
+//! `aish-helper session`: list, show, search, continue, rename and delete sessions.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::args::SessionCommand;
 use super::record_view::{self, DetailLevel};
-use super::{columns, print, print_json};
+use super::table::count;
+use super::{clipboard, columns, last_answer, print, print_json, session_picker};
 use crate::client::connect;
 use crate::client::text_format::{cut, short_id};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::paths::Paths;
 use crate::protocol::{Request, SessionInfo, ShellId, Transcript};
 use crate::safety::text::one_line;
 
+/// Maximum number of characters shown of a title.
+const MAX_TITLE: usize = 60;
+/// Maximum number of characters shown of the text that a search found.
+const MAX_EXCERPT: usize = 200;
+/// Number of sessions to choose from.
+const PICKER_LIMIT: usize = 200;
 /// Width of the lines of a tool call if stdout is not a terminal.
 const DEFAULT_COLUMNS: usize = 100;
 
-/// Lists the sessions.
+/// Runs a `session` subcommand.
 ///
 /// # Errors
-/// The daemon cannot be reached.
-pub fn list(paths: &Paths, limit: usize, json: bool) -> Result<()> {
-    let sessions: Vec<SessionInfo> = connect::request(paths, &Request::Sessions { limit })?;
+/// There is no such session, or the daemon cannot be reached.
+pub fn run(paths: &Paths, command: SessionCommand) -> Result<()> {
+    match command {
+        SessionCommand::List { limit, json } => list(paths, limit, None, json),
+        SessionCommand::Search { words, limit, json } => {
+            list(paths, limit, Some(words.join(" ")), json)
+        }
+        SessionCommand::Show {
+            id,
+            limit,
+            shell,
+            json,
+        } => {
+            let request = Request::Transcript {
+                session: id,
+                shell,
+                limit,
+                brief: !json,
+            };
+            show(paths, &request, json)
+        }
+        SessionCommand::Last { shell, json } => last_answer::show_last(paths, shell, json),
+        SessionCommand::Copy { shell } => clipboard::copy_last(paths, shell),
+        SessionCommand::New { shell, json } => {
+            let session: SessionInfo = connect::request(paths, &Request::NewSession { shell })?;
+            match json {
+                true => print_json(&session),
+                false => print(&format!("new session {}\n", short_id(&session.id))),
+            }
+        }
+        SessionCommand::Continue { id, shell, json } => resume(paths, id, shell, json),
+        SessionCommand::Rename {
+            title,
+            session,
+            shell,
+            json,
+        } => {
+            let request = Request::RenameSession {
+                session,
+                shell,
+                title: title.join(" "),
+            };
+            let session: SessionInfo = connect::request(paths, &request)?;
+            match json {
+                true => print_json(&session),
+                false => print(&format!("session {}\n", described(&session))),
+            }
+        }
+        SessionCommand::Delete { id, yes } => delete(paths, id, yes),
+    }
+}
+
+/// Requests the list of sessions, last used first.
+fn fetch(paths: &Paths, limit: usize, search: Option<String>) -> Result<Vec<SessionInfo>> {
+    connect::request(paths, &Request::Sessions { limit, search })
+}
+
+fn list(paths: &Paths, limit: usize, search: Option<String>, json: bool) -> Result<()> {
+    let searched = search.is_some();
+    let sessions = fetch(paths, limit, search)?;
     if json {
         return print_json(&sessions);
     }
     if sessions.is_empty() {
-        return print("no sessions yet\n");
+        return print(match searched {
+            true => "no session contains these words\n",
+            false => "no sessions yet\n",
+        });
     }
+    let width = columns().unwrap_or(usize::MAX);
+    let mut out = cut(&heading(), width) + "\n";
+    for session in &sessions {
+        out.push_str(&cut(&list_line(session), width));
+        out.push('\n');
+        if !session.excerpt.is_empty() {
+            let excerpt = format!("          {}", one_line(&session.excerpt, MAX_EXCERPT));
+            out.push_str(&cut(&excerpt, width));
+            out.push('\n');
+        }
+    }
+    print(&out)
+}
+
+fn heading() -> String {
+    format!("{:<9} {:>10} {:>8}  title", "id", "last used", "prompts")
+}
+
+/// Formats a session as one line that is safe to show. Its first word is the id.
+fn list_line(session: &SessionInfo) -> String {
+    let id = short_id(&session.id);
+    let title = one_line(&words(&session.title), MAX_TITLE);
+    format!(
+        "{id:<9} {:>10} {:>8}  {title}",
+        age(session),
+        session.prompts
+    )
+}
+
+/// Formats a session for a message: id, title, number of prompts and last use.
+fn described(session: &SessionInfo) -> String {
+    let title = match &*session.title {
+        "" => String::new(),
+        title => format!(" “{}”", one_line(&words(title), MAX_TITLE)),
+    };
+    let prompts = count(session.prompts, "prompt");
+    format!(
+        "{}{title}: {prompts}, last used {}",
+        short_id(&session.id),
+        age(session)
+    )
+}
+
+/// Joins the lines of a title.
+fn words(title: &str) -> String {
+    title.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn age(session: &SessionInfo) -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
-    let mut out = format!(
-        "{:<9} {:>10} {:>8}  {}\n",
-        "id", "last used", "prompts", "first prompt"
-    );
-    for session in sessions {
-        let id = short_id(&session.id);
-        let age = format!(
-            "{} ago",
-            duration_text(now.saturating_sub(session.updated_ms))
-        );
-        let title = one_line(&session.title, 60);
-        let line = format!("{id:<9} {age:>10} {:>8}  {title}", session.prompts);
-        out.push_str(&cut(&line, columns().unwrap_or(usize::MAX)));
-        out.push('\n');
+    format!(
+        "{} ago",
+        duration_text(now.saturating_sub(session.updated_ms))
+    )
+}
+
+/// Makes a session the shell's own. Without an id the user chooses one; without a terminal it is the one last used.
+fn resume(paths: &Paths, id: Option<String>, shell: ShellId, json: bool) -> Result<()> {
+    let session = match id {
+        None if !json && session_picker::possible() => {
+            let sessions = fetch(paths, PICKER_LIMIT, None)?;
+            match pick(&sessions, "continue")? {
+                Some(session) => Some(session.id.clone()),
+                None => return Ok(()),
+            }
+        }
+        id => id,
+    };
+    let session: SessionInfo =
+        connect::request(paths, &Request::ContinueSession { shell, session })?;
+    match json {
+        true => print_json(&session),
+        false => print(&format!("session {}\n", described(&session))),
     }
-    print(&out)
+}
+
+/// Lets the user choose one of these sessions. `None` if he chose none.
+fn pick<'s>(sessions: &'s [SessionInfo], action: &str) -> Result<Option<&'s SessionInfo>> {
+    if sessions.is_empty() {
+        print("no sessions yet\n")?;
+        return Ok(None);
+    }
+    let lines: Vec<String> = sessions.iter().map(list_line).collect();
+    let chosen = session_picker::pick(&heading(), &lines, action)?;
+    Ok(chosen.and_then(|at| sessions.get(at)))
+}
+
+fn delete(paths: &Paths, id: Option<String>, yes: bool) -> Result<()> {
+    let sessions = fetch(paths, usize::MAX, None)?;
+    let session = match &id {
+        Some(id) => {
+            let mut found = sessions.iter().filter(|s| s.id.contains(id.as_str()));
+            match (found.next(), found.next()) {
+                (Some(session), None) if !id.is_empty() => session,
+                (Some(_), Some(_)) => {
+                    return Err(
+                        Error::usage(format!("several sessions have '{id}' in their id"))
+                            .hint("give more of the id; see: aish-helper session list"),
+                    );
+                }
+                _ => {
+                    return Err(Error::usage(format!("no session has '{id}' in its id"))
+                        .hint("see: aish-helper session list"));
+                }
+            }
+        }
+        None if session_picker::possible() => match pick(&sessions, "delete")? {
+            Some(session) => session,
+            None => return Ok(()),
+        },
+        None => return Err(Error::usage("no session given").hint("see: aish-helper session list")),
+    };
+    let what = described(session);
+    if !yes {
+        let question = format!("session {what}\nDelete it for good? [y/N] ");
+        if !matches!(session_picker::ask(&question)?.trim(), "y" | "Y" | "yes") {
+            return print("nothing was deleted\n");
+        }
+    }
+    let request = Request::DeleteSession {
+        session: session.id.clone(),
+    };
+    connect::request::<()>(paths, &request)?;
+    print(&format!("deleted session {}\n", short_id(&session.id)))
 }
 
 /// Formats a time span with one unit: `5 min`.
@@ -58,11 +233,8 @@ pub(super) fn duration_text(ms: u64) -> String {
 }
 
 /// Shows the records of a session.
-///
-/// # Errors
-/// There is no such session.
-pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
-    let transcript: Transcript = connect::request(paths, &request)?;
+fn show(paths: &Paths, request: &Request, json: bool) -> Result<()> {
+    let transcript: Transcript = connect::request(paths, request)?;
     if json {
         return transcript.records.iter().try_for_each(print_json);
     }
@@ -109,21 +281,10 @@ pub fn show(paths: &Paths, request: Request, json: bool) -> Result<()> {
                     }
                 }
             }
+            "title" => out.push_str(&format!("[title {}]\n", text("title"))),
             "model" => out.push_str(&format!("[model {}]\n", text("model"))),
             _ => {}
         }
     }
     print(&out)
-}
-
-/// Starts a new session in a shell.
-///
-/// # Errors
-/// The session cannot be recorded.
-pub fn new(paths: &Paths, shell: ShellId, json: bool) -> Result<()> {
-    let session: SessionInfo = connect::request(paths, &Request::NewSession { shell })?;
-    if json {
-        return print_json(&session);
-    }
-    print(&format!("new session {}\n", short_id(&session.id)))
 }

@@ -1,8 +1,9 @@
 //! `aish-helper status`.
 
 use super::table::count;
-use super::{print, print_json};
+use super::{columns, print, print_json};
 use crate::client::connect::{self, ExistingDaemon};
+use crate::client::styled_line;
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
@@ -79,9 +80,18 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
     let text: String = rows
         .iter()
         .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{name:<9} {value}\n"))
+        .map(|(name, value)| format_row(name, value))
         .collect();
     print(&text)
+}
+
+/// Formats a row; a terminal gets it wrapped at word ends.
+fn format_row(name: &str, value: &str) -> String {
+    let row = format!("{name:<9} {value}");
+    match columns() {
+        Some(width) => styled_line::wrapped(&row, width, 10),
+        None => row + "\n",
+    }
 }
 
 /// Summarizes the MCP servers; empty if there are none.

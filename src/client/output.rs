@@ -332,19 +332,7 @@ impl AnswerOutput {
     pub fn notice(&mut self, text: &str) {
         self.clear_spinner();
         self.frames.interrupted();
-        let (dim, plain) = if self.stderr_color {
-            ("\x1b[2m", "\x1b[0m")
-        } else {
-            ("", "")
-        };
-        let text = format!("[aish] {}", one_line(text, 500));
-        let text = match io::stderr().is_terminal() {
-            true => continue_line(&text, 0, self.width()),
-            false => format!("{text}\n"),
-        };
-        let text = text.trim_end();
-        // A closed stderr cannot be reported anywhere.
-        let _ = writeln!(io::stderr(), "{dim}{text}{plain}");
+        print_notice(text);
     }
 
     /// Ends the current block, so that a line of aish can follow; `more` says whether the answer continues after it.
@@ -485,4 +473,21 @@ fn write_all(fd: &impl AsFd, mut bytes: &[u8], interrupt: Option<&OwnedFd>) -> i
         }
     }
     Ok(())
+}
+
+/// Prints a line of aish on stderr; a terminal gets it wrapped at word ends.
+pub fn print_notice(text: &str) {
+    let stderr = io::stderr();
+    let (dim, plain) = match terminal::colors(&stderr) {
+        true => ("\x1b[2m", "\x1b[0m"),
+        false => ("", ""),
+    };
+    let text = format!("[aish] {}", one_line(text, 500));
+    let text = match stderr.is_terminal() {
+        true => continue_line(&text, 0, terminal::size(&stderr).0),
+        false => text,
+    };
+    let text = text.trim_end();
+    // A closed stderr cannot be reported anywhere.
+    let _ = writeln!(&stderr, "{dim}{text}{plain}");
 }

@@ -1,45 +1,59 @@
-//! Input of a prompt: words, stdin and files.
+//! Input of a prompt: words, the editor, stdin and files.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::attachments::{PromptAttachments, mentioned_files};
+use super::editor;
+use super::signals::SignalPipes;
+use super::terminal::ControllingTty;
 use crate::error::{Error, ErrorContext, Result};
-use crate::protocol::Attachment;
 
-/// Most bytes of a prompt with its attachments.
-const MAX_BYTES: u64 = 24 << 20;
+/// Where a prompt comes from.
+#[derive(Debug)]
+pub struct PromptSource<'a> {
+    /// The words.
+    pub words: &'a [OsString],
+    /// Files to attach.
+    pub files: &'a [PathBuf],
+    /// The user edits the words first, in a file below this directory.
+    pub edit_in: Option<&'a Path>,
+    /// `@FILE` in what the user typed attaches the file.
+    pub mentions: bool,
+}
 
 /// Reads the prompt, from stdin if there are no words, and its attachments.
 ///
 /// # Errors
-/// The prompt is empty, or a file cannot be read as text.
-pub fn read_prompt(words: &str, files: &[PathBuf]) -> Result<(String, Vec<Attachment>)> {
-    let mut attachments = Vec::new();
-    let mut left = MAX_BYTES;
-    for path in files {
-        let file = File::open(path)
-            .map_err(|e| Error::usage(format!("cannot read {}: {e}", path.display())))?;
-        let text = read_text(file, &path.display().to_string(), &mut left)?;
-        attachments.push(Attachment {
-            name: path.display().to_string(),
-            text,
-        });
+/// The prompt is empty, or a file cannot be attached.
+pub fn read_prompt(source: &PromptSource<'_>) -> Result<(String, PromptAttachments)> {
+    let mut attachments = PromptAttachments::new();
+    for path in source.files {
+        attachments.add(path)?;
     }
+    let words: Vec<_> = source.words.iter().map(|w| w.to_string_lossy()).collect();
+    let mut text = words.join(" ");
+    // A word with a blank was quoted or substituted, so its content may be that of a file: `llm "$(cat notes)"`.
+    let typed = words.iter().filter(|w| !w.contains(char::is_whitespace));
+    let mut typed = typed.map(|w| &**w).collect::<Vec<_>>().join(" ");
     let stdin = io::stdin();
-    let mut text = words.to_string();
-    if stdin.is_terminal() {
-        if text.trim().is_empty() {
-            text = read_typed_lines(&stdin)?;
-        }
-    } else if stdin_has_data() {
-        let read = read_text(stdin.lock(), "stdin", &mut left)?;
-        if text.trim().is_empty() {
+    if let Some(run_dir) = source.edit_in {
+        text = edit(run_dir, &text)?;
+        typed.clone_from(&text);
+    } else if stdin.is_terminal() && text.trim().is_empty() {
+        text = read_typed_lines(&stdin)?;
+        typed.clone_from(&text);
+    }
+    if !stdin.is_terminal() && stdin_has_data() {
+        let read = attachments.read_text(stdin.lock(), "stdin")?;
+        if text.trim().is_empty() && source.edit_in.is_none() {
             text = read;
         } else if !read.is_empty() {
-            attachments.push(Attachment {
+            attachments.texts.push(crate::protocol::Attachment {
                 name: "stdin".to_string(),
                 text: read,
             });
@@ -48,7 +62,23 @@ pub fn read_prompt(words: &str, files: &[PathBuf]) -> Result<(String, Vec<Attach
     if text.trim().is_empty() {
         return Err(Error::usage("the prompt is empty").hint("try: llm why is the sky blue?"));
     }
+    if source.mentions {
+        for path in mentioned_files(&typed) {
+            attachments.add_mentioned(&path)?;
+        }
+    }
     Ok((text, attachments))
+}
+
+/// Lets the user edit the prompt.
+fn edit(run_dir: &Path, text: &str) -> Result<String> {
+    let tty = ControllingTty::open().map_err(|_| {
+        Error::usage("--edit needs a terminal").hint("give the prompt as words or on stdin")
+    })?;
+    let editor = crate::config::preferences::editor();
+    // While the editor runs, Ctrl-C belongs to it.
+    let _signals = SignalPipes::catch()?;
+    editor::edit(&tty, run_dir, &editor, "prompt.md", text)
 }
 
 /// Returns whether stdin is a file, pipe or socket. `/dev/null` and other devices are not input.
@@ -61,27 +91,6 @@ pub fn stdin_has_data() -> bool {
         let kind = m.file_type();
         kind.is_file() || kind.is_fifo() || kind.is_socket()
     })
-}
-
-fn read_text(reader: impl Read, name: &str, left: &mut u64) -> Result<String> {
-    let mut bytes = Vec::new();
-    reader
-        .take(*left + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| Error::usage(format!("cannot read {name}: {e}")))?;
-    if bytes.len() as u64 > *left {
-        return Err(Error::usage(format!(
-            "{name} is too large: a prompt takes at most {} MB",
-            MAX_BYTES >> 20
-        ))
-        .hint("attach the part that matters, for example with head or grep"));
-    }
-    *left -= bytes.len() as u64;
-    if bytes.iter().take(8192).any(|b| *b == 0) {
-        return Err(Error::usage(format!("{name} is not text")).hint("attach a text file"));
-    }
-    Ok(String::from_utf8(bytes)
-        .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
 /// Reads a prompt of several lines from the terminal.

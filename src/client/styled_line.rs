@@ -191,6 +191,16 @@ pub fn continue_line(text: &str, column: usize, width: usize) -> String {
     out
 }
 
+/// Returns trusted `text` as lines of at most `width` columns, broken at spaces. Lines after the first are indented.
+pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let mut out = String::new();
+    for line in fold(&[span(text, SpanStyle::Plain)], width, indent) {
+        paint(&line, false, &mut out);
+        out.push('\n');
+    }
+    out
+}
+
 /// Returns the cursor column after writing `text` at `column`. Escape sequences take no columns.
 pub fn column_after(column: usize, text: &str) -> usize {
     let (column, last) = match text.rsplit_once(['\n', '\r']) {

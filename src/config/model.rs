@@ -79,7 +79,7 @@ section! {
         /// Send the results of tools in messages with the role `tool`. Set it to `false` for a model whose chat
         /// template rejects this role.
         use_tool_role: bool = true;
-        /// Send images that tools return to the model.
+        /// Send images to the model: those attached with `-f`, and those that tools return.
         images: bool = false;
         /// A server on this machine, which aish starts when the model is used and stops when it is idle.
         serve: Option<LocalServer> = None;

@@ -12,6 +12,22 @@ pub fn pager() -> OsString {
     first_set(&["PAGER"]).unwrap_or_else(|| "less -R".into())
 }
 
+/// Clipboard programs that fit the desktop, each with its arguments.
+pub fn clipboard_programs() -> Vec<&'static [&'static str]> {
+    let set = |name| first_set(&[name]).is_some();
+    let mut programs: Vec<&[&str]> = Vec::new();
+    if set("WAYLAND_DISPLAY") {
+        programs.push(&["wl-copy"]);
+    }
+    if set("DISPLAY") {
+        programs.push(&["xclip", "-selection", "clipboard"]);
+    }
+    if cfg!(target_os = "macos") {
+        programs.push(&["pbcopy"]);
+    }
+    programs
+}
+
 fn first_set(names: &[&str]) -> Option<OsString> {
     names
         .iter()

@@ -103,7 +103,7 @@ section! {
 }
 
 section! {
-    /// The journal of conversations, commands and tool calls. Whole conversations are deleted, the oldest first, once one
+    /// The journal of sessions, commands and tool calls. Whole sessions are deleted, the oldest first, once one
     /// of the limits is exceeded.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct HistorySettings in "history" {

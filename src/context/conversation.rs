@@ -23,12 +23,15 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
     let mut talk = ConversationBuilder::default();
     for record in records {
         match &record.body {
-            RecordBody::User { content, .. } => {
+            RecordBody::User {
+                content, images, ..
+            } => {
                 talk.end_round();
-                if matches!(talk.messages.last(), Some(ChatMessage::User(_))) {
+                if matches!(talk.messages.last(), Some(ChatMessage::User(..))) {
                     talk.messages.push(ChatMessage::assistant("[no answer]"));
                 }
-                talk.messages.push(ChatMessage::User(content.clone()));
+                talk.messages
+                    .push(ChatMessage::User(content.clone(), shared_images(images)));
             }
             RecordBody::Assistant {
                 text,
@@ -40,7 +43,7 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                 // Ignore an answer without a prompt, and a second answer.
                 if matches!(
                     talk.messages.last(),
-                    Some(ChatMessage::User(_) | ChatMessage::Tool(_))
+                    Some(ChatMessage::User(..) | ChatMessage::Tool(_))
                 ) {
                     let text = match finish {
                         _ if !text.is_empty() || !calls.is_empty() => text.clone(),

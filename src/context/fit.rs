@@ -28,7 +28,7 @@ pub fn fit(
 ) -> (Vec<ChatMessage>, usize) {
     let system = ChatMessage::System(system);
     let mut starts: Vec<usize> = (0..conversation.len())
-        .filter(|at| *at == 0 || matches!(conversation[*at], ChatMessage::User(_)))
+        .filter(|at| *at == 0 || matches!(conversation[*at], ChatMessage::User(..)))
         .collect();
     let last = starts.pop().unwrap_or(0);
     let mut first = 0;
@@ -125,6 +125,7 @@ fn message_tokens(message: &ChatMessage) -> usize {
     };
     let images = match message {
         ChatMessage::Tool(result) => result.images.len() * IMAGE_TOKENS,
+        ChatMessage::User(_, images) => images.len() * IMAGE_TOKENS,
         _ => 0,
     };
     message.text().len() / BYTES + FRAME_TOKENS + calls + images
@@ -140,7 +141,7 @@ mod tests {
     use crate::chat::{ToolCall, ToolResult};
 
     fn user(bytes: usize) -> ChatMessage {
-        ChatMessage::User("u".repeat(bytes))
+        ChatMessage::user("u".repeat(bytes))
     }
 
     /// An answer with one call, and its result.

@@ -134,9 +134,32 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
     out
 }
 
-/// Returns a notice for a user who asks after a failed command whose output was not captured, if nothing else was sent
-/// along that could explain it.
-pub fn unseen_failure(facts: &ShellContext<'_>) -> Option<String> {
+/// Words of a question about the last command.
+const ABOUT_A_FAILURE: &[&str] = &[
+    "broke", "bug", "crash", "cause", "debug", "didn", "doesn", "error", "exit", "fail", "fix",
+    "happen", "issue", "output", "problem", "reason", "why", "work", "wrong",
+];
+
+/// Returns whether a prompt is about the command that ran last: it names the program, or asks about a failure.
+fn is_about(prompt: &str, command: &str) -> bool {
+    let program = command.split_whitespace().next().unwrap_or_default();
+    let program = program
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .to_lowercase();
+    let prompt = prompt.to_lowercase();
+    let mut words = prompt.split(|c: char| !c.is_alphanumeric() && !"-_.+".contains(c));
+    words.any(|word| {
+        !word.is_empty()
+            && (word.trim_end_matches('.') == program
+                || ABOUT_A_FAILURE.iter().any(|about| word.starts_with(about)))
+    })
+}
+
+/// Returns a notice for a user who asks about a failed command whose output was not captured, if nothing else was sent
+/// along that could explain it. It does not suggest to run the command again, which may be destructive.
+pub fn unseen_failure(prompt: &str, facts: &ShellContext<'_>) -> Option<String> {
     let captured = facts.finished.iter().any(|e| e.output.is_some());
     if captured || !facts.attachments.is_empty() {
         return None;
@@ -147,15 +170,12 @@ pub fn unseen_failure(facts: &ShellContext<'_>) -> Option<String> {
         (None, None) => return None,
     };
     // Not failures: interrupted by Ctrl-C, or suspended by Ctrl-Z, whose number differs between systems.
-    if matches!(exit, 0 | 130 | 146 | 148) {
+    if matches!(exit, 0 | 130 | 146 | 148) || !is_about(prompt, command) {
         return None;
     }
     let shown = one_line(command, COMMAND_CHARS);
-    // In a compound command the redirection would apply to the last part only.
-    let simple = shown == command && !command.contains(|c: char| ";|&<>(){}#".contains(c));
-    let again = if simple { &shown } else { "COMMAND" };
     Some(format!(
-        "{shown} exited with {exit}; its output was not seen (show it: {again} 2>&1 | llm …)"
+        "{shown} exited with {exit}; its output was not captured: paste the part that matters"
     ))
 }
 
@@ -213,28 +233,54 @@ mod tests {
     }
 
     fn unseen_after(command_text: &str, exit: i32) -> Option<String> {
-        unseen_failure(&ShellContext {
+        let facts = ShellContext {
             commands: vec![command("false", 1), command(command_text, exit)],
             ..ShellContext::default()
-        })
+        };
+        unseen_failure("why did that fail?", &facts)
     }
 
     #[test]
     fn a_failure_without_captured_output_gives_a_notice() {
         assert_eq!(
             unseen_after("make -j2", 2).unwrap(),
-            "make -j2 exited with 2; its output was not seen (show it: make -j2 2>&1 | llm …)"
+            "make -j2 exited with 2; its output was not captured: paste the part that matters"
         );
         assert_eq!(
             unseen_after("a && b\u{1b}[31m", 1).unwrap(),
-            "a && b‹\\x1b›[31m exited with 1; its output was not seen (show it: COMMAND 2>&1 | llm …)"
+            "a && b‹\\x1b›[31m exited with 1; its output was not captured: paste the part that matters"
         );
         let long = unseen_after(&"x".repeat(5000), 1).unwrap();
         assert!(long.chars().count() < 150, "{long}");
         for exit in [0, 130, 146, 148] {
             assert_eq!(unseen_after("make", exit), None, "only the last one counts");
         }
-        assert_eq!(unseen_failure(&ShellContext::default()), None);
+        assert_eq!(unseen_failure("why", &ShellContext::default()), None);
+    }
+
+    #[test]
+    fn the_notice_comes_only_for_a_question_about_the_command() {
+        let facts = ShellContext {
+            commands: vec![command("/usr/bin/make -j2", 2)],
+            ..ShellContext::default()
+        };
+        for about in [
+            "why did that fail?",
+            "Fix it",
+            "what's wrong",
+            "is make broken",
+            "the errors",
+        ] {
+            assert!(unseen_failure(about, &facts).is_some(), "{about}");
+        }
+        for other in [
+            "hello",
+            "what is in this directory",
+            "write a haiku",
+            "how do I remake a file",
+        ] {
+            assert_eq!(unseen_failure(other, &facts), None, "{other}");
+        }
     }
 
     #[test]
@@ -256,20 +302,20 @@ mod tests {
             ..ShellContext::default()
         };
         assert_eq!(
-            unseen_failure(&facts(vec![("stdin", "boom")], vec![])),
+            unseen_failure("why", &facts(vec![("stdin", "boom")], vec![])),
             None
         );
         assert_eq!(
-            unseen_failure(&facts(vec![], vec![exec(Some(&output))])),
+            unseen_failure("why", &facts(vec![], vec![exec(Some(&output))])),
             None
         );
-        assert!(unseen_failure(&facts(vec![], vec![exec(None)])).is_some());
+        assert!(unseen_failure("why", &facts(vec![], vec![exec(None)])).is_some());
         let alone = ShellContext {
             finished: vec![exec(None)],
             ..ShellContext::default()
         };
         assert!(
-            unseen_failure(&alone)
+            unseen_failure("why", &alone)
                 .unwrap()
                 .starts_with("vim x exited with 1")
         );

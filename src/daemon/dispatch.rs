@@ -216,8 +216,25 @@ async fn dispatch(
             daemon.stop(now);
             None
         }
-        Request::Sessions { limit } => {
-            Some(reply(&requests::sessions(&daemon.services, limit).await?))
+        Request::Sessions { limit, search } => Some(reply(
+            &requests::sessions(&daemon.services, limit, search).await?,
+        )),
+        Request::ContinueSession { shell, session } => Some(reply(
+            &requests::continue_session(&daemon.services, &shell, session, &record_ids).await?,
+        )),
+        Request::RenameSession {
+            session,
+            shell,
+            title,
+        } => {
+            let services = &daemon.services;
+            let renamed =
+                requests::rename_session(services, session, shell.as_ref(), &title, &record_ids);
+            Some(reply(&renamed.await?))
+        }
+        Request::DeleteSession { session } => {
+            requests::delete_session(&daemon.services, &session).await?;
+            Some(reply(&()))
         }
         Request::Transcript {
             session,

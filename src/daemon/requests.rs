@@ -1,6 +1,7 @@
 //! Serves the requests about status, sessions and models.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::broker::ModelEndpoint;
 use crate::config::ConfigOverrides;
 use crate::error::{Error, Result};
 use crate::history::record::{RecordBody, RecordIds};
+use crate::history::session_list::{MAX_TITLE, SessionSummary, search_words};
 use crate::protocol::{DaemonStatus, ModelInfo, SessionChoice, SessionInfo, ShellId, Transcript};
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, model};
@@ -147,26 +149,127 @@ pub async fn transcript(
     .await
 }
 
-/// Returns the sessions, last used first.
+/// Returns the sessions, last used first; with `search`, those in which one record contains all its words.
 ///
 /// # Errors
 /// The journal cannot be read.
-pub async fn sessions(services: &SharedServices, limit: usize) -> Result<Vec<SessionInfo>> {
+pub async fn sessions(
+    services: &SharedServices,
+    limit: usize,
+    search: Option<String>,
+) -> Result<Vec<SessionInfo>> {
     let journal = services.sessions.journal.clone();
+    let words = search_words(&search.unwrap_or_default());
     blocking(move || {
         let mut infos = Vec::new();
-        for summary in journal.sessions()?.into_iter().take(limit) {
-            let (prompts, title) = journal.prompts(&summary.id)?;
-            infos.push(SessionInfo {
-                prompts,
-                title: title.chars().take(200).collect(),
-                id: summary.id,
-                updated_ms: summary.updated_ms,
-            });
+        for file in journal.sessions()? {
+            if infos.len() == limit {
+                break;
+            }
+            let summary = journal.summary(&file.id, &words)?;
+            infos.extend(summary.map(|summary| info(file.id, file.updated_ms, summary)));
         }
         Ok(infos)
     })
     .await
+}
+
+fn info(id: String, updated_ms: u64, summary: SessionSummary) -> SessionInfo {
+    SessionInfo {
+        id,
+        updated_ms,
+        prompts: summary.prompts,
+        title: summary.title,
+        excerpt: summary.excerpt,
+    }
+}
+
+/// Returns what the list shows of one session.
+async fn session_info(services: &SharedServices, id: &str) -> Result<SessionInfo> {
+    let (journal, id) = (services.sessions.journal.clone(), id.to_owned());
+    blocking(move || {
+        let summary = journal.summary(&id, &[])?.unwrap_or_default();
+        let files = journal.sessions()?;
+        let file = files.iter().find(|file| file.id == id);
+        let updated_ms = file.map_or_else(crate::history::journal::now_ms, |f| f.updated_ms);
+        Ok(info(id, updated_ms, summary))
+    })
+    .await
+}
+
+/// Makes a session the shell's own.
+///
+/// # Errors
+/// There is no such session.
+pub async fn continue_session(
+    services: &SharedServices,
+    shell: &ShellId,
+    session: Option<String>,
+    record_ids: &RecordIds,
+) -> Result<SessionInfo> {
+    let choice = session.map_or(SessionChoice::Continue, SessionChoice::Attach);
+    let record_ids = &of_shell(record_ids, shell);
+    let id = {
+        let sessions = &services.sessions;
+        let session = sessions.choose(&choice, Some(shell), record_ids).await?;
+        session.id.clone()
+    };
+    services.sessions.shell_file_written(shell).await;
+    session_info(services, &id).await
+}
+
+/// Gives a session a title.
+///
+/// # Errors
+/// There is no such session, or its file cannot be written.
+pub async fn rename_session(
+    services: &SharedServices,
+    session: Option<String>,
+    shell: Option<&ShellId>,
+    title: &str,
+    record_ids: &RecordIds,
+) -> Result<SessionInfo> {
+    let title: String = title.trim().chars().take(MAX_TITLE).collect();
+    if title.is_empty() {
+        return Err(Error::usage("the title is empty").hint("try: llm :rename a short title"));
+    }
+    let id = match (
+        session,
+        shell.map(|s| services.sessions.session_for_shell(s)),
+    ) {
+        (Some(wanted), _) => services.sessions.find(&wanted).await?,
+        (None, Some(Some(id))) => id,
+        (None, _) => return Err(Error::usage("this shell has no session yet")),
+    };
+    let session = services.sessions.get(&id).await?;
+    let record_ids = shell.map_or_else(|| record_ids.clone(), |s| of_shell(record_ids, s));
+    session
+        .record_written(&record_ids, RecordBody::Title { title })
+        .await?;
+    session_info(services, &id).await
+}
+
+/// Deletes a session.
+///
+/// # Errors
+/// There is no such session, or a request uses it.
+pub async fn delete_session(services: &Arc<SharedServices>, wanted: &str) -> Result<()> {
+    let id = services.sessions.find(wanted).await?;
+    let services = services.clone();
+    blocking(move || {
+        // Before the lock: a queued record would be written to the removed file.
+        services.sessions.journal.drain();
+        services.sessions.delete(&id)
+    })
+    .await
+}
+
+/// Adds the shell to the ids of a record.
+fn of_shell(record_ids: &RecordIds, shell: &ShellId) -> RecordIds {
+    RecordIds {
+        shell: Some(shell.to_string()),
+        ..record_ids.clone()
+    }
 }
 
 /// Reads files on another thread: a long journal must not block the runtime.
@@ -184,10 +287,7 @@ pub async fn new_session(
     shell: &ShellId,
     record_ids: &RecordIds,
 ) -> SessionInfo {
-    let record_ids = &RecordIds {
-        shell: Some(shell.to_string()),
-        ..record_ids.clone()
-    };
+    let record_ids = &of_shell(record_ids, shell);
     let session = services.sessions.create(Some(shell), record_ids);
     services.sessions.shell_file_written(shell).await;
     SessionInfo {
@@ -195,6 +295,7 @@ pub async fn new_session(
         updated_ms: crate::history::journal::now_ms(),
         prompts: 0,
         title: String::new(),
+        excerpt: String::new(),
     }
 }
 
@@ -212,10 +313,7 @@ pub async fn use_model(
         .models
         .config(&ConfigOverrides::default())?
         .model(&model)?;
-    let record_ids = RecordIds {
-        shell: Some(shell.to_string()),
-        ..record_ids.clone()
-    };
+    let record_ids = of_shell(record_ids, shell);
     let sessions = &services.sessions;
     let session = sessions
         .choose(&SessionChoice::Shell, Some(shell), &record_ids)

@@ -31,7 +31,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// SQLite application id, `aish`.
 const APPLICATION_ID: i64 = 0x6169_7368;
 /// Incremented with every change of the tables or of the row made from a record.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// Rows of `act` (activities) have the key of their record and are therefore stored in order of time. Properties shared by
 /// thousands are a row of `kind`. `act_kind` orders the activities of each kind, so that a filter is a selection of kinds

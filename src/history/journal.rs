@@ -17,7 +17,6 @@ use super::record::{Record, RecordBody, RecordIds};
 use super::writer::{JournalWriter, LogFile, unwritable};
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths;
-use crate::safety::redact::global_redactor;
 
 /// Name of the file with the commands of all shells.
 const SHELLS: &str = "shells.jsonl";
@@ -193,37 +192,6 @@ impl Journal {
         Ok(records)
     }
 
-    /// Returns the number of prompts of a session and the text of the first one. Only that record is parsed.
-    ///
-    /// # Errors
-    /// Its file cannot be read.
-    pub fn prompts(&self, session: &str) -> Result<(usize, String)> {
-        self.drain();
-        // Quotes within a text are escaped, so that these bytes occur only as the type.
-        const MARK: &[u8] = b"\"type\":\"user\"";
-        let path = self.path(session);
-        let file = File::open(&path).context(|| format!("cannot read {}", path.display()))?;
-        let (mut count, mut first) = (0, String::new());
-        for line in BufReader::new(file).split(b'\n') {
-            let line = line.context(|| format!("cannot read {}", path.display()))?;
-            // The type is near the start of the line, before the texts.
-            let head = &line[..line.len().min(256)];
-            if !head.windows(MARK.len()).any(|w| w == MARK) {
-                continue;
-            }
-            count += 1;
-            if count == 1
-                && let Ok(Record {
-                    body: RecordBody::User { text, .. },
-                    ..
-                }) = serde_json::from_slice(&line)
-            {
-                first = global_redactor().redact(&text).into_owned();
-            }
-        }
-        Ok((count, first))
-    }
-
     /// Returns the sessions, last used first; none if there is no journal yet.
     ///
     /// # Errors
@@ -258,6 +226,20 @@ impl Journal {
         }
         fs::remove_file(&path).context(what)?;
         Ok(true)
+    }
+
+    /// Removes the file of a session, whenever it was written. One that was never written is not an error.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn delete(&self, session: &str) -> Result<()> {
+        let path = self.path(session);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(e).context(|| format!("cannot remove {}", path.display()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the session whose id is `wanted`, or the only one whose id contains it.

@@ -6,4 +6,5 @@ pub mod partial_answer;
 pub mod record;
 mod redacted;
 pub mod retention;
+pub mod session_list;
 mod writer;

@@ -160,6 +160,11 @@ pub enum RecordBody {
         /// Its name in the configuration.
         model: String,
     },
+    /// The user gave the session a title.
+    Title {
+        /// The title.
+        title: String,
+    },
     /// A prompt of the user.
     User {
         /// What was typed.
@@ -172,6 +177,9 @@ pub enum RecordBody {
         shell: Option<String>,
         /// The working directory.
         cwd: String,
+        /// Attached images, as `[MIME type, base64]`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<(String, Arc<str>)>,
     },
     /// An answer of the model.
     Assistant {
@@ -420,6 +428,12 @@ pub struct CommandOutput {
     /// Bytes left out between.
     #[serde(default)]
     pub omitted: u64,
+}
+
+/// Returns whether a command line asks aish: it took as long as the model, and its output is not the user's.
+pub fn is_aish(command: &str) -> bool {
+    let first = command.split_whitespace().next().unwrap_or("");
+    first == "llm" || first == "aish-helper"
 }
 
 impl Record {

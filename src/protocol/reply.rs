@@ -115,8 +115,11 @@ pub struct SessionInfo {
     pub updated_ms: u64,
     /// Number of prompts.
     pub prompts: usize,
-    /// The start of the first prompt.
+    /// The title that the user gave, or the start of the first prompt.
     pub title: String,
+    /// The text around the words of a search.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub excerpt: String,
 }
 
 /// The journal records of a session.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::is_alive;
 use crate::history::journal::{JournalLog, new_record};
-use crate::history::record::{Record, RecordBody, RecordIds};
+use crate::history::record::{Record, RecordBody, RecordIds, is_aish};
 use crate::protocol::{DecidingKey, ShellId};
 use crate::safety::redact::global_redactor;
 
@@ -205,11 +205,6 @@ impl ShellRegistry {
         self.alive();
         std::mem::take(&mut self.ended)
     }
-}
-
-fn is_aish(command: &str) -> bool {
-    let first = command.split_whitespace().next().unwrap_or("");
-    first == "llm" || first == "aish-helper"
 }
 
 #[cfg(test)]

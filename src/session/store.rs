@@ -298,6 +298,33 @@ impl SessionStore {
         Ok(!in_use && self.journal.remove(id, updated_ms)?)
     }
 
+    /// Deletes a session, open or not, with its commands that wait for a decision.
+    ///
+    /// # Errors
+    /// A request uses the session, or its file cannot be removed.
+    pub fn delete(&self, id: &str) -> Result<()> {
+        // Held until the file is removed, so that no request opens it meanwhile.
+        let mut open = lock(&self.open);
+        let in_use = open
+            .sessions
+            .get(id)
+            .is_some_and(|s| Arc::strong_count(s) > 1)
+            || open.loading.get(id).is_some_and(|l| l.strong_count() > 0);
+        if in_use {
+            return Err(Error::usage(format!(
+                "session {} is in use: an answer is running or is being watched",
+                super::short_id(id)
+            ))
+            .hint("wait for the answer or stop it with Ctrl-C, then delete the session"));
+        }
+        self.journal.delete(id)?;
+        open.sessions.remove(id);
+        for queue in lock(&self.waiting).values_mut() {
+            queue.commands.retain(|w| w.session != id);
+        }
+        Ok(())
+    }
+
     /// Drops the state of shells that have ended, removes old session files of shells, and closes unused sessions.
     pub fn tidy(&self) {
         close_unused(&mut lock(&self.open).sessions);

@@ -1,5 +1,5 @@
 //! Store of long tool results. The model gets the beginning, cut at a record boundary; the whole text is kept for two
-//! hours, readable only by the conversation whose call it was.
+//! hours, readable only by the session whose call it was.
 //!
 //! Offsets are bytes of the whole text on character boundaries; the parts concatenate to that text. The caller redacts
 //! a text before storing it.
@@ -200,7 +200,7 @@ impl ResultStore {
         let file = {
             let kept = self.lock();
             let entry = kept.by_key.get(&reading.key);
-            // A key of another conversation is treated as unknown, so that its existence is not revealed.
+            // A key of another session is treated as unknown, so that its existence is not revealed.
             let own = entry.filter(|entry| entry.session == session);
             own.map(|entry| entry.file.clone())
         };

@@ -89,7 +89,9 @@ pub fn messages(messages: &[ChatMessage]) -> Cow<'_, [ChatMessage]> {
     let learned = global_redactor().value_count();
     each(messages, |message| match message {
         ChatMessage::System(text) => CLEAN.text(learned, text).map(ChatMessage::System),
-        ChatMessage::User(text) => CLEAN.text(learned, text).map(ChatMessage::User),
+        ChatMessage::User(text, images) => CLEAN
+            .text(learned, text)
+            .map(|text| ChatMessage::User(text, images.clone())),
         ChatMessage::Assistant(text, calls) => {
             let new = CLEAN.text(learned, text);
             let new_calls = each(calls, |call| {
@@ -158,7 +160,7 @@ mod tests {
         let talk = |secret: &str| {
             vec![
                 ChatMessage::System(format!("be {secret}")),
-                ChatMessage::User("plain".into()),
+                ChatMessage::user("plain"),
                 ChatMessage::Assistant(
                     secret.into(),
                     vec![call(format!("{{\"a\":\"{secret}\"}}"))],

@@ -72,7 +72,7 @@ pub fn content(
         };
         (
             context::render_prompt(&ask.text, &facts),
-            context::unseen_failure(&facts),
+            context::unseen_failure(&ask.text, &facts),
         )
     })
 }

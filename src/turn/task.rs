@@ -127,6 +127,13 @@ async fn converse(
     if let Some(text) = &chosen.notice {
         feed.notice(text.clone());
     }
+    if !ask.images.is_empty() && !chosen.endpoint.images {
+        return Err(Error::usage(format!(
+            "the model \"{}\" is not configured for images",
+            chosen.name
+        ))
+        .hint("if it accepts them, set images = true in its [models] section; otherwise choose another with -m"));
+    }
     feed.push(TurnEvent::Started {
         session: session.id.clone(),
         model: chosen.name.clone(),
@@ -149,6 +156,7 @@ async fn converse(
         content,
         shell: ask.shell.as_ref().map(ShellId::to_string),
         cwd: ask.cwd.clone(),
+        images: std::mem::take(&mut ask.images),
     };
     // Queued before the request is sent, but not waited for. A prompt that cannot be recorded is answered, with a notice.
     let written = session.record_written(&record_ids, user);
@@ -207,7 +215,7 @@ async fn perform_command(
     } = plan;
     let messages = [
         ChatMessage::System(prompt_context::command_prompt()),
-        ChatMessage::User(ask.text.clone()),
+        ChatMessage::user(ask.text.clone()),
     ];
     let setting = TurnSettings {
         session: String::new(),
@@ -223,6 +231,7 @@ async fn perform_command(
         content: ask.text,
         shell: ask.shell.as_ref().map(ShellId::to_string),
         cwd: ask.cwd,
+        images: Vec::new(),
     };
     // The reply goes into the edit buffer, where a notice would be in the way.
     if let Err(e) = outside.record_written(&record_ids, user).await {

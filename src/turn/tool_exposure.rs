@@ -92,7 +92,7 @@ pub fn exposure(
     }
 }
 
-/// Reports the servers that became unavailable since the last report in this conversation.
+/// Reports the servers that became unavailable since the last report in this session.
 pub fn without(feed: &TurnFeed, session: &Session, catalog: &ToolCatalog) {
     for text in unavailable_lines(&session.newly_unavailable(&catalog.unavailable)) {
         feed.notice(text);

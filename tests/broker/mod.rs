@@ -54,7 +54,7 @@ fn with_key(base_url: &str) -> ModelEndpoint {
 fn prompt() -> Vec<ChatMessage> {
     vec![
         ChatMessage::System("be brief".to_owned()),
-        ChatMessage::User("hello".to_owned()),
+        ChatMessage::user("hello"),
     ]
 }
 

@@ -351,7 +351,7 @@ async fn images_are_sent_if_the_model_accepts_them() {
 #[tokio::test]
 async fn roles_alternate_without_the_tool_role() {
     let mut messages = second_round();
-    messages.push(ChatMessage::User("go on".to_owned()));
+    messages.push(ChatMessage::user("go on"));
     let provider = Provider::start([Script::tokens(["ok"])]);
     let mut endpoint = endpoint(&provider.base_url());
     endpoint.use_tool_role = false;

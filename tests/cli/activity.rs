@@ -111,8 +111,17 @@ fn what_was_done_is_listed_filtered_and_counted() {
 
     let text = activity(helper, &["list", "--limit", "3"]).ok();
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("time") && lines.len() >= 5, "{text}");
-    assert!(text.contains("older actions are not shown"), "{text}");
+    assert!(
+        lines[0].starts_with("older actions are not shown"),
+        "{text}"
+    );
+    assert!(lines[1].starts_with("time") && lines.len() >= 5, "{text}");
+    // The newest is the last row.
+    let newest = all[0]["id"].as_str().unwrap();
+    assert!(
+        lines[lines.len() - 1].contains(&newest[newest.len() - 8..]),
+        "{text}"
+    );
     let text = activity(helper, &["stats"]).ok();
     let row = text.lines().find(|l| l.starts_with("fs.read"));
     let cells: Vec<&str> = row.expect("the tool").split_whitespace().collect();

@@ -66,7 +66,13 @@ impl Helper {
         };
         let hello = protocol::json_frame(kind::HELLO, &hello).expect("a frame");
         socket.write_all(&hello).expect("a hello");
-        let request = protocol::json_frame(kind::REQUEST, &Request::Sessions { limit: 1 });
+        let request = protocol::json_frame(
+            kind::REQUEST,
+            &Request::Sessions {
+                limit: 1,
+                search: None,
+            },
+        );
         socket
             .write_all(&request.expect("a frame"))
             .expect("a request");

@@ -312,6 +312,7 @@ fn an_unwritable_home_is_named() {
     let error = call.run().fails(1);
     assert!(error.contains("/proc/aish"), "{error}");
     assert!(error.contains("AISH_HOME"), "{error}");
+    std::fs::remove_dir_all(helper.path("state")).unwrap();
     std::fs::write(helper.path("state"), "in the way").unwrap();
     let error = helper.call(["ask", "x"]).run().fails(1);
     assert!(

@@ -382,3 +382,88 @@ fn a_prompt_of_ten_megabytes_is_answered() {
     let error = call.run().fails(2);
     assert!(error.contains("too large"), "{error}");
 }
+
+#[test]
+fn an_image_is_sent_to_a_model_that_takes_images() {
+    let helper = Helper::saying("a cat");
+    let png = b"\x89PNG\r\n\x1a\n\0\0cat";
+    std::fs::write(helper.home.path("cat.bin"), png).unwrap();
+    let ask = || helper.call(["ask", "--shell", "s1", "-f", "cat.bin", "what is this"]);
+    let error = ask().run().fails(2);
+    assert!(
+        error.contains("not configured for images") && error.contains("images = true"),
+        "{error}"
+    );
+    assert_eq!(helper.provider.requests().len(), 0);
+    helper.config("images = true\n");
+    let run = ask().run();
+    assert!(
+        run.stderr
+            .contains("[aish] attached: cat.bin (image/png, 13 bytes)")
+    );
+    assert_eq!(run.ok(), "a cat\n");
+    let parts = |n: usize| helper.provider.requests()[n].json["messages"][1]["content"].clone();
+    let url = "data:image/png;base64,iVBORw0KGgoAAGNhdA==";
+    assert_eq!(parts(0)[1]["image_url"]["url"], url);
+    assert_eq!(parts(0)[0]["text"], "what is this");
+    // The next request of the session sends it again, also after a restart.
+    helper.kill_daemon();
+    helper.call(["ask", "--shell", "s1", "and now"]).run().ok();
+    assert_eq!(parts(1), parts(0));
+}
+
+#[test]
+fn the_text_files_of_a_directory_are_attached() {
+    let helper = Helper::saying("ok");
+    let file = |name: &str, content: &[u8]| {
+        let path = helper.home.path("src").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    };
+    file("a.rs", b"fn a() {}\n");
+    file("sub/b.rs", b"fn b() {}\n");
+    file(".env", b"hidden");
+    file("target/c.rs", b"built");
+    file(".gitignore", b"target\n");
+    // A repository whose configuration names a program.
+    let git = |args: &[&str]| {
+        helper
+            .program("git")
+            .args(["-C", "src"])
+            .args(args)
+            .run()
+            .ok()
+    };
+    git(&["init", "-q"]);
+    let canary = helper.home.path("canary");
+    git(&[
+        "config",
+        "core.fsmonitor",
+        &format!("touch {}; false", canary.display()),
+    ]);
+    file("d.bin", b"\0binary");
+    file("e.txt", &vec![b'e'; 1 << 20]);
+    std::os::unix::fs::symlink("/etc/passwd", helper.home.path("src/link")).unwrap();
+    nix::unistd::mkfifo(&helper.home.path("src/fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let run = helper.call(["ask", "-f", "src", "review"]).run();
+    let line = "[aish] attached: src (2 text files, 20 bytes; left out: 1 binary, 1 beyond 1 MB or 200 files)\n";
+    assert_eq!(run.stderr, line);
+    run.ok();
+    let files = "<file name=\"src/a.rs\">\nfn a() {}\n</file>\n<file name=\"src/sub/b.rs\">\nfn b() {}\n</file>\n";
+    assert_eq!(helper.content(), format!("{files}\nreview"));
+    assert!(!canary.exists(), "the repository's program did not run");
+    // Without a repository, and of a part of it.
+    std::fs::remove_dir_all(helper.home.path("src/.git")).unwrap();
+    std::fs::remove_dir_all(helper.home.path("src/target")).unwrap();
+    helper.call(["ask", "-f", "src", "review"]).run().ok();
+    assert_eq!(helper.content(), format!("{files}\nreview"));
+    let home = helper.home.path("");
+    let call = helper
+        .call(["ask", "-f"])
+        .args([home.as_os_str()])
+        .args(["x"]);
+    assert!(call.run().fails(2).contains("too large"));
+    std::fs::create_dir(helper.home.path("empty")).unwrap();
+    let error = helper.call(["ask", "-f", "empty", "x"]).run().fails(2);
+    assert!(error.contains("no text files"), "{error}");
+}

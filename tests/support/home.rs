@@ -1,7 +1,7 @@
 //! Isolated home directory: reads nothing of the real user and leaves nothing behind.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,6 +25,17 @@ impl Home {
         };
         fs::create_dir(home.path("bin")).expect("bin");
         fs::create_dir(home.path("aish")).expect("aish");
+        // The line about the first prompt would be on every screen; a test of it removes this file.
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(home.path("aish/state"))
+            .expect("state");
+        fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(home.path("aish/state/context-notice"))
+            .expect("a marker");
         std::os::unix::fs::symlink(helper(), home.path("bin/aish-helper")).expect("link");
         home.zshrc(&source_plugin());
         home

@@ -92,7 +92,10 @@ fn arguments_reach_the_helper_as_typed() {
     let words = ["--offer", "-r", "fs:file:///~x/a#b", "why", "isn't"];
     assert_eq!(calls[2][3..], words);
     assert_eq!(calls[3], ["mcp", "prompt", "a.b", "x=1"]);
-    assert_eq!(calls[4][3..], ["--offer", "--", "-r said $HOME"]);
+    assert_eq!(
+        calls[4][3..],
+        ["--offer", "--literal", "--", "-r said $HOME"]
+    );
 }
 
 #[test]

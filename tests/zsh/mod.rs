@@ -5,6 +5,8 @@ mod mcp;
 mod offer;
 mod options;
 mod plugins;
+mod sessions;
 mod settings;
 mod suggest;
+mod widths;
 mod words;

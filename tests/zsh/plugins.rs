@@ -104,6 +104,71 @@ fn the_way_oh_my_zsh_loads() {
 }
 
 #[test]
+fn the_way_zinit_and_antidote_load() {
+    let dir = format!("{}/zsh", env!("CARGO_MANIFEST_DIR"));
+    // zinit sources the first *.plugin.zsh of the directory in a function, with its path in ZERO, after compinit was
+    // replaced by a recorder; `zinit cdreplay` runs compdef later.
+    let zinit = format!(
+        "typeset -ga recorded\ncompdef() {{ recorded+=( \"$*\" ) }}\n\
+         load() {{ builtin setopt local_options; local ZERO=$1/aish.plugin.zsh; builtin source $ZERO }}\n\
+         load {dir}\nunfunction compdef\nautoload -Uz compinit && compinit -u -d ~/dump"
+    );
+    works("zinit", &zinit);
+    // antidote writes a static file: fpath, then source.
+    let antidote = format!(
+        "fpath+=( {dir} )\nsource {dir}/aish.plugin.zsh\nautoload -Uz compinit && compinit -u -d ~/dump"
+    );
+    works("antidote", &antidote);
+}
+
+/// The real managers, where `AISH_TEST_MANAGERS` has clones of them.
+#[test]
+fn the_lines_of_the_readme_work_with_the_real_managers() {
+    let readme =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/installing.md"))
+            .unwrap();
+    let plugin = "~/.local/share/aish/zsh";
+    for (manager, line) in [
+        ("plain", "source ~/.local/share/aish/zsh/aish.plugin.zsh"),
+        ("zinit", "zinit light ~/.local/share/aish/zsh"),
+        ("antidote", "~/.local/share/aish/zsh"),
+        (
+            "oh-my-zsh",
+            "ln -s ~/.local/share/aish/zsh ${ZSH_CUSTOM:-~/.oh-my-zsh/custom}/plugins/aish",
+        ),
+    ] {
+        assert!(readme.contains(&format!("`{line}`")), "{manager}: {line}");
+    }
+    let Some(clones) = std::env::var_os("AISH_TEST_MANAGERS") else {
+        return;
+    };
+    let clones = Path::new(&clones).display().to_string();
+    let with_link = |name: &str, zshrc: &str| {
+        let link = format!(
+            "mkdir -p ~/.local/share/aish ~/.oh-my-zsh/custom/plugins\n\
+             [[ -e {plugin} ]] || ln -s {}/zsh {plugin}\n",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        works(name, &(link + zshrc));
+    };
+    with_link("plain", &format!("source {plugin}/aish.plugin.zsh"));
+    let zinit = format!(
+        "typeset -A ZINIT=( NO_ALIASES 1 )\nsource {clones}/zinit/zinit.zsh >/dev/null 2>&1\nzinit light {plugin} >/dev/null"
+    );
+    with_link("zinit", &zinit);
+    let antidote = format!(
+        "source {clones}/antidote/antidote.zsh\nprint -r -- {plugin} >~/.zsh_plugins.txt\nantidote load"
+    );
+    with_link("antidote", &antidote);
+    let omz = format!(
+        "ZSH={clones}/ohmyzsh ZSH_CUSTOM=~/.oh-my-zsh/custom DISABLE_AUTO_UPDATE=true ZSH_THEME=\n\
+         [[ -e $ZSH_CUSTOM/plugins/aish ]] || ln -s {plugin} $ZSH_CUSTOM/plugins/aish\n\
+         plugins=(git aish)\nsource $ZSH/oh-my-zsh.sh"
+    );
+    with_link("oh-my-zsh", &omz);
+}
+
+#[test]
 fn completion_offers_options_files_and_meta_commands() {
     let home = Home::with_stub(
         "case \"$1 $2\" in\n'model list') print -r -- '{\"models\":[{\"name\":\"big\"},{\"name\":\"small\"}]}' ;;\nesac",

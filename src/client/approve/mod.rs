@@ -5,7 +5,6 @@
 //! session takes two keys.
 
 mod approval_keys;
-mod editor;
 mod layout;
 
 use std::path::Path;
@@ -13,11 +12,11 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
 
-use super::argument_lines;
 use super::styled_line::{SpanStyle, fold, span};
 use super::terminal_prompt::{
     EditedLine, PromptEnd, PromptInput, PromptKey, PromptResult, TerminalPrompt, pager,
 };
+use super::{argument_lines, editor};
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict};
 use crate::safety::policy::canonical_arguments;
 use crate::safety::text::one_line;
@@ -254,7 +253,7 @@ enum EditResult {
 
 fn edit(prompt: &mut TerminalPrompt<'_>, run_dir: &Path, text: &str) -> PromptResult<EditResult> {
     let editor = crate::config::preferences::editor();
-    let edited = prompt.lend(|tty| editor::edit(tty, run_dir, &editor, text))?;
+    let edited = prompt.lend(|tty| editor::edit(tty, run_dir, &editor, "arguments.json", text))?;
     Ok(match edited {
         Err(e) => EditResult::Failed(format!("{}; the arguments are unchanged", e.message)),
         Ok(text) => match canonical_arguments(&text) {

@@ -28,6 +28,8 @@ pub(super) struct InlineRenderer {
     prev: Option<char>,
     depth: usize,
     heading: bool,
+    /// A cell of a table, which has no line breaks.
+    pub(super) cell: bool,
     /// Marker of an overlong run, which is text and may continue.
     run_on: Option<u8>,
 }
@@ -124,6 +126,28 @@ impl InlineRenderer {
             }
             match c {
                 b'\\' if last && !eof => break true,
+                // Formulas stay as they are: their `*`, `_` and `\\` are no markup.
+                b'\\' | b'$' if MATH.iter().any(|(open, _)| s[at..].starts_with(open)) => {
+                    let ends = MATH.iter().filter(|(open, _)| s[at..].starts_with(open));
+                    let close = ends.map(|(_, close)| *close).next().unwrap_or_default();
+                    match lookahead::literal_end(&s[at + 2..], close, eof) {
+                        Lookahead::Wait => break true,
+                        // Without its end it is an escaped bracket, or a process id.
+                        Lookahead::None | Lookahead::Far => {
+                            self.emit(&s[text..at], wrap, out);
+                            text = at + usize::from(c == b'\\');
+                            at += 2;
+                        }
+                        Lookahead::Found(len) => {
+                            self.emit(&s[text..at], wrap, out);
+                            let end = at + 2 + len + close.len();
+                            self.emit_lines(&s[at..end], wrap, out);
+                            at = end;
+                            text = at;
+                        }
+                    }
+                }
+                b'$' if last && !eof => break true,
                 b'\\' if !last && b[at + 1].is_ascii_punctuation() => {
                     self.emit(&s[text..at], wrap, out);
                     text = at + 1;
@@ -135,9 +159,12 @@ impl InlineRenderer {
                     at += 2;
                     text = at;
                 }
+                // A note of several in a row begins a line.
+                b'\n' if b.len() < at + 3 && !eof && b"[^".starts_with(&b[at + 1..]) => break true,
                 b'\n' => {
                     self.emit(&s[text..at], wrap, out);
-                    if wrap.gap_seen() >= 2 && self.code == 0 {
+                    let is_note = b[at + 1..].starts_with(b"[^");
+                    if (wrap.gap_seen() >= 2 || is_note) && self.code == 0 {
                         wrap.newline(out);
                     } else {
                         wrap.space(false);
@@ -221,9 +248,40 @@ impl InlineRenderer {
                         text = at;
                     }
                 },
+                b'<' if s[at..].starts_with(KEY) => {
+                    let inner = at + KEY.len();
+                    match lookahead::literal_end(&s[inner..], KEY_END, eof) {
+                        Lookahead::Wait => break true,
+                        Lookahead::None | Lookahead::Far => at = inner,
+                        Lookahead::Found(len) => {
+                            self.emit(&s[text..at], wrap, out);
+                            self.code = 1;
+                            self.code_mark(wrap, out);
+                            self.emit(&s[inner..inner + len], wrap, out);
+                            self.code_mark(wrap, out);
+                            self.code = 0;
+                            at = inner + len + KEY_END.len();
+                            text = at;
+                        }
+                    }
+                }
                 b'<' => match lookahead::autolink(&s[at..], eof) {
                     Lookahead::Wait => break true,
-                    Lookahead::None | Lookahead::Far => at += 1,
+                    Lookahead::None | Lookahead::Far => {
+                        match lookahead::one_of(&s[at..], TAGS, eof) {
+                            Lookahead::Wait => break true,
+                            Lookahead::None | Lookahead::Far => at += 1,
+                            Lookahead::Found(tag) => {
+                                self.emit(&s[text..at], wrap, out);
+                                match self.cell {
+                                    true => wrap.space(false),
+                                    false => wrap.newline(out),
+                                }
+                                at += TAGS[tag].len();
+                                text = at;
+                            }
+                        }
+                    }
                     Lookahead::Found(url) => {
                         self.emit(&s[text..at], wrap, out);
                         wrap.set_style(self.style() | TextStyle::UNDERLINE);
@@ -269,6 +327,16 @@ impl InlineRenderer {
             self.prev = Some(c);
         }
         at
+    }
+
+    /// Writes text without markup; its line breaks stay.
+    fn emit_lines(&self, text: &str, wrap: &mut LineWrapper, out: &mut Vec<u8>) {
+        for (n, line) in text.split('\n').enumerate() {
+            if n > 0 {
+                wrap.newline(out);
+            }
+            self.emit(line, wrap, out);
+        }
     }
 
     /// Without colour, code keeps its backticks.
@@ -365,10 +433,20 @@ impl InlineRenderer {
     }
 }
 
+/// Openers and closers of formulas.
+const MATH: [(&str, &str); 3] = [("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$")];
+
+/// A key of the keyboard, shown as code.
+const KEY: &str = "<kbd>";
+const KEY_END: &str = "</kbd>";
+
+/// Line breaks, and [`KEY`].
+const TAGS: &[&str] = &["<br>", "<br/>", "<br />", KEY];
+
 /// Characters that may be markup.
 static SPECIAL: [bool; 256] = {
     let mut table = [false; 256];
-    let marks = b"\\*_~`[!<&#\n";
+    let marks = b"\\*_~`[!<&#$\n";
     let mut i = 0;
     while i < marks.len() {
         table[marks[i] as usize] = true;

@@ -210,7 +210,31 @@ pub(super) fn link(s: &str, eof: bool) -> Lookahead<MarkdownLink<'_>> {
     }
 }
 
-/// Matches `<https://…>`, the only HTML-like syntax that is not shown literally.
+/// Finds `closer` and returns its distance. It may stand anywhere in the block.
+pub(super) fn literal_end(s: &str, closer: &str, eof: bool) -> Lookahead<usize> {
+    let searched = s.as_bytes();
+    let searched = &searched[..searched.len().min(LINK_WINDOW)];
+    let found = searched
+        .windows(closer.len())
+        .position(|w| w == closer.as_bytes());
+    match found {
+        Some(at) => Lookahead::Found(at),
+        None if s.len() >= LINK_WINDOW => Lookahead::Far,
+        None if eof => Lookahead::None,
+        None => Lookahead::Wait,
+    }
+}
+
+/// Matches one of `names` at the start of `s`; returns its index.
+pub(super) fn one_of(s: &str, names: &[&str], eof: bool) -> Lookahead<usize> {
+    match names.iter().position(|name| s.starts_with(name)) {
+        Some(at) => Lookahead::Found(at),
+        None if !eof && names.iter().any(|name| name.starts_with(s)) => Lookahead::Wait,
+        None => Lookahead::None,
+    }
+}
+
+/// Matches `<https://…>`. Of other HTML, only line breaks and keys are not shown literally.
 pub(super) fn autolink(s: &str, eof: bool) -> Lookahead<&str> {
     let inner = &s[1..];
     let schemes = ["https://", "http://", "mailto:"];

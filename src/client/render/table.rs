@@ -243,6 +243,7 @@ fn dim(text: &str, color: bool, out: &mut Vec<u8>) {
 fn span(text: &str, style: TextStyle, wrap: &mut LineWrapper, out: &mut Vec<u8>) {
     let mut inline = InlineRenderer::default();
     inline.start(style, false);
+    inline.cell = true;
     inline.push(text, wrap, out);
     inline.end(wrap, out);
 }

@@ -159,7 +159,7 @@ mod golden {
             "AT&T &unknown; &#27;",
             "wow!",
             "\\n and \\",
-            "<br> <b>x</b>",
+            "<hr> <b>x</b>",
         ] {
             assert_eq!(colored(text), format!("{text}\n"));
         }
@@ -666,4 +666,42 @@ mod streaming {
         }
         true
     }
+}
+
+#[test]
+fn formulas_stay_as_they_are() {
+    for text in [
+        r"Euler: \(e^{i*\pi} + a_b*c_d = 0\).",
+        r"so \[ x_1 * y_2 \, * z \] holds",
+        r"$$\sum_{i=1}^n *i* = `x`$$",
+    ] {
+        assert_eq!(shown(text), text);
+    }
+    assert_eq!(shown("$$\n\\sum *i*\n$$\nnext"), "$$\n\\sum *i*\n$$ next");
+    // Not formulas: escapes, process ids, money.
+    assert_eq!(shown(r"\[x\](y) and \(a"), r"\[x\](y) and (a");
+    assert_eq!(shown("echo $$ and $5 *for* $6$"), "echo $$ and $5 for $6$");
+}
+
+#[test]
+fn footnotes_line_breaks_and_keys_are_shown_as_meant() {
+    assert_eq!(
+        shown("a[^1] b[^n]\n\n[^1]: *One*\n[^n]: two\n"),
+        "a[^1] b[^n]\n\n[^1]: One\n[^n]: two"
+    );
+    assert_eq!(shown("a<br>b<br/>c<br />d<brx>"), "a\nb\nc\nd<brx>");
+    assert_eq!(
+        shown("press <kbd>Ctrl</kbd>+<kbd>*</kbd> <kbd>"),
+        "press `Ctrl`+`*` <kbd>"
+    );
+    assert_eq!(
+        shown("| a | b |\n|---|---|\n| x<br>y | `<br>` |\n"),
+        "a   │ b\n────┼───────\nx y │ `<br>`"
+    );
+    assert_eq!(shown("H<sub>2</sub>O"), "H<sub>2</sub>O");
+}
+
+/// Returns the output without colour and without the line end.
+fn shown(markdown: &str) -> String {
+    plain(markdown).trim_end().to_owned()
 }

@@ -14,6 +14,7 @@ fn user(text: &str) -> Record {
         content: text.into(),
         shell: None,
         cwd: "/".into(),
+        images: Vec::new(),
     })
 }
 
@@ -85,7 +86,7 @@ fn shape(records: &[Record]) -> Vec<String> {
         .iter()
         .map(|m| match m {
             ChatMessage::System(t) => format!("s:{t}"),
-            ChatMessage::User(t) => format!("u:{t}"),
+            ChatMessage::User(t, _) => format!("u:{t}"),
             ChatMessage::Assistant(t, calls) => {
                 let ids: Vec<&str> = calls.iter().map(|c| c.id.as_str()).collect();
                 format!("a:{t}({})", ids.join(","))
@@ -109,14 +110,14 @@ fn sound(messages: &[ChatMessage]) {
                 assert_eq!((&call.id, &call.name), (&result.id, &result.name));
                 assert!(!result.text.is_empty());
             }
-            ChatMessage::User(_) => {
+            ChatMessage::User(..) => {
                 assert!(open.is_empty(), "a call without a result: {messages:?}");
-                let fine = !matches!(before, Some(ChatMessage::User(_)));
+                let fine = !matches!(before, Some(ChatMessage::User(..)));
                 assert!(fine, "two prompts in a row: {messages:?}");
             }
             ChatMessage::Assistant(text, calls) => {
                 assert!(open.is_empty(), "a call without a result: {messages:?}");
-                let fine = matches!(before, Some(ChatMessage::User(_) | ChatMessage::Tool(_)));
+                let fine = matches!(before, Some(ChatMessage::User(..) | ChatMessage::Tool(_)));
                 assert!(fine, "an answer to nothing: {messages:?}");
                 assert!(!text.is_empty() || !calls.is_empty());
                 for call in calls {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::history::record::current_type;
+use crate::history::record::{current_type, is_aish};
 use crate::safety::redact::global_redactor;
 
 /// Types of activities, as shown and filtered by `aish-helper activity`.
@@ -219,7 +219,9 @@ pub fn read(line: &[u8], spot: (&str, u64), place: &mut LineContext) -> Option<I
         key: key(&line.id, line.at_ms, spot),
         at_ms: line.at_ms,
         what: beginning(&what(&line, &kind)),
-        ms: line.duration_ms.filter(|_| made(&kind)),
+        ms: line
+            .duration_ms
+            .filter(|_| made(&kind) && !waits_for_model(&line, &kind)),
         by: by(&line, &kind),
         session: session
             .map(str::to_string)
@@ -267,7 +269,7 @@ fn key(id: &str, at_ms: u64, (file, offset): (&str, u64)) -> ActivityKey {
 
 fn kind(line: &IndexedLine<'_>) -> ActivityKind {
     let kind = match &*line.kind {
-        "session" | "attached" => "session",
+        "session" | "attached" | "title" => "session",
         "user" => "prompt",
         "assistant" => "answer",
         other => TYPES
@@ -344,6 +346,11 @@ fn made(kind: &ActivityKind) -> bool {
     kind.kind != "tool" || matches!(&*kind.status, "success" | "error" | "interrupted")
 }
 
+/// Whether the duration of a command line is that of the model, which its answer has.
+fn waits_for_model(line: &IndexedLine<'_>, kind: &ActivityKind) -> bool {
+    kind.kind == "shell_command" && line.command.as_deref().is_some_and(is_aish)
+}
+
 fn by(line: &IndexedLine<'_>, kind: &ActivityKind) -> Option<&'static str> {
     let word = |word: &Option<Cow<'_, str>>| word.as_deref().unwrap_or("").to_string();
     match &*kind.kind {
@@ -374,6 +381,7 @@ fn what<'a>(line: &'a IndexedLine<'_>, kind: &ActivityKind) -> Cow<'a, str> {
     let both = |a: &str, b: &str| Cow::from(format!("{a}: {b}"));
     match &*kind.kind {
         "session" if line.kind == "attached" => "goes on".into(),
+        "session" if line.kind == "title" => "gets a title".into(),
         "session" => "begins".into(),
         "model" => text_or_empty(&line.model).into(),
         "answer" if line.finish.as_deref() == Some("error") => text_or_empty(&line.error).into(),

@@ -6,6 +6,7 @@ fn user(text: &str) -> RecordBody {
         content: text.into(),
         shell: None,
         cwd: "/".into(),
+        images: Vec::new(),
     }
 }
 
@@ -70,7 +71,11 @@ fn prompts_are_counted_by_type_and_not_by_text() {
     let dir = tempfile::tempdir().unwrap();
     let journal = Journal::new(dir.path().to_path_buf());
     let log = journal.create("s").unwrap();
-    assert_eq!(journal.prompts("s").unwrap(), (0, String::new()));
+    let summary = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        journal.summary("s", &words).unwrap()
+    };
+    assert_eq!(summary(&[]).unwrap().prompts, 0);
     log.append(
         RecordIds::default(),
         RecordBody::Model {
@@ -81,8 +86,21 @@ fn prompts_are_counted_by_type_and_not_by_text() {
     log.append(RecordIds::default(), user("first \"type\":\"user\""))
         .unwrap();
     log.append(RecordIds::default(), user("second")).unwrap();
-    let (count, first) = journal.prompts("s").unwrap();
-    assert_eq!((count, first.as_str()), (2, "first \"type\":\"user\""));
+    let found = summary(&[]).unwrap();
+    assert_eq!(
+        (found.prompts, found.title.as_str()),
+        (2, "first \"type\":\"user\"")
+    );
+    let title = RecordBody::Title {
+        title: "Überschrift".into(),
+    };
+    log.append(RecordIds::default(), title).unwrap();
+    assert_eq!(summary(&[]).unwrap().title, "Überschrift");
+    // All words in one record, in any case.
+    assert_eq!(summary(&["cond", "se"]).unwrap().excerpt, "second");
+    assert_eq!(summary(&["über"]).unwrap().excerpt, "Überschrift");
+    assert_eq!(summary(&["first", "second"]), None);
+    assert_eq!(summary(&["v"]), None, "names of fields are no text");
 }
 
 #[test]

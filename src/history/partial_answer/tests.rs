@@ -27,6 +27,7 @@ impl Fixture {
             content: "hi".into(),
             shell: None,
             cwd: "/".into(),
+            images: Vec::new(),
         };
         log.append(ids.clone(), user).unwrap();
         log.flush().unwrap();

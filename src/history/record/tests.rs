@@ -38,6 +38,7 @@ fn every_body() -> Vec<RecordBody> {
         RecordBody::Session { .. }
         | RecordBody::Attached { .. }
         | RecordBody::Model { .. }
+        | RecordBody::Title { .. }
         | RecordBody::User { .. }
         | RecordBody::Assistant { .. }
         | RecordBody::Approval { .. }
@@ -56,11 +57,13 @@ fn every_body() -> Vec<RecordBody> {
         },
         RecordBody::Attached { shell: word() },
         RecordBody::Model { model: word() },
+        RecordBody::Title { title: word() },
         RecordBody::User {
             text: word(),
             content: word(),
             shell: some(),
             cwd: word(),
+            images: vec![(word(), word().into())],
         },
         RecordBody::Assistant {
             text: word(),

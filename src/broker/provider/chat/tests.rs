@@ -23,7 +23,7 @@ fn endpoint() -> ModelEndpoint {
 fn body(quirks: ServerQuirks) -> String {
     let messages = [
         ChatMessage::System("s".to_owned()),
-        ChatMessage::User("a \"b\"\n".to_owned()),
+        ChatMessage::user("a \"b\"\n"),
     ];
     String::from_utf8(
         request_body(&endpoint(), &messages, &[], &WireNames::default(), quirks).unwrap(),

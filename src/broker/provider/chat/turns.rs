@@ -87,8 +87,11 @@ pub fn turns(messages: &[ChatMessage], tool_role: bool, images: bool) -> Vec<Cha
     let mut carried = PendingResults::default();
     for message in messages {
         match message {
-            ChatMessage::User(words) => {
-                turns.push(carried.user_turn(words));
+            ChatMessage::User(words, attached) => {
+                let mut turn = carried.user_turn(words);
+                let pictures = attached.iter().filter(|i| images && is_valid_image(i));
+                turn.images.extend(pictures);
+                turns.push(turn);
                 continue;
             }
             ChatMessage::Tool(result) => {
@@ -186,7 +189,7 @@ mod tests {
     }
 
     fn conversation() -> Vec<ChatMessage> {
-        let user = |text: &str| ChatMessage::User(text.to_owned());
+        let user = |text: &str| ChatMessage::user(text);
         vec![
             ChatMessage::System("s".to_owned()),
             user("u1"),
@@ -280,10 +283,7 @@ mod tests {
 
     #[test]
     fn a_conversation_without_tools_is_borrowed() {
-        let talk = [
-            ChatMessage::User("u".to_owned()),
-            ChatMessage::assistant("a"),
-        ];
+        let talk = [ChatMessage::user("u"), ChatMessage::assistant("a")];
         for tool_role in [true, false] {
             for turn in turns(&talk, tool_role, true) {
                 assert!(matches!(turn.text, Cow::Borrowed(_)));

@@ -38,6 +38,14 @@ fn each_record_has_its_words() {
             "goes on",
         ),
         (
+            "title",
+            json!({"title": "t"}),
+            "session",
+            "success",
+            None,
+            "gets a title",
+        ),
+        (
             "model",
             json!({"model": "gpt"}),
             "model",
@@ -308,4 +316,15 @@ fn what_is_ours_by_no_id_has_its_place_for_one() {
 fn no_more_is_kept_than_a_list_shows() {
     let row = of("user", json!({"text": "é".repeat(1000)}));
     assert_eq!(row.what, "é".repeat(SUMMARY));
+}
+
+#[test]
+fn the_time_of_a_model_is_not_that_of_a_shell_command() {
+    let took = |command: &str| {
+        let more = json!({"shell": "s", "command": command, "start_ms": 1, "duration_ms": 9000, "exit": 0});
+        of("shell_command", more).ms
+    };
+    assert_eq!(took("make"), Some(9000));
+    assert_eq!(took("llm why did that fail"), None);
+    assert_eq!(took("aish-helper ask x"), None);
 }

@@ -1,4 +1,4 @@
-//! Editing arguments in the user's editor.
+//! Editing text in the user's editor: arguments of a tool call, or a prompt.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -16,10 +16,12 @@ const MAX_BYTES: u64 = 16 << 20;
 /// A private file in a directory of its own; both are removed when dropped.
 struct ScratchFile {
     dir: PathBuf,
+    /// Its ending tells the editor the kind of text.
+    name: &'static str,
 }
 
 impl ScratchFile {
-    fn new(run_dir: &Path, text: &str) -> Result<ScratchFile> {
+    fn new(run_dir: &Path, name: &'static str, text: &str) -> Result<ScratchFile> {
         let dir = run_dir.join(format!("edit-{}", std::process::id()));
         // Left over by an earlier process with this id; everything in the run directory is ours.
         let _ = fs::remove_dir_all(&dir);
@@ -27,7 +29,7 @@ impl ScratchFile {
             .mode(0o700)
             .create(&dir)
             .context(|| format!("cannot create {}", dir.display()))?;
-        let scratch = ScratchFile { dir };
+        let scratch = ScratchFile { dir, name };
         OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -39,7 +41,7 @@ impl ScratchFile {
     }
 
     fn file(&self) -> PathBuf {
-        self.dir.join("arguments.json")
+        self.dir.join(self.name)
     }
 }
 
@@ -50,12 +52,18 @@ impl Drop for ScratchFile {
     }
 }
 
-/// Opens `text` in `editor`, a command line, and returns the edited text.
+/// Opens `text` as a file called `name` in `editor`, a command line, and returns the edited text.
 ///
 /// # Errors
 /// The editor cannot be started or fails, or leaves a file that is not UTF-8.
-pub fn edit(tty: &ControllingTty, run_dir: &Path, editor: &OsStr, text: &str) -> Result<String> {
-    let scratch = ScratchFile::new(run_dir, text)?;
+pub fn edit(
+    tty: &ControllingTty,
+    run_dir: &Path,
+    editor: &OsStr,
+    name: &'static str,
+    text: &str,
+) -> Result<String> {
+    let scratch = ScratchFile::new(run_dir, name, text)?;
     let terminal = || -> Result<Stdio> {
         let file = tty.file.try_clone();
         Ok(file
@@ -82,6 +90,6 @@ pub fn edit(tty: &ControllingTty, run_dir: &Path, editor: &OsStr, text: &str) ->
     let mut edited = String::new();
     fs::File::open(scratch.file())
         .and_then(|file| file.take(MAX_BYTES).read_to_string(&mut edited))
-        .map_err(|e| Error::runtime(format!("cannot read the edited arguments: {e}")))?;
+        .map_err(|e| Error::runtime(format!("cannot read the edited text: {e}")))?;
     Ok(edited)
 }

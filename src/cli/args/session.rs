@@ -1,0 +1,103 @@
+//! Arguments of `aish-helper session`.
+
+use clap::Subcommand;
+
+use crate::protocol::ShellId;
+
+/// `aish-helper session`
+#[derive(Debug, Subcommand)]
+pub enum SessionCommand {
+    /// List the sessions, last used first
+    List {
+        /// Maximum number of entries
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the sessions in which one prompt, answer or output contains all the words
+    Search {
+        /// The words, in any case
+        #[arg(required = true, value_name = "WORDS")]
+        words: Vec<String>,
+        /// Maximum number of entries
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a session: by default the shell's own, or the one last used
+    Show {
+        /// Id of the session, or a unique part of it
+        id: Option<String>,
+        /// Show only the last N records
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+        /// The shell whose session is shown
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<ShellId>,
+        /// Print the records as lines of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the last answer, with the full results of its tools
+    Last {
+        /// The shell whose session is shown
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<ShellId>,
+        /// Print the records as lines of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Copy the last answer to the clipboard
+    Copy {
+        /// The shell whose session is used
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<ShellId>,
+    },
+    /// Start a new session in a shell
+    New {
+        /// The shell
+        #[arg(long, value_name = "ID")]
+        shell: ShellId,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Continue a session in a shell; without an id, choose one from a list
+    Continue {
+        /// Id of the session, or a unique part of it
+        id: Option<String>,
+        /// The shell
+        #[arg(long, value_name = "ID")]
+        shell: ShellId,
+        /// Print JSON; without an id, continue the session last used
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a session a title
+    Rename {
+        /// The title
+        #[arg(required = true, value_name = "TITLE")]
+        title: Vec<String>,
+        /// Id of the session, or a unique part of it; by default the session of the shell
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// The shell whose session is renamed
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<ShellId>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a session, after a question; without an id, choose one from a list
+    Delete {
+        /// Id of the session, or a unique part of it
+        id: Option<String>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}

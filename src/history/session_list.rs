@@ -1,0 +1,135 @@
+//! What the list of sessions shows of each session file: number of prompts, title, and the text that a search found.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use serde_json::Value;
+
+use super::journal::Journal;
+use crate::error::{ErrorContext, Result};
+
+/// Bytes at the start of a line that hold the type of the record.
+const TYPE_PREFIX: usize = 256;
+/// Maximum number of characters of a title.
+pub const MAX_TITLE: usize = 200;
+/// Characters shown before and after the first word that a search found.
+const EXCERPT: usize = 60;
+/// Maximum number of characters that are read of a title for the list. Redaction needs more than is shown.
+const TITLE_TEXT: usize = 1000;
+
+/// A session in the list.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SessionSummary {
+    /// Number of prompts.
+    pub prompts: usize,
+    /// The title that the user gave, or the start of the first prompt.
+    pub title: String,
+    /// The text around the words of a search; empty without a search.
+    pub excerpt: String,
+}
+
+impl Journal {
+    /// Returns what the list shows of a session. With `words`, in lower case, returns `None` unless one record of the session
+    /// contains all of them, in any case.
+    ///
+    /// # Errors
+    /// Its file cannot be read.
+    pub fn summary(&self, session: &str, words: &[String]) -> Result<Option<SessionSummary>> {
+        self.drain();
+        let path = self.path(session);
+        let what = || format!("cannot read {}", path.display());
+        let mut summary = SessionSummary::default();
+        let (mut first, mut given) = (None, None);
+        for line in BufReader::new(File::open(&path).context(what)?).split(b'\n') {
+            let line = line.context(what)?;
+            let head = &line[..line.len().min(TYPE_PREFIX)];
+            let is = |kind: &str| {
+                // Quotes within a text are escaped, so that these bytes occur only as the type.
+                let mark = format!("\"type\":\"{kind}\"");
+                head.windows(mark.len()).any(|w| w == mark.as_bytes())
+            };
+            let is_prompt = is("user");
+            summary.prompts += usize::from(is_prompt);
+            let is_title = is("title");
+            let searched = !words.is_empty() && summary.excerpt.is_empty();
+            if !(is_title || is_prompt && first.is_none() || searched) {
+                continue;
+            }
+            let Ok(mut record) = serde_json::from_slice::<Value>(&line) else {
+                continue;
+            };
+            // A secret must neither be shown nor be found.
+            super::redacted::value(&mut record);
+            let text = |key: &str| {
+                record[key]
+                    .as_str()
+                    .map(|t| start(t, TITLE_TEXT).to_owned())
+            };
+            if is_title {
+                given = text("title");
+            } else if is_prompt && first.is_none() {
+                first = text("prompt");
+            }
+            if searched {
+                summary.excerpt = find(&record, words).unwrap_or_default();
+            }
+        }
+        summary.title = start(&given.or(first).unwrap_or_default(), MAX_TITLE).to_owned();
+        Ok((words.is_empty() || !summary.excerpt.is_empty()).then_some(summary))
+    }
+}
+
+/// Returns the first `length` characters.
+fn start(text: &str, length: usize) -> &str {
+    let end = text.char_indices().nth(length).map_or(text.len(), |c| c.0);
+    &text[..end]
+}
+
+/// Returns the text of a record around the first of the words, if the record contains all of them.
+fn find(record: &Value, words: &[String]) -> Option<String> {
+    let output = &record["output"];
+    let texts = match record["type"].as_str()? {
+        "user" => vec![&record["prompt"]],
+        "assistant" | "tool" => vec![&record["text"]],
+        "title" => vec![&record["title"]],
+        "command_result" => vec![&record["command"], &output["head"], &output["tail"]],
+        _ => return None,
+    };
+    let texts: Vec<&str> = texts.into_iter().filter_map(Value::as_str).collect();
+    let text = texts.join("\n");
+    // Character by character, so that a position in one is a position in the other.
+    let original: Vec<char> = text.chars().collect();
+    let lower: String = original.iter().map(|c| lower_case(*c)).collect();
+    if !words.iter().all(|word| lower.contains(word.as_str())) {
+        return None;
+    }
+    let at = lower.find(words.first()?.as_str())?;
+    let at = lower[..at].chars().count();
+    let (from, to) = (
+        at.saturating_sub(EXCERPT),
+        (at + EXCERPT).min(original.len()),
+    );
+    let excerpt: String = original[from..to].iter().collect();
+    let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
+    let dots = |cut: bool| if cut { "…" } else { "" };
+    Some(format!(
+        "{}{excerpt}{}",
+        dots(from > 0),
+        dots(to < original.len())
+    ))
+}
+
+/// Returns the lower case of a character where that is one character.
+fn lower_case(c: char) -> char {
+    let mut lower = c.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(lower), None) => lower,
+        _ => c,
+    }
+}
+
+/// Returns the words of a search, in the form in which they are compared.
+pub fn search_words(query: &str) -> Vec<String> {
+    let words = query.split_whitespace();
+    words.map(|w| w.chars().map(lower_case).collect()).collect()
+}
