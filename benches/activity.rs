@@ -243,6 +243,7 @@ fn call(out: &mut Writer, chance: &mut Chance, record_ids: &mut RecordIds) {
         name: name.clone(),
         decision: named(decision),
         why: Some(format!("rule '{server}.*' of config.toml:12")),
+        terminal: None,
         arguments: arguments.clone(),
         digest: Some(digest.clone()),
         act: Some(act.clone()),
@@ -275,6 +276,7 @@ fn command(out: &mut Writer, chance: &mut Chance, record_ids: &RecordIds) {
     let command = format!("cargo test -p part-{}", chance.below(40));
     out.at_ms += 2_000;
     let body = RecordBody::CommandApproval {
+        terminal: None,
         token: token.clone(),
         choice: named(chance.of(&["run", "run", "run", "insert", "no"])),
         proposed: command.clone(),

@@ -4,6 +4,9 @@
 //! The socket's location depends only on the uid (or on `AISH_HOME`), so that a shell under tmux, ssh or `sudo -u`
 //! finds the same daemon.
 
+mod environment;
+mod own_files;
+
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -13,6 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::fcntl::{Flock, FlockArg};
+
+pub use self::environment::{CHILD_MARK, child_environment, daemon_environment};
+pub use self::own_files::open_own;
 
 use crate::error::{Error, ErrorContext, Result};
 
@@ -133,6 +139,15 @@ impl Paths {
         self.data.join("partial")
     }
 
+    /// Creates the directories for data and state (0700), and checks that no other user controls these or the one for the
+    /// configuration.
+    ///
+    /// # Errors
+    /// Another user could have prepared one of them, or can replace it.
+    pub fn prepare_own(&self) -> Result<()> {
+        own_files::check_dirs(self)
+    }
+
     /// Creates the run and socket directories (0700) and verifies that no other user could have created them.
     ///
     /// # Errors
@@ -174,12 +189,8 @@ fn default_run_dir(uid: u32) -> PathBuf {
 /// # Errors
 /// The file cannot be opened or locked.
 pub fn lock_file(path: &Path) -> Result<Flock<File>> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
+    let mut options = OpenOptions::new();
+    let file = open_own(options.write(true).create(true).truncate(false), path)
         .context(|| format!("cannot open {}", path.display()))?;
     Flock::lock(file, FlockArg::LockExclusive)
         .map_err(|(_, e)| Error::runtime(format!("cannot lock {}: {e}", path.display())))
@@ -224,6 +235,15 @@ pub fn replace_secret_file(path: &Path, content: &[u8]) -> Result<()> {
     write_and_rename(path, content, 0o600).context(|| format!("cannot write {}", path.display()))
 }
 
+/// Replaces a private file of aish atomically. After a power failure it may be empty.
+///
+/// # Errors
+/// As for [`replace_file`].
+pub fn replace_unsynced(path: &Path, content: &[u8]) -> Result<()> {
+    write_temporary(path, content, 0o600, false)
+        .context(|| format!("cannot write {}", path.display()))
+}
+
 /// Returns the file that a symlink leads to, or the path itself if it is not a symlink or leads nowhere.
 pub fn link_target(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
@@ -233,6 +253,10 @@ pub fn link_target(path: &Path) -> PathBuf {
 static TEMPORARY_FILES: AtomicU64 = AtomicU64::new(0);
 
 fn write_and_rename(target: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    write_temporary(target, content, mode, true)
+}
+
+fn write_temporary(target: &Path, content: &[u8], mode: u32, sync: bool) -> io::Result<()> {
     let number = TEMPORARY_FILES.fetch_add(1, Ordering::Relaxed);
     let mut temporary = target.as_os_str().to_owned();
     temporary.push(format!(".{}-{number}.aish-new", std::process::id()));
@@ -245,8 +269,13 @@ fn write_and_rename(target: &Path, content: &[u8], mode: u32) -> io::Result<()> 
         file.write_all(content)?;
         // Not by `open`, where the umask would take away from the mode of the old file.
         file.set_permissions(fs::Permissions::from_mode(mode))?;
-        file.sync_all()?;
+        if sync {
+            file.sync_all()?;
+        }
         fs::rename(&temporary, target)?;
+        if !sync {
+            return Ok(());
+        }
         // After a power failure the new name exists only if its directory was synced too.
         match target.parent().filter(|dir| !dir.as_os_str().is_empty()) {
             Some(dir) => File::open(dir)?.sync_all(),
@@ -301,15 +330,6 @@ fn check_private(dir: &Path, meta: &fs::Metadata) -> Result<()> {
             "remove it (aish creates it again, private to you), or set AISH_HOME to another directory",
         ),
     )
-}
-
-/// Returns those of the named environment variables that are set: the entire environment of a child process of the
-/// daemon.
-pub fn environment(names: &[&str]) -> Vec<(OsString, OsString)> {
-    names
-        .iter()
-        .filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)))
-        .collect()
 }
 
 /// Returns an environment variable of this process; an empty one counts as unset.

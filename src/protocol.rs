@@ -21,8 +21,8 @@ pub use self::frame::{
     FrameDecoder, HEADER, MAX_FRAME, json_frame, parse, parse_header, text_frame,
 };
 pub use self::reply::{
-    AnswerSummary, AskAccepted, CapturedOutput, DaemonStatus, DecidingKey, DecisionReply,
-    ModelInfo, Proposal, RequestFailure, SessionInfo, Transcript,
+    AnswerSummary, AskAccepted, CapturedOutput, ConfigDifference, DaemonStatus, DecidingKey,
+    DecisionReply, ModelInfo, Proposal, RequestFailure, SessionInfo, Transcript,
 };
 pub use self::shell_id::ShellId;
 
@@ -233,6 +233,13 @@ pub enum Request {
         shell: Option<ShellId>,
         /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
+    },
+    /// Decides on [`RequestFailure::config_changes`]: `{}`. Needs a terminal.
+    ConfirmConfig {
+        /// [`ConfigDifference::digest`] of what was shown.
+        digest: String,
+        /// Use the changed configuration, or keep the stricter one until it changes again.
+        accept: bool,
     },
     /// Reports that an approved command has ended: `{}` once its output is recorded.
     ExecDone {

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use super::{args, context_notice, onboarding, print, print_json};
 use crate::client::ask::{self, AskOutcome};
 use crate::client::command_suggestion;
+use crate::client::config_question;
 use crate::client::output::OutputFormat;
 use crate::client::prompt_input::{self, PromptSource};
 use crate::client::terminal::{ControllingTty, tty_name};
@@ -91,10 +92,12 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         if args.command {
             return Ok(command_suggestion::suggest(paths, request.clone())?.map_or(Ok(0), Err));
         }
-        Ok(exit_code(
-            ask::ask(paths, request.clone(), format)?,
-            args.offer,
-        ))
+        let mut outcome = ask::ask(paths, request.clone(), format)?;
+        if let AskOutcome::ConfigChanged(changes) = &outcome {
+            config_question::ask(paths, changes)?;
+            outcome = ask::ask(paths, request.clone(), format)?;
+        }
+        Ok(exit_code(outcome, args.offer))
     };
     match once()? {
         Ok(code) => Ok(code),
@@ -152,5 +155,9 @@ fn exit_code(outcome: AskOutcome, offer: bool) -> std::result::Result<u8, Error>
         AskOutcome::Answered(_) => Ok(0),
         AskOutcome::DeniedWithoutTerminal => Ok(ErrorKind::Approval.exit_code()),
         AskOutcome::NothingConfigured(e) => Err(e),
+        AskOutcome::ConfigChanged(_) => Err(Error::config(
+            "the configuration has changed again since it was shown",
+        )
+        .hint("run llm again to see the difference")),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::print;
 use crate::client::connect;
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
-use crate::paths::{Paths, make_dir};
+use crate::paths::{Paths, make_dir, open_own};
 use crate::protocol::{Request, RequestFailure};
 use crate::safety::redact::global_redactor;
 
@@ -135,6 +134,8 @@ fn serve(paths: Paths, ready: impl FnOnce()) -> Result<()> {
         .enable_all()
         .build()
         .context(|| "cannot start the runtime".into())?;
+    // Before any program is started.
+    crate::daemon::orphans::adopt();
     runtime.block_on(async {
         let lock = crate::daemon::claim(&paths)?;
         let cancel = CancellationToken::new();
@@ -196,11 +197,7 @@ impl Write for BoundedLog {
 }
 
 fn append_to(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
+    open_own(OpenOptions::new().append(true).create(true), path)
 }
 
 fn open_log(paths: &Paths) -> Result<BoundedLog> {

@@ -2,6 +2,7 @@
 
 use super::table::count;
 use super::{columns, print, print_json};
+use crate::client::config_question::CONFIRM_HINT;
 use crate::client::connect::{self, ExistingDaemon};
 use crate::client::styled_line;
 use crate::config::env_overrides;
@@ -61,6 +62,13 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
             status
                 .config
                 .unwrap_or_else(|| "none, using the defaults".to_string()),
+        ),
+        (
+            "changes",
+            match status.config_changes {
+                0 => String::new(),
+                n => format!("{n} lines of the config are not in force; {CONFIRM_HINT}"),
+            },
         ),
         ("model", status.model.unwrap_or_else(none)),
         (

@@ -6,7 +6,10 @@ use super::request_loop::{RequestEnd, RequestLoop};
 use crate::chat::FinishReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
-use crate::protocol::{self, AnswerSummary, AskAccepted, AskRequest, AttachRequest, Request};
+use crate::protocol::{
+    self, AnswerSummary, AskAccepted, AskRequest, AttachRequest, ConfigDifference, Request,
+    RequestFailure,
+};
 
 /// How a prompt ended.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub enum AskOutcome {
     DeniedWithoutTerminal,
     /// No model is configured and none was found.
     NothingConfigured(Error),
+    /// The configuration was loosened, and a person must confirm that first.
+    ConfigChanged(ConfigDifference),
 }
 
 /// Sends a prompt and shows the answer.
@@ -90,6 +95,10 @@ fn follow(request_loop: &mut RequestLoop<'_>) -> Result<AskOutcome> {
         RequestEnd::Failed(failure) if failure.nothing_configured => {
             return Ok(AskOutcome::NothingConfigured(failure.into()));
         }
+        RequestEnd::Failed(RequestFailure {
+            config_changes: Some(changes),
+            ..
+        }) => return Ok(AskOutcome::ConfigChanged(changes)),
         RequestEnd::Failed(failure) => return Err(failure.into()),
         RequestEnd::OutputClosed => return Ok(AskOutcome::Answered(unread_answer())),
     };

@@ -8,6 +8,7 @@ mod attachments;
 pub mod call_frames;
 pub mod capture;
 pub mod command_suggestion;
+pub mod config_question;
 pub mod connect;
 pub mod edit_line;
 mod editor;

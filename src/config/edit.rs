@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 pub use policy_rule::{ALLOWED_COMMENT, allow_always, remove_rule};
 
 use nix::fcntl::Flock;
+use nix::unistd::{getpgrp, tcgetpgrp};
 use toml::de::DeTable;
 
 use super::disk;
 use super::file::{self, ConfigFile, ConfigProblem, FileFormat};
+use super::seen;
 use super::settings::no_such_model;
 use super::table_reader::shown_key;
 use super::toml_text::toml_string;
@@ -34,7 +36,7 @@ pub fn add_model(paths: &Paths, name: &str, table_text: &str, make_default: bool
         shown_key(name),
         body.replace('\n', ", ")
     );
-    edit(paths, &manual_hint, |old, file, path| {
+    edit(paths, &manual_hint, at_terminal(), |old, file, path| {
         if file.config.models.contains_key(name) {
             let message = format!("{}: a model named {name} already exists", path.display());
             return Err(
@@ -70,7 +72,7 @@ fn append(text: &mut String, table: &str, body: &str) {
 pub fn add_servers(paths: &Paths, servers: &[(String, String)]) -> Result<PathBuf> {
     let mut written = PathBuf::new();
     let manual_hint = "write them into the file by hand, under mcp.servers";
-    edit(paths, manual_hint, |old, file, path| {
+    edit(paths, manual_hint, at_terminal(), |old, file, path| {
         let mut new = old.to_string();
         for (alias, body) in servers {
             if file.config.mcp.servers.contains_key(alias) {
@@ -91,7 +93,7 @@ pub fn add_servers(paths: &Paths, servers: &[(String, String)]) -> Result<PathBu
 /// As for [`add_model`], or the model does not exist.
 pub fn set_default(paths: &Paths, name: &str) -> Result<()> {
     let manual_hint = format!("set default_model by hand to {}", toml_string(name));
-    edit(paths, &manual_hint, |old, file, _| {
+    edit(paths, &manual_hint, at_terminal(), |old, file, _| {
         if file.config.models.contains_key(name) {
             return Ok(with_default(old, name));
         }
@@ -100,10 +102,18 @@ pub fn set_default(paths: &Paths, name: &str) -> Result<()> {
     })
 }
 
-/// Rewrites `config.toml` under a lock. The result is checked before it is written.
+/// Whether a person started this process at a terminal.
+fn at_terminal() -> bool {
+    let terminal = OpenFile::open("/dev/tty");
+    terminal.is_ok_and(|tty| tcgetpgrp(tty).is_ok_and(|group| group == getpgrp()))
+}
+
+/// Rewrites `config.toml` under a lock. The result is checked before it is written. `by_person` is whether it counts as seen
+/// by a person.
 fn edit(
     paths: &Paths,
     manual_hint: &str,
+    by_person: bool,
     change: impl FnOnce(&str, &ConfigFile, &Path) -> Result<String>,
 ) -> Result<()> {
     make_dir(&paths.config)?;
@@ -148,12 +158,16 @@ fn edit(
         None => ("", old.as_str()),
     };
     let new = format!("{mark}{}", change(body, &file, &path)?);
-    check(&new).map_err(|e| {
+    let after = check(&new).map_err(|e| {
         let message = format!("the changed file would be wrong: {}", e.message);
         Error::config(message).hint(manual_hint)
     })?;
     // The new text may hold a token, so the file becomes private; a file that is kept elsewhere stays there.
-    replace_secret_file(&link_target(&path), new.as_bytes())
+    replace_secret_file(&link_target(&path), new.as_bytes())?;
+    if by_person {
+        seen::follow(paths, &file, &after);
+    }
+    Ok(())
 }
 
 fn lock(paths: &Paths) -> Result<Flock<OpenFile>> {

@@ -9,6 +9,7 @@ mod edit;
 pub mod file;
 pub mod import;
 pub mod key;
+mod loosening;
 mod masking;
 pub mod mcp;
 pub mod model;
@@ -20,6 +21,7 @@ mod project_rules;
 pub mod reference;
 pub mod resolve;
 mod section;
+mod seen;
 pub mod setting;
 mod setting_types;
 pub mod settings;
@@ -36,6 +38,7 @@ pub use file::{ConfigFile, ConfigProblem};
 pub use model::{KeySource, LocalServer, ModelPrice, ModelSettings, ProviderKind};
 pub use overrides::{ConfigOverrides, env_overrides, override_variables};
 pub use project_rules::{ProjectRules, check_may_write, rules_in_force};
+pub use seen::{ConfigChanges, confirm, pending_changes, read_confirmed};
 pub use settings::{
     Config, ContextSettings, ExposureSetting, HistorySettings, IntentSettings, McpSettings,
     PolicySettings, ShellSettings, ToolSettings,

@@ -7,7 +7,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::frames::Connection;
+use super::peer::Peer;
 use crate::history::record::RecordIds;
+use crate::protocol::tools::Reaction;
 use crate::protocol::{self, Event, kind};
 use crate::secret::Secret;
 use crate::services::client_handle::{ClientHandle, ClientVariables, VariablesRequest};
@@ -17,6 +19,7 @@ use crate::session::feed::{FeedItem, FeedOrigin, FeedWatcher, HangUpPolicy, Turn
 #[derive(Debug)]
 pub struct ClientLink {
     watcher: FeedWatcher,
+    peer: Peer,
     variables: mpsc::Receiver<VariablesRequest>,
     /// Whether a hang-up cancels the work.
     hang_up: HangUpPolicy,
@@ -26,10 +29,16 @@ pub struct ClientLink {
 
 impl ClientLink {
     /// Watches a feed that another client has started.
-    pub fn attach(feed: &Arc<TurnFeed>, can_answer: bool, tty: Option<String>) -> ClientLink {
+    pub fn attach(
+        feed: &Arc<TurnFeed>,
+        peer: Peer,
+        can_answer: bool,
+        tty: Option<String>,
+    ) -> ClientLink {
         let (_, variables) = mpsc::channel(1);
         ClientLink {
             watcher: feed.watch(can_answer, tty),
+            peer,
             variables,
             hang_up: HangUpPolicy::Continue,
             detached: true,
@@ -45,6 +54,7 @@ impl ClientLink {
 /// Connects a new request. `cancel` ends its work.
 pub fn connect(
     origin: FeedOrigin,
+    peer: Peer,
     can_answer: bool,
     cancel: CancellationToken,
     is_read_only: bool,
@@ -56,6 +66,7 @@ pub fn connect(
     let (client, variables) = ClientHandle::new(feed, is_read_only, record_ids);
     let link = ClientLink {
         watcher,
+        peer,
         variables,
         hang_up,
         detached: false,
@@ -148,7 +159,7 @@ fn take(
     match kind {
         kind::CANCEL => link.watcher.feed().cancel_token().cancel(),
         kind::REACTION => match protocol::parse(body) {
-            Ok(reaction) => link.watcher.answer(reaction),
+            Ok(reaction) => answer(link, reaction),
             Err(e) => {
                 tracing::debug!("{}", e.message);
                 distrust(link);
@@ -170,6 +181,18 @@ fn take(
             tracing::debug!(kind, "unexpected frame");
             distrust(link);
         }
+    }
+}
+
+/// Passes an answer on if a person gave it.
+fn answer(link: &ClientLink, reaction: Reaction) {
+    let terminal = match reaction.is_answer() {
+        true => link.peer.check_person("an answer to a question", None),
+        false => Ok(None),
+    };
+    match terminal {
+        Ok(terminal) => link.watcher.answer(reaction, terminal),
+        Err(_) => link.watcher.cannot_answer(),
     }
 }
 

@@ -12,8 +12,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{CommandDecision, CommandOutput, RecordBody, RecordIds};
 use crate::protocol::{CapturedOutput, CommandChoice, DecisionReply, Proposal, ShellId};
-use crate::safety::policy::{BuiltinAction, RuleEffect};
+use crate::safety::policy::RuleEffect;
+use crate::services::SharedServices;
 use crate::session::lock;
+use crate::session::store::WaitingCommand;
+use crate::turn::protected_files::{self, ProtectionCheck};
 use crate::turn::rules_in_force;
 
 /// How long a pump may take to drain what a command has printed.
@@ -36,6 +39,13 @@ pub struct RunningCommand {
     pump: Option<oneshot::Sender<oneshot::Sender<CapturedOutput>>>,
 }
 
+impl RunningCommand {
+    /// The shell in which it runs.
+    pub fn shell(&self) -> &ShellId {
+        &self.shell
+    }
+}
+
 /// The decision of the user on a proposal.
 #[derive(Debug)]
 pub struct ProposalDecision {
@@ -47,34 +57,34 @@ pub struct ProposalDecision {
     pub asked: bool,
     /// The key that decided, if one did.
     pub key: Option<u8>,
+    /// The terminal of the user.
+    pub terminal: Option<String>,
     /// Configuration overrides from the environment of the client.
     pub overrides: BTreeMap<String, String>,
 }
 
-/// Returns whether a command may run in a directory, and what decides that.
+/// Returns whether a command may run in a directory, and what decides that: the stricter of the rules now and those at the
+/// start of the turn that proposed it.
 async fn effect(
+    services: &SharedServices,
     config: &mut Arc<Config>,
     cwd: &str,
-    background: bool,
+    command: &str,
+    waiting: &WaitingCommand,
 ) -> Result<(RuleEffect, String)> {
     // Problems of a project's file were reported with the prompt.
     rules_in_force::apply(config, cwd).await?;
-    let (effect, source) = match config.policy.rule_for_action(BuiltinAction::Shell) {
-        Some(rule) => (rule.effect, rule.source.clone()),
-        None => {
-            let effect = match config.shell.confirm_cmd {
-                true => RuleEffect::Ask,
-                false => RuleEffect::Allow,
-            };
-            (effect, "shell.confirm_cmd".to_owned())
-        }
-    };
-    Ok(match (effect, background) {
-        (RuleEffect::Allow, true) => (
-            RuleEffect::Ask,
-            "the rule for background answers".to_owned(),
-        ),
-        _ => (effect, source),
+    let now = rules_in_force::command_effect(config, false);
+    let then = waiting.effect.clone();
+    let decided = if now.0 > then.0 { now } else { then };
+    if decided.0 != RuleEffect::Allow {
+        return Ok(decided);
+    }
+    let check = vec![ProtectionCheck::of_command(command, cwd)];
+    let mut reasons = protected_files::protection_reasons(&services.paths, check).await;
+    Ok(match reasons.pop().flatten() {
+        Some(reason) => (RuleEffect::Ask, reason),
+        None => decided,
     })
 }
 
@@ -96,7 +106,8 @@ pub async fn next(
         .services
         .models
         .config(&ConfigOverrides::from_map(overrides)?)?;
-    let (effect, source) = effect(&mut config, cwd, waiting.background).await?;
+    let services = &daemon.services;
+    let (effect, source) = effect(services, &mut config, cwd, &waiting.command, &waiting).await?;
     let denied = (effect == RuleEffect::Deny).then_some(source);
     if let Some(source) = &denied {
         let taken = daemon
@@ -113,6 +124,7 @@ pub async fn next(
             choice: CommandDecision::Denied,
             proposed: taken.command.clone(),
             command: taken.command,
+            terminal: None,
             why: Some(source.clone()),
         };
         session.record_written(&record_ids, denied).await?;
@@ -145,6 +157,7 @@ pub async fn decide(
         command,
         asked,
         key,
+        terminal,
         overrides,
     } = decision_request;
     lock(&daemon.services.shells).set_deciding_key(shell, key);
@@ -152,10 +165,10 @@ pub async fn decide(
         .services
         .models
         .config(&ConfigOverrides::from_map(&overrides)?)?;
-    let waiting = daemon.services.sessions.find_waiting(shell, token);
-    let background = waiting.is_some_and(|waiting| waiting.background);
+    let services = &daemon.services;
+    let waiting = services.sessions.find_waiting(shell, token)?;
     // The rule may have been added since the proposal was shown.
-    let (effect, why) = effect(&mut config, cwd, background).await?;
+    let (effect, why) = effect(services, &mut config, cwd, &command, &waiting).await?;
     let against = match effect {
         RuleEffect::Deny => true,
         RuleEffect::Ask => !asked,
@@ -188,6 +201,7 @@ pub async fn decide(
         choice: recorded,
         proposed: waiting.command,
         command: command.clone(),
+        terminal,
         why: by_rule.then_some(why),
     };
     if choice != CommandChoice::Run {

@@ -10,13 +10,15 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::client_link::{self, ClientLink, drive};
 use super::frames::Connection;
+use super::peer::{self, Peer};
 use super::{Daemon, attach, command_approval, manual_call, mcp, policy, requests};
+use crate::config::ConfigChanges;
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::RecordIds;
 use crate::protocol::{
-    self, AskAccepted, AskRequest, AttachRequest, Event, Hello, PROTOCOL, Request, RequestFailure,
-    ShellId, kind,
+    self, AskAccepted, AskRequest, AttachRequest, CommandChoice, ConfigDifference, Event, Hello,
+    PROTOCOL, Request, RequestFailure, ShellId, kind,
 };
 use crate::services::client_handle::ClientHandle;
 use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnEnd};
@@ -28,9 +30,13 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// How long an output pump may take to send what it has captured.
 const CAPTURE_DEADLINE: Duration = Duration::from_secs(5);
 
+/// Shown where nobody can be asked.
+const STRICTER: &str = "changes of the configuration that ask less are not in force; to see and confirm them, run llm in a terminal";
+
 /// A client whose hello was accepted.
 struct ClientPeer {
     connection: Connection,
+    process: Peer,
     is_read_only: bool,
     record_ids: RecordIds,
 }
@@ -38,19 +44,22 @@ struct ClientPeer {
 /// Serves one client until it has its reply.
 pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
     // The directory's mode keeps other users out; this check holds even if that mode was changed.
-    let uid = stream.peer_creds().ok().and_then(|c| c.euid());
+    let credentials = stream.peer_creds().ok();
+    let uid = credentials.as_ref().and_then(|c| c.euid());
     if uid != Some(nix::unistd::geteuid().as_raw()) {
         tracing::warn!(?uid, "rejected a client of another user");
         return;
     }
+    let record_ids = RecordIds {
+        user: daemon.services.user.clone(),
+        request: Some(uuid::Uuid::now_v7().to_string()),
+        ..RecordIds::default()
+    };
     let mut peer = ClientPeer {
         connection: Connection::new(stream),
+        process: Peer::new(&daemon, credentials.and_then(|c| c.pid()), &record_ids),
         is_read_only: false,
-        record_ids: RecordIds {
-            user: daemon.services.user.clone(),
-            request: Some(uuid::Uuid::now_v7().to_string()),
-            ..RecordIds::default()
-        },
+        record_ids,
     };
     match greet(&daemon, &mut peer).await {
         Ok(Some(request)) => {
@@ -129,6 +138,10 @@ async fn dispatch(
     work: TaskTrackerToken,
 ) -> Result<Option<Vec<u8>>> {
     let record_ids = peer.record_ids.clone();
+    // A prompt and what only reads are not delayed by the check; answers to questions are checked when they come.
+    if let Some(what) = peer::privileged_action(&request) {
+        peer.process.check_origin(what)?;
+    }
     let frame = match request {
         Request::Ask(request) => return ask(daemon, peer, *request, work).await,
         Request::Attach(request) => {
@@ -198,17 +211,37 @@ async fn dispatch(
             key,
             overrides,
         } => {
+            let what = "a decision on a command";
+            let terminal = match choice {
+                CommandChoice::Run | CommandChoice::Insert => {
+                    peer.process.check_person(what, Some(&shell))?
+                }
+                CommandChoice::No | CommandChoice::Quit => {
+                    peer.process.check_origin(what)?;
+                    None
+                }
+            };
             let decision = command_approval::ProposalDecision {
                 choice,
                 command,
                 asked,
                 key,
+                terminal,
                 overrides,
             };
             let decided =
                 command_approval::decide(daemon, record_ids, &shell, &token, &cwd, decision)
                     .await?;
             Some(reply(&decided))
+        }
+        Request::ConfirmConfig { digest, accept } => {
+            peer.process
+                .check_person("a change of the configuration", None)?;
+            let services = daemon.services.clone();
+            let decide = move || services.models.decide_on_changes(&digest, accept);
+            let decided = tokio::task::spawn_blocking(decide).await;
+            decided.map_err(|e| Error::runtime(format!("cannot confirm the changes: {e}")))??;
+            Some(reply(&()))
         }
         Request::Stop { now } => {
             let writer = &mut peer.connection.writer;
@@ -281,6 +314,7 @@ fn connect(
 ) -> (ClientHandle, ClientLink) {
     client_link::connect(
         FeedOrigin::of_request(shell, tty),
+        peer.process.clone(),
         true,
         daemon.cancel.child_token(),
         peer.is_read_only,
@@ -296,6 +330,15 @@ async fn ask(
     work: TaskTrackerToken,
 ) -> Result<Option<Vec<u8>>> {
     let background = ask.background && !ask.command;
+    let changes = daemon.services.models.unseen_changes();
+    let is_stricter = changes.is_some() && !ask.command;
+    if let Some(changes) = changes {
+        // At a terminal a person is asked first. Elsewhere the stricter configuration counts.
+        let can_ask = ask.can_answer && !ask.command && !ask.background;
+        if can_ask && peer.process.is_at_terminal() {
+            return protocol::json_frame(kind::FAILURE, &changed(changes)).map(Some);
+        }
+    }
     let origin = FeedOrigin {
         shell: ask.shell.clone(),
         tty: ask.tty.clone(),
@@ -308,11 +351,15 @@ async fn ask(
     };
     let (client, mut link) = client_link::connect(
         origin,
+        peer.process.clone(),
         ask.can_answer && !background,
         daemon.cancel.child_token(),
         peer.is_read_only,
         peer.record_ids.clone(),
     );
+    if is_stricter {
+        client.feed.notice(STRICTER);
+    }
     let prepared = plan::prepare(&daemon.services, &client, ask);
     let Some(plan) = drive(&mut peer.connection, &mut link, prepared).await else {
         return Ok(None);
@@ -332,6 +379,16 @@ async fn ask(
     task::spawn(&daemon.services, feed.clone(), plan);
     drop(work);
     link_end(peer, link, feed.finished()).await
+}
+
+/// The failure that lets a client ask about changes of the configuration.
+fn changed(changes: ConfigChanges) -> RequestFailure {
+    let message = "the configuration has changed, and asks less than before";
+    let ConfigChanges { digest, lines } = changes;
+    RequestFailure {
+        config_changes: Some(ConfigDifference { digest, lines }),
+        ..RequestFailure::from(&Error::config(message))
+    }
 }
 
 /// Sends a turn to the client until it ends. The client may stop reading at any time and continue later.
@@ -378,7 +435,7 @@ async fn watch(
     let writer = &mut peer.connection.writer;
     writer.send_json(kind::EVENT, &attached).await?;
     let can_answer = request.can_answer && !peer.is_read_only;
-    let mut link = ClientLink::attach(&feed, can_answer, request.tty);
+    let mut link = ClientLink::attach(&feed, peer.process.clone(), can_answer, request.tty);
     // The session stays open while it is watched.
     let end = async {
         let mut end = feed.finished().await;

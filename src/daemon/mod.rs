@@ -11,6 +11,8 @@ pub mod frames;
 pub mod hook_fifo;
 pub mod manual_call;
 pub mod mcp;
+pub mod orphans;
+pub mod peer;
 pub mod policy;
 pub mod requests;
 pub mod retention;
@@ -92,6 +94,7 @@ pub struct InstanceLock(#[expect(dead_code, reason = "holding it is the use")] F
 /// Other users can access the run directory, or it is not writable.
 pub fn claim(paths: &Paths) -> Result<InstanceLock> {
     paths.prepare_run()?;
+    paths.prepare_own()?;
     lock_file(&paths.lock()).map(InstanceLock)
 }
 
@@ -321,6 +324,7 @@ async fn serve(daemon: &Arc<Daemon>, stream: std::io::Result<Stream>) {
 async fn accept(daemon: &Arc<Daemon>, listener: &Listener, socket: Option<(u64, u64)>) {
     let mut tidy = tokio::time::interval(TIDY);
     let mut socket_check = tokio::time::interval(SOCKET_CHECK);
+    let mut orphans = orphans::Orphans::default();
     let path = daemon.services.paths.socket();
     loop {
         tokio::select! {
@@ -337,9 +341,12 @@ async fn accept(daemon: &Arc<Daemon>, listener: &Listener, socket: Option<(u64, 
                 let results = daemon.services.results.clone();
                 daemon.services.tasks.spawn_blocking(move || results.expire(now_ms()));
             }
-            _ = socket_check.tick() => if inode(&path) != socket {
-                tracing::info!("the socket was removed or replaced; stopping");
-                daemon.services.leaving.cancel();
+            _ = socket_check.tick() => {
+                orphans.reap();
+                if inode(&path) != socket {
+                    tracing::info!("the socket was removed or replaced; stopping");
+                    daemon.services.leaving.cancel();
+                }
             }
         }
     }

@@ -278,7 +278,7 @@ async fn explain(
         None => None,
     };
     let session = session.unwrap_or_else(|| Session::outside(services.audit_log.log()));
-    let ask = |call: ToolCall, exposure: ToolExposure| {
+    let ask = async |call: ToolCall, exposure: ToolExposure| {
         let context = CallContext {
             services,
             session: &session,
@@ -289,7 +289,7 @@ async fn explain(
             feed: &client.feed,
             record_ids: client.record_ids.clone(),
         };
-        CallGate::new(context, &[call]).explain(0)
+        CallGate::new(context, &[call]).explain(0).await
     };
     let call = |name: &str, arguments: String| ToolCall {
         id: String::new(),
@@ -311,14 +311,14 @@ async fn explain(
         let arguments = serde_json::json!({ "name": name, "args_json": plain, "intent": intent });
         let strict = config.intent_declaration.strict_server_validation;
         let through = call(variant.call_tool_name(), arguments.to_string());
-        explained = ask(through, ToolExposure::Split { strict });
+        explained = ask(through, ToolExposure::Split { strict }).await;
         if let Err(CallEnd::Rejected(why) | CallEnd::Unread(why)) = &explained {
             rejected = Some(why.clone());
         }
     }
     let explained = match explained {
         Ok(explained) => Ok(explained),
-        Err(_) => ask(call(&name, plain), ToolExposure::Direct { reads_on: false }),
+        Err(_) => ask(call(&name, plain), ToolExposure::Direct { reads_on: false }).await,
     };
     let explained = explained.map_err(|_| Error::runtime("the server was disconnected"))?;
     Ok(PolicyExplanation {

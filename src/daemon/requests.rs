@@ -54,6 +54,7 @@ pub async fn status(
     let (sessions, journal_bytes) = counted.await?;
     let config = services.models.config(&ConfigOverrides::default()).ok();
     let servers = config.as_deref().map(|c| mcp::list(services, c));
+    let changes = services.models.pending_changes();
     let config = config.and_then(|c| c.file.clone());
     Ok(DaemonStatus {
         pid: std::process::id(),
@@ -69,6 +70,7 @@ pub async fn status(
         turns: services.turns.load(Ordering::Relaxed),
         journal_bytes,
         config: config.map(|c| c.display().to_string()),
+        config_changes: changes.map_or(0, |changes| changes.lines.len()),
         servers: servers.unwrap_or_default(),
     })
 }

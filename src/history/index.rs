@@ -10,7 +10,6 @@ mod sync;
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -307,14 +306,9 @@ impl Index {
 
 /// Opens the file, creating it (0600) if necessary.
 fn connect(path: &Path) -> IndexResult<Connection> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .context(|| format!("cannot open {}", path.display()))?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    paths::open_own(&mut options, path).context(|| format!("cannot open {}", path.display()))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY_TIMEOUT)?;

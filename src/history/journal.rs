@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -116,13 +116,9 @@ impl Journal {
     pub fn create(&self, session: &str) -> Result<JournalLog> {
         paths::make_dir(&self.dir)?;
         let path = self.path(session);
-        let file = OpenOptions::new()
-            .append(true)
-            .read(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|e| unwritable(&path, &e))?;
+        let mut options = OpenOptions::new();
+        options.append(true).read(true).create_new(true);
+        let file = paths::open_own(&mut options, &path).map_err(|e| unwritable(&path, &e))?;
         Ok(self.log(path, Some(file)))
     }
 
@@ -306,13 +302,9 @@ fn opened(path: &Path, create: bool) -> Result<File> {
         // Left by a daemon that was killed while it shortened this file.
         let _ = fs::remove_file(path.with_extension("new"));
     }
-    let file = OpenOptions::new()
-        .append(true)
-        .read(true)
-        .create(create)
-        .mode(0o600)
-        .open(path)
-        .map_err(|e| unwritable(path, &e))?;
+    let mut options = OpenOptions::new();
+    options.append(true).read(true).create(create);
+    let file = paths::open_own(&mut options, path).map_err(|e| unwritable(path, &e))?;
     repair(&file, path)?;
     Ok(file)
 }

@@ -10,7 +10,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
 use super::journal::{Journal, now_ms};
@@ -236,14 +235,7 @@ pub fn recover(journal: &Journal, dir: &Path) -> Result<Vec<RecoveredAnswer>> {
 
 /// Reads at most [`MAX_FILE`] bytes of a regular file. A FIFO or a symlink in its place must not block the daemon.
 fn read_regular(path: &Path) -> std::io::Result<Vec<u8>> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(ErrorKind::InvalidInput.into());
-    }
+    let file = paths::open_own(OpenOptions::new().read(true), path)?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE).read_to_end(&mut bytes)?;
     Ok(bytes)

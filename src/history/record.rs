@@ -224,6 +224,9 @@ pub enum RecordBody {
         why: Option<String>,
         /// The exact arguments decided on; they differ from those of the model after an edit.
         arguments: String,
+        /// The terminal of the person who answered, such as `/dev/pts/3`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        terminal: Option<String>,
         /// SHA-256 over server, tool and arguments of an approved call.
         #[serde(
             default,
@@ -346,6 +349,9 @@ pub enum RecordBody {
         proposed: String,
         /// The command as shown last; with `run`, what ran.
         command: String,
+        /// The terminal of the person who decided, such as `/dev/pts/3`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        terminal: Option<String>,
         /// The deciding rule; absent where the user decided.
         #[serde(
             default,

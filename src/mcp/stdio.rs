@@ -32,6 +32,7 @@ use self::json_lines::{LineReader, ReadOutcome};
 pub(super) use self::log::{ServerLog, environment_secrets};
 use crate::config::mcp::{ServerSettings, ServerTransport as TransportConfig};
 use crate::error::{Error, Result};
+use crate::paths::CHILD_MARK;
 use crate::secret::Secret;
 
 /// Time for a server to exit after its stdin is closed.
@@ -159,6 +160,7 @@ fn start_child(
         .env_clear()
         // With PATH in `env`, the command is looked up there.
         .envs(env.iter().map(|(name, value)| (name, value.expose())))
+        .env(CHILD_MARK, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -48,6 +48,19 @@ pub struct RequestFailure {
     /// No model is configured and none was detected: the client may start the onboarding.
     #[serde(default)]
     pub nothing_configured: bool,
+    /// The configuration was loosened since a person has seen it: the client asks, sends
+    /// [`super::Request::ConfirmConfig`] and then the prompt again.
+    #[serde(default)]
+    pub config_changes: Option<ConfigDifference>,
+}
+
+/// Changes of the configuration that are not in force yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigDifference {
+    /// Identifies the change.
+    pub digest: String,
+    /// Lines with the sign `+` or `-`; untrusted text.
+    pub lines: Vec<(char, String)>,
 }
 
 impl From<&Error> for RequestFailure {
@@ -57,6 +70,7 @@ impl From<&Error> for RequestFailure {
             message: e.message.clone(),
             hint: e.hint.clone(),
             nothing_configured: false,
+            config_changes: None,
         }
     }
 }
@@ -101,6 +115,9 @@ pub struct DaemonStatus {
     pub journal_bytes: u64,
     /// Path of the config file.
     pub config: Option<String>,
+    /// Number of changed lines of the config file that wait for a confirmation.
+    #[serde(default)]
+    pub config_changes: usize,
     /// The MCP servers. None is started for this request.
     #[serde(default)]
     pub servers: Vec<tools::ServerInfo>,

@@ -395,6 +395,16 @@ pub enum Reaction {
     },
 }
 
+impl Reaction {
+    /// Returns whether a person answered. Otherwise the client has no terminal to ask on.
+    pub fn is_answer(&self) -> bool {
+        match self {
+            Reaction::Call { verdict, .. } => *verdict != ApprovalVerdict::NoTerminal,
+            Reaction::Elicit { action, .. } => *action != ElicitationAction::NoTerminal,
+        }
+    }
+}
+
 /// The user's answer to an elicitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -5,6 +5,7 @@ pub mod confusables;
 pub mod intent;
 pub mod json;
 pub mod policy;
+pub mod protected_paths;
 pub mod redact;
 pub mod text;
 pub mod tool_diff;

@@ -109,6 +109,8 @@ pub struct CallRequest<'a> {
     pub changed: bool,
     /// What the caller declares.
     pub intent: Option<&'a CallIntent>,
+    /// Why the call must be asked about whatever allows it: it reaches a file that decides what aish may do.
+    pub protected: Option<&'a str>,
 }
 
 impl<'a> CallRequest<'a> {
@@ -121,6 +123,7 @@ impl<'a> CallRequest<'a> {
             configured: true,
             changed: false,
             intent: None,
+            protected: None,
         }
     }
 
@@ -181,7 +184,7 @@ pub const BUILTIN_IDENTITY: &str = "builtin";
 /// What the record names as the rule for a built-in call.
 pub const BUILTIN_RULE: &str = "built-in";
 
-/// Decides on a call: deny rules, then ask rules, then allow rules, then grants, then the default. A default of deny
+/// Decides on a call: deny rules, then protected files and ask rules, then allow rules, then grants, then the default. A default of deny
 /// applies unless one of the user's own rules asks or allows.
 pub fn decide(
     wish: &CallRequest<'_>,
@@ -233,6 +236,9 @@ fn effect_on(
         if !wish.configured || !rules.list.iter().any(asks) {
             return (RuleEffect::Deny, default.source.clone());
         }
+    }
+    if let Some(reason) = wish.protected {
+        return (RuleEffect::Ask, reason.to_owned());
     }
     if let Some(rule) = rules.with_effect(RuleEffect::Ask).find(speaks) {
         return found(rule);

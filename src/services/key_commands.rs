@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::paths::CHILD_MARK;
 use crate::safety::redact::global_redactor;
 use crate::secret::Secret;
 use crate::session::lock;
@@ -92,6 +93,7 @@ async fn run(command: &str, whose: &str) -> Result<Vec<u8>> {
     let child = tokio::process::Command::new("/bin/sh")
         .arg("-c")
         .arg(command)
+        .env(CHILD_MARK, "1")
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true)

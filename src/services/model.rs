@@ -13,7 +13,8 @@ use crate::broker::ModelEndpoint;
 use crate::broker::autodetect::{self, DetectedModel};
 use crate::broker::model_server::{ModelServers, SERVER_ENVIRONMENT, ServerLease};
 use crate::config::{
-    self, Config, ConfigFile, ConfigOverrides, ConfigStamp, KeySource, LocalServer, ModelSettings,
+    self, Config, ConfigChanges, ConfigFile, ConfigOverrides, ConfigStamp, KeySource, LocalServer,
+    ModelSettings,
 };
 use crate::error::{Error, Result};
 use crate::mcp::learn_configured;
@@ -36,6 +37,8 @@ pub struct ModelRegistry {
     /// Records changes of the rules.
     audit_log: Arc<AuditLog>,
     file: Mutex<Option<(ConfigStamp, Arc<ConfigFile>)>>,
+    /// Changes of the file that loosen it and wait for a person, and the digest of those that a person has declined.
+    changes: Mutex<(Option<ConfigChanges>, String)>,
     /// The configuration resolved last: a turn uses the same one for each tool call.
     resolved: Mutex<Option<ResolvedConfig>>,
     keys: KeyCommands,
@@ -91,18 +94,20 @@ impl ModelRegistry {
             paths: paths.clone(),
             audit_log,
             file: Mutex::default(),
+            changes: Mutex::default(),
             resolved: Mutex::default(),
             keys: KeyCommands::default(),
             found: Mutex::default(),
             shown_notices: Mutex::default(),
             servers: ModelServers::new(
                 paths.state.clone(),
-                crate::paths::environment(SERVER_ENVIRONMENT),
+                crate::paths::child_environment(SERVER_ENVIRONMENT),
             ),
         }
     }
 
-    /// Returns the configuration in force. The file is read again only if it has changed.
+    /// Returns the configuration in force, without changes that wait for a confirmation. The file is read again only if it
+    /// has changed.
     ///
     /// # Errors
     /// The file or an override is invalid.
@@ -112,7 +117,9 @@ impl ModelRegistry {
         let file = match &*cached {
             Some((seen, file)) if *seen == stamp => file.clone(),
             _ => {
-                let file = Arc::new(config::read_file(&self.paths)?);
+                let (file, changes) = config::read_confirmed(&self.paths)?;
+                let file = Arc::new(file);
+                lock(&self.changes).0 = changes;
                 // Without overrides: only changes of the file are recorded, not the environment of a shell.
                 if let Ok(plain) = config::resolve::resolve(&file, &ConfigOverrides::default()) {
                     self.audit_log.rules(&plain.policy);
@@ -134,6 +141,33 @@ impl ModelRegistry {
         let config = Arc::new(config::resolve::resolve(&file, overrides)?);
         *resolved = Some((file, overrides.clone(), config.clone()));
         Ok(config)
+    }
+
+    /// Returns the changes of the configuration that wait for a confirmation.
+    pub fn pending_changes(&self) -> Option<ConfigChanges> {
+        // A file that cannot be read is reported by the request.
+        self.config(&ConfigOverrides::default()).ok()?;
+        lock(&self.changes).0.clone()
+    }
+
+    /// Returns those that no person has declined yet.
+    pub fn unseen_changes(&self) -> Option<ConfigChanges> {
+        let changes = self.pending_changes()?;
+        (changes.digest != lock(&self.changes).1).then_some(changes)
+    }
+
+    /// Uses the changes that a person was shown, or keeps the stricter configuration until the file changes again.
+    ///
+    /// # Errors
+    /// As for [`config::confirm`].
+    pub fn decide_on_changes(&self, digest: &str, accept: bool) -> Result<()> {
+        if !accept {
+            digest.clone_into(&mut lock(&self.changes).1);
+            return Ok(());
+        }
+        config::confirm(&self.paths, digest)?;
+        *lock(&self.file) = None;
+        Ok(())
     }
 
     /// Returns the keys printed by commands.

@@ -17,8 +17,7 @@ pub use self::watcher::{FeedItem, FeedWatcher};
 use super::lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::tools::{
-    ApprovalRequest, ApprovalVerdict, CallFinished, CallStarted, ElicitationAction,
-    ElicitationPrompt, NewTools, Reaction,
+    ApprovalRequest, CallFinished, CallStarted, ElicitationPrompt, NewTools, Reaction,
 };
 use crate::protocol::{AnswerSummary, QuestionOutcome, RequestFailure, ShellId};
 
@@ -125,8 +124,10 @@ pub type TurnEnd = std::result::Result<AnswerSummary, RequestFailure>;
 pub struct GivenAnswer {
     /// The answer.
     pub reaction: Reaction,
-    /// The terminal.
+    /// The terminal, as its client names it.
     pub answered_in: Option<String>,
+    /// The device of the terminal, as the kernel reports it.
+    pub terminal: Option<String>,
 }
 
 /// The events of one turn, or of another request that reports progress.
@@ -422,17 +423,10 @@ impl TurnFeed {
 
     /// Takes the answer of a watcher that may answer. The first one with the digest of the question wins; others are
     /// ignored.
-    fn answer(&self, watcher: u64, reaction: Reaction) {
-        let (id, digest, no_terminal, to_approval) = match &reaction {
-            Reaction::Call {
-                id,
-                digest,
-                verdict,
-                ..
-            } => (id, digest, *verdict == ApprovalVerdict::NoTerminal, true),
-            Reaction::Elicit {
-                id, digest, action, ..
-            } => (id, digest, *action == ElicitationAction::NoTerminal, false),
+    fn answer(&self, watcher: u64, reaction: Reaction, terminal: Option<String>) {
+        let (id, digest, to_approval) = match &reaction {
+            Reaction::Call { id, digest, .. } => (id, digest, true),
+            Reaction::Elicit { id, digest, .. } => (id, digest, false),
         };
         let mut state = lock(&self.state);
         let matches =
@@ -441,7 +435,7 @@ impl TurnFeed {
             tracing::debug!(id, "discarded an answer: no such open question");
             return;
         };
-        if no_terminal {
+        if !reaction.is_answer() {
             state.questions[at].declined.insert(watcher);
             state.update_attendance();
             drop(state);
@@ -460,6 +454,7 @@ impl TurnFeed {
         let _ = question.reply.send(GivenAnswer {
             reaction,
             answered_in,
+            terminal,
         });
     }
 }

@@ -17,6 +17,7 @@ use crate::history::journal::{Journal, now_ms};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::paths;
 use crate::protocol::{SessionChoice, ShellId};
+use crate::safety::policy::RuleEffect;
 
 /// A proposed command that waits for the user's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +34,8 @@ pub struct WaitingCommand {
     pub session: String,
     /// Ids of the answer's record.
     pub record_ids: RecordIds,
-    /// The answer came from a background turn: its commands always need a question.
-    pub background: bool,
+    /// What the rules said about commands when the turn began, and which rule. Later rules only tighten it.
+    pub effect: (RuleEffect, String),
 }
 
 /// The proposed commands of one shell.
@@ -358,7 +359,7 @@ impl SessionStore {
         session: &str,
         record_ids: &RecordIds,
         commands: Vec<String>,
-        background: bool,
+        effect: (RuleEffect, String),
     ) {
         let of = commands.len();
         let offered = commands.into_iter().enumerate();
@@ -369,7 +370,7 @@ impl SessionStore {
             of,
             session: session.to_string(),
             record_ids: record_ids.clone(),
-            background,
+            effect: effect.clone(),
         });
         let mut waiting = lock(&self.waiting);
         let queue = waiting
@@ -396,11 +397,15 @@ impl SessionStore {
         waiting.get(shell)?.commands.front().cloned()
     }
 
-    /// Returns the command with this token, if it waits for a decision in this shell.
-    pub fn find_waiting(&self, shell: &ShellId, token: &str) -> Option<WaitingCommand> {
+    /// Returns the command with this token.
+    ///
+    /// # Errors
+    /// It does not wait for a decision in this shell.
+    pub fn find_waiting(&self, shell: &ShellId, token: &str) -> Result<WaitingCommand> {
         let waiting = lock(&self.waiting);
-        let mut commands = waiting.get(shell)?.commands.iter();
-        commands.find(|w| w.token == token).cloned()
+        let mut commands = waiting.get(shell).into_iter().flat_map(|q| &q.commands);
+        let found = commands.find(|w| w.token == token).cloned();
+        found.ok_or_else(no_longer_waiting)
     }
 
     /// Removes and returns the command with this token, wherever it is in the queue. `all` also removes the other
@@ -418,12 +423,12 @@ impl SessionStore {
             }
             Some(taken)
         });
-        taken.ok_or_else(|| {
-            Error::runtime(
-                "this proposal no longer waits: it was decided, or a later answer replaced it",
-            )
-        })
+        taken.ok_or_else(no_longer_waiting)
     }
+}
+
+fn no_longer_waiting() -> Error {
+    Error::runtime("this proposal no longer waits: it was decided, or a later answer replaced it")
 }
 
 /// Reads the session file of a shell. Anything but a small regular file is ignored: reading a FIFO would block the daemon.

@@ -11,6 +11,7 @@ pub mod outbound_redaction;
 pub mod outcome;
 pub mod plan;
 pub mod prompt_context;
+pub mod protected_files;
 pub mod rounds;
 pub mod rules_in_force;
 pub mod task;

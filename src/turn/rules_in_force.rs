@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::config::{self, Config};
 use crate::error::{Error, Result};
 use crate::protocol::{AskRequest, ShellId};
+use crate::safety::policy::{BuiltinAction, RuleEffect};
 
 /// The origin of a request, which determines the rules in force.
 #[derive(Debug, Clone)]
@@ -26,6 +27,28 @@ impl From<&AskRequest> for RequestContext {
             shell: ask.shell.clone(),
             overrides: ask.overrides.clone(),
         }
+    }
+}
+
+/// Returns what the rules say about a command that a model proposed, and which rule. A command of a background turn is
+/// always asked about: its question comes later than the prompt that caused it.
+pub fn command_effect(config: &Config, background: bool) -> (RuleEffect, String) {
+    let (effect, source) = match config.policy.rule_for_action(BuiltinAction::Shell) {
+        Some(rule) => (rule.effect, rule.source.clone()),
+        None => {
+            let effect = match config.shell.confirm_cmd {
+                true => RuleEffect::Ask,
+                false => RuleEffect::Allow,
+            };
+            (effect, "shell.confirm_cmd".to_owned())
+        }
+    };
+    match (effect, background) {
+        (RuleEffect::Allow, true) => {
+            let source = "the rule for background answers".to_owned();
+            (RuleEffect::Ask, source)
+        }
+        _ => (effect, source),
     }
 }
 

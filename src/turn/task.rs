@@ -194,8 +194,9 @@ async fn converse(
     }
     if let (Some(shell), false) = (&ask.shell, commands.is_empty()) {
         let background = feed.origin.hang_up == HangUpPolicy::Continue;
+        let effect = rules_in_force::command_effect(&chosen.config, background);
         let sessions = &services.sessions;
-        sessions.offer(shell, &session.id, &record_ids, commands, background);
+        sessions.offer(shell, &session.id, &record_ids, commands, effect);
     }
     Ok(answer)
 }

@@ -261,6 +261,7 @@ fn close(feed: &TurnFeed, asked: AskedElicitation, end: ElicitationEnd) {
                 content, action, ..
             },
             answered_in,
+            ..
         }) => {
             let (elicited, outcome) = match action {
                 ElicitationAction::Accept => (

@@ -14,6 +14,7 @@ use crate::fakes::provider::{Part, Script, Shape, call_events, finish_event, tex
 use crate::support::helper::Helper;
 use crate::support::pty::Zsh;
 use crate::support::shell_id;
+use crate::support::terminal;
 use crate::tools::{Client, Frame, Tools};
 use crate::tools_prompt::KEYS;
 
@@ -184,7 +185,7 @@ fn a_command_of_a_background_answer_does_not_run_unasked() {
             key: None,
             overrides: BTreeMap::new(),
         };
-        connect::request::<DecisionReply>(&paths, &request)
+        terminal::request::<DecisionReply>(&paths.socket(), &request)
     };
     let error = decide(false).unwrap_err();
     assert_eq!(

@@ -14,6 +14,7 @@ use crate::support::helper::Helper;
 use crate::support::home::source_plugin;
 use crate::support::pty::Zsh;
 use crate::support::shell_id;
+use crate::support::terminal;
 
 /// End of the line of keys.
 const QUESTION: &str = "[q]uit ";
@@ -62,8 +63,14 @@ impl<'a> Offer<'a> {
     }
 
     fn ask(&self) {
+        self.ask_with("AISH_CONFIRM_CMD", "");
+    }
+
+    /// Sends the prompt with a variable in its environment.
+    fn ask_with(&self, variable: &str, value: &str) {
         let ask = ["ask", "--shell", "s1", "--offer", "--", "do it"];
-        assert_eq!(self.helper.call(ask).run().code, 10);
+        let ask = self.helper.call(ask).env(variable, value);
+        assert_eq!(ask.run().code, 10);
     }
 
     /// Starts `propose` on the terminal.
@@ -335,7 +342,7 @@ fn the_key_of_a_decision_is_known_to_the_next_question() {
         key: Some(b'y'),
         overrides: BTreeMap::new(),
     };
-    connect::request::<DecisionReply>(&paths, &run).unwrap();
+    terminal::request::<DecisionReply>(&paths.socket(), &run).unwrap();
     assert_eq!(next().last_key.map(|last| last.key), Some(b'y'));
 }
 
@@ -517,13 +524,11 @@ fn without_a_terminal_nothing_is_run() {
 fn questions_can_be_disabled() {
     let helper = proposing(&["print one"]);
     let mut offer = Offer::new(&helper);
-    for (before, config) in [
-        ("", "[shell]\nconfirm_cmd = false\n"),
-        ("AISH_CONFIRM_CMD=false", ""),
-    ] {
+    for (confirm, config) in [("", "[shell]\nconfirm_cmd = false\n"), ("false", "")] {
         helper.config(config);
-        offer.ask();
-        offer.propose(before, "");
+        // Of the shell: for the prompt and for the decision.
+        offer.ask_with("AISH_CONFIRM_CMD", confirm);
+        offer.propose(&format!("AISH_CONFIRM_CMD={confirm}"), "");
         offer.zsh.prompt();
         let verdict = offer.verdict();
         assert_eq!(verdict.words[0], "run", "{verdict:?}");
@@ -559,7 +564,7 @@ fn a_pump_that_sends_no_output_does_not_hold_up_a_stop() {
         key: None,
         overrides: BTreeMap::new(),
     };
-    connect::request::<DecisionReply>(&paths, &run).unwrap();
+    terminal::request::<DecisionReply>(&paths.socket(), &run).unwrap();
     let capture = Request::Capture {
         shell: shell(),
         token: token.clone(),
@@ -615,7 +620,7 @@ fn an_unapproved_command_runs_only_if_questions_are_disabled() {
             key: None,
             overrides,
         };
-        connect::request::<DecisionReply>(&paths, &request)
+        terminal::request::<DecisionReply>(&paths.socket(), &request)
     };
     let error = decide(BTreeMap::new()).unwrap_err();
     assert_eq!(error.message, "not run: shell.confirm_cmd says ask");

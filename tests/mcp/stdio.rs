@@ -177,7 +177,7 @@ async fn environment_contains_only_the_listed_variables() {
     let result: Value = serde_json::from_str(&child.call_text("env", json!({})).await).unwrap();
     assert_eq!(
         result["env"],
-        json!({"API_KEY": "sk-12345678", "EMPTY": "", "PATH": "/usr/bin:/bin"})
+        json!({"AISH_CHILD": "1", "API_KEY": "sk-12345678", "EMPTY": "", "PATH": "/usr/bin:/bin"})
     );
     assert_eq!(result["pid"], pids[1]);
     let here = std::env::current_dir().unwrap();
@@ -634,7 +634,7 @@ async fn daemon_passes_the_configured_environment_and_ends_the_server() {
             .is_some_and(|(name, _)| base.contains(&name))
     });
     given.sort_unstable();
-    assert_eq!(given, ["KEY=sk-12345678", "PLAIN=as it is"]);
+    assert_eq!(given, ["AISH_CHILD=1", "KEY=sk-12345678", "PLAIN=as it is"]);
     let fds = std::fs::read_dir(format!("/proc/{}/fd", pids[0])).unwrap();
     let mut fds: Vec<_> = fds.map(|fd| fd.unwrap().file_name()).collect();
     fds.sort();

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,6 +20,7 @@ use crate::fakes::provider::{Provider, Script};
 use crate::support::PATIENCE;
 use crate::support::helper::Helper;
 use crate::support::shell_id;
+use crate::support::terminal;
 use crate::support::tracer::{Kill, KillPoint, Traced};
 use crate::tools::Tools;
 
@@ -62,7 +62,8 @@ fn world() -> (Helper, FakeMcpServer) {
 
 /// One request by a client that takes it as it comes when the daemon dies; its reply.
 fn request<T: serde::de::DeserializeOwned>(helper: &Helper, request: &Request) -> Option<T> {
-    let mut socket = UnixStream::connect(helper.path("run/sock")).ok()?;
+    let terminal = terminal::connect(&helper.path("run/sock"));
+    let mut socket = &terminal.stream;
     socket
         .set_read_timeout(Some(PATIENCE))
         .expect("a time limit");

@@ -57,11 +57,26 @@ impl Helper {
         ));
     }
 
-    /// Writes this text as the config.
+    /// Writes this text as the config, which counts as seen by a person.
     pub fn config_file(&self, text: &str) {
+        self.change_config(text);
+        let _ = std::fs::remove_file(self.path("state/config-seen.json"));
+        // A running daemon may have compared the two in between.
+        let file = std::fs::File::options()
+            .append(true)
+            .open(self.path("config/config.toml"));
+        let file = file.expect("the config");
+        file.set_modified(std::time::SystemTime::now())
+            .expect("a time");
+    }
+
+    /// Writes this text as the config, as any program can.
+    pub fn change_config(&self, text: &str) {
         let path = self.path("config");
         std::fs::create_dir_all(&path).expect("the config directory");
-        std::fs::write(path.join("config.toml"), text).expect("the config");
+        // At once, since a daemon may be reading it.
+        std::fs::write(path.join("new"), text).expect("the config");
+        std::fs::rename(path.join("new"), path.join("config.toml")).expect("the config");
     }
 
     /// Path below `AISH_HOME`.

@@ -4,6 +4,7 @@ pub mod events;
 pub mod helper;
 pub mod home;
 pub mod pty;
+pub mod terminal;
 #[cfg(target_os = "linux")]
 pub mod tracer;
 

@@ -4,6 +4,8 @@ mod attach;
 mod gate;
 mod identity;
 mod many;
+mod peers;
+mod protected;
 mod resume;
 mod rounds;
 mod secrets;
@@ -27,6 +29,7 @@ use crate::fakes::provider::Script;
 use crate::support::PATIENCE;
 use crate::support::helper::{Helper, records};
 use crate::support::shell_id;
+use crate::support::terminal::{self, TerminalSocket};
 
 /// A provider, an MCP server `fs` with the tools `read` and `write`, and a daemon.
 pub struct Tools {
@@ -155,6 +158,8 @@ pub fn wait<T>(what: impl Future<Output = T>) -> T {
 /// A scripted client.
 pub struct Client {
     pub socket: UnixStream,
+    /// The process with a terminal, if the client has one.
+    _terminal: Option<TerminalSocket>,
     decoder: FrameDecoder,
     seen: Vec<Frame>,
 }
@@ -187,9 +192,19 @@ impl Client {
         Client::request(helper, &Request::Attach(attach))
     }
 
-    /// Sends a request to the daemon of this helper.
+    /// Sends a request to the daemon of this helper, from a terminal.
     pub fn request(helper: &Helper, request: &Request) -> Client {
-        let mut socket = UnixStream::connect(helper.path("run/sock")).expect("the daemon listens");
+        let terminal = terminal::connect(&helper.path("run/sock"));
+        let socket = terminal.stream.try_clone().expect("a descriptor");
+        Client::on(socket, Some(terminal), request)
+    }
+
+    /// Sends a request on a connection.
+    pub fn on(
+        mut socket: UnixStream,
+        terminal: Option<TerminalSocket>,
+        request: &Request,
+    ) -> Client {
         socket
             .set_read_timeout(Some(PATIENCE))
             .expect("a time limit");
@@ -201,6 +216,7 @@ impl Client {
             .expect("a request");
         Client {
             socket,
+            _terminal: terminal,
             decoder: FrameDecoder::default(),
             seen: Vec::new(),
         }
@@ -231,6 +247,13 @@ impl Client {
             }
             self.decoder.push(&buffer[..n]);
         }
+    }
+
+    /// Waits until the daemon asks for variables, and sends those of the helper's home.
+    pub fn send_environment(&mut self, helper: &Helper) {
+        self.until(|frame| matches!(frame, Frame::Event(Event::EnvRequested { .. })).then_some(()));
+        let variables: std::collections::BTreeMap<_, _> = helper.home.env().into_iter().collect();
+        self.send(kind::ENV, &variables);
     }
 
     /// Reads until `find` returns a value.
@@ -292,11 +315,16 @@ impl Client {
 
     /// The reply to a prompt in the background.
     pub fn accepted(&mut self) -> AskAccepted {
+        self.reply()
+    }
+
+    /// The reply to a request other than a prompt.
+    pub fn reply<T: serde::de::DeserializeOwned>(&mut self) -> T {
         let mut buffer = [0; 4096];
         loop {
             while let Some((kind, body)) = self.decoder.next_frame().expect("frames") {
                 match kind {
-                    kind::REPLY => return protocol::parse(body).expect("an accepted prompt"),
+                    kind::REPLY => return protocol::parse(body).expect("a reply"),
                     kind::FAILURE => panic!("{}", String::from_utf8_lossy(body)),
                     _ => {}
                 }

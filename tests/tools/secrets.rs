@@ -19,6 +19,7 @@ use crate::fakes::mcp_http::{self, FakeMcpServer};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
 use crate::support::shell_id;
+use crate::support::terminal;
 
 /// Plain words, which no pattern matches: redacted because the daemon uses it as a key.
 const KEY: &str = "correct-horse-battery-of-the-model";
@@ -94,7 +95,7 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
         key: None,
         overrides: Default::default(),
     };
-    let _: DecisionReply = connect::request(&paths, &decide).expect("it may run");
+    let _: DecisionReply = terminal::request(&paths.socket(), &decide).expect("it may run");
     let mut pump = UnixStream::connect(helper.path("run/sock")).expect("the daemon listens");
     let capture = Request::Capture {
         shell: shell_id("s1"),

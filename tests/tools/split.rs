@@ -891,7 +891,8 @@ fn always_without_a_written_rule_is_a_session_grant() {
         "{changes:?}"
     );
     // The session's grant applies once no rule asks.
-    std::fs::write(&file, text.replace("\"fs.write\" = \"ask\"", "")).expect("written");
+    let text = text.replace("\"fs.write\" = \"ask\"", "");
+    tools.helper.config_file(&text);
     let next = tools.ask("x").end();
     assert_eq!(
         started_calls(&next)[0].rule.as_deref(),

@@ -95,6 +95,7 @@ mod tests {
 
     fn status(model: Option<&str>, state: &str) -> Result<Option<DaemonStatus>> {
         Ok(Some(DaemonStatus {
+            config_changes: 0,
             pid: 1,
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_seconds: 0,

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::CheckResult;
 use crate::broker::autodetect;
-use crate::config::{self, Config, ConfigOverrides, KeySource, env_overrides, key};
+use crate::client::config_question::CONFIRM_HINT;
+use crate::config::{self, Config, ConfigChanges, ConfigOverrides, KeySource, env_overrides, key};
 use crate::error::Result;
 use crate::paths::Paths;
 
@@ -31,8 +32,21 @@ pub(super) fn check_config(paths: &Paths) -> Vec<CheckResult> {
     let current = resolved.and_then(|c| Ok((c.current()?.map(|m| m.name.clone()), c)));
     vec![match current {
         Err(e) => CheckResult::error("config", &e),
-        Ok((current, config)) => CheckResult::ok("config", summary(&config, current.as_deref())),
+        Ok((current, config)) => match config::pending_changes(paths) {
+            Ok(Some(changes)) => CheckResult::warn("config", waiting(&changes), CONFIRM_HINT),
+            _ => CheckResult::ok("config", summary(&config, current.as_deref())),
+        },
     }]
+}
+
+/// Says which changes of the file are not in force.
+fn waiting(changes: &ConfigChanges) -> String {
+    let lines = changes.lines.iter();
+    let lines: Vec<String> = lines.map(|(sign, text)| format!("{sign} {text}")).collect();
+    format!(
+        "changes that loosen it are not in force: {}",
+        lines.join("; ")
+    )
 }
 
 fn summary(config: &Config, current: Option<&str>) -> String {

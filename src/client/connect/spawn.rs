@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::paths::daemon_environment;
 use crate::protocol::RequestFailure;
 
 /// How long a new daemon may take until it is ready.
@@ -22,6 +23,8 @@ pub(super) fn spawn_daemon() -> Result<()> {
     let binary = std::env::current_exe().map_err(|e| not_started(&e.to_string()))?;
     let mut child = Command::new(binary)
         .args(["daemon", "--detach"])
+        .env_clear()
+        .envs(daemon_environment())
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -32,7 +32,7 @@ pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
     }
     let manual_hint = format!("write it by hand, under policy.rules: {}", rule_line(name));
     let server_pattern = format!("{alias}.*");
-    edit(paths, &manual_hint, |old, file, path| {
+    edit(paths, &manual_hint, true, |old, file, path| {
         for rule in file_rules(file) {
             if rule.effect != RuleEffect::Allow
                 && (rule.name == name || rule.name == server_pattern)
@@ -63,7 +63,7 @@ pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
 /// As for [`allow_always`], or there is no such rule, or its effect is `"ask"` or `"deny"`.
 pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
     let manual_hint = format!("remove it by hand: {}", shown_key(name));
-    edit(paths, &manual_hint, |old, file, path| {
+    edit(paths, &manual_hint, false, |old, file, path| {
         let mut new = old.to_owned();
         let mut found = false;
         for rule in file_rules(file).filter(|rule| rule.name == name) {

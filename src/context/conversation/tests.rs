@@ -73,6 +73,7 @@ fn decided(decision: &str) -> Record {
         decision: named(decision),
         why: None,
         arguments: "{}".into(),
+        terminal: None,
         digest: None,
         act: None,
     })

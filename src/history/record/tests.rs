@@ -86,6 +86,7 @@ fn every_body() -> Vec<RecordBody> {
             decision: ApprovalDecision::Once,
             why: some(),
             arguments: word(),
+            terminal: some(),
             digest: some(),
             act: Some(action()),
         },
@@ -123,6 +124,7 @@ fn every_body() -> Vec<RecordBody> {
             choice: CommandDecision::Run,
             proposed: word(),
             command: word(),
+            terminal: some(),
             why: some(),
         },
         RecordBody::CommandResult {

@@ -61,6 +61,8 @@ pub enum PolicyChange {
     Always,
     /// The configuration was edited.
     Changed,
+    /// A program tried to answer for the user, or to change a rule.
+    Refused,
     /// A value of another version.
     #[serde(other)]
     Unknown,

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::super::excerpt::excerpt;
+use crate::paths::open_own;
 use crate::safety::redact::{LineRedactor, global_redactor};
 use crate::secret::Secret;
 
@@ -59,11 +59,7 @@ struct LogState {
 impl ServerLog {
     /// Opens the log file for appending. Values of `env` are masked in it.
     pub(in super::super) fn open(path: &Path, env: &[(String, Secret)]) -> ServerLog {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path);
+        let file = open_own(OpenOptions::new().append(true).create(true), path);
         let file = file
             .inspect_err(|e| tracing::warn!("cannot write {}: {e}", path.display()))
             .ok();

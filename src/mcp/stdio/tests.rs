@@ -137,7 +137,7 @@ async fn child_gets_only_the_listed_environment_and_three_descriptors() {
         .filter(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name))
         .collect();
     names.sort_unstable();
-    assert_eq!(names, ["DIR", "PATH"], "{log}");
+    assert_eq!(names, ["AISH_CHILD", "DIR", "PATH"], "{log}");
     let mut expected = inherited();
     expected.extend(["0", "1", "2"].map(str::to_owned));
     let fds = std::fs::read_to_string(sh.path("fds")).expect("descriptors");

@@ -65,10 +65,11 @@ pub fn explain(
     // Nothing that allows has an effect once the tool has changed.
     let void = |says: RuleEffect, by_rule: bool| {
         let unconfigured = by_rule && !wish.configured;
-        let why = match (wish.changed, unconfigured) {
-            (true, _) => CHANGED,
-            (false, true) => UNCONFIGURED,
-            (false, false) => return None,
+        let why = match (wish.protected, wish.changed, unconfigured) {
+            (Some(reason), ..) => reason,
+            (None, true, _) => CHANGED,
+            (None, false, true) => UNCONFIGURED,
+            (None, false, false) => return None,
         };
         (says == RuleEffect::Allow).then(|| why.to_owned())
     };

@@ -13,6 +13,8 @@ use crate::chat::DataSensitivity;
 
 const CASES: u32 = 100_000;
 
+const PROTECTED: &str = "it reaches a protected file";
+
 const SUBJECTS: [&str; 15] = [
     "fs.read",
     "fs.write",
@@ -48,6 +50,7 @@ struct Known {
     trusted: bool,
     configured: bool,
     changed: bool,
+    protected: bool,
     intent: Option<CallIntent>,
 }
 
@@ -106,6 +109,7 @@ fn calls() -> impl Strategy<Value = Known> {
         any::<bool>(),
         prop::bool::weighted(0.8),
         prop::bool::weighted(0.15),
+        prop::bool::weighted(0.1),
     );
     (which, hints, flags, intents()).prop_map(|(which, hints, flags, intent)| Known {
         server: which.0,
@@ -117,6 +121,7 @@ fn calls() -> impl Strategy<Value = Known> {
         trusted: flags.0,
         configured: flags.1,
         changed: flags.2,
+        protected: flags.3,
         intent,
     })
 }
@@ -212,6 +217,7 @@ impl Known {
             configured: self.configured,
             changed: self.changed,
             intent: self.intent.as_ref(),
+            protected: self.protected.then_some(PROTECTED),
         }
     }
 
@@ -317,7 +323,7 @@ fn oracle(case: &Case) -> RuleEffect {
         return RuleEffect::Deny;
     }
     let asked = is(RuleEffect::Ask, &tightening, false) || is(RuleEffect::Ask, &tightening, true);
-    if asked || call.changed {
+    if asked || call.changed || call.protected {
         return RuleEffect::Ask;
     }
     let default = call.configured && case.default == RuleEffect::Allow;
@@ -503,7 +509,7 @@ fn explained(
     };
     match of(&RuleStanding::Decides)[..] {
         // None of them decides: a changed tool, or another server.
-        [] => prop_assert!(by == CHANGED || by == UNCONFIGURED),
+        [] => prop_assert!(by == CHANGED || by == UNCONFIGURED || by == PROTECTED),
         [one] => {
             prop_assert_eq!(one.effect, told.effect);
             prop_assert_eq!(&one.source, &by);

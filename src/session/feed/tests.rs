@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::protocol::tools::ElicitationAction;
 
 fn feed(hang_up: HangUpPolicy) -> Arc<TurnFeed> {
     let origin = FeedOrigin {
@@ -146,15 +147,16 @@ async fn a_watcher_that_may_not_answer_cannot_answer() {
     let mut given = feed.open_question("q", &digest, event);
     let accept = || answer("q", &digest, ElicitationAction::Accept);
     let without_terminal = feed.watch(false, None);
-    without_terminal.answer(accept());
+    without_terminal.answer(accept(), None);
     let declined = feed.watch(true, None);
-    declined.answer(answer("q", &digest, ElicitationAction::NoTerminal));
-    declined.answer(accept());
+    declined.answer(answer("q", &digest, ElicitationAction::NoTerminal), None);
+    declined.answer(accept(), None);
     let unable = feed.watch(true, None);
     unable.cannot_answer();
-    unable.answer(accept());
+    unable.answer(accept(), None);
     assert!(given.try_recv().is_err(), "nobody may answer");
-    feed.watch(true, Some("pts/1".into())).answer(accept());
+    feed.watch(true, Some("pts/1".into()))
+        .answer(accept(), None);
     let given = given.await.expect("an answer");
     assert_eq!(given.answered_in.as_deref(), Some("pts/1"));
 }
@@ -207,6 +209,7 @@ async fn a_watcher_is_woken_by_new_items_only() {
         message: "x".into(),
         hint: None,
         nothing_configured: false,
+        config_changes: None,
     };
     feed.finish(Err(failure.clone()));
     assert_eq!(waits.await.expect("the task"), Err(failure));
@@ -220,11 +223,11 @@ async fn the_first_answer_with_the_digest_of_what_was_shown_wins() {
     let (digest, event) = question("q");
     let given = feed.open_question("q", &digest, event);
     assert_eq!(read(&mut one), "[? q]");
-    one.answer(answer("other", &digest, ElicitationAction::Accept));
-    one.answer(answer("q", "", ElicitationAction::Accept));
+    one.answer(answer("other", &digest, ElicitationAction::Accept), None);
+    one.answer(answer("q", "", ElicitationAction::Accept), None);
     assert!(feed.is_answerable("q"));
-    two.answer(answer("q", &digest, ElicitationAction::Decline));
-    one.answer(answer("q", &digest, ElicitationAction::Accept));
+    two.answer(answer("q", &digest, ElicitationAction::Decline), None);
+    one.answer(answer("q", &digest, ElicitationAction::Accept), None);
     let given = given.await.expect("an answer");
     assert_eq!(given.answered_in.as_deref(), Some("pts/2"));
     assert_eq!(
@@ -250,7 +253,7 @@ async fn a_question_waits_for_a_client_while_its_turn_may_get_one() {
     let (digest, _given) = open(&foreground);
     let early = tokio::time::timeout(soon * 2, foreground.unanswerable("q", soon, || ()));
     assert!(early.await.is_err(), "its client shows the question");
-    watcher.answer(answer("q", &digest, ElicitationAction::NoTerminal));
+    watcher.answer(answer("q", &digest, ElicitationAction::NoTerminal), None);
     let outcome = foreground.unanswerable("q", soon, || ()).await;
     assert_eq!(outcome, QuestionOutcome::NoTerminal);
     // In the background another client may attach; one without a terminal does not count.

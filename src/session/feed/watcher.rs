@@ -114,9 +114,9 @@ impl FeedWatcher {
         }
     }
 
-    /// Passes the client's answer to the feed.
-    pub fn answer(&self, reaction: Reaction) {
-        self.feed.answer(self.id, reaction);
+    /// Passes the answer of a client to the feed, and the device of the terminal it was given on, if it is known.
+    pub fn answer(&self, reaction: Reaction, terminal: Option<String>) {
+        self.feed.answer(self.id, reaction, terminal);
     }
 
     /// Marks the client as unable to answer questions.

@@ -5,6 +5,10 @@ fn store(dir: &Path) -> SessionStore {
     SessionStore::new(Journal::new(dir.join("history")), dir.join("shells"))
 }
 
+fn asked() -> (RuleEffect, String) {
+    (RuleEffect::Ask, "policy.default".to_owned())
+}
+
 fn shell(id: &str) -> ShellId {
     ShellId::parse(id).expect("a shell id")
 }
@@ -17,7 +21,7 @@ fn proposals_of_a_live_shell_survive_tidy_after_a_restart() {
     let (live, ended) = (format!("{}-1", std::process::id()), "2147483646-1");
     for id in [&*live, ended, "script"] {
         let commands = vec!["ls".into()];
-        sessions.offer(&shell(id), "s", &RecordIds::default(), commands, false);
+        sessions.offer(&shell(id), "s", &RecordIds::default(), commands, asked());
     }
     sessions.tidy();
     let waits = |id| sessions.next_waiting(&shell(id)).is_some();
@@ -33,7 +37,7 @@ fn an_answer_replaces_only_the_proposals_of_its_own_session() {
     let (sessions, shell) = (store(dir.path()), shell("a"));
     let offer = |session: &str, commands: &[&str]| {
         let commands = commands.iter().map(|c| (*c).to_owned()).collect();
-        sessions.offer(&shell, session, &RecordIds::default(), commands, false);
+        sessions.offer(&shell, session, &RecordIds::default(), commands, asked());
     };
     offer("foreground", &["one", "two"]);
     let shown = sessions.next_waiting(&shell).expect("a proposal");

@@ -217,7 +217,12 @@ impl CallGate<'_> {
         tokio::select! {
             biased;
             given = answer => match given {
-                Ok(GivenAnswer { reaction: Reaction::Call { verdict, arguments, .. }, answered_in }) => {
+                Ok(GivenAnswer {
+                    reaction: Reaction::Call { verdict, arguments, .. },
+                    answered_in,
+                    terminal,
+                }) => {
+                    *lock(&self.answered_on) = terminal;
                     let (verdict, arguments) = checked(verdict, arguments);
                     feed.close_question(&id, answered_in, outcome(&verdict));
                     Ok((verdict, arguments))

@@ -11,7 +11,9 @@ impl CallGate<'_> {
     ///
     /// # Errors
     /// The call ends before the policy is applied; how it ends.
-    pub fn explain(&self, at: usize) -> Result<DecisionTrace, CallEnd> {
+    pub async fn explain(&mut self, at: usize) -> Result<DecisionTrace, CallEnd> {
+        let reasons = self.protection_reasons(at).await;
+        self.set_protected(at, reasons);
         match self.resolutions.get(at) {
             Some(CallResolution::Call(resolved)) => {
                 let request = self.call_request(resolved, &resolved.arguments);

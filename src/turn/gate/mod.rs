@@ -8,6 +8,8 @@
 mod approval_prompt;
 mod explain;
 mod live_rules;
+mod protection;
+mod recording;
 mod resolve;
 mod tool_review;
 
@@ -16,10 +18,10 @@ use std::sync::Mutex;
 
 use self::approval_prompt::Refusal;
 use self::live_rules::RulesNow;
+use self::recording::{RecordedDecision, reason_with_warning};
 use self::resolve::{CallResolution, ResolvedCall};
 use crate::chat::{ToolAnnotations, ToolCall, ToolDefinition};
 use crate::config::mcp::ServerSettings;
-use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::history::record::{ApprovalDecision, DecidedBy, PolicyChange, RecordBody, RecordedCall};
 use crate::protocol::tools::CallFinished;
@@ -44,16 +46,8 @@ pub struct CallGate<'a> {
     /// Calls whose approval was synced to disk ahead of their turn: position and digest of the approval.
     recorded: BTreeMap<usize, String>,
     now: Mutex<RulesNow>,
-}
-
-/// A decision on a call, as it is recorded.
-#[derive(Debug)]
-struct RecordedDecision<'d> {
-    /// The decision, as in [`RecordBody::Approval`].
-    decision: ApprovalDecision,
-    why: Option<String>,
-    arguments: &'d str,
-    digest: Option<String>,
+    /// The terminal of the answer that is about to be recorded.
+    answered_on: Mutex<Option<String>>,
 }
 
 impl<'a> CallGate<'a> {
@@ -66,6 +60,7 @@ impl<'a> CallGate<'a> {
             calls,
             recorded: BTreeMap::new(),
             now: Mutex::new(RulesNow::Same),
+            answered_on: Mutex::default(),
         }
     }
 
@@ -92,7 +87,9 @@ impl<'a> CallGate<'a> {
         // Rules do not apply to reads of built-in tools, so these need not wait until the rules are read again.
         let first = self.resolved_call(at);
         if !first.is_some_and(ResolvedCall::is_builtin_read) {
-            self.renew().await;
+            // Here and not once for the round: an earlier call may have made a symlink.
+            let ((), reasons) = tokio::join!(self.renew(), self.protection_reasons(at));
+            self.set_protected(at, reasons);
         }
         let rest = self.resolutions.iter().skip(at);
         let concurrent = rest.take_while(|one| self.runs_concurrently(one));
@@ -158,6 +155,7 @@ impl<'a> CallGate<'a> {
             configured: resolved.is_builtin() || configured,
             changed: !resolved.is_builtin() && self.changed(tool),
             intent: resolved.intent.as_ref(),
+            protected: resolved.protected.as_deref(),
         }
     }
 
@@ -376,29 +374,6 @@ impl<'a> CallGate<'a> {
         self.report(call, at, outcome)
     }
 
-    /// Records that a call is not made.
-    fn record_denial(
-        &self,
-        call: &ToolCall,
-        at: usize,
-        decision: ApprovalDecision,
-        why: Option<String>,
-    ) {
-        let arguments = self.account(at).arguments.unwrap_or_default();
-        let decided = RecordedDecision {
-            decision,
-            why,
-            arguments: &arguments,
-            digest: None,
-        };
-        // If this fails, so does the record of the result, which reports it.
-        let record = self.approval(call, at, decided);
-        let _ = self
-            .context
-            .session
-            .record(&self.context.record_ids, record);
-    }
-
     /// Reports to the clients that a call is not made.
     fn report(&self, call: &ToolCall, at: usize, outcome: CallEnd) -> CallEnd {
         let end = TurnEvent::CallFinished(CallFinished {
@@ -413,53 +388,6 @@ impl<'a> CallGate<'a> {
         });
         self.context.feed.push(end);
         outcome
-    }
-
-    /// Returns the record of a decision on call number `at`.
-    fn approval(&self, call: &ToolCall, at: usize, decided: RecordedDecision<'_>) -> RecordBody {
-        let account = self.account(at);
-        RecordBody::Approval {
-            call: call.id.clone(),
-            name: account.name.unwrap_or_else(|| call.name.clone()),
-            decision: decided.decision,
-            why: decided.why,
-            arguments: decided.arguments.to_string(),
-            digest: decided.digest,
-            act: account.act,
-        }
-    }
-
-    /// Writes an approval and waits until it is synced to disk.
-    ///
-    /// The same sync covers the following calls, from `next` on up to the first one that needs a question, so that a
-    /// round waits for the disk once. The policy is applied again when it is their turn.
-    async fn record_synced(&mut self, mut records: Vec<RecordBody>, next: usize) -> Result<()> {
-        let mut recorded = Vec::new();
-        for (at, call) in self.calls.iter().enumerate().skip(next) {
-            // Calls without an approval record need no sync.
-            let Some(resolved) = self.resolved_call(at) else {
-                continue;
-            };
-            if resolved.is_builtin_read() {
-                continue;
-            }
-            let Some((approved, rule)) = self.by_rule(resolved) else {
-                break;
-            };
-            let digest = approved.digest();
-            recorded.push((at, digest.clone()));
-            let decided = RecordedDecision {
-                decision: ApprovalDecision::Rule,
-                why: reason_with_warning(Some(rule), resolved.warning.as_ref()),
-                arguments: &resolved.arguments,
-                digest: Some(digest),
-            };
-            records.push(self.approval(call, at, decided));
-        }
-        let (session, record_ids) = (self.context.session, &self.context.record_ids);
-        session.record_synced(record_ids, records).await?;
-        self.recorded.extend(recorded);
-        Ok(())
     }
 }
 
@@ -486,12 +414,4 @@ pub fn complete(context: CallContext<'_>, body: &mut RecordBody) {
     *act = known.act;
     *name = known.name.unwrap_or_else(|| name.clone());
     *arguments = known.arguments.unwrap_or_else(|| arguments.clone());
-}
-
-/// Returns why a call was allowed, with what contradicts its declared intent.
-fn reason_with_warning(rule: Option<String>, warning: Option<&String>) -> Option<String> {
-    match (rule, warning) {
-        (Some(rule), Some(warning)) => Some(format!("{rule}; {warning}")),
-        (rule, warning) => rule.or_else(|| warning.cloned()),
-    }
 }

@@ -25,6 +25,8 @@ pub struct ResolvedCall<'a> {
     pub intent: Option<CallIntent>,
     /// A contradiction between intent and annotations that does not reject the call.
     pub warning: Option<String>,
+    /// Why the call must be asked about, as in [`crate::safety::policy::CallRequest::protected`].
+    pub protected: Option<String>,
 }
 
 impl<'a> ResolvedCall<'a> {
@@ -36,6 +38,7 @@ impl<'a> ResolvedCall<'a> {
             variant: None,
             intent: None,
             warning: None,
+            protected: None,
         }
     }
 
@@ -197,6 +200,7 @@ fn through<'a>(
         variant: Some(variant),
         intent: Some(intent),
         warning,
+        protected: None,
     })
 }
 

@@ -1,0 +1,168 @@
+use std::path::Path;
+
+use super::*;
+use crate::config::file::{FileFormat, parse};
+
+const MODEL: &str = "[models.a]\nbase_url = \"https://a.example/v1\"\nmodel = \"m\"\n";
+const SERVER: &str = "[mcp.servers.s]\ncommand = \"prog\"\n";
+
+fn config(text: &str) -> Config {
+    let file = parse(text, FileFormat::Toml, Path::new("/config.toml"));
+    file.expect("a configuration").config
+}
+
+/// The lines of a change from one text to another, after which the configuration must be as strict as before.
+fn lines(old: &str, new: &str) -> Vec<String> {
+    let (seen, mut now) = (SeenConfig::of(&config(old)), config(new));
+    let lines = take_back(&seen, &mut now);
+    assert_eq!(
+        take_back(&seen, &mut now),
+        [],
+        "what is left loosens nothing"
+    );
+    let text = serde_json::to_string(&seen).expect("JSON");
+    assert_eq!(
+        serde_json::from_str::<SeenConfig>(&text).expect("the same"),
+        seen
+    );
+    let line = |(sign, text): ConfigChange| format!("{sign} {text}");
+    lines.into_iter().map(line).collect()
+}
+
+#[test]
+fn loosened_settings_are_shown_and_taken_back() {
+    let server = |more: &str| format!("{SERVER}{more}");
+    let model = |more: &str| format!("{MODEL}{more}");
+    for (old, new, expected) in [
+        (
+            "",
+            "[policy.rules]\nshell = \"allow\"\n",
+            vec!["+ policy.rules.shell = \"allow\""],
+        ),
+        (
+            "[policy.rules]\n\"s.x\" = \"deny\"\n",
+            "[policy.rules]\n\"s.x\" = \"ask\"\n",
+            vec!["- policy.rules.\"s.x\" = \"deny\""],
+        ),
+        (
+            "[policy.rules]\n\"s.x\" = \"ask\"\n",
+            "",
+            vec!["- policy.rules.\"s.x\" = \"ask\""],
+        ),
+        (
+            "[policy]\ndefault = \"deny\"\n",
+            "[policy]\ndefault = \"deny\"\n[policy.rules]\n\"s.x\" = \"ask\"\n",
+            vec!["+ policy.rules.\"s.x\" = \"ask\""],
+        ),
+        (
+            "[policy]\ndefault = \"deny\"\n",
+            "[policy]\ndefault = \"allow\"\n",
+            vec![
+                "- policy.default = \"deny\"",
+                "+ policy.default = \"allow\"",
+            ],
+        ),
+        (
+            "",
+            "[mcp.auto_approve]\n\"s.x\" = true\n",
+            vec!["+ mcp.auto_approve.\"s.x\" = \"allow\""],
+        ),
+        (
+            "",
+            "[shell]\nconfirm_cmd = false\n",
+            vec!["- shell.confirm_cmd = true", "+ shell.confirm_cmd = false"],
+        ),
+        (
+            "[context]\ncommands = 0\n",
+            "[context]\ncommands = 5\n",
+            vec!["- context.commands = 0", "+ context.commands = 5"],
+        ),
+        ("", SERVER, vec!["+ mcp.servers.s: prog"]),
+        (
+            SERVER,
+            "[mcp.servers.s]\ncommand = \"evil\"\n",
+            vec!["- mcp.servers.s: prog", "+ mcp.servers.s: evil"],
+        ),
+        (
+            SERVER,
+            &server("env = { LD_PRELOAD = \"/x\" }\n"),
+            vec![
+                "- mcp.servers.s: prog",
+                "+ mcp.servers.s: prog (arguments, environment, headers, token or tools)",
+            ],
+        ),
+        (
+            SERVER,
+            &server("trust_annotations = true\n"),
+            vec![
+                "- mcp.servers.s: prog",
+                "+ mcp.servers.s: prog, trust_annotations",
+            ],
+        ),
+        (
+            &server("disabled = true\n"),
+            SERVER,
+            vec!["- mcp.servers.s: prog, disabled", "+ mcp.servers.s: prog"],
+        ),
+        ("", MODEL, vec!["+ models.a: https://a.example/v1, no key"]),
+        (
+            MODEL,
+            &MODEL.replace("a.example", "evil.example"),
+            vec![
+                "- models.a: https://a.example/v1, no key",
+                "+ models.a: https://evil.example/v1, no key",
+            ],
+        ),
+        (
+            MODEL,
+            &model("key_env = \"AWS_SECRET_ACCESS_KEY\"\n"),
+            vec![
+                "- models.a: https://a.example/v1, no key",
+                "+ models.a: https://a.example/v1, key from AWS_SECRET_ACCESS_KEY",
+            ],
+        ),
+    ] {
+        assert_eq!(lines(old, new), expected, "{new}");
+    }
+}
+
+#[test]
+fn tightening_and_neutral_changes_count_at_once() {
+    for (old, new) in [
+        ("[policy.rules]\n\"s.x\" = \"allow\"\n", ""),
+        (
+            "[policy.rules]\n\"s.x\" = \"allow\"\n",
+            "[policy.rules]\n\"s.x\" = \"deny\"\n",
+        ),
+        ("", "[policy.rules]\nshell = \"deny\"\n\"s.x\" = \"ask\"\n"),
+        ("", "[policy]\ndefault = \"deny\"\nwait = \"1s\"\n"),
+        ("[shell]\nconfirm_cmd = false\n", ""),
+        (SERVER, ""),
+        (SERVER, &format!("{SERVER}disabled = true\ntimeout = 5\n")),
+        (MODEL, &MODEL.replace("\"m\"", "\"other\"")),
+        (MODEL, ""),
+        (
+            "",
+            "system_prompt = \"Be brief.\"\n[history]\nmax_days = 1\n",
+        ),
+    ] {
+        assert_eq!(lines(old, new), [""; 0], "{new}");
+        let (seen, mut now) = (SeenConfig::of(&config(old)), config(new));
+        take_back(&seen, &mut now);
+        assert_eq!(now, config(new), "{new}");
+    }
+}
+
+#[test]
+fn default_model_stays_where_its_new_one_is_not_confirmed() {
+    let seen = SeenConfig::of(&config(&format!("default_model = \"a\"\n{MODEL}")));
+    let other = MODEL.replace("models.a", "models.b");
+    let mut now = config(&format!("default_model = \"b\"\n{MODEL}{other}"));
+    take_back(&seen, &mut now);
+    assert_eq!(now.default_model.as_deref(), Some("a"));
+    // The only model has moved: no other one is detected in its place.
+    let seen = SeenConfig::of(&config(MODEL));
+    let mut now = config(&MODEL.replace("a.example", "evil.example"));
+    take_back(&seen, &mut now);
+    assert!(now.current().is_err());
+}

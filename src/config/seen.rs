@@ -1,0 +1,105 @@
+//! What a person has seen of the configuration, kept in the state directory.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+
+use super::file::ConfigFile;
+use super::loosening::{self, ConfigChange, SeenConfig};
+use super::settings::Config;
+use crate::error::{Error, Result};
+use crate::paths::{Paths, make_dir, open_own, replace_unsynced};
+use crate::secret::fingerprint;
+
+/// Changes that loosen the configuration and wait for a confirmation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigChanges {
+    /// Identifies what was compared.
+    pub digest: String,
+    /// The difference.
+    pub lines: Vec<ConfigChange>,
+}
+
+fn path(paths: &Paths) -> PathBuf {
+    paths.state.join("config-seen.json")
+}
+
+/// Returns the configuration of the file without the changes that wait for a confirmation, and these changes. What there
+/// is when nothing was seen yet counts as seen, and so does every change that loosens nothing.
+///
+/// # Errors
+/// As for [`super::read_file`].
+pub fn read_confirmed(paths: &Paths) -> Result<(ConfigFile, Option<ConfigChanges>)> {
+    let mut file = super::read_file(paths)?;
+    let changes = take_back(paths, &mut file.config);
+    if changes.is_none()
+        && let Err(e) = store(paths, &file.config)
+    {
+        // The next daemon compares with an older configuration.
+        tracing::warn!("{}", e.message);
+    }
+    Ok((file, changes))
+}
+
+/// Returns the changes that wait for a confirmation.
+///
+/// # Errors
+/// As for [`super::read_file`].
+pub fn pending_changes(paths: &Paths) -> Result<Option<ConfigChanges>> {
+    Ok(take_back(paths, &mut super::read_file(paths)?.config))
+}
+
+/// Stores that a person has seen these changes and wants them.
+///
+/// # Errors
+/// The file has changed again since, or the state cannot be written.
+pub fn confirm(paths: &Paths, digest: &str) -> Result<()> {
+    let file = super::read_file(paths)?;
+    let changes = take_back(paths, &mut file.config.clone());
+    if changes.is_some_and(|changes| changes.digest != digest) {
+        let message = "the configuration has changed again since it was shown";
+        return Err(Error::config(message).hint("run llm again to see the difference"));
+    }
+    store(paths, &file.config)
+}
+
+/// Stores the configuration after a change that was made on a person's word, unless the one before it was not seen.
+pub(super) fn follow(paths: &Paths, before: &ConfigFile, after: &ConfigFile) {
+    let seen = fs::symlink_metadata(path(paths)).is_ok();
+    if !seen || take_back(paths, &mut before.config.clone()).is_some() {
+        return;
+    }
+    if let Err(e) = store(paths, &after.config) {
+        tracing::warn!("{}", e.message);
+    }
+}
+
+fn take_back(paths: &Paths, config: &mut Config) -> Option<ConfigChanges> {
+    let text = match fs::symlink_metadata(path(paths)) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return None,
+        // What another user could have written says nothing, and neither does what cannot be read: the defaults count.
+        _ => open_own(OpenOptions::new().read(true), &path(paths))
+            .and_then(io::read_to_string)
+            .unwrap_or_default(),
+    };
+    let seen = serde_json::from_str(&text);
+    let seen = seen.unwrap_or_else(|_| SeenConfig::of(&ConfigFile::default().config));
+    let now = serde_json::to_string(&SeenConfig::of(config)).unwrap_or_default();
+    let lines = loosening::take_back(&seen, config);
+    let digest = fingerprint([text.as_str(), &now]);
+    (!lines.is_empty()).then_some(ConfigChanges { digest, lines })
+}
+
+fn store(paths: &Paths, config: &Config) -> Result<()> {
+    let path = path(paths);
+    let text = serde_json::to_string(&SeenConfig::of(config)).map_err(|e| {
+        Error::runtime(format!(
+            "cannot store what was seen of the configuration: {e}"
+        ))
+    })?;
+    if fs::read_to_string(&path).is_ok_and(|stored| stored == text) {
+        return Ok(());
+    }
+    make_dir(&paths.state)?;
+    replace_unsynced(&path, text.as_bytes())
+}

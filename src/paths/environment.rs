@@ -1,0 +1,56 @@
+//! The environment of the daemon and of the programs that it starts.
+
+use std::ffi::{OsStr, OsString};
+
+/// Set in the environment of every program that the daemon starts. A process that has it may not act for the person.
+pub const CHILD_MARK: &str = "AISH_CHILD";
+
+/// Variables that the daemon needs for itself and for a `key_cmd`. Others may hold secrets: the clients send what a request
+/// needs.
+const DAEMON_VARIABLES: &[&str] = &[
+    "AISH_HOME",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "GNUPGHOME",
+    "GPG_TTY",
+    "HOME",
+    "LANG",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "WAYLAND_DISPLAY",
+    "ZDOTDIR",
+];
+
+/// Returns the environment of the daemon.
+pub fn daemon_environment() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| is_needed(name))
+}
+
+fn is_needed(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    // Those of password managers are for a `key_cmd`.
+    let is_group = ["BW_", "LC_", "OP_", "PASSWORD_STORE_", "XDG_"]
+        .iter()
+        .any(|group| name.starts_with(group));
+    let is_proxy = name.to_ascii_lowercase().ends_with("_proxy");
+    is_group || is_proxy || DAEMON_VARIABLES.contains(&name)
+}
+
+/// Returns those of the named environment variables that are set, and [`CHILD_MARK`]: the entire environment of a child
+/// process of the daemon.
+pub fn child_environment(names: &[&str]) -> Vec<(OsString, OsString)> {
+    let set = names
+        .iter()
+        .filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+    set.chain([(CHILD_MARK.into(), "1".into())]).collect()
+}

@@ -1,0 +1,222 @@
+//! Finds the paths that the arguments of a call may mean, and compares them with the protected files: those that decide
+//! what aish may do without a question, and what a shell runs when it starts.
+//!
+//! Pure: the caller resolves symlinks. A text that could mean a protected file counts as one, because the cost is only a
+//! question. A program that computes a path is not recognized.
+
+mod candidates;
+
+pub use candidates::{PathCandidate, Variables, path_candidates};
+
+use std::path::{Component, Path};
+
+/// Names that are protected in every directory: the rules of a project, start-up files of shells, and the plugin.
+pub const NAMES: &[&str] = &[
+    ".aish.toml",
+    ".bash_aliases",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".bashrc",
+    ".inputrc",
+    ".profile",
+    ".zlogin",
+    ".zlogout",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+    "aish.plugin.zsh",
+];
+
+/// Names of the configuration, which are protected in the directory of aish only.
+pub const FILE_NAMES: [&str; 2] = ["aish.json", "config.toml"];
+
+/// Directories in the home directory from which shells read at their start.
+pub const HOME_DIRS: &[&str] = &[
+    ".config/fish",
+    ".config/zsh",
+    ".oh-my-zsh",
+    ".zsh",
+    ".zshrc.d",
+];
+
+/// The start-up files of all users.
+pub const SYSTEM_PLACES: &[&str] = &[
+    "/etc/bash.bashrc",
+    "/etc/bashrc",
+    "/etc/fish",
+    "/etc/inputrc",
+    "/etc/profile",
+    "/etc/profile.d",
+    "/etc/zlogin",
+    "/etc/zlogout",
+    "/etc/zprofile",
+    "/etc/zsh",
+    "/etc/zshenv",
+    "/etc/zshrc",
+];
+
+/// How a path is related to a protected one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathRelation {
+    /// A directory that contains it.
+    Above,
+    /// The same path, or one inside it.
+    Inside,
+}
+
+/// Protected files and directories, as absolute paths.
+#[derive(Debug, Clone, Default)]
+pub struct ProtectedPaths(Vec<ProtectedPath>);
+
+#[derive(Debug, Clone)]
+struct ProtectedPath {
+    shown: String,
+    parts: Vec<String>,
+    /// The directories above it are related to it.
+    with_parents: bool,
+}
+
+impl ProtectedPath {
+    fn relation(&self, pattern: &[&str]) -> Option<PathRelation> {
+        let parts: Vec<&str> = self.parts.iter().map(String::as_str).collect();
+        let found = relation(pattern, &parts)?;
+        (found == PathRelation::Inside || self.with_parents).then_some(found)
+    }
+}
+
+impl ProtectedPaths {
+    /// Adds a file, or a directory with everything in it. `with_parents` is whether [`ProtectedPaths::find`] reports the
+    /// directories above it.
+    pub fn add(&mut self, path: &Path, with_parents: bool) {
+        let parts = components(path);
+        let known = self.0.iter().any(|known| known.parts == parts);
+        // The root would protect every path.
+        if !known && !parts.is_empty() {
+            self.0.push(ProtectedPath {
+                shown: path.display().to_string(),
+                parts,
+                with_parents,
+            });
+        }
+    }
+
+    /// Returns the protected path that an absolute path, with symlinks resolved, is related to most closely. The path may
+    /// be a pattern.
+    pub fn find(&self, path: &Path) -> Option<(String, PathRelation)> {
+        let parts = components(path);
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        if leads_through_proc(&parts) {
+            return Some(("/proc".to_owned(), PathRelation::Inside));
+        }
+        let related = self.0.iter();
+        let related = related.filter_map(|place| Some((&place.shown, place.relation(&parts)?)));
+        let closest = related.max_by_key(|(_, relation)| *relation);
+        if let Some((shown, PathRelation::Inside)) = closest {
+            return Some((shown.clone(), PathRelation::Inside));
+        }
+        let name = parts.last().copied().unwrap_or_default();
+        // What zsh has compiled is preferred to the file itself.
+        let name = name.strip_suffix(".zwc").unwrap_or(name);
+        let is_named = |protected: &&&str| {
+            // `*` alone means every file of any directory.
+            let literal = name.chars().any(|c| !is_meta(c));
+            literal && part_matches(name, protected)
+        };
+        if let Some(protected) = NAMES.iter().find(is_named) {
+            return Some(((*protected).to_owned(), PathRelation::Inside));
+        }
+        closest.map(|(shown, relation)| (shown.clone(), relation))
+    }
+
+    /// Returns the protected path whose text occurs in `text`, for paths with spaces and in the middle of words.
+    pub fn find_in_text(&self, text: &str) -> Option<String> {
+        let text = text.to_lowercase();
+        let occurs = |place: &&ProtectedPath| {
+            let place = place.shown.to_lowercase();
+            text.match_indices(&place).any(|(at, _)| {
+                let next = text.get(at + place.len()..).and_then(|t| t.chars().next());
+                next.is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_')))
+            })
+        };
+        let mut places = self.0.iter();
+        places.find(occurs).map(|place| place.shown.clone())
+    }
+}
+
+/// Returns the normal components in lower case: on some file systems `.ZSHRC` is the same file, and a link to one of these
+/// may lead there.
+fn components(path: &Path) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => parts.push(name.to_string_lossy().to_lowercase()),
+            Component::ParentDir => {
+                parts.pop();
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    parts
+}
+
+/// Whether a path means another one for every process that opens it: `/proc/self/cwd`, `/dev/fd/3`.
+fn leads_through_proc(parts: &[&str]) -> bool {
+    const LINKS: [&str; 6] = ["cwd", "exe", "fd", "map_files", "root", "task"];
+    match parts {
+        ["dev", "fd", _, ..] => true,
+        ["proc", _, rest @ ..] => rest
+            .iter()
+            .any(|p| LINKS.contains(p) || p.contains(is_meta)),
+        _ => false,
+    }
+}
+
+/// Compares a pattern with a protected path; `**` stands for any number of components.
+fn relation(pattern: &[&str], place: &[&str]) -> Option<PathRelation> {
+    match (pattern, place) {
+        (_, []) => Some(PathRelation::Inside),
+        ([], _) => Some(PathRelation::Above),
+        (["**"], _) => Some(PathRelation::Inside),
+        (["**", after @ ..], [_, deeper @ ..]) => {
+            let below = match (after, deeper) {
+                // Files of any directory: only the configuration counts, so that `**/*.rs` is not asked about.
+                ([.., last], []) => {
+                    let config = FILE_NAMES.iter().any(|name| part_matches(last, name));
+                    config.then_some(PathRelation::Inside)
+                }
+                _ => relation(pattern, deeper),
+            };
+            relation(after, place).max(below)
+        }
+        ([part, after @ ..], [name, deeper @ ..]) => match part_matches(part, name) {
+            true => relation(after, deeper),
+            false => None,
+        },
+    }
+}
+
+/// Whether a component with wildcards could match a name: by what precedes its first wildcard and what follows its last.
+fn part_matches(part: &str, name: &str) -> bool {
+    let (Some(first), Some(last)) = (part.find(is_meta), part.rfind(is_meta)) else {
+        return part == name;
+    };
+    // As in a shell, `*` alone stands for no hidden file.
+    if name.starts_with('.') && !part.contains(|c| !is_meta(c)) {
+        return false;
+    }
+    // All wildcards are ASCII. In zsh, `^` excludes what follows it.
+    let end = match part.contains('^') {
+        true => "",
+        false => &part[last + 1..],
+    };
+    let start = &part[..first];
+    name.len() >= start.len().max(end.len()) && name.starts_with(start) && name.ends_with(end)
+}
+
+fn is_meta(c: char) -> bool {
+    matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '(' | ')' | '^' | '#')
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Calls and commands that reach aish's own files or the start-up files of a shell are asked about, whatever allows them.
+
+use aish::protocol::Request;
+use aish::protocol::tools::ApprovalVerdict;
+use serde_json::json;
+
+use super::{Client, Tools};
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::Helper;
+use crate::support::shell_id;
+
+const ALLOWED: &str = "[policy.rules]\n\"fs.*\" = \"allow\"\nshell = \"allow\"\n";
+
+/// A model that calls `fs.write` with the prompt as arguments, and answers after the result.
+fn obedient() -> Helper {
+    Helper::with(Provider::answering(|request| {
+        let messages = request.json["messages"].as_array().expect("messages");
+        let last = messages.last().expect("a message");
+        if last["role"] == "tool" {
+            return Script::tokens(["done"]);
+        }
+        let text = last["content"].as_str().expect("a prompt");
+        let mut lines = text.lines().rev();
+        let arguments = lines.find(|line| line.starts_with('{'));
+        let arguments = arguments.expect("arguments");
+        Script::calls("", &[("c", "fs.write", arguments)])
+    }))
+}
+
+#[test]
+fn every_spelling_of_a_protected_path_is_asked_about() {
+    let tools = Tools::with(obedient(), ALLOWED);
+    let home = tools.helper.home.path("");
+    let home = home.to_str().expect("text").trim_end_matches('/');
+    let work = tools.helper.home.path("work");
+    std::fs::create_dir(&work).expect("a directory");
+    let link = |name: &str, target: String| {
+        std::os::unix::fs::symlink(target, work.join(name)).expect("a symlink");
+    };
+    link("inner", format!("{home}/aish/config"));
+    link("relative", "../aish/config/config.toml".to_owned());
+    link("dangling", format!("{home}/aish/state/new"));
+    link("chain", "inner".to_owned());
+    std::fs::hard_link(home.to_owned() + "/.zshrc", work.join("hard")).expect("a hard link");
+    let mut spellings = vec![
+        json!({ "path": "~/aish/config/config.toml" }),
+        json!({ "path": "$HOME/aish/config/config.toml" }),
+        json!({ "path": "${AISH_HOME}/config/config.toml" }),
+        json!({ "path": "aish/config/config.toml" }),
+        json!({ "path": "./work/../aish/config/config.toml" }),
+        json!({ "path": "work/missing/../../aish/data/journal/audit.jsonl" }),
+        json!({ "path": "work/inner/config.toml" }),
+        json!({ "path": "work/chain/new.toml" }),
+        json!({ "path": "work/relative" }),
+        json!({ "path": "work/dangling" }),
+        json!({ "path": "work/hard" }),
+        json!({ "path": "work/inner/" }),
+        json!({ "path": "a*/config/*" }),
+        json!({ "path": "/proc/self/cwd/config.toml" }),
+        json!({ "path": "/proc/self/root/x" }),
+        json!({ "k": { "work/relative": "x" } }),
+        json!({ "paths": ["x", ["~/.zshrc"]] }),
+        json!({ "dir": work, "name": "inner/config.toml" }),
+        json!({ "path": "any/where/.aish.toml" }),
+        json!({ "path": ".bashrc" }),
+        json!({ "command": "echo x >> ~/aish/config/config.toml" }),
+        json!({ "command": "sed -i s/a/b/ work/relative;ls" }),
+    ];
+    for text in [
+        "",
+        "file://",
+        "file://localhost",
+        "/.",
+        "//",
+        "/proc/self/root",
+    ] {
+        let path = format!("{text}{home}/aish/config/config.toml");
+        spellings.push(json!({ "path": path }));
+    }
+    let encoded = home.replace('/', "%2F");
+    spellings.push(json!({ "uri": format!("file://{encoded}%2Faish%2Fconfig%2Fconfig.toml") }));
+    spellings.push(json!({ "path": format!("{home}/aish/config/config.toml\0.txt") }));
+    spellings.push(json!({ "path": home }));
+    for arguments in spellings {
+        let mut client = tools.ask(&arguments.to_string());
+        let question = client.question();
+        assert!(
+            question.why.starts_with("it reaches "),
+            "{arguments}: {}",
+            question.why
+        );
+        assert_eq!(question.offers, [], "nothing would pass it: {arguments}");
+        client.say(&question, ApprovalVerdict::Tool);
+        client.end();
+    }
+    let called = tools.called().len();
+    // The grants that were asked for cover nothing, and other paths are not asked about.
+    for arguments in [
+        json!({ "path": "work/x", "text": "a/b, ~ and $5" }),
+        json!({ "path": "/tmp/aish-x" }),
+        json!({ "pattern": "**/*.rs", "n": 1 }),
+    ] {
+        tools.ask(&arguments.to_string()).end();
+    }
+    assert_eq!(tools.called().len(), called + 3);
+}
+
+#[test]
+fn protected_path_without_a_terminal_is_denied_and_deny_stays_deny() {
+    let tools = Tools::with(obedient(), ALLOWED);
+    let arguments = json!({ "path": "~/.zshrc" }).to_string();
+    tools
+        .helper
+        .call(["ask", "--shell", "s1", "--", &arguments])
+        .run();
+    assert_eq!(tools.called(), []);
+    assert_eq!(
+        tools.helper.records_of("approval")[0]["decision"],
+        "no_terminal"
+    );
+    tools.config("[policy.rules]\n\"fs.*\" = \"deny\"\n");
+    let seen = tools.ask(&arguments).end();
+    let calls = seen.calls();
+    assert!(calls[0].ends_with(" blocked"), "{calls:?}");
+}
+
+#[test]
+fn symlink_made_by_an_earlier_call_is_followed() {
+    let call = |id: &'static str| (id, "fs.write", "{\"path\":\"work/x\"}");
+    let answers = [
+        Script::calls("", &[call("a"), call("b")]),
+        Script::tokens(["done"]),
+    ];
+    let tools = Tools::new(answers, ALLOWED);
+    let work = tools.helper.home.path("work");
+    std::fs::create_dir(&work).expect("a directory");
+    let target = tools.helper.path("config/config.toml");
+    tools.behave(move |_| {
+        // Only the first call makes it.
+        let _ = std::os::unix::fs::symlink(&target, work.join("x"));
+        None
+    });
+    let mut client = tools.ask("x");
+    let question = client.question();
+    assert_eq!(question.number, 2);
+    client.say(&question, ApprovalVerdict::No { words: None });
+    client.end();
+    assert_eq!(tools.called().len(), 1);
+}
+
+#[test]
+fn command_is_decided_by_the_rules_at_the_start_of_its_turn_and_by_stricter_ones() {
+    let answers = [
+        Script::calls("", &[("a", "fs.read", "{}")]),
+        Script::tokens(["CMD: touch proof\n"]),
+    ];
+    let tools = Tools::new(answers, "[policy.rules]\n\"fs.*\" = \"allow\"\n");
+    let config = tools.helper.path("config/config.toml");
+    tools.behave(move |_| {
+        let mut text = std::fs::read_to_string(&config).expect("the config");
+        text.push_str("shell = \"allow\"\n");
+        std::fs::write(&config, text).expect("the config");
+        None
+    });
+    assert_eq!(tools.ask("x").end().answer.proposals, 1);
+    assert!(next(&tools.helper).confirm);
+}
+
+#[test]
+fn command_that_reaches_a_protected_file_is_asked_about() {
+    for (command, confirm) in [
+        ("echo x >> ~/.zshrc", true),
+        ("cp x ${HOME}/aish/config/config.toml", true),
+        ("cat work/.aish.toml", true),
+        ("ls -l; echo a/b", false),
+    ] {
+        let helper = Helper::saying(Box::leak(format!("CMD: {command}\n").into_boxed_str()));
+        let tools = Tools::with(helper, ALLOWED);
+        tools.ask("x").end();
+        assert_eq!(next(&tools.helper).confirm, confirm, "{command}");
+    }
+}
+
+/// Returns the command that waits.
+fn next(helper: &Helper) -> aish::protocol::Proposal {
+    let request = Request::NextProposal {
+        shell: shell_id("s1"),
+        cwd: helper.home.path("").display().to_string(),
+        overrides: Default::default(),
+    };
+    Client::request(helper, &request).reply()
+}
