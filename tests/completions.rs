@@ -178,9 +178,9 @@ fn project_file(path: &str) -> String {
 
 /// Names of the commands that begin with a colon.
 fn meta_commands() -> Names {
-    let meta = project_file("zsh/functions/_aish_meta");
-    let (_, known) = meta.split_once("known=( ").unwrap();
-    let (known, _) = known.split_once(" )").unwrap();
+    let load = project_file("zsh/functions/_aish_load");
+    let (_, known) = load.split_once("  commands '").unwrap();
+    let (known, _) = known.split_once('\'').unwrap();
     known.split(' ').map(str::to_owned).collect()
 }
 

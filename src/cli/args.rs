@@ -190,6 +190,9 @@ pub struct AskArgs {
     /// Exit with code 10 if commands are proposed (for the plugin)
     #[arg(long, hide = true)]
     pub offer: bool,
+    /// Read the prompt from this descriptor, without its last newline (for the plugin)
+    #[arg(long, value_name = "FD", hide = true, conflicts_with = "words")]
+    pub prompt_fd: Option<u32>,
     /// Turn the words into one command and print it
     #[arg(long, conflicts_with_all = ["json", "raw", "files", "resources"])]
     pub command: bool,

@@ -31,15 +31,21 @@ fn milliseconds(seconds: &str) -> Option<u64> {
 /// The request failed.
 pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
     let format = output_format(args.json, args.raw);
-    let has_input = !args.words.is_empty() || !args.files.is_empty() || args.edit;
+    let has_input =
+        !args.words.is_empty() || args.prompt_fd.is_some() || !args.files.is_empty() || args.edit;
     if args.attach.is_some() && !has_input && !prompt_input::stdin_has_data() {
         return follow(paths, args.attach, args.shell, format, args.offer);
     }
     if args.edit {
         paths.prepare_run()?;
     }
+    let words = match args.prompt_fd {
+        Some(fd) => vec![prompt_input::read_descriptor(fd)?.into()],
+        None => args.words,
+    };
     let (text, attached) = prompt_input::read_prompt(&PromptSource {
-        words: &args.words,
+        words: &words,
+        unquoted: args.prompt_fd.is_some(),
         files: &args.files,
         edit_in: args.edit.then_some(&*paths.run),
         // Only for words that a person typed: a script may pass words of others, which must not pick files.

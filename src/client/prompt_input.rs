@@ -20,6 +20,8 @@ pub struct PromptSource<'a> {
     pub words: &'a [OsString],
     /// Files to attach.
     pub files: &'a [PathBuf],
+    /// The words are the prompt as typed, in one piece.
+    pub unquoted: bool,
     /// The user edits the words first, in a file below this directory.
     pub edit_in: Option<&'a Path>,
     /// `@FILE` in what the user typed attaches the file.
@@ -38,7 +40,9 @@ pub fn read_prompt(source: &PromptSource<'_>) -> Result<(String, PromptAttachmen
     let words: Vec<_> = source.words.iter().map(|w| w.to_string_lossy()).collect();
     let mut text = words.join(" ");
     // A word with a blank was quoted or substituted, so its content may be that of a file: `llm "$(cat notes)"`.
-    let typed = words.iter().filter(|w| !w.contains(char::is_whitespace));
+    let typed = words
+        .iter()
+        .filter(|w| source.unquoted || !w.contains(char::is_whitespace));
     let mut typed = typed.map(|w| &**w).collect::<Vec<_>>().join(" ");
     let stdin = io::stdin();
     if let Some(run_dir) = source.edit_in {
@@ -79,6 +83,20 @@ fn edit(run_dir: &Path, text: &str) -> Result<String> {
     // While the editor runs, Ctrl-C belongs to it.
     let _signals = SignalPipes::catch()?;
     editor::edit(&tty, run_dir, &editor, "prompt.md", text)
+}
+
+/// Reads a prompt from an inherited descriptor; the newline that zsh appends is not part of it.
+///
+/// # Errors
+/// The descriptor is not open, or its text is too large.
+pub fn read_descriptor(fd: u32) -> Result<String> {
+    let name = format!("/dev/fd/{fd}");
+    let file = File::open(&name).map_err(|e| Error::usage(format!("cannot read {name}: {e}")))?;
+    let mut text = PromptAttachments::new().read_text(file, "the prompt")?;
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    Ok(text)
 }
 
 /// Returns whether stdin is a file, pipe or socket. `/dev/null` and other devices are not input.

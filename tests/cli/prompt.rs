@@ -48,6 +48,29 @@ fn a_prompt_is_sent_as_typed() {
 }
 
 #[test]
+fn a_prompt_on_a_descriptor_arrives_byte_for_byte() {
+    let helper = Helper::saying("ok");
+    let program = crate::support::home::helper();
+    let ask = format!("exec {program} ask --prompt-fd 9 9<prompt");
+    let long = "it's a `long` line\t \n\n".repeat(50_000);
+    for prompt in [
+        "--json -m x",
+        "  what's \\ $up;\t\n 'x' ",
+        "é日本👩‍💻\n",
+        &long,
+    ] {
+        // zsh ends a here-string with a newline.
+        std::fs::write(helper.home.path("prompt"), format!("{prompt}\n")).unwrap();
+        assert_eq!(helper.program("sh").args(["-c", &ask]).run().ok(), "ok\n");
+        assert!(helper.content().ends_with(prompt), "{} bytes", prompt.len());
+    }
+    let call = helper.call(["ask", "--prompt-fd", "77"]);
+    assert!(call.run().fails(2).contains("cannot read /dev/fd/77"));
+    let call = helper.call(["ask", "--prompt-fd", "0", "word"]);
+    assert!(call.run().fails(2).contains("cannot be used with"));
+}
+
+#[test]
 fn invalid_utf8_in_a_prompt_is_replaced() {
     let helper = Helper::saying("ok");
     let word = OsStr::from_bytes(b"caf\xe9");

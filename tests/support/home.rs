@@ -12,9 +12,19 @@ pub struct Home {
     dir: TempDir,
 }
 
-/// Start of a stub: appends each argument and a NUL, then RS, to the call log.
+/// Start of a stub: appends each argument and a NUL, then RS, to the call log. The text of a descriptor stands for the
+/// `--prompt-fd` that names it.
 const STUB: &str = r#"#!/bin/zsh -f
-[[ $1 == start ]] || { for arg; do printf '%s\0' "$arg"; done; printf '\x1e' } >>$HOME/calls
+[[ $1 == start ]] || {
+  for arg; do
+    case $last in
+      --prompt-fd) IFS= read -rd '' -u $arg text; printf '%s\0' "${text%$'\n'}" ;;
+      *) [[ $arg == --prompt-fd ]] || printf '%s\0' "$arg" ;;
+    esac
+    last=$arg
+  done
+  printf '\x1e'
+} >>$HOME/calls
 "#;
 
 impl Home {
@@ -76,8 +86,8 @@ impl Home {
     pub fn zshrc(&self, text: &str) {
         let text = format!(
             "HISTSIZE=1000\nSAVEHIST=0\n{text}\ntypeset -gi prompts=0\n\
-             count_prompts() {{ (( ++prompts )); return 0; }}\nprecmd_functions+=(count_prompts)\n\
-             setopt prompt_subst no_prompt_cr\nPS1='<$prompts> '\n"
+             count_prompts() {{ (( ${{#funcstack[@]}} > 1 || ++prompts )); return 0; }}\nprecmd_functions+=(count_prompts)\n\
+             builtin setopt prompt_subst no_prompt_cr\nPS1='<$prompts> '\n"
         );
         fs::write(self.path(".zshrc"), text).expect(".zshrc");
     }

@@ -89,7 +89,7 @@ fn arguments_reach_the_helper_as_typed() {
     let calls = home.calls();
     assert_eq!(calls[0], ["mcp", "list"]);
     assert_eq!(calls[1], ["mcp", "tool", "a.b", "--json"]);
-    let words = ["--offer", "-r", "fs:file:///~x/a#b", "why", "isn't"];
+    let words = ["--offer", "-r", "fs:file:///~x/a#b", "why isn't"];
     assert_eq!(calls[2][3..], words);
     assert_eq!(calls[3], ["mcp", "prompt", "a.b", "x=1"]);
     assert_eq!(

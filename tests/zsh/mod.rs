@@ -1,10 +1,12 @@
 //! The plugin in a real zsh in a real terminal.
 
+mod history;
 mod hooks;
 mod mcp;
 mod offer;
 mod options;
 mod plugins;
+mod prose;
 mod sessions;
 mod settings;
 mod suggest;

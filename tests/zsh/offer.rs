@@ -341,12 +341,53 @@ fn the_users_options_hold_for_the_command() {
 fn nothing_is_offered_where_commands_cannot_run() {
     let home = proposing("", &[b"run t1 terminal\ncd /"]);
     let mut zsh = Zsh::start(&home);
-    for line in ["llm x | cat", "(llm x)", "llm x >out", "y=$(llm x)"] {
+    for line in ["llm 'x' | cat", "(llm x)", "llm 'x' >out", "y=$(llm x)"] {
         let _ = std::fs::remove_file(home.path("calls"));
         zsh.run(line);
         let calls = home.calls();
         assert!(calls[0].iter().all(|a| a != "--offer"), "{line}: {calls:?}");
     }
+}
+
+#[test]
+fn hooks_of_other_plugins_see_approved_commands() {
+    let home = proposing(
+        "theirs() { builtin print -r -- \"preexec ${(qq)1} ${(qq)3}\" >>~/seen }\n\
+         preexec() { theirs \"$@\" }\n\
+         after() { builtin print -r -- \"precmd $?\" >>~/seen }\n\
+         preexec_functions=( theirs ) precmd_functions=( after gone )",
+        &[
+            b"run t1 terminal\nfalse it's",
+            b"run t2 terminal\nprint -r -- \\\n  two >out",
+        ],
+    );
+    let mut zsh = Zsh::start(&home);
+    let _ = std::fs::remove_file(home.path("seen"));
+    zsh.run("llm what's up");
+    let called = |arg: &str| format!("preexec {arg}\n").repeat(2);
+    assert_eq!(
+        home.read("seen"),
+        [
+            called("'llm what'\\''s up' 'llm --prose'"),
+            "precmd 0\n".to_owned(),
+            called("'false it'\\''s' 'false it'\\''s'"),
+            "precmd 1\n".to_owned(),
+            called("'print -r -- \\\n  two >out' 'print -r -- \\\n  two >out'"),
+            "precmd 0\nprecmd 0\n".to_owned(),
+        ]
+        .concat()
+    );
+    // The daemon hears of each once.
+    assert_eq!(
+        after_ask(&home),
+        [
+            "propose",
+            "exec-done t1 --exit 1",
+            "propose",
+            "exec-done t2 --exit 0",
+            "propose"
+        ]
+    );
 }
 
 #[test]

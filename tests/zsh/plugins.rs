@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
 
-const SUGGESTIONS: &str = "/usr/share/zsh-autosuggestions/zsh-autosuggestions.zsh";
-const HIGHLIGHTING: &str = "/usr/share/zsh-syntax-highlighting/zsh-syntax-highlighting.zsh";
+pub const SUGGESTIONS: &str = "/usr/share/zsh-autosuggestions/zsh-autosuggestions.zsh";
+pub const HIGHLIGHTING: &str = "/usr/share/zsh-syntax-highlighting/zsh-syntax-highlighting.zsh";
 
 /// Checks what a user does, with other plugins loaded.
 fn works(name: &str, zshrc: &str) {
@@ -15,7 +15,7 @@ fn works(name: &str, zshrc: &str) {
     home.zshrc(zshrc);
     let mut zsh = Zsh::start(&home);
     zsh.run("llm what's up");
-    assert_eq!(home.asked(), ["what's", "up"], "{name}\n{}", zsh.screen());
+    assert_eq!(home.asked(), ["what's up"], "{name}\n{}", zsh.screen());
     assert!(
         zsh.screen().contains("<1> llm what's up\nanswered\n<2>"),
         "{name}\n{}",
@@ -52,7 +52,7 @@ fn works(name: &str, zshrc: &str) {
 }
 
 /// Sources a plugin that must be installed.
-fn source(path: &str) -> String {
+pub fn source(path: &str) -> String {
     assert!(
         Path::new(path).exists(),
         "install the Debian package of {path}"

@@ -238,7 +238,7 @@ pub(super) fn check_other_llm() -> CheckResult {
                 "{} has the same name; the function llm takes precedence",
                 path.display()
             ),
-            "to run that program, type: command llm",
+            "to run that program, type: command llm; or set AISH_NAME=ai in .zshrc, before the plugin",
         ),
     }
 }
