@@ -196,6 +196,7 @@ fn answer(chance: &mut Chance, calls: Vec<Call>) -> RecordBody {
             false => String::new(),
         },
         calls,
+        omitted: 0,
         model: "large".into(),
         finish: named("stop"),
         error: None,

@@ -1,8 +1,10 @@
 //! File locations: the directories for configuration, data and state, and the private directory of the socket with its
 //! checks.
 //!
-//! The socket's location depends only on the uid (or on `AISH_HOME`), so that a shell under tmux, ssh or `sudo -u`
-//! finds the same daemon.
+//! The socket's location depends only on the uid and these directories (or on `AISH_HOME`), so that a shell under tmux, ssh
+//! or `sudo -u` finds the same daemon.
+
+mod run_dir;
 
 mod environment;
 mod own_files;
@@ -91,14 +93,13 @@ impl Paths {
             )
             .hint("set HOME, or AISH_HOME to the directory that aish may use")
         })?;
-        let run = default_run_dir(uid);
+        let (config, data) = (dirs.config_dir(), dirs.data_dir());
+        let state = dirs.state_dir().unwrap_or_else(|| dirs.data_local_dir());
+        let run = run_dir::of_user(uid, [config, data, state]);
         Ok(Paths {
-            config: dirs.config_dir().to_path_buf(),
-            data: dirs.data_dir().to_path_buf(),
-            state: dirs
-                .state_dir()
-                .unwrap_or_else(|| dirs.data_local_dir())
-                .to_path_buf(),
+            config: config.to_path_buf(),
+            data: data.to_path_buf(),
+            state: state.to_path_buf(),
             socket_dir: run.clone(),
             run,
         })
@@ -171,15 +172,6 @@ impl Paths {
                 self.socket_dir.display()
             ))),
         }
-    }
-}
-
-/// `/run/user/UID/aish` if the system created that directory for this user, otherwise `/tmp/aish-UID`.
-fn default_run_dir(uid: u32) -> PathBuf {
-    let system = PathBuf::from(format!("/run/user/{uid}"));
-    match fs::symlink_metadata(&system) {
-        Ok(m) if m.is_dir() && m.uid() == uid && m.mode() & 0o077 == 0 => system.join("aish"),
-        _ => PathBuf::from(format!("/tmp/aish-{uid}")),
     }
 }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::event::{Event, QuestionOutcome};
 pub use self::frame::{
-    FrameDecoder, HEADER, MAX_FRAME, json_frame, parse, parse_header, text_frame,
+    FrameDecoder, HEADER, MAX_FRAME, MAX_HELLO_FRAME, json_frame, parse, parse_header, text_frame,
 };
 pub use self::reply::{
     AnswerSummary, AskAccepted, CapturedOutput, ConfigDifference, DaemonStatus, DecidingKey,

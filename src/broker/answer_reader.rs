@@ -140,6 +140,7 @@ impl<'a> AnswerReader<'a> {
         messages: &[ChatMessage],
     ) -> Result<FinishReason> {
         let result = self.read(out).await;
+        self.answer.end(&mut self.undelivered);
         self.flush(out).await;
         let result = result.and_then(|()| self.finish());
         // A filtered answer may lack calls or parts of them.

@@ -101,6 +101,9 @@ pub enum CliCommand {
     /// Report the exit code of an approved command (for the plugin)
     #[command(hide = true)]
     ExecDone(ExecDoneArgs),
+    /// Ask about changed environment variables (for the plugin)
+    #[command(hide = true)]
+    ReviewEnv,
 }
 
 /// Man pages.

@@ -33,7 +33,7 @@ use std::io::{IsTerminal, Read, Write};
 use args::{AskArgs, Cli, CliCommand, ConfigCommand, ModelCommand};
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
-use crate::client::{capture, connect, propose, styled_line};
+use crate::client::{capture, connect, env_review, propose, styled_line};
 use crate::config::{ConfigOverrides, env_overrides};
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::Paths;
@@ -66,6 +66,9 @@ pub fn parse() -> Result<Cli> {
     let first = std::env::args().nth(1).unwrap_or_default();
     Cli::try_parse().map_err(|e| usage_error(&e, &first))
 }
+
+/// Maximum size of the list of changed variables.
+const MAX_CHANGES: u64 = 1 << 20;
 
 /// Converts an error of clap to one line and a hint. Help texts are printed unchanged.
 fn usage_error(e: &clap::Error, first: &str) -> Error {
@@ -158,6 +161,22 @@ pub fn run(cli: Cli) -> Result<u8> {
             Some(pty) => capture::pump(&paths()?, &args.shell, &args.token, &pty)?,
             None => write(&format!("{}\n", capture::start(&args.shell, &args.token)?))?,
         },
+        CliCommand::ReviewEnv => {
+            let mut changes = Vec::new();
+            std::io::stdin()
+                .take(MAX_CHANGES)
+                .read_to_end(&mut changes)
+                .context(|| "cannot read the changed variables".into())?;
+            let review = env_review::review(&changes)?;
+            for notice in review.notices {
+                // A closed stderr cannot be reported anywhere.
+                let _ = writeln!(std::io::stderr(), "[aish] {notice}");
+            }
+            review
+                .accepted
+                .iter()
+                .try_for_each(|name| write(&format!("{name}\n")))?;
+        }
         CliCommand::ExecDone(args) => {
             let request = Request::ExecDone {
                 shell: args.shell,

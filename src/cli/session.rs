@@ -250,6 +250,9 @@ fn show(paths: &Paths, request: &Request, json: bool) -> Result<()> {
                 if !answer.is_empty() || record["calls"].is_null() {
                     out.push_str(&format!("{answer}\n"));
                 }
+                if let Some(bytes) = record["omitted"].as_u64() {
+                    out.push_str(&format!("[the rest was not recorded: {bytes} bytes]\n"));
+                }
                 out.push_str(&record_view::calls(record, DetailLevel::Excerpt(columns)));
                 match text("finish") {
                     "stop" => {}

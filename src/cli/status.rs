@@ -59,9 +59,19 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
         ("memory", format_bytes(status.memory_bytes)),
         (
             "config",
-            status
-                .config
-                .unwrap_or_else(|| "none, using the defaults".to_string()),
+            match &status.config_error {
+                Some(error) => format!("not usable: {error}"),
+                None => status
+                    .config
+                    .unwrap_or_else(|| "none, using the defaults".to_string()),
+            },
+        ),
+        (
+            "model",
+            match (status.model, &status.config_error) {
+                (None, Some(_)) => String::new(),
+                (model, _) => model.unwrap_or_else(none),
+            },
         ),
         (
             "changes",
@@ -70,7 +80,6 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
                 n => format!("{n} lines of the config are not in force; {CONFIRM_HINT}"),
             },
         ),
-        ("model", status.model.unwrap_or_else(none)),
         (
             "endpoint",
             [status.endpoint, status.endpoint_state]

@@ -22,7 +22,8 @@ use self::spawn::{not_started, spawn_daemon};
 pub use self::try_query::try_query;
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{Paths, lock_file};
-use crate::protocol::{self, FrameDecoder, Hello, Request, RequestFailure, kind};
+use crate::protocol::{self, FrameDecoder, Hello, PROTOCOL, Request, RequestFailure, kind};
+use crate::safety::text::one_line;
 
 /// Timeout of connect(2). It blocks only while the backlog is full because the daemon hangs.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -117,6 +118,14 @@ pub fn existing(paths: &Paths, request: &Request) -> Result<ExistingDaemon> {
             HelloReply::Served(connection) => ExistingDaemon::Serves(connection),
             HelloReply::Leaving(Some(version)) => ExistingDaemon::Leaves(version),
             HelloReply::Leaving(None) => ExistingDaemon::Absent,
+            HelloReply::Outdated(version) => {
+                return Err(Error::runtime(format!(
+                    "the daemon ({}) is older than this aish-helper ({})",
+                    one_line(&version, 40),
+                    env!("CARGO_PKG_VERSION")
+                ))
+                .hint("the next prompt replaces it"));
+            }
         },
     )
 }
@@ -132,8 +141,16 @@ pub fn to_daemon(paths: &Paths, request: &Request) -> Result<DaemonConnection> {
             SocketProbe::Connected(stream, pid) => (stream, pid),
             SocketProbe::Absent => start(paths)?,
         };
-        if let HelloReply::Served(connection) = greet(stream, pid, Some(request))? {
-            return Ok(connection);
+        match greet(stream, pid, Some(request))? {
+            HelloReply::Served(connection) => return Ok(connection),
+            HelloReply::Outdated(version) => {
+                report_outdated(&version);
+                dismiss(paths, &version)?;
+            }
+            HelloReply::Leaving(Some(version)) if Hello::current().is_newer(&version) => {
+                report_outdated(&version);
+            }
+            HelloReply::Leaving(_) => {}
         }
         wait_until_gone(paths)?;
     }
@@ -143,9 +160,35 @@ pub fn to_daemon(paths: &Paths, request: &Request) -> Result<DaemonConnection> {
     )
 }
 
+/// Says that an older daemon is replaced.
+fn report_outdated(version: &str) {
+    let ours = env!("CARGO_PKG_VERSION");
+    let version = one_line(version, 40);
+    // A closed stderr cannot be reported anywhere.
+    let _ = writeln!(
+        std::io::stderr(),
+        "[aish] the daemon ({version}) is older than this aish-helper ({ours}); it is replaced when its running turns have ended"
+    );
+}
+
+/// Makes a daemon with an older protocol leave after its turns, as for a client of a newer version. It refuses every
+/// request of this protocol, a stop too.
+fn dismiss(paths: &Paths, version: &str) -> Result<()> {
+    let SocketProbe::Connected(stream, pid) = probe(paths)? else {
+        return Ok(());
+    };
+    let hello = Hello {
+        version: format!("{version}.1"),
+        ..Hello::current()
+    };
+    greet_as(&hello, stream, pid, None, HELLO_TIMEOUT).map(|_| ())
+}
+
 /// The daemon's answer to the hello.
 enum HelloReply {
     Served(DaemonConnection),
+    /// The daemon has this version and an older protocol, and does not serve the request.
+    Outdated(String),
     /// With the daemon's version, unless it closed the connection first.
     Leaving(Option<String>),
 }
@@ -196,6 +239,9 @@ fn greet_as(
     };
     if hello.leaving {
         return Ok(HelloReply::Leaving(Some(hello.version)));
+    }
+    if hello.protocol < PROTOCOL {
+        return Ok(HelloReply::Outdated(hello.version));
     }
     sent.context(|| "cannot send the request to the daemon".into())?;
     connection
@@ -314,8 +360,10 @@ pub fn stop(paths: &Paths, now: bool) -> Result<bool> {
         return Ok(false);
     };
     // A daemon that is leaving already accepts no requests, but it accepts this one.
-    if let HelloReply::Served(mut connection) = greet(stream, pid, Some(&Request::Stop { now }))? {
-        connection.reply::<()>()?;
+    match greet(stream, pid, Some(&Request::Stop { now }))? {
+        HelloReply::Served(mut connection) => connection.reply::<()>()?,
+        HelloReply::Outdated(version) => dismiss(paths, &version)?,
+        HelloReply::Leaving(_) => {}
     }
     wait_until_gone(paths)?;
     Ok(true)

@@ -13,6 +13,7 @@ pub mod connect;
 pub mod edit_line;
 mod editor;
 pub mod elicit;
+pub mod env_review;
 mod frame_queue;
 mod new_tools_view;
 pub mod operation;

@@ -4,6 +4,7 @@
 //! [`resolve`](mod@resolve) applies the overrides, and [`reference`](mod@reference) renders the documentation. A key itself
 //! is never in here: only the place to get it from.
 
+mod check;
 mod disk;
 mod edit;
 pub mod file;
@@ -32,6 +33,7 @@ mod value_checks;
 
 use std::path::PathBuf;
 
+pub use check::{file_problems, is_program, mistakes};
 pub use disk::ConfigStamp;
 pub use edit::{ALLOWED_COMMENT, add_model, add_servers, allow_always, remove_rule, set_default};
 pub use file::{ConfigFile, ConfigProblem};
@@ -74,41 +76,6 @@ pub fn read_file(paths: &Paths) -> Result<ConfigFile> {
 /// The file is wrong, or an override names a model that does not exist.
 pub fn load(paths: &Paths, overrides: &ConfigOverrides) -> Result<Config> {
     resolve::resolve(&read_file(paths)?, overrides)
-}
-
-/// Returns every fault of the file, including variables that it names and that this process does not have.
-pub fn file_problems(paths: &Paths) -> Vec<ConfigProblem> {
-    let file = match disk::read(paths) {
-        Ok(file) => file,
-        Err(problems) => return problems,
-    };
-    let Some(path) = &file.path else {
-        return Vec::new();
-    };
-    let config = &file.config;
-    let models = config.models.values().filter_map(|model| {
-        let KeySource::Env(variable) = &model.key else {
-            return None;
-        };
-        let name = table_reader::shown_key(&model.name);
-        Some((format!("models.{name}.key_env"), variable.clone()))
-    });
-    let servers = config.mcp.servers.values().filter(|s| !s.disabled);
-    let servers = servers.flat_map(|server| {
-        let variables = server.variable_settings().into_iter();
-        variables.map(|(key, name)| (format!("mcp.servers.{}.{key}", server.alias), name))
-    });
-    let names = key::variable_names();
-    models
-        .chain(servers)
-        .filter(|(_, variable)| !names.contains(variable))
-        .map(|(key, variable)| ConfigProblem {
-            file: path.clone(),
-            line: file.values.line(&key),
-            message: key::unset(&variable, names.iter().map(String::as_str)),
-            key,
-        })
-        .collect()
 }
 
 /// Returns the path of the file and whether it exists; without one, the path where it would be.

@@ -231,6 +231,7 @@ fn frames(
                 model,
                 finish,
                 error,
+                omitted,
                 prompt_tokens,
                 completion_tokens,
                 ms,
@@ -242,6 +243,10 @@ fn frames(
                     })?;
                 }
                 replay.text(text, *finish == FinishReason::Stop)?;
+                if *omitted > 0 {
+                    let text = format!("the rest of the answer was not recorded: {omitted} bytes");
+                    replay.event(&Event::Notice { text })?;
+                }
                 open_calls = calls.len();
                 answer.finish = *finish;
                 if let Some(error) = error {

@@ -212,14 +212,6 @@ fn encode(item: &FeedItem<'_>, out: &mut Vec<u8>) {
             Ok(frame) => out.extend(frame),
             Err(e) => tracing::warn!("{}", e.message),
         },
-        FeedItem::Gap(bytes) => append(
-            &Event::Notice {
-                text: format!(
-                    "{bytes} bytes of the answer are no longer in memory; the whole answer: llm :history"
-                ),
-            },
-            out,
-        ),
         FeedItem::Event(event) => append(&wire_event(event), out),
         FeedItem::Progress(text) => append(
             &Event::ToolCallProgress {

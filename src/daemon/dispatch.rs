@@ -1,11 +1,13 @@
 //! Serves one client: checks its version, reads its request and passes it to the module in charge.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::StreamCommon;
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::client_link::{self, ClientLink, drive};
@@ -18,10 +20,11 @@ use crate::history::journal::now_ms;
 use crate::history::record::RecordIds;
 use crate::protocol::{
     self, AskAccepted, AskRequest, AttachRequest, CommandChoice, ConfigDifference, Event, Hello,
-    PROTOCOL, Request, RequestFailure, ShellId, kind,
+    MAX_FRAME, MAX_HELLO_FRAME, PROTOCOL, Request, RequestFailure, ShellId, kind,
 };
 use crate::services::client_handle::ClientHandle;
 use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnEnd};
+use crate::session::lock;
 use crate::turn::rules_in_force::RequestContext;
 use crate::turn::{background_notice, plan, task};
 
@@ -32,6 +35,29 @@ const CAPTURE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Shown where nobody can be asked.
 const STRICTER: &str = "changes of the configuration that ask less are not in force; to see and confirm them, run llm in a terminal";
+/// Maximum number of clients that have sent no request yet.
+const MAX_GREETINGS: usize = 64;
+
+/// The clients that have sent no request yet, oldest first. A real client sends hello and request at once, so that in a
+/// flood of silent connections the oldest one is closed, and a real client is still served.
+#[derive(Debug, Default)]
+pub struct PendingGreetings(Mutex<VecDeque<CancellationToken>>);
+
+impl PendingGreetings {
+    /// Adds a client, and cancels the oldest one if there are too many. The client cancels its token after its request.
+    fn admit(&self) -> CancellationToken {
+        let mut pending = lock(&self.0);
+        pending.retain(|greeting| !greeting.is_cancelled());
+        if pending.len() >= MAX_GREETINGS
+            && let Some(oldest) = pending.pop_front()
+        {
+            oldest.cancel();
+        }
+        let greeting = CancellationToken::new();
+        pending.push_back(greeting.clone());
+        greeting
+    }
+}
 
 /// A client whose hello was accepted.
 struct ClientPeer {
@@ -61,7 +87,14 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
         is_read_only: false,
         record_ids,
     };
-    match greet(&daemon, &mut peer).await {
+    let greeting = daemon.greetings.admit();
+    let greeted = tokio::select! {
+        biased;
+        greeted = greet(&daemon, &mut peer) => greeted,
+        () = greeting.cancelled() => Err(Error::runtime("too many clients have sent no request")),
+    };
+    greeting.cancel();
+    match greeted {
         Ok(Some(request)) => {
             // The daemon does not exit while this is held: it is dropped before anything waits for the client.
             let work = daemon.services.tasks.token();
@@ -88,13 +121,16 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
 /// Checks the client's version and reads its request. Returns `None` if the client is not served.
 async fn greet(daemon: &Daemon, peer: &mut ClientPeer) -> Result<Option<Request>> {
     let Connection { reader, writer } = &mut peer.connection;
+    reader.set_limit(MAX_HELLO_FRAME);
     let first = tokio::time::timeout(HELLO_DEADLINE, reader.expect::<Hello>(kind::HELLO));
     let hello = first
         .await
         .map_err(|_| Error::runtime("a client sent no hello in time"))??;
+    reader.set_limit(MAX_FRAME);
     peer.is_read_only = hello.read_only;
     let mut reply = Hello::current();
-    let replaced = !hello.read_only && hello.is_newer(&reply.version);
+    let is_newer = hello.is_newer(&reply.version) || hello.protocol > PROTOCOL;
+    let replaced = !hello.read_only && is_newer;
     reply.leaving = replaced || daemon.services.leaving.is_cancelled();
     writer.send_json(kind::HELLO, &reply).await?;
     if reply.leaving {

@@ -7,9 +7,18 @@ use interprocess::local_socket::tokio::Stream;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::protocol::{self, FrameDecoder, kind};
+
+/// Frames above this size are received one at a time in the whole daemon, so that many clients cannot take the memory of
+/// many large frames.
+const LARGE_FRAME: usize = 1 << 20;
+/// How long a client may take to send the rest of a large frame.
+const LARGE_FRAME_DEADLINE: Duration = Duration::from_secs(10);
+static LARGE_FRAME_TURN: Semaphore = Semaphore::const_new(1);
 
 /// How long a client may take to read a reply, other than the answer of a turn.
 const REPLY_DEADLINE: Duration = Duration::from_secs(30);
@@ -20,6 +29,8 @@ pub struct FrameReader {
     stream: Arc<Stream>,
     decoder: FrameDecoder,
     buffer: Vec<u8>,
+    /// Held while a large frame is received, with the time when it must be complete.
+    large_frame: Option<(SemaphorePermit<'static>, Instant)>,
 }
 
 /// The sending half.
@@ -46,6 +57,7 @@ impl Connection {
                 stream: stream.clone(),
                 decoder: FrameDecoder::default(),
                 buffer: vec![0; 8 << 10],
+                large_frame: None,
             },
             writer: FrameWriter { stream },
         }
@@ -60,15 +72,33 @@ impl FrameReader {
     pub async fn read(&mut self) -> Result<Option<(u8, Vec<u8>)>> {
         loop {
             if let Some((kind, body)) = self.decoder.next_frame()? {
+                self.large_frame = None;
                 return Ok(Some((kind, body.to_vec())));
             }
-            let read = (&*self.stream).read(&mut self.buffer).await;
+            if self.large_frame.is_none() && self.decoder.announced() > Some(LARGE_FRAME) {
+                let permit = LARGE_FRAME_TURN.acquire().await;
+                let permit = permit.context(|| "cannot read from the client".into())?;
+                self.large_frame = Some((permit, Instant::now() + LARGE_FRAME_DEADLINE));
+            }
+            let mut stream = &*self.stream;
+            let read = stream.read(&mut self.buffer);
+            let read = match &self.large_frame {
+                Some((_, deadline)) => timeout_at(*deadline, read)
+                    .await
+                    .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())),
+                None => read.await,
+            };
             let length = read.context(|| "cannot read from the client".into())?;
             if length == 0 {
                 return Ok(None);
             }
             self.decoder.push(&self.buffer[..length]);
         }
+    }
+
+    /// Sets the size of the largest accepted frame.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.decoder.set_limit(bytes);
     }
 
     /// Waits for a frame of one kind and parses its body.

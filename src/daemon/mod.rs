@@ -68,6 +68,8 @@ pub struct Daemon {
     pub services: Arc<SharedServices>,
     /// Approved commands that are running.
     pub running: command_approval::RunningCommands,
+    /// Clients that have sent no request yet.
+    pub greetings: dispatch::PendingGreetings,
     /// Connections. On a stop, the daemon waits for them only within a grace period.
     pub connections: TaskTracker,
     /// Cancelled when all work must end.
@@ -212,6 +214,7 @@ pub async fn run(
     let daemon = Arc::new(Daemon {
         services: Arc::new(services),
         running: Mutex::new(HashMap::new()),
+        greetings: dispatch::PendingGreetings::default(),
         connections: TaskTracker::new(),
         cancel,
     });

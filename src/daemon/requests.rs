@@ -52,7 +52,9 @@ pub async fn status(
     let journal = services.sessions.journal.clone();
     let counted = blocking(move || Ok((journal.sessions().map_or(0, |s| s.len()), journal.size())));
     let (sessions, journal_bytes) = counted.await?;
-    let config = services.models.config(&ConfigOverrides::default()).ok();
+    let loaded = services.models.config(&ConfigOverrides::default());
+    let config_error = loaded.as_ref().err().map(|e| e.message.clone());
+    let config = loaded.ok();
     let servers = config.as_deref().map(|c| mcp::list(services, c));
     let changes = services.models.pending_changes();
     let config = config.and_then(|c| c.file.clone());
@@ -71,6 +73,7 @@ pub async fn status(
         journal_bytes,
         config: config.map(|c| c.display().to_string()),
         config_changes: changes.map_or(0, |changes| changes.lines.len()),
+        config_error,
         servers: servers.unwrap_or_default(),
     })
 }

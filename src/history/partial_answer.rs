@@ -294,6 +294,7 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
         model: header.model,
         finish: FinishReason::CutOff,
         error: None,
+        omitted: 0,
         prompt_tokens: None,
         completion_tokens: None,
         ms: last_ms.saturating_sub(header.started_ms),

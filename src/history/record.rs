@@ -196,6 +196,9 @@ pub enum RecordBody {
         /// Cause of `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+        /// Bytes of the text that exceeded the limit and were not kept.
+        #[serde(default, skip_serializing_if = "values::is_zero")]
+        omitted: u64,
         /// Tokens of the request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt_tokens: Option<u64>,

@@ -134,6 +134,7 @@ mod tests {
                 arguments,
                 extra: Some(format!("{{\"signature\":\"{TOKEN}\"}}")),
             }],
+            omitted: 0,
             model: "m".into(),
             finish: FinishReason::Stop,
             error: None,

@@ -8,6 +8,8 @@ use super::connection::RequestError;
 use super::content;
 use super::server::PooledServer;
 use crate::chat::ToolDefinition;
+use crate::config::mcp::ServerTransport;
+use crate::safety::json_text;
 use crate::safety::tool_diff::in_force;
 use crate::tools::source::{CallError, CallFuture, SourceCall, ToolSource};
 
@@ -48,8 +50,21 @@ impl ToolSource for PooledServer {
             if in_force_now != approved_annotations || tool.identity != call.identity {
                 return Err(CallError::NotApproved);
             }
-            let arguments = serde_json::from_str(call.arguments)
-                .map_err(|e| failed(format!("the arguments are not a JSON object: {e}")))?;
+            // The body of a request over HTTP is written by rmcp, which does not know exact numbers.
+            let is_http = matches!(self.server.transport, ServerTransport::Http { .. });
+            let parsed = match is_http {
+                true => match json_text::inexact_integer(call.arguments) {
+                    Some(number) => {
+                        return Err(failed(format!(
+                            "the number {number} cannot be sent exactly over HTTP; send it as a string"
+                        )));
+                    }
+                    None => serde_json::from_str(call.arguments),
+                },
+                false => json_text::parse_object(call.arguments),
+            };
+            let arguments =
+                parsed.map_err(|e| failed(format!("the arguments are not a JSON object: {e}")))?;
             let params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(arguments);
             let result = ready.call(params, self.server.timeout, events, cancel);
             match result.await {

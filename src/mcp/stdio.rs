@@ -33,6 +33,7 @@ pub(super) use self::log::{ServerLog, environment_secrets};
 use crate::config::mcp::{ServerSettings, ServerTransport as TransportConfig};
 use crate::error::{Error, Result};
 use crate::paths::CHILD_MARK;
+use crate::safety::json_text;
 use crate::secret::Secret;
 
 /// Time for a server to exit after its stdin is closed.
@@ -339,7 +340,8 @@ impl rmcp::transport::Transport<RoleClient> for StdioTransport {
         let (stdin, closing) = (Arc::clone(&self.stdin), self.closing.clone());
         let write_failed = self.write_failed.clone();
         async move {
-            let mut bytes = serde_json::to_vec(&item)?;
+            let json = serde_json::to_string(&item)?;
+            let mut bytes = json_text::with_numbers(&json).unwrap_or(json).into_bytes();
             bytes.push(b'\n');
             let write = async {
                 match &mut *stdin.lock().await {

@@ -9,6 +9,12 @@ use crate::error::{Error, Result};
 /// The largest frame: a prompt of 10 MB with its attachments fits after JSON quoting.
 pub const MAX_FRAME: usize = 48 << 20;
 
+/// The largest frame of a client before its [`Hello`](super::Hello) was received.
+pub const MAX_HELLO_FRAME: usize = 64 << 10;
+
+/// Capacity that an empty decoder keeps.
+const KEPT_CAPACITY: usize = 64 << 10;
+
 /// Bytes in front of a body: length and kind.
 pub const HEADER: usize = 5;
 
@@ -76,32 +82,67 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
 }
 
 /// Splits a byte stream into frames; what is incomplete is kept until more comes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FrameDecoder {
     buffer: Vec<u8>,
     start: usize,
+    /// The largest accepted frame.
+    limit: usize,
+}
+
+impl Default for FrameDecoder {
+    fn default() -> Self {
+        FrameDecoder {
+            buffer: Vec::new(),
+            start: 0,
+            limit: MAX_FRAME,
+        }
+    }
 }
 
 impl FrameDecoder {
     /// Adds what was read.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.start > 0 {
-            self.buffer.drain(..self.start);
-            self.start = 0;
-        }
+        self.drop_read();
         self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Sets the size of the largest accepted frame.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes;
+    }
+
+    /// Returns the size that the header of an incomplete frame announces, at most the limit.
+    pub fn announced(&self) -> Option<usize> {
+        let header = self.buffer.get(self.start..)?.first_chunk::<HEADER>()?;
+        parse_header(*header).ok().map(|(_, length)| length)
+    }
+
+    /// Removes the frames that were returned, and gives back the memory of a large one.
+    fn drop_read(&mut self) {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        if self.buffer.is_empty() {
+            self.buffer.shrink_to(KEPT_CAPACITY);
+        }
     }
 
     /// The next whole frame: kind and body.
     ///
     /// # Errors
-    /// As for [`parse_header`].
+    /// As for [`parse_header`]; or the frame is larger than the limit.
     pub fn next_frame(&mut self) -> Result<Option<(u8, &[u8])>> {
         let rest = &self.buffer[self.start..];
         let Some(header) = rest.first_chunk::<HEADER>() else {
             return Ok(None);
         };
         let (kind, length) = parse_header(*header)?;
+        if length >= self.limit {
+            return Err(Error::runtime(format!(
+                "a frame of {length} bytes came over the socket; the limit is {}",
+                self.limit
+            )));
+        }
         if rest.len() < HEADER + length {
             return Ok(None);
         }

@@ -118,6 +118,9 @@ pub struct DaemonStatus {
     /// Number of changed lines of the config file that wait for a confirmation.
     #[serde(default)]
     pub config_changes: usize,
+    /// Why the configuration cannot be used.
+    #[serde(default)]
+    pub config_error: Option<String>,
     /// The MCP servers. None is started for this request.
     #[serde(default)]
     pub servers: Vec<tools::ServerInfo>,

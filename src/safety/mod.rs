@@ -4,6 +4,7 @@ mod char_class;
 pub mod confusables;
 pub mod intent;
 pub mod json;
+pub mod json_text;
 pub mod policy;
 pub mod protected_paths;
 pub mod redact;

@@ -15,6 +15,7 @@ pub use rules::{BuiltinAction, DefaultRule, PolicyRule, RuleSet, RuleSubject};
 
 use sha2::{Digest, Sha256};
 
+use super::json_text;
 pub use crate::chat::{ApprovalScope, RuleEffect};
 use crate::chat::{CallIntent, OperationClass, ToolAnnotations};
 
@@ -53,8 +54,7 @@ impl ExactCall<'_> {
 /// # Errors
 /// The arguments are not a JSON object.
 pub fn canonical_arguments(arguments: &str) -> serde_json::Result<String> {
-    let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(arguments)?;
-    serde_json::to_string(&map)
+    Ok(json_text::text(&json_text::parse_object(arguments)?))
 }
 
 /// Permission for one call, valid once and for a short time. [`Approved::covers`] consumes it.

@@ -1,5 +1,14 @@
 //! Incremental UTF-8 decoding that never fails.
 
+/// Returns the longest start of `text` that has at most `bytes` bytes.
+pub fn prefix(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// Decodes a byte stream to text; invalid bytes become U+FFFD.
 ///
 /// The result for a whole stream equals [`String::from_utf8_lossy`] on all its bytes, independent of how the stream was

@@ -120,6 +120,9 @@ impl ModelRegistry {
                 let (file, changes) = config::read_confirmed(&self.paths)?;
                 let file = Arc::new(file);
                 lock(&self.changes).0 = changes;
+                for mistake in config::mistakes(&file) {
+                    tracing::warn!("{mistake}");
+                }
                 // Without overrides: only changes of the file are recorded, not the environment of a shell.
                 if let Ok(plain) = config::resolve::resolve(&file, &ConfigOverrides::default()) {
                     self.audit_log.rules(&plain.policy);

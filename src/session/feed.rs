@@ -21,8 +21,6 @@ use crate::protocol::tools::{
 };
 use crate::protocol::{AnswerSummary, QuestionOutcome, RequestFailure, ShellId};
 
-/// Maximum text kept for watchers. Beyond it the oldest text is dropped; the journal has all of it.
-const TEXT_LIMIT: usize = 4 << 20;
 /// Maximum length of the prompt in messages on other terminals, in characters.
 const PROMPT_LENGTH: usize = 40;
 
@@ -145,10 +143,8 @@ pub struct TurnFeed {
 #[derive(Debug, Default)]
 struct FeedState {
     entries: Vec<FeedEntry>,
-    /// The retained text.
+    /// The whole text, which the turn bounds.
     text: String,
-    /// Offset of the first retained byte in the whole text of the turn.
-    text_start: u64,
     /// Change counter and text of the latest progress; the text is empty after its call has ended.
     progress: (u64, String),
     questions: Vec<OpenQuestion>,
@@ -161,8 +157,8 @@ struct FeedState {
 enum FeedEntry {
     /// A range of the turn's text.
     Text {
-        start: u64,
-        end: u64,
+        start: usize,
+        end: usize,
     },
     Event(Arc<TurnEvent>),
 }
@@ -188,10 +184,6 @@ struct OpenQuestion {
 }
 
 impl FeedState {
-    fn text_end(&self) -> u64 {
-        self.text_start + self.text.len() as u64
-    }
-
     fn is_open(&self, id: &str) -> bool {
         self.questions.iter().any(|q| q.id == id)
     }
@@ -257,21 +249,12 @@ impl TurnFeed {
     /// Appends text of the answer.
     pub fn push_text(&self, text: &str) {
         let mut state = lock(&self.state);
-        let start = state.text_end();
+        let start = state.text.len();
         state.text.push_str(text);
-        let end = state.text_end();
+        let end = state.text.len();
         match state.entries.last_mut() {
             Some(FeedEntry::Text { end: last, .. }) => *last = end,
             _ => state.entries.push(FeedEntry::Text { start, end }),
-        }
-        if state.text.len() > TEXT_LIMIT {
-            // Drops more than needed, so that the move of the remaining text is rare.
-            let mut cut = state.text.len() - TEXT_LIMIT / 4 * 3;
-            while !state.text.is_char_boundary(cut) {
-                cut += 1;
-            }
-            state.text.drain(..cut);
-            state.text_start += cut as u64;
         }
         drop(state);
         self.changed.notify_waiters();

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::builtin::{RETRIEVE_TOOLS, read_result_tool, retrieve_tools_tool};
 use crate::chat::{OperationClass, ToolDefinition};
+use crate::safety::json_text;
 
 /// Maximum number of bytes of server names in a tool description.
 const MAX_SERVER_NAMES_BYTES: usize = 400;
@@ -156,18 +157,17 @@ pub fn parse_call_target(
             return Err("Invalid args: must be an object; JSON text goes into args_json".into());
         }
     };
-    let text = match value_of(arguments, "args_json") {
-        None => None,
-        Some(Value::String(text)) if text.trim().is_empty() => None,
-        Some(Value::String(text)) => Some(
-            serde_json::from_str::<Map<String, Value>>(text).map_err(|e| {
+    let text =
+        match value_of(arguments, "args_json") {
+            None => None,
+            Some(Value::String(text)) if text.trim().is_empty() => None,
+            Some(Value::String(text)) => Some(json_text::parse_object(text).map_err(|e| {
                 format!("Invalid args_json: must be the text of one JSON object: {e}")
-            })?,
-        ),
-        Some(_) => {
-            return Err("Invalid args_json: must be a string; an object goes into args".into());
-        }
-    };
+            })?),
+            Some(_) => {
+                return Err("Invalid args_json: must be a string; an object goes into args".into());
+            }
+        };
     let args = match (args, text) {
         (Some(args), Some(text)) if args != text => {
             return Err("args and args_json disagree: give one of the two".into());
@@ -177,7 +177,7 @@ pub fn parse_call_target(
     Ok(CallTarget {
         server: server.to_owned(),
         tool: tool.to_owned(),
-        arguments: Value::Object(args).to_string(),
+        arguments: json_text::text(&args),
     })
 }
 

@@ -10,11 +10,17 @@ use crate::chat::{FinishReason, StreamItem, TokenUsage, ToolCall};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::{self, RecordBody};
 use crate::protocol::AnswerSummary;
-use crate::safety::policy;
+use crate::safety::{policy, utf8};
 use crate::session::feed::TurnEvent;
 
 use super::command_extractor::{AnswerPiece, CommandExtractor};
 use super::outcome::{CallEnd, CallOutcome, CallSummary};
+
+/// Maximum text of a turn that is shown and recorded, in bytes. The rest is counted.
+pub const MAX_TEXT: usize = 4 << 20;
+/// Maximum number of commands that a turn proposes, and maximum size of all of them in bytes.
+const MAX_PROPOSALS: usize = 50;
+const MAX_PROPOSAL_BYTES: usize = 256 << 10;
 
 /// An input of the machine.
 #[derive(Debug)]
@@ -68,10 +74,16 @@ pub struct TurnMachine {
     filter: CommandExtractor,
     /// The answer text of this round.
     text: String,
+    /// Length of the answer text of the previous rounds.
+    earlier_text: usize,
+    /// Bytes of this round's text beyond [`MAX_TEXT`].
+    omitted: u64,
     /// Whether the text shown so far ends without a newline.
     open_line: bool,
     /// Proposed commands of all rounds.
     proposals: Vec<String>,
+    /// Number of commands of this round that are not proposed, because there are too many.
+    unproposed: usize,
     calls: Vec<ToolCall>,
     /// Calls of this round whose record was not yet emitted.
     pending: VecDeque<PendingCall>,
@@ -100,8 +112,11 @@ impl TurnMachine {
             setting,
             filter: CommandExtractor::default(),
             text: String::new(),
+            earlier_text: 0,
+            omitted: 0,
             open_line: false,
             proposals: Vec::new(),
+            unproposed: 0,
             calls: Vec::new(),
             pending: VecDeque::new(),
             answered: false,
@@ -112,13 +127,24 @@ impl TurnMachine {
         }
     }
 
+    /// Returns the part of the next text that is kept.
+    pub fn kept<'t>(&self, text: &'t str) -> &'t str {
+        let left = MAX_TEXT.saturating_sub(self.earlier_text + self.text.len());
+        // After the first omission nothing is kept, so that the text has no hole.
+        let left = if self.omitted > 0 { 0 } else { left };
+        utf8::prefix(text, left)
+    }
+
     /// Handles one input; `ms` is the time since the turn began.
     pub fn handle(&mut self, input: TurnInput, ms: u64) -> Vec<TurnEffect> {
         match input {
             TurnInput::Chunk(StreamItem::Text(text)) => {
-                self.text.push_str(&text);
+                let kept = self.kept(&text);
+                let omitted = (text.len() - kept.len()) as u64;
                 let mut pieces = Vec::new();
-                self.filter.push(&text, &mut |piece| pieces.push(piece));
+                self.filter.push(kept, &mut |piece| pieces.push(piece));
+                self.text.push_str(kept);
+                self.omitted += omitted;
                 self.show(pieces)
             }
             TurnInput::Chunk(StreamItem::Call(call)) => {
@@ -148,6 +174,10 @@ impl TurnMachine {
                     self.open_line = !text.ends_with('\n');
                     TurnEffect::Text(text)
                 }
+                AnswerPiece::Command(command) if !self.may_propose(&command) => {
+                    self.unproposed += 1;
+                    continue;
+                }
                 AnswerPiece::Command(command) => {
                     self.open_line = false;
                     self.proposals.push(command.clone());
@@ -158,16 +188,45 @@ impl TurnMachine {
         effects
     }
 
+    fn may_propose(&self, command: &str) -> bool {
+        let bytes: usize = self.proposals.iter().map(String::len).sum();
+        self.proposals.len() < MAX_PROPOSALS && bytes + command.len() <= MAX_PROPOSAL_BYTES
+    }
+
+    /// Returns the notices about what this round's limits left out.
+    fn limit_notices(&mut self) -> Vec<TurnEffect> {
+        let mut notices = Vec::new();
+        if self.omitted > 0 {
+            let whole = (self.earlier_text + self.text.len()) as u64 + self.omitted;
+            notices.push(notice(format!(
+                "the answer is {:.1} MiB long; only its first {} MiB are shown and recorded",
+                whole as f64 / f64::from(1 << 20),
+                MAX_TEXT >> 20
+            )));
+        }
+        match std::mem::take(&mut self.unproposed) {
+            0 => {}
+            n => notices.push(notice(format!(
+                "{n} more proposed commands are not offered: the limits are {MAX_PROPOSALS} commands and {} KiB for an answer",
+                MAX_PROPOSAL_BYTES >> 10
+            ))),
+        }
+        notices
+    }
+
     /// Handles the end of the request: records the answer and starts its calls.
     fn end(&mut self, result: Result<FinishReason>, ms: u64) -> Vec<TurnEffect> {
         let mut pieces = Vec::new();
         let mut take = |piece| pieces.push(piece);
         // The last line of an answer that was cut off may be incomplete, so it is not offered as a command.
         match &result {
-            Ok(FinishReason::Stop) => self.filter.finish(&mut take),
+            Ok(FinishReason::Stop) if self.omitted == 0 => self.filter.finish(&mut take),
             _ => self.filter.cut_off(&mut take),
         }
         let mut effects = self.show(pieces);
+        effects.extend(self.limit_notices());
+        self.earlier_text += self.text.len();
+        self.text.shrink_to_fit();
         let whole = matches!(result, Ok(FinishReason::Stop));
         let calls = std::mem::take(&mut self.calls);
         // Calls of a failed answer are dropped, because none of them would get a result.
@@ -185,6 +244,7 @@ impl TurnMachine {
             model: self.setting.model_name.clone(),
             finish,
             error: failure.as_ref().map(|e| e.message.clone()),
+            omitted: std::mem::take(&mut self.omitted),
             prompt_tokens: usage.map(|u| u.prompt_tokens),
             completion_tokens: usage.map(|u| u.completion_tokens),
             ms: ms.saturating_sub(self.began),

@@ -211,7 +211,7 @@ impl<'a> TurnRun<'a> {
         let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         // The model's text as received: the journal keeps proposed commands too, which are not shown as text.
         if let TurnInput::Chunk(StreamItem::Text(text)) = &input {
-            self.partial.append(text);
+            self.partial.append(self.turn.kept(text));
         }
         let mut step = NextStep::Go;
         for effect in self.turn.handle(input, elapsed) {

@@ -288,3 +288,39 @@ async fn cancelling_before_the_answer_closes_the_upstream_connection() {
     blocking(move || provider.wait_closed(1)).await;
     drop(receiver);
 }
+
+#[tokio::test]
+async fn a_surrogate_pair_split_over_two_events_is_joined_and_half_of_one_replaced() {
+    let event =
+        |delta: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
+    let call = |arguments: &str| {
+        event(&format!(
+            r#"{{"tool_calls":[{{"index":0,"id":"c","function":{{"name":"x","arguments":"{arguments}"}}}}]}}"#
+        ))
+    };
+    let events = [
+        event(r#"{"content":"a\ud83d"}"#),
+        event(r#"{"reasoning_content":"\ud83d"}"#),
+        event(r#"{"content":""}"#),
+        event(r#"{"content":"\ude00b"}"#),
+        event(r#"{"reasoning_content":"\ude01"}"#),
+        event(r#"{"content":"\ud83dc\ude00d\ud83d\ude02\ud83d"}"#),
+        call(r#"{\"e\":\"\ud83d"#),
+        call(r#"\ude00\\ud83d\"}"#),
+        finish_event("tool_calls"),
+    ];
+    let events = events.iter().map(|event| Part::from(event.as_str()));
+    let provider = Provider::start([Script::events(events)]);
+    let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
+    assert_eq!(outcome.text(), "a😀b\u{fffd}c\u{fffd}d😂\u{fffd}");
+    let reasoning: String = outcome
+        .chunks
+        .iter()
+        .filter_map(|chunk| match chunk {
+            StreamItem::Reasoning(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reasoning, "😁");
+    assert_eq!(outcome.calls()[0].arguments, r#"{"e":"😀\ud83d"}"#);
+}

@@ -55,7 +55,7 @@ fn second_round() -> Vec<ChatMessage> {
 }
 
 impl Outcome {
-    fn calls(&self) -> Vec<ToolCall> {
+    pub fn calls(&self) -> Vec<ToolCall> {
         let call = |c: &StreamItem| match c {
             StreamItem::Call(call) => Some(call.clone()),
             _ => None,

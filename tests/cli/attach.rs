@@ -299,10 +299,11 @@ fn a_stopped_client_blocks_nobody_and_shows_the_rest() {
     helper.provider.wait_gate("end");
     // Another prompt of the session says what it waits for, and can be stopped.
     let mut second = Zsh::start(&helper.home);
-    second.send(format!("llm --attach {id} and more; print code=$?\r"));
+    second.send(format!("llm --attach {id} and more\r"));
     second.wait_text("waiting for the answer to “count”");
     second.send("\x03");
     second.prompt();
+    second.run("print code=$?");
     assert!(second.screen().contains("code=130"), "{}", second.screen());
     helper.provider.open("end");
     helper.until_finish("stop");

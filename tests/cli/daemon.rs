@@ -40,7 +40,7 @@ fn hello(version: &str, leaving: bool) -> Vec<u8> {
 
 impl Helper {
     /// Listens on the socket of the daemon.
-    fn listen(&self) -> UnixListener {
+    pub(super) fn listen(&self) -> UnixListener {
         use std::os::unix::fs::DirBuilderExt;
         let mut dir = std::fs::DirBuilder::new();
         dir.mode(0o700).create(self.path("run")).expect("run");
@@ -48,7 +48,7 @@ impl Helper {
     }
 
     /// Takes the instance lock of the daemon.
-    fn lock(&self) -> Flock<std::fs::File> {
+    pub(super) fn lock(&self) -> Flock<std::fs::File> {
         let file = std::fs::File::create(self.path("run/lock")).expect("a lock file");
         Flock::lock(file, FlockArg::LockExclusiveNonblock).expect("the lock")
     }

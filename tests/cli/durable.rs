@@ -119,3 +119,46 @@ fn a_journal_of_a_later_version_is_kept() {
     assert_eq!(helper.messages(1).len(), 4);
     assert!(std::fs::read_to_string(&file).unwrap().starts_with(&text));
 }
+
+#[test]
+fn every_text_that_was_shown_before_a_kill_is_in_the_history() {
+    let words: Vec<String> = (0..4000)
+        .map(|n| match n % 7 {
+            0 => format!("Wörter {n}: "),
+            1 => "see http://127.0.0.1:8080/v1 and ".to_owned(),
+            2 => "\n- `sk` and password = secret\n".to_owned(),
+            3 => "```sh\necho $HOME\n```\n".to_owned(),
+            _ => format!("and {n} more words "),
+        })
+        .collect();
+    let answer = words.clone();
+    let helper = Helper::with(Provider::answering(move |_| Script::tokens(&answer)));
+    let whole = words.concat();
+    let mut cut_off = 0;
+    for n in 0..40_u64 {
+        helper.call(["start"]).run().ok();
+        let shell = format!("s{n}");
+        let ask = helper.call(["ask", "--shell", &shell, "--", "x"]).start();
+        // The kill hits anywhere in the answer; the delay only spreads the kills.
+        std::thread::sleep(Duration::from_micros(5_000 + n * 7919 % 40 * 2000));
+        if let Some(pid) = helper.listener() {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        let shown = ask.finish().stdout;
+        let shown = shown.trim_end();
+        assert!(whole.starts_with(shown), "{shown}");
+        let history = helper.call(["session", "show", "--shell", &shell]).run();
+        if shown.is_empty() {
+            continue;
+        }
+        let history = history.ok();
+        cut_off += usize::from(history.contains("[cut off: the daemon was killed]"));
+        assert!(
+            history.contains(shown),
+            "{n}: shown {:?}\nhistory {:?}",
+            &shown[shown.len().saturating_sub(200)..],
+            &history[history.len().saturating_sub(300)..]
+        );
+    }
+    assert!(cut_off > 5, "{cut_off}");
+}

@@ -2,6 +2,9 @@
 
 mod activity;
 mod attach;
+#[cfg(target_os = "linux")]
+mod bounds;
+mod config;
 mod daemon;
 mod durable;
 mod failures;

@@ -229,8 +229,10 @@ fn prompt(at: Option<usize>) -> (usize, bool, bool) {
         "{what}: {called} calls, {ran} runs"
     );
     // Without the wrapper: the shell and the daemon go on, and nothing is done again.
+    let direct = format!("#!/bin/sh\nexec {} \"$@\"\n", helper_path());
+    helper.home.program("traced-helper", &direct);
     // Ctrl-U first: a key that the killed client did not read is on the line.
-    zsh.run("\x15AISH_HELPER=");
+    zsh.send("\x15");
     zsh.run("llm and now");
     zsh.wait_text("still here");
     assert_eq!((calls(), runs()), (called, ran), "{what}");

@@ -1,5 +1,7 @@
 //! The plugin in a real zsh in a real terminal.
 
+mod environment;
+mod exit_codes;
 mod history;
 mod hooks;
 mod mcp;

@@ -16,7 +16,7 @@ const PROPOSES: &str = r#"case $1 in
   capture) [[ -f $HOME/tty ]] && cat $HOME/tty || exit 1 ;;
 esac"#;
 
-fn proposing(zshrc: &str, answers: &[&[u8]]) -> Home {
+pub(super) fn proposing(zshrc: &str, answers: &[&[u8]]) -> Home {
     let home = Home::with_stub(PROPOSES);
     home.zshrc(&format!("{zshrc}\n{}", source_plugin()));
     std::fs::create_dir(home.path("answers")).expect("answers");
@@ -28,7 +28,7 @@ fn proposing(zshrc: &str, answers: &[&[u8]]) -> Home {
 }
 
 /// The calls after the first, each as its name and the arguments after the shell's id.
-fn after_ask(home: &Home) -> Vec<String> {
+pub(super) fn after_ask(home: &Home) -> Vec<String> {
     home.calls()[1..]
         .iter()
         .map(|c| {
@@ -68,7 +68,7 @@ fn a_command_changes_the_shell_it_runs_in() {
     );
     assert_eq!(home.read("said"), "WORD !! its proposal\noff\n");
     let state = zsh.eval("builtin print -r -- $? $PWD $FROM $NAME $options[nullglob] $options[aliases] $options[errreturn]; f; env | grep FROM");
-    assert_eq!(state, "0 /usr proposal value on on off\nf\nFROM=proposal\n");
+    assert_eq!(state, "1 /usr proposal value on on off\nf\nFROM=proposal\n");
     let history = zsh.eval("fc -ln 1");
     assert!(
         history.contains("\ncd /usr && export FROM=proposal PLAIN"),

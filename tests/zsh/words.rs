@@ -356,7 +356,8 @@ fn a_missing_helper_is_reported_with_the_remedy() {
     );
     zsh.run("llm hello");
     assert_eq!(zsh.eval("print $?"), "3\n");
-    zsh.run("AISH_HELPER=/nowhere/aish");
+    home.zshrc(&format!("AISH_HELPER=/nowhere/aish\n{}", source_plugin()));
+    let mut zsh = Zsh::start(&home);
     assert_eq!(
         zsh.eval("llm hello"),
         "llm: AISH_HELPER is not a program: /nowhere/aish: set it to the path of aish-helper, or unset it\n"

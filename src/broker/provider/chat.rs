@@ -5,6 +5,7 @@
 //! OpenRouter, OpenAI, Mistral and Groq send.
 
 mod request;
+mod surrogates;
 mod text_event;
 mod tool_calls;
 mod turns;
@@ -17,11 +18,15 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 pub use self::request::{ServerQuirks, names, request_body};
+use self::surrogates::{PairJoiner, mark};
 use self::text_event::TextEvent;
 use self::tool_calls::CallAssembler;
 pub use self::tool_calls::CallLimit;
 use crate::broker::sse::{EventTooLong, SseEvent};
 use crate::chat::{FinishReason, StreamItem, TokenUsage};
+
+/// Maximum length of a reported model name, in bytes. A longer one is ignored.
+const MAX_MODEL_NAME: usize = 256;
 
 /// Why an answer cannot be read any further.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,6 +64,9 @@ pub struct ChatAnswer {
     pub usage: Option<TokenUsage>,
     /// The model's name has been reported.
     model: bool,
+    /// Joins pairs of the text, and of the reasoning.
+    text_pairs: PairJoiner,
+    reasoning_pairs: PairJoiner,
 }
 
 impl ChatAnswer {
@@ -76,8 +84,8 @@ impl ChatAnswer {
             && let Some(found) = TextEvent::scan(event.data)
             && (self.model || !found.has_model)
         {
-            self.reasoning |= push_reasoning(out, found.reasoning);
-            self.text |= push_text(out, found.text);
+            self.push_reasoning(out, found.reasoning, false);
+            self.push_text(out, found.text, false);
             return Ok(());
         }
         self.parse(event, out)
@@ -102,8 +110,39 @@ impl ChatAnswer {
         if data.is_empty() || self.done {
             return Ok(());
         }
-        let body: ChatEvent<'_> = serde_json::from_str(data).map_err(|_| bad_json(data))?;
-        self.take(body, data, out)
+        self.read(data, out).map(|_| ())
+    }
+
+    /// Reads the JSON of an event. Returns whether the event has choices.
+    fn read(
+        &mut self,
+        data: &str,
+        out: &mut Vec<StreamItem>,
+    ) -> std::result::Result<bool, StreamError> {
+        if let Ok(body) = serde_json::from_str::<ChatEvent<'_>>(data) {
+            let choices = body.choices.is_some();
+            return self.take(body, data, false, out).map(|()| choices);
+        }
+        // A server that cuts text by UTF-16 units sends half a pair in each of two events.
+        let marked = mark(data).ok_or_else(|| bad_json(data))?;
+        let body: ChatEvent<'_> = serde_json::from_str(&marked).map_err(|_| bad_json(data))?;
+        let choices = body.choices.is_some();
+        self.take(body, &marked, true, out).map(|()| choices)
+    }
+
+    /// Ends the answer: half a pair without the other half becomes U+FFFD.
+    pub fn end(&mut self, out: &mut Vec<StreamItem>) {
+        let (reasoning, text) = (self.reasoning_pairs.end(), self.text_pairs.end());
+        push_reasoning(out, reasoning.into());
+        self.text |= push_text(out, text.into());
+    }
+
+    fn push_text(&mut self, out: &mut Vec<StreamItem>, text: Cow<'_, str>, marked: bool) {
+        self.text |= push_text(out, self.text_pairs.join(text, marked));
+    }
+
+    fn push_reasoning(&mut self, out: &mut Vec<StreamItem>, text: Cow<'_, str>, marked: bool) {
+        self.reasoning |= push_reasoning(out, self.reasoning_pairs.join(text, marked));
     }
 
     /// Reads a whole `chat.completion` object from a server that does not stream.
@@ -117,12 +156,10 @@ impl ChatAnswer {
     ) -> std::result::Result<(), StreamError> {
         let text = String::from_utf8_lossy(body);
         let data = text.trim();
-        let parsed: ChatEvent<'_> = serde_json::from_str(data).map_err(|_| bad_json(data))?;
-        if parsed.choices.is_none() {
+        if !self.read(data, out)? {
             let message = error_message(data).unwrap_or_else(|| start_of(data));
             return Err(StreamError::Server(message));
         }
-        self.take(parsed, data, out)?;
         self.finish.get_or_insert(FinishReason::Stop);
         self.done = true;
         Ok(())
@@ -132,6 +169,7 @@ impl ChatAnswer {
         &mut self,
         body: ChatEvent<'_>,
         data: &str,
+        marked: bool,
         out: &mut Vec<StreamItem>,
     ) -> std::result::Result<(), StreamError> {
         if let Some(usage) = body.usage {
@@ -162,12 +200,12 @@ impl ChatAnswer {
                 } else {
                     delta.reasoning_content.text
                 };
-                self.reasoning |= push_reasoning(out, reasoning);
-                self.reasoning |= push_reasoning(out, Cow::Owned(delta.content.thinking));
-                self.text |= push_text(out, delta.content.text);
-                self.text |= push_text(out, delta.refusal.text);
+                self.push_reasoning(out, reasoning, marked);
+                self.push_reasoning(out, Cow::Owned(delta.content.thinking), marked);
+                self.push_text(out, delta.content.text, marked);
+                self.push_text(out, delta.refusal.text, marked);
                 for piece in delta.tool_calls.into_iter().flatten() {
-                    self.calls.add(piece)?;
+                    self.calls.add(piece, marked)?;
                 }
             }
             match finish.map_or(WireFinish::Absent, |reason| WireFinish::from(&*reason.text)) {
@@ -181,6 +219,7 @@ impl ChatAnswer {
         if !self.model
             && let Some(model) = body.model
             && !model.text.is_empty()
+            && model.text.len() <= MAX_MODEL_NAME
         {
             self.model = true;
             out.push(StreamItem::Model(model.text.into_owned()));

@@ -109,6 +109,7 @@ mod tests {
             turns: 0,
             journal_bytes: 0,
             config: None,
+            config_error: None,
             servers: Vec::new(),
         }))
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use super::CheckResult;
 use crate::config::mcp::{ServerSettings, ServerTransport, TokenSource, variable_reference};
 use crate::config::{self, Config, ConfigOverrides, key};
 use crate::error::Result;
-use crate::paths::{self, Paths};
+use crate::paths::Paths;
 use crate::protocol::DaemonStatus;
 use crate::protocol::tools::{ServerInfo, ServerStatus};
 
@@ -99,7 +98,7 @@ fn check_server(
         }
     }
     match &server.transport {
-        ServerTransport::Stdio { command, .. } => match is_program(command) {
+        ServerTransport::Stdio { command, .. } => match config::is_program(command) {
             true => CheckResult::ok("mcp", format!("{alias}: found the program {command}")),
             false => CheckResult::fail(
                 "mcp",
@@ -124,14 +123,6 @@ fn check_server(
             }
         },
     }
-}
-
-fn is_program(command: &str) -> bool {
-    if !command.contains('/') {
-        return !paths::on_path(command).is_empty();
-    }
-    let meta = std::fs::metadata(Path::new(command));
-    meta.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
 /// Receives the result of a connection attempt.
@@ -283,6 +274,5 @@ mod tests {
         assert_eq!(connect(&url), Ok(()));
         drop(listener);
         assert!(connect(&url).is_err());
-        assert!(is_program("/bin/sh") && is_program("sh") && !is_program("/bin"));
     }
 }

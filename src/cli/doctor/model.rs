@@ -30,13 +30,20 @@ pub(super) fn check_config(paths: &Paths) -> Vec<CheckResult> {
     }
     let resolved = overrides().and_then(|over| config::load(paths, &over));
     let current = resolved.and_then(|c| Ok((c.current()?.map(|m| m.name.clone()), c)));
-    vec![match current {
+    let mut checks = vec![match current {
         Err(e) => CheckResult::error("config", &e),
         Ok((current, config)) => match config::pending_changes(paths) {
             Ok(Some(changes)) => CheckResult::warn("config", waiting(&changes), CONFIRM_HINT),
             _ => CheckResult::ok("config", summary(&config, current.as_deref())),
         },
-    }]
+    }];
+    // Unset variables have checks of their own.
+    let mistakes = config::read_file(paths).map_or(Vec::new(), |file| config::mistakes(&file));
+    checks.extend(mistakes.iter().take(MAX_FAULTS).map(|p| {
+        let remedy = "correct the file, then check it with: aish-helper config check";
+        CheckResult::warn("config", p.to_string(), remedy)
+    }));
+    checks
 }
 
 /// Says which changes of the file are not in force.

@@ -9,7 +9,6 @@ mod layout;
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
 
 use super::styled_line::{SpanStyle, fold, span};
@@ -18,6 +17,7 @@ use super::terminal_prompt::{
 };
 use super::{argument_lines, editor};
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict};
+use crate::safety::json_text;
 use crate::safety::policy::canonical_arguments;
 use crate::safety::text::one_line;
 
@@ -269,9 +269,9 @@ fn edit(prompt: &mut TerminalPrompt<'_>, run_dir: &Path, text: &str) -> PromptRe
 }
 
 fn pretty(arguments: &str) -> String {
-    let map = serde_json::from_str::<Map<String, Value>>(arguments);
+    let map = json_text::parse_object(arguments);
     match map.and_then(|map| serde_json::to_string_pretty(&map)) {
-        Ok(text) => text + "\n",
+        Ok(text) => json_text::with_numbers(&text).unwrap_or(text) + "\n",
         Err(_) => arguments.to_string(),
     }
 }

@@ -35,6 +35,7 @@ fn calling(text: &str, finish: &str, ids: &[&str]) -> Record {
                 extra: Some(format!("{{\"of\":\"{id}\"}}")),
             })
             .collect(),
+        omitted: 0,
         model: "m".into(),
         finish: named(finish),
         error: None,

@@ -132,6 +132,7 @@ fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
         model: "m".into(),
         finish: crate::chat::FinishReason::Stop,
         error: None,
+        omitted: 0,
         prompt_tokens: None,
         completion_tokens: None,
         ms: 1,

@@ -73,6 +73,7 @@ fn every_body() -> Vec<RecordBody> {
                 arguments: word(),
                 extra: some(),
             }],
+            omitted: 1,
             model: word(),
             finish: FinishReason::Stop,
             error: some(),

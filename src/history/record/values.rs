@@ -3,6 +3,15 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Whether a count is absent from the record.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+pub(super) fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// Decision on a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{FeedEntry, FeedState, TurnEvent, TurnFeed, lock};
 use crate::protocol::tools::Reaction;
+use crate::safety::utf8;
 
 /// Approximate maximum size of what one read returns, so that a slow client holds no copy of a long answer.
 const READ_LIMIT: usize = 64 << 10;
@@ -15,8 +16,6 @@ const EVENT_SIZE: usize = 1 << 10;
 pub enum FeedItem<'a> {
     /// Text of the answer.
     Text(&'a str),
-    /// This many bytes of text were dropped before the watcher read them.
-    Gap(u64),
     /// An event.
     Event(&'a TurnEvent),
     /// The latest progress.
@@ -29,7 +28,7 @@ pub struct FeedWatcher {
     pub(super) feed: Arc<TurnFeed>,
     pub(super) id: u64,
     pub(super) entry: usize,
-    pub(super) offset: u64,
+    pub(super) offset: usize,
     pub(super) progress: u64,
 }
 
@@ -61,31 +60,15 @@ impl FeedWatcher {
             }
             match entry {
                 FeedEntry::Text { start, end } => {
-                    let mut from = self.offset.max(*start);
-                    let kept = state.text_start.clamp(from, (*end).max(from));
-                    if kept > from {
-                        sink(FeedItem::Gap(kept - from));
-                        from = kept;
+                    let from = self.offset.max(*start);
+                    let text = utf8::prefix(&state.text[from..*end], available);
+                    if !text.is_empty() {
+                        sink(FeedItem::Text(text));
                     }
-                    self.offset = from;
-                    if from < *end {
-                        // Both are within the kept text, whose length is a usize.
-                        let range =
-                            (from - state.text_start) as usize..(*end - state.text_start) as usize;
-                        let text = &state.text[range];
-                        let mut length = text.len().min(available);
-                        while !text.is_char_boundary(length) {
-                            length -= 1;
-                        }
-                        let text = &text[..length];
-                        if !text.is_empty() {
-                            sink(FeedItem::Text(text));
-                        }
-                        self.offset += text.len() as u64;
-                        available -= text.len();
-                        if self.offset < *end {
-                            return;
-                        }
+                    self.offset = from + text.len();
+                    available -= text.len();
+                    if self.offset < *end {
+                        return;
                     }
                     if self.entry + 1 == state.entries.len() {
                         // More text may be appended to this entry.

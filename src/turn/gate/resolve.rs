@@ -1,12 +1,11 @@
 //! Resolves a call of the model to a tool: directly by name, or through `call_tool_read`, `call_tool_write` and
 //! `call_tool_destructive`, whose arguments name the tool and declare an intent.
 
-use serde_json::{Map, Value};
-
 use crate::chat::{CallIntent, OperationClass, ToolAnnotations, ToolCall, ToolDefinition};
 use crate::history::record;
 use crate::mcp::ToolCatalog;
 use crate::safety::intent::{self, IntentCheck};
+use crate::safety::json_text;
 use crate::safety::policy::BUILTIN_IDENTITY;
 use crate::tools::{builtin, split};
 use crate::turn::call_context::ToolExposure;
@@ -151,7 +150,7 @@ fn through<'a>(
     catalog: &'a ToolCatalog,
     strict: bool,
 ) -> Result<ResolvedCall<'a>, Box<RefusedCall>> {
-    let arguments: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let arguments = json_text::parse_object(&call.arguments).unwrap_or_default();
     let declared = intent::parse_intent(variant, &arguments);
     let target = split::parse_call_target(variant, &arguments);
     let name = |t: &split::CallTarget| format!("{}.{}", t.server, t.tool);

@@ -11,6 +11,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::surrogates::{PairJoiner, mark};
 use super::{LenientText, StreamError};
 use crate::broker::wire_names::WireNames;
 use crate::chat::{ChatMessage, ToolCall};
@@ -21,16 +22,16 @@ const MAX_CALLS: usize = 128;
 /// Maximum size of the extra content of one call, in bytes.
 const MAX_EXTRA: usize = 64 << 10;
 
-/// Maximum size of the arguments of one call, in bytes.
-const MAX_ARGUMENTS: usize = 4 << 20;
+/// Maximum size of the names, ids and arguments of all calls of an answer, in bytes.
+const MAX_CALL_BYTES: usize = 4 << 20;
 
 /// A limit that the tool calls of an answer exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallLimit {
     /// Too many calls.
     Count,
-    /// Arguments of one call are too long.
-    ArgumentBytes,
+    /// Names, ids and arguments are too long.
+    Bytes,
     /// Extra content of one call is too long.
     ExtraBytes,
 }
@@ -39,7 +40,7 @@ impl fmt::Display for CallLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             CallLimit::Count => "more than 128 calls of tools",
-            CallLimit::ArgumentBytes => "arguments of a tool longer than 4 MiB",
+            CallLimit::Bytes => "tool calls longer than 4 MiB",
             CallLimit::ExtraBytes => "extra content of a call longer than 64 KiB",
         })
     }
@@ -70,7 +71,11 @@ struct FunctionFragment<'a> {
 
 /// The tool calls received so far.
 #[derive(Debug, Default)]
-pub struct CallAssembler(Vec<PartialCall>);
+pub struct CallAssembler {
+    calls: Vec<PartialCall>,
+    /// Size of names, ids and arguments.
+    bytes: usize,
+}
 
 #[derive(Debug, Default)]
 struct PartialCall {
@@ -80,30 +85,32 @@ struct PartialCall {
     arguments: String,
     extra: Option<String>,
     nesting: JsonNesting,
+    pairs: PairJoiner,
 }
 
 impl CallAssembler {
     /// Whether no call has arrived.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.calls.is_empty()
     }
 
     /// Whether there are calls and the arguments of each are complete.
     pub fn is_complete(&self) -> bool {
-        !self.is_empty() && self.0.iter().all(|call| call.nesting.is_complete())
+        !self.is_empty() && self.calls.iter().all(|call| call.nesting.is_complete())
     }
 
-    /// Adds a fragment.
+    /// Adds a fragment; `marked` if it comes from [`mark`](super::surrogates::mark).
     ///
     /// # Errors
     /// A limit is exceeded, or the arguments are not a JSON string.
-    pub fn add(&mut self, piece: CallFragment<'_>) -> Result<(), StreamError> {
+    pub fn add(&mut self, piece: CallFragment<'_>, marked: bool) -> Result<(), StreamError> {
         let function = piece.function.unwrap_or_default();
         let (id, name) = (piece.id.text, function.name.text);
-        let arguments = match function.arguments {
+        let (arguments, has_halves) = match function.arguments {
             Some(raw) => fragment(raw)?,
-            None => Cow::Borrowed(""),
+            None => (Cow::Borrowed(""), false),
         };
+        let marked = marked || has_halves;
         let extra = piece.extra_content.map(RawValue::get);
         let extra = extra.filter(|extra| *extra != "null");
         if id.is_empty() && name.is_empty() && arguments.is_empty() && extra.is_none() {
@@ -111,24 +118,24 @@ impl CallAssembler {
         }
         let indexed = piece.index.is_some();
         let at = match piece.index {
-            Some(index) => self.0.iter().rposition(|c| c.index == index),
-            None => self.0.len().checked_sub(1),
+            Some(index) => self.calls.iter().rposition(|c| c.index == index),
+            None => self.calls.len().checked_sub(1),
         };
-        let full = self.0.len() == MAX_CALLS;
-        let call = at.and_then(|at| self.0.get_mut(at));
+        let full = self.calls.len() == MAX_CALLS;
+        let call = at.and_then(|at| self.calls.get_mut(at));
         match call.filter(|call| call.continues_with(indexed, &id, &name)) {
-            Some(call) => call.take(&id, &name, &arguments, extra),
+            Some(call) => call.take(&id, &name, (&arguments, marked), extra, &mut self.bytes),
             // Extra content without a call to belong to.
             None if id.is_empty() && name.is_empty() && arguments.is_empty() => Ok(()),
             None if full => Err(StreamError::CallLimit(CallLimit::Count)),
             None => {
-                let next = self.0.iter().map(|c| c.index.saturating_add(1)).max();
+                let next = self.calls.iter().map(|c| c.index.saturating_add(1)).max();
                 let mut call = PartialCall {
                     index: piece.index.or(next).unwrap_or(0),
                     ..PartialCall::default()
                 };
-                call.take(&id, &name, &arguments, extra)?;
-                self.0.push(call);
+                call.take(&id, &name, (&arguments, marked), extra, &mut self.bytes)?;
+                self.calls.push(call);
                 Ok(())
             }
         }
@@ -137,7 +144,7 @@ impl CallAssembler {
     /// Returns the calls in order, with tool names instead of wire names, and with ids that are unique among the calls in
     /// `messages`, the conversation so far.
     pub fn take(&mut self, names: &WireNames, messages: &[ChatMessage]) -> Vec<ToolCall> {
-        let mut calls = std::mem::take(&mut self.0);
+        let mut calls = std::mem::take(&mut self.calls);
         calls.sort_by_key(|call| call.index);
         let mut used: HashSet<String> = HashSet::new();
         for message in messages {
@@ -188,17 +195,21 @@ impl PartialCall {
         &mut self,
         id: &str,
         name: &str,
-        arguments: &str,
+        (arguments, marked): (&str, bool),
         extra: Option<&str>,
+        bytes: &mut usize,
     ) -> Result<(), StreamError> {
+        // Some servers repeat id and name with each fragment.
+        let new = |known: &str, text: &str| if known.is_empty() { text.len() } else { 0 };
+        *bytes += new(&self.id, id) + new(&self.name, name) + arguments.len();
+        if *bytes > MAX_CALL_BYTES {
+            return Err(StreamError::CallLimit(CallLimit::Bytes));
+        }
         if self.id.is_empty() {
             id.clone_into(&mut self.id);
         }
         if self.name.is_empty() {
             name.clone_into(&mut self.name);
-        }
-        if arguments.len() > MAX_ARGUMENTS.saturating_sub(self.arguments.len()) {
-            return Err(StreamError::CallLimit(CallLimit::ArgumentBytes));
         }
         if let Some(extra) = extra {
             if extra.len() > MAX_EXTRA {
@@ -206,20 +217,26 @@ impl PartialCall {
             }
             self.extra = Some(extra.to_owned());
         }
-        self.arguments.push_str(arguments);
-        self.nesting.follow(arguments);
+        let arguments = self.pairs.join(Cow::Borrowed(arguments), marked);
+        self.arguments.push_str(&arguments);
+        self.nesting.follow(&arguments);
         Ok(())
     }
 }
 
-/// Returns a fragment of the arguments as text.
-fn fragment(raw: &RawValue) -> Result<Cow<'_, str>, StreamError> {
+/// Returns a fragment of the arguments as text, and whether halves of surrogate pairs are marked in it.
+fn fragment(raw: &RawValue) -> Result<(Cow<'_, str>, bool), StreamError> {
     match raw.get() {
-        "null" => Ok(Cow::Borrowed("")),
-        text if text.starts_with('"') => serde_json::from_str::<LenientText<'_>>(text)
-            .map(|text| text.text)
-            .map_err(|_| super::bad_json(text)),
-        other => Ok(Cow::Borrowed(other)),
+        "null" => Ok((Cow::Borrowed(""), false)),
+        text if text.starts_with('"') => {
+            if let Ok(text) = serde_json::from_str::<LenientText<'_>>(text) {
+                return Ok((text.text, false));
+            }
+            let marked = mark(text).ok_or_else(|| super::bad_json(text))?;
+            let text = serde_json::from_str(&marked).map_err(|_| super::bad_json(text))?;
+            Ok((Cow::Owned(text), true))
+        }
+        other => Ok((Cow::Borrowed(other), false)),
     }
 }
 

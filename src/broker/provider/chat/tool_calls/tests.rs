@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn add(calls: &mut CallAssembler, piece: &str) -> Result<(), StreamError> {
-    calls.add(serde_json::from_str(piece).unwrap())
+    calls.add(serde_json::from_str(piece).unwrap(), false)
 }
 
 /// The calls that these pieces make: id, name, arguments.
