@@ -49,7 +49,7 @@ fn a_server_and_its_key_are_verified_and_saved_before_the_prompt_is_answered() {
     zsh.wait_text("must begin with http:// or https://");
     wait_nth(&zsh, "Base URL of the server", 2);
     zsh.send(format!("{}\r", provider.base_url()));
-    wait_nth(&zsh, "Key of the server", 1);
+    wait_nth(&zsh, "API key of the server", 1);
     zsh.send("k-wrong\r");
     zsh.wait_text("refuses access (401): not with ‹\\u{202e}›this key");
     assert!(!home.path("aish/config/config.toml").exists());
@@ -59,7 +59,7 @@ fn a_server_and_its_key_are_verified_and_saved_before_the_prompt_is_answered() {
     );
     wait_nth(&zsh, "Base URL of the server", 3);
     zsh.send(format!("{}\r", provider.base_url()));
-    wait_nth(&zsh, "Key of the server", 2);
+    wait_nth(&zsh, "API key of the server", 2);
     zsh.send(format!("{KEY}\r"));
     zsh.wait_text("Guten Tag");
     zsh.prompt();
@@ -91,7 +91,7 @@ fn leaving_the_menu_exits_with_code_3_and_names_the_fixes() {
         let (first, rest) = keys.split_at(keys.find('\r').map_or(keys.len(), |at| at + 1));
         zsh.send(first);
         if !rest.is_empty() {
-            zsh.wait_text("Paste the key");
+            zsh.wait_text("API key (hidden");
             zsh.send(rest);
         }
         zsh.wait_text("OPENAI_API_KEY");
@@ -109,14 +109,14 @@ fn ctrl_c_exits_with_130_and_an_unknown_provider_is_asked_again() {
     zsh.send("llm hello\r");
     zsh.wait_text("Which? [1-4, q]");
     zsh.send("1\r");
-    zsh.wait_text("Paste the key");
+    zsh.wait_text("API key (hidden");
     zsh.send("0123456789abcdef0123\r");
     wait_nth(&zsh, "Whose key is it?", 1);
     zsh.send("nobody\r");
     zsh.wait_text("nobody is not one of these");
     wait_nth(&zsh, "Whose key is it?", 2);
     zsh.send("\r");
-    wait_nth(&zsh, "Paste the key", 2);
+    wait_nth(&zsh, "API key (hidden", 2);
     zsh.send("\x03");
     zsh.wait_text("[aish] interrupted");
     zsh.prompt();
@@ -130,13 +130,13 @@ fn a_key_of_an_unsupported_provider_is_not_sent() {
     zsh.send("llm hello\r");
     zsh.wait_text("Which? [1-4, q]");
     zsh.send("1\r");
-    zsh.wait_text("Paste the key");
+    zsh.wait_text("API key (hidden");
     zsh.send("sk-ant-api03-0123456789\r");
     zsh.wait_text("a key of Anthropic");
-    wait_nth(&zsh, "Paste the key", 2);
+    wait_nth(&zsh, "API key (hidden", 2);
     zsh.send("two words\r");
     zsh.wait_text("is not a key");
-    wait_nth(&zsh, "Paste the key", 3);
+    wait_nth(&zsh, "API key (hidden", 3);
     // Back to the menu, then leave.
     zsh.send("\r");
     wait_nth(&zsh, "Which? [1-4, q]", 2);
@@ -173,8 +173,8 @@ fn what_goes_along_is_said_before_the_first_prompt_only() {
     let marker = helper.path("state/context-notice");
     fs::remove_file(&marker).unwrap();
     let mut zsh = Zsh::start(&helper.home);
-    zsh.run("print x | llm from a pipe | cat");
-    zsh.run("llm --json x | cat");
+    zsh.run("print x | llm \"from a pipe\" | cat");
+    zsh.run("llm --json \"x\" | cat");
     assert!(
         !marker.exists() && !zsh.screen().contains("also sent"),
         "not on a pipe"

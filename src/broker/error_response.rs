@@ -156,7 +156,7 @@ impl ErrorResponse<'_> {
                     (Some(name), _) => error.hint(format!("check the key in {name}")),
                     (None, Some(_)) => error.hint("check the key of this model"),
                     (None, None) => error
-                        .hint("it wants a key: set key_env for this model in the configuration"),
+                        .hint("the server requires a key: set key_env for this model in the configuration"),
                 }
             }
             ErrorResponseKind::UnknownModel => {

@@ -1,6 +1,7 @@
 //! Command-line types for clap. Help, man page and completions are generated from them.
 
 mod activity;
+mod plugin;
 mod policy;
 mod session;
 
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::protocol::ShellId;
 
 pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
+pub use self::plugin::{CaptureArgs, ExecDoneArgs, ProposeArgs};
 pub use self::policy::PolicyCommand;
 pub use self::session::SessionCommand;
 
@@ -49,7 +51,7 @@ pub enum CliCommand {
     Stop(StopArgs),
     /// Stop the daemon and start it again
     Restart(StopArgs),
-    /// Run the daemon
+    /// Run the daemon (internal)
     Daemon(DaemonArgs),
     /// Check everything that aish needs, and say how to fix what is missing
     Doctor(JsonArgs),
@@ -74,7 +76,7 @@ pub enum CliCommand {
     /// Show the rules for tool calls, explain a decision, and revoke what was allowed
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Search the record of everything that was done
+    /// Search the log of prompts, commands and tool calls
     #[command(subcommand)]
     Activity(ActivityCommand),
     /// Remove secrets from stdin as aish does before text is stored or sent
@@ -439,41 +441,4 @@ pub struct ListArgs {
     /// Print the names known to the running daemon (for completion)
     #[arg(long, hide = true, conflicts_with = "json")]
     pub names: bool,
-}
-
-/// `aish-helper propose`
-#[derive(Debug, Args)]
-pub struct ProposeArgs {
-    /// The shell
-    #[arg(long, value_name = "ID")]
-    pub shell: ShellId,
-    /// The proposal whose edited text is on stdin
-    #[arg(long, value_name = "TOKEN")]
-    pub edited: Option<String>,
-}
-
-/// `aish-helper capture`
-#[derive(Debug, Args)]
-pub struct CaptureArgs {
-    /// The shell
-    #[arg(long, value_name = "ID")]
-    pub shell: ShellId,
-    /// Run the pump of this pty
-    #[arg(long, value_name = "PTY")]
-    pub pump: Option<PathBuf>,
-    /// The proposal
-    pub token: String,
-}
-
-/// `aish-helper exec-done`
-#[derive(Debug, Args)]
-pub struct ExecDoneArgs {
-    /// The shell
-    #[arg(long, value_name = "ID")]
-    pub shell: ShellId,
-    /// The exit code of the command
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub exit: i32,
-    /// The proposal
-    pub token: String,
 }

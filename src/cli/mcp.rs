@@ -13,6 +13,7 @@ use super::call::current_directory;
 use super::table::{count, shorten_paths, table, wrap_indented};
 use super::{columns, mcp_import, mcp_login, print, print_json};
 use crate::client::connect;
+use crate::client::operation;
 use crate::client::styled_line::continue_line;
 use crate::client::terminal;
 use crate::client::text_format::cut;
@@ -214,7 +215,7 @@ fn tools(paths: &Paths, alias: Option<String>, of: &ListArgs) -> Result<()> {
         .map(|t| {
             [
                 one_line(&t.name, MAX_NAME),
-                declared_effect(t).to_string(),
+                operation::word(t.operation).to_string(),
                 first_line(&t.description),
             ]
         })
@@ -232,16 +233,6 @@ pub(super) fn print_notice(line: &str) {
     }
     // A closed stderr cannot be reported anywhere.
     let _ = std::io::stderr().write_all(line.as_bytes());
-}
-
-/// Returns one word for the effect that the server's annotations declare.
-pub(super) fn declared_effect(tool: &ToolInfo) -> &'static str {
-    match (tool.read_only, tool.destructive) {
-        (_, Some(true)) => "destructive",
-        (Some(true), _) => "read",
-        (Some(false), _) | (_, Some(false)) => "write",
-        (None, None) => "-",
-    }
 }
 
 /// Returns the first line that is not blank, cut to the width of a description.
@@ -384,17 +375,6 @@ mod tests {
              trusted          no: annotations of this server are not trusted\n\n\
              schema of its arguments:\n  {\n    \"type\": \"object\",\n    \"title\": \"\\u{202e}x\"\n  }\n"
         );
-    }
-
-    #[test]
-    fn the_declared_effect_is_one_word() {
-        assert_eq!(declared_effect(&tool(Some(true), None)), "read");
-        assert_eq!(
-            declared_effect(&tool(Some(true), Some(true))),
-            "destructive"
-        );
-        assert_eq!(declared_effect(&tool(Some(false), Some(false))), "write");
-        assert_eq!(declared_effect(&tool(None, None)), "-");
     }
 
     #[test]

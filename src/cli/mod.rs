@@ -33,7 +33,8 @@ use std::io::{IsTerminal, Read, Write};
 use args::{AskArgs, Cli, CliCommand, ConfigCommand, ModelCommand};
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
-use crate::client::{capture, connect, env_review, propose, styled_line};
+use crate::client::propose::{self, ProposalStep};
+use crate::client::{capture, connect, env_review, styled_line};
 use crate::config::{ConfigOverrides, env_overrides};
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::Paths;
@@ -152,8 +153,13 @@ pub fn run(cli: Cli) -> Result<u8> {
                 }
                 None => None,
             };
-            let outcome =
-                propose::propose(&paths()?, &args.shell, &call::current_directory(), edited)?;
+            let step = match (args.check, args.incomplete) {
+                (true, _) => ProposalStep::Check,
+                (_, true) => ProposalStep::AskIncomplete,
+                _ => ProposalStep::Ask,
+            };
+            let cwd = call::current_directory();
+            let outcome = propose::propose(&paths()?, &args.shell, &cwd, edited, step)?;
             // Not through the text sink: the zsh function needs exactly the bytes that were shown.
             write(&format!("{}\n", outcome.lines()))?;
         }

@@ -97,7 +97,7 @@ impl Onboarding<'_> {
     /// Sets up a hosted provider from a pasted key.
     fn paste_key(&self) -> Result<DialogStep> {
         loop {
-            let question = "Paste the key; it is not shown (Enter: back): ";
+            let question = "API key (hidden; Enter: back): ";
             let Some(typed) = self.ask(question, false)? else {
                 return Ok(DialogStep::Leave);
             };
@@ -218,7 +218,7 @@ impl Onboarding<'_> {
                 self.print(&format!("  It {reason}.\n"))?;
                 continue;
             }
-            let question = "Key of the server; it is not shown (Enter: no key): ";
+            let question = "API key of the server (hidden; Enter if none): ";
             let Some(typed) = self.ask(question, false)? else {
                 return Ok(DialogStep::Leave);
             };

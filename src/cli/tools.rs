@@ -4,6 +4,7 @@ use super::args::ToolsCommand;
 use super::mcp::{self, first_line};
 use super::table::table;
 use super::{columns, print, print_json};
+use crate::client::operation;
 use crate::client::text_format::cut;
 use crate::error::Result;
 use crate::paths::Paths;
@@ -34,7 +35,7 @@ pub fn run(paths: &Paths, command: ToolsCommand) -> Result<()> {
             [
                 format!("{:.1}", f.score),
                 one_line(&name, MAX_NAME),
-                mcp::declared_effect(&f.tool).to_string(),
+                operation::word(f.tool.operation).to_string(),
                 first_line(&f.tool.description),
             ]
         })

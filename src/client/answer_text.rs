@@ -17,12 +17,19 @@ pub fn attached_line(session: &str, prompt: &str, running: bool) -> String {
     }
 }
 
-/// Appends a command exactly; invisible characters are marked, in reverse video if `color` is set.
-pub fn push_command(command: &str, color: bool, out: &mut Vec<u8>) {
-    for piece in strict_pieces(command) {
-        match piece {
-            OwnedPiece::Text(t) => push_styled(&t, "\x1b[1m", color, out),
-            OwnedPiece::Mark(t) => push_styled(&t, "\x1b[7m", color, out),
+/// Appends a command exactly; invisible characters are marked, in reverse video if `color` is set. A line of a command begins
+/// a line, behind `indent`.
+pub fn push_command(command: &str, indent: &str, color: bool, out: &mut Vec<u8>) {
+    for (n, line) in command.split_inclusive('\n').enumerate() {
+        if n > 0 {
+            out.push(b'\n');
+            out.extend_from_slice(indent.as_bytes());
+        }
+        for piece in strict_pieces(line) {
+            match piece {
+                OwnedPiece::Text(t) => push_styled(&t, "\x1b[1m", color, out),
+                OwnedPiece::Mark(t) => push_styled(&t, "\x1b[7m", color, out),
+            }
         }
     }
 }

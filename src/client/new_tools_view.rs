@@ -1,18 +1,24 @@
-//! View of tools that the user has not seen yet: every word of each tool's description and schema, in few lines.
+//! View of tools that the user has not seen yet: a line for each, and every word of its description and schema on demand.
 
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
-use super::operation::{marked, server_claim};
+use super::operation::{marked, statement};
 use super::styled_line::{SpanStyle, StyledLine, fold, span, spans};
+use super::text_format::cut;
 use crate::protocol::tools::{NewTools, ToolInfo};
 use crate::safety::confusables;
 
 /// Widest column of prose that reads well.
 const MAX_WIDTH: usize = 100;
 
-/// Lays new tools out in `width` columns.
+/// Longest name of a tool in the list, in columns.
+const MAX_NAME: usize = 48;
+
+/// Lays new tools out in `width` columns, a line for each.
 pub fn lines(new_tools: &NewTools, width: usize) -> Vec<StyledLine> {
     let width = width.min(MAX_WIDTH);
+    let room = width.saturating_sub(4).max(1);
     let server = confusables::marked_name(&new_tools.server);
     let s = if new_tools.tools.len() == 1 { "" } else { "s" };
     let head = match new_tools.first {
@@ -20,11 +26,8 @@ pub fn lines(new_tools: &NewTools, width: usize) -> Vec<StyledLine> {
         false => format!("{} new tool{s} of server {server}", new_tools.tools.len()),
     };
     let mut lines = Vec::new();
-    let mut put = |sign: &str, hang: usize, line: StyledLine| {
-        for (n, part) in fold(&line, width.saturating_sub(4).max(1), hang)
-            .into_iter()
-            .enumerate()
-        {
+    let mut put = |sign: &str, line: StyledLine| {
+        for (n, part) in fold(&line, room, 2).into_iter().enumerate() {
             let sign = if n == 0 { sign } else { "│" };
             let mut line = vec![span(format!("  {sign} "), SpanStyle::Dim)];
             line.extend(part);
@@ -36,30 +39,63 @@ pub fn lines(new_tools: &NewTools, width: usize) -> Vec<StyledLine> {
         confusables::marked_pieces(&new_tools.target),
         SpanStyle::Dim,
     ));
-    put("┌", 2, line);
+    put("┌", line);
     for tool in &new_tools.tools {
-        let short = tool.name.strip_prefix(&format!("{}.", tool.server));
+        let name = cut(
+            &confusables::marked_name(short_name(tool)),
+            MAX_NAME.min(room.saturating_sub(2)),
+        );
+        let about = confusables::marked_text(&one_row(&tool.description));
+        let left = room.saturating_sub(name.width() + 4);
+        let mut line = vec![
+            marked(tool.operation),
+            span(" ", SpanStyle::Plain),
+            span(name, SpanStyle::Bold),
+        ];
+        if left > 1 && !about.is_empty() {
+            line.push(span(format!("  {}", cut(&about, left)), SpanStyle::Dim));
+        }
+        put("│", line);
+    }
+    let more = format!("descriptions and schemas: ? at the question, or llm :mcp tools {server}");
+    put("└", vec![span(more, SpanStyle::Dim)]);
+    lines
+}
+
+/// Lays out every word of the descriptions and schemas of new tools, without the tool `except`.
+pub fn details(new_tools: &NewTools, except: &str, width: usize) -> Vec<StyledLine> {
+    let mut lines = Vec::new();
+    let mut put = |hang: usize, line: StyledLine| {
+        lines.extend(fold(&line, width.clamp(1, MAX_WIDTH), hang));
+    };
+    for tool in new_tools.tools.iter().filter(|tool| tool.name != except) {
         let name = vec![
             marked(tool.operation),
             span(" ", SpanStyle::Plain),
+            span(confusables::marked_name(short_name(tool)), SpanStyle::Bold),
             span(
-                confusables::marked_name(short.unwrap_or(&tool.name)),
-                SpanStyle::Bold,
+                format!("  {}", statement(tool, tool.operation)),
+                SpanStyle::Dim,
             ),
-            span(format!("  server {}", server_claim(tool)), SpanStyle::Dim),
         ];
-        put("│", 4, name);
+        put(4, name);
         for mut part in prose(&tool.description).into_iter().filter(|l| l.len() > 1) {
             part.insert(0, span("  ", SpanStyle::Plain));
-            put("│", 2, part);
+            put(2, part);
         }
         for part in parameters(tool) {
-            put("│", 9, part);
+            put(9, part);
         }
     }
-    let again = format!("shown only once; to see it again: llm :mcp tools {server}");
-    put("└", 2, vec![span(again, SpanStyle::Dim)]);
     lines
+}
+
+/// Returns the name of a tool without its server.
+fn short_name(tool: &ToolInfo) -> &str {
+    let short = tool.name.strip_prefix(&*tool.server);
+    short
+        .and_then(|rest| rest.strip_prefix('.'))
+        .unwrap_or(&tool.name)
 }
 
 /// Returns the lines of a server's text without empty lines at the ends. Indentation is kept up to four columns, since
@@ -285,16 +321,21 @@ mod tests {
         }
     }
 
-    fn shown(new_tools: &NewTools, width: usize) -> Vec<String> {
+    fn texts(lines: &[StyledLine], width: usize) -> Vec<String> {
         let text = |l: &StyledLine| l.iter().map(|b| b.text.as_str()).collect::<String>();
-        let lines: Vec<String> = lines(new_tools, width).iter().map(text).collect();
+        let lines: Vec<String> = lines.iter().map(text).collect();
         for line in &lines {
-            assert!(
-                unicode_width::UnicodeWidthStr::width(line.as_str()) < width,
-                "{line}"
-            );
+            assert!(line.width() <= width, "{line}");
         }
         lines
+    }
+
+    fn shown(new_tools: &NewTools, width: usize) -> Vec<String> {
+        texts(&lines(new_tools, width), width)
+    }
+
+    fn detailed(new_tools: &NewTools, width: usize) -> Vec<String> {
+        texts(&details(new_tools, "git.none", width), width)
     }
 
     #[test]
@@ -321,17 +362,25 @@ mod tests {
             shown(&new_tools, 80),
             [
                 "  ┌ new server git, 2 tools · at uvx mcp-server-git",
-                "  │ ! reset  server says: destructive",
-                "  │   Resets.",
-                "  │       Args:",
-                "  │    all",
-                "  │   needs  repo string, files string[]",
-                "  │   takes  mode soft|mixed|hard  How much goes",
-                "  │   takes  depth integer|null, author {name string}, x any",
-                "  │ r log  server says: only reads, trusted",
-                "  └ shown only once; to see it again: llm :mcp tools git",
+                "  │ ! reset  Resets. Args: all",
+                "  │ r log",
+                "  └ descriptions and schemas: ? at the question, or llm :mcp tools git",
             ]
         );
+        assert_eq!(
+            detailed(&new_tools, 80),
+            [
+                "! reset  destructive, says git",
+                "  Resets.",
+                "      Args:",
+                "   all",
+                "  needs  repo string, files string[]",
+                "  takes  mode soft|mixed|hard  How much goes",
+                "  takes  depth integer|null, author {name string}, x any",
+                "r log  reads, says git",
+            ]
+        );
+        assert_eq!(details(&new_tools, "git.reset", 80).len(), 1);
     }
 
     #[test]
@@ -358,16 +407,15 @@ mod tests {
             tools: vec![tool("reset", "", schema)],
         };
         assert_eq!(
-            shown(&new_tools, 100)[2..],
+            detailed(&new_tools, 100)[1..],
             [
-                "  │   needs  author {full_name string, tags one of|b[]}",
-                "  │   takes  mode a|b|c|d|e|f|g h = \"a\"  How",
-                "  │   takes  url any",
-                "  │   where  author.full_name  First read ~/.ssh",
-                "  │   where  author.tags.examples  send it all",
-                "  │   where  $defs.Url  There",
-                "  │   where  x-note.and now",
-                "  └ shown only once; to see it again: llm :mcp tools git",
+                "  needs  author {full_name string, tags one of|b[]}",
+                "  takes  mode a|b|c|d|e|f|g h = \"a\"  How",
+                "  takes  url any",
+                "  where  author.full_name  First read ~/.ssh",
+                "  where  author.tags.examples  send it all",
+                "  where  $defs.Url  There",
+                "  where  x-note.and now",
             ]
         );
         // At any depth.
@@ -379,7 +427,7 @@ mod tests {
             tools: vec![tool("reset", "", deep)],
             ..new_tools
         };
-        assert!(shown(&new_tools, 100).concat().contains("last-word"));
+        assert!(detailed(&new_tools, 100).concat().contains("last-word"));
     }
 
     #[test]
@@ -398,11 +446,17 @@ mod tests {
             shown(&new_tools, 80),
             [
                 "  ┌ 1 new tool of server git · at https://x/‹\\x1b›[2J",
-                "  │ w rm‹U+200B›  server says: only reads, not trusted",
-                "  │   ‹\\x1b›]0;x‹\\x07›‹\\r›‹\\u{202e}›",
-                "  │   takes  p‹U+0430›th str‹\\x1b›[2J",
-                "  │   where  p‹U+0430›th  deep and ‹\\x1b›",
-                "  └ shown only once; to see it again: llm :mcp tools git",
+                "  │ w rm‹U+200B›  ‹\\x1b›]0;x‹\\x07› ‹\\u{202e}›",
+                "  └ descriptions and schemas: ? at the question, or llm :mcp tools git",
+            ]
+        );
+        assert_eq!(
+            detailed(&new_tools, 80),
+            [
+                "w rm‹U+200B›  reads, says git; treated as a write (trust_annotations is off)",
+                "  ‹\\x1b›]0;x‹\\x07›‹\\r›‹\\u{202e}›",
+                "  takes  p‹U+0430›th str‹\\x1b›[2J",
+                "  where  p‹U+0430›th  deep and ‹\\x1b›",
             ]
         );
     }

@@ -3,6 +3,7 @@
 use super::styled_line::{SpanStyle, StyledSpan, span};
 use crate::chat::OperationClass;
 use crate::protocol::tools::ToolInfo;
+use crate::safety::confusables;
 
 /// Returns the one-column mark of an operation: `r`ead, `w`rite, `!` destructive.
 pub fn mark(operation: OperationClass) -> &'static str {
@@ -32,18 +33,105 @@ pub(super) fn is_read_only(tool: &ToolInfo) -> bool {
     tool.read_only == Some(true) && tool.destructive != Some(true)
 }
 
-/// Describes the annotations of a tool, and whether they are trusted where they make it look harmless.
-pub(super) fn server_claim(tool: &ToolInfo) -> String {
-    let claim = match (tool.destructive, tool.read_only) {
-        (Some(true), _) => return "says: destructive".to_string(),
-        (_, Some(true)) => "only reads",
-        (Some(false), _) => "not destructive",
-        (None, Some(false)) => return "says: writes".to_string(),
-        (None, None) => return "declares nothing about it".to_string(),
+/// Returns the word for an operation class in texts.
+pub fn word(operation: OperationClass) -> &'static str {
+    match operation {
+        OperationClass::Read => "reads",
+        OperationClass::Write => "writes",
+        OperationClass::Destructive => "destructive",
+    }
+}
+
+/// States the class of a call: what the server says about the tool, and the class that counts if it is another.
+pub(super) fn statement(tool: &ToolInfo, operation: OperationClass) -> String {
+    let treated = match operation {
+        OperationClass::Read => "treated as a read",
+        OperationClass::Write => "treated as a write",
+        OperationClass::Destructive => "treated as destructive",
     };
-    let trust = match tool.trusted {
-        true => "trusted",
-        false => "not trusted",
+    let server = confusables::marked_name(&tool.server);
+    let (claim, claimed) = match (tool.destructive, tool.read_only) {
+        (Some(true), _) => ("destructive", OperationClass::Destructive),
+        (_, Some(true)) => ("reads", OperationClass::Read),
+        (Some(false), _) => ("writes, not destructive", OperationClass::Write),
+        (None, Some(false)) => ("writes", OperationClass::Write),
+        (None, None) => return format!("{treated}; {server} declares nothing"),
     };
-    format!("says: {claim}, {trust}")
+    let reason = match operation == tool.operation {
+        _ if operation == claimed => return format!("{claim}, says {server}"),
+        true if !tool.trusted => "trust_annotations is off",
+        true => "by the name of the tool",
+        false => "as the model declares",
+    };
+    format!("{claim}, says {server}; {treated} ({reason})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_gives_the_claim_and_the_class_that_counts() {
+        let mut tool = ToolInfo {
+            name: "files.get".into(),
+            server: "files".into(),
+            title: None,
+            description: String::new(),
+            read_only: Some(true),
+            destructive: None,
+            idempotent: None,
+            open_world: None,
+            trusted: false,
+            operation: OperationClass::Write,
+            schema: serde_json::Value::Null,
+        };
+        use OperationClass::{Destructive, Read, Write};
+        for (read_only, destructive, own, operation, statement_text) in [
+            (
+                Some(true),
+                None,
+                Write,
+                Write,
+                "reads, says files; treated as a write (trust_annotations is off)",
+            ),
+            (Some(true), None, Read, Read, "reads, says files"),
+            (
+                Some(true),
+                Some(false),
+                Read,
+                Destructive,
+                "reads, says files; treated as destructive (as the model declares)",
+            ),
+            (
+                None,
+                Some(false),
+                Write,
+                Write,
+                "writes, not destructive, says files",
+            ),
+            (Some(false), None, Write, Write, "writes, says files"),
+            (
+                Some(true),
+                Some(true),
+                Destructive,
+                Destructive,
+                "destructive, says files",
+            ),
+            (
+                None,
+                None,
+                Write,
+                Write,
+                "treated as a write; files declares nothing",
+            ),
+        ] {
+            (tool.read_only, tool.destructive, tool.operation) = (read_only, destructive, own);
+            assert_eq!(statement(&tool, operation), statement_text);
+        }
+        tool.server = "f\x1b".into();
+        assert_eq!(
+            statement(&tool, Write),
+            "treated as a write; f‹\\x1b› declares nothing"
+        );
+    }
 }

@@ -17,7 +17,7 @@ use super::terminal;
 use super::text_format::cut;
 use crate::chat::{CallStatus, FinishReason};
 use crate::error::Error;
-use crate::protocol::tools::Reaction;
+use crate::protocol::tools::{NewTools, Reaction};
 use crate::protocol::{AnswerSummary, Event, RequestFailure};
 use crate::safety::text::{SafePiece, SinkMode, TextSink, one_line};
 
@@ -51,6 +51,7 @@ pub struct AnswerOutput {
     /// Width of the spinner line.
     spinner_width: usize,
     frames: CallFrames,
+    new_tools: Option<NewTools>,
     /// [`OutputFormat::ProgressOnly`].
     progress_only: bool,
     /// stdout is a terminal: show a spinner and a footer.
@@ -104,6 +105,7 @@ impl AnswerOutput {
             progress: String::new(),
             spinner_width: 0,
             frames: CallFrames::default(),
+            new_tools: None,
             progress_only: format == OutputFormat::ProgressOnly,
             terminal,
             has_content: false,
@@ -254,6 +256,7 @@ impl AnswerOutput {
             }
             Event::NewTools(tools) => {
                 let lines = new_tools_view::lines(tools, self.width());
+                self.new_tools = Some(tools.clone());
                 self.write_progress(&lines)?;
             }
             Event::Attached {
@@ -272,6 +275,11 @@ impl AnswerOutput {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Returns the new tools that were shown last.
+    pub fn new_tools(&self) -> Option<&NewTools> {
+        self.new_tools.as_ref()
     }
 
     /// Records that a question about a call was withdrawn.
@@ -368,16 +376,13 @@ impl AnswerOutput {
     fn proposal(&mut self, command: &str) {
         self.end_block(true);
         let color = matches!(&self.mode, OutputMode::Rendered(_, _, o) if o.color);
-        if matches!(self.mode, OutputMode::Rendered(..)) {
-            self.out.extend_from_slice(if color {
-                b"\x1b[36m  $ \x1b[0m"
-            } else {
-                b"  $ "
-            });
-        } else {
-            self.out.extend_from_slice(b"CMD: ");
-        }
-        push_command(command, color, &mut self.out);
+        let (sign, indent) = match &self.mode {
+            OutputMode::Rendered(..) if color => ("\x1b[36m  $ \x1b[0m", "    "),
+            OutputMode::Rendered(..) => ("  $ ", "    "),
+            _ => ("CMD: ", ""),
+        };
+        self.out.extend_from_slice(sign.as_bytes());
+        push_command(command, indent, color, &mut self.out);
         self.out.push(b'\n');
     }
 

@@ -23,9 +23,26 @@ const RULE_COLUMNS: usize = 1000;
 
 const CTRL_D: u8 = 4;
 
+const KEYS: &str = "[y] run  [e] edit  [i] put on the command line  [n] no  [q] quit ";
+/// The keys for a command that zsh cannot parse.
+const INCOMPLETE_KEYS: &str = "[e] edit  [i] put on the command line  [n] no  [q] quit ";
+
+/// What to do with the next proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProposalStep {
+    /// Return the command, so that zsh can parse it.
+    Check,
+    /// Ask about it.
+    Ask,
+    /// Ask about a command that zsh cannot parse, without offering to run it.
+    AskIncomplete,
+}
+
 /// What the zsh function does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProposalOutcome {
+    /// Check whether zsh can parse the command, then ask about it.
+    Check(String),
     /// Run the command.
     Run {
         /// Token of the proposal.
@@ -51,6 +68,7 @@ impl ProposalOutcome {
     /// Formats the outcome for the zsh function: a line of words, then the command if there is one.
     pub fn lines(&self) -> String {
         match self {
+            ProposalOutcome::Check(command) => format!("check\n{command}"),
             ProposalOutcome::Run {
                 token,
                 command,
@@ -77,6 +95,7 @@ pub fn propose(
     shell: &ShellId,
     cwd: &str,
     edited: Option<(String, String)>,
+    step: ProposalStep,
 ) -> Result<ProposalOutcome> {
     let overrides = env_overrides()?;
     let request = Request::NextProposal {
@@ -90,7 +109,7 @@ pub fn propose(
     if let Some(rule) = &proposal.denied {
         let command = strict(&proposal.command);
         let rule = one_line(rule, RULE_COLUMNS);
-        let line = format!("[aish] not offered, since {rule} says deny: {command}\n");
+        let line = format!("[aish] not offered: {rule} says deny: {command}\n");
         // A closed stderr cannot be reported anywhere.
         let _ = std::io::stderr().write_all(line.as_bytes());
         return Ok(ProposalOutcome::Refused(proposal.token));
@@ -100,11 +119,15 @@ pub fn propose(
         Some(_) => return Err(Error::runtime("this proposal is no longer waiting")),
         None => (proposal.command.clone(), false),
     };
+    if step == ProposalStep::Check {
+        return Ok(ProposalOutcome::Check(command));
+    }
     if let Some(last) = proposal.last_key {
         key_events::set_last_key(last.key, Duration::from_millis(last.age_ms));
     }
     let token = proposal.token.clone();
-    let needs_question = proposal.confirm || was_edited;
+    let is_incomplete = step == ProposalStep::AskIncomplete;
+    let needs_question = proposal.confirm || was_edited || is_incomplete;
     let decide = |choice| -> Result<DecisionReply> {
         let request = Request::Decide {
             shell: shell.clone(),
@@ -121,7 +144,7 @@ pub fn propose(
     let key = if command.trim().is_empty() {
         ProposalKey::No
     } else if needs_question {
-        match question(&proposal, &command) {
+        match question(&proposal, &command, is_incomplete) {
             // Ctrl-C refuses the remaining proposals too.
             Err(e) if e.kind == ErrorKind::Interrupted => {
                 decide(CommandChoice::Quit)?;
@@ -187,12 +210,12 @@ fn answer(key: PromptKey) -> Option<(ProposalKey, &'static str)> {
 }
 
 /// Draws the question and waits for its answer.
-fn question(proposal: &Proposal, command: &str) -> Result<ProposalKey> {
+fn question(proposal: &Proposal, command: &str, is_incomplete: bool) -> Result<ProposalKey> {
     // Before signals are caught: without a terminal the error says how to get one.
     drop(ControllingTty::open()?);
     let signals = SignalPipes::catch()?;
     let answer = TerminalPrompt::open(&signals, None)
-        .and_then(|mut prompt| ask(&mut prompt, proposal, command));
+        .and_then(|mut prompt| ask(&mut prompt, proposal, command, is_incomplete));
     answer.map_err(|end| match end {
         PromptEnd::NoTerminal(reason) => {
             Error::new(ErrorKind::Approval, format!("{reason}, so nothing was run"))
@@ -206,11 +229,12 @@ fn ask(
     prompt: &mut TerminalPrompt<'_>,
     proposal: &Proposal,
     command: &str,
+    is_incomplete: bool,
 ) -> PromptResult<ProposalKey> {
     let pager_keys = PagerKeys {
         hints: [
-            "more lines: [space] read on  [n]o  [q]uit ",
-            "more: [space] [n]o [q]uit ",
+            "more lines: [space] read on  [n] no  [q] quit ",
+            "more: [space] [n] no [q] quit ",
         ],
         reserved_rows: 4,
         leaving_answers: true,
@@ -218,7 +242,11 @@ fn ask(
     };
     let mut ask_until_answered = || -> PromptResult<ProposalKey> {
         loop {
-            let mut head = vec![span("run this command?", SpanStyle::Bold)];
+            let (question, keys) = match is_incomplete {
+                true => ("incomplete command", INCOMPLETE_KEYS),
+                false => ("run this command?", KEYS),
+            };
+            let mut head = vec![span(question, SpanStyle::Bold)];
             if proposal.of > 1 {
                 let position = format!("  {} of {}", proposal.number, proposal.of);
                 head.push(span(position, SpanStyle::Dim));
@@ -228,8 +256,9 @@ fn ask(
             if let PagerEnd::Left(key) = read_or_leave(prompt, &lines, &pager_keys)? {
                 return Ok(key);
             }
-            let keys = "[y]es run  [e]dit  [i]nsert in the prompt  [n]o  [q]uit ";
-            if let Some(key) = prompt.choose(keys, &answer)? {
+            let meaning =
+                |key| answer(key).filter(|(key, _)| !(is_incomplete && *key == ProposalKey::Yes));
+            if let Some(key) = prompt.choose(keys, &meaning)? {
                 return Ok(key);
             }
         }

@@ -327,8 +327,9 @@ impl<'a> RequestLoop<'a> {
         let name = &question.tool.name;
         // Events of other calls do not end the question.
         let ended_by = |event: &Event| end_by_close(event, &question.id);
+        let new_tools = self.output.new_tools().cloned();
         let answer = self.ask(name, &ended_by, |prompt| {
-            approve::ask(prompt, question, run_dir)
+            approve::ask(prompt, question, new_tools.as_ref(), run_dir)
         });
         let (verdict, arguments) = match answer {
             Ok(answer) => answer,

@@ -12,7 +12,7 @@ use super::model::ModelSettings;
 use super::policy_rules::{AutoApprovals, PolicyRules};
 use super::section::section;
 use super::setting_types::word_setting;
-use super::table_reader::{TableReader, shown_key};
+use super::table_reader::TableReader;
 use super::value_checks::{
     check_alias, check_context_variable, check_model_name, check_program_name, nearest_name,
 };
@@ -246,18 +246,15 @@ pub(super) fn no_such_model<'n>(
     name: &str,
     names: impl IntoIterator<Item = &'n str> + Clone,
 ) -> String {
-    let shown = shown_key(name);
+    let shown = format!("{name:?}");
     match nearest_name(name, names.clone()) {
-        Some(near) => format!("no model is named {shown}; did you mean {near}?"),
+        Some(near) => format!("no model {shown}; did you mean {near}?"),
         None => {
             let all: Vec<&str> = names.into_iter().collect();
             if all.is_empty() {
-                format!("no model is named {shown}: no model is configured")
+                format!("no model {shown}: no model is configured")
             } else {
-                format!(
-                    "no model is named {shown}; the models are {}",
-                    all.join(", ")
-                )
+                format!("no model {shown}; configured: {}", all.join(", "))
             }
         }
     }

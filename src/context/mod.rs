@@ -53,8 +53,9 @@ pub struct FinishedCommand<'a> {
 /// Instructions at the start of every conversation, unless `system_prompt` replaces them.
 pub const SYSTEM_PROMPT: &str = "\
 You are aish, an assistant in the user's zsh. Answer briefly, in Markdown.
-To propose a command, write it on a line of its own that begins with `CMD: `, outside of code blocks, one line a command:
+To propose a command, write it on a line of its own that begins with `CMD: `, outside of code blocks, without comments:
 CMD: ls -l
+A command may go on over several lines, such as a loop or a here-document; it ends with the line that completes it.
 The user is asked before a command runs, in their own shell; its output comes with their next message, so do not guess it.
 What the shell knows stands in front of a message: recent commands with exit codes (<commands>), output of commands you proposed (<output>), files (<file>). \
 You do not see the output of <commands>. When you would need output that you do not have, say so plainly and propose how to get it.";
@@ -79,7 +80,8 @@ const COMMAND_CHARS: usize = 60;
 /// Instructions for turning words into one command.
 pub const COMMAND_PROMPT: &str = "\
 Turn the user's words into one zsh command line for the system named below. \
-Reply with the command alone: one line, no explanation, no Markdown, no prompt sign.";
+Reply with the command alone: no explanation, no comment, no Markdown, no prompt sign. \
+If no command does it, reply with `# ` and the reason.";
 
 /// Returns the user message for a prompt: the shell context, then the user's words. Without context it is the words
 /// alone.
@@ -101,7 +103,7 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
             if c.cwd != facts.cwd {
                 let _ = write!(out, ", in {:?}", c.cwd);
             }
-            out.push_str("; output not seen]\n");
+            out.push_str("; output not captured]\n");
         }
         out.push_str("</commands>\n");
     }
@@ -217,7 +219,7 @@ mod tests {
         };
         assert_eq!(
             render_prompt("why?", &facts),
-            "<commands cwd=\"/src\">\nVIRTUAL_ENV=/v\n$ make\n[exit 2, 3.1 s, in \"/\"; output not seen]\n</commands>\n\
+            "<commands cwd=\"/src\">\nVIRTUAL_ENV=/v\n$ make\n[exit 2, 3.1 s, in \"/\"; output not captured]\n</commands>\n\
              <output command=\"ls\" exit=\"0\">\na\n[… 7 bytes left out …]\nz\n</output>\n\
              <file name=\"err.log\">\nboom\n</file>\n\nwhy?"
         );

@@ -213,7 +213,7 @@ pub async fn decide(
     synced.map_err(|e| {
         let hint = e.hint.clone().unwrap_or_default();
         Error::runtime(format!(
-            "not run, since the approval could not be recorded: {}",
+            "not run: the approval could not be recorded: {}",
             e.message
         ))
         .hint(hint)

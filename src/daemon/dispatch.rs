@@ -1,13 +1,11 @@
 //! Serves one client: checks its version, reads its request and passes it to the module in charge.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::StreamCommon;
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::client_link::{self, ClientLink, drive};
@@ -24,7 +22,6 @@ use crate::protocol::{
 };
 use crate::services::client_handle::ClientHandle;
 use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnEnd};
-use crate::session::lock;
 use crate::turn::rules_in_force::RequestContext;
 use crate::turn::{background_notice, plan, task};
 
@@ -35,30 +32,6 @@ const CAPTURE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Shown where nobody can be asked.
 const STRICTER: &str = "changes of the configuration that ask less are not in force; to see and confirm them, run llm in a terminal";
-/// Maximum number of clients that have sent no request yet.
-const MAX_GREETINGS: usize = 64;
-
-/// The clients that have sent no request yet, oldest first. A real client sends hello and request at once, so that in a
-/// flood of silent connections the oldest one is closed, and a real client is still served.
-#[derive(Debug, Default)]
-pub struct PendingGreetings(Mutex<VecDeque<CancellationToken>>);
-
-impl PendingGreetings {
-    /// Adds a client, and cancels the oldest one if there are too many. The client cancels its token after its request.
-    fn admit(&self) -> CancellationToken {
-        let mut pending = lock(&self.0);
-        pending.retain(|greeting| !greeting.is_cancelled());
-        if pending.len() >= MAX_GREETINGS
-            && let Some(oldest) = pending.pop_front()
-        {
-            oldest.cancel();
-        }
-        let greeting = CancellationToken::new();
-        pending.push_back(greeting.clone());
-        greeting
-    }
-}
-
 /// A client whose hello was accepted.
 struct ClientPeer {
     connection: Connection,

@@ -148,7 +148,7 @@ fn why(outcome: &CallEnd) -> String {
     match outcome {
         CallEnd::Failed(why) | CallEnd::Rejected(why) | CallEnd::Unread(why) => why.clone(),
         CallEnd::Unrecorded(why) => {
-            format!("not called, since the approval could not be recorded: {why}")
+            format!("not called: the approval could not be recorded: {why}")
         }
         CallEnd::Blocked(rule) => format!("denied by the rule {rule}"),
         CallEnd::Unanswered(why) => why.clone(),

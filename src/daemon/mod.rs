@@ -13,6 +13,7 @@ pub mod manual_call;
 pub mod mcp;
 pub mod orphans;
 pub mod peer;
+mod pending_greetings;
 pub mod policy;
 pub mod requests;
 pub mod retention;
@@ -33,6 +34,7 @@ use nix::fcntl::Flock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::pending_greetings::PendingGreetings;
 use crate::broker::Broker;
 use crate::error::{Error, ErrorContext, Result};
 use crate::history::journal::{Journal, now_ms};
@@ -69,7 +71,7 @@ pub struct Daemon {
     /// Approved commands that are running.
     pub running: command_approval::RunningCommands,
     /// Clients that have sent no request yet.
-    pub greetings: dispatch::PendingGreetings,
+    pub greetings: PendingGreetings,
     /// Connections. On a stop, the daemon waits for them only within a grace period.
     pub connections: TaskTracker,
     /// Cancelled when all work must end.
@@ -214,7 +216,7 @@ pub async fn run(
     let daemon = Arc::new(Daemon {
         services: Arc::new(services),
         running: Mutex::new(HashMap::new()),
-        greetings: dispatch::PendingGreetings::default(),
+        greetings: PendingGreetings::default(),
         connections: TaskTracker::new(),
         cancel,
     });

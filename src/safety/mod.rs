@@ -8,6 +8,7 @@ pub mod json_text;
 pub mod policy;
 pub mod protected_paths;
 pub mod redact;
+pub mod shell_syntax;
 pub mod text;
 pub mod tool_diff;
 pub mod utf8;

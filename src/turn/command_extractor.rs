@@ -1,11 +1,14 @@
-//! Extracts `CMD:` lines from a streamed answer. Pure.
+//! Extracts proposed commands from a streamed answer. Pure.
 //!
-//! A line of the answer itself proposes a command, and so does a code block that consists of such lines. A `CMD:` line that
-//! is quoted in other code or stands in an HTML comment is text.
+//! A `CMD:` line of the answer itself proposes a command, and so does a code block that consists of such lines. A command
+//! takes further lines until it is complete; if it never is, its first line is proposed and the rest is text. A code block
+//! directly below `CMD:` is one command. A `CMD:` line that is quoted in other code or stands in an HTML comment is text.
 
 mod comment;
+mod pending;
 
 use comment::CommentScanner;
+use pending::{LineFit, PendingCommand};
 
 /// The mark at the beginning of a line that proposes a command.
 const MARK: &str = "CMD:";
@@ -14,8 +17,12 @@ const MARK: &str = "CMD:";
 const BULLETS: [&str; 2] = ["- CMD:", "* CMD:"];
 const QUOTED: &str = "`CMD:";
 
-/// Maximum length of a command. A longer line stays text, because the user could not check it.
+/// Maximum length of a command, in bytes and lines. A longer command stays text, because the user could not check it.
 const LONGEST: usize = 64 << 10;
+const MOST_LINES: usize = 200;
+
+/// Removed around a command.
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// Maximum number of bytes held back while a line may still become a code fence.
 const MAX_HELD: usize = 256;
@@ -38,6 +45,8 @@ enum LinePosition {
     Text,
     /// After the mark; its length in bytes.
     Command(usize),
+    /// In the further lines of `pending`.
+    More,
 }
 
 /// An open code block.
@@ -58,12 +67,13 @@ struct HeldBlock {
     commands: Vec<String>,
 }
 
-/// The state between two chunks: at most the beginning of a line or one command, and a code block of commands.
+/// The state between two chunks: at most the beginning of a line, one command, and a code block of commands.
 #[derive(Debug)]
 pub struct CommandExtractor {
     at: LinePosition,
     held: String,
     fence: Option<FenceMarker>,
+    pending: Option<PendingCommand>,
     comment: CommentScanner,
     /// Text to emit.
     text: String,
@@ -75,6 +85,7 @@ impl Default for CommandExtractor {
             at: LinePosition::Start,
             held: String::new(),
             fence: None,
+            pending: None,
             comment: CommentScanner::default(),
             text: String::new(),
         }
@@ -82,8 +93,8 @@ impl Default for CommandExtractor {
 }
 
 impl CommandExtractor {
-    /// Handles a chunk and emits each complete piece. Text is held back only while it may be a mark or a fence; a code block
-    /// is held back as long as it consists of commands.
+    /// Handles a chunk and emits each complete piece. Text is held back only while it may be a mark, a fence or a line of a
+    /// command; a code block is held back as long as it consists of commands.
     pub fn push(&mut self, chunk: &str, emit: &mut impl FnMut(AnswerPiece)) {
         for part in chunk.split_inclusive('\n') {
             self.push_part(part, emit);
@@ -116,6 +127,64 @@ impl CommandExtractor {
                     self.show_held();
                 }
             }
+            LinePosition::More => {
+                self.held.push_str(part);
+                if self.held.ends_with('\n') {
+                    self.end_line(emit);
+                } else if self.held.len() > LONGEST {
+                    self.give_up(emit);
+                }
+            }
+        }
+    }
+
+    /// Handles a complete line below a command.
+    fn end_line(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
+        let kind = line(&self.held, self.fence.as_ref(), true);
+        match self
+            .pending
+            .as_mut()
+            .map(|p| p.push_line(&self.held, &kind))
+        {
+            Some(LineFit::More) => self.held.clear(),
+            Some(LineFit::Completes) => {
+                self.held.clear();
+                self.end_pending(emit);
+            }
+            _ => self.give_up(emit),
+        }
+    }
+
+    /// Emits the complete command, or its lines as text if they contain no command.
+    fn end_pending(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
+        self.at = LinePosition::Start;
+        let Some(pending) = self.pending.take() else {
+            return;
+        };
+        let command = pending.command().trim_matches(BLANKS).to_owned();
+        self.held = pending.lines;
+        match command.is_empty() {
+            true => self.show_held(),
+            false => self.emit_command(command, emit),
+        }
+    }
+
+    /// Ends a command that is not complete: its first line is proposed alone, and the rest of the lines is handled anew.
+    fn give_up(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
+        let rest = std::mem::take(&mut self.held);
+        let Some(pending) = self.pending.take() else {
+            return;
+        };
+        self.at = LinePosition::Start;
+        let lines = &pending.lines;
+        let (first, more) = lines.split_at(lines.find('\n').map_or(lines.len(), |at| at + 1));
+        self.held = first.to_owned();
+        match pending.first_command() {
+            Some(command) => self.emit_command(command.to_owned(), emit),
+            None => self.show_held(),
+        }
+        for part in more.split_inclusive('\n').chain([&*rest]) {
+            self.push_part(part, emit);
         }
     }
 
@@ -214,7 +283,16 @@ impl CommandExtractor {
     /// Emits the completed command, or text if it is not a command.
     fn end_command(&mut self, mark: usize, emit: &mut impl FnMut(AnswerPiece)) {
         let quoted = self.held[..mark].trim_start().starts_with('`');
-        let command = self.held[mark..].trim_matches([' ', '\t', '\r', '\n']);
+        let command = self.held[mark..].trim_matches(BLANKS);
+        if !quoted && self.held.len() <= LONGEST && self.held.ends_with('\n') {
+            let in_fence = self.fence.is_some();
+            self.pending = PendingCommand::begin(&self.held, mark, in_fence);
+            if self.pending.is_some() {
+                self.held.clear();
+                self.at = LinePosition::More;
+                return;
+            }
+        }
         let command = if quoted {
             // Otherwise the backticks mark a word in prose.
             let inner = command.strip_suffix('`').filter(|c| !c.contains('`'));
@@ -227,6 +305,11 @@ impl CommandExtractor {
             return self.show_held();
         };
         self.at = LinePosition::Start;
+        self.emit_command(command, emit);
+    }
+
+    /// Emits the command of the held lines. In a code block it waits for the end of the block.
+    fn emit_command(&mut self, command: String, emit: &mut impl FnMut(AnswerPiece)) {
         if self.fence.is_none() {
             self.held.clear();
             self.flush(emit);
@@ -238,12 +321,22 @@ impl CommandExtractor {
         }
     }
 
-    /// Ends a complete answer. A command on the last line needs no LF, and a code block of commands no closing fence.
+    /// Ends a complete answer. A command on the last line needs no LF, and a code block of commands no closing
+    /// fence; any other incomplete command is given up.
     pub fn finish(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
+        while self.at == LinePosition::More {
+            if !self.held.is_empty() {
+                self.end_line(emit);
+            } else if self.pending.as_ref().is_some_and(PendingCommand::is_block) {
+                self.end_pending(emit);
+            } else {
+                self.give_up(emit);
+            }
+        }
         match self.at {
             LinePosition::Command(mark) => self.end_command(mark, emit),
             LinePosition::Start => self.decide(true, emit),
-            LinePosition::Text => {}
+            LinePosition::Text | LinePosition::More => {}
         }
         let block = self
             .fence
@@ -258,6 +351,9 @@ impl CommandExtractor {
     /// Ends an answer that was cut off. Emits what is held as text: neither a partial command nor those of a partial code
     /// block must be offered.
     pub fn cut_off(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
+        if let Some(pending) = self.pending.take() {
+            self.held.insert_str(0, &pending.lines);
+        }
         self.show_held();
         self.end(emit);
     }

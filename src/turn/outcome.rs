@@ -114,7 +114,7 @@ impl CallEnd {
             CallEnd::NoObject => "not called: the arguments are not a JSON object".into(),
             CallEnd::NoSuchTool => "no such tool".into(),
             CallEnd::Unrecorded(why) => {
-                format!("not called, since the approval could not be recorded: {why}")
+                format!("not called: the approval could not be recorded: {why}")
             }
             _ => return None,
         };

@@ -115,9 +115,12 @@ impl<'a> TurnRun<'a> {
             let (messages, left_out) = context::fit(system, talk, &offered, window, reserve);
             if left_out > reported {
                 reported = left_out;
-                let text = format!(
-                    "the session exceeds the model's context window; the oldest {left_out} answers were not sent"
-                );
+                let oldest = match left_out {
+                    1 => "the oldest answer was".to_owned(),
+                    n => format!("the oldest {n} answers were"),
+                };
+                let text =
+                    format!("the session exceeds the model's context window; {oldest} left out");
                 self.feed.notice(text);
             }
             let mut step = self.request(&messages, &offered).await?;

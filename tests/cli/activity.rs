@@ -148,7 +148,7 @@ fn a_value_that_is_none_is_a_mistake_that_names_those_there_are() {
         ),
         (["--session", "zzz"], &["no session has 'zzz' in its id"]),
         (["--since", "yesterday"], &["2026-11-01", "7d"]),
-        (["--until", "2026-99-01"], &["is not a point in time"]),
+        (["--until", "2026-99-01"], &["is not a date or time span"]),
         (["--limit", "0"], &["0 is not in 1.."]),
     ] {
         let args = [&["list"], &args[..]].concat();

@@ -143,7 +143,7 @@ fn a_background_answer_is_announced_and_its_commands_are_offered() {
     let notice = "[aish] the answer to “make it” is done: llm :attach shows it";
     assert!(zsh.screen().contains(notice), "{}", zsh.screen());
     zsh.send("clear; llm :attach\r");
-    zsh.wait_text("[y]es run");
+    zsh.wait_text("[y] run");
     let screen = zsh.screen();
     assert!(
         screen.contains("Thinking.") && screen.contains("$ touch made"),

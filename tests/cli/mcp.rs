@@ -67,7 +67,7 @@ fn a_server_can_be_connected_inspected_and_disconnected() {
     assert_eq!(lines[1], ["local", "ready", "1", "fake", "1.2.3", &url]);
 
     let text = mcp(&helper, &["tools"]).run().ok();
-    assert_eq!(text, "local.echo  -  does\n");
+    assert_eq!(text, "local.echo  writes  does\n");
     let tools = mcp(&helper, &["tools", "local", "--json"]).run().json();
     assert_eq!(tools[0]["name"], "local.echo");
     let tool = mcp(&helper, &["tool", "local.echo", "--json"]).run().json();
@@ -217,7 +217,7 @@ fn listing_the_tools_of_one_server_does_not_wait_for_others() {
     let output = mcp(&helper, &["tools", "a"]).run();
     assert_eq!(
         (output.stdout.as_str(), output.stderr.as_str()),
-        ("a.echo  -  does\n", "")
+        ("a.echo  writes  does\n", "")
     );
     let output = mcp(&helper, &["tools"]).run();
     assert_eq!(output.stderr, "[aish] without b: still starting\n");

@@ -9,6 +9,7 @@ mod daemon;
 mod durable;
 mod failures;
 mod mcp;
+mod multiline;
 mod own_files;
 mod policy;
 mod prompt;

@@ -17,7 +17,7 @@ use crate::support::shell_id;
 use crate::support::terminal;
 
 /// End of the line of keys.
-const QUESTION: &str = "[q]uit ";
+const QUESTION: &str = "[q] quit ";
 
 /// A helper whose model proposes these commands in every answer.
 fn proposing(commands: &[&str]) -> Helper {
@@ -353,10 +353,10 @@ fn a_proposal_longer_than_the_screen_must_be_read_to_its_end() {
     let mut offer = Offer::new(&helper);
     offer.propose("", "");
     offer.zsh.wait_text("read on");
-    assert!(!offer.zsh.screen().contains("[y]es"));
+    assert!(!offer.zsh.screen().contains("[y]"));
     // A page has 46 lines of 118 columns: four pages.
     offer.zsh.wait_text("124 more lines");
-    for next in ["78 more lines", "32 more lines", "[y]es run"] {
+    for next in ["78 more lines", "32 more lines", "[y] run"] {
         offer.zsh.send("yyy");
         offer.press_until(" ", &|shown| shown.contains(next));
         assert_eq!(helper.home.read("code"), "");
@@ -744,7 +744,7 @@ fn an_approval_that_cannot_be_recorded_runs_nothing() {
     assert!(
         verdict
             .stderr
-            .contains("not run, since the approval could not be recorded"),
+            .contains("not run: the approval could not be recorded"),
         "{verdict:?}"
     );
     helper.limit_files(None);
@@ -826,7 +826,7 @@ fn a_stopped_captured_command_continues_without_errors() {
     offer.zsh.prompt();
     // The fork may end a moment after fg comes back.
     offer.zsh.wait_text("step-3");
-    offer.zsh.wait_text("nothing more is offered");
+    offer.zsh.wait_text("no more commands are offered");
     let shown = offer.shown();
     assert!(!shown.contains("here-1") && !shown.contains("no approved command"));
     assert_eq!(helper.records_of("command_result").len(), 1);
@@ -846,7 +846,7 @@ fn a_denied_command_is_not_offered_and_the_rule_is_named() {
     for command in ["print one", "print t‹\\u{202e}›wo"] {
         let run = helper.call(["propose", "--shell", "s1"]).run();
         assert!(run.stdout.starts_with("no "), "{run:?}");
-        let why = "[aish] not offered, since policy.rules.shell says deny: ";
+        let why = "[aish] not offered: policy.rules.shell says deny: ";
         assert_eq!(run.stderr, format!("{why}{command}\n"));
         let decision = helper.records_of("command_approval").pop().unwrap();
         assert_eq!(text(&decision, "choice"), "denied");

@@ -75,7 +75,7 @@ fn the_model_gets_each_command_once() {
     helper.ask("why did that fail?");
     let content = helper.content();
     assert!(content.contains("$ make all\n[exit 2, 1.5 s"), "{content}");
-    assert!(content.contains("output not seen]"), "{content}");
+    assert!(content.contains("output not captured]"), "{content}");
     assert!(content.ends_with("why did that fail?"), "{content}");
     assert!(
         !content.contains("llm why") && !content.contains("another shell"),

@@ -100,7 +100,7 @@ fn on_a_full_disk_no_tool_is_called() {
     disk.fill();
     client.say(&question, ApprovalVerdict::Once);
     let notices = client.end().notices();
-    let not_called = "mcp: fs.write: not called, since the approval could not be recorded: ";
+    let not_called = "mcp: fs.write: not called: the approval could not be recorded: ";
     let reports_full_disk = |n: &String| n.starts_with(not_called) && n.contains("No space left");
     assert!(notices.iter().any(reports_full_disk), "{notices:?}");
     assert_eq!(tools.called(), []);
@@ -130,9 +130,9 @@ fn on_a_full_disk_no_command_runs() {
     let mut zsh = Zsh::start(&helper.home);
     let ran = helper.home.path("ran");
     zsh.send("llm do it\r");
-    zsh.wait_text("[q]uit ");
+    zsh.wait_text("[q] quit ");
     disk.fill();
-    zsh.press_until("y", "not run, since the approval could not be recorded");
+    zsh.press_until("y", "not run: the approval could not be recorded");
     zsh.prompt();
     assert!(!ran.exists());
     disk.free();
@@ -140,7 +140,7 @@ fn on_a_full_disk_no_command_runs() {
     // `press_until` may have sent one key too many, which is now in the edit buffer.
     zsh.send("\x15");
     zsh.send("clear; llm do it\r");
-    zsh.wait_text("[q]uit ");
+    zsh.wait_text("[q] quit ");
     zsh.press_until("y", "<3>");
     assert_eq!(helper.home.read("ran"), "it ran\n");
     let [decision] = &disk.records_of("command_approval")[..] else {

@@ -193,8 +193,8 @@ fn called(server: &FakeMcpServer) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Every call that reached the server and every command that ran has its whole record, one each.
-fn check(helper: &Helper, server: &FakeMcpServer, what: &str) {
+/// The records of all sessions, without the one that a killed daemon has not completed.
+fn whole_records(helper: &Helper) -> Vec<Value> {
     // A conversation that died with its first record is nobody's, so that nobody has cut off what is torn.
     let text_of = |file| std::fs::read_to_string(file).expect("a journal file");
     let texts = helper.sessions().into_iter().map(text_of);
@@ -202,14 +202,19 @@ fn check(helper: &Helper, server: &FakeMcpServer, what: &str) {
         t.rsplit_once('\n')
             .map_or(String::new(), |(w, _)| w.to_owned())
     });
-    let records: Vec<Value> = whole
+    whole
         .flat_map(|t| {
             let lines = t
                 .lines()
                 .map(|l| serde_json::from_str(l).expect("a whole record"));
             lines.collect::<Vec<Value>>()
         })
-        .collect();
+        .collect()
+}
+
+/// Every call that reached the server and every command that ran has its whole record, one each.
+fn check(helper: &Helper, server: &FakeMcpServer, what: &str) {
+    let records = whole_records(helper);
     let mut approvals: Vec<(&str, &str, &str)> = records
         .iter()
         .filter(|r| r["type"] == "approval" && ["once", "rule"].contains(&text(r, "decision")))
@@ -269,7 +274,7 @@ fn after_the_kill(
         "{what}: nothing is called again"
     );
     check(helper, server, what);
-    let records = helper.records();
+    let records = whole_records(helper);
     let has = |kind: &str| records.iter().filter(|r| r["type"] == kind).count();
     if progress >= Progress::Answered {
         assert_eq!((has("tool"), before), (CALLS.len(), 3), "{what}");

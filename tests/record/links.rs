@@ -25,7 +25,7 @@ pub fn call_and_command() -> (Tools, Value) {
     let mut zsh = Zsh::start(&helper.home);
     zsh.send("clear; llm write it\r");
     zsh.wait_text(KEYS);
-    zsh.press_until("y", "[q]uit ");
+    zsh.press_until("y", "[q] quit ");
     zsh.press_until("y", "made-42");
     zsh.prompt();
     let shells = helper.path("data/journal/shells.jsonl");

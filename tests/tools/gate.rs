@@ -464,8 +464,10 @@ fn call_without_recorded_approval_is_not_made() {
     assert_eq!(tools.called(), []);
     let notices = seen.notices();
     assert!(
-        notices.iter().any(|n| n
-            .starts_with("mcp: fs.write: not called, since the approval could not be recorded: ")),
+        notices
+            .iter()
+            .any(|n| n
+                .starts_with("mcp: fs.write: not called: the approval could not be recorded: ")),
         "{notices:?}"
     );
     tools.helper.limit_files(None);

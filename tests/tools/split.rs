@@ -916,7 +916,7 @@ fn unrecorded_approval_makes_no_call_and_no_grant() {
     let seen = client.end();
     assert_eq!(tools.called(), []);
     let notices = seen.notices();
-    let begin = "mcp: fs.write: not called, since the approval could not be recorded: ";
+    let begin = "mcp: fs.write: not called: the approval could not be recorded: ";
     assert!(notices.iter().any(|n| n.starts_with(begin)), "{notices:?}");
     tools.helper.limit_files(None);
     // An approval that is not on disk gives no grant.

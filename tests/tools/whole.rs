@@ -18,7 +18,7 @@ fn model() -> [Script; 2] {
 fn call_is_approved_on_the_terminal() {
     let tools = Tools::new(model(), "");
     let zsh = Zsh::start(&tools.helper.home);
-    zsh.send("llm write it | cat\r");
+    zsh.send("llm 'write it' | cat\r");
     zsh.wait_text("[?]");
     assert!(zsh.screen().contains("\"/tmp/x\""), "{}", zsh.screen());
     assert_eq!(tools.called(), []);

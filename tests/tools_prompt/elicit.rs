@@ -99,7 +99,7 @@ fn a_form_is_filled_field_by_field_and_shown_before_it_is_sent() {
         "z,1",
     );
     fill(&zsh, "text; Enter: leave it out", "");
-    zsh.wait_text("send? [y]es  [n]o  [e]dit again");
+    zsh.wait_text("send? [y] yes  [n] no  [e] edit again");
     let screen = zsh.screen();
     for text in [
         "┌ server github asks you  it gets your answer; it must not ask for passwords or keys here",
@@ -131,7 +131,7 @@ fn a_form_can_be_declined_filled_again_or_left() {
     let hint = "a number";
 
     let mut prompt = begin(&zsh, &daemon, &form(schema.clone()));
-    zsh.press_until("1\r", "send? [y]es");
+    zsh.press_until("1\r", "send? [y] yes");
     zsh.press_until("e", hint);
     fill(&zsh, hint, "2");
     zsh.wait_text("│ n  2\n└ send?");
@@ -194,7 +194,7 @@ fn a_page_is_opened_only_by_the_user() {
     let mut zsh = Zsh::start(&home);
     let url = "https://bank.example@evil.example:8443/login?next=\u{43e}";
     let mut prompt = begin(&zsh, &daemon, &page(url));
-    zsh.wait_text("[o]pen it  [y]es, opened by hand  [n]o");
+    zsh.wait_text("[o] open it  [y] already open  [n] no");
     let screen = zsh.screen();
     assert!(
         screen.contains(
@@ -211,7 +211,7 @@ fn a_page_is_opened_only_by_the_user() {
     zsh.prompt();
 
     let mut prompt = begin(&zsh, &daemon, &page(url));
-    zsh.wait_text("[n]o");
+    zsh.wait_text("[n] no");
     assert_eq!(
         answer(press(&zsh, &mut prompt, "y")),
         ("accept".into(), None)
@@ -221,7 +221,7 @@ fn a_page_is_opened_only_by_the_user() {
     assert!(!home.path("opened").exists(), "nothing was opened so far");
 
     let mut prompt = begin(&zsh, &daemon, &page(url));
-    zsh.wait_text("[n]o");
+    zsh.wait_text("[n] no");
     assert_eq!(
         answer(press(&zsh, &mut prompt, "o")),
         ("accept".into(), None)
@@ -235,7 +235,7 @@ fn a_page_is_opened_only_by_the_user() {
     let mut prompt = begin(&zsh, &daemon, &page("file:///etc/passwd"));
     assert_eq!(answer(prompt.reaction()), ("decline".into(), None));
     zsh.wait_text("not a web address, so it is not opened\n│ file:///etc/passwd\n└ declined");
-    assert!(!zsh.screen().contains("[o]pen") && !zsh.screen().contains("[y]es"));
+    assert!(!zsh.screen().contains("[o] open") && !zsh.screen().contains("[y] "));
     prompt.reply("stop");
     zsh.prompt();
 }

@@ -134,7 +134,7 @@ fn new_tools(tools: usize) -> Event {
 }
 
 #[test]
-fn new_tools_are_shown_whole_before_the_question() {
+fn new_tools_are_shown_in_a_line_each_before_the_question() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     zsh.send("clear; aish-helper ask x\r");
@@ -148,16 +148,22 @@ fn new_tools_are_shown_whole_before_the_question() {
     let screen = lines.join("\n");
     let wanted = "Let me look
   ┌ new server fs, 1 tool · at npx server-filesystem /home
-  │ w tool1  server says: only reads, not trusted
-  │   Reads a file.‹\\x1b›[2J
-  │   All of it is read. All of it is read. All of it is read. All of it is read. All of it is read.
-  │   All of it is read. All of it is read. All of it is read. All of it is read. All of it is read.
-  │   END
-  │   needs  path string
-  │   takes  lines integer
-  └ shown only once; to see it again: llm :mcp tools fs
+  │ w tool1  Reads a file.‹\\x1b›[2J All of it is read. All of it is read. All of it is read. All of…
+  └ descriptions and schemas: ? at the question, or llm :mcp tools fs
 ┌ w github.create_issue ";
     assert!(screen.contains(wanted), "{screen}");
+    // The rest is behind [?]: every word of the server's tools, except for the one of the question.
+    let mut of_server = question("{}");
+    (of_server.tool.server, of_server.tool.name) = ("fs".into(), "fs.tool2".into());
+    verdict(press(&zsh, &mut prompt, "n"));
+    prompt.event(&new_tools(2));
+    prompt.event(&Event::ApprovalRequested(Box::new(of_server)));
+    zsh.wait_text("w fs.tool2 ");
+    let seen = zsh.raw().len();
+    zsh.press_until("?", "takes  ");
+    zsh.wait_text("w tool1  reads, says fs; treated as a write (trust_annotations is off)");
+    let raw = String::from_utf8_lossy(&zsh.raw()[seen..]).into_owned();
+    assert_eq!(raw.matches("END").count(), 1, "{raw:?}");
     verdict(press(&zsh, &mut prompt, "n"));
     // More tools than the screen has lines are all printed, without a pager.
     let seen = zsh.raw().len();
@@ -170,7 +176,6 @@ fn new_tools_are_shown_whole_before_the_question() {
         raw.contains("tool1\x1b") && raw.contains("tool30\x1b"),
         "{raw:?}"
     );
-    assert_eq!(raw.matches("END").count(), 30);
     assert!(!raw.contains("\x1b[2J"), "{raw:?}");
 }
 
@@ -178,7 +183,7 @@ fn new_tools_are_shown_whole_before_the_question() {
 fn without_a_terminal_new_tools_are_plain() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
-    for (flags, lines) in [("", 9), ("--json ", 0)] {
+    for (flags, lines) in [("", 3), ("--json ", 0)] {
         zsh.send(format!("aish-helper ask {flags}x >out 2>err\r"));
         let mut prompt = daemon.prompt();
         prompt.event(&new_tools(1));

@@ -45,8 +45,8 @@ fn other_keys_and_pastes_do_not_answer() {
     let mut zsh = Zsh::start(&home);
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
     zsh.wait_text(KEYS);
-    zsh.press_until("x", "unknown key; [?] explains the keys");
-    zsh.press_until("\x1b", "unknown key; [?] explains the keys");
+    zsh.press_until("x", "not one of the keys; press ? for help");
+    zsh.press_until("\x1b", "not one of the keys; press ? for help");
     for keys in ["yy", "\x1b[200~y\x1b[201~", "\x1b", "\x1bOP", "é"] {
         zsh.send(keys);
         assert_eq!(
@@ -71,7 +71,7 @@ fn always_takes_two_keys() {
         "always is [A], with Shift; for this session alone it is [t]",
     );
     for other in ["y", "a", "\r", "\x1b", "t"] {
-        zsh.press_until("A", "[A] again: yes, always   any other key: back ");
+        zsh.press_until("A", "[A] again: always allow   any other key: back ");
         // After a silence, so that the key counts as a new one.
         zsh.press_until(other, "back\r\n");
         assert_eq!(
@@ -127,7 +127,7 @@ fn a_key_without_effect_is_not_offered_and_says_why() {
     for (question, keys, says) in [
         (
             destroys(),
-            "[n]o  [t]ool for this session  [e]dit ",
+            "[n] no  [t] always allow this tool, this session  [e] edit ",
             [
                 ("r", "server github does not declare this tool read-only"),
                 ("A", "or aish may not write the configuration"),
@@ -135,15 +135,15 @@ fn a_key_without_effect_is_not_offered_and_says_why() {
         ),
         (
             by_rule(),
-            "run? [y]es  [n]o  [e]dit ",
+            "run? [y] yes  [n] no  [e] edit ",
             [
                 ("A", "policy.rules.\"github.*\" asks every time"),
-                ("r", "[r] would not cover this call: its operation is write"),
+                ("r", "[r] would not cover this call, whose class is: writes"),
             ],
         ),
         (
             by_hand(),
-            "[n]o  [t]ool for this session  [e]dit ",
+            "[n] no  [t] always allow this tool, this session  [e] edit ",
             [
                 ("r", "server github does not declare this tool read-only"),
                 (
@@ -313,7 +313,7 @@ fn a_denial_may_have_a_reason() {
     zsh.wait_text(KEYS);
     zsh.press_until("d", "\n> ");
     // Esc goes back.
-    zsh.press_until("\x1b", "run? [y]es");
+    zsh.press_until("\x1b", "run? [y] yes");
     zsh.press_until("d", "\n> ");
     // Left, Ctrl-A and Delete, Ctrl-E and Ctrl-W.
     zsh.send("xnicht dx\x7fas Repo, größr\x1b[De\x01\x1b[3~\x05 als\x17\x7f\r");
@@ -502,7 +502,7 @@ fn a_question_is_asked_with_stdout_in_a_pipe() {
     let (home, daemon) = home();
     home.zshrc(&source_plugin());
     let mut zsh = Zsh::start(&home);
-    let line = "print data | llm what is this | tr a-z A-Z >out";
+    let line = "print data | llm \"what is this\" | tr a-z A-Z >out";
     let mut prompt = asked(&zsh, &daemon, line, &question("{}"));
     assert_eq!(prompt.ask.attachments[0].text, "data\n");
     zsh.wait_text(KEYS);

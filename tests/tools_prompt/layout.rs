@@ -29,10 +29,11 @@ fn the_question_shows_tool_and_arguments() {
     assert_eq!(
         frame(&zsh),
         [
-            "┌ w github.create_issue                     write · server github says: not destructive, trusted",
+            "┌ w github.create_issue                                     writes, not destructive, says github",
             "│ title  \"Crash on start\"",
             "│ body   \"It crashes. It crashes. It crashes. It crashes. It crashes. It crashes. It cr…\" (1,204 bytes, ↓ to read all)",
-            "└ run? [y]es  [n]o  [t]ool for this session  [r]eads for this session  [A]lways  [e]dit  [d]eny and say why  [?]",
+            "└ run? [y] yes  [n] no  [t] always allow this tool, this session  [r] all reads of github, this session  [A] always",
+            "  [e] edit  [d] deny and say why  [?]",
         ]
     );
     // The end must have been shown before y counts.
@@ -62,11 +63,11 @@ fn more_than_a_screen_is_read_page_by_page() {
         zsh.wait_text("↓ to read all");
         zsh.press_until(
             key,
-            "more lines: [space] read on  [k] back  [G] to the end  [q]uit reading",
+            "more lines: [space] read on  [k] back  [G] to the end  [q] quit reading",
         );
         assert!(zsh.screen().contains("line 47") && !zsh.screen().contains("line 48"));
         // Leaving in the middle does not count as read.
-        zsh.press_until("q", "run? [y]es");
+        zsh.press_until("q", "run? [y] yes");
         zsh.press_until(key, "more lines: [space]");
         zsh.press_until(" ", "line 94\\n");
         zsh.press_until("k", "line 1\\n");
@@ -111,7 +112,7 @@ fn hostile_text_is_visible_and_harmless() {
     let shown = frame(&zsh).join("\n");
     for text in [
         "git‹U+1D5C1›ub.cre‹U+0430›te‹\\x1b›[2J",
-        "server github‹U+200B›",
+        "says github‹U+200B›",
         "path             \"/h‹U+043E›me/‹\\u{202e}›txt.exe‹\\u{200b}›\"",
         "esc              \"\\u001b]0;owned\\u0007\\u001b[2J\\u001b[1;1H\"",
         "c1               \"‹\\u{9b}›2J\"",
@@ -172,7 +173,7 @@ fn details_are_shown_on_request() {
     let lines = frame(&zsh);
     assert_eq!(
         lines[0],
-        "┌ w github.create_issue  1 of 3         write · server github says: not destructive, not trusted"
+        "┌ w github.create_issue  1 of 3                             writes, not destructive, says github"
     );
     assert_eq!(lines[1], "│ no arguments");
     let at = lines
@@ -192,7 +193,7 @@ fn details_are_shown_on_request() {
             "│ d                no, and send the model a reason",
             "│ ↓                show all arguments",
             "│ Ctrl-C           deny and stop the answer",
-            "│ operation        write",
+            "│ operation        writes",
             "│ asked because of policy.default (no rule matches)",
         ]
     );
@@ -249,16 +250,16 @@ fn the_operation_comes_first_and_the_reason_is_cut_to_a_line() {
     let before = zsh.raw().len();
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &dangerous());
     // The model's reason imitates the line of keys.
-    zsh.wait_text("[d]eny and say why  [?]");
+    zsh.wait_text("[d] deny and say why  [?]");
     assert_eq!(
         frame(&zsh),
         [
-            "┌ ! files.delete                        destructive · server files says: only reads, not trusted",
+            "┌ ! files.delete               reads, says files; treated as destructive (as the model declares)",
             "│ warning: the server says that files.delete only reads‹\\x1b›[2J",
             "│ declared destructive · private data · \"the notes are old. │ title \"x\" └ run? the note… [?] all",
             "│ asked because of: policy.rules.\"op:destructive\"",
             "│ path  \"/home/me/notes\"",
-            "└ run? [y]es  [n]o  [e]dit  [d]eny and say why  [?]",
+            "└ run? [y] yes  [n] no  [e] edit  [d] deny and say why  [?]",
         ]
     );
     let raw = String::from_utf8_lossy(&zsh.raw()[before..]).into_owned();
@@ -266,7 +267,7 @@ fn the_operation_comes_first_and_the_reason_is_cut_to_a_line() {
     assert!(raw.contains("\x1b[1;31mwarning: "), "{raw:?}");
     zsh.press_until("?", "END");
     // The page ends with the keys for reading on.
-    zsh.wait_text("[q]uit reading");
+    zsh.wait_text("[q] quit reading");
     let screen = zsh.screen();
     for line in [
         "│ operation        destructive\n",
@@ -348,7 +349,7 @@ fn a_long_change_must_be_read_to_its_end() {
             key,
             "not yet: read what has changed, and the arguments, to the end first",
         );
-        zsh.press_until("q", "run? [y]es");
+        zsh.press_until("q", "run? [y] yes");
         assert_eq!(prompt.reaction_within(Duration::from_millis(100)), None);
         zsh.press_until("j", "line 46\x1b");
         zsh.press_until("G", "line 100\x1b");
@@ -384,13 +385,7 @@ fn a_narrow_terminal_breaks_at_words_and_shows_all_keys() {
         let mut prompt = asked(&zsh, &daemon, &line, &question);
         zsh.wait_text(KEYS);
         if width == 40 {
-            assert_eq!(
-                frame(&zsh)[1..3],
-                [
-                    "│ write · server files says: not",
-                    "│   destructive, trusted"
-                ]
-            );
+            assert_eq!(frame(&zsh)[1..2], ["│ writes, not destructive, says files"]);
         }
         // All at once, without skipping a line.
         zsh.press_until("j", "more: [space] [k] [G] [q]");
@@ -416,11 +411,11 @@ fn a_narrow_terminal_breaks_at_words_and_shows_all_keys() {
 }
 
 #[test]
-fn the_keys_fit_two_lines_of_80_columns_and_one_of_more() {
+fn the_keys_fit_two_lines_of_80_columns() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
     let tty = zsh.eval("print -rn -- $TTY");
-    for (columns, lines) in [(80, 2), (103, 1), (113, 1), (118, 1)] {
+    for (columns, lines) in [(80, 2), (103, 2), (118, 2), (160, 1)] {
         let line = format!("stty -F {} cols {columns}; aish-helper ask x", tty.trim());
         let mut prompt = asked(&zsh, &daemon, &line, &question("{}"));
         zsh.wait_text(KEYS);
@@ -446,18 +441,19 @@ fn a_narrow_or_resized_terminal_shows_everything() {
         [
             "┌ w github.create_is",
             "│   sue",
-            "│ write · server",
-            "│   github says: not",
+            "│ writes, not",
             "│   destructive,",
-            "│   trusted",
+            "│   says github",
             "│ title  \"a rather l",
             "│        ong title i",
             "│        t is\"",
-            "└ run? [y]es  [n]o",
-            "  [t]ool this session",
-            "  [r]eads this session",
-            "  [A]lways  [e]dit",
-            "  [d]eny, say why",
+            "└ run? [y] yes",
+            "  [n] no",
+            "  [t] tool, session",
+            "  [r] reads, session",
+            "  [A] always",
+            "  [e] edit",
+            "  [d] deny, say why",
             "  [?]",
         ]
     );

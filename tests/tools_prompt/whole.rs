@@ -31,7 +31,7 @@ fn the_call_is_made_as_shown_and_its_result_stays() {
         "{screen}"
     );
     assert!(
-        screen.contains("write · server fs declares nothing about it\n│ to  \"x\"\n└ run?"),
+        screen.contains("treated as a write; fs declares nothing\n│ to  \"x\"\n└ run?"),
         "{screen}"
     );
     assert_eq!(tools.called(), []);
@@ -78,7 +78,7 @@ fn a_denial_reaches_the_model_with_the_users_reason() {
 fn no_call_is_made_if_the_daemon_is_killed_during_the_question() {
     let tools = tools([call("{}")], "");
     let mut zsh = Zsh::start(&tools.helper.home);
-    zsh.send("clear; llm write it; print code=$?\r");
+    zsh.send("clear; llm \"write it\"; print code=$?\r");
     zsh.wait_text(KEYS);
     tools.helper.kill_daemon();
     zsh.prompt();

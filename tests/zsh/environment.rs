@@ -76,7 +76,7 @@ fn a_changed_address_is_used_only_after_one_question() {
     assert_eq!(home.read("reviews"), "asked\nasked\n");
     // Ctrl-C ends the whole line.
     zsh.run("export AISH_BASE_URL=http://third/v1");
-    zsh.send("llm six; touch behind\r");
+    zsh.send("llm 'six'; touch behind\r");
     zsh.press_until("\x03", "stopped");
     zsh.prompt();
     assert!(!home.path("behind").exists());

@@ -74,8 +74,8 @@ fn ctrl_c_in_the_editor_or_a_command_ends_the_line() {
     );
     for (answer, shown) in [edit, run] {
         for list in [
-            "llm x ; touch behind",
-            "llm x || touch behind",
+            "llm 'x' ; touch behind",
+            "llm 'x' || touch behind",
             "{ llm x; touch behind }",
         ] {
             let home = proposing("alias llm=llm", &[answer]);
@@ -99,10 +99,10 @@ fn ctrl_c_in_the_client_ends_the_line() {
     ]);
     let mut zsh = Zsh::start(&helper.home);
     zsh.run("unalias llm");
-    zsh.send("llm x ; touch behind\r");
+    zsh.send("llm 'x' ; touch behind\r");
     zsh.wait_text("half an answer");
     interrupts(&helper.home, &mut zsh);
-    zsh.send("llm y ; touch behind\r");
+    zsh.send("llm 'y' ; touch behind\r");
     zsh.wait_text("run this command?");
     zsh.press_until("\x03", "interrupted");
     zsh.prompt();

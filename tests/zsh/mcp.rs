@@ -44,7 +44,7 @@ fn a_server_is_connected_and_its_prompt_asked() {
     assert_eq!(output, "box is connected: fake 1, 1 tool\n");
     let output = zsh.eval("llm :mcp");
     assert!(output.contains("box    ready   1"), "{output}");
-    assert_eq!(zsh.eval("llm :mcp tools box"), "box.echo  -  does\n");
+    assert_eq!(zsh.eval("llm :mcp tools box"), "box.echo  writes  does\n");
     let output = zsh.eval("llm :mcp --json");
     assert!(output.starts_with("[{\"alias\":\"box\""), "{output}");
 

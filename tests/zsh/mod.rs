@@ -12,5 +12,6 @@ mod prose;
 mod sessions;
 mod settings;
 mod suggest;
+mod syntax;
 mod widths;
 mod words;

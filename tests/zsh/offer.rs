@@ -6,12 +6,17 @@ use std::os::fd::AsFd;
 use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
 
-/// A stub helper whose `propose` prints the next file of `answers` at each call.
+/// A stub helper whose `propose` prints the next file of `answers` at each call; with `--check` it prints its command.
 const PROPOSES: &str = r#"case $1 in
   ask|attach) print -r -- answered; exit 10 ;;
   propose)
     [[ $* == *--edited* ]] && cat >$HOME/edited
-    n=$(( $(cat $HOME/n 2>/dev/null) + 1 )); print $n >$HOME/n
+    n=$(( $(cat $HOME/n 2>/dev/null) + 1 ))
+    if [[ $* == *--check* && $(head -n 1 $HOME/answers/$n 2>/dev/null) == (run|edit|insert)* ]]; then
+      print check
+      exec tail -n +2 $HOME/answers/$n
+    fi
+    print $n >$HOME/n
     [[ -f $HOME/answers/$n ]] && cat $HOME/answers/$n || print none ;;
   capture) [[ -f $HOME/tty ]] && cat $HOME/tty || exit 1 ;;
 esac"#;
@@ -27,15 +32,14 @@ pub(super) fn proposing(zshrc: &str, answers: &[&[u8]]) -> Home {
     home
 }
 
-/// The calls after the first, each as its name and the arguments after the shell's id.
+/// The calls after the first, each as its name and the arguments after the shell's id. A question and the check before it
+/// are one call.
 pub(super) fn after_ask(home: &Home) -> Vec<String> {
     home.calls()[1..]
         .iter()
-        .map(|c| {
-            format!("{} {}", c[0], c[3..].join(" "))
-                .trim_end()
-                .to_owned()
-        })
+        .map(|c| format!("{} {}", c[0], c[3..].join(" ")))
+        .filter(|call| !matches!(call.trim_end(), "propose" | "propose --incomplete"))
+        .map(|call| call.replace(" --check", "").trim_end().to_owned())
         .collect()
 }
 
@@ -179,7 +183,8 @@ fn an_edited_command_is_shown_again_before_it_runs() {
         after_ask(&home),
         [
             "propose",
-            "propose --edited t1",
+            // An apostrophe is open.
+            "propose --incomplete --edited t1",
             "exec-done t2 --exit 0",
             "propose"
         ]
@@ -403,7 +408,7 @@ fn an_approved_command_that_asks_is_not_offered_another() {
     home.stub(&PROPOSES.replace("exit 10", "[[ $* != *--offer* ]] || exit 10"));
     let mut zsh = Zsh::start(&home);
     zsh.run("llm x");
-    let inner = &home.calls()[2];
+    let inner = &home.calls()[3];
     assert_eq!(inner[0], "ask");
     assert!(inner.iter().all(|a| a != "--offer"), "{inner:?}");
     assert_eq!(
@@ -490,7 +495,7 @@ fn a_forked_shell_after_ctrl_z_gets_no_offers() {
         zsh.prompt();
         // The fork may end a moment after fg returns.
         zsh.wait_text("\nstep 3\n");
-        zsh.wait_text("went on as a job, apart from this shell; nothing more is offered");
+        zsh.wait_text("continued as a job outside this shell; no more commands are offered");
         assert_eq!(
             after_ask(&home),
             ["propose", &format!("exec-done t1 --exit {exit}")],

@@ -39,6 +39,8 @@ fn the_plugin_works_with_any_options() {
         "vi",
     ] {
         let home = Home::with_stub("print -r -- answered");
+        // Alt-a takes commands only.
+        home.program("answered", "#!/bin/sh\n");
         home.zshrc(&format!("setopt {options}\n{}", source_plugin()));
         let events = Events::listen(&home);
         let mut zsh = Zsh::start(&home);

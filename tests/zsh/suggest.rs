@@ -36,6 +36,58 @@ fn words_become_a_command_in_place_and_one_undo_brings_them_back() {
 }
 
 #[test]
+fn an_undo_in_vi_mode_brings_the_words_back() {
+    let home = Home::with_stub(ANSWERS);
+    home.zshrc(&format!("bindkey -v\n{}", source_plugin()));
+    let mut zsh = Zsh::start(&home);
+    zsh.send("list the files\x1ba");
+    zsh.wait_text("<1> ls -l *.rs");
+    // The mode of commands and its undo.
+    zsh.send("\x1bu");
+    zsh.wait_text("<1> list the files");
+    zsh.send("cc");
+    zsh.run("print -r -- alive");
+    assert!(zsh.screen().contains("\nalive\n"));
+}
+
+#[test]
+fn what_is_no_command_is_a_message_and_the_words_stay() {
+    for (answer, message) in [
+        (
+            "for i in 1 2; do",
+            "not a command that zsh can parse: for i in 1 2; do",
+        ),
+        (
+            "I'm sorry, I cannot",
+            "not a command that zsh can parse: I'm sorry, I cannot",
+        ),
+        (
+            "cat <<E\nx",
+            "not a command that zsh can parse: cat <<E\\nx",
+        ),
+        (
+            "I cannot do that",
+            "I is not a command here: I cannot do that",
+        ),
+        ("Sorry, no", "Sorry, is not a command here: Sorry, no"),
+        (
+            "A=b nosuch\x07tool -x",
+            "nosuch^Gtool is not a command here: A=b nosuch^Gtool -x",
+        ),
+    ] {
+        let home = Home::with_stub("[[ $1 != ask ]] || cat $HOME/answer");
+        std::fs::write(home.path("answer"), format!("{answer}\n")).expect("an answer");
+        let zsh = Zsh::start(&home);
+        zsh.send("delete everything\x1ba");
+        zsh.wait_text(message);
+        assert!(
+            zsh.screen().starts_with("<1> delete everything\n"),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
 fn a_command_of_several_lines_waits_for_the_user() {
     let home = Home::with_stub("print -r -- $'print one\\nprint two'");
     let mut zsh = Zsh::start(&home);

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::stats::class_word;
 use super::{action_table, entry_json, rfc3339};
 use crate::cli::{print_json, write};
 use crate::client::text_format::{grouped, time};
@@ -112,7 +113,10 @@ fn full_record(act: &ActivityEntry, record: &Value) -> String {
     }
     let call = &record["action"];
     line("called with", value_text(&call["variant"]));
-    line("operation", value_text(&call["operation"]));
+    line(
+        "operation",
+        class_word(&value_text(&call["operation"])).to_owned(),
+    );
     line("intent", intent(&call["intent"]));
     line("annotations", annotations(call));
     let reason = value_text(&record["reason"]);

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::chat::OperationClass;
 use crate::cli::table::{count, table};
 use crate::cli::{columns, print, print_json};
+use crate::client::operation;
 use crate::client::text_format::{cut, grouped, time};
 use crate::error::Result;
 use crate::history::index::row::STATUSES;
@@ -100,7 +102,9 @@ fn stats_page(stats: &ActivityStats, width: Option<usize>) -> String {
         out.push_str(&table(rows.iter(), width, cut).concat());
     };
     part("type", &by_count(&stats.types));
-    part("operation", &by_count(&stats.operations));
+    let operations = stats.operations.iter();
+    let operations = operations.map(|(name, tally)| (class_word(name).to_owned(), tally.clone()));
+    part("operation", &by_count(&operations.collect()));
     let tools = by_count(&stats.tools);
     part("tool", &tools[..tools.len().min(MAX_TOOLS)]);
     if tools.len() > MAX_TOOLS {
@@ -113,6 +117,14 @@ fn stats_page(stats: &ActivityStats, width: Option<usize>) -> String {
 }
 
 /// Sorts by count, most frequent first.
+/// Returns the word for an operation in the index.
+pub(super) fn class_word(operation: &str) -> &str {
+    match OperationClass::from_name(operation) {
+        Some(class) => operation::word(class),
+        None => operation,
+    }
+}
+
 fn by_count(tallies: &BTreeMap<String, ActivityTally>) -> Vec<(&String, &ActivityTally)> {
     let mut all: Vec<_> = tallies.iter().collect();
     all.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.count));

@@ -38,7 +38,7 @@ pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>, end: bool) -> Result<u6
         });
     match ms {
         Some(ms) => Ok(u64::try_from(ms).unwrap_or(0)),
-        None => Err(Error::usage(format!("'{text}' is not a point in time")).hint(
+        None => Err(Error::usage(format!("'{text}' is not a date or time span")).hint(
             "write a date (2026-11-01), a time (2026-11-01T12:30, or with a zone 2026-11-01T12:30:00Z), \
              or a span before now (30m, 2h, 7d, 4w)",
         )),

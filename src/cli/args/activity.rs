@@ -8,7 +8,7 @@ use crate::history::index::row::{OPERATIONS, STATUSES, TYPES};
 /// `aish-helper activity`
 #[derive(Debug, Subcommand)]
 pub enum ActivityCommand {
-    /// List what was done, newest first
+    /// List actions, newest first
     List {
         /// Filters
         #[command(flatten)]
@@ -28,7 +28,7 @@ pub enum ActivityCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print the records of what was done, oldest first
+    /// Print the records of actions, oldest first
     Export {
         /// Filters
         #[command(flatten)]
@@ -40,7 +40,7 @@ pub enum ActivityCommand {
         #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
         format: ExportFormat,
     },
-    /// Count what was done, and how long it took
+    /// Count actions, and how long they took
     Stats {
         /// Filters
         #[command(flatten)]

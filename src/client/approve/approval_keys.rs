@@ -1,7 +1,9 @@
 //! The keys of an approval: which are offered, what they mean, and why some are not offered.
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::chat::ApprovalScope;
-use crate::client::operation::is_read_only;
+use crate::client::operation::{is_read_only, word};
 use crate::client::terminal_prompt::TerminalPrompt;
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict};
 use crate::safety::confusables;
@@ -12,61 +14,66 @@ use crate::safety::text::one_line;
 pub const DEFAULT_RULE: &str = "policy.default";
 
 /// Line of keys below the effect of a lasting approval.
-pub const CONFIRM_ALWAYS: &str = "[A] again: yes, always   any other key: back ";
+pub const CONFIRM_ALWAYS: &str = "[A] again: always allow   any other key: back ";
 
-/// A key as the line of keys shows it.
-struct KeyLabel {
-    /// The key is shown only if the question offers this; `None`: always.
-    offer: Option<ApprovalScope>,
-    /// The label in full, and for a narrow terminal.
-    words: [&'static str; 2],
+/// Returns the labels of the offered keys, in full or for a narrow terminal.
+fn labels(question: &ApprovalRequest, is_narrow: bool) -> Vec<String> {
+    let server = confusables::marked_name(&question.tool.server);
+    let wide = [
+        (None, "run? [y] yes ".to_owned()),
+        (None, "[n] no ".to_owned()),
+        (
+            Some(ApprovalScope::Tool),
+            "[t] always allow this tool, this session ".to_owned(),
+        ),
+        (
+            Some(ApprovalScope::Reads),
+            format!("[r] all reads of {server}, this session "),
+        ),
+        (Some(ApprovalScope::Always), "[A] always ".to_owned()),
+        (None, "[e] edit ".to_owned()),
+        (None, "[d] deny and say why ".to_owned()),
+        (None, "[?]".to_owned()),
+    ];
+    let short = |offer: Option<ApprovalScope>, label: String| match offer {
+        Some(ApprovalScope::Tool) => "[t] tool, session ".to_owned(),
+        Some(ApprovalScope::Reads) => "[r] reads, session ".to_owned(),
+        None if label.starts_with("[d]") => "[d] deny, say why ".to_owned(),
+        _ => label,
+    };
+    wide.into_iter()
+        .filter(|(offer, _)| offer.is_none_or(|offer| offers(question, offer)))
+        .map(|(offer, label)| match is_narrow {
+            true => short(offer, label),
+            false => label,
+        })
+        .collect()
 }
-
-const fn key(offer: Option<ApprovalScope>, wide: &'static str, short: &'static str) -> KeyLabel {
-    KeyLabel {
-        offer,
-        words: [wide, short],
-    }
-}
-
-const KEYS: [KeyLabel; 9] = [
-    key(None, "run?", "run?"),
-    key(None, "[y]es ", "[y]es "),
-    key(None, "[n]o ", "[n]o "),
-    key(
-        Some(ApprovalScope::Tool),
-        "[t]ool for this session ",
-        "[t]ool this session ",
-    ),
-    key(
-        Some(ApprovalScope::Reads),
-        "[r]eads for this session ",
-        "[r]eads this session ",
-    ),
-    key(Some(ApprovalScope::Always), "[A]lways ", "[A]lways "),
-    key(None, "[e]dit ", "[e]dit "),
-    key(None, "[d]eny and say why ", "[d]eny, say why "),
-    key(None, "[?]", "[?]"),
-];
 
 /// Returns the line of keys, broken where the terminal is narrow.
 pub fn line(prompt: &TerminalPrompt<'_>, question: &ApprovalRequest) -> String {
-    let offered = |key: &&KeyLabel| key.offer.is_none_or(|offer| offers(question, offer));
-    let words = |n: usize| KEYS.iter().filter(offered).map(move |key| key.words[n]);
-    let wide = 1 + words(0).map(|key| 1 + key.len()).sum::<usize>();
-    let form = usize::from(wide + 2 > prompt.size.0);
-    let mut out = prompt.dim("└");
+    let width = prompt.size.0;
+    let wide = broken(&labels(question, false), width);
+    let keys = match wide.matches('\n').count() > 1 {
+        true => broken(&labels(question, true), width),
+        false => wide,
+    };
+    format!("{}{keys} ", prompt.dim("└"))
+}
+
+/// Joins labels and breaks the line where the next label does not fit.
+fn broken(labels: &[String], width: usize) -> String {
+    let mut out = String::new();
     let mut column = 1;
-    for key in words(form) {
-        if column > 2 && column + 1 + key.trim_end().len() > prompt.size.0.saturating_sub(2) {
+    for label in labels {
+        if column > 2 && column + 1 + label.trim_end().width() > width.saturating_sub(2) {
             out.push_str("\n ");
             column = 1;
         }
         out.push(' ');
-        out.push_str(key);
-        column += 1 + key.len();
+        out.push_str(label);
+        column += 1 + label.width();
     }
-    out.push(' ');
     out
 }
 
@@ -74,8 +81,8 @@ pub fn line(prompt: &TerminalPrompt<'_>, question: &ApprovalRequest) -> String {
 pub fn end_column(line: &str) -> usize {
     let last = line.rsplit('\n').next().unwrap_or_default();
     match last.rsplit_once('└') {
-        Some((_, keys)) => 1 + keys.trim_start_matches("\x1b[0m").len(),
-        None => last.len(),
+        Some((_, keys)) => 1 + keys.trim_start_matches("\x1b[0m").width(),
+        None => last.width(),
     }
 }
 
@@ -126,8 +133,8 @@ fn reason_not_offered(question: &ApprovalRequest, offer: ApprovalScope) -> Strin
     let server = confusables::marked_name(&question.tool.server);
     if offer == ApprovalScope::Reads && is_read_only(&question.tool) {
         return format!(
-            "[r] would not cover this call: its operation is {}",
-            question.operation.as_str()
+            "[r] would not cover this call, whose class is: {}",
+            word(question.operation)
         );
     }
     if offer == ApprovalScope::Reads {

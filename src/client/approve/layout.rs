@@ -1,13 +1,13 @@
 //! Layout of the question about a tool call: the call, what its server says about the tool, and what has changed.
 
 use super::approval_keys::{self, DEFAULT_RULE};
-use crate::chat::DataSensitivity;
+use crate::chat::{DataSensitivity, OperationClass};
 use crate::client::argument_lines;
-use crate::client::new_tools_view::prose;
-use crate::client::operation::{marked, server_claim, style_of};
+use crate::client::new_tools_view::{self, prose};
+use crate::client::operation::{marked, statement, word};
 use crate::client::styled_line::{SpanStyle, StyledLine, StyledSpan, columns, fold, span, spans};
 use crate::client::text_format::cut;
-use crate::protocol::tools::{ApprovalRequest, DeclaredIntent};
+use crate::protocol::tools::{ApprovalRequest, DeclaredIntent, NewTools};
 use crate::safety::confusables;
 use crate::safety::policy::CHANGED;
 
@@ -36,17 +36,13 @@ pub fn head(question: &ApprovalRequest, edited: bool, width: usize) -> Vec<Style
     if edited {
         line.push(span("  edited", SpanStyle::Dim));
     }
-    let about = vec![
-        span(question.operation.as_str(), style_of(question.operation)),
-        span(
-            format!(
-                " · server {} {}",
-                confusables::marked_name(&tool.server),
-                server_claim(tool)
-            ),
-            SpanStyle::Dim,
-        ),
-    ];
+    let about = vec![span(
+        statement(tool, question.operation),
+        match question.operation {
+            OperationClass::Destructive => SpanStyle::Alarm,
+            _ => SpanStyle::Dim,
+        },
+    )];
     let pad = room
         .checked_sub(columns(&line) + columns(&about))
         .filter(|pad| *pad > 1);
@@ -84,7 +80,7 @@ pub fn head(question: &ApprovalRequest, edited: bool, width: usize) -> Vec<Style
 
 /// Returns what the model declares, on one line. Its reason comes last, as it is free text.
 fn declared(intent: &DeclaredIntent, room: usize) -> StyledLine {
-    let mut words = intent.operation_type.as_str().to_string();
+    let mut words = word(intent.operation_type).to_string();
     if let Some(sensitivity) = &intent.data_sensitivity {
         words.push_str(&format!(" · {} data", sensitivity.as_str()));
     }
@@ -147,8 +143,12 @@ fn asked_because_of(reason: &str) -> String {
     }
 }
 
-/// Returns the effect of each key and everything known about the call and its tool.
-pub fn details(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
+/// Returns the effect of each key, everything known about the call and its tool, and the server's other tools that are new.
+pub fn details(
+    question: &ApprovalRequest,
+    new_tools: Option<&NewTools>,
+    width: usize,
+) -> Vec<StyledLine> {
     let tool = &question.tool;
     let mut lines = Vec::new();
     let mut put = |name: &str, text: &str| {
@@ -163,10 +163,10 @@ pub fn details(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
     for (key, does) in approval_keys::explained(question) {
         put(key, &does);
     }
-    put("operation", question.operation.as_str());
+    put("operation", word(question.operation));
     if let Some(intent) = &question.intent {
         let sensitivity = intent.data_sensitivity.map(DataSensitivity::as_str);
-        put("declared", intent.operation_type.as_str());
+        put("declared", word(intent.operation_type));
         put("data", sensitivity.unwrap_or("not declared"));
         put("reason", intent.reason.as_deref().unwrap_or("not declared"));
     }
@@ -188,5 +188,9 @@ pub fn details(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
     );
     lines.push(vec![span("schema", SpanStyle::Name)]);
     lines.extend(argument_lines::json(&tool.schema.to_string(), width));
+    if let Some(new_tools) = new_tools.filter(|new| new.server == tool.server) {
+        lines.push(vec![span("other new tools", SpanStyle::Name)]);
+        lines.extend(new_tools_view::details(new_tools, &tool.name, width));
+    }
     lines
 }

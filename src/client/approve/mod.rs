@@ -16,23 +16,24 @@ use super::terminal_prompt::{
     EditedLine, PromptEnd, PromptInput, PromptKey, PromptResult, TerminalPrompt, pager,
 };
 use super::{argument_lines, editor};
-use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict};
+use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict, NewTools};
 use crate::safety::json_text;
 use crate::safety::policy::canonical_arguments;
 use crate::safety::text::one_line;
 
 const CTRL_D: u8 = 4;
 
-/// Asks about a call. Returns the verdict and the arguments as they were shown last.
+/// Asks about a call; `new_tools` were shown before it. Returns the verdict and the arguments as they were shown last.
 ///
 /// # Errors
 /// The question ended without an answer.
 pub fn ask(
     prompt: &mut TerminalPrompt<'_>,
     question: &ApprovalRequest,
+    new_tools: Option<&NewTools>,
     run_dir: &Path,
 ) -> PromptResult<(ApprovalVerdict, String)> {
-    let result = prompt_loop(prompt, question, run_dir);
+    let result = prompt_loop(prompt, question, new_tools, run_dir);
     if let Err(end) = &result {
         prompt.write_end(end);
     }
@@ -42,6 +43,7 @@ pub fn ask(
 fn prompt_loop(
     prompt: &mut TerminalPrompt<'_>,
     question: &ApprovalRequest,
+    new_tools: Option<&NewTools>,
     run_dir: &Path,
 ) -> PromptResult<(ApprovalVerdict, String)> {
     let mut arguments = question.arguments.clone();
@@ -117,7 +119,7 @@ fn prompt_loop(
                 }
                 PromptKey::Byte(b'?') => {
                     prompt.write("?\n")?;
-                    pager::read(prompt, &|width| layout::details(question, width))?;
+                    pager::read(prompt, &|width| layout::details(question, new_tools, width))?;
                     continue;
                 }
                 PromptKey::Down | PromptKey::Up | PromptKey::Byte(b' ' | b'j' | b'k') => {
@@ -126,7 +128,7 @@ fn prompt_loop(
                     continue;
                 }
                 _ => {
-                    write_line(prompt, "\nunknown key; [?] explains the keys")?;
+                    write_line(prompt, "\nnot one of the keys; press ? for help")?;
                     continue;
                 }
             };

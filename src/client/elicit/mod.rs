@@ -120,7 +120,11 @@ fn form(
             for line in argument_lines::lines(&object.to_string(), prompt.width(), true).lines {
                 prompt.frame_line("│", &line)?;
             }
-            match choose(prompt, "send? [y]es  [n]o  [e]dit again ", (b'e', "edit"))? {
+            match choose(
+                prompt,
+                "send? [y] yes  [n] no  [e] edit again ",
+                (b'e', "edit"),
+            )? {
                 Some(b'y') => return Ok(ElicitationAnswer::Accept(Some(object))),
                 Some(b'e') => continue 'fill,
                 Some(ESCAPE) => return Ok(ElicitationAnswer::Cancel),
@@ -198,11 +202,11 @@ fn open_page(
             prompt.write(&format!("{} declined\n", prompt.dim("└")))?;
             return Ok(ElicitationAnswer::Decline);
         }
-        let keys = "[o]pen it  [y]es, opened by hand  [n]o ";
+        let keys = "[o] open it  [y] already open  [n] no ";
         return Ok(match choose(prompt, keys, (b'o', "open"))? {
             Some(b'o') => {
                 if !open_browser(url) {
-                    prompt.write("no browser could be started; open the page by hand\n")?;
+                    prompt.write("no browser could be started; open the page yourself\n")?;
                 }
                 ElicitationAnswer::Accept(None)
             }

@@ -250,7 +250,7 @@ impl<'a> TerminalPrompt<'a> {
                         self.write(&format!("{word}\n"))?;
                         return Ok(Some(value));
                     }
-                    None => self.write("\nunknown key\n")?,
+                    None => self.write("\nnot one of the keys\n")?,
                 },
             }
         }

@@ -40,7 +40,7 @@ pub fn read(
     };
     let keys = PagerKeys {
         hints: [
-            "more lines: [space] read on  [k] back  [G] to the end  [q]uit reading ",
+            "more lines: [space] read on  [k] back  [G] to the end  [q] quit reading ",
             "more: [space] [k] [G] [q] ",
         ],
         reserved_rows: 3,

@@ -125,7 +125,7 @@ pub(super) fn server_key(url: &str) -> Result<String> {
     let mut url = Url::parse(url)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https"))
-        .ok_or_else(|| Error::config(format!("{} is no web address", shown_url(url))))?;
+        .ok_or_else(|| Error::config(format!("{} is not a web address", shown_url(url))))?;
     // These cannot fail for an HTTP URL.
     let _ = url.set_username("");
     let _ = url.set_password(None);

@@ -164,6 +164,8 @@ fn what_is_held_is_bounded() {
         format!("```\n{}", " ".repeat(MAX_HELD + 1)),
         format!("```\n{}", "\n".repeat(LONGEST)),
         format!("```\n{}", "CMD: a\n".repeat(LONGEST / 7)),
+        format!("CMD:\n```\n{}", "a".repeat(LONGEST + 1)),
+        format!("CMD:\n```\n{}", "a\n".repeat(MOST_LINES)),
     ] {
         let mut filter = CommandExtractor::default();
         let mut shown = String::new();
@@ -215,7 +217,7 @@ fn a_line_without_end_is_text_and_is_not_kept() {
 
 proptest! {
     #[test]
-    fn any_split_gives_the_same(answer in "(CMD: ?|C|CM|D:| |a|\n|é|`|```|```\n|~|- |\r){0,40}", cuts in proptest::collection::vec(0usize..80, 0..6)) {
+    fn any_split_gives_the_same(answer in "(CMD: ?|C|CM|D:| |a|\n|é|`|```|```\n|~|- |\r|'|<<a|\\(|\\)|\\|\\\n|CMD:\n```\n){0,40}", cuts in proptest::collection::vec(0usize..80, 0..6)) {
         let mut at: Vec<usize> = cuts.into_iter().filter(|c| *c <= answer.len() && answer.is_char_boundary(*c)).collect();
         at.sort_unstable();
         let mut chunks = Vec::new();
@@ -226,5 +228,131 @@ proptest! {
         }
         chunks.push(&answer[from..]);
         prop_assert_eq!(run(&chunks), run(&[&answer]));
+    }
+}
+
+/// Asserts the text and the commands of an answer, for the whole answer and for every split of it.
+fn assert_commands(answer: &str, text: &str, commands: &[&str]) {
+    let expected = (
+        text.to_owned(),
+        commands.iter().map(|c| c.to_string()).collect::<Vec<_>>(),
+    );
+    assert_eq!(run(&[answer]), expected, "{answer:?}");
+    for (at, _) in answer.char_indices() {
+        let (a, b) = answer.split_at(at);
+        assert_eq!(run(&[a, b]), expected, "{a:?} + {b:?}");
+    }
+}
+
+#[test]
+fn a_command_takes_lines_until_it_is_complete() {
+    for (answer, text, commands) in [
+        (
+            "a\nCMD: for i in 1 2; do\n  echo $i\n\ndone\nb\n",
+            "a\nb\n",
+            &["for i in 1 2; do\n  echo $i\n\ndone"][..],
+        ),
+        (
+            "CMD: cat > x <<'E'\n```sh\nit's\n```\nE\nCMD: ls\n",
+            "",
+            &["cat > x <<'E'\n```sh\nit's\n```\nE", "ls"],
+        ),
+        ("CMD: ls \\\r\n  -l\r\nb", "b", &["ls \\\n  -l"]),
+        (
+            "CMD: git commit -m 'a\n\nb'",
+            "",
+            &["git commit -m 'a\n\nb'"],
+        ),
+        // Inside a code block too.
+        (
+            "```sh\nCMD: if true; then\n  ls\nfi\nCMD: id\n```\nb",
+            "b",
+            &["if true; then\n  ls\nfi", "id"],
+        ),
+        // The shortest text that is complete.
+        ("CMD: ls\n  -l\n", "  -l\n", &["ls"]),
+    ] {
+        assert_commands(answer, text, commands);
+    }
+}
+
+#[test]
+fn of_a_command_that_is_never_complete_the_first_line_is_proposed() {
+    let long = format!("CMD: for i in 1; do\n{}done\n", "ls\n".repeat(MOST_LINES));
+    let text = long.split_once('\n').expect("lines").1.to_owned();
+    assert_eq!(run(&[&long]), (text, vec!["for i in 1; do".to_owned()]));
+    for (answer, text, commands) in [
+        (
+            "CMD: echo don't\nThis runs *it*.\n",
+            "This runs *it*.\n",
+            &["echo don't"][..],
+        ),
+        ("CMD: (ls\nCMD: id\nb", "b", &["(ls", "id"]),
+        ("CMD: (ls\n```\nx\n```\n", "```\nx\n```\n", &["(ls"]),
+        ("CMD: (ls\nCMD: (id\nb\n", "b\n", &["(ls", "(id"]),
+        ("```\nCMD: (ls\n```\n", "", &["(ls"]),
+        // Such a code block has other text than commands.
+        ("```\nCMD: (ls\nx\n```\n", "```\nCMD: (ls\nx\n```\n", &[]),
+    ] {
+        assert_commands(answer, text, commands);
+    }
+}
+
+#[test]
+fn a_code_block_below_the_mark_is_one_command() {
+    for (answer, text, commands) in [
+        (
+            "a\nCMD:\n\n```zsh\nfor i in 1; do\n  ls\ndone\nid\n```\nb\n",
+            "a\nb\n",
+            &["for i in 1; do\n  ls\ndone\nid"][..],
+        ),
+        ("CMD: ```sh\nls\n```", "", &["ls"]),
+        ("CMD:\n  ~~~\n    ls\n  ```\n  ~~~~ \n", "", &["ls\n```"]),
+        ("CMD:\n```\nls\n", "", &["ls"]),
+        ("CMD:\n```\n(ls\n```\n", "", &["(ls"]),
+        ("CMD:\n```\nCMD: ls\n```\n", "CMD:\n", &["ls"]),
+        ("CMD:\n```\n\n```\nb", "CMD:\n```\n\n```\nb", &[]),
+        (
+            "CMD:\n\nls\n```\nx\n```\n",
+            "CMD:\n\nls\n```\nx\n```\n",
+            &[],
+        ),
+        ("CMD: ```ls```\n", "", &["```ls```"]),
+        // Quoted in a code block it is text.
+        (
+            "````\nCMD:\n```\nls\n```\n````\n",
+            "````\nCMD:\n```\nls\n```\n````\n",
+            &[],
+        ),
+        (
+            "<!--\nCMD:\n```\nls\n```\n-->\n",
+            "<!--\nCMD:\n```\nls\n```\n-->\n",
+            &[],
+        ),
+    ] {
+        assert_commands(answer, text, commands);
+    }
+}
+
+#[test]
+fn a_command_of_several_lines_that_is_cut_off_is_text() {
+    for answer in [
+        "a\nCMD: for i in 1; do\n  ls\ndo",
+        "CMD:\n```\nls\n",
+        "CMD:\n```\nls\n``",
+        "CMD:\n",
+    ] {
+        for (at, _) in answer.char_indices() {
+            let mut filter = CommandExtractor::default();
+            let mut shown = String::new();
+            let mut take = |piece| match piece {
+                AnswerPiece::Text(t) => shown.push_str(&t),
+                AnswerPiece::Command(c) => panic!("{c:?} is offered"),
+            };
+            filter.push(&answer[..at], &mut take);
+            filter.push(&answer[at..], &mut take);
+            filter.cut_off(&mut take);
+            assert_eq!(shown, answer);
+        }
     }
 }

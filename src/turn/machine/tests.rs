@@ -318,7 +318,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         (
             CallEnd::Unrecorded("disk full".into()),
             "blocked [no result: the approval could not be recorded]",
-            "mcp: fs.a: not called, since the approval could not be recorded: disk full",
+            "mcp: fs.a: not called: the approval could not be recorded: disk full",
         ),
     ];
     for (outcome, result, notice) in table {

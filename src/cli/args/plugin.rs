@@ -1,0 +1,50 @@
+//! Arguments of the commands that only the plugin uses.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::protocol::ShellId;
+
+/// `aish-helper propose`
+#[derive(Debug, Args)]
+pub struct ProposeArgs {
+    /// The shell
+    #[arg(long, value_name = "ID")]
+    pub shell: ShellId,
+    /// The proposal whose edited text is on stdin
+    #[arg(long, value_name = "TOKEN")]
+    pub edited: Option<String>,
+    /// Print the command instead of asking, so that zsh can parse it
+    #[arg(long, conflicts_with_all = ["edited", "incomplete"])]
+    pub check: bool,
+    /// Do not offer to run the command, which zsh cannot parse
+    #[arg(long)]
+    pub incomplete: bool,
+}
+
+/// `aish-helper capture`
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// The shell
+    #[arg(long, value_name = "ID")]
+    pub shell: ShellId,
+    /// Run the pump of this pty
+    #[arg(long, value_name = "PTY")]
+    pub pump: Option<PathBuf>,
+    /// The proposal
+    pub token: String,
+}
+
+/// `aish-helper exec-done`
+#[derive(Debug, Args)]
+pub struct ExecDoneArgs {
+    /// The shell
+    #[arg(long, value_name = "ID")]
+    pub shell: ShellId,
+    /// The exit code of the command
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub exit: i32,
+    /// The proposal
+    pub token: String,
+}
