@@ -12,6 +12,8 @@ mod completions;
 mod docs;
 mod doctor;
 mod fakes;
+mod fuzz;
+mod fuzz_corpus;
 mod mcp;
 mod onboarding;
 mod picture;

@@ -12,13 +12,12 @@ use super::client_link::{self, ClientLink, drive};
 use super::frames::Connection;
 use super::peer::{self, Peer};
 use super::{Daemon, attach, command_approval, manual_call, mcp, policy, requests};
-use crate::config::ConfigChanges;
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::RecordIds;
 use crate::protocol::{
-    self, AskAccepted, AskRequest, AttachRequest, CommandChoice, ConfigDifference, Event, Hello,
-    MAX_FRAME, MAX_HELLO_FRAME, PROTOCOL, Request, RequestFailure, ShellId, kind,
+    self, AskAccepted, AskRequest, AttachRequest, CommandChoice, Event, Hello, MAX_FRAME,
+    MAX_HELLO_FRAME, PROTOCOL, Request, RequestFailure, ShellId, kind,
 };
 use crate::services::client_handle::ClientHandle;
 use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnEnd};
@@ -345,7 +344,8 @@ async fn ask(
         // At a terminal a person is asked first. Elsewhere the stricter configuration counts.
         let can_ask = ask.can_answer && !ask.command && !ask.background;
         if can_ask && peer.process.is_at_terminal() {
-            return protocol::json_frame(kind::FAILURE, &changed(changes)).map(Some);
+            return protocol::json_frame(kind::FAILURE, &requests::config_changed(changes))
+                .map(Some);
         }
     }
     let origin = FeedOrigin {
@@ -388,16 +388,6 @@ async fn ask(
     task::spawn(&daemon.services, feed.clone(), plan);
     drop(work);
     link_end(peer, link, feed.finished()).await
-}
-
-/// The failure that lets a client ask about changes of the configuration.
-fn changed(changes: ConfigChanges) -> RequestFailure {
-    let message = "the configuration has changed, and asks less than before";
-    let ConfigChanges { digest, lines } = changes;
-    RequestFailure {
-        config_changes: Some(ConfigDifference { digest, lines }),
-        ..RequestFailure::from(&Error::config(message))
-    }
 }
 
 /// Sends a turn to the client until it ends. The client may stop reading at any time and continue later.

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use super::mcp;
 use crate::broker::ModelEndpoint;
-use crate::config::ConfigOverrides;
+use crate::config::{ConfigChanges, ConfigOverrides};
 use crate::error::{Error, Result};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::history::session_list::{MAX_TITLE, SessionSummary, search_words};
-use crate::protocol::{DaemonStatus, ModelInfo, SessionChoice, SessionInfo, ShellId, Transcript};
+use crate::protocol::{
+    ConfigDifference, DaemonStatus, ModelInfo, RequestFailure, SessionChoice, SessionInfo, ShellId,
+    Transcript,
+};
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, model};
 use crate::session::lock;
@@ -354,4 +357,14 @@ pub async fn models(
             current: current.as_ref() == Some(&m.name),
         })
         .collect())
+}
+
+/// The failure that lets a client ask about changes of the configuration.
+pub fn config_changed(changes: ConfigChanges) -> RequestFailure {
+    let message = "the configuration has changed, and asks less than before";
+    let ConfigChanges { digest, lines } = changes;
+    RequestFailure {
+        config_changes: Some(ConfigDifference { digest, lines }),
+        ..RequestFailure::from(&Error::config(message))
+    }
 }

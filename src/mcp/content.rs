@@ -40,7 +40,7 @@ const MAX_SCHEMA_BYTES: usize = 64 << 10;
 const ANY_OBJECT_SCHEMA: &str = r#"{"type":"object"}"#;
 
 /// Converts the result of a tool of server `alias`, with at most `max_bytes` of text.
-pub(super) fn call_result(alias: &str, result: CallToolResult, max_bytes: usize) -> CallResult {
+pub fn call_result(alias: &str, result: CallToolResult, max_bytes: usize) -> CallResult {
     let mut converted = ConvertedContent::default();
     for block in result.content {
         converted.block(block);
@@ -74,10 +74,7 @@ pub(super) fn call_result(alias: &str, result: CallToolResult, max_bytes: usize)
 }
 
 /// Converts a listed tool; `None` if its name cannot be used.
-pub(super) fn convert_tool(
-    server: &ServerSettings,
-    tool: &rmcp::model::Tool,
-) -> Option<ToolDefinition> {
+pub fn convert_tool(server: &ServerSettings, tool: &rmcp::model::Tool) -> Option<ToolDefinition> {
     let (alias, name) = (&server.alias, &*tool.name);
     // The name a person approves must be the name that is called: no invisible or replaced characters.
     let usable = !name.is_empty()
@@ -153,7 +150,7 @@ fn schema_text(tool: &rmcp::model::Tool) -> String {
 ///
 /// # Errors
 /// The resource has no text.
-pub(super) fn resource_text(result: &ReadResourceResult, max_bytes: usize) -> Result<String> {
+pub fn resource_text(result: &ReadResourceResult, max_bytes: usize) -> Result<String> {
     let mut converted = ConvertedContent::default();
     for contents in &result.contents {
         converted.contents(contents, false);
@@ -168,7 +165,7 @@ pub(super) fn resource_text(result: &ReadResourceResult, max_bytes: usize) -> Re
 }
 
 /// Returns the text of a prompt, with the role before each message if there is more than one role.
-pub(super) fn prompt_text(result: &GetPromptResult) -> String {
+pub fn prompt_text(result: &GetPromptResult) -> String {
     let has_roles = result.messages.iter().any(|m| m.role != Role::User);
     let mut parts = Vec::new();
     for message in &result.messages {

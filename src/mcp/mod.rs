@@ -7,7 +7,9 @@
 
 pub mod auth;
 mod connection;
-mod content;
+/// Public for the fuzz targets alone.
+#[doc(hidden)]
+pub mod content;
 mod excerpt;
 mod failure;
 mod http;

@@ -196,13 +196,21 @@ impl PrecedingText {
             AfterBase::Virama => return true,
             _ => {}
         }
-        // A Latin abbreviation with a Persian ending: PDF, ZWNJ, the plural.
-        if !zwj && base.is_alphanumeric() && next.script() == Script::Arabic && next.is_alphabetic()
-        {
-            return true;
-        }
         if !base.is_alphanumeric() {
             return false;
+        }
+        // Before a stand-in, the joiner has no effect.
+        let next_passes = (next.is_alphanumeric() || is_mark(next))
+            && match char_class(next, SinkMode::Prose) {
+                CharClass::Plain => true,
+                CharClass::Extend => {
+                    self.marks < MAX_MARKS && mark_fits(base, next, SinkMode::Prose)
+                }
+                _ => false,
+            };
+        // A Latin abbreviation with a Persian ending: PDF, ZWNJ, the plural.
+        if !zwj && next_passes && next.script() == Script::Arabic && next.is_alphabetic() {
+            return true;
         }
         base.script_extension()
             .iter()
@@ -210,10 +218,7 @@ impl PrecedingText {
                 JoinerUse::No => false,
                 // ZWJ keeps the joined shape of a letter that stands alone.
                 JoinerUse::Cursive if zwj => true,
-                _ => {
-                    (next.is_alphanumeric() || is_mark(next))
-                        && next.script_extension().contains_script(script)
-                }
+                _ => next_passes && next.script_extension().contains_script(script),
             })
     }
 }

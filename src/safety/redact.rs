@@ -20,6 +20,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use known::KnownValues;
 use rules::FormatRules;
+use serde_json::Value;
 use stage::{RedactStage, StagePiece};
 
 /// How far before a position a stage looks. A secret begins at most this far before the keyword that identifies it.
@@ -144,25 +145,28 @@ impl Redactor {
 
     /// Same as [`Redactor::redact`], for JSON: the result is valid JSON, and escapes in a string do not hide a secret.
     pub fn redact_json<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let Ok(mut value) = serde_json::from_str(text) else {
+        let Ok(mut value) = serde_json::from_str::<Value>(text) else {
             return self.redact(text);
         };
         // First as text, where a name such as `password` precedes its value; then each unescaped string by itself.
         let redacted = self.redact(text);
-        if let Cow::Owned(redacted) = &redacted
-            && let Ok(reparsed) = serde_json::from_str(redacted)
-        {
-            value = reparsed;
+        let mut is_rewritten = false;
+        if let Cow::Owned(redacted) = &redacted {
+            value = serde_json::from_str(redacted).unwrap_or_else(|_| {
+                // The mark replaced a number or half an escape: without escapes, or as one string.
+                is_rewritten = true;
+                let plain = self.redact(&value.to_string()).into_owned();
+                serde_json::from_str(&plain).unwrap_or(Value::String(plain))
+            });
         }
-        match self.redact_value(&mut value) {
+        match self.redact_value(&mut value) | is_rewritten {
             true => Cow::Owned(value.to_string()),
             false => redacted,
         }
     }
 
     /// Redacts every string in `value`. Returns whether anything was redacted.
-    pub fn redact_value(&self, value: &mut serde_json::Value) -> bool {
-        use serde_json::Value;
+    pub fn redact_value(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => match self.redact(text) {
                 Cow::Owned(redacted) => {

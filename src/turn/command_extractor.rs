@@ -300,7 +300,7 @@ impl CommandExtractor {
         } else {
             Some(unquote(command))
         };
-        let command = command.filter(|c| !c.is_empty() && self.held.len() <= LONGEST);
+        let command = command.filter(|c| !c.trim().is_empty() && self.held.len() <= LONGEST);
         let Some(command) = command.map(str::to_string) else {
             return self.show_held();
         };
@@ -420,7 +420,8 @@ fn line(held: &str, fence: Option<&FenceMarker>, end: bool) -> LineKind {
     if let Some(mark) = marks.iter().find(|m| rest.starts_with(**m)) {
         return LineKind::Mark(indent + mark.len());
     }
-    if marks.iter().any(|m| m.starts_with(rest)) {
+    // Nothing but an indent may become a fence even where no mark counts.
+    if rest.is_empty() || marks.iter().any(|m| m.starts_with(rest)) {
         return LineKind::Open;
     }
     let sign = match (fence, rest.chars().next()) {

@@ -233,7 +233,7 @@ fn approved_command_answers_no_question() {
     let mut zsh = Zsh::start(&tools.helper.home);
     zsh.send("llm attack\r");
     zsh.wait_for("the question", |screen| {
-        screen.contents().contains("[q]uit")
+        screen.contents().contains("[q] quit")
     });
     hostile.listener.set_nonblocking(true).expect("a mode");
     let mut pressed = Instant::now();

@@ -265,6 +265,98 @@ fn the_explanation_names_the_deciding_rule_and_why_others_are_inactive() {
 }
 
 #[test]
+fn the_explanation_gives_the_reason_of_the_operation_class() {
+    let intent = |operation| CallIntent {
+        operation,
+        sensitivity: None,
+        reason: None,
+    };
+    let destructive = ToolAnnotations {
+        destructive: Some(true),
+        read_only: Some(false),
+        ..ToolAnnotations::default()
+    };
+    let harmless = ToolAnnotations {
+        destructive: Some(false),
+        ..destructive
+    };
+    let (write, delete) = (
+        intent(OperationClass::Write),
+        intent(OperationClass::Destructive),
+    );
+    for (annotations, trusted, intent, reason) in [
+        (READS, true, None, "read-only, and you trust"),
+        (
+            READS,
+            true,
+            Some(&write),
+            "more severe than the tool's own class",
+        ),
+        (READS, false, None, "counts only with trust_annotations"),
+        (
+            READS,
+            false,
+            Some(&write),
+            "counts only with trust_annotations",
+        ),
+        (harmless, true, None, "neither read-only nor destructive"),
+        (
+            harmless,
+            true,
+            Some(&delete),
+            "more severe than the tool's own class",
+        ),
+        (
+            destructive,
+            true,
+            Some(&delete),
+            "declares the tool destructive",
+        ),
+    ] {
+        let request = CallRequest {
+            annotations,
+            trusted,
+            intent,
+            ..CallRequest::new(CALL)
+        };
+        let trace = explain(&request, &RuleSet::default(), &GrantSet::default(), 0);
+        assert!(
+            trace.operation_reason.contains(reason),
+            "{}",
+            trace.operation_reason
+        );
+        assert_eq!(trace.operation, request.operation());
+    }
+}
+
+#[test]
+fn an_approval_keeps_the_annotations_and_a_grant_names_its_subject() {
+    let mut grants = GrantSet::default();
+    assert!(grants.is_empty());
+    assert_eq!(
+        say(READ, ApprovalScope::Reads, &mut grants).annotations(),
+        READS
+    );
+    assert_eq!(
+        grants.list()[0].description(),
+        "you, for this session: the reads of fs"
+    );
+    assert!(!grants.is_empty());
+    // A grant for another server is no part of the explanation.
+    let other = ExactCall {
+        server: "web",
+        ..READ
+    };
+    let trace = explain(&wish(other), &RuleSet::default(), &grants, 0);
+    assert!(
+        trace.considered.iter().all(|c| c.grant.is_none()),
+        "{trace:?}"
+    );
+    let trace = explain(&wish(READ), &RuleSet::default(), &grants, 0);
+    assert_eq!(trace.decided_by, "you, for this session: the reads of fs");
+}
+
+#[test]
 fn tool_rules_do_not_apply_to_actions_of_aish() {
     let own = RuleSubject::Action(BuiltinAction::FsWrite);
     let tool = RuleSubject::Tool("fs".into(), "write".into());

@@ -219,10 +219,13 @@ impl SecretMatcher for FormatRules {
                 return SearchResult::Wait(at);
             }
             if let Some((secret, kind)) = self.at(text, at, false) {
+                // A part of a mark stands for a whole value.
                 let start = secret.start.max(floor);
-                if start < secret.end {
+                let start = mark_around(text, start).unwrap_or(start);
+                let end = mark_around(text, secret.end).unwrap_or(secret.end);
+                if start < end {
                     return SearchResult::Hit(SecretMatch {
-                        range: start..secret.end,
+                        range: start..end,
                         kind,
                         more: secret.more,
                     });
@@ -232,6 +235,17 @@ impl SecretMatcher for FormatRules {
         }
         SearchResult::Wait(certain.max(at))
     }
+}
+
+/// Returns the end of the mark of the first stage that begins before `at` and ends after it.
+fn mark_around(text: &[u8], at: usize) -> Option<usize> {
+    const OPEN: &[u8] = b"[REDACTED:";
+    let start =
+        (at.saturating_sub(BACK / 2)..at).rfind(|start| text[*start..].starts_with(OPEN))?;
+    let kind = start + OPEN.len();
+    let is_kind = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    let end = kind + run_length(text, kind, is_kind);
+    (text.get(end) == Some(&b']') && at <= end).then_some(end + 1)
 }
 
 /// Returns where the beginning of a text whose middle was dropped must end so that it does not contain a part of a

@@ -116,6 +116,31 @@ fn values_that_would_destroy_ordinary_text_are_ignored() {
 }
 
 #[test]
+fn no_part_of_a_known_value_is_shown_where_a_format_begins_in_its_mark() {
+    let redactor = Redactor::default();
+    redactor.add_secret("known", "pa\"ss/word one");
+    let text = "curl -u pa\"ss/word one https://x";
+    assert_eq!(redactor.redact(text), "curl -u [REDACTED:known] https://x");
+    let (out, _) = streamed(&redactor, text.as_bytes(), &[9, 15]);
+    assert_eq!(String::from_utf8_lossy(&out), redactor.redact(text));
+}
+
+#[test]
+fn json_stays_json_where_a_mark_replaces_a_number_or_half_an_escape() {
+    let redactor = Redactor::default();
+    for text in [
+        r#"{"token":"\u0EF1234ijkl"}"#,
+        r#"{"password": 123456789012345, "a": 1}"#,
+    ] {
+        let redacted = redactor.redact_json(text);
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&redacted).is_ok(),
+            "{redacted}"
+        );
+    }
+}
+
+#[test]
 fn a_known_value_within_a_format_gives_one_mark() {
     let redactor = Redactor::default();
     redactor.add_secret("model-key", "hunter2hunter2");

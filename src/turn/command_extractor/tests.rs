@@ -141,6 +141,15 @@ fn a_fence_that_is_cut_off_is_shown_with_its_commands() {
 }
 
 #[test]
+fn an_indented_fence_closes_a_block_however_it_is_split() {
+    let answer = "```\ntext\n  ```\nCMD: ls\n```\nCMD: rm x\nother\n```\n";
+    for (at, _) in answer.char_indices() {
+        let (_, proposed) = run(&[&answer[..at], &answer[at..]]);
+        assert_eq!(proposed, ["ls"], "{answer:?} at {at}");
+    }
+}
+
+#[test]
 fn a_line_in_a_comment_is_no_proposal() {
     for (answer, commands) in [
         ("<!--\nCMD: rm x\n-->\nCMD: ls\n", vec!["ls"]),
