@@ -109,3 +109,16 @@ fn ctrl_c_in_the_client_ends_the_line() {
     assert_eq!(zsh.eval("print $?"), "130\n");
     assert!(!helper.home.path("behind").exists());
 }
+
+#[test]
+fn a_killed_client_leaves_no_keyboard_mode_behind() {
+    let home = Home::with_stub("kill -9 $$");
+    for (term, expected) in [("xterm-kitty", 1), ("foot-extra", 1), ("xterm", 0)] {
+        let mut zsh = Zsh::start(&home);
+        zsh.run(&format!("TERM={term}"));
+        zsh.run("llm x");
+        assert_eq!(zsh.eval("print $?"), "137\n");
+        let raw = String::from_utf8_lossy(&zsh.raw()).into_owned();
+        assert_eq!(raw.matches("\x1b[<u").count(), expected, "{term}");
+    }
+}

@@ -69,7 +69,7 @@ fn a_users_alias_adds_its_options() {
 
 #[test]
 fn a_file_behind_the_prose_is_attached() {
-    let home = Home::with_stub("[[ -t 0 ]] || cat >$HOME/input");
+    let home = Home::with_stub("[[ $1 == start || -t 0 ]] || cat >$HOME/input");
     std::fs::write(home.path("err.log"), "the log\n").expect("err.log");
     std::fs::write(home.path("a b"), "blank\n").expect("a b");
     let mut zsh = Zsh::start(&home);

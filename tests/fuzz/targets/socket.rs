@@ -82,7 +82,7 @@ fn decode(pieces: &[&[u8]]) -> Frames {
 fn read(input: &[u8]) -> (Option<Hello>, Option<Request>, usize) {
     thread_local! {
         static RUNTIME: tokio::runtime::Runtime =
-            tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     }
     let work = async {
         let (mut client, daemon) = UnixStream::pair().expect("a pair of sockets");
