@@ -79,10 +79,23 @@ impl PeerProcess {
         stat.ok_or_else(|| refused("the client has ended"))
     }
 
-    /// Returns the process and its ancestors.
-    fn ancestors(self) -> impl Iterator<Item = i32> {
-        let parent = |pid: &i32| Some(ProcessStat::of(*pid)?.parent).filter(|parent| *parent > 0);
-        std::iter::successors(Some(self.pid), parent).take(MAX_ANCESTORS)
+    /// Returns the process and its ancestors up to the first process of the system.
+    ///
+    /// # Errors
+    /// There are too many, or one of them ended meanwhile: its child may have got another parent.
+    fn ancestors(self) -> Result<Vec<i32>> {
+        let mut ancestors = vec![self.pid];
+        let mut pid = self.pid;
+        while ancestors.len() < MAX_ANCESTORS {
+            let stat =
+                ProcessStat::of(pid).ok_or_else(|| refused("the client's parent has ended"))?;
+            if stat.parent <= 0 {
+                return Ok(ancestors);
+            }
+            pid = stat.parent;
+            ancestors.push(pid);
+        }
+        Err(refused("the client has too many ancestors"))
     }
 
     /// Checks that the process was not started by the daemon.
@@ -93,7 +106,7 @@ impl PeerProcess {
         let marked = environment
             .split(|byte| *byte == 0)
             .any(|variable| variable.starts_with(mark.as_bytes()));
-        match marked || self.ancestors().any(|pid| pid == own) {
+        match marked || self.ancestors()?.contains(&own) {
             true => Err(refused("aish has started this program for a model")),
             false => Ok(()),
         }
@@ -152,7 +165,7 @@ impl Peer {
             .process
             .ok_or_else(|| refused("the client has ended"))?;
         process.check_origin()?;
-        let ancestors: Vec<i32> = process.ancestors().collect();
+        let ancestors = process.ancestors()?;
         let of_shell = |shell: &ShellId| shell.pid().filter(|pid| ancestors.contains(pid));
         let is_running = {
             let running = lock(&self.daemon.running);
@@ -276,7 +289,7 @@ mod tests {
     fn ancestors_lead_from_a_process_to_the_first() {
         let own = i32::try_from(std::process::id()).unwrap();
         let process = PeerProcess::new(Some(own)).unwrap();
-        let ancestors: Vec<i32> = process.ancestors().collect();
+        let ancestors = process.ancestors().unwrap();
         assert_eq!(ancestors[0], own);
         assert_eq!(ancestors[1], nix::unistd::getppid().as_raw());
         // The test is the daemon here.

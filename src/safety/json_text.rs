@@ -16,13 +16,36 @@ static MARKER: LazyLock<String> =
 /// # Errors
 /// The text is not a JSON object.
 pub fn parse_object(text: &str) -> serde_json::Result<Map<String, Value>> {
-    match serde_json::from_str(&marked_numbers(text)) {
-        Ok(map) => Ok(map),
+    let map = match serde_json::from_str(&marked_numbers(text)) {
+        Ok(map) => map,
         Err(e) => match replace_halves(text, |_| '\u{fffd}') {
-            Some(text) => serde_json::from_str(&marked_numbers(&text)),
-            None => Err(e),
+            Some(text) => serde_json::from_str(&marked_numbers(&text))?,
+            None => return Err(e),
         },
+    };
+    // A number in the place of a key would become valid JSON by its mark alone.
+    match has_marked_key(&map) {
+        true => Err(serde::de::Error::custom("a key is a number")),
+        false => Ok(map),
     }
+}
+
+fn has_marked_key(map: &Map<String, Value>) -> bool {
+    map.iter()
+        .any(|(key, value)| is_marked(key) || holds_marked_key(value))
+}
+
+fn holds_marked_key(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => has_marked_key(map),
+        Value::Array(items) => items.iter().any(holds_marked_key),
+        _ => false,
+    }
+}
+
+/// Whether a string is a marked number.
+fn is_marked(text: &str) -> bool {
+    text.starts_with(&MARKER[1..])
 }
 
 /// Writes the JSON of an object from [`parse_object`] with its numbers as they were.
@@ -149,6 +172,16 @@ mod tests {
 
     fn kept(json: &str) -> String {
         text(&parse_object(json).expect("an object"))
+    }
+
+    #[test]
+    fn a_number_is_no_key() {
+        for json in [
+            r#"{123456789012345678901234567890:1}"#,
+            r#"{"a":[{123456789012345678901234567890:1}]}"#,
+        ] {
+            assert!(parse_object(json).is_err(), "{json}");
+        }
     }
 
     #[test]

@@ -172,28 +172,31 @@ fn leads_through_proc(parts: &[&str]) -> bool {
     }
 }
 
-/// Compares a pattern with a protected path; `**` stands for any number of components.
+/// Compares a pattern with a protected path; `**` stands for any number of components. From the ends of both, so that the
+/// time is bounded by the product of their lengths.
 fn relation(pattern: &[&str], place: &[&str]) -> Option<PathRelation> {
-    match (pattern, place) {
-        (_, []) => Some(PathRelation::Inside),
-        ([], _) => Some(PathRelation::Above),
-        (["**"], _) => Some(PathRelation::Inside),
-        (["**", after @ ..], [_, deeper @ ..]) => {
-            let below = match (after, deeper) {
+    // Relations of the rest of the pattern to each rest of the place; first those of the empty pattern.
+    let mut rests: Vec<Option<PathRelation>> = vec![Some(PathRelation::Above); place.len()];
+    rests.push(Some(PathRelation::Inside));
+    for (at, part) in pattern.iter().enumerate().rev() {
+        let after = &pattern[at + 1..];
+        let mut next = vec![Some(PathRelation::Inside); place.len() + 1];
+        for of in (0..place.len()).rev() {
+            next[of] = match (*part, after.last()) {
+                ("**", None) => Some(PathRelation::Inside),
                 // Files of any directory: only the configuration counts, so that `**/*.rs` is not asked about.
-                ([.., last], []) => {
+                ("**", Some(last)) if of + 1 == place.len() => {
                     let config = FILE_NAMES.iter().any(|name| part_matches(last, name));
-                    config.then_some(PathRelation::Inside)
+                    rests[of].max(config.then_some(PathRelation::Inside))
                 }
-                _ => relation(pattern, deeper),
+                ("**", Some(_)) => rests[of].max(next[of + 1]),
+                _ if part_matches(part, place[of]) => rests[of + 1],
+                _ => None,
             };
-            relation(after, place).max(below)
         }
-        ([part, after @ ..], [name, deeper @ ..]) => match part_matches(part, name) {
-            true => relation(after, deeper),
-            false => None,
-        },
+        rests = next;
     }
+    rests.first().copied().flatten()
 }
 
 /// Whether a component with wildcards could match a name: by what precedes its first wildcard and what follows its last.

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::config::mcp::{ServerSettings, ServerTransport};
 use crate::paths::{self, Paths};
+use crate::safety::json_text;
 use crate::safety::protected_paths::{
     FILE_NAMES, HOME_DIRS, NAMES, PathCandidate, PathRelation, ProtectedPaths, SYSTEM_PLACES,
     Variables, path_candidates,
@@ -27,12 +28,16 @@ const MAX_LINKS: usize = 40;
 const MAX_BASES: usize = 12;
 
 const TOO_MUCH: &str = "the arguments hold more paths than can be checked for aish's own files";
+/// Maximum length of a path that is checked, in bytes.
+const MAX_PATH: usize = 4096;
+const UNREADABLE: &str = "the arguments cannot be checked for aish's own files";
 const TOO_SLOW: &str = "its paths could not be checked for aish's own files in time";
 
 /// What to check.
 #[derive(Debug)]
 pub struct ProtectionCheck {
-    arguments: Value,
+    /// `None` if they are not a JSON object.
+    arguments: Option<Value>,
     /// The call only reads, according to a trusted server.
     reads: bool,
     /// Directories to which a relative path may belong.
@@ -55,7 +60,7 @@ impl ProtectionCheck {
         }
         bases.retain(|base| base.is_absolute());
         ProtectionCheck {
-            arguments: serde_json::from_str(arguments).unwrap_or_default(),
+            arguments: json_text::parse_object(arguments).ok().map(Value::Object),
             reads,
             bases,
         }
@@ -64,7 +69,7 @@ impl ProtectionCheck {
     /// A command line for a shell in `cwd`.
     pub fn of_command(command: &str, cwd: &str) -> ProtectionCheck {
         ProtectionCheck {
-            arguments: Value::String(command.to_owned()),
+            arguments: Some(Value::String(command.to_owned())),
             reads: false,
             bases: vec![PathBuf::from(cwd)],
         }
@@ -155,9 +160,21 @@ impl ProtectedFiles {
     }
 
     fn reason(&self, check: &ProtectionCheck) -> Option<String> {
-        let Some((candidates, texts)) = path_candidates(&check.arguments, &self.variables) else {
+        let Some(arguments) = &check.arguments else {
+            return Some(UNREADABLE.to_owned());
+        };
+        let Some((mut candidates, texts)) = path_candidates(arguments, &self.variables) else {
             return Some(TOO_MUCH.to_owned());
         };
+        // No system opens a longer path, and it would take long to check. A pattern may be longer; a text is no path.
+        let is_long = |one: &PathCandidate| one.path.len() > MAX_PATH;
+        if candidates
+            .iter()
+            .any(|one| is_long(one) && !one.path.contains(char::is_whitespace))
+        {
+            return Some(TOO_MUCH.to_owned());
+        }
+        candidates.retain(|one| !is_long(one));
         if let Some(place) = texts.iter().find_map(|t| self.paths.find_in_text(t)) {
             return Some(reaches(&place));
         }

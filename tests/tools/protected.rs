@@ -81,8 +81,12 @@ fn every_spelling_of_a_protected_path_is_asked_about() {
     spellings.push(json!({ "uri": format!("file://{encoded}%2Faish%2Fconfig%2Fconfig.toml") }));
     spellings.push(json!({ "path": format!("{home}/aish/config/config.toml\0.txt") }));
     spellings.push(json!({ "path": home }));
+    let mut spellings: Vec<String> = spellings.iter().map(ToString::to_string).collect();
+    // An integer that not every parser reads.
+    let number = format!("1{}", "0".repeat(310));
+    spellings.push(format!("{{\"n\":{number},\"path\":\"~/.zshrc\"}}"));
     for arguments in spellings {
-        let mut client = tools.ask(&arguments.to_string());
+        let mut client = tools.ask(&arguments);
         let question = client.question();
         assert!(
             question.why.starts_with("it reaches "),

@@ -119,3 +119,16 @@ fn history_and_screen_hold_what_was_typed() {
         "{history}"
     );
 }
+
+#[test]
+fn a_line_that_is_interrupted_leaves_no_options_behind() {
+    let home = Home::with_stub(":");
+    let mut zsh = Zsh::start(&home);
+    let options = zsh.eval("setopt");
+    zsh.send("cat <<A && llm don't\r");
+    zsh.wait_text("heredoc> ");
+    zsh.send("\x03");
+    zsh.prompt();
+    assert_eq!(zsh.eval("setopt"), options);
+    assert_eq!(zsh.eval("alias llm"), "llm='noglob llm'\n");
+}

@@ -66,7 +66,7 @@ fn sourcing_twice_is_harmless() {
     assert_eq!(zsh.eval("print -r -- $_aish[id]"), id);
     assert_eq!(
         zsh.eval("print -r -- ${(M)#precmd_functions:#_aish*} ${(M)#preexec_functions:#_aish*}"),
-        "1 1\n"
+        "2 1\n"
     );
     zsh.run("llm what's up");
     assert_eq!(home.asked(), ["what's up"]);

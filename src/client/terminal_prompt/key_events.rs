@@ -87,12 +87,16 @@ fn kitty_event(bytes: &[u8]) -> Option<(Option<KeyEvent>, usize)> {
         Some("2") => KeyPhase::Repeat,
         Some(_) => KeyPhase::Release,
     };
-    let has_control = number(modifiers).unwrap_or(1).wrapping_sub(1) & 4 != 0;
+    let pressed = number(modifiers).unwrap_or(1).wrapping_sub(1);
+    let has_control = pressed & 4 != 0;
+    // Alt, Super, Hyper and Meta.
+    let has_other = pressed & 0b11_1010 != 0;
     let written = number(fields.next()).and_then(|text| u8::try_from(text).ok());
     let key = match (last, code) {
         (b'u', Some(27)) => PromptKey::Escape,
         // Modifiers and other keys without a meaning here: Unicode's private area.
         (b'u', Some(57344..=63743)) => return Some((None, length + 3)),
+        _ if has_other => PromptKey::Other,
         (b'u', Some(code @ 64..=126)) if has_control => PromptKey::Byte(code as u8 & 0x1f),
         (b'u', Some(code)) => match written.or(u8::try_from(code).ok()) {
             Some(byte) if byte.is_ascii() => PromptKey::Byte(byte),
@@ -196,6 +200,8 @@ mod tests {
             (b"\x1b[122;5u", vec![(Byte(26), Press)]),
             (b"\x1b[13;1:1u", vec![(Byte(13), Press)]),
             (b"\x1b[27u", vec![(Escape, Press)]),
+            (b"\x1b[121;3:1;121u", vec![(Other, Press)]),
+            (b"\x1b[121;9:1;121u", vec![(Other, Press)]),
             (b"\x1b[1;1:2B", vec![(Down, Repeat)]),
             (b"\x1b[6;1:1~", vec![(Down, Press)]),
             (b"\x1b[252;1:1;252u", vec![(Other, Press)]),

@@ -153,3 +153,15 @@ proptest! {
         prop_assert!(reaches(&json!(text), "/home/me/work"), "{}", text);
     }
 }
+
+#[test]
+fn many_wildcards_are_compared_in_bounded_time() {
+    let deep = format!("/home/me{}/config.toml", "/**/*".repeat(1500));
+    let found = protected().find(Path::new(&deep));
+    assert_eq!(
+        found.map(|(_, relation)| relation),
+        Some(PathRelation::Inside)
+    );
+    let other = format!("/srv/x{}/y", "/**".repeat(20_000));
+    assert_eq!(protected().find(Path::new(&other)), None);
+}
