@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::call_context::{CallContext, ToolExposure};
 use super::gate::{self, CallGate};
@@ -46,6 +46,8 @@ pub(super) struct TurnRun<'a> {
     request: &'a RequestContext,
     /// The answer received so far, kept on disk in case the daemon is killed.
     partial: PartialAnswer,
+    /// Completes when the prompt is in the session's file. Awaited before the first part of an answer is shown.
+    pub(super) prompt_stored: Option<oneshot::Receiver<()>>,
 }
 
 /// The next step of the turn.
@@ -85,6 +87,7 @@ impl<'a> TurnRun<'a> {
             record_ids,
             request,
             partial: PartialAnswer::default(),
+            prompt_stored: None,
         }
     }
 
@@ -171,6 +174,10 @@ impl<'a> TurnRun<'a> {
                     continue;
                 }
             };
+            if let Some(stored) = self.prompt_stored.take() {
+                // The sender always sends.
+                let _ = stored.await;
+            }
             let last = matches!(input, TurnInput::Ended(_));
             let step = self.take(input).await?;
             if last {

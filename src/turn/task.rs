@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::feed_guard::FeedGuard;
 use super::plan::TurnPlan;
@@ -158,13 +158,20 @@ async fn converse(
         cwd: ask.cwd.clone(),
         images: std::mem::take(&mut ask.images),
     };
-    // Queued before the request is sent, but not waited for. A prompt that cannot be recorded is answered, with a notice.
+    // Queued before the request is sent, and written by the time the first text is shown: what a person has seen answered
+    // survives a kill. A prompt that cannot be recorded is answered, with a notice.
     let written = session.record_written(&record_ids, user);
+    let (stored, prompt_stored) = oneshot::channel();
     let recorded = async {
+        if let Some(shell) = &ask.shell {
+            services.sessions.shell_file_written(shell).await;
+        }
         if let Err(e) = written.await {
             background_notice::not_recorded(services, feed);
             feed.notice(e.message);
         }
+        // Fails only if the request has failed before.
+        let _ = stored.send(());
     };
     let setting = TurnSettings {
         session: session.id.clone(),
@@ -182,6 +189,7 @@ async fn converse(
         record_ids.clone(),
         &request,
     );
+    run.prompt_stored = Some(prompt_stored);
     let (finished, ()) = tokio::join!(run.rounds(with_tools.then_some(catalog)), recorded);
     finished?;
     let TurnRun {
