@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -322,7 +323,10 @@ fn write(path: &Path, alias: String, target: String, known: &ServerTools) -> Res
 }
 
 fn read(path: &Path) -> Option<ServerTools> {
-    let stored: StoredHistory = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let mut text = Vec::new();
+    let mut file = paths::open_own(fs::OpenOptions::new().read(true), path).ok()?;
+    file.read_to_end(&mut text).ok()?;
+    let stored: StoredHistory = serde_json::from_slice(&text).ok()?;
     let seen = |(name, tool): (String, StoredTool)| {
         let seen = ShownTool {
             description: tool.description,

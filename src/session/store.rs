@@ -3,12 +3,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
-
-use nix::fcntl::OFlag;
 
 use super::conversation::{Session, SharedSession};
 use super::{is_alive, lock};
@@ -431,14 +428,10 @@ fn no_longer_waiting() -> Error {
     Error::runtime("this proposal no longer waits: it was decided, or a later answer replaced it")
 }
 
-/// Reads the session file of a shell. Anything but a small regular file is ignored: reading a FIFO would block the daemon.
+/// Reads the session file of a shell. Anything but a small file of aish's own is ignored.
 fn read_shell_file(path: &Path) -> Option<String> {
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
-    let mut options = fs::OpenOptions::new();
-    let file = options.read(true).custom_flags(flags.bits()).open(path);
-    let file = file.ok()?;
-    let metadata = file.metadata().ok()?;
-    if !metadata.is_file() || metadata.len() > MAX_SHELL_FILE {
+    let file = paths::open_own(fs::OpenOptions::new().read(true), path).ok()?;
+    if file.metadata().ok()?.len() > MAX_SHELL_FILE {
         return None;
     }
     let mut id = String::new();

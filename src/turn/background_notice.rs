@@ -3,8 +3,7 @@
 //! Each line is the id of a session, a tab and the text. The hook prints the text.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -118,7 +117,11 @@ fn path(paths: &Paths, shell: &ShellId) -> PathBuf {
 
 /// Returns the lines of a notice file; none if it does not exist.
 fn read(path: &Path) -> Vec<String> {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let mut text = String::new();
+    // Usually there is no file.
+    if let Ok(mut file) = paths::open_own(fs::OpenOptions::new().read(true), path) {
+        let _ = file.read_to_string(&mut text);
+    }
     text.lines().map(str::to_owned).collect()
 }
 
@@ -138,13 +141,15 @@ fn append(paths: &Paths, shell: &ShellId, session: &str, line: &str) -> Result<(
 /// Replaces a notice file. Not synced: notices are worthless after a system crash.
 fn replace(path: &Path, lines: &[String]) -> Result<()> {
     let temporary = path.with_extension("new");
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options
-        .open(&temporary)
-        .and_then(|mut file| writeln!(file, "{}", lines.join("\n")))
-        .and_then(|()| fs::rename(&temporary, path))
-        .context(|| format!("cannot write {}", path.display()))
+    // Left by a daemon that was killed; a file in its place is not written to.
+    let _ = fs::remove_file(&temporary);
+    paths::open_own(
+        fs::OpenOptions::new().write(true).create_new(true),
+        &temporary,
+    )
+    .and_then(|mut file| writeln!(file, "{}", lines.join("\n")))
+    .and_then(|()| fs::rename(&temporary, path))
+    .context(|| format!("cannot write {}", path.display()))
 }
 
 /// Removes the notices about a session: a client of the shell has shown its turn.

@@ -215,6 +215,12 @@ fn prompt(at: Option<usize>) -> (usize, bool, bool) {
         );
     }
     let count = tracer.end();
+    // A call that was approved before the kill may still be on its way.
+    helper.until("the turn has ended", || {
+        let status = helper.call(["status", "--json"]).run().ok();
+        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+        status["turns"] == 0
+    });
     let calls = || {
         server
             .requests()

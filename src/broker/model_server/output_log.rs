@@ -1,11 +1,13 @@
 //! Keeps a server's output in a file of bounded size, and its last line in memory for error messages.
 
-use std::path::Path;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use tokio::fs::{File, OpenOptions};
+use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
 
+use crate::paths::open_own;
 use crate::safety::redact::{self, global_redactor};
 
 /// Maximum size of the log; a longer log is overwritten from its begin.
@@ -37,17 +39,27 @@ impl LastLine {
     }
 }
 
+/// Opens the log, and empties it after its check: another program may have put a link to a file there.
+async fn open(path: PathBuf) -> Option<File> {
+    let open = move || {
+        let file = open_own(
+            OpenOptions::new().write(true).create(true).truncate(false),
+            &path,
+        )?;
+        file.set_len(0)?;
+        std::io::Result::Ok(file)
+    };
+    let opened = tokio::task::spawn_blocking(open).await.ok()?;
+    opened
+        .inspect_err(|e| tracing::warn!("cannot open the log of a model server: {e}"))
+        .ok()
+        .map(File::from_std)
+}
+
 /// Copies a server's output until its end, without secrets, since servers may print prompts. If the file cannot be
 /// written, only the last line is kept: a full disk must not stop the model.
 pub(super) async fn copy(mut from: impl AsyncRead + Unpin, path: &Path, last: &LastLine) {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
-        .await
-        .ok();
+    let file = open(path.to_owned()).await;
     let mut log = OutputLog {
         file,
         size: 0,
@@ -185,6 +197,23 @@ mod tests {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_link_in_place_of_the_log_is_not_written_to() {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let (path, other) = (dir.path().join("log"), dir.path().join("other"));
+        std::fs::write(&other, "mine").expect("a file");
+        for second in [std::fs::hard_link, |other, path| {
+            std::os::unix::fs::symlink(other, path)
+        }] {
+            second(&other, &path).expect("a second name");
+            let last = LastLine::default();
+            copy(&b"all is well\n"[..], &path, &last).await;
+            assert_eq!(last.text(), "all is well");
+            assert_eq!(std::fs::read_to_string(&other).expect("text"), "mine");
+            std::fs::remove_file(&path).expect("the second name");
+        }
     }
 
     #[tokio::test]
