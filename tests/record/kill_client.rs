@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
@@ -28,6 +29,7 @@ const COMMAND: &str = "print -r -- ran >>ran";
 
 /// Replaces the helper: announces each client to the tracer and waits for it.
 const WRAPPER: &str = r#"#!/bin/sh
+[ -e "$HOME/untraced" ] && exec HELPER "$@"
 case $1 in ask | propose | exec-done | capture) ;; *) exec HELPER "$@" ;; esac
 echo $$ >"$HOME/clients"
 read -r go <"$HOME/go"
@@ -128,8 +130,11 @@ fn trace(
     killed: &Mutex<Option<Instant>>,
 ) {
     let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE;
-    ptrace::seize(pid, options).expect("a descendant may be traced");
-    ptrace::interrupt(pid).expect("it stops");
+    // It may have been killed with the client before it.
+    if ptrace::seize(pid, options) == Err(Errno::ESRCH) {
+        return;
+    }
+    ptrace::interrupt(pid).expect("a descendant may be traced");
     go.write_all(b"go\n").expect("room");
     let flags = WaitPidFlag::__WALL;
     // Threads of the client, which are traced as well.
@@ -234,9 +239,8 @@ fn prompt(at: Option<usize>) -> (usize, bool, bool) {
         called <= 1 && ran <= 1,
         "{what}: {called} calls, {ran} runs"
     );
-    // Without the wrapper: the shell and the daemon go on, and nothing is done again.
-    let direct = format!("#!/bin/sh\nexec {} \"$@\"\n", helper_path());
-    helper.home.program("traced-helper", &direct);
+    // Without the tracer the shell and the daemon go on, and nothing is done again.
+    File::create(helper.home.path("untraced")).expect("a new file");
     // Ctrl-U first: a key that the killed client did not read is on the line.
     zsh.send("\x15");
     zsh.run("llm and now");
