@@ -211,6 +211,8 @@ pub enum Request {
         shell: ShellId,
         /// The proposal.
         token: String,
+        /// [`DecisionReply::nonce`].
+        nonce: String,
     },
     /// Calls a tool for a person. Answered by events and [`tools::ManualCallResult`].
     Call(Box<tools::ManualCall>),
@@ -247,6 +249,8 @@ pub enum Request {
         shell: ShellId,
         /// The proposal.
         token: String,
+        /// [`DecisionReply::nonce`].
+        nonce: String,
         /// The command's exit code.
         exit: i32,
     },

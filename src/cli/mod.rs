@@ -165,7 +165,11 @@ pub fn run(cli: Cli) -> Result<u8> {
         }
         CliCommand::Capture(args) => match args.pump {
             Some(pty) => capture::pump(&paths()?, &args.shell, &args.token, &pty)?,
-            None => write(&format!("{}\n", capture::start(&args.shell, &args.token)?))?,
+            None => {
+                let nonce = nonce()?;
+                let path = capture::start(&args.shell, &args.token, &nonce)?;
+                write(&format!("{path}\n"))?;
+            }
         },
         CliCommand::ReviewEnv => {
             let mut changes = Vec::new();
@@ -187,12 +191,22 @@ pub fn run(cli: Cli) -> Result<u8> {
             let request = Request::ExecDone {
                 shell: args.shell,
                 token: args.token,
+                nonce: nonce()?,
                 exit: args.exit,
             };
             connect::request::<()>(&paths()?, &request)?;
         }
     }
     Ok(0)
+}
+
+/// Reads the nonce of an approval. A terminal has none: a shell with an older plugin must not wait for it.
+fn nonce() -> Result<String> {
+    let stdin = std::io::stdin();
+    match stdin.is_terminal() {
+        true => Ok(String::new()),
+        false => capture::read_nonce(stdin),
+    }
 }
 
 /// Prints text with untrusted parts through the text sink.

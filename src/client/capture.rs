@@ -26,11 +26,34 @@ use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
 use crate::protocol::{self, CapturedOutput, Event, Request, RequestFailure, ShellId, kind};
 
+/// Maximum length of a nonce.
+const MAX_NONCE: usize = 100;
+
+/// Reads the nonce of an approval, a line. Arguments and environment could be read by the command itself.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_nonce(mut input: impl Read) -> Result<String> {
+    let mut line = Vec::new();
+    // One byte at a time: what follows the line belongs to others.
+    let mut byte = [0];
+    while line.len() < MAX_NONCE {
+        match input.read(&mut byte) {
+            Ok(0) => break,
+            Ok(_) if byte == *b"\n" => break,
+            Ok(_) => line.extend(byte),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e).context(|| "cannot read the nonce of the approval".into()),
+        }
+    }
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
 /// Opens the pty and starts its pump. Returns the path of the pty for the shell.
 ///
 /// # Errors
 /// No terminal or pty is available, or the command was not approved.
-pub fn start(shell: &ShellId, token: &str) -> Result<String> {
+pub fn start(shell: &ShellId, token: &str, nonce: &str) -> Result<String> {
     let tty = ControllingTty::open()?;
     let (columns, rows) = terminal::size(&tty.file);
     let cells = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
@@ -51,6 +74,10 @@ pub fn start(shell: &ShellId, token: &str) -> Result<String> {
     modes.output_flags.remove(OutputFlags::OPOST);
     tcsetattr(&pty.slave, SetArg::TCSANOW, &modes).context(|| "cannot set up the pty".into())?;
     let path = nix::unistd::ttyname(&pty.slave).context(|| "the pty has no name".into())?;
+    // The first line that the pump reads.
+    let mut slave = File::from(pty.slave);
+    let sent = slave.write_all(format!("{nonce}\n").as_bytes());
+    sent.context(|| "cannot write to the pty".into())?;
 
     let binary = std::env::current_exe().context(|| "cannot find aish-helper itself".into())?;
     let mut child = Command::new(binary)
@@ -68,7 +95,7 @@ pub fn start(shell: &ShellId, token: &str) -> Result<String> {
         let _ = BufReader::new(stdout).read_line(&mut report);
     }
     // Kept open until here, so that the pump does not see the end of the pty before the shell opens it.
-    drop(pty.slave);
+    drop(slave);
     if report == "ready\n" {
         return Ok(path.display().to_string());
     }
@@ -125,6 +152,7 @@ struct CapturePump {
 impl CapturePump {
     fn new(paths: &Paths, shell: &ShellId, token: &str, path: &Path) -> Result<CapturePump> {
         let master = std::io::stdin().as_fd().try_clone_to_owned();
+        let master = File::from(master.context(|| "no pty".into())?);
         let terminal = std::io::stderr().as_fd().try_clone_to_owned();
         let slave = OpenOptions::new()
             .read(true)
@@ -135,11 +163,12 @@ impl CapturePump {
         let request = Request::Capture {
             shell: shell.clone(),
             token: token.to_string(),
+            nonce: read_nonce(&master)?,
         };
         let mut connection = connect::to_daemon(paths, &request)?;
         let limit = connection.reply()?;
         Ok(CapturePump {
-            master: File::from(master.context(|| "no pty".into())?),
+            master,
             terminal: File::from(terminal.context(|| "no terminal".into())?),
             slave: Some(slave),
             connection: Some(connection),

@@ -181,7 +181,12 @@ fn dismiss(paths: &Paths, version: &str) -> Result<()> {
         version: format!("{version}.1"),
         ..Hello::current()
     };
-    greet_as(&hello, stream, pid, None, HELLO_TIMEOUT).map(|_| ())
+    match greet_as(&hello, stream, pid, None, HELLO_TIMEOUT)? {
+        HelloReply::Leaving(_) => Ok(()),
+        // It has refused, and would be waited for in vain.
+        _ => Err(Error::runtime("the daemon is older than this aish-helper, and cannot be replaced by a program that aish has started")
+            .hint("run: aish-helper restart")),
+    }
 }
 
 /// The daemon's answer to the hello.

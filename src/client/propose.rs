@@ -51,6 +51,8 @@ pub enum ProposalOutcome {
         command: String,
         /// The command gets the terminal for itself and its output is not captured.
         terminal: bool,
+        /// What the shell must send with its reports about the command.
+        nonce: String,
     },
     /// Let the user edit the command (token, command), then ask again.
     Edit(String, String),
@@ -73,9 +75,10 @@ impl ProposalOutcome {
                 token,
                 command,
                 terminal,
+                nonce,
             } => {
                 let output_mode = if *terminal { "terminal" } else { "capture" };
-                format!("run {token} {output_mode}\n{command}")
+                format!("run {token} {output_mode} {nonce}\n{command}")
             }
             ProposalOutcome::Edit(token, command) => format!("edit {token}\n{command}"),
             ProposalOutcome::Insert(token, command) => format!("insert {token}\n{command}"),
@@ -164,6 +167,7 @@ pub fn propose(
                 token,
                 command,
                 terminal: decided.terminal,
+                nonce: decided.nonce,
             }
         }
         ProposalKey::Edit => ProposalOutcome::Edit(token, command),
@@ -305,7 +309,8 @@ mod tests {
             token: "t".into(),
             command: "echo  'a\nb'".into(),
             terminal: false,
+            nonce: "n".into(),
         };
-        assert_eq!(outcome.lines(), "run t capture\necho  'a\nb'");
+        assert_eq!(outcome.lines(), "run t capture n\necho  'a\nb'");
     }
 }

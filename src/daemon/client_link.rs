@@ -157,7 +157,13 @@ fn take(
     asked: &mut Option<oneshot::Sender<ClientVariables>>,
 ) {
     match kind {
-        kind::CANCEL => link.watcher.feed().cancel_token().cancel(),
+        kind::CANCEL => {
+            // A client may end its own work; to end another's it must act for the person.
+            let is_own = link.hang_up == HangUpPolicy::Cancel;
+            if is_own || link.peer.check_origin("a cancellation of a turn").is_ok() {
+                link.watcher.feed().cancel_token().cancel();
+            }
+        }
         kind::REACTION => match protocol::parse(body) {
             Ok(reaction) => answer(link, reaction),
             Err(e) => {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Daemon;
+use super::peer::CommandProcesses;
 use crate::config::{Config, ConfigOverrides};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
@@ -14,8 +15,8 @@ use crate::history::record::{CommandDecision, CommandOutput, RecordBody, RecordI
 use crate::protocol::{CapturedOutput, CommandChoice, DecisionReply, Proposal, ShellId};
 use crate::safety::policy::RuleEffect;
 use crate::services::SharedServices;
-use crate::session::lock;
 use crate::session::store::WaitingCommand;
+use crate::session::{is_alive, lock};
 use crate::turn::protected_files::{self, ProtectionCheck};
 use crate::turn::rules_in_force;
 
@@ -35,15 +36,46 @@ pub struct RunningCommand {
     command: String,
     /// Time of the approval, milliseconds since 1970.
     since_ms: u64,
+    /// Unknown if it was approved under an earlier daemon.
+    processes: CommandProcesses,
+    /// What a report about the command must contain. The shell has it, the command does not.
+    nonce: String,
     /// Asks the output pump for the captured output, if a pump has registered.
     pump: Option<oneshot::Sender<oneshot::Sender<CapturedOutput>>>,
 }
 
 impl RunningCommand {
-    /// The shell in which it runs.
-    pub fn shell(&self) -> &ShellId {
-        &self.shell
+    /// What identifies its processes.
+    pub fn processes(&self) -> CommandProcesses {
+        self.processes
     }
+
+    /// Whether its shell has ended. That `ended` contains the shell does not prove it: the command can report that itself.
+    fn is_orphaned(&self, ended: &HashSet<ShellId>) -> bool {
+        match (self.shell.pid(), self.processes.leader) {
+            (Some(pid), _) => !is_alive(pid),
+            (None, Some(leader)) => !leader.exists(),
+            (None, None) => ended.contains(&self.shell),
+        }
+    }
+
+    /// Checks that a report about the command is from its shell.
+    fn check_report(&self, shell: &ShellId, nonce: &str) -> Result<()> {
+        if self.shell != *shell {
+            return Err(unknown());
+        }
+        match self.nonce == nonce {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Approval,
+                "refused: the report is not from the shell that runs the command",
+            )),
+        }
+    }
+}
+
+fn unknown() -> Error {
+    Error::runtime("no approved command has this token")
 }
 
 /// The decision of the user on a proposal.
@@ -59,6 +91,8 @@ pub struct ProposalDecision {
     pub key: Option<u8>,
     /// The terminal of the user.
     pub terminal: Option<String>,
+    /// What identifies the processes of the command.
+    pub processes: CommandProcesses,
     /// Configuration overrides from the environment of the client.
     pub overrides: BTreeMap<String, String>,
 }
@@ -158,6 +192,7 @@ pub async fn decide(
         asked,
         key,
         terminal,
+        processes,
         overrides,
     } = decision_request;
     lock(&daemon.services.shells).set_deciding_key(shell, key);
@@ -206,7 +241,7 @@ pub async fn decide(
     };
     if choice != CommandChoice::Run {
         session.record_written(&record_ids, decision).await?;
-        return Ok(DecisionReply { terminal: false });
+        return Ok(DecisionReply::default());
     }
     // A slow disk delays only this command.
     let synced = session.record_synced(&record_ids, [decision]).await;
@@ -219,6 +254,7 @@ pub async fn decide(
         .hint(hint)
     })?;
     let terminal = wants_terminal(&command, &config.shell.terminal_programs);
+    let nonce = uuid::Uuid::new_v4().simple().to_string();
     lock(&daemon.running).insert(
         token.to_string(),
         RunningCommand {
@@ -227,10 +263,12 @@ pub async fn decide(
             record_ids,
             command,
             since_ms: now_ms(),
+            processes,
+            nonce: nonce.clone(),
             pump: None,
         },
     );
-    Ok(DecisionReply { terminal })
+    Ok(DecisionReply { terminal, nonce })
 }
 
 /// Returns whether a command line starts a program that needs the terminal.
@@ -266,11 +304,15 @@ pub fn register_pump(
     daemon: &Daemon,
     shell: &ShellId,
     token: &str,
+    nonce: &str,
 ) -> Result<(usize, CaptureFinish)> {
     let (sender, finish) = oneshot::channel();
     match lock(&daemon.running).get_mut(token) {
-        Some(exec) if exec.shell == *shell && exec.pump.is_none() => exec.pump = Some(sender),
-        _ => return Err(Error::runtime("no approved command has this token")),
+        Some(exec) if exec.pump.is_none() => {
+            exec.check_report(shell, nonce)?;
+            exec.pump = Some(sender);
+        }
+        _ => return Err(unknown()),
     }
     let config = daemon.services.models.config(&Default::default())?;
     Ok((config.shell.output_bytes, finish))
@@ -285,19 +327,22 @@ pub async fn exec_done(
     asks: &RecordIds,
     shell: &ShellId,
     token: &str,
+    nonce: &str,
     exit: i32,
 ) -> Result<()> {
     let exec = {
         let mut running = lock(&daemon.running);
-        match running.get(token) {
-            Some(exec) if exec.shell == *shell => running.remove(token),
-            _ => None,
+        if let Some(exec) = running.get(token) {
+            exec.check_report(shell, nonce)?;
         }
+        running.remove(token)
     };
     let exec = match exec {
         Some(exec) => exec,
         None => approved_earlier(daemon, shell, token).await?,
     };
+    let processes = exec.processes;
+    daemon.leftovers.add(processes);
     // Before waiting for the pump, which is not part of the command's duration.
     let ms = now_ms().saturating_sub(exec.since_ms);
     let output = match exec.pump {
@@ -334,12 +379,12 @@ pub async fn exec_done(
 
 /// Drops the running commands and pumps of shells that have ended, since their end will not be reported.
 pub fn forget(daemon: &Daemon, ended: &HashSet<ShellId>) {
-    lock(&daemon.running).retain(|_, exec| !ended.contains(&exec.shell));
+    lock(&daemon.running).retain(|_, exec| !exec.is_orphaned(ended));
 }
 
-/// Returns a command that was approved under an earlier daemon and has just ended.
+/// Returns a command that was approved under an earlier daemon and has just ended. Its nonce is unknown: it was only in the
+/// memory of that daemon.
 async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Result<RunningCommand> {
-    let unknown = || Error::runtime("no approved command has this token");
     let id = daemon
         .services
         .sessions
@@ -377,13 +422,50 @@ async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Resu
         record_ids,
         command,
         since_ms,
+        processes: CommandProcesses::default(),
+        nonce: String::new(),
         pump: None,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::wants_terminal;
+    use super::super::peer::PeerProcess;
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_command_runs_as_long_as_its_shell_whatever_the_hooks_report() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let dead = i32::try_from(child.id()).unwrap();
+        let gone = PeerProcess::new(Some(dead));
+        child.wait().unwrap();
+        for (shell, leader, expected) in [
+            (format!("{own}-a"), None, false),
+            (format!("{dead}-a"), None, true),
+            ("s1".to_owned(), PeerProcess::new(Some(own)), false),
+            ("s1".to_owned(), gone, true),
+            ("s1".to_owned(), None, true),
+        ] {
+            let shell = ShellId::parse(shell).unwrap();
+            let ended = HashSet::from([shell.clone()]);
+            let command = RunningCommand {
+                shell,
+                session: String::new(),
+                record_ids: RecordIds::default(),
+                command: String::new(),
+                since_ms: 0,
+                processes: CommandProcesses {
+                    leader,
+                    ..CommandProcesses::default()
+                },
+                nonce: String::new(),
+                pump: None,
+            };
+            assert_eq!(command.is_orphaned(&ended), expected, "{command:?}");
+        }
+    }
 
     #[test]
     fn programs_that_need_the_terminal_are_found_in_every_part_of_a_command() {

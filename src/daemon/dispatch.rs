@@ -10,34 +10,25 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::client_link::{self, ClientLink, drive};
 use super::frames::Connection;
-use super::peer::{self, Peer};
+use super::peer::Peer;
+use super::pending_greetings::{ClientPeer, greet};
 use super::{Daemon, attach, command_approval, manual_call, mcp, policy, requests};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::RecordIds;
 use crate::protocol::{
-    self, AskAccepted, AskRequest, AttachRequest, CommandChoice, Event, Hello, MAX_FRAME,
-    MAX_HELLO_FRAME, PROTOCOL, Request, RequestFailure, ShellId, kind,
+    self, AskAccepted, AskRequest, AttachRequest, CommandChoice, Event, Request, RequestFailure,
+    ShellId, kind,
 };
 use crate::services::client_handle::ClientHandle;
 use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnEnd};
 use crate::turn::rules_in_force::RequestContext;
 use crate::turn::{background_notice, plan, task};
 
-/// A client that sends no request within this time is disconnected.
-const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// How long an output pump may take to send what it has captured.
 const CAPTURE_DEADLINE: Duration = Duration::from_secs(5);
-
-/// Shown where nobody can be asked.
-const STRICTER: &str = "changes of the configuration that ask less are not in force; to see and confirm them, run llm in a terminal";
-/// A client whose hello was accepted.
-struct ClientPeer {
-    connection: Connection,
-    process: Peer,
-    is_read_only: bool,
-    record_ids: RecordIds,
-}
+/// Maximum number of clients at a time; a request to stop is served beyond it.
+const MAX_CLIENTS: usize = 256;
 
 /// Serves one client until it has its reply.
 pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
@@ -70,7 +61,14 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
         Ok(Some(request)) => {
             // The daemon does not exit while this is held: it is dropped before anything waits for the client.
             let work = daemon.services.tasks.token();
-            let served = dispatch(&daemon, &mut peer, request, work).await;
+            let is_full = daemon.connections.len() > MAX_CLIENTS;
+            let served = match is_full && !matches!(request, Request::Stop { .. }) {
+                true => Err(Error::runtime(format!(
+                    "the daemon serves {MAX_CLIENTS} clients already"
+                ))
+                .hint("end some of them, or run: aish-helper stop --now")),
+                false => dispatch(&daemon, &mut peer, request, work).await,
+            };
             let sent = match served {
                 Ok(Some(reply)) => peer.connection.writer.send(&reply).await,
                 Ok(None) => Ok(()),
@@ -90,54 +88,6 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
     }
 }
 
-/// Checks the client's version and reads its request. Returns `None` if the client is not served.
-async fn greet(daemon: &Daemon, peer: &mut ClientPeer) -> Result<Option<Request>> {
-    let Connection { reader, writer } = &mut peer.connection;
-    reader.set_limit(MAX_HELLO_FRAME);
-    let first = tokio::time::timeout(HELLO_DEADLINE, reader.expect::<Hello>(kind::HELLO));
-    let hello = first
-        .await
-        .map_err(|_| Error::runtime("a client sent no hello in time"))??;
-    reader.set_limit(MAX_FRAME);
-    peer.is_read_only = hello.read_only;
-    let mut reply = Hello::current();
-    let is_newer = hello.is_newer(&reply.version) || hello.protocol > PROTOCOL;
-    let replaced = !hello.read_only && is_newer;
-    reply.leaving = replaced || daemon.services.leaving.is_cancelled();
-    writer.send_json(kind::HELLO, &reply).await?;
-    if reply.leaving {
-        daemon.services.leaving.cancel();
-        // No other request is served, but the client may ask for an immediate stop.
-        let request = tokio::time::timeout(HELLO_DEADLINE, reader.expect(kind::REQUEST)).await;
-        if let Ok(Ok(Request::Stop { now: true })) = request {
-            daemon.stop(true);
-        }
-        return Ok(None);
-    }
-    if hello.protocol != PROTOCOL {
-        let e = Error::runtime(format!(
-            "this aish-helper ({}) and the daemon ({}) speak different protocol versions",
-            hello.version, reply.version
-        ))
-        .hint("use the newer one, or run: aish-helper restart");
-        writer
-            .send_json(kind::FAILURE, &RequestFailure::from(&e))
-            .await?;
-        return Ok(None);
-    }
-    match tokio::time::timeout(HELLO_DEADLINE, reader.expect(kind::REQUEST)).await {
-        Ok(Ok(request)) => Ok(Some(request)),
-        Ok(Err(e)) => {
-            // A malformed request: the reply names the fault.
-            writer
-                .send_json(kind::FAILURE, &RequestFailure::from(&e))
-                .await?;
-            Ok(None)
-        }
-        Err(_) => Err(Error::runtime("a client sent no request in time")),
-    }
-}
-
 /// Serves a request. Returns the frame of the reply, unless it was sent already.
 async fn dispatch(
     daemon: &Arc<Daemon>,
@@ -146,19 +96,21 @@ async fn dispatch(
     work: TaskTrackerToken,
 ) -> Result<Option<Vec<u8>>> {
     let record_ids = peer.record_ids.clone();
-    // A prompt and what only reads are not delayed by the check; answers to questions are checked when they come.
-    if let Some(what) = peer::privileged_action(&request) {
-        peer.process.check_origin(what)?;
-    }
+    // Answers to questions are checked when they come.
+    peer.process.check_request(&request)?;
     let frame = match request {
         Request::Ask(request) => return ask(daemon, peer, *request, work).await,
         Request::Attach(request) => {
             drop(work);
             return watch(daemon, peer, request).await;
         }
-        Request::Capture { shell, token } => {
+        Request::Capture {
+            shell,
+            token,
+            nonce,
+        } => {
             drop(work);
-            return capture(daemon, peer, &shell, &token).await;
+            return capture(daemon, peer, &shell, &token, &nonce).await;
         }
         Request::Call(call) => {
             let (client, mut link) = connect(daemon, peer, None, call.tty.clone());
@@ -197,8 +149,16 @@ async fn dispatch(
             };
             drive(&mut peer.connection, &mut link, holding(work, status)).await
         }
-        Request::ExecDone { shell, token, exit } => {
-            command_approval::exec_done(daemon, &record_ids, &shell, &token, exit).await?;
+        Request::ExecDone {
+            shell,
+            token,
+            nonce,
+            exit,
+        } => {
+            let done =
+                command_approval::exec_done(daemon, &record_ids, &shell, &token, &nonce, exit);
+            let done = done.await;
+            peer.process.recorded("a report about a command", done)?;
             Some(reply(&()))
         }
         Request::NextProposal {
@@ -235,6 +195,7 @@ async fn dispatch(
                 asked,
                 key,
                 terminal,
+                processes: peer.process.command_of(&shell),
                 overrides,
             };
             let decided =
@@ -334,9 +295,14 @@ fn connect(
 async fn ask(
     daemon: &Arc<Daemon>,
     peer: &mut ClientPeer,
-    ask: AskRequest,
+    mut ask: AskRequest,
     work: TaskTrackerToken,
 ) -> Result<Option<Vec<u8>>> {
+    let is_of_aish = peer.process.is_of_aish();
+    if is_of_aish {
+        let restricted = requests::restrict(&mut ask);
+        peer.process.recorded("a prompt in a session", restricted)?;
+    }
     let background = ask.background && !ask.command;
     let changes = daemon.services.models.unseen_changes();
     let is_stricter = changes.is_some() && !ask.command;
@@ -366,8 +332,11 @@ async fn ask(
         peer.is_read_only,
         peer.record_ids.clone(),
     );
+    if is_of_aish {
+        client.feed.notice(requests::RESTRICTED);
+    }
     if is_stricter {
-        client.feed.notice(STRICTER);
+        client.feed.notice(requests::STRICTER);
     }
     let prepared = plan::prepare(&daemon.services, &client, ask);
     let Some(plan) = drive(&mut peer.connection, &mut link, prepared).await else {
@@ -413,8 +382,9 @@ async fn watch(
 ) -> Result<Option<Vec<u8>>> {
     let session = attach::session(&daemon.services, &request).await?;
     let shell = request.shell.clone();
+    let is_of_aish = peer.process.is_of_aish();
     let notice_shown = |shell: &Option<ShellId>| {
-        if let Some(shell) = shell {
+        if let Some(shell) = shell.as_ref().filter(|_| !is_of_aish) {
             background_notice::shown(&daemon.services.paths, shell, &session.id);
         }
     };
@@ -473,8 +443,10 @@ async fn capture(
     peer: &mut ClientPeer,
     shell: &ShellId,
     token: &str,
+    nonce: &str,
 ) -> Result<Option<Vec<u8>>> {
-    let (limit, finish) = command_approval::register_pump(daemon, shell, token)?;
+    let pump = command_approval::register_pump(daemon, shell, token, nonce);
+    let (limit, finish) = peer.process.recorded("a capture of an output", pump)?;
     let Connection { reader, writer } = &mut peer.connection;
     writer.send_json(kind::REPLY, &limit).await?;
     let pass_on = async {

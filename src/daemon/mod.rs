@@ -34,6 +34,7 @@ use nix::fcntl::Flock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::peer::{Leftovers, RefusalLimit};
 use self::pending_greetings::PendingGreetings;
 use crate::broker::Broker;
 use crate::error::{Error, ErrorContext, Result};
@@ -72,6 +73,10 @@ pub struct Daemon {
     pub running: command_approval::RunningCommands,
     /// Clients that have sent no request yet.
     pub greetings: PendingGreetings,
+    /// Processes that approved commands have left behind.
+    pub leftovers: Leftovers,
+    /// Limit of the refusals in the audit log.
+    pub refusals: RefusalLimit,
     /// Connections. On a stop, the daemon waits for them only within a grace period.
     pub connections: TaskTracker,
     /// Cancelled when all work must end.
@@ -217,6 +222,8 @@ pub async fn run(
         services: Arc::new(services),
         running: Mutex::new(HashMap::new()),
         greetings: PendingGreetings::default(),
+        leftovers: Leftovers::default(),
+        refusals: RefusalLimit::default(),
         connections: TaskTracker::new(),
         cancel,
     });

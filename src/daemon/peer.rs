@@ -1,25 +1,36 @@
 //! The process at the other end of a connection: whether it may act for the person.
 //!
-//! A process that aish started for a model, and all its descendants, may not: they are recognized by their ancestors, which
-//! lead to the daemon since it adopts orphans, and by a variable that each of them gets. Only a client in the foreground of a
+//! A process that aish started for a model, and all its descendants, may not. Those of the daemon are recognized by their
+//! ancestors, which lead to the daemon since it adopts orphans, and by a variable that each of them gets; those of an approved
+//! command by its shell among their ancestors, and by the session of its terminal. Only a client in the foreground of a
 //! terminal may answer a question. Where there is no `/proc`, nothing of this can be checked.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use super::Daemon;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::{PolicyChange, RecordBody, RecordIds};
 use crate::paths::CHILD_MARK;
+use crate::protocol::policy::PolicyRequest;
+use crate::protocol::tools::McpRequest;
 use crate::protocol::{Request, ShellId};
 use crate::session::lock;
 
 /// Maximum number of ancestors that are followed.
 const MAX_ANCESTORS: usize = 256;
+/// How often the ancestors are read again until two readings agree.
+const MAX_WALKS: usize = 5;
+/// Maximum number of refusals in the audit log within [`REFUSAL_WINDOW`].
+const MAX_REFUSALS: u32 = 20;
+/// Time after which refusals are recorded again.
+const REFUSAL_WINDOW: Duration = Duration::from_secs(60);
 
 /// A process, identified so that another one with the same id is noticed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PeerProcess {
     pid: i32,
     start: u64,
@@ -30,6 +41,8 @@ pub struct PeerProcess {
 struct ProcessStat {
     parent: i32,
     group: i32,
+    /// Process id of the session's leader.
+    session: i32,
     /// Device of the controlling terminal; 0 if there is none.
     terminal: i32,
     /// Foreground process group of the terminal.
@@ -50,6 +63,7 @@ impl ProcessStat {
         Some(ProcessStat {
             parent: number(1)?,
             group: number(2)?,
+            session: number(3)?,
             terminal: number(4)?,
             foreground: number(5)?,
             start: fields.get(19)?.parse().ok()?,
@@ -74,42 +88,161 @@ impl PeerProcess {
         Some(PeerProcess { pid, start })
     }
 
+    /// Whether the process still runs.
+    pub fn exists(self) -> bool {
+        self.stat().is_ok()
+    }
+
     fn stat(self) -> Result<ProcessStat> {
         let stat = ProcessStat::of(self.pid).filter(|stat| stat.start == self.start);
         stat.ok_or_else(|| refused("the client has ended"))
     }
 
-    /// Returns the process and its ancestors up to the first process of the system.
+    /// Returns the process and its ancestors up to the first process of the system, as two readings in a row show them: while
+    /// one is made, a process may get another parent.
     ///
     /// # Errors
-    /// There are too many, or one of them ended meanwhile: its child may have got another parent.
-    fn ancestors(self) -> Result<Vec<i32>> {
-        let mut ancestors = vec![self.pid];
+    /// There are too many, one of them ended meanwhile, or they keep changing.
+    fn ancestors(self, stat: impl Fn(i32) -> Option<ProcessStat>) -> Result<Vec<PeerProcess>> {
+        let mut last = self.walk(&stat)?;
+        for _ in 0..MAX_WALKS {
+            let again = self.walk(&stat)?;
+            if again == last {
+                return Ok(last);
+            }
+            last = again;
+        }
+        Err(refused("the client's ancestors keep changing"))
+    }
+
+    fn walk(self, stat: &impl Fn(i32) -> Option<ProcessStat>) -> Result<Vec<PeerProcess>> {
+        let mut walked: Vec<PeerProcess> = Vec::new();
         let mut pid = self.pid;
-        while ancestors.len() < MAX_ANCESTORS {
-            let stat =
-                ProcessStat::of(pid).ok_or_else(|| refused("the client's parent has ended"))?;
+        while walked.len() < MAX_ANCESTORS {
+            let stat = stat(pid).ok_or_else(|| refused("the client or its parent has ended"))?;
+            let start = stat.start;
+            let is_expected = match walked.last() {
+                None => start == self.start,
+                // A parent starts before its child; otherwise its id belongs to another process now.
+                Some(child) => start <= child.start,
+            };
+            if !is_expected {
+                return Err(refused("the client or its parent has ended"));
+            }
+            walked.push(PeerProcess { pid, start });
             if stat.parent <= 0 {
-                return Ok(ancestors);
+                return Ok(walked);
             }
             pid = stat.parent;
-            ancestors.push(pid);
         }
         Err(refused("the client has too many ancestors"))
     }
 
-    /// Checks that the process was not started by the daemon.
-    fn check_origin(self) -> Result<()> {
+    /// Checks that the process was not started by the daemon, and returns it and its ancestors.
+    fn check_origin(self) -> Result<Vec<PeerProcess>> {
         let own = i32::try_from(std::process::id()).unwrap_or_default();
         let mark = format!("{CHILD_MARK}=");
         let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
         let marked = environment
             .split(|byte| *byte == 0)
             .any(|variable| variable.starts_with(mark.as_bytes()));
-        match marked || self.ancestors()?.contains(&own) {
+        let ancestors = self.ancestors(ProcessStat::of)?;
+        match marked || has(&ancestors, own) {
             true => Err(refused("aish has started this program for a model")),
-            false => Ok(()),
+            false => Ok(ancestors),
         }
+    }
+}
+
+/// Whether one of the processes has this id.
+fn has(processes: &[PeerProcess], pid: i32) -> bool {
+    processes.iter().any(|process| process.pid == pid)
+}
+
+/// An approved command as its processes show it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CommandProcesses {
+    /// The shell in which the command runs.
+    pub shell: Option<i32>,
+    /// The leader of the session in which it runs.
+    pub leader: Option<PeerProcess>,
+    /// The client that decided. The processes of the command started later.
+    pub decider: Option<PeerProcess>,
+}
+
+impl CommandProcesses {
+    /// Returns the processes of the command among `all`: those of its session, and those below a new child of its shell.
+    fn among(self, all: &HashMap<i32, ProcessStat>) -> Vec<PeerProcess> {
+        let Some(decider) = self.decider else {
+            return Vec::new();
+        };
+        let is_new = |stat: &ProcessStat| stat.start >= decider.start;
+        let descends = |stat: &ProcessStat| {
+            let mut stat = stat;
+            for _ in 0..MAX_ANCESTORS {
+                if Some(stat.parent) == self.shell {
+                    return is_new(stat);
+                }
+                match all.get(&stat.parent) {
+                    Some(parent) => stat = parent,
+                    None => return false,
+                }
+            }
+            false
+        };
+        let in_session = |stat: &ProcessStat| self.leader.is_some_and(|l| l.pid == stat.session);
+        let of_command = all
+            .iter()
+            .filter(|(_, stat)| is_new(stat) && (in_session(stat) || descends(stat)));
+        let process = |(pid, stat): (&i32, &ProcessStat)| PeerProcess {
+            pid: *pid,
+            start: stat.start,
+        };
+        of_command.map(process).collect()
+    }
+}
+
+/// Processes that approved commands have left behind: jobs in the background, stopped jobs.
+#[derive(Debug, Default)]
+pub struct Leftovers(Mutex<HashSet<PeerProcess>>);
+
+impl Leftovers {
+    /// Adds what remains of a command that has ended, and forgets processes that have ended.
+    pub fn add(&self, command: CommandProcesses) {
+        let all: HashMap<i32, ProcessStat> = fs::read_dir("/proc")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter_map(|pid| Some((pid, ProcessStat::of(pid)?)))
+            .collect();
+        let mut leftovers = lock(&self.0);
+        leftovers.retain(|process| {
+            all.get(&process.pid)
+                .is_some_and(|s| s.start == process.start)
+        });
+        leftovers.extend(command.among(&all));
+    }
+
+    fn contain_any(&self, processes: &[PeerProcess]) -> bool {
+        let leftovers = lock(&self.0);
+        processes.iter().any(|process| leftovers.contains(process))
+    }
+}
+
+/// Limits how many refusals are recorded.
+#[derive(Debug, Default)]
+pub struct RefusalLimit(Mutex<Option<(Instant, u32)>>);
+
+impl RefusalLimit {
+    /// Counts a refusal, and returns its number within its window.
+    fn count(&self, now: Instant) -> u32 {
+        let mut window = lock(&self.0);
+        let (since, count) = window
+            .filter(|(since, _)| now.duration_since(*since) < REFUSAL_WINDOW)
+            .unwrap_or((now, 0));
+        *window = Some((since, count.saturating_add(1)));
+        count.saturating_add(1)
     }
 }
 
@@ -131,16 +264,69 @@ impl Peer {
         }
     }
 
-    /// Checks that the client was not started by aish for a model. A refusal is recorded as an attempt at `what`.
+    /// Checks that the client acts for the person: neither the daemon has started it, nor an approved command that still runs.
+    /// A refusal is recorded as an attempt at `what`.
     ///
     /// # Errors
-    /// It was, or it has ended.
+    /// It does not, or it has ended.
     pub fn check_origin(&self, what: &str) -> Result<()> {
         if !can_check() {
             return Ok(());
         }
-        let process = self.process.ok_or_else(|| refused("the client has ended"));
-        self.recorded(what, process.and_then(PeerProcess::check_origin))
+        self.recorded(what, self.origin().map(drop))
+    }
+
+    /// Checks that the daemon has not started the client, which an approved command may have done.
+    fn check_ancestors(&self, what: &str) -> Result<()> {
+        if !can_check() {
+            return Ok(());
+        }
+        let origin = self.process().and_then(PeerProcess::check_origin);
+        self.recorded(what, origin.map(drop))
+    }
+
+    /// Checks that the client may send this request. A prompt, a decision and a confirmation are checked where they are
+    /// served.
+    ///
+    /// # Errors
+    /// The request changes something for the person, and a program of a model sends it.
+    pub fn check_request(&self, request: &Request) -> Result<()> {
+        match request {
+            Request::Ask(_)
+            | Request::Attach(_)
+            | Request::Status { .. }
+            | Request::Sessions { .. }
+            | Request::Transcript { .. }
+            | Request::Models { .. }
+            | Request::Decide { .. }
+            | Request::ConfirmConfig { .. } => Ok(()),
+            // The shell of the command sends it while the command runs; the nonce shows that.
+            Request::Capture { .. } | Request::ExecDone { .. } => {
+                self.check_ancestors("a report about a command")
+            }
+            Request::Policy {
+                request: PolicyRequest::List | PolicyRequest::Explain { .. },
+                ..
+            } => self.check_ancestors("a request about the policy"),
+            Request::Mcp {
+                request:
+                    McpRequest::Connect { .. }
+                    | McpRequest::Disconnect { .. }
+                    | McpRequest::Reconnect { .. },
+                ..
+            } => self.check_origin("a change of an MCP server"),
+            // Only read.
+            Request::Mcp { .. } => self.check_ancestors("a request about MCP servers"),
+            Request::NextProposal { .. } => self.check_origin("a request for a proposed command"),
+            Request::Policy { .. } => self.check_origin("a change of the policy"),
+            Request::Call(_) => self.check_origin("a call of a tool"),
+            Request::NewSession { .. }
+            | Request::UseModel { .. }
+            | Request::ContinueSession { .. }
+            | Request::RenameSession { .. }
+            | Request::DeleteSession { .. } => self.check_origin("a change of a session"),
+            Request::Stop { .. } => self.check_origin("a stop of the daemon"),
+        }
     }
 
     /// Checks that a person at a terminal uses the client, and returns the terminal. With a shell, the client must belong to
@@ -160,24 +346,53 @@ impl Peer {
         can_check() && self.person(None).is_ok()
     }
 
-    fn person(&self, shell: Option<&ShellId>) -> Result<Option<String>> {
-        let process = self
-            .process
-            .ok_or_else(|| refused("the client has ended"))?;
-        process.check_origin()?;
-        let ancestors = process.ancestors()?;
-        let of_shell = |shell: &ShellId| shell.pid().filter(|pid| ancestors.contains(pid));
-        let is_running = {
-            let running = lock(&self.daemon.running);
-            running
-                .values()
-                .any(|command| of_shell(command.shell()).is_some())
-        };
-        if is_running {
-            return Err(refused("an approved command runs in its shell"));
+    /// Whether aish has started the client for a model: the daemon, or an approved command that still runs.
+    pub fn is_of_aish(&self) -> bool {
+        can_check() && self.origin().is_err()
+    }
+
+    /// Returns what identifies the processes of a command on which the client decides for this shell.
+    pub fn command_of(&self, shell: &ShellId) -> CommandProcesses {
+        let stat = self.process.and_then(|process| process.stat().ok());
+        CommandProcesses {
+            shell: shell.pid(),
+            // The shell of the terminal, as a rule.
+            leader: stat.and_then(|stat| PeerProcess::new(Some(stat.session))),
+            decider: self.process,
         }
+    }
+
+    fn process(&self) -> Result<PeerProcess> {
+        self.process.ok_or_else(|| refused("the client has ended"))
+    }
+
+    /// Returns the client and its ancestors, and the state of the client, if it acts for the person.
+    fn origin(&self) -> Result<(Vec<PeerProcess>, ProcessStat)> {
+        let process = self.process()?;
+        let ancestors = process.check_origin()?;
         // After the ancestors: a process that has ended meanwhile may have had others.
         let stat = process.stat()?;
+        let leader = PeerProcess::new(Some(stat.session));
+        let is_running = lock(&self.daemon.running).values().any(|command| {
+            let CommandProcesses {
+                shell, leader: own, ..
+            } = command.processes();
+            // The session too: a process whose parent has ended no longer descends from the shell.
+            shell.is_some_and(|pid| has(&ancestors, pid)) || leader.is_some() && own == leader
+        });
+        if !is_running && self.daemon.leftovers.contain_any(&ancestors) {
+            return Err(refused("an approved command has started this program")
+                .hint("use a terminal that no approved command has started"));
+        }
+        match is_running {
+            true => Err(refused("an approved command runs in its shell")
+                .hint("wait for its end; after `exec` of another program, use another terminal")),
+            false => Ok((ancestors, stat)),
+        }
+    }
+
+    fn person(&self, shell: Option<&ShellId>) -> Result<Option<String>> {
+        let (ancestors, stat) = self.origin()?;
         if stat.terminal == 0 {
             return Err(refused("the client has no terminal"));
         }
@@ -186,11 +401,14 @@ impl Peer {
                 "the client is not in the foreground of its terminal",
             ));
         }
-        if let Some(shell) = shell.filter(|shell| shell.pid().is_some()) {
-            let terminal = of_shell(shell)
-                .and_then(ProcessStat::of)
-                .map(|s| s.terminal);
-            if terminal != Some(stat.terminal) {
+        // What an ended command has left behind in the session of its shell.
+        if !has(&ancestors, stat.session) {
+            return Err(refused("the program that started the client has ended"));
+        }
+        // Other ids are made by scripts, which run a command themselves: such an id names no process to compare with.
+        if let Some(pid) = shell.and_then(ShellId::pid) {
+            let of_shell = has(&ancestors, pid).then(|| ProcessStat::of(pid));
+            if of_shell.flatten().map(|s| s.terminal) != Some(stat.terminal) {
                 return Err(refused("the client does not belong to that shell"));
             }
         }
@@ -198,20 +416,32 @@ impl Peer {
     }
 
     /// Returns the result, after a refusal was queued for the audit log.
-    fn recorded<T>(&self, what: &str, result: Result<T>) -> Result<T> {
-        let Err(e) = &result else {
+    pub fn recorded<T>(&self, what: &str, result: Result<T>) -> Result<T> {
+        let Some(e) = result
+            .as_ref()
+            .err()
+            .filter(|e| e.kind == ErrorKind::Approval)
+        else {
             return result;
         };
+        let refusals = self.daemon.refusals.count(Instant::now());
+        if refusals > MAX_REFUSALS + 1 {
+            return result;
+        }
         let pid = self.process.map_or(0, |process| process.pid);
         let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         let program = program.display();
+        let what = match refusals {
+            0..=MAX_REFUSALS => format!("{what} by process {pid} ({program})"),
+            _ => format!("more attempts within a minute, the first by process {pid} ({program})"),
+        };
+        tracing::warn!("{what}: {}", e.message);
         let record = RecordBody::Policy {
             change: PolicyChange::Refused,
-            what: format!("{what} by process {pid} ({program})"),
+            what,
             grant: None,
             why: Some(e.message.clone()),
         };
-        tracing::warn!("{what} by process {pid} ({program}): {}", e.message);
         // A failure is in the daemon's log, as is the refusal.
         let audit_log = &self.daemon.services.audit_log;
         if let Err(e) = audit_log.record(&self.record_ids, record) {
@@ -219,31 +449,6 @@ impl Peer {
         }
         result
     }
-}
-
-/// Returns what a request does that a program of a model may not do. `None` for prompts and for requests that only read.
-pub fn privileged_action(request: &Request) -> Option<&'static str> {
-    Some(match request {
-        Request::Ask(_)
-        | Request::Attach(_)
-        | Request::Status { .. }
-        | Request::Sessions { .. }
-        | Request::Transcript { .. }
-        | Request::Models { .. }
-        | Request::NextProposal { .. } => return None,
-        // Checked with the shell.
-        Request::Decide { .. } | Request::ConfirmConfig { .. } => return None,
-        Request::Policy { .. } => "a request about the policy",
-        Request::Mcp { .. } => "a request about MCP servers",
-        Request::Call(_) => "a call of a tool",
-        Request::Capture { .. } | Request::ExecDone { .. } => "a report about a command",
-        Request::NewSession { .. }
-        | Request::UseModel { .. }
-        | Request::ContinueSession { .. }
-        | Request::RenameSession { .. }
-        | Request::DeleteSession { .. } => "a change of a session",
-        Request::Stop { .. } => "a stop of the daemon",
-    })
 }
 
 /// Returns the path of a terminal by its device number.
@@ -275,6 +480,7 @@ mod tests {
         let stat = ProcessStat {
             parent: 7,
             group: 8,
+            session: 9,
             terminal: 34816,
             foreground: 10,
             start: 777,
@@ -289,9 +495,9 @@ mod tests {
     fn ancestors_lead_from_a_process_to_the_first() {
         let own = i32::try_from(std::process::id()).unwrap();
         let process = PeerProcess::new(Some(own)).unwrap();
-        let ancestors = process.ancestors().unwrap();
-        assert_eq!(ancestors[0], own);
-        assert_eq!(ancestors[1], nix::unistd::getppid().as_raw());
+        let ancestors = process.ancestors(ProcessStat::of).unwrap();
+        assert_eq!(ancestors[0].pid, own);
+        assert_eq!(ancestors[1].pid, nix::unistd::getppid().as_raw());
         // The test is the daemon here.
         assert!(process.check_origin().is_err());
         let later = PeerProcess {
@@ -299,5 +505,110 @@ mod tests {
             ..process
         };
         assert!(later.stat().is_err());
+    }
+
+    /// A process that started at its pid times 10.
+    fn child_of(parent: i32, pid: i32) -> ProcessStat {
+        ProcessStat {
+            parent,
+            group: pid,
+            session: pid,
+            terminal: 0,
+            foreground: 0,
+            start: u64::try_from(pid * 10).unwrap(),
+        }
+    }
+
+    fn pids(processes: Result<Vec<PeerProcess>>) -> Vec<i32> {
+        processes
+            .unwrap()
+            .iter()
+            .map(|process| process.pid)
+            .collect()
+    }
+
+    #[test]
+    fn what_a_command_leaves_behind_is_found() {
+        // The shell 10 decided through 20. 11 is an older job, 21 a new one; 30 has lost its parent, 40 its session too.
+        let all: HashMap<i32, ProcessStat> = [
+            (10, 1, 10),
+            (11, 10, 10),
+            (22, 11, 11),
+            (21, 10, 10),
+            (23, 21, 23),
+            (30, 1, 10),
+            (40, 1, 40),
+        ]
+        .map(|(pid, parent, session)| {
+            let stat = child_of(parent, pid);
+            (pid, ProcessStat { session, ..stat })
+        })
+        .into();
+        let process = |pid: i32| PeerProcess {
+            pid,
+            start: child_of(1, pid).start,
+        };
+        let command = CommandProcesses {
+            shell: Some(10),
+            leader: Some(process(10)),
+            decider: Some(process(20)),
+        };
+        let mut left = pids(Ok(command.among(&all)));
+        left.sort_unstable();
+        assert_eq!(left, [21, 23, 30]);
+        let unknown = CommandProcesses {
+            decider: None,
+            ..command
+        };
+        assert!(unknown.among(&all).is_empty());
+    }
+
+    #[test]
+    fn a_parent_that_started_after_its_child_is_another_process() {
+        let process = PeerProcess { pid: 3, start: 30 };
+        let lookup = |reused: i32| {
+            move |pid: i32| {
+                let stat = child_of(pid - 1, pid);
+                let start = if pid == reused { 99 } else { stat.start };
+                Some(ProcessStat { start, ..stat })
+            }
+        };
+        assert_eq!(pids(process.ancestors(lookup(0))), [3, 2, 1]);
+        for reused in [1, 2, 3] {
+            assert!(process.ancestors(lookup(reused)).is_err(), "{reused}");
+        }
+    }
+
+    #[test]
+    fn a_parent_that_changes_during_the_walk_is_noticed() {
+        let process = PeerProcess { pid: 9, start: 90 };
+        let readings = std::cell::Cell::new(0);
+        // The parent 7 ends after the first reading of 9, and 2 adopts it.
+        let adopted = |pid: i32| match pid {
+            9 => {
+                readings.set(readings.get() + 1);
+                Some(child_of(if readings.get() == 1 { 7 } else { 2 }, 9))
+            }
+            7 => Some(child_of(1, 7)),
+            pid => Some(child_of(pid - 1, pid)),
+        };
+        assert_eq!(pids(process.ancestors(adopted)), [9, 2, 1]);
+        let restless = |pid: i32| match pid {
+            9 => {
+                readings.set(readings.get() + 1);
+                Some(child_of(2 + readings.get() % 2, 9))
+            }
+            pid => Some(child_of(pid - 1, pid)),
+        };
+        assert!(process.ancestors(restless).is_err());
+    }
+
+    #[test]
+    fn refusals_are_counted_within_a_minute() {
+        let limit = RefusalLimit::default();
+        let start = Instant::now();
+        assert_eq!([limit.count(start), limit.count(start)], [1, 2]);
+        assert_eq!(limit.count(start + REFUSAL_WINDOW / 2), 3);
+        assert_eq!(limit.count(start + REFUSAL_WINDOW), 1);
     }
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use super::mcp;
 use crate::broker::ModelEndpoint;
 use crate::config::{ConfigChanges, ConfigOverrides};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::history::session_list::{MAX_TITLE, SessionSummary, search_words};
 use crate::protocol::{
-    ConfigDifference, DaemonStatus, ModelInfo, RequestFailure, SessionChoice, SessionInfo, ShellId,
-    Transcript,
+    AskRequest, ConfigDifference, DaemonStatus, ModelInfo, RequestFailure, SessionChoice,
+    SessionInfo, ShellId, Transcript,
 };
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, model};
@@ -21,6 +21,33 @@ use crate::session::lock;
 
 /// How long `status` waits for the model's endpoint.
 const PROBE: Duration = Duration::from_secs(2);
+
+/// Shown where nobody can be asked.
+pub const STRICTER: &str = "changes of the configuration that ask less are not in force; to see and confirm them, run llm in a terminal";
+/// Shown for a prompt of a program that aish has started for a model.
+pub const RESTRICTED: &str = "this prompt comes from a program that aish or an approved command has started: it gets a session of its own, without tools";
+
+/// Restricts a prompt of a program that aish has started for a model: it uses no session of the person with its grants,
+/// proposes no commands and calls no tools.
+///
+/// # Errors
+/// The prompt names a session, or resources of MCP servers.
+pub fn restrict(ask: &mut AskRequest) -> Result<()> {
+    let chosen = matches!(
+        ask.session,
+        SessionChoice::Continue | SessionChoice::Attach(_)
+    );
+    if chosen || !ask.resources.is_empty() {
+        let message = "refused: a program that aish has started uses no session and no resources";
+        return Err(Error::new(ErrorKind::Approval, message)
+            .hint("type the prompt yourself when the approved command has ended"));
+    }
+    ask.session = SessionChoice::New;
+    ask.shell = None;
+    ask.no_tools = true;
+    ask.can_answer = false;
+    Ok(())
+}
 
 /// Returns the status of the daemon and of the model.
 ///

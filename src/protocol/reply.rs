@@ -194,10 +194,12 @@ pub struct DecidingKey {
 }
 
 /// The reply to a recorded decision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionReply {
     /// The command needs the terminal: it runs there directly and its output is not captured.
     pub terminal: bool,
+    /// What reports about the command must contain. Empty if it does not run.
+    pub nonce: String,
 }
 
 /// The output of a command as its pump captured it.

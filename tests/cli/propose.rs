@@ -48,6 +48,10 @@ impl Verdict {
     fn token(&self) -> &str {
         &self.words[1]
     }
+
+    fn nonce(&self) -> &str {
+        &self.words[3]
+    }
 }
 
 impl<'a> Offer<'a> {
@@ -139,14 +143,21 @@ impl<'a> Offer<'a> {
     fn run(&mut self, verdict: &Verdict) {
         assert_eq!(verdict.words[0], "run", "{verdict:?}");
         std::fs::write(self.helper.home.path("command"), &verdict.command).unwrap();
-        let token = verdict.token();
+        let (token, nonce) = (verdict.token(), verdict.nonce());
         // On one line: the next prompt must not come before the output has been drained.
         self.zsh.run(&format!(
-            "\x15pty=$(aish-helper capture --shell s1 {token}); \
+            "\x15pty=$(aish-helper capture --shell s1 {token} <<<{nonce}); \
              eval \"$(<command)\" >$pty 2>&1; \
-             aish-helper exec-done --shell s1 {token} --exit $?; print $? >done"
+             aish-helper exec-done --shell s1 {token} --exit $? <<<{nonce}; print $? >done"
         ));
         assert_eq!(self.helper.home.read("done"), "0\n");
+    }
+
+    /// Reports the end of an approved command that was not run.
+    fn end(&self, verdict: &Verdict) {
+        assert_eq!(verdict.words[0], "run", "{verdict:?}");
+        let report = ["exec-done", "--shell", "s1", verdict.token(), "--exit", "0"];
+        self.helper.call(report).stdin(verdict.nonce()).run().ok();
     }
 
     /// Sends a prompt and returns the context that the model gets with it.
@@ -184,7 +195,10 @@ fn each_key_is_recorded_with_its_decision() {
         assert_eq!(text(&decision, "choice"), recorded);
         assert_eq!(text(&decision, "proposed"), "print one");
         match action {
-            "run" => assert_eq!(verdict.words[2], "capture"),
+            "run" => {
+                assert_eq!(verdict.words[2], "capture");
+                offer.end(&verdict);
+            }
             "quit" => {
                 offer.zsh.run("\x15aish-helper propose --shell s1 >verdict");
                 assert_eq!(helper.home.read("verdict"), "none\n");
@@ -249,6 +263,7 @@ fn an_edited_command_is_shown_again_and_runs_as_edited() {
     let decision = helper.records_of("command_approval").pop().unwrap();
     assert_eq!(text(&decision, "proposed"), "print one");
     assert_eq!(text(&decision, "command"), "print two\nprint three");
+    offer.end(&verdict);
     // An empty edited command is a denial.
     offer.ask();
     let token = offer.decide("e").token().to_owned();
@@ -293,7 +308,9 @@ fn a_key_held_down_does_not_answer_it() {
 fn a_key_held_on_the_first_of_three_proposals_runs_only_that_one() {
     let helper = proposing(&["echo one", "echo two", "echo three"]);
     let mut offer = Offer::new(&helper);
-    assert_eq!(offer.decide("y").command, "echo one");
+    let first = offer.decide("y");
+    assert_eq!(first.command, "echo one");
+    offer.end(&first);
     let code = helper.home.path("code");
     offer.propose("", "");
     offer.question();
@@ -419,7 +436,7 @@ fn a_pump_ends_with_its_command_or_its_terminal() {
     let pump_has_ended = || processes(&helper, "--pump").is_empty();
     helper.until("the pump has ended", pump_has_ended);
     let verdict = offer.decide("y");
-    let token = verdict.token();
+    let (token, nonce) = (verdict.token(), verdict.nonce());
     let gate = helper.home.path("gate");
     nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
     // A terminal that can be closed under a job that keeps the pty open; the daemon gets no report.
@@ -428,7 +445,7 @@ fn a_pump_ends_with_its_command_or_its_terminal() {
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
     let line = format!(
-        "trap '' HUP; exec >log 2>&1; exec 3>$(aish-helper capture --shell s1 {token}); cat >&3 <gate &"
+        "trap '' HUP; exec >log 2>&1; exec 3>$(echo {nonce} | aish-helper capture --shell s1 {token}); cat >&3 <gate &"
     );
     let call = helper.program("setsid").args(["-w", "-c", "sh", "-c"]);
     let call = call
@@ -474,12 +491,12 @@ fn a_job_that_never_stops_printing_does_not_block() {
     let mut offer = Offer::new(&helper);
     let verdict = offer.decide("y");
     // The output continues above every prompt, so the test waits for the file.
-    let token = verdict.token();
+    let (token, nonce) = (verdict.token(), verdict.nonce());
     std::fs::write(helper.home.path("command"), &verdict.command).unwrap();
     offer.zsh.send(format!(
-        "\x15pty=$(aish-helper capture --shell s1 {token}); \
+        "\x15pty=$(aish-helper capture --shell s1 {token} <<<{nonce}); \
          eval \"$(<command)\" >$pty 2>&1; \
-         aish-helper exec-done --shell s1 {token} --exit $?; kill $(<job); print $? >done\r"
+         aish-helper exec-done --shell s1 {token} --exit $? <<<{nonce}; kill $(<job); print $? >done\r"
     ));
     helper.until("the command has ended", || {
         helper.home.read("done") == "0\n"
@@ -496,7 +513,7 @@ fn an_interactive_program_has_the_terminal() {
     let verdict = offer.decide("y");
     assert_eq!(verdict.words[2], "terminal");
     let call = helper.call(["exec-done", "--shell", "s1", verdict.token(), "--exit", "1"]);
-    call.run().ok();
+    call.stdin(verdict.nonce()).run().ok();
     assert!(offer.model_context().contains("output not captured"));
 }
 
@@ -536,6 +553,7 @@ fn questions_can_be_disabled() {
             helper.records_of("command_approval").pop().unwrap()["choice"],
             "run"
         );
+        offer.end(&verdict);
     }
 }
 
@@ -564,15 +582,16 @@ fn a_pump_that_sends_no_output_does_not_hold_up_a_stop() {
         key: None,
         overrides: BTreeMap::new(),
     };
-    terminal::request::<DecisionReply>(&paths.socket(), &run).unwrap();
+    let decided = terminal::request::<DecisionReply>(&paths.socket(), &run).unwrap();
     let capture = Request::Capture {
         shell: shell(),
         token: token.clone(),
+        nonce: decided.nonce.clone(),
     };
     let mut pump = connect::to_daemon(&paths, &capture).unwrap();
     pump.reply::<u64>().unwrap();
     let done = helper.call(["exec-done", "--shell", "s1", &token, "--exit", "0"]);
-    let done = done.start();
+    let done = done.stdin(&*decided.nonce).start();
     // The daemon asks for the output; nothing is sent.
     assert_eq!(
         pump.read().unwrap().map(|(kind, _)| kind),
@@ -637,17 +656,32 @@ fn a_token_is_valid_once_and_for_its_shell() {
     let helper = proposing(&["print one"]);
     let mut offer = Offer::new(&helper);
     let token = offer.decide("e").token().to_owned();
-    let exec_done = |shell: &str| {
+    let exec_done = |shell: &str, nonce: &str| {
         let call = helper.call(["exec-done", "--shell", shell, &token, "--exit", "0"]);
-        call.run()
+        call.stdin(nonce).run()
     };
     // Not approved yet, and of another shell.
-    exec_done("s1").fails(1);
+    exec_done("s1", "").fails(1);
     let call = helper.call(["propose", "--shell", "s2", "--edited", &token]);
     assert_eq!(call.stdin("print two").run().ok(), "none\n");
-    assert_eq!(offer.decide("y").token(), token);
+    let approved = offer.decide("y");
+    assert_eq!(approved.token(), token);
+    // The command does not know the nonce.
+    for nonce in ["", "0", &token] {
+        let error = exec_done("s1", nonce).fails(4);
+        assert!(error.contains("not from the shell"), "{error}");
+        let capture = Request::Capture {
+            shell: shell_id("s1"),
+            token: token.clone(),
+            nonce: nonce.to_owned(),
+        };
+        let paths = Paths::under(&helper.path(""), nix::unistd::getuid().as_raw()).unwrap();
+        let captured = connect::request::<u64>(&paths, &capture);
+        assert!(captured.is_err(), "{captured:?}");
+    }
+    let nonce = approved.nonce();
     for (shell, code) in [("s2", 1), ("s1", 0), ("s1", 1)] {
-        let run = exec_done(shell);
+        let run = exec_done(shell, nonce);
         assert_eq!(run.code, code, "{run:?}");
     }
     let refused = |offer: &mut Offer<'_>, line: &str| {
@@ -712,7 +746,9 @@ fn a_command_that_ends_under_another_daemon_is_recorded() {
         let mut offer = Offer::new(&helper);
         let verdict = offer.decide("y");
         let token = verdict.token();
-        let line = format!("\x15pty=$(aish-helper capture --shell s1 {token}); exec 5>$pty");
+        let nonce = verdict.nonce();
+        let line =
+            format!("\x15pty=$(aish-helper capture --shell s1 {token} <<<{nonce}); exec 5>$pty");
         offer.zsh.run(&line);
         // A pump that waits for the end of its command does not keep the daemon running.
         end(&helper);
@@ -864,14 +900,15 @@ fn a_project_rule_asks_about_commands_that_a_user_rule_allows() {
     let mut offer = Offer::new(&helper);
     offer.propose("", "");
     offer.zsh.prompt();
-    assert_eq!(offer.verdict().words[0], "run");
+    offer.end(&offer.verdict());
     let decision = helper.records_of("command_approval").pop().unwrap();
     assert_eq!(text(&decision, "reason"), "policy.rules.shell");
 
     let project = helper.home.path(".aish.toml");
     std::fs::write(&project, "[policy.rules]\nshell = \"ask\"\n").unwrap();
     offer.ask();
-    assert_eq!(offer.decide("y").words[0], "run");
+    let verdict = offer.decide("y");
+    offer.end(&verdict);
     let decision = helper.records_of("command_approval").pop().unwrap();
     assert!(decision.get("reason").is_none(), "{decision}");
 

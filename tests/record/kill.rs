@@ -153,7 +153,7 @@ fn try_converse(helper: &Helper, progress: &Cell<Progress>) -> Option<()> {
         key: None,
         overrides: Default::default(),
     };
-    request::<DecisionReply>(helper, &decide)?;
+    let decided = request::<DecisionReply>(helper, &decide)?;
     progress.set(Progress::Approved);
     helper
         .program("zsh")
@@ -163,6 +163,7 @@ fn try_converse(helper: &Helper, progress: &Cell<Progress>) -> Option<()> {
     let done = Request::ExecDone {
         shell: shell_id(&shell()),
         token: proposal.token,
+        nonce: decided.nonce,
         exit: 0,
     };
     request::<()>(helper, &done)?;

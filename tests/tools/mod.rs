@@ -200,15 +200,21 @@ impl Client {
     }
 
     /// Sends a request on a connection.
-    pub fn on(
+    pub fn on(socket: UnixStream, terminal: Option<TerminalSocket>, request: &Request) -> Client {
+        Client::greet(socket, terminal, &Hello::current(), request)
+    }
+
+    /// Sends this hello and a request on a connection.
+    pub fn greet(
         mut socket: UnixStream,
         terminal: Option<TerminalSocket>,
+        hello: &Hello,
         request: &Request,
     ) -> Client {
         socket
             .set_read_timeout(Some(PATIENCE))
             .expect("a time limit");
-        let hello = protocol::json_frame(kind::HELLO, &Hello::current()).expect("a frame");
+        let hello = protocol::json_frame(kind::HELLO, hello).expect("a frame");
         let request = protocol::json_frame(kind::REQUEST, request);
         socket.write_all(&hello).expect("a hello");
         socket
@@ -266,6 +272,14 @@ impl Client {
             assert!(!over, "it never came: {:#?}", self.seen);
         }
         panic!("the daemon hung up: {:#?}", self.seen);
+    }
+
+    /// The message of the failure that ends the request.
+    pub fn failure(&mut self) -> String {
+        self.until(|frame| match frame {
+            Frame::Failure(failure) => Some(failure.message.clone()),
+            _ => None,
+        })
     }
 
     /// Waits for the next question.

@@ -95,11 +95,12 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
         key: None,
         overrides: Default::default(),
     };
-    let _: DecisionReply = terminal::request(&paths.socket(), &decide).expect("it may run");
+    let decided: DecisionReply = terminal::request(&paths.socket(), &decide).expect("it may run");
     let mut pump = UnixStream::connect(helper.path("run/sock")).expect("the daemon listens");
     let capture = Request::Capture {
         shell: shell_id("s1"),
         token: token.clone(),
+        nonce: decided.nonce.clone(),
     };
     for frame in [
         protocol::json_frame(kind::HELLO, &Hello::current()),
@@ -136,6 +137,7 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
     let request = Request::ExecDone {
         shell: shell_id("s1"),
         token,
+        nonce: decided.nonce,
         exit: 0,
     };
     let () = connect::request(&paths, &request).expect("recorded");

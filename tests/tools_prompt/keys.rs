@@ -267,6 +267,65 @@ fn the_first_repeat_of_a_key_that_another_program_read_does_not_answer() {
     }
 }
 
+/// The keyboard repeats five times a second, and the key was pressed before the question.
+#[test]
+fn a_key_that_repeats_slowly_does_not_answer() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    loop {
+        let started = Instant::now();
+        let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
+        zsh.wait_text(KEYS);
+        assert_eq!(prompt.reaction_within(Duration::from_millis(150)), None);
+        // A machine that stalls does not send repeats in time.
+        let mut is_in_time = started.elapsed() < Duration::from_millis(650);
+        for _ in 0..6 {
+            let sent = Instant::now();
+            zsh.send("y");
+            let answer = prompt.reaction_within(Duration::from_millis(200));
+            is_in_time &= sent.elapsed() < Duration::from_millis(600);
+            if !is_in_time {
+                break;
+            }
+            assert_eq!(answer, None);
+        }
+        if is_in_time {
+            assert_eq!(verdict(press(&zsh, &mut prompt, "n")).0, NO);
+        }
+        prompt.reply("stop");
+        zsh.prompt();
+        if is_in_time {
+            return;
+        }
+        zsh.send("\x15");
+    }
+}
+
+/// Both keys come so early that they could be repeats of keys that were pressed before the question.
+#[test]
+fn of_two_early_keys_the_last_one_answers() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    loop {
+        let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
+        zsh.wait_text(KEYS);
+        assert_eq!(prompt.reaction_within(Duration::from_millis(150)), None);
+        let sent = Instant::now();
+        zsh.send("y");
+        let answer = prompt.reaction_within(Duration::from_millis(150));
+        zsh.send("n");
+        let is_in_time = sent.elapsed() < Duration::from_millis(500);
+        let answer = answer.unwrap_or_else(|| prompt.reaction());
+        prompt.reply("stop");
+        zsh.prompt();
+        if is_in_time {
+            assert_eq!(verdict(answer).0, NO);
+            return;
+        }
+        zsh.send("\x15");
+    }
+}
+
 #[test]
 fn a_terminal_with_event_types_tells_a_press_from_a_repeat() {
     let (home, daemon) = home();

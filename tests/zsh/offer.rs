@@ -18,7 +18,8 @@ const PROPOSES: &str = r#"case $1 in
     fi
     print $n >$HOME/n
     [[ -f $HOME/answers/$n ]] && cat $HOME/answers/$n || print none ;;
-  capture) [[ -f $HOME/tty ]] && cat $HOME/tty || exit 1 ;;
+  exec-done) cat >>$HOME/nonces ;;
+  capture) cat >>$HOME/nonces; [[ -f $HOME/tty ]] && cat $HOME/tty || exit 1 ;;
 esac"#;
 
 pub(super) fn proposing(zshrc: &str, answers: &[&[u8]]) -> Home {
@@ -79,6 +80,30 @@ fn a_command_changes_the_shell_it_runs_in() {
         "{history}"
     );
     assert!(zsh.screen().contains("its output is not captured"));
+}
+
+/// With the nonce, a command could end its own "is running" state.
+#[test]
+fn reports_contain_a_nonce_that_the_command_does_not_get() {
+    let command =
+        "env -0 >~/seen; cat /proc/$$/environ >>~/seen; sh -c 'cat; typeset' </dev/null >>~/seen";
+    for end in [
+        "",
+        "; exit 3",
+        "; return 4",
+        "; f() { (exit 4); exit 3 }; f",
+    ] {
+        let answer = format!("run t1 capture n0nce\n{command}{end}");
+        let home = proposing("", &[answer.as_bytes()]);
+        let zsh = Zsh::start(&home);
+        zsh.send("llm x\r");
+        zsh.exit();
+        // Of the capture and of the report.
+        assert_eq!(home.read("nonces"), "n0nce\nn0nce\n", "{end}");
+        let seen = std::fs::read(home.path("seen")).expect("seen");
+        assert!(!String::from_utf8_lossy(&seen).contains("n0nce"), "{end}");
+        assert!(!format!("{:?}", home.calls()).contains("n0nce"), "{end}");
+    }
 }
 
 #[test]

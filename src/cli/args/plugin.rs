@@ -23,7 +23,7 @@ pub struct ProposeArgs {
     pub incomplete: bool,
 }
 
-/// `aish-helper capture`
+/// `aish-helper capture`, with the nonce of the approval on stdin
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
     /// The shell
@@ -36,7 +36,7 @@ pub struct CaptureArgs {
     pub token: String,
 }
 
-/// `aish-helper exec-done`
+/// `aish-helper exec-done`, with the nonce of the approval on stdin
 #[derive(Debug, Args)]
 pub struct ExecDoneArgs {
     /// The shell

@@ -9,7 +9,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, raise};
 use nix::unistd::{Pid, getpgrp, getsid};
 
-use super::key_events::{self, KeyEvent, KeyPhase, REPEAT_DELAY, REPEAT_INTERVAL};
+use super::key_events::{self, KeyEvent, KeyPhase, REPEAT_DELAY};
 use super::{
     BACKGROUND_JOB, CTRL_Z, PromptEnd, PromptInput, PromptKey, PromptResult, TERMINAL_LOST,
     TerminalPrompt, TtyInput, end_by_frame,
@@ -40,37 +40,42 @@ impl TerminalPrompt<'_> {
     /// # Errors
     /// The question ended.
     pub fn answer_key(&mut self) -> PromptResult<PromptInput> {
-        let shown = Instant::now();
         if !self.settle()? {
             return Ok(PromptInput::Redraw);
         }
+        // The first repeat of a key that was pressed before the question and that another process read looks like a press.
+        // Until the next repeat would have come, it waits; another key takes its place.
+        let mut waiting: Option<(PromptKey, Instant)> = None;
         loop {
-            let Some(event) = self.next_event()? else {
-                return Ok(PromptInput::Redraw);
+            let event = match (self.events.pop_front(), waiting) {
+                (Some(event), _) => event,
+                (None, None) => match self.next_event()? {
+                    Some(event) => event,
+                    None => return Ok(PromptInput::Redraw),
+                },
+                (None, Some((key, until))) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if !left.is_zero() && self.read_events(Some(left))? {
+                        continue;
+                    }
+                    return match std::mem::take(&mut self.must_redraw) {
+                        true => Ok(PromptInput::Redraw),
+                        false => self.input(key),
+                    };
+                }
             };
             let is_repeat = key_events::note(event);
             if event.key.scrolls() && event.phase != KeyPhase::Release {
                 return self.input(event.key);
             }
-            // The first repeat of a key that was pressed before the question and that another process read looks like a
-            // press. The next repeat shows the difference.
-            let may_repeat = event.phase == KeyPhase::Unknown && shown.elapsed() < REPEAT_DELAY;
-            if is_repeat || may_repeat && self.is_held(event)? {
-                continue;
+            let may_repeat =
+                event.phase == KeyPhase::Unknown && self.since.elapsed() < REPEAT_DELAY;
+            match is_repeat {
+                true => waiting = waiting.filter(|(key, _)| key.byte() != event.key.byte()),
+                false if may_repeat => waiting = Some((event.key, Instant::now() + REPEAT_DELAY)),
+                false => return self.input(event.key),
             }
-            return self.input(event.key);
         }
-    }
-
-    /// Returns whether the same key arrives again at once, as it does while it is held down.
-    fn is_held(&mut self, event: KeyEvent) -> PromptResult<bool> {
-        self.read_events(Some(REPEAT_INTERVAL))?;
-        let mut is_held = false;
-        while let Some(next) = self.events.pop_front() {
-            key_events::note(next);
-            is_held |= next.key.byte() == event.key.byte();
-        }
-        Ok(is_held)
     }
 
     /// Waits for a key. Ctrl-C ends the question, Ctrl-Z stops the job.

@@ -14,11 +14,9 @@ use super::PromptKey;
 use crate::client::terminal;
 use crate::config::preferences;
 
-/// Time without a key after which the same key counts as pressed again. Longer than the delay before a key repeats.
+/// Time without a key after which the same key counts as pressed again. Longer than the delay before a key repeats, and than
+/// the interval between two repeats.
 pub const REPEAT_DELAY: Duration = Duration::from_millis(700);
-
-/// Longer than the interval between two repeats of a key.
-pub const REPEAT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What happened to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,7 @@ mod prompt_key;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::Write;
+use std::time::Instant;
 
 use self::key_events::{EventTypes, KeyEvent};
 pub use self::prompt_key::PromptKey;
@@ -121,6 +122,8 @@ pub struct TerminalPrompt<'a> {
     events: VecDeque<KeyEvent>,
     /// The screen no longer shows the question as it was drawn.
     must_redraw: bool,
+    /// When this question began to read single keys.
+    since: Instant,
     signals: &'a SignalPipes,
     /// `None` where no request waits, as for proposed commands.
     request: Option<PendingRequest<'a>>,
@@ -152,6 +155,7 @@ impl<'a> TerminalPrompt<'a> {
             event_types: None,
             events: VecDeque::new(),
             must_redraw: false,
+            since: Instant::now(),
             signals,
             request,
         };
@@ -169,6 +173,7 @@ impl<'a> TerminalPrompt<'a> {
         self.raw_mode = Some(self.tty.raw_keys().map_err(|_| TERMINAL_LOST)?);
         self.event_types = EventTypes::enable(&self.tty.file);
         self.size = terminal::size(&self.tty.file);
+        self.since = Instant::now();
         Ok(())
     }
 
@@ -266,6 +271,7 @@ impl<'a> TerminalPrompt<'a> {
         self.events.clear();
         let edited = self.edit_bytes(text)?;
         self.event_types = EventTypes::enable(&self.tty.file);
+        self.since = Instant::now();
         Ok(edited)
     }
 
