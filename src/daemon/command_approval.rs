@@ -330,19 +330,17 @@ pub async fn exec_done(
     nonce: &str,
     exit: i32,
 ) -> Result<()> {
-    let exec = {
-        let mut running = lock(&daemon.running);
-        if let Some(exec) = running.get(token) {
-            exec.check_report(shell, nonce)?;
-        }
-        running.remove(token)
+    let processes = match lock(&daemon.running).get(token) {
+        Some(exec) => exec.check_report(shell, nonce).map(|()| exec.processes)?,
+        None => CommandProcesses::default(),
     };
+    // Before the command stops counting as running, so that its processes are recognized at every moment.
+    daemon.leftovers.add(processes).await;
+    let exec = lock(&daemon.running).remove(token);
     let exec = match exec {
         Some(exec) => exec,
         None => approved_earlier(daemon, shell, token).await?,
     };
-    let processes = exec.processes;
-    daemon.leftovers.add(processes);
     // Before waiting for the pump, which is not part of the command's duration.
     let ms = now_ms().saturating_sub(exec.since_ms);
     let output = match exec.pump {

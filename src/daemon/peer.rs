@@ -208,14 +208,11 @@ pub struct Leftovers(Mutex<HashSet<PeerProcess>>);
 
 impl Leftovers {
     /// Adds what remains of a command that has ended, and forgets processes that have ended.
-    pub fn add(&self, command: CommandProcesses) {
-        let all: HashMap<i32, ProcessStat> = fs::read_dir("/proc")
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter_map(|pid| Some((pid, ProcessStat::of(pid)?)))
-            .collect();
+    pub async fn add(&self, command: CommandProcesses) {
+        // On a machine with many processes this takes milliseconds.
+        let Ok(all) = tokio::task::spawn_blocking(all_processes).await else {
+            return;
+        };
         let mut leftovers = lock(&self.0);
         leftovers.retain(|process| {
             all.get(&process.pid)
@@ -228,6 +225,14 @@ impl Leftovers {
         let leftovers = lock(&self.0);
         processes.iter().any(|process| leftovers.contains(process))
     }
+}
+
+fn all_processes() -> HashMap<i32, ProcessStat> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| Some((pid, ProcessStat::of(pid)?)))
+        .collect()
 }
 
 /// Limits how many refusals are recorded.

@@ -1,13 +1,11 @@
 //! Keeps a server's output in a file of bounded size, and its last line in memory for error messages.
 
-use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use tokio::fs::File;
+use tokio::fs::{File, OpenOptions};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
 
-use crate::paths::open_own;
 use crate::safety::redact::{self, global_redactor};
 
 /// Maximum size of the log; a longer log is overwritten from its begin.
@@ -39,27 +37,22 @@ impl LastLine {
     }
 }
 
-/// Opens the log, and empties it after its check: another program may have put a link to a file there.
-async fn open(path: PathBuf) -> Option<File> {
-    let open = move || {
-        let file = open_own(
-            OpenOptions::new().write(true).create(true).truncate(false),
-            &path,
-        )?;
-        file.set_len(0)?;
-        std::io::Result::Ok(file)
-    };
-    let opened = tokio::task::spawn_blocking(open).await.ok()?;
-    opened
-        .inspect_err(|e| tracing::warn!("cannot open the log of a model server: {e}"))
+/// Creates the log. The one of an earlier run is removed, not emptied: another program may have put a link to a file there.
+async fn create(path: &Path) -> Option<File> {
+    // Fails if there is none.
+    let _ = tokio::fs::remove_file(path).await;
+    let mut options = OpenOptions::new();
+    let created = options.write(true).create_new(true).mode(0o600).open(path);
+    created
+        .await
+        .inspect_err(|e| tracing::warn!("cannot create the log of a model server: {e}"))
         .ok()
-        .map(File::from_std)
 }
 
 /// Copies a server's output until its end, without secrets, since servers may print prompts. If the file cannot be
 /// written, only the last line is kept: a full disk must not stop the model.
 pub(super) async fn copy(mut from: impl AsyncRead + Unpin, path: &Path, last: &LastLine) {
-    let file = open(path.to_owned()).await;
+    let file = create(path).await;
     let mut log = OutputLog {
         file,
         size: 0,
