@@ -188,7 +188,7 @@ fn tiny_model_continues_a_conversation_with_tool_calls() {
         "y",
         "It is about France.",
     );
-    let output = zsh.eval("llm -m smollm2 What is the capital of France; print -r -- code $?");
+    let output = zsh.eval("llm -m smollm2 \"What is the capital of France\"; print -r -- code $?");
     assert!(
         output.contains("Paris") && output.ends_with("code 0\n"),
         "{output}"

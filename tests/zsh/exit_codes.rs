@@ -76,7 +76,7 @@ fn ctrl_c_in_the_editor_or_a_command_ends_the_line() {
         for list in [
             "llm 'x' ; touch behind",
             "llm 'x' || touch behind",
-            "{ llm x; touch behind }",
+            "{ llm 'x'; touch behind }",
         ] {
             let home = proposing("alias llm=llm", &[answer]);
             let mut zsh = Zsh::start(&home);

@@ -121,14 +121,39 @@ fn history_and_screen_hold_what_was_typed() {
 }
 
 #[test]
-fn a_line_that_is_interrupted_leaves_no_options_behind() {
+fn a_line_that_is_refused_leaves_no_options_behind_and_can_be_recalled() {
     let home = Home::with_stub(":");
     let mut zsh = Zsh::start(&home);
     let options = zsh.eval("setopt");
-    zsh.send("cat <<A && llm don't\r");
+    for line in [
+        "cat <<A && llm don't `touch created`",
+        "\x1b[200~cat <<A; llm don't\nA\ntouch created\x1b[201~",
+        "(llm what is `touch created`)",
+        "f() llm what is rm -rf x",
+        "builtin llm don't",
+        "for x in a; do llm it's $(touch created); done",
+    ] {
+        zsh.run(line);
+        let screen = zsh.screen();
+        assert!(
+            screen.contains("llm: nothing was run: "),
+            "{line}\n{screen}"
+        );
+        let typed = line.replace("\x1b[200~", "").replace("\x1b[201~", "");
+        assert_eq!(
+            zsh.eval("print -rn -- $history[$((HISTCMD - 1))]"),
+            typed,
+            "{screen}"
+        );
+        zsh.send("\x0c");
+    }
+    assert!(home.calls().is_empty());
+    assert!(!home.path("created").exists());
+    assert_eq!(zsh.eval("setopt; print $+functions[f]"), options + "0\n");
+    assert_eq!(zsh.eval("alias llm"), "llm='noglob llm'\n");
+    // A here-document that waits at the secondary prompt ends with the line.
+    zsh.send("cat <<A &&\r");
     zsh.wait_text("heredoc> ");
     zsh.send("\x03");
     zsh.prompt();
-    assert_eq!(zsh.eval("setopt"), options);
-    assert_eq!(zsh.eval("alias llm"), "llm='noglob llm'\n");
 }

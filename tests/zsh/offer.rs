@@ -484,7 +484,7 @@ fn pagers_are_off_while_the_output_is_captured() {
     );
     std::fs::write(home.path("tty"), tty.to_str().expect("a name")).expect("tty");
     let mut zsh = Zsh::start(&home);
-    zsh.run("f() { local MANPAGER=mine; llm x; typeset -p MANPAGER >~/inside }");
+    zsh.run("f() { local MANPAGER=mine; llm 'x'; typeset -p MANPAGER >~/inside }");
     zsh.run("f");
     assert_eq!(home.read("inside"), "typeset MANPAGER=mine\n");
     assert_eq!(

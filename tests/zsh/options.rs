@@ -103,3 +103,18 @@ fn the_plugin_works_with_any_ifs() {
     events.cmd();
     assert_eq!(events.cmd().text(5), "9");
 }
+
+#[test]
+fn a_users_function_named_emulate_is_not_called() {
+    let home = Home::with_stub(":");
+    home.zshrc(&format!(
+        "export SOME_TOKEN=0123456789abcdef\n{}\nemulate() {{ builtin print -r -- $funcstack >>~/called }}",
+        source_plugin()
+    ));
+    let events = Events::listen(&home);
+    let mut zsh = Zsh::start(&home);
+    events.hello();
+    zsh.run("llm it's");
+    assert_eq!(home.asked(), ["it's"]);
+    assert_eq!(home.read("called"), "");
+}

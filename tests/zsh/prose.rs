@@ -124,6 +124,20 @@ const PROSE: &[&str] = &[
     "ends in a backslash\n\\",
     "ends in the separator\n\u{1f}",
     "mixed \"quotes' `here\nand $(there\n)",
+    "\"a\" & \"b\" same?",
+    "\"a\" | sort's order",
+    "\"a\"; it's $(rm victim)",
+    "\"first\"\nrm victim",
+    "'first'\n\nrm victim",
+    "\"$(rm victim's)\" is it",
+    ":new to zsh $(rm victim)",
+    ":status it's",
+    ":model `rm victim`",
+    "-m {a,b} $(rm victim)",
+    "-m !$ it's",
+    "-m \"$(rm victim)\" x",
+    "-m #x hi's $(rm victim)",
+    "-f =ls ${x:=y} $[x=5]",
 ];
 
 /// What stands before the prose, and the options that the helper gets.
@@ -140,6 +154,8 @@ const HEADS: &[(&str, &[&str])] = &[
         "llm -f ~/w/in.txt --model=big\t",
         &["-f", "~/w/in.txt", "--model=big"],
     ),
+    ("noglob llm ", &[]),
+    ("nocorrect llm -c ", &["-c"]),
 ];
 
 /// A hook of another plugin, and the last line of the history, written to files.
@@ -307,6 +323,13 @@ fn with_other_rules_for_words() {
 fn without_aliases() {
     setup("no_aliases", 5, "setopt no_aliases", "");
     setup("posix_aliases", 6, "setopt posix_aliases", "");
+    setup("local_options", 8, "setopt local_options", "");
+    setup(
+        "no_aliases, local_options",
+        9,
+        "setopt no_aliases local_options",
+        "",
+    );
     setup(
         "no_aliases, comments",
         7,

@@ -58,6 +58,123 @@ fn options_before_the_prose_are_shell_syntax() {
 }
 
 #[test]
+fn an_option_value_is_one_word_in_which_nothing_runs() {
+    check(
+        "alias -g G='; touch created'\nx='a  b' none=",
+        &[
+            ("llm -m G it's", &["-m", "G", "it's"]),
+            (
+                "llm -m $x -f ${x} it's",
+                &["-m", "a  b", "-f", "a  b", "it's"],
+            ),
+            ("llm -m $none it's", &["-m", "", "it's"]),
+            ("llm -m {a,b} it's", &["-m {a,b} it's"]),
+            ("llm -m !$ it's", &["-m !$ it's"]),
+            (
+                "llm -m \"$(touch created)\" x",
+                &["-m \"$(touch created)\" x"],
+            ),
+            ("llm -f ${x:=y} x", &["-f ${x:=y} x"]),
+        ],
+    );
+}
+
+#[test]
+fn commands_that_take_words_take_them_as_typed() {
+    let home = Home::with_stub(":");
+    let mut zsh = Zsh::start(&home);
+    let id = zsh.eval("print -rn -- $_aish[id]");
+    for (line, call) in [
+        (
+            "llm :rename *? can't `touch created`",
+            &[
+                "session",
+                "rename",
+                "--shell",
+                &id,
+                "*? can't `touch created`",
+            ][..],
+        ),
+        (
+            "llm :search it's  $(touch created) ?",
+            &[
+                "session", "search", "--", "it's", "$(touch", "created)", "?",
+            ],
+        ),
+        (
+            "llm :search 'one phrase' | cat",
+            &["session", "search", "one phrase"],
+        ),
+        (
+            "llm :edit what's > this?",
+            &[
+                "ask",
+                "--shell",
+                &id,
+                "--offer",
+                "--edit",
+                "--",
+                "what's > this?",
+            ],
+        ),
+    ] {
+        let _ = std::fs::remove_file(home.path("calls"));
+        zsh.run(line);
+        assert_eq!(home.calls(), [call], "{line}\n{}", zsh.screen());
+    }
+    assert!(!home.path("created").exists());
+}
+
+#[test]
+fn a_prompt_that_cannot_be_told_from_commands_is_refused() {
+    let home = Home::with_stub(":");
+    let mut zsh = Zsh::start(&home);
+    for line in [
+        "{ llm what; touch created }",
+        "(llm 'a' `touch created`)",
+        "(llm \"a\" & \"b\" same? $(touch created))",
+        "while llm what's; do touch created; done",
+        "print \"$(llm what `touch created`)\"",
+        "print `llm what; touch created`",
+        "()llm it's",
+        "f() llm what is rm -rf x",
+        "function f llm $(touch created)",
+        "exec llm hi",
+        "- llm it's",
+        "sudo -u root llm $(touch created)",
+        &format!("print {}; llm it's", "llm ".repeat(50)),
+        &format!(
+            "\x1b[200~: {}; llm it's $(touch created)\x1b[201~",
+            "a".repeat(70_000)
+        ),
+    ] {
+        zsh.send("\x0c");
+        zsh.run(line);
+        assert!(
+            zsh.screen().contains("llm: nothing was run: "),
+            "{line}\n{}",
+            zsh.screen()
+        );
+        assert!(!home.path("created").exists(), "{line}");
+    }
+    assert!(home.calls().is_empty());
+    assert_eq!(zsh.eval("print $+functions[f]"), "0\n");
+    // Plain words, a quoted one, and another program of that name.
+    for (line, asked) in [
+        ("(llm what)", &["what"][..]),
+        ("for x in 1 2; do llm \"why $x\"; done", &["why 1", "why 2"]),
+        ("f() { llm \"$1\" }; f 'a b'", &["a b"]),
+        ("x=$(llm what)", &["what"]),
+        ("env llm logs", &[]),
+    ] {
+        let _ = std::fs::remove_file(home.path("calls"));
+        zsh.run(line);
+        let calls = home.calls().into_iter().map(|c| c.last().cloned());
+        assert_eq!(calls.flatten().collect::<Vec<_>>(), asked, "{line}");
+    }
+}
+
+#[test]
 fn a_users_alias_adds_its_options() {
     let home = Home::with_stub(":");
     home.zshrc(&format!("{}\nalias llm='llm -m big'", source_plugin()));
@@ -288,7 +405,7 @@ fn a_line_that_only_resembles_a_pipe_is_left_alone() {
         ("print -r -- \"a || llm b's {c}\"", "a || llm b's {c}\n"),
         ("print -r -- 'a | llm {b}' x's'", "a | llm {b} xs\n"),
         ("print -r -- a \\| llm x's'", "a | llm xs\n"),
-        ("print -r -- $(print a | llm {b,c}) d", "d\n"),
+        ("print -r -- $(print a | llm b,c) d", "d\n"),
         ("case llm in a| llm ) print {b,c};; esac", "b c\n"),
     ] {
         zsh.run(&format!("{line} >out"));
