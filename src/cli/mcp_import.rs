@@ -6,7 +6,6 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::call::current_directory;
 use super::{print, print_json};
 use crate::config::import::{self, ImportEntry, ImportedServer};
 use crate::config::{self, ConfigOverrides};
@@ -39,7 +38,7 @@ pub fn run(paths: &Paths, file: &Path, json: bool) -> Result<()> {
     let written = match new.is_empty() {
         true => None,
         false => {
-            config::check_may_write(&config, Path::new(&current_directory()))?;
+            super::model::check_may_write(paths)?;
             Some(config::add_servers(paths, &new)?)
         }
     };

@@ -14,10 +14,11 @@ use tokio::task::JoinSet;
 
 use super::print;
 use super::table::count;
+use crate::client::config_question;
 use crate::client::connect::{self, ExistingDaemon};
 use crate::client::signals::SignalPipes;
 use crate::config::mcp::{ServerSettings, ServerTransport, TokenSource};
-use crate::config::{self, ConfigOverrides, env_overrides};
+use crate::config::{self, Config, ConfigOverrides, env_overrides};
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::mcp::auth::{
     ClientIdentity, NetworkZone, OAuthLogin, TokenStore, is_authorization_header,
@@ -44,7 +45,10 @@ const CALLBACK_PATH: &str = "/callback";
 /// # Errors
 /// The server is unknown or does not use a login, or the login fails; [`ErrorKind::Interrupted`] on Ctrl-C.
 pub fn log_in(paths: &Paths, alias: &str) -> Result<()> {
-    let url = login_url(paths, alias)?;
+    // Before anything is sent to an address that no person has seen.
+    let overrides = ConfigOverrides::from_map(&env_overrides()?)?;
+    let config = config_question::confirmed(paths, &overrides)?;
+    let url = login_url(paths, &config, alias)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -82,7 +86,8 @@ async fn wait_for_interrupt(signals: &SignalPipes) -> Result<()> {
 /// # Errors
 /// The server is unknown, or the token file cannot be removed.
 pub fn log_out(paths: &Paths, alias: &str) -> Result<()> {
-    let url = login_url(paths, alias)?;
+    let config = config::load(paths, &ConfigOverrides::from_map(&env_overrides()?)?)?;
+    let url = login_url(paths, &config, alias)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .context(|| "cannot start the runtime".into())?;
@@ -95,8 +100,7 @@ pub fn log_out(paths: &Paths, alias: &str) -> Result<()> {
 }
 
 /// Returns the URL of a server that supports a login.
-fn login_url(paths: &Paths, alias: &str) -> Result<Url> {
-    let config = config::load(paths, &ConfigOverrides::from_map(&env_overrides()?)?)?;
+fn login_url(paths: &Paths, config: &Config, alias: &str) -> Result<Url> {
     let target = match config.mcp.servers.get(alias) {
         Some(server) => configured_url(server)?,
         None => unconfigured_url(paths, alias)?.ok_or_else(|| {

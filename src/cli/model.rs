@@ -77,7 +77,7 @@ pub fn choose(paths: &Paths, name: &str, shell: Option<ShellId>, json: bool) -> 
 /// # Errors
 /// A project file denies it, or the configuration cannot be read.
 pub fn check_may_write(paths: &Paths) -> Result<()> {
-    let config = config::load(paths, &config::ConfigOverrides::default())?;
+    let config = config::load_confirmed(paths, &config::ConfigOverrides::default())?;
     config::check_may_write(&config, Path::new(&current_directory()))
 }
 

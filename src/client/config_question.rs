@@ -4,16 +4,25 @@ use super::connect;
 use super::signals::SignalPipes;
 use super::styled_line::{SpanStyle, fold, span};
 use super::terminal_prompt::{PromptEnd, PromptKey, PromptResult, TerminalPrompt};
+use crate::config::{self, Config, ConfigChanges, ConfigOverrides};
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
 use crate::protocol::{ConfigDifference, Request};
-use crate::safety::text::one_line;
+use crate::safety::text::strict;
 
 /// How to confirm the changes.
 pub const CONFIRM_HINT: &str = "to see and confirm them, run llm in a terminal";
 
-/// Longest line of the difference, in columns.
-const MAX_LINE: usize = 1_000;
+/// Returns the configuration in force, after a question about the changes that wait for a confirmation.
+///
+/// # Errors
+/// As for [`ask`] and [`config::load`].
+pub fn confirmed(paths: &Paths, overrides: &ConfigOverrides) -> Result<Config> {
+    if let Some(ConfigChanges { digest, lines }) = config::pending_changes(paths)? {
+        ask(paths, &ConfigDifference { digest, lines })?;
+    }
+    config::load_confirmed(paths, overrides)
+}
 
 /// Asks about the changes and sends the decision.
 ///
@@ -45,11 +54,8 @@ fn question(prompt: &mut TerminalPrompt<'_>, changes: &ConfigDifference) -> Prom
         )];
         prompt.frame_line("┌", &head)?;
         for (sign, text) in &changes.lines {
-            let text = format!(
-                "{} {}",
-                one_line(&sign.to_string(), 1),
-                one_line(text, MAX_LINE)
-            );
+            // Whole: the end of a command matters as much as its beginning.
+            let text = strict(&format!("{sign} {text}"));
             for line in fold(&[span(text, SpanStyle::Plain)], prompt.width(), 4) {
                 prompt.frame_line("│", &line)?;
             }

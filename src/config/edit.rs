@@ -146,10 +146,13 @@ fn edit(
     let denies = |r: &&PolicyRule| {
         r.subject == RuleSubject::Action(BuiltinAction::FsWrite) && r.effect == RuleEffect::Deny
     };
-    if let Some(rule) = file.config.policy.list.iter().find(denies) {
+    // Also one that was taken out of the file, until a person confirms that.
+    let confirmed = seen::without_unconfirmed(paths, &file.config);
+    if let Some(rule) = confirmed.policy.list.iter().find(denies) {
         let (path, key) = (path.display(), &rule.source);
-        let line = file.values.line(key).unwrap_or_default();
-        let message = format!("{path}:{line}: {key} says deny, so aish does not change this file");
+        let place = file.values.line(key).map(|line| format!(":{line}"));
+        let place = place.unwrap_or_default();
+        let message = format!("{path}{place}: {key} says deny, so aish does not change this file");
         return Err(Error::config(message).hint(manual_hint));
     }
     // A byte order mark must stay first.

@@ -1,15 +1,21 @@
 //! Compares a configuration with the one that a person has seen last: what asks less, runs something else or sends data
-//! elsewhere counts only after a confirmation. Everything else counts at once.
+//! elsewhere counts only after a confirmation, and so does what is sent in addition, and what is recorded less or shorter.
+//! Everything else counts at once.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::mcp::ServerSettings;
-use super::model::{KeySource, ModelSettings};
-use super::settings::Config;
-use crate::safety::policy::{PolicyRule, RuleEffect, RuleSubject};
+use super::mcp::{ServerSettings, ServerTransport, TokenSource, shown_words};
+use super::model::{KeySource, LocalServer, ModelSettings};
+use super::settings::{
+    Config, ContextSettings, HistorySettings, IntentSettings, McpSettings, PolicySettings,
+    ShellSettings, ToolSettings,
+};
+use crate::safety::policy::{PolicyRule, RuleEffect, RuleSet};
 use crate::secret::fingerprint;
+
+mod rules;
 
 /// A line of the difference: `+` or `-`, and a setting. Parts of it come from the file.
 pub type ConfigChange = (char, String);
@@ -21,11 +27,16 @@ pub(super) struct SeenConfig {
     rules: Vec<SeenRule>,
     confirm_cmd: bool,
     strict_server_validation: bool,
-    context_commands: usize,
+    sync: bool,
+    /// Limits of what is sent or done, which a larger value loosens.
+    most: BTreeMap<String, u64>,
+    /// Limits of what is kept, which a smaller value loosens.
+    least: BTreeMap<String, u64>,
     context_env: Vec<String>,
+    system_prompt: Option<String>,
     default_model: Option<String>,
     servers: BTreeMap<String, SeenServer>,
-    models: BTreeMap<String, SeenTarget>,
+    models: BTreeMap<String, SeenModel>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,43 +61,151 @@ struct SeenServer {
     tools: Option<Vec<String>>,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SeenModel {
+    target: SeenTarget,
+    /// The fingerprint of the address alone.
+    address: String,
+    images: bool,
+}
+
 impl SeenConfig {
+    /// Destructures every section, so that a new setting must be decided on here.
     pub(super) fn of(config: &Config) -> SeenConfig {
+        let Config {
+            default_model,
+            system_prompt,
+            models,
+            shell,
+            context,
+            history,
+            mcp,
+            tools,
+            intent_declaration,
+            approvals,
+            policy,
+            file: _,
+        } = config;
+        let ShellSettings {
+            confirm_cmd,
+            output_bytes,
+            // Only whether the output is captured.
+            terminal_programs: _,
+        } = shell;
+        let ContextSettings { commands, env } = context;
+        let HistorySettings {
+            sync,
+            max_days,
+            max_records,
+            max_bytes,
+        } = history;
+        let McpSettings {
+            max_tool_depth,
+            max_result_bytes,
+            servers,
+            // Part of `policy`.
+            auto_approve: _,
+        } = mcp;
+        // How tools are offered, not which ones.
+        let ToolSettings {
+            exposure: _,
+            split_threshold: _,
+        } = tools;
+        let IntentSettings {
+            strict_server_validation,
+        } = intent_declaration;
+        // Part of `policy`, except for the time after which a call is denied.
+        let PolicySettings {
+            default: _,
+            wait: _,
+            rules: _,
+        } = approvals;
+        let RuleSet {
+            default,
+            list,
+            // A project only tightens.
+            project: _,
+        } = policy;
         let rule = |rule: &PolicyRule| SeenRule {
             source: rule.source.clone(),
             subject: rule.subject.to_string(),
             effect: rule.effect,
         };
-        let servers = config.mcp.servers.iter();
-        let models = config.models.iter();
+        let count = |n: &usize| u64::try_from(*n).unwrap_or(u64::MAX);
+        let limits = |limits: &[(&str, u64)]| {
+            let limits = limits.iter();
+            limits.map(|(key, n)| ((*key).to_owned(), *n)).collect()
+        };
         SeenConfig {
-            default: config.policy.default.effect,
-            rules: config.policy.list.iter().map(rule).collect(),
-            confirm_cmd: config.shell.confirm_cmd,
-            strict_server_validation: config.intent_declaration.strict_server_validation,
-            context_commands: config.context.commands,
-            context_env: config.context.env.clone(),
-            default_model: config.default_model.clone(),
+            default: default.effect,
+            rules: list.iter().map(rule).collect(),
+            confirm_cmd: *confirm_cmd,
+            strict_server_validation: *strict_server_validation,
+            sync: *sync,
+            most: limits(&[
+                (COMMANDS, count(commands)),
+                (OUTPUT_BYTES, count(output_bytes)),
+                (TOOL_DEPTH, u64::from(*max_tool_depth)),
+                (RESULT_BYTES, count(max_result_bytes)),
+            ]),
+            least: limits(&[
+                (DAYS, u64::from(*max_days)),
+                (RECORDS, *max_records),
+                (BYTES, *max_bytes),
+            ]),
+            context_env: env.clone(),
+            system_prompt: system_prompt.clone(),
+            default_model: default_model.clone(),
             servers: servers
+                .iter()
                 .map(|(alias, server)| (alias.clone(), SeenServer::of(server)))
                 .collect(),
             models: models
-                .map(|(name, model)| (name.clone(), SeenTarget::of_model(model)))
+                .iter()
+                .map(|(name, model)| (name.clone(), SeenModel::of(model)))
                 .collect(),
+        }
+    }
+
+    /// The model of a request that names none.
+    fn current(&self) -> Option<&String> {
+        match &self.default_model {
+            Some(name) => Some(name),
+            None if self.models.len() == 1 => self.models.keys().next(),
+            None => None,
         }
     }
 }
 
+const COMMANDS: &str = "context.commands";
+const OUTPUT_BYTES: &str = "shell.output_bytes";
+const TOOL_DEPTH: &str = "mcp.max_tool_depth";
+const RESULT_BYTES: &str = "mcp.max_result_bytes";
+const DAYS: &str = "history.max_days";
+const RECORDS: &str = "history.max_records";
+const BYTES: &str = "history.max_bytes";
+
 impl SeenServer {
     fn of(server: &ServerSettings) -> SeenServer {
+        let ServerSettings {
+            trust_annotations,
+            tools,
+            disabled,
+            // Of the target.
+            transport: _,
+            alias: _,
+            // How long and in which form, not what.
+            timeout: _,
+            lifecycle: _,
+        } = server;
         SeenServer {
             target: SeenTarget {
                 shown: server.target(),
                 fingerprint: server.identity(),
             },
-            trust_annotations: server.trust_annotations,
-            disabled: server.disabled,
-            tools: server.tools.clone(),
+            trust_annotations: *trust_annotations,
+            disabled: *disabled,
+            tools: tools.clone(),
         }
     }
 
@@ -115,45 +234,82 @@ impl SeenServer {
     }
 }
 
-impl SeenTarget {
-    fn of_model(model: &ModelSettings) -> SeenTarget {
-        let (key, source) = match &model.key {
-            KeySource::None => ("no key".to_owned(), ""),
-            KeySource::Env(variable) => (format!("key from {variable}"), variable.as_str()),
-            KeySource::Cmd(command) => ("key from a command".to_owned(), command.as_str()),
+impl SeenModel {
+    fn of(model: &ModelSettings) -> SeenModel {
+        let ModelSettings {
+            provider,
+            base_url,
+            model: name,
+            headers,
+            images,
+            serve,
+            key,
+            // How the answer is generated and shown, and what it may cost.
+            temperature: _,
+            max_tokens: _,
+            context_window: _,
+            price: _,
+            use_tool_role: _,
+            idle_timeout: _,
+            // Of the file.
+            name: _,
+            line: _,
+            key_line: _,
+        } = model;
+        let key = match key {
+            KeySource::None => ["none", ""],
+            KeySource::Env(variable) => ["env", variable],
+            KeySource::Cmd(command) => ["cmd", command],
         };
-        let words = model.serve.as_ref().map_or(0, |serve| serve.command.len());
-        let counts = format!("{words} {}", model.headers.len());
-        let command = model.serve.iter().flat_map(|serve| &serve.command);
+        let command = serve
+            .iter()
+            .flat_map(|LocalServer { command, idle: _ }| command);
         let command: Vec<&str> = command.map(String::as_str).collect();
-        let serve = command.first().map(|program| format!(", runs {program}"));
-        let headers = model.headers.iter();
+        let (provider, counts) = (format!("{provider:?}"), command.len().to_string());
+        let headers = headers.iter();
         let headers = headers.flat_map(|(name, value)| [name.as_str(), value.as_str()]);
-        let fixed = [
-            model.base_url.as_str(),
-            key.as_str(),
-            source,
-            counts.as_str(),
-        ];
-        let all: Vec<&str> = fixed.into_iter().chain(command).chain(headers).collect();
-        let fingerprint = fingerprint(all);
-        SeenTarget {
-            shown: format!(
-                "{}, {key}{}",
-                super::mcp::shown_url(&model.base_url),
-                serve.unwrap_or_default()
-            ),
-            fingerprint,
+        let fixed = [provider.as_str(), base_url, name, &counts];
+        let all = fixed.into_iter().chain(key).chain(command.iter().copied());
+        let all: Vec<&str> = all.chain(headers).collect();
+        let target = fingerprint(all);
+        SeenModel {
+            target: SeenTarget {
+                shown: shown_model(model, false),
+                fingerprint: target,
+            },
+            address: fingerprint([base_url.as_str()]),
+            images: *images,
         }
     }
+}
+
+/// Shows where a model is and what runs for it; the arguments of programs only if it is `whole`, since they may be secret.
+fn shown_model(model: &ModelSettings, whole: bool) -> String {
+    let url = super::mcp::shown_url(&model.base_url);
+    let mut text = format!("{url}, model {}", model.model);
+    text.push_str(&match &model.key {
+        KeySource::None => ", no key".to_owned(),
+        KeySource::Env(variable) => format!(", key from {variable}"),
+        KeySource::Cmd(command) if whole => format!(", key from the command: {command}"),
+        KeySource::Cmd(_) => ", key from a command".to_owned(),
+    });
+    if let Some(serve) = &model.serve {
+        let words = match whole {
+            true => serve.command.clone(),
+            false => shown_words(&serve.command),
+        };
+        text.push_str(&format!(", runs {}", words.join(" ")));
+    }
+    text
 }
 
 /// Takes the changes out of `now` that loosen `seen`, and returns them as lines. A server or a model with another target is
 /// left out as a whole: the old target may hold secrets, so that it is not kept.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config) -> Vec<ConfigChange> {
     let mut lines = Vec::new();
-    rules(seen, now, &mut lines);
+    rules::take_back(seen, &mut now.policy, &mut lines);
     switches(seen, now, &mut lines);
+    limits(seen, now, &mut lines);
     servers(seen, now, &mut lines);
     models(seen, now, &mut lines);
     lines
@@ -162,46 +318,6 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config) -> Vec<ConfigChange
 fn changed(lines: &mut Vec<ConfigChange>, key: &str, old: &str, new: &str) {
     lines.push(('-', format!("{key} = {old}")));
     lines.push(('+', format!("{key} = {new}")));
-}
-
-fn rules(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
-    let line = |source: &str, effect: RuleEffect| format!("{source} = \"{}\"", effect.as_str());
-    let new = &mut now.policy;
-    // With a default of deny, a rule that asks loosens too.
-    let loosens = |effect: RuleEffect| effect < seen.default.max(RuleEffect::Ask);
-    new.list.retain(|rule| {
-        let subject = rule.subject.to_string();
-        let mut old = seen.rules.iter();
-        let is_new = !old.any(|o| o.subject == subject && o.effect <= rule.effect);
-        let taken = loosens(rule.effect) && is_new;
-        if taken {
-            lines.push(('+', line(&rule.source, rule.effect)));
-        }
-        !taken
-    });
-    for old in seen.rules.iter().filter(|o| o.effect != RuleEffect::Allow) {
-        let mut rest = new.list.iter();
-        if rest.any(|n| n.subject.to_string() == old.subject && n.effect >= old.effect) {
-            continue;
-        }
-        let subject = match old.source.starts_with("mcp.") {
-            true => RuleSubject::of_tools(&old.subject),
-            false => RuleSubject::parse(&old.subject).ok(),
-        };
-        let Some(subject) = subject else { continue };
-        lines.push(('-', line(&old.source, old.effect)));
-        new.list.push(PolicyRule {
-            subject,
-            effect: old.effect,
-            source: old.source.clone(),
-        });
-    }
-    if new.default.effect < seen.default {
-        let quoted = |effect: RuleEffect| format!("\"{}\"", effect.as_str());
-        let (before, after) = (quoted(seen.default), quoted(new.default.effect));
-        changed(lines, "policy.default", &before, &after);
-        new.default.effect = seen.default;
-    }
 }
 
 fn switches(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
@@ -216,15 +332,20 @@ fn switches(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) 
         changed(lines, key, "true", "false");
         *new = true;
     }
-    let (old, new) = (seen.context_commands, &mut now.context.commands);
-    if *new > old {
-        changed(
-            lines,
-            "context.commands",
-            &old.to_string(),
-            &new.to_string(),
-        );
-        *new = old;
+    let new = &mut now.history.sync;
+    if seen.sync && !*new {
+        changed(lines, "history.sync", "true", "false");
+        *new = true;
+    }
+    // The built-in instructions need no confirmation.
+    if now.system_prompt.is_some() && now.system_prompt != seen.system_prompt {
+        let shown = |text: &Option<String>| match text {
+            Some(text) => format!("{text:?}"),
+            None => "the built-in one".to_owned(),
+        };
+        let (old, new) = (shown(&seen.system_prompt), shown(&now.system_prompt));
+        changed(lines, "system_prompt", &old, &new);
+        now.system_prompt.clone_from(&seen.system_prompt);
     }
     now.context.env.retain(|name| {
         let known = seen.context_env.contains(name);
@@ -233,6 +354,37 @@ fn switches(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) 
         }
         known
     });
+}
+
+fn limits(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
+    // The type of a limit, which held the value that was seen.
+    fn set<N: TryFrom<u64>>(limit: &mut N, value: u64) {
+        if let Ok(value) = N::try_from(value) {
+            *limit = value;
+        }
+    }
+    let SeenConfig { most, least, .. } = SeenConfig::of(now);
+    let larger = most
+        .iter()
+        .map(|(key, new)| (key, new, seen.most.get(key), true));
+    let smaller = least
+        .iter()
+        .map(|(key, new)| (key, new, seen.least.get(key), false));
+    for (key, new, old, is_most) in larger.chain(smaller) {
+        let Some(old) = old.filter(|old| if is_most { new > *old } else { new < *old }) else {
+            continue;
+        };
+        changed(lines, key, &old.to_string(), &new.to_string());
+        match key.as_str() {
+            COMMANDS => set(&mut now.context.commands, *old),
+            OUTPUT_BYTES => set(&mut now.shell.output_bytes, *old),
+            TOOL_DEPTH => set(&mut now.mcp.max_tool_depth, *old),
+            RESULT_BYTES => set(&mut now.mcp.max_result_bytes, *old),
+            DAYS => set(&mut now.history.max_days, *old),
+            RECORDS => set(&mut now.history.max_records, *old),
+            _ => set(&mut now.history.max_bytes, *old),
+        }
+    }
 }
 
 fn servers(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
@@ -245,13 +397,17 @@ fn servers(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
         };
         if loosens {
             let old = old.map(SeenServer::shown);
-            replaced(
-                lines,
-                &format!("mcp.servers.{alias}"),
-                old,
-                new.shown(),
-                HIDDEN,
-            );
+            let token = match &server.transport {
+                ServerTransport::Http {
+                    auth: TokenSource::Cmd(command),
+                    ..
+                } => {
+                    format!(", token from the command: {command}")
+                }
+                _ => String::new(),
+            };
+            let (key, new) = (format!("mcp.servers.{alias}"), new.shown() + &token);
+            replaced(lines, &key, old, new, HIDDEN);
         }
         !loosens
     });
@@ -260,31 +416,44 @@ fn servers(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
 fn models(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     let mut left_out = None;
     now.models.retain(|name, model| {
-        let (old, new) = (seen.models.get(name), SeenTarget::of_model(model));
-        let loosens = old.is_none_or(|old| old.fingerprint != new.fingerprint);
+        let (old, new) = (seen.models.get(name), SeenModel::of(model));
+        let fingerprint = &new.target.fingerprint;
+        let loosens = old.is_none_or(|old| old.target.fingerprint != *fingerprint);
         if loosens {
             if old.is_some() {
                 left_out = Some(name.clone());
             }
-            let old = old.map(|old| old.shown.clone());
-            replaced(
-                lines,
-                &format!("models.{name}"),
-                old,
-                new.shown,
-                " (command or headers)",
-            );
+            let old = old.map(|old| old.target.shown.clone());
+            let (key, new) = (format!("models.{name}"), shown_model(model, true));
+            replaced(lines, &key, old, new, " (command or headers)");
+        } else if new.images && !old.is_some_and(|old| old.images) {
+            changed(lines, &format!("models.{name}.images"), "false", "true");
+            model.images = false;
         }
         !loosens
     });
-    let is_default_left = |name: &String| now.models.contains_key(name);
+    let is_left = |name: &String| now.models.contains_key(name);
     match &now.default_model {
-        Some(name) if !is_default_left(name) && !seen.models.contains_key(name) => {
+        Some(name) if !is_left(name) && !seen.models.contains_key(name) => {
             now.default_model.clone_from(&seen.default_model);
         }
         // The prompt fails rather than going to a model that is detected.
         None if now.models.is_empty() => now.default_model = left_out,
         _ => {}
+    }
+    let address = |name: &String| seen.models.get(name).map(|model| &model.address);
+    let new = SeenConfig::of(now);
+    // Between models that were seen: prompts go elsewhere.
+    if let (Some(old), Some(new)) = (seen.current(), new.current())
+        && address(old) != address(new)
+    {
+        changed(
+            lines,
+            "default_model",
+            &format!("{old:?}"),
+            &format!("{new:?}"),
+        );
+        now.default_model = Some(old.clone());
     }
 }
 

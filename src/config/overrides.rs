@@ -15,6 +15,15 @@ use crate::error::{Error, Result};
 ///   server, and `AISH_KEY_ENV` names the variable that holds its key.
 const MODEL_VARIABLES: [&str; 3] = ["AISH_MODEL", "AISH_BASE_URL", "AISH_KEY_ENV"];
 
+/// Variables of the shell that say where its files and those of aish are. They override nothing: the check of arguments for
+/// protected files uses them.
+pub const PLACE_VARIABLES: [&str; 4] = [
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "ZDOTDIR",
+];
+
 /// The variables that override the configuration. The plugin reads others itself.
 pub fn override_variables() -> impl Iterator<Item = &'static str> {
     let settings = Config::SECTION.overridable();
@@ -37,7 +46,8 @@ pub struct ConfigOverrides {
     pub(super) settings: BTreeMap<String, String>,
 }
 
-/// Returns the variables of this process that override the configuration. An empty variable counts as unset.
+/// Returns the variables of this process that override the configuration, and [`PLACE_VARIABLES`]. An empty variable counts
+/// as unset.
 ///
 /// # Errors
 /// One of them is not UTF-8.
@@ -52,6 +62,10 @@ pub fn env_overrides() -> Result<BTreeMap<String, String>> {
             }
             Some(Err(_)) => return Err(bad_variable(name, "is not UTF-8")),
         }
+    }
+    for name in PLACE_VARIABLES {
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+        map.extend(value.map(|value| (name.to_owned(), value)));
     }
     Ok(map)
 }

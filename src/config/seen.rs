@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use super::file::ConfigFile;
 use super::loosening::{self, ConfigChange, SeenConfig};
+use super::overrides::ConfigOverrides;
+use super::resolve;
 use super::settings::Config;
 use crate::error::{Error, Result};
 use crate::paths::{Paths, make_dir, open_own, replace_unsynced};
@@ -25,7 +27,7 @@ fn path(paths: &Paths) -> PathBuf {
 }
 
 /// Returns the configuration of the file without the changes that wait for a confirmation, and these changes. What there
-/// is when nothing was seen yet counts as seen, and so does every change that loosens nothing.
+/// is at the first run counts as seen, and so does every change that loosens nothing.
 ///
 /// # Errors
 /// As for [`super::read_file`].
@@ -47,6 +49,23 @@ pub fn read_confirmed(paths: &Paths) -> Result<(ConfigFile, Option<ConfigChanges
 /// As for [`super::read_file`].
 pub fn pending_changes(paths: &Paths) -> Result<Option<ConfigChanges>> {
     Ok(take_back(paths, &mut super::read_file(paths)?.config))
+}
+
+/// Returns the configuration in force without the changes that wait for a confirmation.
+///
+/// # Errors
+/// As for [`super::load`].
+pub fn load_confirmed(paths: &Paths, overrides: &ConfigOverrides) -> Result<Config> {
+    let mut file = super::read_file(paths)?;
+    take_back(paths, &mut file.config);
+    resolve::resolve(&file, overrides)
+}
+
+/// Returns a configuration without the changes that wait for a confirmation.
+pub(super) fn without_unconfirmed(paths: &Paths, config: &Config) -> Config {
+    let mut config = config.clone();
+    take_back(paths, &mut config);
+    config
 }
 
 /// Stores that a person has seen these changes and wants them.
@@ -76,7 +95,8 @@ pub(super) fn follow(paths: &Paths, before: &ConfigFile, after: &ConfigFile) {
 
 fn take_back(paths: &Paths, config: &mut Config) -> Option<ConfigChanges> {
     let text = match fs::symlink_metadata(path(paths)) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return None,
+        // At a first run. Later somebody has removed the file.
+        Err(e) if e.kind() == ErrorKind::NotFound && !has_history(paths) => return None,
         // What another user could have written says nothing, and neither does what cannot be read: the defaults count.
         _ => open_own(OpenOptions::new().read(true), &path(paths))
             .and_then(io::read_to_string)
@@ -88,6 +108,16 @@ fn take_back(paths: &Paths, config: &mut Config) -> Option<ConfigChanges> {
     let lines = loosening::take_back(&seen, config);
     let digest = fingerprint([text.as_str(), &now]);
     (!lines.is_empty()).then_some(ConfigChanges { digest, lines })
+}
+
+/// Whether aish has been used before: its journal has records.
+fn has_history(paths: &Paths) -> bool {
+    let entries = fs::read_dir(paths.journal())
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut files = entries.filter_map(|entry| entry.metadata().ok());
+    files.any(|meta| meta.is_file() && meta.len() > 0)
 }
 
 fn store(paths: &Paths, config: &Config) -> Result<()> {

@@ -104,6 +104,7 @@ async fn effect(
     config: &mut Arc<Config>,
     cwd: &str,
     command: &str,
+    overrides: &BTreeMap<String, String>,
     waiting: &WaitingCommand,
 ) -> Result<(RuleEffect, String)> {
     // Problems of a project's file were reported with the prompt.
@@ -115,7 +116,7 @@ async fn effect(
         return Ok(decided);
     }
     let check = vec![ProtectionCheck::of_command(command, cwd)];
-    let mut reasons = protected_files::protection_reasons(&services.paths, check).await;
+    let mut reasons = protected_files::protection_reasons(&services.paths, overrides, check).await;
     Ok(match reasons.pop().flatten() {
         Some(reason) => (RuleEffect::Ask, reason),
         None => decided,
@@ -141,7 +142,15 @@ pub async fn next(
         .models
         .config(&ConfigOverrides::from_map(overrides)?)?;
     let services = &daemon.services;
-    let (effect, source) = effect(services, &mut config, cwd, &waiting.command, &waiting).await?;
+    let (effect, source) = effect(
+        services,
+        &mut config,
+        cwd,
+        &waiting.command,
+        overrides,
+        &waiting,
+    )
+    .await?;
     let denied = (effect == RuleEffect::Deny).then_some(source);
     if let Some(source) = &denied {
         let taken = daemon
@@ -203,7 +212,7 @@ pub async fn decide(
     let services = &daemon.services;
     let waiting = services.sessions.find_waiting(shell, token)?;
     // The rule may have been added since the proposal was shown.
-    let (effect, why) = effect(services, &mut config, cwd, &command, &waiting).await?;
+    let (effect, why) = effect(services, &mut config, cwd, &command, &overrides, &waiting).await?;
     let against = match effect {
         RuleEffect::Deny => true,
         RuleEffect::Ask => !asked,

@@ -98,6 +98,7 @@ async fn dispatch(
     let record_ids = peer.record_ids.clone();
     // Answers to questions are checked when they come.
     peer.process.check_request(&request)?;
+    daemon.services.models.refresh().await;
     let frame = match request {
         Request::Ask(request) => return ask(daemon, peer, *request, work).await,
         Request::Attach(request) => {

@@ -104,7 +104,7 @@ fn check_dir(dir: &Path) -> Result<Metadata> {
         if meta.mode() & 0o002 != 0 && meta.mode() & STICKY == 0 {
             return Err(fault(place, "may be written by other users"));
         }
-        // Whoever owns it can put another directory in its place.
+        // The owner of the parent directory can replace the directory by another one.
         if named.parent() == Some(place) && !is_trusted(&meta) {
             return Err(fault(place, &format!("belongs to uid {}", meta.uid())));
         }

@@ -5,10 +5,19 @@
 //! question. A program that computes a path is not recognized.
 
 mod candidates;
+mod commands;
+mod path_text;
+mod programs;
+mod reach;
+mod shell_words;
 
-pub use candidates::{PathCandidate, Variables, path_candidates};
+pub use candidates::path_candidates;
+pub use path_text::{PathCandidate, PathUse, Variables};
+pub use reach::{FileSystem, ReachSearch, TooMuch};
 
 use std::path::{Component, Path};
+
+use shell_words::without_braces;
 
 /// Names that are protected in every directory: the rules of a project, start-up files of shells, and the plugin.
 pub const NAMES: &[&str] = &[
@@ -55,6 +64,9 @@ pub const SYSTEM_PLACES: &[&str] = &[
     "/etc/zshenv",
     "/etc/zshrc",
 ];
+
+/// Stands in a path for a text that is not known, slashes included.
+const ANY: char = '\u{1}';
 
 /// How a path is related to a protected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,7 +132,14 @@ impl ProtectedPaths {
         let name = name.strip_suffix(".zwc").unwrap_or(name);
         let is_named = |protected: &&&str| {
             // `*` alone means every file of any directory.
-            let literal = name.chars().any(|c| !is_meta(c));
+            // The rest of a name that begins with anything must say something.
+            let literal = match name.starts_with(['*', '?']) || name.contains(ANY) {
+                true => {
+                    let end = name.rsplit(is_meta).next().unwrap_or_default();
+                    name.starts_with('.') || end.len() > 1
+                }
+                false => name.chars().any(|c| !is_meta(c)),
+            };
             literal && part_matches(name, protected)
         };
         if let Some(protected) = NAMES.iter().find(is_named) {
@@ -151,6 +170,8 @@ fn components(path: &Path) -> Vec<String> {
     for part in path.components() {
         match part {
             Component::Normal(name) => parts.push(name.to_string_lossy().to_lowercase()),
+            // What is above an unknown directory is unknown.
+            Component::ParentDir if parts.last().is_some_and(|part| part.ends_with(ANY)) => {}
             Component::ParentDir => {
                 parts.pop();
             }
@@ -172,6 +193,28 @@ fn leads_through_proc(parts: &[&str]) -> bool {
     }
 }
 
+/// Whether a path is a link of `/proc` that leads elsewhere for each process. Not those of the standard streams.
+pub fn is_process_link(path: &Path) -> bool {
+    let parts = components(path);
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        ["proc", _, .., "fd", "0" | "1" | "2"] => false,
+        ["proc", _, .., "fd", _] => true,
+        ["proc", _, .., last] => matches!(*last, "cwd" | "exe" | "root"),
+        _ => false,
+    }
+}
+
+/// Whether a path contains wildcards, so that it stands for several.
+pub fn is_pattern(path: &str) -> bool {
+    path.contains(is_meta)
+}
+
+/// Whether a file name in lower case may match a pattern in lower case.
+pub fn pattern_matches(pattern: &str, name: &str) -> bool {
+    part_matches(pattern, name)
+}
+
 /// Compares a pattern with a protected path; `**` stands for any number of components. From the ends of both, so that the
 /// time is bounded by the product of their lengths.
 fn relation(pattern: &[&str], place: &[&str]) -> Option<PathRelation> {
@@ -190,6 +233,9 @@ fn relation(pattern: &[&str], place: &[&str]) -> Option<PathRelation> {
                     rests[of].max(config.then_some(PathRelation::Inside))
                 }
                 ("**", Some(_)) => rests[of].max(next[of + 1]),
+                (part, last) if part.contains(ANY) => {
+                    unknown_relation(part, last.copied(), &place[of..], &rests[of..])
+                }
                 _ if part_matches(part, place[of]) => rests[of + 1],
                 _ => None,
             };
@@ -199,16 +245,67 @@ fn relation(pattern: &[&str], place: &[&str]) -> Option<PathRelation> {
     rests.first().copied().flatten()
 }
 
+/// Compares a component that contains [`ANY`], and what follows it, with the rest of a place. `rests` are the relations of
+/// what follows it, of which `last` is the end, to each rest of that.
+fn unknown_relation(
+    part: &str,
+    last: Option<&str>,
+    place: &[&str],
+    rests: &[Option<PathRelation>],
+) -> Option<PathRelation> {
+    let start = part.split(is_meta).next().unwrap_or_default();
+    let end = part.rsplit(is_meta).next().unwrap_or_default();
+    let is_all = start.is_empty() && end.is_empty();
+    let mut best = rests.first().copied().flatten().filter(|_| is_all);
+    let Some(first) = place.first().filter(|first| first.starts_with(start)) else {
+        return best;
+    };
+    for (at, name) in place.iter().enumerate() {
+        let text = || place[..=at].join("/");
+        let fits = name.ends_with(end) && (at > 0 || first.len() >= start.len() + end.len());
+        if !fits || !holds_literals(part, &text()) {
+            continue;
+        }
+        let found = match last {
+            // A file of any directory, as for `**`.
+            Some(last) if is_all && at + 1 == place.len() => {
+                let is_named = last.contains(|c: char| c.is_alphanumeric());
+                let config = FILE_NAMES.iter().any(|name| part_matches(last, name));
+                (is_named && config).then_some(PathRelation::Inside)
+            }
+            _ => rests.get(at + 1).copied().flatten(),
+        };
+        best = best.max(found);
+    }
+    best
+}
+
+/// Whether a text has all literal parts of a pattern without lists.
+fn holds_literals(pattern: &str, text: &str) -> bool {
+    let has_list = pattern.contains(['[', '{', '(', '^', '#']);
+    has_list || pattern.split(is_meta).all(|run| text.contains(run))
+}
+
 /// Whether a component with wildcards could match a name: by what precedes its first wildcard and what follows its last.
 fn part_matches(part: &str, name: &str) -> bool {
+    let words = part.contains('{').then(|| without_braces(part));
+    if let Some(Some(words)) = words
+        && words.iter().any(|word| word != part)
+    {
+        return words.iter().any(|word| part_matches(word, name));
+    }
+    // Braces without alternatives are part of the name.
+    if !part.contains(|c| is_meta(c) && !matches!(c, '{' | '}')) || !holds_literals(part, name) {
+        return part == name;
+    }
     let (Some(first), Some(last)) = (part.find(is_meta), part.rfind(is_meta)) else {
         return part == name;
     };
     // As in a shell, `*` alone stands for no hidden file.
-    if name.starts_with('.') && !part.contains(|c| !is_meta(c)) {
+    if !part.contains(ANY) && name.starts_with('.') && !part.contains(|c| !is_meta(c)) {
         return false;
     }
-    // All wildcards are ASCII. In zsh, `^` excludes what follows it.
+    // All of these are ASCII. In zsh, `^` excludes what follows it.
     let end = match part.contains('^') {
         true => "",
         false => &part[last + 1..],
@@ -218,7 +315,10 @@ fn part_matches(part: &str, name: &str) -> bool {
 }
 
 fn is_meta(c: char) -> bool {
-    matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '(' | ')' | '^' | '#')
+    matches!(
+        c,
+        ANY | '*' | '?' | '[' | ']' | '{' | '}' | '(' | ')' | '^' | '#'
+    )
 }
 
 #[cfg(test)]

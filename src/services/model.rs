@@ -106,8 +106,46 @@ impl ModelRegistry {
         }
     }
 
+    /// Reads the configuration on another thread if the file has changed, so that a slow disk does not delay the other
+    /// requests of the daemon. [`ModelRegistry::config`] reports what is wrong with the file.
+    pub async fn refresh(&self) {
+        let stamp = ConfigStamp::of(&self.paths);
+        let is_current = |(seen, _): &(ConfigStamp, Arc<ConfigFile>)| *seen == stamp;
+        if lock(&self.file).as_ref().is_some_and(is_current) {
+            return;
+        }
+        let paths = self.paths.clone();
+        let read = tokio::task::spawn_blocking(move || config::read_confirmed(&paths));
+        if let Ok(Ok((file, changes))) = read.await {
+            self.store(&mut lock(&self.file), stamp, file, changes);
+        }
+    }
+
+    /// Puts a file that was read into the cache.
+    fn store(
+        &self,
+        cached: &mut Option<(ConfigStamp, Arc<ConfigFile>)>,
+        stamp: ConfigStamp,
+        file: ConfigFile,
+        changes: Option<ConfigChanges>,
+    ) -> Arc<ConfigFile> {
+        let file = Arc::new(file);
+        lock(&self.changes).0 = changes;
+        for mistake in config::mistakes(&file) {
+            tracing::warn!("{mistake}");
+        }
+        // Without overrides: only changes of the file are recorded, not the environment of a shell.
+        if let Ok(plain) = config::resolve::resolve(&file, &ConfigOverrides::default()) {
+            self.audit_log.rules(&plain.policy);
+            self.audit_log.sync_every_record(plain.history.sync);
+            plain.mcp.servers.values().for_each(learn_configured);
+        }
+        *cached = Some((stamp, file.clone()));
+        file
+    }
+
     /// Returns the configuration in force, without changes that wait for a confirmation. The file is read again only if it
-    /// has changed.
+    /// has changed since [`ModelRegistry::refresh`].
     ///
     /// # Errors
     /// The file or an override is invalid.
@@ -118,19 +156,7 @@ impl ModelRegistry {
             Some((seen, file)) if *seen == stamp => file.clone(),
             _ => {
                 let (file, changes) = config::read_confirmed(&self.paths)?;
-                let file = Arc::new(file);
-                lock(&self.changes).0 = changes;
-                for mistake in config::mistakes(&file) {
-                    tracing::warn!("{mistake}");
-                }
-                // Without overrides: only changes of the file are recorded, not the environment of a shell.
-                if let Ok(plain) = config::resolve::resolve(&file, &ConfigOverrides::default()) {
-                    self.audit_log.rules(&plain.policy);
-                    self.audit_log.sync_every_record(plain.history.sync);
-                    plain.mcp.servers.values().for_each(learn_configured);
-                }
-                *cached = Some((stamp, file.clone()));
-                file
+                self.store(&mut cached, stamp, file, changes)
             }
         };
         drop(cached);

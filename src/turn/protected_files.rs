@@ -1,21 +1,25 @@
 //! Checks whether a call or a command reaches files that decide what aish may do, or what a shell runs when it starts. No
 //! rule and no grant covers these.
 
-use std::collections::BTreeSet;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::config::PLACE_VARIABLES;
 use crate::config::mcp::{ServerSettings, ServerTransport};
 use crate::paths::{self, Paths};
 use crate::safety::json_text;
 use crate::safety::protected_paths::{
-    FILE_NAMES, HOME_DIRS, NAMES, PathCandidate, PathRelation, ProtectedPaths, SYSTEM_PLACES,
-    Variables, path_candidates,
+    FILE_NAMES, FileSystem, HOME_DIRS, NAMES, PathCandidate, ProtectedPaths, ReachSearch,
+    SYSTEM_PLACES, TooMuch, Variables, is_pattern, is_process_link, path_candidates,
+    pattern_matches,
 };
 
 /// Time limit of the check. A file system may hang.
@@ -24,8 +28,11 @@ const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// Maximum number of symlinks in a path, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// Maximum number of directories to which a relative path may belong.
-const MAX_BASES: usize = 12;
+/// Maximum number of directory entries that the patterns of a call are compared with.
+const MAX_ENTRIES: usize = 20_000;
+
+/// Maximum number of own files whose other names are recognized.
+const MAX_OWN_FILES: usize = 5_000;
 
 const TOO_MUCH: &str = "the arguments hold more paths than can be checked for aish's own files";
 /// Maximum length of a path that is checked, in bytes.
@@ -40,7 +47,7 @@ pub struct ProtectionCheck {
     arguments: Option<Value>,
     /// The call only reads, according to a trusted server.
     reads: bool,
-    /// Directories to which a relative path may belong.
+    /// Directories to which a relative path may belong; the first is that of the shell.
     bases: Vec<PathBuf>,
 }
 
@@ -53,12 +60,12 @@ impl ProtectionCheck {
         server: Option<&ServerSettings>,
     ) -> ProtectionCheck {
         let mut bases = vec![PathBuf::from(cwd)];
+        bases.extend(paths::variable("HOME").map(PathBuf::from));
         if let Some(ServerTransport::Stdio { args, env, .. }) = server.map(|s| &s.transport) {
             // A server often gets its working directory or its root as an argument.
             bases.extend(args.iter().map(PathBuf::from));
             bases.extend(env.iter().map(|(_, value)| PathBuf::from(value)));
         }
-        bases.retain(|base| base.is_absolute());
         ProtectionCheck {
             arguments: json_text::parse_object(arguments).ok().map(Value::Object),
             reads,
@@ -76,15 +83,17 @@ impl ProtectionCheck {
     }
 }
 
-/// Returns for each check why its call must be asked about, or `None`.
+/// Returns for each check why its call must be asked about, or `None`. `shell` holds variables of the shell, of which
+/// [`PLACE_VARIABLES`] count.
 pub async fn protection_reasons(
     paths: &Paths,
+    shell: &BTreeMap<String, String>,
     checks: Vec<ProtectionCheck>,
 ) -> Vec<Option<String>> {
-    let (count, paths) = (checks.len(), paths.clone());
+    let (count, paths, shell) = (checks.len(), paths.clone(), shell.clone());
     // On another thread: a hanging file system delays only this turn.
     let work = tokio::task::spawn_blocking(move || {
-        let protected = ProtectedFiles::new(&paths);
+        let protected = ProtectedFiles::new(&paths, &shell);
         let reasons = checks.iter().map(|check| protected.reason(check));
         reasons.collect::<Vec<_>>()
     });
@@ -94,34 +103,57 @@ pub async fn protection_reasons(
     }
 }
 
+/// The names in a directory, and whether each is a regular file.
+type Names = Rc<[(String, bool)]>;
+
 struct ProtectedFiles {
     paths: ProtectedPaths,
-    /// Device and inode of the files, which may have other names.
-    inodes: BTreeSet<(u64, u64)>,
+    /// The files and directories whose content may have other names.
+    own: Vec<PathBuf>,
+    /// Device and inode of these files.
+    inodes: OnceCell<BTreeSet<(u64, u64)>>,
+    /// The directories that were read for patterns.
+    listed: RefCell<BTreeMap<PathBuf, Names>>,
+    /// Number of their entries, and of those that matched.
+    entries: Cell<usize>,
     variables: Variables,
 }
 
 impl ProtectedFiles {
-    fn new(own: &Paths) -> ProtectedFiles {
+    fn new(own: &Paths, shell: &BTreeMap<String, String>) -> ProtectedFiles {
         let text = |name: &str| {
             let value = paths::variable(name)?;
             Some(value.to_string_lossy().into_owned())
         };
         let home = text("HOME").unwrap_or_default();
-        let names = ["AISH_HOME", "PWD", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
-        let names = names.into_iter().chain(["XDG_STATE_HOME", "ZDOTDIR"]);
-        let values = names.filter_map(|name| Some((name.to_owned(), text(name)?)));
+        // The variables of the shell may differ from those of the shell that started the daemon: both count.
+        let of_shell = PLACE_VARIABLES
+            .iter()
+            .filter_map(|name| Some((*name, shell.get(*name)?)));
+        let of_shell: Vec<(String, String)> = of_shell
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect();
+        let names = PLACE_VARIABLES.iter().chain(&["AISH_HOME"]);
+        let of_daemon = names.filter_map(|name| Some(((*name).to_owned(), text(name)?)));
+        let values: Vec<(String, String)> = of_shell.into_iter().chain(of_daemon).collect();
         let variables = Variables {
             user: text("USER").or_else(|| text("LOGNAME")).unwrap_or_default(),
-            values: values.collect(),
+            values,
             home,
         };
         let mut shared: Vec<PathBuf> = SYSTEM_PLACES.iter().map(PathBuf::from).collect();
         shared.extend([own.run.clone(), own.socket_dir.clone()]);
         let mut files = vec![own.config.clone(), own.data.clone(), own.state.clone()];
-        for name in ["AISH_HOME", "ZDOTDIR"] {
-            let dir = text(name).filter(|dir| *dir != variables.home);
-            files.extend(dir.map(PathBuf::from));
+        for (name, dir) in &variables.values {
+            let dir = Path::new(dir);
+            match name.as_str() {
+                _ if !dir.is_absolute() || dir == Path::new(&variables.home) => {}
+                "AISH_HOME" | "ZDOTDIR" => files.push(dir.to_path_buf()),
+                "XDG_CONFIG_HOME" => {
+                    files.extend(["aish", "fish", "zsh"].map(|name| dir.join(name)));
+                }
+                _ => files.push(dir.join("aish")),
+            }
         }
         // The program itself, and the plugin that was installed with it.
         if let Ok(program) = std::env::current_exe() {
@@ -136,7 +168,6 @@ impl ProtectedFiles {
             files.extend(HOME_DIRS.iter().map(|name| home.join(name)));
         }
         let mut protected = ProtectedPaths::default();
-        let mut inodes = BTreeSet::new();
         let private = files.iter().chain(&linked).map(|file| (file, true));
         // `/tmp` holds the sockets, and a write to it is common.
         let shared = shared.iter().map(|file| (file, false));
@@ -147,14 +178,13 @@ impl ProtectedFiles {
                 protected.add(&real, with_parents);
             }
         }
-        for file in linked {
-            if let Ok(meta) = fs::metadata(&file) {
-                inodes.insert((meta.dev(), meta.ino()));
-            }
-        }
+        files.extend(linked);
         ProtectedFiles {
             paths: protected,
-            inodes,
+            own: files,
+            inodes: OnceCell::new(),
+            listed: RefCell::default(),
+            entries: Cell::new(0),
             variables,
         }
     }
@@ -163,7 +193,11 @@ impl ProtectedFiles {
         let Some(arguments) = &check.arguments else {
             return Some(UNREADABLE.to_owned());
         };
-        let Some((mut candidates, texts)) = path_candidates(arguments, &self.variables) else {
+        let mut variables = self.variables.clone();
+        let cwd = check.bases.first().map(|cwd| cwd.display().to_string());
+        let pwd = cwd.map(|cwd| ("PWD".to_owned(), cwd));
+        variables.values.extend(pwd);
+        let Some((mut candidates, texts)) = path_candidates(arguments, &variables) else {
             return Some(TOO_MUCH.to_owned());
         };
         // No system opens a longer path, and it would take long to check. A pattern may be longer; a text is no path.
@@ -178,58 +212,106 @@ impl ProtectedFiles {
         if let Some(place) = texts.iter().find_map(|t| self.paths.find_in_text(t)) {
             return Some(reaches(&place));
         }
-        let mut bases = check.bases.clone();
-        bases.push(PathBuf::from(&self.variables.home));
-        // Another argument may be the directory.
-        let whole = candidates.iter().filter(|one| one.whole);
-        bases.extend(whole.map(|one| PathBuf::from(&one.path)));
-        bases.retain(|base| base.is_absolute());
-        bases.dedup();
-        bases.truncate(MAX_BASES);
-        let found = candidates
-            .iter()
-            .find_map(|one| self.reached(one, check.reads, &bases));
-        found.map(|place| reaches(&place))
+        self.listed.borrow_mut().clear();
+        self.entries.set(0);
+        let search = ReachSearch::new(&self.paths, self, check.reads, &check.bases);
+        match search.find(&candidates) {
+            Ok(found) => found.map(|place| reaches(&place)),
+            Err(TooMuch) => Some(TOO_MUCH.to_owned()),
+        }
     }
 
-    /// Returns the protected path that a candidate leads to.
-    fn reached(&self, one: &PathCandidate, reads: bool, bases: &[PathBuf]) -> Option<String> {
-        let path = Path::new(&one.path);
-        let absolute: Vec<PathBuf> = match path.is_absolute() {
-            true => vec![path.to_path_buf()],
-            false => bases.iter().map(|base| base.join(path)).collect(),
-        };
-        for path in absolute {
-            // A program may drop `..` from the text before it follows links.
-            for reading in [path.clone(), without_parents(&path)] {
-                // `/proc/self/cwd` is another directory for each process.
-                let before = self.paths.find(&reading);
-                let real = resolved(&reading).or_else(|| Some(reading.clone()));
-                let after = real.as_deref().and_then(|real| self.paths.find(real));
-                for (place, relation) in before.into_iter().chain(after) {
-                    let counts = match relation {
-                        PathRelation::Inside => true,
-                        // A write to a directory as a whole: it may be moved or removed.
-                        PathRelation::Above => one.whole && !reads,
-                    };
-                    if counts {
-                        return Some(place);
-                    }
+    /// Returns the device and inode of the own files.
+    fn inodes(&self) -> BTreeSet<(u64, u64)> {
+        let (mut todo, mut inodes) = (self.own.clone(), BTreeSet::new());
+        while let Some(path) = todo.pop().filter(|_| inodes.len() < MAX_OWN_FILES) {
+            let is_link = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());
+            match fs::metadata(&path) {
+                Ok(meta) if meta.is_file() => {
+                    inodes.insert((meta.dev(), meta.ino()));
                 }
-                if let Some(place) = real.as_deref().and_then(|real| self.same_file(real)) {
-                    return Some(place);
+                Ok(meta) if meta.is_dir() && (!is_link || self.own.contains(&path)) => {
+                    let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+                    todo.extend(entries.map(|entry| entry.path()));
                 }
+                _ => {}
             }
         }
-        None
+        inodes
     }
 
-    /// Returns the name of a protected file that a path is another name of, or of the plugin that it belongs to.
+    /// Returns the names in a directory, and whether each is a regular file.
+    fn listed(&self, dir: &Path) -> Names {
+        let read = || {
+            let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+            let entries = entries.take(MAX_ENTRIES + 1).map(|entry| {
+                let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+                (entry.file_name().to_string_lossy().into_owned(), is_file)
+            });
+            let entries: Names = entries.collect();
+            self.entries.set(self.entries.get() + entries.len());
+            entries
+        };
+        let mut listed = self.listed.borrow_mut();
+        listed.entry(dir.to_path_buf()).or_insert_with(read).clone()
+    }
+
+    /// Returns the paths that match a pattern. `None` if there are too many.
+    fn matching(&self, path: &Path) -> Option<Vec<PathBuf>> {
+        let mut found = vec![PathBuf::from("/")];
+        let mut parts = path.components().peekable();
+        while let Some(part) = parts.next() {
+            let name = match part {
+                Component::Normal(name) => name.to_string_lossy().into_owned(),
+                Component::ParentDir => "..".to_owned(),
+                _ => continue,
+            };
+            if !is_pattern(&name) {
+                found.iter_mut().for_each(|path| path.push(&name));
+                continue;
+            }
+            let name = name.to_lowercase();
+            let is_last = parts.peek().is_none();
+            let mut next = Vec::new();
+            for dir in &found {
+                for (entry, is_file) in self.listed(dir).iter() {
+                    if (is_last || !*is_file) && pattern_matches(&name, &entry.to_lowercase()) {
+                        next.push(dir.join(entry));
+                    }
+                }
+            }
+            self.entries.set(self.entries.get() + next.len());
+            if self.entries.get() > MAX_ENTRIES {
+                return None;
+            }
+            found = next;
+        }
+        Some(found)
+    }
+}
+
+impl FileSystem for ProtectedFiles {
+    fn real_paths(&self, path: &Path) -> Option<Vec<PathBuf>> {
+        let paths = match is_pattern(&path.to_string_lossy()) {
+            true => self.matching(path)?,
+            false => vec![path.to_path_buf()],
+        };
+        Some(paths.iter().filter_map(|path| resolved(path)).collect())
+    }
+
+    fn is_dir(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
     fn same_file(&self, path: &Path) -> Option<String> {
         let meta = fs::metadata(path).ok();
         if let Some(meta) = meta
             && meta.nlink() > 1
-            && self.inodes.contains(&(meta.dev(), meta.ino()))
+            && meta.is_file()
+            && self
+                .inodes
+                .get_or_init(|| self.inodes())
+                .contains(&(meta.dev(), meta.ino()))
         {
             return Some(path.display().to_string());
         }
@@ -264,6 +346,10 @@ fn resolved(path: &Path) -> Option<PathBuf> {
             }
             Some(Component::Normal(name)) => {
                 let next = done.join(name);
+                if is_process_link(&next) {
+                    // Another path for each process: it stays as it is.
+                    return Some(todo.iter().rev().fold(next, |path, part| path.join(part)));
+                }
                 let link = match exists {
                     true => fs::read_link(&next),
                     false => Err(ErrorKind::NotFound.into()),
@@ -289,18 +375,4 @@ fn resolved(path: &Path) -> Option<PathBuf> {
         }
     }
     Some(done)
-}
-
-/// Removes `..` together with the component before it.
-fn without_parents(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                out.pop();
-            }
-            part => out.push(part),
-        }
-    }
-    out
 }

@@ -146,7 +146,83 @@ fn change_by_aish_counts_as_seen_if_it_was_made_at_a_terminal() {
             .contains("servers.a")
     );
     assert!(!waits(&helper));
-    // A script is no person.
+    // A script is not a person.
     helper.call(["mcp", "import", "b.json"]).run().ok();
     assert!(waits(&helper));
+}
+
+#[test]
+fn missing_record_of_what_was_seen_does_not_count_as_seen() {
+    let helper = helper();
+    helper.call(["stop"]).run().ok();
+    std::fs::remove_file(helper.path("state/config-seen.json")).unwrap();
+    append(&helper, "[shell]\nconfirm_cmd = false\n");
+    helper.call(["start"]).run().ok();
+    assert!(waits(&helper), "the journal shows an earlier use");
+    let mut zsh = Zsh::start(&helper.home);
+    prompt(&helper, &mut zsh);
+    assert!(zsh.screen().contains("+ models.fake: "), "{}", zsh.screen());
+    press(&helper, &mut zsh, "y");
+    assert!(!confirms(&helper) && !waits(&helper));
+}
+
+#[test]
+fn long_command_is_shown_whole_in_the_question() {
+    let helper = helper();
+    let long = "x".repeat(1_500);
+    append(
+        &helper,
+        &format!(
+            "[models.evil]\nbase_url = \"https://evil.example/v1\"\nmodel = \"m\"\nkey_cmd = \"pass {long}\\u0007 | evil-end\"\n"
+        ),
+    );
+    let mut zsh = Zsh::start(&helper.home);
+    prompt(&helper, &mut zsh);
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("evil-end") && !screen.contains('…'),
+        "{screen}"
+    );
+    let doctor = helper.call(["doctor"]).run().stdout;
+    assert!(
+        doctor.contains("+ models.evil") && !doctor.contains("evil-end"),
+        "{doctor}"
+    );
+    press(&helper, &mut zsh, "n");
+}
+
+#[test]
+fn login_does_not_connect_to_an_address_that_waits_for_a_confirmation() {
+    let helper = helper();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    append(
+        &helper,
+        &format!("[mcp.servers.evil]\nurl = \"http://{address}/mcp\"\n"),
+    );
+    let login = helper.call(["mcp", "login", "evil"]).run();
+    assert!(
+        login.stderr.contains("the configuration has changed"),
+        "{}",
+        login.stderr
+    );
+    helper.call(["doctor"]).run();
+    let connected = listener.accept().map(|_| ());
+    assert_eq!(
+        connected.unwrap_err().kind(),
+        std::io::ErrorKind::WouldBlock
+    );
+    // A deny that was taken out of the file still holds.
+    helper.config("[policy.rules]\n\"fs.write\" = \"deny\"\n");
+    helper.ask("x");
+    let text = std::fs::read_to_string(helper.path("config/config.toml")).unwrap();
+    helper.change_config(&text.replace("\"fs.write\" = \"deny\"\n", ""));
+    std::fs::write(
+        helper.home.path("a.json"),
+        "{\"mcpServers\": {\"a\": {\"command\": \"prog\"}}}",
+    )
+    .unwrap();
+    let import = helper.call(["mcp", "import", "a.json"]).run();
+    assert!(import.stderr.contains("says deny"), "{}", import.stderr);
 }

@@ -60,7 +60,13 @@ impl Helper {
     /// Writes this text as the config, which counts as seen by a person.
     pub fn config_file(&self, text: &str) {
         self.change_config(text);
-        let _ = std::fs::remove_file(self.path("state/config-seen.json"));
+        let paths = aish::paths::Paths::under(&self.path(""), nix::unistd::getuid().as_raw());
+        let paths = paths.expect("paths");
+        // An invalid one was not seen.
+        if let Ok(changes) = aish::config::pending_changes(&paths) {
+            let digest = changes.map(|changes| changes.digest).unwrap_or_default();
+            aish::config::confirm(&paths, &digest).expect("a state directory");
+        }
         // A running daemon may have compared the two in between.
         let file = std::fs::File::options()
             .append(true)

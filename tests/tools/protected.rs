@@ -32,39 +32,56 @@ fn every_spelling_of_a_protected_path_is_asked_about() {
     let tools = Tools::with(obedient(), ALLOWED);
     let home = tools.helper.home.path("");
     let home = home.to_str().expect("text").trim_end_matches('/');
-    let work = tools.helper.home.path("work");
-    std::fs::create_dir(&work).expect("a directory");
+    let project = tools.helper.home.path("project");
+    std::fs::create_dir(&project).expect("a directory");
     let link = |name: &str, target: String| {
-        std::os::unix::fs::symlink(target, work.join(name)).expect("a symlink");
+        std::os::unix::fs::symlink(target, project.join(name)).expect("a symlink");
     };
     link("inner", format!("{home}/aish/config"));
     link("relative", "../aish/config/config.toml".to_owned());
     link("dangling", format!("{home}/aish/state/new"));
     link("chain", "inner".to_owned());
-    std::fs::hard_link(home.to_owned() + "/.zshrc", work.join("hard")).expect("a hard link");
+    std::fs::hard_link(home.to_owned() + "/.zshrc", project.join("hard")).expect("a hard link");
+    link("root", "/proc/self/root".to_owned());
+    std::fs::create_dir_all(tools.helper.path("data/journal")).expect("a directory");
+    let audit = tools.helper.path("data/journal/own.jsonl");
+    std::fs::write(&audit, "").expect("a file");
+    std::fs::hard_link(audit, project.join("hard-journal")).expect("a hard link");
+    let many: Vec<String> = (0..40).map(|n| format!("{home}/project/d{n}")).collect();
     let mut spellings = vec![
+        json!({ "path": "p*/in*/config.toml" }),
+        json!({ "path": "~/project/rel*" }),
+        json!({ "path": "project/ha*" }),
+        json!({ "path": "project/hard-journal" }),
+        json!({ "path": format!("project/root{home}/x") }),
+        json!({ "dir": "project", "name": "inner/config.toml" }),
+        json!({ "others": many, "dir": project, "name": "inner/config.toml" }),
+        json!({ "command": "cd project && echo x >> inner/config.toml" }),
+        json!({ "command": "cd ~/aish && rm -r config" }),
+        json!({ "cwd": "~", "command": "mv aish x" }),
+        json!({ "json": "{\"path\":\"~\\u002faish\\/config\"}" }),
         json!({ "path": "~/aish/config/config.toml" }),
         json!({ "path": "$HOME/aish/config/config.toml" }),
         json!({ "path": "${AISH_HOME}/config/config.toml" }),
         json!({ "path": "aish/config/config.toml" }),
-        json!({ "path": "./work/../aish/config/config.toml" }),
-        json!({ "path": "work/missing/../../aish/data/journal/audit.jsonl" }),
-        json!({ "path": "work/inner/config.toml" }),
-        json!({ "path": "work/chain/new.toml" }),
-        json!({ "path": "work/relative" }),
-        json!({ "path": "work/dangling" }),
-        json!({ "path": "work/hard" }),
-        json!({ "path": "work/inner/" }),
+        json!({ "path": "./project/../aish/config/config.toml" }),
+        json!({ "path": "project/missing/../../aish/data/journal/audit.jsonl" }),
+        json!({ "path": "project/inner/config.toml" }),
+        json!({ "path": "project/chain/new.toml" }),
+        json!({ "path": "project/relative" }),
+        json!({ "path": "project/dangling" }),
+        json!({ "path": "project/hard" }),
+        json!({ "path": "project/inner/" }),
         json!({ "path": "a*/config/*" }),
         json!({ "path": "/proc/self/cwd/config.toml" }),
         json!({ "path": "/proc/self/root/x" }),
-        json!({ "k": { "work/relative": "x" } }),
+        json!({ "k": { "project/relative": "x" } }),
         json!({ "paths": ["x", ["~/.zshrc"]] }),
-        json!({ "dir": work, "name": "inner/config.toml" }),
+        json!({ "dir": project, "name": "inner/config.toml" }),
         json!({ "path": "any/where/.aish.toml" }),
         json!({ "path": ".bashrc" }),
         json!({ "command": "echo x >> ~/aish/config/config.toml" }),
-        json!({ "command": "sed -i s/a/b/ work/relative;ls" }),
+        json!({ "command": "sed -i s/a/b/ project/relative;ls" }),
     ];
     for text in [
         "",
@@ -100,7 +117,7 @@ fn every_spelling_of_a_protected_path_is_asked_about() {
     let called = tools.called().len();
     // The grants that were asked for cover nothing, and other paths are not asked about.
     for arguments in [
-        json!({ "path": "work/x", "text": "a/b, ~ and $5" }),
+        json!({ "path": "project/x", "text": "a/b, ~ and $5" }),
         json!({ "path": "/tmp/aish-x" }),
         json!({ "pattern": "**/*.rs", "n": 1 }),
     ] {
@@ -130,18 +147,18 @@ fn protected_path_without_a_terminal_is_denied_and_deny_stays_deny() {
 
 #[test]
 fn symlink_made_by_an_earlier_call_is_followed() {
-    let call = |id: &'static str| (id, "fs.write", "{\"path\":\"work/x\"}");
+    let call = |id: &'static str| (id, "fs.write", "{\"path\":\"project/x\"}");
     let answers = [
         Script::calls("", &[call("a"), call("b")]),
         Script::tokens(["done"]),
     ];
     let tools = Tools::new(answers, ALLOWED);
-    let work = tools.helper.home.path("work");
-    std::fs::create_dir(&work).expect("a directory");
+    let project = tools.helper.home.path("project");
+    std::fs::create_dir(&project).expect("a directory");
     let target = tools.helper.path("config/config.toml");
     tools.behave(move |_| {
         // Only the first call makes it.
-        let _ = std::os::unix::fs::symlink(&target, work.join("x"));
+        let _ = std::os::unix::fs::symlink(&target, project.join("x"));
         None
     });
     let mut client = tools.ask("x");
@@ -175,8 +192,14 @@ fn command_that_reaches_a_protected_file_is_asked_about() {
     for (command, confirm) in [
         ("echo x >> ~/.zshrc", true),
         ("cp x ${HOME}/aish/config/config.toml", true),
-        ("cat work/.aish.toml", true),
+        ("cat project/.aish.toml", true),
+        ("cd aish; echo x >> config/config.toml", true),
+        ("mv aish x", true),
+        ("rm -r $UNKNOWN/aish", true),
+        ("echo x >> $'\\x7e'/aish/config/config.toml", true),
+        ("ln -s ~/aish d && echo x >> d/config/config.toml", true),
         ("ls -l; echo a/b", false),
+        ("cd project && make && ls ~", false),
     ] {
         let helper = Helper::saying(Box::leak(format!("CMD: {command}\n").into_boxed_str()));
         let tools = Tools::with(helper, ALLOWED);
@@ -185,12 +208,35 @@ fn command_that_reaches_a_protected_file_is_asked_about() {
     }
 }
 
+#[test]
+fn start_up_files_are_those_of_the_shell_that_asks() {
+    let tools = Tools::with(Helper::saying("CMD: echo x >> dots/extra\n"), ALLOWED);
+    tools.ask("x").end();
+    assert!(!next(&tools.helper).confirm);
+    let dots = tools.helper.home.path("dots").display().to_string();
+    for name in ["ZDOTDIR", "XDG_CONFIG_HOME"] {
+        let place = match name {
+            "ZDOTDIR" => dots.clone(),
+            _ => tools.helper.home.path("").display().to_string(),
+        };
+        let proposal = next_with(&tools.helper, [(name.to_owned(), place)].into());
+        assert_eq!(proposal.confirm, name == "ZDOTDIR", "{name}");
+    }
+}
+
 /// Returns the command that waits.
 fn next(helper: &Helper) -> aish::protocol::Proposal {
+    next_with(helper, Default::default())
+}
+
+fn next_with(
+    helper: &Helper,
+    overrides: std::collections::BTreeMap<String, String>,
+) -> aish::protocol::Proposal {
     let request = Request::NextProposal {
         shell: shell_id("s1"),
         cwd: helper.home.path("").display().to_string(),
-        overrides: Default::default(),
+        overrides,
     };
     Client::request(helper, &request).reply()
 }

@@ -23,7 +23,8 @@ pub(super) fn check_servers(
     status: &Result<Option<DaemonStatus>>,
 ) -> Vec<CheckResult> {
     // The check of the configuration reports a file that cannot be read.
-    let Ok(config) = config::load(paths, &ConfigOverrides::default()) else {
+    // Nothing is connected that waits for a confirmation.
+    let Ok(config) = config::load_confirmed(paths, &ConfigOverrides::default()) else {
         return Vec::new();
     };
     let known: &[ServerInfo] = match status {

@@ -49,7 +49,11 @@ pub(super) fn check_config(paths: &Paths) -> Vec<CheckResult> {
 /// Says which changes of the file are not in force.
 fn waiting(changes: &ConfigChanges) -> String {
     let lines = changes.lines.iter();
-    let lines: Vec<String> = lines.map(|(sign, text)| format!("{sign} {text}")).collect();
+    // Not their values: a command may hold a secret.
+    let key = |text: &str| text.split([' ', ':']).next().unwrap_or_default().to_owned();
+    let lines: Vec<String> = lines
+        .map(|(sign, text)| format!("{sign} {}", key(text)))
+        .collect();
     format!(
         "changes that loosen it are not in force: {}",
         lines.join("; ")
@@ -72,7 +76,7 @@ fn summary(config: &Config, current: Option<&str>) -> String {
 /// Checks that the variables named by the configuration are set.
 pub(super) fn check_keys(paths: &Paths) -> Vec<CheckResult> {
     let over = overrides().unwrap_or_default();
-    match config::load(paths, &over) {
+    match config::load_confirmed(paths, &over) {
         Ok(config) => check_models(&config, &key::process_variables()),
         Err(_) => vec![CheckResult::warn(
             "keys",

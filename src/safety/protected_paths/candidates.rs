@@ -4,84 +4,105 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{FILE_NAMES, NAMES};
+use super::commands::{self, Reading};
+use super::path_text::{Candidates, PathCandidate, PathUse, Variables, expand, is_path_like};
+use super::shell_words::unescaped;
 
-/// More possible paths in one call than this are not checked; the call is asked about then.
-const MAX_CANDIDATES: usize = 2_000;
-
-/// Maximum number of times that a text is percent-decoded.
+/// Maximum number of times that a text is decoded.
 const MAX_DECODINGS: usize = 3;
 
-/// Variables that may occur in a path, with their values.
-#[derive(Debug, Clone, Default)]
-pub struct Variables {
-    /// The home directory, for `~`.
-    pub home: String,
-    /// The login name, for `~name`.
-    pub user: String,
-    /// Other variables.
-    pub values: Vec<(String, String)>,
-}
+/// Names of arguments that hold a command line.
+const COMMAND_KEYS: &[&str] = &["cmd", "command", "commands", "exec", "script", "shell"];
 
-/// A text that may be a path. It is absolute, or relative to an unknown directory; it may be a pattern.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PathCandidate {
-    /// The path.
-    pub path: String,
-    /// The argument consists of this path alone.
-    pub whole: bool,
-}
+/// Names of arguments that hold the directory in which a tool works.
+const DIRECTORY_KEYS: &[&str] = &[
+    "cwd",
+    "current_dir",
+    "currentdir",
+    "workdir",
+    "work_dir",
+    "workingdir",
+    "working_dir",
+    "workingdirectory",
+    "working_directory",
+];
 
-/// Returns what may be a path in the arguments, keys included, and every text in which a path may occur. `None` if there is
-/// too much to check.
+/// Returns what may be a path in the arguments, keys included, and every text in which a path may occur. A text alone is a
+/// command line. `None` if there is too much to check.
 pub fn path_candidates(
     arguments: &Value,
     variables: &Variables,
 ) -> Option<(BTreeSet<PathCandidate>, Vec<String>)> {
     let mut texts = Vec::new();
-    collect(arguments, &mut texts);
-    let texts: Vec<String> = texts.iter().flat_map(|text| readings(text)).collect();
-    let mut found = BTreeSet::new();
-    for text in &texts {
-        add_text(text, variables, &mut found);
-        if found.len() > MAX_CANDIDATES {
-            return None;
+    collect(arguments, arguments.is_string(), PathUse::Whole, &mut texts);
+    let mut found = Candidates::default();
+    let mut expanded = Vec::new();
+    for (text, is_command, usage) in &texts {
+        for text in readings(text) {
+            add_text(&text, *usage, variables, &mut found);
+            let reading = Reading {
+                is_command: *is_command,
+                feeds_writer: false,
+                depth: 0,
+            };
+            commands::add(&text, reading, variables, &mut found);
+            expanded.push(expand(&text, variables));
+            if found.is_over {
+                return None;
+            }
         }
     }
-    let expanded = texts.iter().map(|text| expand(text, variables));
-    Some((found, expanded.collect()))
+    Some((found.all, expanded))
 }
 
-/// Collects the strings and keys of a value. The strings of an array are also joined, since they may be the components of
-/// a path.
-fn collect(value: &Value, texts: &mut Vec<String>) {
+/// Collects the strings and keys of a value, with whether each is a command line, and its use as a whole. The strings of an
+/// array are also joined, since they may be the components of a path or the words of a command.
+fn collect(
+    value: &Value,
+    is_command: bool,
+    usage: PathUse,
+    texts: &mut Vec<(String, bool, PathUse)>,
+) {
     match value {
-        Value::String(text) => texts.push(text.clone()),
+        Value::String(text) => texts.push((text.clone(), is_command, usage)),
         Value::Array(items) => {
             let parts: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
             if parts.len() > 1 {
-                texts.push(parts.join("/"));
+                texts.push((parts.join("/"), false, usage));
+                if is_command {
+                    texts.push((parts.join(" "), true, PathUse::Mention));
+                }
             }
-            items.iter().for_each(|item| collect(item, texts));
+            let items = items.iter();
+            items.for_each(|item| collect(item, is_command && parts.len() == 1, usage, texts));
         }
         Value::Object(map) => {
             for (key, value) in map {
-                texts.push(key.clone());
-                collect(value, texts);
+                texts.push((key.clone(), false, PathUse::Whole));
+                let key = key.to_ascii_lowercase();
+                let usage = match DIRECTORY_KEYS.contains(&key.as_str()) {
+                    true => PathUse::Directory,
+                    false => PathUse::Whole,
+                };
+                collect(value, COMMAND_KEYS.contains(&key.as_str()), usage, texts);
             }
         }
         _ => {}
     }
 }
 
-/// Returns a text as it stands and percent-decoded.
+/// Returns a text as it stands, percent-decoded and without escapes.
 fn readings(text: &str) -> Vec<String> {
     let mut all = vec![text.to_owned()];
+    let mut from = 0;
     for _ in 0..MAX_DECODINGS {
-        match all.last().and_then(|text| percent_decoded(text)) {
-            Some(decoded) => all.push(decoded),
-            None => break,
-        }
+        let last = all.get(from..).unwrap_or_default();
+        let next = last
+            .iter()
+            .flat_map(|text| [percent_decoded(text), unescaped(text)]);
+        let next: Vec<String> = next.flatten().filter(|text| !all.contains(text)).collect();
+        from = all.len();
+        all.extend(next);
     }
     all
 }
@@ -106,20 +127,14 @@ fn percent_decoded(text: &str) -> Option<String> {
     decoded.then(|| String::from_utf8_lossy(&out).into_owned())
 }
 
-fn add_text(text: &str, variables: &Variables, found: &mut BTreeSet<PathCandidate>) {
-    let mut add = |path: &str, whole: bool| {
-        let path = expand(without_scheme(path), variables);
-        // `*` in an unknown directory says nothing.
-        let wild = path.contains(['*', '?', '[', '{', '(', '^']);
-        let any = wild && !path.starts_with('/') && !path.contains(is_literal);
-        if !path.is_empty() && !path.contains('\0') && !any {
-            found.insert(PathCandidate { path, whole });
-        }
+fn add_text(text: &str, usage: PathUse, variables: &Variables, found: &mut Candidates) {
+    let mut add = |path: &str, usage: PathUse| {
+        found.add(&expand(without_scheme(path), variables), usage);
     };
     // A C program ends a text at NUL.
     let until_nul = text.split('\0').next().unwrap_or_default();
     for whole in [text, until_nul] {
-        add(whole.trim(), true);
+        add(whole.trim(), usage);
     }
     let is_space = |c: char| c.is_whitespace() || c == '\0';
     let is_shell = move |c: char| is_space(c) || matches!(c, ';' | '|' | '&' | '<' | '>' | '`');
@@ -136,23 +151,10 @@ fn add_text(text: &str, variables: &Variables, found: &mut BTreeSet<PathCandidat
         for start in starts {
             let part = word.get(start..).unwrap_or_default();
             if is_path_like(part) {
-                add(part, false);
+                add(part, PathUse::Mention);
             }
         }
     }
-}
-
-fn is_literal(c: char) -> bool {
-    !"*?[]{}()^#/.".contains(c)
-}
-
-/// Whether a word is checked as a path, rather than as a word of a text.
-fn is_path_like(word: &str) -> bool {
-    word.contains('/')
-        || word.starts_with(['~', '$'])
-        || word.starts_with('.') && word.len() > 1
-        || NAMES.contains(&word)
-        || FILE_NAMES.contains(&word)
 }
 
 /// Removes `file:`, with or without an authority.
@@ -166,49 +168,4 @@ fn without_scheme(text: &str) -> &str {
         None => rest,
     };
     path.split(['?', '#']).next().unwrap_or(path)
-}
-
-/// Replaces `~` at the beginning and variables everywhere. A variable without a known value stands for any path.
-fn expand(text: &str, variables: &Variables) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    if let Some(after) = text.strip_prefix('~') {
-        let end = after.find('/').unwrap_or(after.len());
-        let (name, path) = after.split_at(end);
-        if name.is_empty() || name == variables.user {
-            out.push_str(&variables.home);
-            rest = path;
-        }
-    }
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let (name, after) = match rest.strip_prefix('{') {
-            Some(braced) => {
-                let end = braced.find('}').unwrap_or(braced.len());
-                let name = braced[..end].split(|c| !is_name(c)).next();
-                let after = braced.get(end + 1..).unwrap_or_default();
-                (name.unwrap_or_default(), after)
-            }
-            None => rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len())),
-        };
-        let known = match name {
-            "HOME" => Some(variables.home.as_str()),
-            "USER" | "LOGNAME" => Some(variables.user.as_str()),
-            _ => {
-                let mut values = variables.values.iter();
-                values.find(|(n, _)| n == name).map(|(_, v)| v.as_str())
-            }
-        };
-        match known {
-            Some(value) => out.push_str(value),
-            // Only in front of a slash it can be a directory.
-            None if out.is_empty() && after.starts_with('/') => out.push_str("/**"),
-            None => out.push('*'),
-        }
-        rest = after;
-    }
-    out.push_str(rest);
-    out
 }

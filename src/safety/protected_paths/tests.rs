@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -25,23 +25,46 @@ fn protected() -> ProtectedPaths {
     paths
 }
 
+/// No links and no patterns, and every directory exists.
+struct NoLinks;
+
+impl FileSystem for NoLinks {
+    fn real_paths(&self, path: &Path) -> Option<Vec<PathBuf>> {
+        Some(vec![path.to_path_buf()])
+    }
+
+    fn is_dir(&self, path: &Path) -> bool {
+        path.ends_with("src")
+    }
+
+    fn same_file(&self, _: &Path) -> Option<String> {
+        None
+    }
+}
+
 /// Whether arguments reach a protected path, without symlinks, from a shell in `cwd`.
 fn reaches(arguments: &Value, cwd: &str) -> bool {
-    let (candidates, texts) = path_candidates(arguments, &variables()).expect("not too many");
+    let mut variables = variables();
+    variables.values.push(("PWD".into(), cwd.into()));
+    let Some((mut candidates, texts)) = path_candidates(arguments, &variables) else {
+        return true;
+    };
+    // As the caller does.
+    candidates.retain(|one| one.path.len() <= 4096);
     let paths = protected();
-    let in_text = texts.iter().any(|text| paths.find_in_text(text).is_some());
-    in_text
-        || candidates.iter().any(|one| {
-            [HOME, cwd].iter().any(|base| {
-                let found = paths.find(&Path::new(base).join(&one.path));
-                found.is_some_and(|(_, relation)| relation == PathRelation::Inside || one.whole)
-            })
-        })
+    if texts.iter().any(|text| paths.find_in_text(text).is_some()) {
+        return true;
+    }
+    let is_command = arguments.is_string();
+    let mut bases = vec![PathBuf::from(cwd)];
+    bases.extend((!is_command).then(|| PathBuf::from(HOME)));
+    let search = ReachSearch::new(&paths, &NoLinks, false, &bases);
+    search.find(&candidates) != Ok(None)
 }
 
 #[test]
 fn every_spelling_of_a_protected_path_is_found() {
-    let cwd = "/home/me/work";
+    let cwd = "/home/me/project";
     for text in [
         "/home/me/.config/aish/config.toml",
         "/home/me/.config/aish",
@@ -114,7 +137,7 @@ fn other_paths_and_prose_are_not_found() {
     for text in [
         "",
         "x",
-        "/home/me/work/config.toml",
+        "/home/me/project/config.toml",
         "config.toml",
         "/home/me/.config/aishling/config.toml",
         "/home/you/.config/aish/config.toml",
@@ -129,8 +152,210 @@ fn other_paths_and_prose_are_not_found() {
         "100% sure, %zz %2",
     ] {
         let arguments = json!({ "path": text, "n": 1, "deep": [null, true] });
-        assert!(!reaches(&arguments, "/home/me/work"), "{text:?}");
+        assert!(!reaches(&arguments, "/home/me/project"), "{text:?}");
     }
+}
+
+/// Commands that reach a protected file from a shell in a project, in ways that name it in parts.
+const COMMANDS: &[&str] = &[
+    "cd ~/.config && echo x >> aish/config.toml",
+    "cd ~/.config; cd aish; echo x >> config.toml",
+    "cd; cd .config; rm aish/config.toml",
+    "cd && rm .config/aish/config.toml",
+    "pushd ~/.config && rm -r aish",
+    "cd -- ~ && cd .config && tee aish/config.toml",
+    "cd .. && cat .config/aish/config.toml",
+    "cd src/deep && tee ../../../.config/aish/config.toml",
+    "cd - && echo x >> config.toml",
+    "cd $X && echo x >> aish/config.toml",
+    "CDPATH=~/.config; cd aish; echo x >> y",
+    "D=~/.config; rm -rf $D",
+    "A=~/.con; B=fig/aish; echo x >> $A$B/config.toml",
+    "d=$HOME/.config; cd $d && rm -r aish",
+    "mv ~/.config x",
+    "mv /tmp/aish ~/.config",
+    "mv /tmp/.config ~",
+    "cp -r evil/. ~/.config",
+    "cp -r evil/.config ~",
+    "cp -rT evil ~/.config",
+    "cp -t ~/.config -r evil/aish",
+    "rm -rf ~/.config",
+    "rm -rf ~/.c*",
+    "rm -rf ~/{.config,x}",
+    "sudo -u me rm -rf ~",
+    "rsync -a evil/ ~/.config/",
+    "tar -C ~ -xf x.tar",
+    "tar --directory=$HOME -xf x.tar",
+    "cd ~ && tar xf /tmp/x.tar",
+    "cd ~ && patch -p1 < /tmp/x",
+    "cd ~/.config && git checkout .",
+    "git -C ~/.config/aish checkout .",
+    "git -C ~ pull",
+    "git --work-tree=$HOME checkout -f",
+    "ln -s ~/.config d && echo x >> d/aish/config.toml",
+    "mount --bind ~/.config /mnt",
+    "find ~ -name 'c*.toml' -delete",
+    "find ~/.config -type f -exec rm {} +",
+    "find ~/.config -type f | xargs rm",
+    "rm -rf $(find ~ -name aish)",
+    "for f in $(ls -a ~); do rm -r $f; done",
+    "find ~ | while read f; do rm $f; done",
+    "cat <<EOF | sh\nrm -rf ~/.config\nEOF",
+    "sh <<-'EOF'\n\tcd ~/.config\n\trm -r aish\n\tEOF\nls",
+    "sh -c 'cd ~/.config && rm -r aish'",
+    "eval \"cd ~/.config; rm -r aish\"",
+    "python3 -c \"import shutil; shutil.rmtree('/home/me/.config')\"",
+    "echo x >> ~/{.config/aish,x}/config.toml",
+    "echo x >> ~/{.config/{aish,b},x}/config.toml",
+    "echo x >> ~/(.config|x)/aish/config.toml",
+    "echo x >> ~/.config/aish/config.toml(N)",
+    "echo x >> ~/.zsh(rc|env)",
+    "echo x >> $'/home/me/\\x2econfig/aish/config.toml'",
+    "echo x >> ~/$'\\u002ezshrc'",
+    "echo x >> ~/.con\\\nfig/aish/config.toml",
+    "echo x >> $X/config.toml",
+    "echo x >> ~/$X/config.toml",
+    "echo x >> ~/.$X",
+    "echo x >> ~/.con$X",
+    "echo x >> ${X}rc",
+    "echo x >> ${HOME%/}/.config/aish/config.toml",
+    "echo x >> ${X:-~/.config}/aish/config.toml",
+    "echo x >> ${${X}}/aish/config.toml",
+    "echo x >> $(echo ~)/.config/aish/config.toml",
+    "echo x >> `echo ~/.config`/aish/config.toml",
+    "echo x >> \"$(echo ~)\"/.config/aish/config.toml",
+    "hash -d c=~/.config; echo x >> ~c/aish/config.toml",
+    "echo x >> ~+/../.config/aish/config.toml",
+];
+
+#[test]
+fn command_that_names_a_protected_path_in_parts_is_found() {
+    let is_missed = |command: &&&str| !reaches(&json!(command), "/home/me/project");
+    let missed: Vec<_> = COMMANDS.iter().filter(is_missed).collect();
+    assert!(missed.is_empty(), "{missed:#?}");
+    for (command, cwd) in [
+        ("rm -rf .config", HOME),
+        ("rm -rf .", HOME),
+        ("rm -r aish", "/home/me/.config"),
+        ("rm -r *", "/home/me/.config"),
+        ("tar xf x.tar", HOME),
+        ("echo x >> config.toml", CONFIG),
+        ("cp -r /tmp/aish .", "/home/me/.config"),
+    ] {
+        assert!(reaches(&json!(command), cwd), "{command}");
+    }
+}
+
+#[test]
+fn argument_that_names_a_protected_path_in_parts_is_found() {
+    for arguments in [
+        json!({ "cwd": "~/.config", "path": "aish/config.toml" }),
+        json!({ "cwd": "~/.config", "path": "aish" }),
+        json!({ "cwd": "~/.config", "command": "rm -r aish" }),
+        json!({ "cwd": "~", "command": "rm", "args": ["-r", ".config"] }),
+        json!({ "command": "cd ~/.config && echo x >> aish/config.toml" }),
+        json!({ "command": ["mv", "~/.config", "x"] }),
+        json!({ "command": ["sh", "-c", "mv ~/.config x"] }),
+        json!({ "input": "cd ~/.config && rm -r aish" }),
+        json!({ "input": "rm -rf ~/.config" }),
+        json!({ "path": "~/{.config/aish,x}/config.toml" }),
+        json!({ "json": "{\"path\":\"\\u002fhome\\/me\\/.config\\/aish\"}" }),
+        json!({ "json": "{\"path\":\"~\\u002f\\u002ezshrc\"}" }),
+        json!({ "json": "{\"path\":\"~\\\\u002f\\\\u002ezshrc\"}" }),
+        json!({ "js": "open('\\x2fhome\\x2fme\\x2f\\u{2e}zshrc')" }),
+        json!({ "uri": "file://host/home/me/%2econfig/aish" }),
+        json!({ "uri": "file:%2f%2f%2fhome%2fme%2f.zshrc" }),
+        json!({ "dirs": (0..40).map(|n| format!("/srv/{n}")).chain(["/home/me/.config".into()]).collect::<Vec<_>>(), "name": "aish" }),
+    ] {
+        assert!(reaches(&arguments, "/home/me/project"), "{arguments}");
+    }
+}
+
+#[test]
+fn ordinary_commands_and_arguments_are_not_found() {
+    let mut found = Vec::new();
+    for command in [
+        "cargo build --release",
+        "cargo build --manifest-path ../other/Cargo.toml --target-dir $DIR/x",
+        "cargo test -- --nocapture 2>&1 | tee /tmp/log",
+        "ls src",
+        "ls -la ~",
+        "ls ~/.config | grep aish",
+        "ls *.(c|h) **/*.rs(.om[1,3])",
+        "cd ~ && ls",
+        "cd ~/other && cargo build",
+        "cd \"$(git rev-parse --show-toplevel)\" && make",
+        "cd $DIR && make install",
+        "cd - && ls",
+        "find ~ -name '*.rs' | xargs grep main",
+        "find . -name '*.o' -delete",
+        "find ~/other -exec touch {} +",
+        "find src -type f -exec sed -i s/a/b/ {} +",
+        "git add -A && git commit -m \"fix: rm -rf ~/.config, a / b and $5\"",
+        "git commit -m 'cd ~/.config and don\\'t'",
+        "git -C ~/other status",
+        "git log --oneline -- src/config",
+        "git diff HEAD~3 -- config.toml",
+        "git stash && git pull",
+        "rm -rf target/ build/*",
+        "mv a.rs src/b.rs && cp config.toml /tmp",
+        "cp notes.txt ~",
+        "cp x.tar ~/other/",
+        "tar xf x.tar.gz && cd x && ./configure",
+        "docker run -v $PWD:/work -w /work image make",
+        "for f in *.rs; do echo $f.bak; done",
+        "for i in 1 2; do curl https://example.com/$i/x; done",
+        "sed -i 's/a$/b/; s#x/y#z#' src/*.rs",
+        "awk '{print $1/2}' data/*.csv",
+        "cat $HOME/project/*.rs $PWD/x",
+        "X=$(date +%s); mkdir out-$X; rm -r out-$X",
+        "DEST=/srv/x; rsync -a build/ $DEST/",
+        "echo \"${name%.c}.o\" ${files[@]} $# $?",
+        "npm install && npm run build --prefix web",
+        "python3 -c 'print(1/2)'",
+        "df -h / && du -sh ~",
+        "psql -c 'select a / b from t'",
+        "true > /dev/null 2>/dev/stdout",
+        "grep -rn 'config.toml' src docs/*.md",
+        "vim src/main.rs",
+        "kill %1 || kill -9 $!",
+        "cat <<EOF > out.txt\nuse ~ and / as words, don't\nEOF",
+        "print -l {a..c} {x,y}.rs",
+        "make -j$(nproc)",
+        "diff <(ls a) <(ls b)",
+    ] {
+        for arguments in [
+            json!(command),
+            json!({ "command": command, "cwd": "/home/me/project" }),
+        ] {
+            if reaches(&arguments, "/home/me/project") {
+                found.push(arguments);
+            }
+        }
+    }
+    for arguments in [
+        json!({ "cwd": "~", "command": "ls" }),
+        json!({ "cwd": "/", "command": "ls", "args": ["-l"] }),
+        json!({ "path": "src/main.rs", "content": "fn f() { g!(\"{}/{a,b}\", x); } // cd src, ./$name {x}/$y f\"{dir}/{name}\"" }),
+        json!({ "text": "{\"a\":{\"b\":[1,2,{\"c\":\"d/e\"}]},\"f\":\"g\\/h\\n\"}" }),
+        json!({ "text": "Install it, then cd into the directory and run ./configure" }),
+        json!({ "text": "#!/bin/sh\nset -e\ncd \"$(dirname \"$0\")\"\nrm -rf \"$OUT\"/*.o\n" }),
+        json!({ "pattern": "~/project/**/*.rs", "files": (0..100).map(|n| format!("/home/me/project/{n}.rs")).collect::<Vec<_>>() }),
+    ] {
+        if reaches(&arguments, "/home/me/project") {
+            found.push(arguments);
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn more_directories_than_the_limit_are_reported() {
+    let many: Vec<String> = (0..80).map(|n| format!("/srv/{n}/src")).collect();
+    let (candidates, _) = path_candidates(&json!(many), &variables()).expect("not too many");
+    let paths = protected();
+    let search = ReachSearch::new(&paths, &NoLinks, false, &[]);
+    assert_eq!(search.find(&candidates), Err(TooMuch));
 }
 
 #[test]
@@ -143,14 +368,19 @@ fn too_many_paths_are_reported() {
 
 proptest! {
     #[test]
+    fn any_command_is_checked_without_a_panic(text in "[a-c~/.$'\"`(){},;|&<>=\\\\ux0-9 \n-]{0,60}") {
+        reaches(&json!(text), "/home/me/project");
+    }
+
+    #[test]
     fn any_text_is_checked_without_a_panic(text in "[/~$.*?{}\\[\\]^#%:\\\\'\"\0 a-zé]{0,40}") {
-        reaches(&json!({ "path": text }), "/home/me/work");
+        reaches(&json!({ "path": text }), "/home/me/project");
     }
 
     #[test]
     fn surroundings_do_not_hide_a_path(before in "[ ;|&<>(='\":,@]{1,4}", after in "[ ;|&<>)'\":,]{1,4}") {
         let text = format!("x{before}~/.config/aish/config.toml{after}y");
-        prop_assert!(reaches(&json!(text), "/home/me/work"), "{}", text);
+        prop_assert!(reaches(&json!(text), "/home/me/project"), "{}", text);
     }
 }
 
@@ -164,4 +394,22 @@ fn many_wildcards_are_compared_in_bounded_time() {
     );
     let other = format!("/srv/x{}/y", "/**".repeat(20_000));
     assert_eq!(protected().find(Path::new(&other)), None);
+}
+
+#[test]
+fn hostile_texts_are_read_in_bounded_time() {
+    for text in [
+        "{", "{a,", "(", "$(", "${", "\"", "'", "`", "\\", "\\u00", "<<x\n", "$'", "a/{b,c}/",
+    ] {
+        let started = std::time::Instant::now();
+        let text = text.repeat(20_000);
+        reaches(&json!(text), "/home/me/project");
+        reaches(&json!({ "path": text }), "/home/me/project");
+        let start: String = text.chars().take(8).collect();
+        assert!(
+            started.elapsed().as_secs() < 20,
+            "{start}: {:?}",
+            started.elapsed()
+        );
+    }
 }

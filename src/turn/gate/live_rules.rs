@@ -39,7 +39,9 @@ impl CallGate<'_> {
     async fn rules_now(&self) -> Result<RuleSet> {
         let request = self.context.request;
         let overrides = ConfigOverrides::from_map(&request.overrides)?;
-        let mut config = self.context.services.models.config(&overrides)?;
+        let models = &self.context.services.models;
+        models.refresh().await;
+        let mut config = models.config(&overrides)?;
         rules_in_force::apply(&mut config, &request.cwd).await?;
         Ok(config.policy.clone())
     }

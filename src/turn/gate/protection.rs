@@ -18,7 +18,12 @@ impl CallGate<'_> {
             ProtectionCheck::of_call(arguments, reads, cwd, server.as_ref())
         };
         let checks = self.resolutions.iter().skip(start).map(check).collect();
-        protected_files::protection_reasons(&services.paths, checks).await
+        protected_files::protection_reasons(
+            &services.paths,
+            &self.context.request.overrides,
+            checks,
+        )
+        .await
     }
 
     /// Stores the reasons of the calls from `start` on.
