@@ -100,19 +100,36 @@ impl SecretSpan {
 /// Length of the run of bytes of the class at `at`.
 pub(super) fn run_length(text: &[u8], at: usize, class: ByteClass) -> usize {
     let rest = text.get(at..).unwrap_or_default();
-    rest.iter().position(|&b| !class(b)).unwrap_or(rest.len())
+    let length = rest.iter().position(|&b| !class(b)).unwrap_or(rest.len());
+    #[cfg(test)]
+    super::tests::INSPECTED.with(|n| n.set(n.get() + length));
+    length
+}
+
+/// How far after a keyword its rule looks. Text that repeats a keyword is inspected again at each of them, so this is no
+/// more than the rule needs: most secrets continue with [`SecretSpan::more`].
+fn window(kind: &str) -> usize {
+    match kind {
+        // Recognised by their last part.
+        "jwt" | "private-key" => AHEAD,
+        "cookie" | "basic-auth" => 4 << 10,
+        _ => 1 << 10,
+    }
 }
 
 impl FormatRule {
     fn find_secret(&self, place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         let KeywordMatch { text, at, end, .. } = *place;
         // Keywords are found in any case, which only custom patterns accept.
-        let is_keyword = || text.get(at..end) == Some(self.key.as_bytes()) && at_word_start(place);
+        let is_custom = matches!(self.pattern, FormatPattern::Custom(_));
+        if !is_custom && (text.get(at..end) != Some(self.key.as_bytes()) || !at_word_start(place)) {
+            return None;
+        }
         match self.pattern {
             FormatPattern::Custom(find) => find(place),
             FormatPattern::AtLeast(least, class) => {
                 let n = run_length(text, end, class);
-                (n >= least && is_keyword()).then(|| SecretSpan {
+                (n >= least).then(|| SecretSpan {
                     more: Some(class),
                     ..SecretSpan::new(at, end + n)
                 })
@@ -120,13 +137,14 @@ impl FormatRule {
             FormatPattern::HighEntropy(least, class) => {
                 let n = run_length(text, end, class);
                 let random = || super::value_class::is_random(&text[end..end + n]);
-                (n >= least && is_keyword() && random()).then(|| SecretSpan {
+                (n >= least && random()).then(|| SecretSpan {
                     more: Some(class),
                     ..SecretSpan::new(at, end + n)
                 })
             }
-            FormatPattern::Exactly(n, class) => (run_length(text, end, class) == n && is_keyword())
-                .then(|| SecretSpan::new(at, end + n)),
+            FormatPattern::Exactly(n, class) => {
+                (run_length(text, end, class) == n).then(|| SecretSpan::new(at, end + n))
+            }
         }
         .filter(|secret| {
             !String::from_utf8_lossy(&text[secret.start..secret.end]).contains("EXAMPLE")
@@ -185,8 +203,8 @@ impl FormatRules {
         at: usize,
         only_formats: bool,
     ) -> Option<(SecretSpan, Arc<str>)> {
-        let text = &text[..text.len().min(at + AHEAD)];
         self.keys_at(text, at).find_map(|rule| {
+            let text = &text[..text.len().min(at + window(rule.kind))];
             if only_formats && matches!(rule.pattern, FormatPattern::Custom(_)) {
                 return None;
             }

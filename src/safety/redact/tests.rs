@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use proptest::prelude::*;
 
 use super::rules::all_rules;
@@ -6,6 +8,27 @@ use super::*;
 mod alarms;
 mod commands;
 mod recall;
+
+thread_local! {
+    /// Number of bytes that the rules have inspected.
+    pub(super) static INSPECTED: Cell<usize> = const { Cell::new(0) };
+}
+
+#[test]
+fn a_keyword_that_repeats_costs_a_few_kilobytes_at_each_place() {
+    let ends = [
+        "", "=", ": ", " -x ", "=a://", "=(", "-", "=auth=", "EXAMPLE", "-----\n",
+    ];
+    for rule in all_rules() {
+        for end in ends {
+            let unit = format!("{}{end}", rule.key);
+            let text = unit.repeat(2 * AHEAD / unit.len());
+            INSPECTED.set(0);
+            RULES.at(text.as_bytes(), 8 * unit.len(), false);
+            assert!(INSPECTED.get() < AHEAD / 2, "{unit:?}: {INSPECTED:?}");
+        }
+    }
+}
 
 #[test]
 fn a_renewed_value_replaces_the_one_before_and_nothing_in_use_is_evicted() {

@@ -225,6 +225,9 @@ const ARGUMENTS: &[(&str, usize)] = &[
     ("identified by", 0),
 ];
 
+/// Maximum number of words, options included, up to the argument.
+const MAX_WORDS: usize = 16;
+
 /// The argument of a command of [`ARGUMENTS`].
 pub(super) fn argument(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, end, .. } = *place;
@@ -232,7 +235,7 @@ pub(super) fn argument(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let (_, before) = ARGUMENTS.iter().find(|(name, _)| *name == key)?;
     let mut from = end;
     let mut left = *before;
-    loop {
+    for _ in 0..MAX_WORDS {
         let blanks = run_length(text, from, is_space);
         if blanks == 0 {
             return None;
@@ -256,6 +259,7 @@ pub(super) fn argument(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         let fits = chosen_password(value, 4) && (!key.starts_with("identified") || is_sql);
         return word_span(text, start, word_end).filter(|_| fits);
     }
+    None
 }
 
 /// A secret that is piped into a command that reads it: `echo … | sudo -S`, `command <<< …`.
@@ -359,9 +363,10 @@ pub(super) fn encoded_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     start += run_length(text, start, |b| is_space(b) || is_quote(b)).min(8);
     let n = run_length(text, start, is_base64);
     let value = &text[start..start + n];
-    let is_json = text[..end].ends_with(b"\"auth") && n.is_multiple_of(4) && !value.contains(&b'-');
+    let is_whole = n.is_multiple_of(4) || start + n == text.len();
+    let is_json = text[..end].ends_with(b"\"auth") && is_whole && !value.contains(&b'-');
     let is_login = || {
-        let decoded = decode_base64(&value[..n.min(4096)]);
+        let decoded = decode_base64(&value[..n.min(1024)]);
         let colon = decoded.iter().position(|&b| b == b':');
         let is_text = decoded.iter().all(|b| b.is_ascii_graphic());
         colon.is_some_and(|at| at > 0 && at + 3 < decoded.len()) && is_text
@@ -375,13 +380,12 @@ pub(super) fn encoded_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 /// A PEM private key in base64, as in a kubeconfig.
 pub(super) fn encoded_pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, .. } = *place;
-    let n = run_length(text, at, is_base64);
-    let head = decode_base64(&text[at..at + n.min(80)]);
+    let head = decode_base64(&text[at..text.len().min(at + 80)]);
     head.windows(11)
         .any(|w| w == b"PRIVATE KEY")
         .then(|| SecretSpan {
             more: Some(is_base64),
-            ..SecretSpan::new(at, at + n)
+            ..SecretSpan::new(at, at + run_length(text, at, is_base64))
         })
 }
 

@@ -9,6 +9,9 @@ use super::{KeywordMatch, SecretSpan, run_length};
 /// Maximum number of spaces around an assignment operator.
 const SPACES: usize = 8;
 
+/// Maximum number of bytes after a name that decide on the value assigned to it.
+const MAX_VALUE: usize = 1 << 10;
+
 /// Whether a word can begin at the keyword: not after a letter or digit, unless that ends an escape sequence.
 pub(super) fn at_word_start(place: &KeywordMatch<'_>) -> bool {
     let before = &place.text[place.from..place.at];
@@ -64,6 +67,7 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         at: key,
         end,
     } = *place;
+    let text = &text[..text.len().min(end + MAX_VALUE)];
     let is_name_byte: ByteClass = |b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
     let before = &text[from..key];
     let name_start = before.iter().rposition(|&b| !is_name_byte(b));

@@ -31,18 +31,14 @@ fn run_length_before(place: &KeywordMatch<'_>, at: usize, class: ByteClass) -> u
 
 /// Returns where the PEM private key ends in whose body `text` begins; `None` if another key begins first.
 fn pem_end(text: &[u8]) -> Option<usize> {
-    let find = |from: usize, needle: &[u8]| {
-        let rest = text.get(from..)?;
-        rest.windows(needle.len())
-            .position(|w| w == needle)
-            .map(|at| from + at)
+    let is_line = |at: &usize| {
+        text[*at..].starts_with(b"-----END ") || text[*at..].starts_with(b"-----BEGIN ")
     };
-    let end = find(0, b"-----END ")?;
-    let close = find(end + 9, b"-----")?;
-    let label = &text[end..close];
-    let other_begins = find(0, b"-----BEGIN ").is_some_and(|at| at < end);
-    (!other_begins && label.len() < 80 && label.windows(11).any(|w| w == b"PRIVATE KEY"))
-        .then_some(close + 5)
+    let end = memchr::memmem::find_iter(text, b"-----").find(is_line)?;
+    let label = text[end..].strip_prefix(b"-----END ")?;
+    let length = memchr::memmem::find(label, b"-----")?;
+    let label = &label[..length];
+    (length < 71 && label.windows(11).any(|w| w == b"PRIVATE KEY")).then_some(end + 9 + length + 5)
 }
 
 /// A PEM private key up to its last line, or if that is missing, up to the first byte that cannot belong to a key.
@@ -72,19 +68,24 @@ pub(super) fn pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     })
 }
 
+/// Maximum length of the header of a JSON Web Token; one with a chain of certificates has a few KiB.
+const MAX_JWT_HEAD: usize = 4 << 10;
+
 /// A JSON Web Token: three base64url parts, the first two of which are JSON objects.
 pub(super) fn jwt(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, .. } = *place;
-    let head = run_length(text, at, dash);
+    if !text[at..].starts_with(b"eyJ") || !at_word_start(place) {
+        return None;
+    }
+    let head = run_length(&text[..text.len().min(at + MAX_JWT_HEAD)], at, dash);
     let second = at + head + 1;
+    if head < 12 || text.get(second - 1) != Some(&b'.') {
+        return None;
+    }
     let payload = run_length(text, second, dash);
     let third = second + payload + 1;
     let signature = run_length(text, third, dash);
-    let fits = text[at..].starts_with(b"eyJ")
-        && at_word_start(place)
-        && head >= 12
-        && text.get(second - 1) == Some(&b'.')
-        && text.get(third - 1) == Some(&b'.')
+    let fits = text.get(third - 1) == Some(&b'.')
         // In an encrypted token the second part is a key.
         && (text[second..].starts_with(b"eyJ") || signature >= 12)
         && payload >= 8
