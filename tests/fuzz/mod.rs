@@ -1,6 +1,7 @@
 //! Fuzz targets: functions that take arbitrary bytes and assert what must hold for every input. The test suite runs each
 //! with its corpus and a few thousand mutations; `cargo bench --bench fuzz` runs millions.
 
+mod json;
 pub mod mutator;
 mod targets;
 
@@ -16,8 +17,20 @@ pub struct Target {
     /// Panics if an invariant does not hold. Returns whether the input passed the outermost check, such as the syntax of
     /// a file; the mutator prefers such inputs.
     pub run: fn(&[u8]) -> bool,
+    /// What is mutated.
+    pub shape: Shape,
+    /// Size of most inputs, in bytes. One in a thousand is up to 32 times as long.
+    pub usual_size: usize,
     /// Pieces that inputs consist of.
     pub tokens: &'static [&'static str],
+}
+
+/// What the mutator changes.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Shape {
+    Bytes,
+    /// JSON values, and for a quarter of the inputs the bytes of their text.
+    Json,
 }
 
 /// All targets.
@@ -49,7 +62,7 @@ impl Target {
     /// Returns a mutator of the corpus.
     pub fn mutator(&self, seed: u64) -> Mutator {
         let corpus = self.corpus().into_iter().map(|(_, bytes)| bytes);
-        Mutator::new(seed, corpus.collect(), self.tokens)
+        Mutator::new(seed, corpus.collect(), self)
     }
 
     /// Runs one input. Returns `None` if the target panics.

@@ -1,14 +1,12 @@
 //! A deterministic mutator of byte strings.
 
-/// Size of most inputs, in bytes.
-const USUAL_SIZE: usize = 4 << 10;
-/// Size of the largest inputs.
-const MAX_SIZE: usize = 128 << 10;
+use super::{Shape, Target, json};
+
 /// Maximum number of inputs that are kept beside the corpus.
 const MAX_LEARNED: usize = 128;
 
 /// Characters with a meaning for terminals, lines and encodings.
-const CHARACTERS: &[&str] = &[
+pub const CHARACTERS: &[&str] = &[
     "\0",
     "\t",
     "\n",
@@ -49,7 +47,7 @@ const CHARACTERS: &[&str] = &[
 ];
 
 /// Numbers at the limits of types and of the program.
-const NUMBERS: &[u64] = &[
+pub const NUMBERS: &[u64] = &[
     0,
     1,
     7,
@@ -149,21 +147,28 @@ pub struct Mutator {
     corpus: Vec<Vec<u8>>,
     learned: Vec<Vec<u8>>,
     tokens: &'static [&'static str],
+    usual_size: usize,
+    max_size: usize,
+    /// The values in the corpus, if the inputs are JSON.
+    values: Option<json::Values>,
 }
 
 impl Mutator {
-    pub fn new(seed: u64, corpus: Vec<Vec<u8>>, tokens: &'static [&'static str]) -> Mutator {
+    pub fn new(seed: u64, corpus: Vec<Vec<u8>>, target: &Target) -> Mutator {
         Mutator {
             random: Random::new(seed),
+            values: (target.shape == Shape::Json).then(|| json::Values::new(&corpus)),
             corpus,
             learned: Vec::new(),
-            tokens,
+            tokens: target.tokens,
+            usual_size: target.usual_size,
+            max_size: 32 * target.usual_size,
         }
     }
 
     /// Adds an input to mutate further, now and then.
     pub fn learn(&mut self, input: Vec<u8>) {
-        if input.len() > USUAL_SIZE || self.random.below(16) > 0 {
+        if input.len() > self.usual_size || self.random.below(16) > 0 {
             return;
         }
         if self.learned.len() < MAX_LEARNED {
@@ -177,17 +182,28 @@ impl Mutator {
     /// Returns the next input.
     pub fn mutate(&mut self) -> Vec<u8> {
         let mut input = self.base().clone();
-        for _ in 0..=self.random.below(6) {
+        let steps = 1 + self.random.below(6);
+        if self.random.below(4) > 0
+            && let Some(values) = &self.values
+            && let Some(text) = values.mutate(&input, steps, &mut self.random)
+        {
+            input = text;
+            // Cut off, it would not be JSON.
+            if input.len() <= self.max_size {
+                return input;
+            }
+        }
+        for _ in 0..steps {
             self.step(&mut input);
         }
         let max = match self.random.below(1000) {
-            0 => MAX_SIZE,
-            _ => USUAL_SIZE,
+            0 => self.max_size,
+            _ => self.usual_size,
         };
-        if max == MAX_SIZE && !input.is_empty() {
+        if max == self.max_size && !input.is_empty() {
             let at = self.random.below(input.len());
             let end = input.len().min(at + 1 + self.random.below(64));
-            let times = self.random.below(MAX_SIZE / (end - at));
+            let times = self.random.below(self.max_size / (end - at));
             let part = input[at..end].repeat(times);
             input.splice(at..at, part);
         }

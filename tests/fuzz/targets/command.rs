@@ -2,12 +2,14 @@
 
 use aish::turn::command_extractor::{AnswerPiece, CommandExtractor};
 
-use crate::fuzz::Target;
 use crate::fuzz::mutator::text_pieces;
+use crate::fuzz::{Shape, Target};
 
 pub const TARGET: Target = Target {
     name: "command",
     run,
+    shape: Shape::Bytes,
+    usual_size: 4 << 10,
     tokens: &[
         "CMD:",
         "CMD: ls\n",

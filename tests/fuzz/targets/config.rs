@@ -15,12 +15,14 @@ use aish::safety::policy::{
 };
 use tempfile::TempDir;
 
-use crate::fuzz::Target;
 use crate::fuzz::mutator::Random;
+use crate::fuzz::{Shape, Target};
 
 pub const TARGET: Target = Target {
     name: "config",
     run,
+    shape: Shape::Bytes,
+    usual_size: 4 << 10,
     tokens: &[
         "[models.a]\n",
         "[mcp.servers.b]\n",

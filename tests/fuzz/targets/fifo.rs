@@ -4,12 +4,14 @@ use aish::daemon::shell_events::ShellEventDecoder;
 use aish::protocol::ShellId;
 use aish::session::shell_registry::{ShellEvent, ShellRegistry};
 
-use crate::fuzz::Target;
 use crate::fuzz::mutator::pieces;
+use crate::fuzz::{Shape, Target};
 
 pub const TARGET: Target = Target {
     name: "fifo",
     run,
+    shape: Shape::Bytes,
+    usual_size: 4 << 10,
     tokens: &[
         "aish1 ",
         "aish1 1-a 1 1 1 5\nbye\x001",

@@ -15,12 +15,14 @@ use aish::tools::split::parse_call_target;
 use rmcp::model::{CallToolResult, GetPromptResult, ListToolsResult, ReadResourceResult, Tool};
 use serde_json::{Map, Value};
 
-use crate::fuzz::Target;
 use crate::fuzz::mutator::Random;
+use crate::fuzz::{Shape, Target};
 
 pub const TARGET: Target = Target {
     name: "mcp",
     run,
+    shape: Shape::Json,
+    usual_size: 4 << 10,
     tokens: &[
         "{",
         "}",

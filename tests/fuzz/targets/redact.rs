@@ -5,12 +5,14 @@ use std::sync::LazyLock;
 use aish::safety::redact::{LineRedactor, Redactor};
 use serde_json::Value;
 
-use crate::fuzz::Target;
 use crate::fuzz::mutator::{Random, pieces};
+use crate::fuzz::{Shape, Target};
 
 pub const TARGET: Target = Target {
     name: "redact",
     run,
+    shape: Shape::Bytes,
+    usual_size: 4 << 10,
     tokens: &[
         "kZ83hdPqW71nTr",
         "pa\"ss/wörd one",

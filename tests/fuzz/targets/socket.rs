@@ -14,12 +14,14 @@ use serde::de::DeserializeOwned;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 
-use crate::fuzz::Target;
 use crate::fuzz::mutator::pieces;
+use crate::fuzz::{Shape, Target};
 
 pub const TARGET: Target = Target {
     name: "socket",
     run,
+    shape: Shape::Bytes,
+    usual_size: 4 << 10,
     tokens: &[
         "\u{2}\0\0\0C",
         "\u{1}\0\0\0C",

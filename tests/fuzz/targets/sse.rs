@@ -6,12 +6,14 @@ use aish::broker::provider::chat::{ChatAnswer, ServerQuirks, StreamError, names}
 use aish::broker::sse::SseDecoder;
 use aish::chat::{StreamItem, ToolCall};
 
-use crate::fuzz::Target;
 use crate::fuzz::mutator::pieces;
+use crate::fuzz::{Shape, Target};
 
 pub const TARGET: Target = Target {
     name: "sse",
     run,
+    shape: Shape::Bytes,
+    usual_size: 4 << 10,
     tokens: &[
         "data: ",
         "data:",
