@@ -278,7 +278,7 @@ impl Onboarding<'_> {
             None => String::new(),
         };
         self.print(&format!(
-            "  {} is now the default model; it is configured in\n  {}{key}\n\n",
+            "  {name} is now the default model ({}); it is configured in\n  {}{key}\n\n",
             one_line(&endpoint.model, MAX_ERROR),
             file.display()
         ))

@@ -49,7 +49,7 @@ pub fn ask(paths: &Paths, changes: &ConfigDifference) -> Result<()> {
 fn question(prompt: &mut TerminalPrompt<'_>, changes: &ConfigDifference) -> PromptResult<bool> {
     loop {
         let head = vec![span(
-            "the configuration asks less than before",
+            "the configuration allows more than when you last saw it",
             SpanStyle::Bold,
         )];
         prompt.frame_line("┌", &head)?;

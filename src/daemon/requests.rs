@@ -388,7 +388,7 @@ pub async fn models(
 
 /// The failure that lets a client ask about changes of the configuration.
 pub fn config_changed(changes: ConfigChanges) -> RequestFailure {
-    let message = "the configuration has changed, and asks less than before";
+    let message = "the configuration has changed, and allows more than before";
     let ConfigChanges { digest, lines } = changes;
     RequestFailure {
         config_changes: Some(ConfigDifference { digest, lines }),

@@ -119,6 +119,11 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
                 !is_quoted && !is_list && next.is_some_and(|b| b",;)".contains(&b)),
             )
         }
+        // Whoever exports a key by hand gives its value.
+        false if is_variable && is_exported(&before[..before.len() - lead.len()]) => {
+            // Names and placeholders have no digits.
+            chosen_password(bytes, 8) && bytes.iter().any(u8::is_ascii_digit)
+        }
         false if (is_variable || is_quoted) && keyword == "secret" => {
             key_like(bytes) || mixes_characters(bytes) && !is_placeholder(bytes)
         }
@@ -127,6 +132,16 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let is_own_path =
         matches!(lead, b"" | b"OLD") && name.ends_with(b"PWD") && bytes.starts_with(b"/");
     (is_secret && !is_own_path && !format_at(text, value.start)).then_some(value)
+}
+
+/// Whether an assignment after this text is one of a shell's `export`.
+fn is_exported(before: &[u8]) -> bool {
+    let line = before
+        .rsplit(|b| b"\n;&".contains(b))
+        .next()
+        .unwrap_or_default();
+    line.split(|b| is_space(*b))
+        .any(|word| matches!(word, b"export" | b"setenv"))
 }
 
 /// Whether the keyword is in an entry of a netrc file, which may extend over several lines.

@@ -72,6 +72,24 @@ const FORMS: &[&str] = &[
 ];
 
 #[test]
+fn a_key_that_is_exported_by_hand_is_found_whatever_its_form() {
+    let redactor = Redactor::default();
+    for name in [
+        "TEAM_API_KEY",
+        "APIKEY",
+        "GITHUB_TOKEN",
+        "MYTOKEN",
+        "APP_SECRET",
+    ] {
+        for value in ["plainword77", "shortk99", "'zz-word-88'"] {
+            let line = format!("cd x; export A=1 {name}={value} && make");
+            let value = value.trim_matches('\'');
+            assert!(!redactor.redact(&line).contains(value), "{line}");
+        }
+    }
+}
+
+#[test]
 fn no_part_of_a_password_remains() {
     let redactor = Redactor::default();
     for form in FORMS {
