@@ -76,7 +76,7 @@ fi
 # --- static checks --------------------------------------------------------------
 
 step 'scripts'
-shellcheck install.sh test.sh .ci/run tests/install.sh
+shellcheck install.sh test.sh .ci/run tests/install.sh tests/mutants.sh
 find zsh completions -type f | while IFS= read -r file; do
     zsh -fn "$file"
 done

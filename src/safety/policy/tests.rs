@@ -104,6 +104,51 @@ fn a_grant_covers_its_tool_or_the_read_only_tools_at_that_time() {
 }
 
 #[test]
+fn a_grant_is_removed_by_its_id_and_when_it_expires() {
+    let mut grants = GrantSet::default();
+    say(CALL, ApprovalScope::Tool, &mut grants);
+    let end = grants.list()[0].expires_ms;
+    assert!(!grants.revoke("g2"), "there is no such grant");
+    grants.expire(end - 1);
+    assert_eq!(grants.list().len(), 1);
+    let mut expired = grants.clone();
+    expired.expire(end);
+    assert!(expired.is_empty());
+    expired = grants.clone();
+    expired.expire(end + 1);
+    assert!(expired.is_empty());
+    assert!(grants.revoke("g1") && grants.is_empty());
+}
+
+#[test]
+fn a_star_stands_only_for_all_tools_of_a_server() {
+    let server = Some(RuleSubject::Server("fs".into()));
+    assert_eq!(RuleSubject::of_tools("fs.*"), server);
+    for text in ["f*.*", "*.*", "fs.r*", "*.read", ".read", "fs.", "fs"] {
+        assert_eq!(RuleSubject::of_tools(text), None, "{text}");
+    }
+}
+
+#[test]
+fn only_the_grants_of_a_changed_tool_are_removed() {
+    let mut grants = GrantSet::default();
+    say(CALL, ApprovalScope::Tool, &mut grants);
+    say(READ, ApprovalScope::Tool, &mut grants);
+    say(READ, ApprovalScope::Reads, &mut grants);
+    let all = grants.clone();
+    for unchanged in [CALL, READ] {
+        assert!(grants.remove_changed(&wish(unchanged)).is_empty());
+    }
+    assert_eq!(grants, all);
+    let changed = ExactCall {
+        identity: "fs.read as it is now",
+        ..READ
+    };
+    assert_eq!(grants.remove_changed(&wish(changed)), all.list()[1..2]);
+    assert_eq!(grants.list(), [&all.list()[..1], &all.list()[2..]].concat());
+}
+
+#[test]
 fn a_grant_does_not_cover_a_changed_tool() {
     let changed = ExactCall {
         identity: "fs.read as it is now",

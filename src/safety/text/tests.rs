@@ -264,6 +264,9 @@ fn prose_shows() {
             "葛\u{e0100}\\u{e0100}\\u{e0130}",
         ),
         ("a\u{94d}b \u{94d}", "a\\u{94d}b \u{94d}"),
+        ("می\u{200c}. می\u{200c} ", "می\\u{200c}. می\\u{200c} "),
+        ("a\u{301}\u{200d}b", "a\u{301}\\u{200d}b"),
+        ("é\u{fe00}+\u{fe00}", "é\\u{fe00}+\\u{fe00}"),
         ("\u{301}\n\u{301}", "\\u{301}\n\\u{301}"),
         ("\x1b\u{338}", "\\x1b\\u{338}"),
     ] {
@@ -324,6 +327,10 @@ fn marks_are_limited_on_one_base() {
     let shown = format!("a{}{}b", "\u{300}".repeat(8), "\\u{300}".repeat(92));
     assert_eq!(prose(&zalgo), shown);
     assert_eq!(run(SinkMode::Prose, zalgo.split_inclusive(|_| true)), shown);
+    // A joiner has no effect before a mark that is one too many.
+    let eight = format!("क{}", "\u{902}".repeat(8));
+    let shown = format!("{eight}\\u{{200d}}\\u{{902}}");
+    assert_eq!(prose(&format!("{eight}\u{200d}\u{902}")), shown);
 }
 
 #[test]
@@ -339,13 +346,18 @@ fn pieces_distinguish_text_from_stand_ins() {
 
 #[test]
 fn a_run_of_plain_text_is_one_piece() {
-    let text = "plain ASCII, 漢字, más\n\tand 👩‍💻 می‌خواهم".repeat(50);
-    let mut pieces = 0;
-    TextSink::new(SinkMode::Prose).push_with(&text, &mut |piece| {
-        assert_eq!(piece, SafePiece::Text(&text));
-        pieces += 1;
-    });
-    assert_eq!(pieces, 1);
+    for (mode, text) in [
+        (SinkMode::Prose, "plain ASCII, 漢字, más\n\tand 👩‍💻 می‌خواهم"),
+        (SinkMode::Strict, "cp -a  x y && ls 漢字 cafe\u{301}"),
+    ] {
+        let text = text.repeat(50);
+        let mut pieces = 0;
+        TextSink::new(mode).push_with(&text, &mut |piece| {
+            assert_eq!(piece, SafePiece::Text(&text));
+            pieces += 1;
+        });
+        assert_eq!(pieces, 1);
+    }
 }
 
 #[test]
