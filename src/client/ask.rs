@@ -3,6 +3,7 @@
 use super::connect;
 use super::output::{AnswerOutput, OutputFormat};
 use super::request_loop::{RequestEnd, RequestLoop};
+use super::text_format::short_id;
 use crate::chat::FinishReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
@@ -59,14 +60,17 @@ fn show_answer(paths: &Paths, request: &Request, format: OutputFormat) -> Result
     let (missing_terminal, left) = (request_loop.missing_terminal, request_loop.left);
     // An answer that was interrupted elsewhere, or long ago, is shown like any other.
     let interrupted_here = matches!(request, Request::Ask(_)) || request_loop.was_interrupted();
+    let session = request_loop.session.take();
     drop(request_loop);
     match result {
         Err(e) if left => {
             output.failed(&e);
-            Err(
-                Error::new(e.kind, "stopped following; the answer continues")
-                    .hint("llm :attach shows it"),
-            )
+            let hint = match session {
+                // It may be that of another shell.
+                Some(session) => format!("llm :attach {} shows it", short_id(&session)),
+                None => "llm :attach shows it".to_owned(),
+            };
+            Err(Error::new(e.kind, "stopped following; the answer continues").hint(hint))
         }
         Err(e) if e.kind == ErrorKind::Interrupted => {
             let e = interrupted(&output);

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::connect;
+use super::output::print_notice;
 use super::signals::SignalPipes;
 use super::styled_line::{SpanStyle, StyledLine, span, wrap};
 use super::terminal::ControllingTty;
@@ -173,6 +174,10 @@ pub fn propose(
         ProposalKey::Edit => ProposalOutcome::Edit(token, command),
         ProposalKey::Insert => {
             decide(CommandChoice::Insert)?;
+            let more = proposal.of.saturating_sub(proposal.number);
+            if more > 0 {
+                print_notice(&format!("{more} more: llm :attach offers them"));
+            }
             ProposalOutcome::Insert(token, command)
         }
         ProposalKey::No => {

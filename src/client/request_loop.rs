@@ -70,7 +70,7 @@ pub struct RequestLoop<'a> {
     /// The last question that was answered here.
     answered: Option<String>,
     /// The session of the turn, once the daemon has reported it.
-    session: Option<String>,
+    pub session: Option<String>,
 }
 
 impl<'a> RequestLoop<'a> {

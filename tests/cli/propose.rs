@@ -199,6 +199,9 @@ fn each_key_is_recorded_with_its_decision() {
                 assert_eq!(verdict.words[2], "capture");
                 offer.end(&verdict);
             }
+            "insert" => {
+                assert_eq!(verdict.stderr, "[aish] 1 more: llm :attach offers them\n");
+            }
             "quit" => {
                 offer.zsh.run("\x15aish-helper propose --shell s1 >verdict");
                 assert_eq!(helper.home.read("verdict"), "none\n");

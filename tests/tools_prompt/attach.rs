@@ -174,7 +174,9 @@ fn ctrl_c_stops_the_answer_and_other_signals_only_leave_it() {
     zsh.prompt();
     let screen = zsh.screen();
     assert!(
-        screen.contains("[aish] stopped following; the answer continues"),
+        screen.contains(
+            "[aish] stopped following; the answer continues\n  llm :attach 1a2b3c4d shows it"
+        ),
         "{screen}"
     );
     let line = "sh -c 'echo $$ >pid; exec aish-helper attach'; print code=$?";
