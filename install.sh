@@ -298,7 +298,7 @@ if [ -n "$get_rust" ]; then
 fi
 say "  - build aish and install it under $prefix"
 if [ -n "$zshrc" ]; then say '  - add one line to your .zshrc'; fi
-if [ -n "$try" ]; then say '  - download a tiny model (127 MB) and ask it your prompt'; fi
+if [ -n "$try" ]; then say '  - download a tiny model (127 MB, 220 MB on disk) and ask it your prompt'; fi
 ask
 
 if [ -n "$packages" ]; then

@@ -21,7 +21,7 @@ printf 'pub mod chat;\npub mod safety;\n' >"$crate/src/lib.rs"
     printf '[package]\nname = "mutants"\nedition = "2024"\n[workspace]\n'
     # Optimized, the tests take half a second.
     printf '[profile.dev]\ndebug = 0\nopt-level = 1\n[dependencies]\n'
-    sed -n '/^\[\(dev-\)\?dependencies\]/,/^\[/p' Cargo.toml |
+    awk '/^\[/ { wanted = /^\[(dev-)?dependencies\]/ } wanted' Cargo.toml |
         grep -E '^(proptest|serde|serde_json|sha2|unicode-[a-z]+|uuid) ='
 } >"$crate/Cargo.toml"
 

@@ -314,7 +314,7 @@ fn menu_text() -> String {
          \x20 1  paste an API key\n\
          \x20    ({})\n\
          \x20 2  start a local server (Ollama, llama.cpp, LM Studio)\n\
-         \x20 3  install a tiny model here, only for trying aish out (about 100 MB)\n\
+         \x20 3  install a tiny model here, only for trying aish out (127 MB)\n\
          \x20 4  use any other OpenAI-compatible server\n\
          \x20 q  quit\n",
         names.join(", ")

@@ -402,6 +402,57 @@ fn an_approval_keeps_the_annotations_and_a_grant_names_its_subject() {
 }
 
 #[test]
+fn the_explanation_says_that_a_declaration_allows_nothing() {
+    let intent = CallIntent {
+        operation: OperationClass::Destructive,
+        sensitivity: Some(DataSensitivity::Public),
+        reason: None,
+    };
+    let wish = CallRequest {
+        intent: Some(&intent),
+        ..wish(CALL)
+    };
+    let list = [
+        ("op:destructive", RuleEffect::Allow),
+        ("sensitivity:public", RuleEffect::Allow),
+    ];
+    let told = explain(&wish, &rules(&list), &GrantSet::default(), 0);
+    let standings: Vec<_> = told.considered.into_iter().map(|c| c.standing).collect();
+    let inactive = |why: &str| RuleStanding::Inactive(why.to_owned());
+    assert_eq!(
+        standings,
+        [
+            inactive("only the caller declares this class, and a declaration allows nothing"),
+            inactive("only the caller declares the sensitivity, and a declaration allows nothing"),
+            RuleStanding::Decides,
+        ]
+    );
+}
+
+#[test]
+fn the_strictest_rule_decides_on_an_action_of_aish() {
+    use RuleEffect::{Allow, Ask, Deny};
+    let decided = |list: &[(&str, RuleEffect)], own| {
+        let rules = rules(list);
+        rules.rule_for_action(own).map(|rule| rule.effect)
+    };
+    let all = [
+        ("shell", Allow),
+        ("shell", Ask),
+        ("fs.write", Ask),
+        ("network", Allow),
+        ("network", Deny),
+    ];
+    assert_eq!(decided(&all, BuiltinAction::Shell), Some(Ask));
+    assert_eq!(decided(&all, BuiltinAction::Network), Some(Deny));
+    // Asked for by the user's own command; the rule is about a tool of that name.
+    assert_eq!(decided(&all, BuiltinAction::FsWrite), None);
+    assert_eq!(decided(&all[..2], BuiltinAction::Network), None);
+    let allows = [("fs.write", Allow)];
+    assert_eq!(decided(&allows, BuiltinAction::FsWrite), Some(Allow));
+}
+
+#[test]
 fn tool_rules_do_not_apply_to_actions_of_aish() {
     let own = RuleSubject::Action(BuiltinAction::FsWrite);
     let tool = RuleSubject::Tool("fs".into(), "write".into());
