@@ -110,6 +110,9 @@ const PROSE: &[&str] = &[
     "a\nb",
     "first line\nrm victim\nlast line",
     "what does this do?\n\nrm victim\n",
+    "it's\n",
+    "a  b\n\nc\n",
+    "a\n\n  indented 'x\n\ttabbed\n    more\n",
     "why\n\n\n\n",
     "don't\n'\n\"\n`\n$(\n",
     "a \\\nrm victim\\\n\\",
@@ -232,7 +235,7 @@ fn check(name: &str, turn: usize, heads: &[(&str, &[&str])], zshrc: &str) {
         }
     }
     // The shell works as before.
-    zsh.run("builtin print -r -- \"$options[interactivecomments] $options[aliases] ${histchars-unset}\" >|~/after");
+    zsh.run("builtin print -r -- \"$options[interactivecomments] $options[aliases] $options[histreduceblanks] ${histchars-unset}\" >|~/after");
     assert_eq!(home.read("after"), home.read("before"), "{name}");
 }
 
@@ -261,8 +264,7 @@ fn files(dir: &Path) -> Vec<(String, String)> {
     files
 }
 
-const BEFORE: &str =
-    "print -r -- \"$options[interactivecomments] $options[aliases] ${histchars-unset}\" >|~/before";
+const BEFORE: &str = "print -r -- \"$options[interactivecomments] $options[aliases] $options[histreduceblanks] ${histchars-unset}\" >|~/before";
 
 /// Checks a set-up of options and commands before and after the plugin.
 fn setup(name: &str, turn: usize, before: &str, after: &str) {
@@ -285,6 +287,7 @@ fn without_other_plugins() {
 #[test]
 fn with_comments_and_globs() {
     setup("interactive_comments", 1, "setopt interactive_comments", "");
+    setup("hist_reduce_blanks", 3, "setopt hist_reduce_blanks", "");
     setup(
         "extended_glob",
         2,

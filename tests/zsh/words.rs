@@ -53,7 +53,6 @@ fn options_before_the_prose_are_shell_syntax() {
             ("llm -h is help", &["-h is help"]),
             ("llm --version; true", &["--version"]),
             ("llm --help && true", &["--help"]),
-            ("llm -m", &["-m"]),
             ("llm :wq isn't a command", &[":wq isn't a command"]),
             ("llm :) hello", &[":) hello"]),
         ],
