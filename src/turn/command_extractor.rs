@@ -54,6 +54,8 @@ enum LinePosition {
 struct FenceMarker {
     sign: char,
     length: usize,
+    /// Width of the list markers before it, by which the lines of the block may be indented.
+    offset: usize,
     /// The block so far, as long as it has only commands and blank lines. `None` once it has other text, which makes all
     /// of it text.
     held: Option<HeldBlock>,
@@ -203,7 +205,7 @@ impl CommandExtractor {
                 }
             }
             LineKind::Blank => self.hold_line(),
-            LineKind::Opens(sign, length) => {
+            LineKind::Opens(sign, length, offset) => {
                 let held = HeldBlock {
                     lines: std::mem::take(&mut self.held),
                     commands: Vec::new(),
@@ -211,6 +213,7 @@ impl CommandExtractor {
                 self.fence = Some(FenceMarker {
                     sign,
                     length,
+                    offset,
                     held: Some(held),
                 });
             }
@@ -387,8 +390,8 @@ enum LineKind {
     /// A command, after a mark of this many bytes.
     Mark(usize),
     Blank,
-    /// A fence that opens a code block: its character and how many.
-    Opens(char, usize),
+    /// A fence that opens a code block: its character and how many, and the width of the list markers before it.
+    Opens(char, usize, usize),
     Closes,
 }
 
@@ -407,7 +410,7 @@ fn line(held: &str, fence: Option<&FenceMarker>, end: bool) -> LineKind {
     }
     let indent = held.bytes().take_while(|b| *b == b' ').count();
     let rest = &held[indent..];
-    if indent > 3 {
+    if indent > 3 + fence.map_or(0, |f| f.offset) {
         return LineKind::Text;
     }
     // Within a code block, a bullet or a backtick is code, and after other code so is the mark.
@@ -424,6 +427,14 @@ fn line(held: &str, fence: Option<&FenceMarker>, end: bool) -> LineKind {
     if rest.is_empty() || marks.iter().any(|m| m.starts_with(rest)) {
         return LineKind::Open;
     }
+    let (markers, may_grow) = match fence {
+        None => list_markers(rest),
+        Some(_) => (0, false),
+    };
+    if may_grow && !whole {
+        return LineKind::Open;
+    }
+    let rest = &rest[markers..];
     let sign = match (fence, rest.chars().next()) {
         (Some(fence), Some(c)) if c == fence.sign => c,
         (None, Some(c @ ('`' | '~'))) => c,
@@ -442,7 +453,38 @@ fn line(held: &str, fence: Option<&FenceMarker>, end: bool) -> LineKind {
         (false, ..) => LineKind::Text,
         (true, false, _) => LineKind::Open,
         (true, true, Some(_)) => LineKind::Closes,
-        (true, true, None) => LineKind::Opens(sign, length),
+        (true, true, None) => LineKind::Opens(sign, length, markers),
+    }
+}
+
+/// Returns the length of the markers of lists and quotations at the beginning of a line, and whether what follows may still
+/// become one.
+fn list_markers(line: &str) -> (usize, bool) {
+    let mut at = 0;
+    loop {
+        let rest = &line[at..];
+        let rest = rest.trim_start_matches(' ');
+        let start = line.len() - rest.len();
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let marker = match rest.as_bytes().first() {
+            None => return (at, at > 0),
+            Some(b'>') => {
+                at = start + 1;
+                continue;
+            }
+            Some(b'-' | b'*' | b'+') => 1,
+            _ if (1..=9).contains(&digits) => match rest.as_bytes().get(digits) {
+                None => return (at, true),
+                Some(b'.' | b')') => digits + 1,
+                Some(_) => return (start, false),
+            },
+            _ => return (start, false),
+        };
+        match rest.as_bytes().get(marker) {
+            None => return (at, true),
+            Some(b' ') => at = start + marker + 1,
+            Some(_) => return (start, false),
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl PendingCommand {
         let command = held[mark..].trim_matches(BLANKS);
         let kind = match line(command, None, true) {
             _ if command.is_empty() => (!in_fence).then_some(PendingKind::Heading)?,
-            LineKind::Opens(sign, length) if !in_fence => block(0, sign, length),
+            LineKind::Opens(sign, length, 0) if !in_fence => block(0, sign, length),
             _ => {
                 let mut syntax = SyntaxScanner::default();
                 syntax.push_line(unquote(command));
@@ -85,7 +85,7 @@ impl PendingCommand {
                 }
             }
             PendingKind::Heading => match kind {
-                LineKind::Opens(sign, length) => {
+                LineKind::Opens(sign, length, 0) => {
                     self.kind = block(own_indent, *sign, *length);
                     LineFit::More
                 }

@@ -104,6 +104,19 @@ fn a_fence_around_nothing_but_commands_goes_with_them() {
             "``` a`b\n``` a`b\n",
             vec!["ls"],
         ),
+        // In an item of a list or a quotation.
+        (
+            "- ```\n  x\n  CMD: a\n  ```\nCMD: b\n",
+            "- ```\n  x\n  CMD: a\n  ```\n",
+            vec!["b"],
+        ),
+        (
+            "10. > ```\n    x\n    CMD: a\n    ```\nCMD: b\n",
+            "10. > ```\n    x\n    CMD: a\n    ```\n",
+            vec!["b"],
+        ),
+        ("1. ```\n   CMD: a\n   ```\nx", "x", vec!["a"]),
+        ("1.5 ```\nCMD: a\n", "1.5 ```\n", vec!["a"]),
         ("```sh", "```sh", vec![]),
         ("``", "``", vec![]),
     ] {
