@@ -165,7 +165,7 @@ impl CommandExtractor {
         };
         let command = pending.command().trim_matches(BLANKS).to_owned();
         self.held = pending.lines;
-        match command.is_empty() {
+        match command.trim().is_empty() {
             true => self.show_held(),
             false => self.emit_command(command, emit),
         }

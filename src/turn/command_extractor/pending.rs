@@ -140,7 +140,7 @@ impl PendingCommand {
             .trim_start_matches(BLANKS)
             .lines()
             .next()?;
-        Some(unquote(first.trim_end_matches(BLANKS)))
+        Some(unquote(first.trim_end_matches(BLANKS))).filter(|command| !command.trim().is_empty())
     }
 }
 
