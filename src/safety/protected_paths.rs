@@ -10,10 +10,11 @@ mod path_text;
 mod programs;
 mod reach;
 mod shell_words;
+mod unknown_text;
 
 pub use candidates::path_candidates;
-pub use path_text::{PathCandidate, PathUse, Variables};
-pub use reach::{FileSystem, ReachSearch, TooMuch};
+pub use path_text::{PathCandidate, PathUse, Unchecked, Variables};
+pub use reach::{FileSystem, ReachSearch};
 
 use std::path::{Component, Path};
 
@@ -172,6 +173,7 @@ fn components(path: &Path) -> Vec<String> {
             Component::Normal(name) => parts.push(name.to_string_lossy().to_lowercase()),
             // What is above an unknown directory is unknown.
             Component::ParentDir if parts.last().is_some_and(|part| part.ends_with(ANY)) => {}
+            Component::ParentDir if is_process_link_of(&parts) => {}
             Component::ParentDir => {
                 parts.pop();
             }
@@ -195,13 +197,19 @@ fn leads_through_proc(parts: &[&str]) -> bool {
 
 /// Whether a path is a link of `/proc` that leads elsewhere for each process. Not those of the standard streams.
 pub fn is_process_link(path: &Path) -> bool {
-    let parts = components(path);
-    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    match parts.as_slice() {
-        ["proc", _, .., "fd", "0" | "1" | "2"] => false,
-        ["proc", _, .., "fd", _] => true,
-        ["proc", _, .., last] => matches!(*last, "cwd" | "exe" | "root"),
-        _ => false,
+    is_process_link_of(&components(path))
+}
+
+fn is_process_link_of(parts: &[String]) -> bool {
+    let [proc, _, rest @ ..] = parts else {
+        return false;
+    };
+    let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+    match rest.as_slice() {
+        _ if proc != "proc" => false,
+        [.., "fd", name] => !matches!(*name, "0" | "1" | "2"),
+        [.., last] => matches!(*last, "cwd" | "exe" | "root"),
+        [] => false,
     }
 }
 
@@ -282,7 +290,8 @@ fn unknown_relation(
 
 /// Whether a text has all literal parts of a pattern without lists.
 fn holds_literals(pattern: &str, text: &str) -> bool {
-    let has_list = pattern.contains(['[', '{', '(', '^', '#']);
+    let has_braces = pattern.contains('{') && (pattern.contains(',') || pattern.contains(".."));
+    let has_list = has_braces || pattern.contains(['[', '(', '^', '#']);
     has_list || pattern.split(is_meta).all(|run| text.contains(run))
 }
 

@@ -18,7 +18,7 @@ use crate::paths::{self, Paths};
 use crate::safety::json_text;
 use crate::safety::protected_paths::{
     FILE_NAMES, FileSystem, HOME_DIRS, NAMES, PathCandidate, ProtectedPaths, ReachSearch,
-    SYSTEM_PLACES, TooMuch, Variables, is_pattern, is_process_link, path_candidates,
+    SYSTEM_PLACES, Unchecked, Variables, is_pattern, is_process_link, path_candidates,
     pattern_matches,
 };
 
@@ -31,12 +31,18 @@ const MAX_LINKS: usize = 40;
 /// Maximum number of directory entries that the patterns of a call are compared with.
 const MAX_ENTRIES: usize = 20_000;
 
+/// Maximum number of files in a directory in which a single word may be a link.
+const MAX_DIRECTORY: usize = 200_000;
+
 /// Maximum number of own files whose other names are recognized.
 const MAX_OWN_FILES: usize = 5_000;
 
 const TOO_MUCH: &str = "the arguments hold more paths than can be checked for aish's own files";
 /// Maximum length of a path that is checked, in bytes.
 const MAX_PATH: usize = 4096;
+const UNKNOWN_TEXT: &str =
+    "it runs a text that it does not show, which no rule and no earlier answer covers";
+const OWN_PROGRAM: &str = "it changes aish itself, which no rule and no earlier answer covers";
 const UNREADABLE: &str = "the arguments cannot be checked for aish's own files";
 const TOO_SLOW: &str = "its paths could not be checked for aish's own files in time";
 
@@ -103,6 +109,9 @@ pub async fn protection_reasons(
     }
 }
 
+/// The names in a directory that are links to own files, with these files. `None` if the directory is too large.
+type Links = Option<Vec<(String, PathBuf)>>;
+
 /// The names in a directory, and whether each is a regular file.
 type Names = Rc<[(String, bool)]>;
 
@@ -114,6 +123,8 @@ struct ProtectedFiles {
     inodes: OnceCell<BTreeSet<(u64, u64)>>,
     /// The directories that were read for patterns.
     listed: RefCell<BTreeMap<PathBuf, Names>>,
+    /// The links in the directories of single words.
+    links: RefCell<BTreeMap<PathBuf, Links>>,
     /// Number of their entries, and of those that matched.
     entries: Cell<usize>,
     variables: Variables,
@@ -184,6 +195,7 @@ impl ProtectedFiles {
             own: files,
             inodes: OnceCell::new(),
             listed: RefCell::default(),
+            links: RefCell::default(),
             entries: Cell::new(0),
             variables,
         }
@@ -197,8 +209,9 @@ impl ProtectedFiles {
         let cwd = check.bases.first().map(|cwd| cwd.display().to_string());
         let pwd = cwd.map(|cwd| ("PWD".to_owned(), cwd));
         variables.values.extend(pwd);
-        let Some((mut candidates, texts)) = path_candidates(arguments, &variables) else {
-            return Some(TOO_MUCH.to_owned());
+        let (mut candidates, texts) = match path_candidates(arguments, &variables) {
+            Ok(found) => found,
+            Err(why) => return Some(unchecked(why)),
         };
         // No system opens a longer path, and it would take long to check. A pattern may be longer; a text is no path.
         let is_long = |one: &PathCandidate| one.path.len() > MAX_PATH;
@@ -213,11 +226,12 @@ impl ProtectedFiles {
             return Some(reaches(&place));
         }
         self.listed.borrow_mut().clear();
+        self.links.borrow_mut().clear();
         self.entries.set(0);
         let search = ReachSearch::new(&self.paths, self, check.reads, &check.bases);
         match search.find(&candidates) {
             Ok(found) => found.map(|place| reaches(&place)),
-            Err(TooMuch) => Some(TOO_MUCH.to_owned()),
+            Err(why) => Some(unchecked(why)),
         }
     }
 
@@ -256,6 +270,28 @@ impl ProtectedFiles {
         listed.entry(dir.to_path_buf()).or_insert_with(read).clone()
     }
 
+    /// Returns the links in a directory that lead to own files. `None` if it is too large.
+    fn read_links(&self, dir: &Path) -> Links {
+        let mut links = Vec::new();
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        for (count, entry) in entries.enumerate() {
+            if count > MAX_DIRECTORY {
+                return None;
+            }
+            let path = entry.path();
+            let is_link = |meta: &fs::Metadata| meta.is_symlink() || meta.nlink() > 1;
+            if !entry.metadata().is_ok_and(|meta| is_link(&meta)) {
+                continue;
+            }
+            let path = resolved(&path).unwrap_or(path);
+            if self.paths.find(&path).is_some() || self.same_file(&path).is_some() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                links.push((name, path));
+            }
+        }
+        Some(links)
+    }
+
     /// Returns the paths that match a pattern. `None` if there are too many.
     fn matching(&self, path: &Path) -> Option<Vec<PathBuf>> {
         let mut found = vec![PathBuf::from("/")];
@@ -291,6 +327,12 @@ impl ProtectedFiles {
 }
 
 impl FileSystem for ProtectedFiles {
+    fn links(&self, dir: &Path) -> Option<Vec<(String, PathBuf)>> {
+        let mut links = self.links.borrow_mut();
+        let read = || self.read_links(dir);
+        links.entry(dir.to_path_buf()).or_insert_with(read).clone()
+    }
+
     fn real_paths(&self, path: &Path) -> Option<Vec<PathBuf>> {
         let paths = match is_pattern(&path.to_string_lossy()) {
             true => self.matching(path)?,
@@ -325,6 +367,15 @@ impl FileSystem for ProtectedFiles {
 /// Returns the reason for a question, in one line.
 fn reaches(place: &str) -> String {
     format!("it reaches {place}, which no rule and no earlier answer covers")
+}
+
+fn unchecked(why: Unchecked) -> String {
+    let text = match why {
+        Unchecked::TooMuch => TOO_MUCH,
+        Unchecked::UnknownText => UNKNOWN_TEXT,
+        Unchecked::OwnProgram => OWN_PROGRAM,
+    };
+    text.to_owned()
 }
 
 /// Follows the symlinks of a path, also of one whose end does not exist. `None` if there are too many.

@@ -198,11 +198,43 @@ fn command_that_reaches_a_protected_file_is_asked_about() {
         ("rm -r $UNKNOWN/aish", true),
         ("echo x >> $'\\x7e'/aish/config/config.toml", true),
         ("ln -s ~/aish d && echo x >> d/config/config.toml", true),
+        ("eval \"$(echo ZWNobyB4 | base64 -d)\"", true),
         ("ls -l; echo a/b", false),
         ("cd project && make && ls ~", false),
     ] {
         let helper = Helper::saying(Box::leak(format!("CMD: {command}\n").into_boxed_str()));
         let tools = Tools::with(helper, ALLOWED);
+        tools.ask("x").end();
+        assert_eq!(next(&tools.helper).confirm, confirm, "{command}");
+    }
+}
+
+#[test]
+fn single_word_that_is_a_link_to_a_protected_file_is_asked_about() {
+    for (command, confirm) in [
+        ("echo x >> hard", true),
+        ("tee -a {soft,y}", true),
+        ("sed -i s/a/b/ h?rd", true),
+        ("cp -r x dir", true),
+        ("echo x >> other", false),
+        ("cat plain && rm -f y", false),
+        ("cd .. && ls", false),
+        ("awk '{print $1}' a.txt | sort | uniq -c", false),
+    ] {
+        let helper = Helper::saying(Box::leak(format!("CMD: {command}\n").into_boxed_str()));
+        let tools = Tools::with(helper, ALLOWED);
+        let config = tools.helper.path("config/config.toml");
+        let here = |name: &str| tools.helper.home.path(name);
+        std::fs::hard_link(&config, here("hard")).expect("a link");
+        std::fs::write(here("plain"), "").expect("a file");
+        let links = [
+            ("soft", config),
+            ("dir", here("aish")),
+            ("other", here("plain")),
+        ];
+        for (name, target) in links {
+            std::os::unix::fs::symlink(target, here(name)).expect("a link");
+        }
         tools.ask("x").end();
         assert_eq!(next(&tools.helper).confirm, confirm, "{command}");
     }

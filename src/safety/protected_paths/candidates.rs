@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::commands::{self, Reading};
-use super::path_text::{Candidates, PathCandidate, PathUse, Variables, expand, is_path_like};
+use super::path_text::{
+    Candidates, PathCandidate, PathUse, Unchecked, Variables, expand, is_path_like,
+};
 use super::shell_words::unescaped;
 
 /// Maximum number of times that a text is decoded.
@@ -28,11 +30,14 @@ const DIRECTORY_KEYS: &[&str] = &[
 ];
 
 /// Returns what may be a path in the arguments, keys included, and every text in which a path may occur. A text alone is a
-/// command line. `None` if there is too much to check.
+/// command line.
+///
+/// # Errors
+/// There is too much to check, or a command runs a text that it does not contain.
 pub fn path_candidates(
     arguments: &Value,
     variables: &Variables,
-) -> Option<(BTreeSet<PathCandidate>, Vec<String>)> {
+) -> Result<(BTreeSet<PathCandidate>, Vec<String>), Unchecked> {
     let mut texts = Vec::new();
     collect(arguments, arguments.is_string(), PathUse::Whole, &mut texts);
     let mut found = Candidates::default();
@@ -47,12 +52,12 @@ pub fn path_candidates(
             };
             commands::add(&text, reading, variables, &mut found);
             expanded.push(expand(&text, variables));
-            if found.is_over {
-                return None;
+            if let Some(why) = found.unchecked {
+                return Err(why);
             }
         }
     }
-    Some((found.all, expanded))
+    Ok((found.all, expanded))
 }
 
 /// Collects the strings and keys of a value, with whether each is a command line, and its use as a whole. The strings of an

@@ -1,11 +1,12 @@
 //! What the words of a command line may do to directories that contain protected files.
 
-use super::path_text::{Candidates, PathUse, Variables, expand, is_path_like};
+use super::path_text::{Candidates, PathUse, Unchecked, Variables, expand, is_path_like};
 use super::programs::{
-    CHANGERS, DIRECTORY_OPTIONS, FIND_WRITES, GIT_READS, GIT_UNPACKS, INTERPRETERS, PREFIXES,
-    READERS, SHELLS, TEXT_PROGRAMS, UNPACKERS, WRITERS,
+    CHANGERS, DIRECTORY_OPTIONS, FIND_WRITES, GIT_READS, GIT_UNPACKS, INTERPRETERS, OWN_READS,
+    PREFIXES, READERS, SHELLS, TEXT_PROGRAMS, UNPACKERS, WRITERS,
 };
 use super::shell_words::{SimpleCommand, simple_commands, without_braces};
+use super::unknown_text::runs_unknown_text;
 use super::{ANY, is_meta};
 
 /// How deep commands in commands are followed.
@@ -90,7 +91,9 @@ fn takes_unknown(command: &SimpleCommand, reading: Reading, variables: &Variable
         return run.is_some_and(|run| !READERS.contains(&run.as_str()));
     }
     let is_unknown = |word: &String| expand(word, variables).contains(ANY);
+    let is_any = |word: &String| expand(word, variables).starts_with(&format!("/{ANY}"));
     effect(command, reading) == Effect::Writes && words.iter().any(is_unknown)
+        || reading.is_command && command.targets.iter().any(is_any)
 }
 
 fn is_number(word: &str) -> bool {
@@ -171,6 +174,13 @@ impl Scan<'_> {
             effect = Effect::Writes;
         }
         let words = command.words.get(start..).unwrap_or_default();
+        if self.reading.is_command && runs_unknown_text(command, name, words) {
+            found.stop(Unchecked::UnknownText);
+        }
+        let mut own = words.iter().take(2).map(String::as_str);
+        if name == "aish-helper" && !own.any(|word| OWN_READS.contains(&word)) {
+            found.stop(Unchecked::OwnProgram);
+        }
         let unpacks = UNPACKERS.contains(&name)
             || name == "git"
                 && words
@@ -209,6 +219,13 @@ impl Scan<'_> {
             if is_cd && at >= start && word == "-" {
                 found.add(&format!("/{ANY}"), PathUse::Directory);
             }
+            // With `cdablevars` the name of a variable is its value.
+            let first = word.split('/').next().unwrap_or_default();
+            let is_variable =
+                || first == "HOME" || self.variables.values.iter().any(|(n, _)| n == first);
+            if is_cd && at >= start && is_variable() {
+                self.word(&format!("${word}"), PathUse::Directory, found);
+            }
         }
         if let Some(directory) = into.and_then(|at| words.get(at)) {
             for word in words
@@ -239,7 +256,7 @@ impl Scan<'_> {
 
     fn nested(&self, text: &str, is_command: bool, feeds_writer: bool, found: &mut Candidates) {
         if self.reading.depth >= MAX_DEPTH {
-            found.overflow();
+            found.stop(Unchecked::TooMuch);
             return;
         }
         let reading = Reading {
@@ -263,7 +280,7 @@ impl Scan<'_> {
         let Some(words) = without_braces(word) else {
             // Not a list of names but a text with braces, which the other readings cover.
             if self.reading.is_command {
-                found.overflow();
+                found.stop(Unchecked::TooMuch);
             }
             return;
         };

@@ -53,8 +53,19 @@ pub(super) struct Candidates {
     /// The paths.
     pub all: BTreeSet<PathCandidate>,
     bare: usize,
-    /// Not all of them are in `all`.
-    pub is_over: bool,
+    /// Why not everything is in `all`.
+    pub unchecked: Option<Unchecked>,
+}
+
+/// Why the paths of a call cannot be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unchecked {
+    /// There are too many.
+    TooMuch,
+    /// A command runs a text that it does not contain.
+    UnknownText,
+    /// It runs aish's own program, which can change the configuration and the record.
+    OwnProgram,
 }
 
 impl Candidates {
@@ -72,7 +83,7 @@ impl Candidates {
             _ => path.contains(is_meta) && is_relative || path.contains(ANY),
         };
         let says_nothing = is_open && path.split('/').all(is_any);
-        if path.is_empty() || path.contains('\0') || says_nothing || self.is_over {
+        if path.is_empty() || path.contains('\0') || says_nothing || self.unchecked.is_some() {
             return;
         }
         let is_new = self.all.insert(PathCandidate {
@@ -82,12 +93,14 @@ impl Candidates {
         if is_new && matches!(usage, PathUse::Bare | PathUse::BareOperand) {
             self.bare += 1;
         }
-        self.is_over |= self.bare > MAX_BARE || self.all.len() - self.bare > MAX_CANDIDATES;
+        if self.bare > MAX_BARE || self.all.len() - self.bare > MAX_CANDIDATES {
+            self.stop(Unchecked::TooMuch);
+        }
     }
 
     /// Marks that something is not checked.
-    pub fn overflow(&mut self) {
-        self.is_over = true;
+    pub fn stop(&mut self, why: Unchecked) {
+        self.unchecked.get_or_insert(why);
     }
 }
 

@@ -74,8 +74,16 @@ pub(super) const TEXT_PROGRAMS: &[&str] = &[
 
 /// Programs whose quoted arguments and input are command lines.
 pub(super) const SHELLS: &[&str] = &[
-    "bash", "csh", "dash", "eval", "fish", "ksh", "parallel", "sh", "ssh", "su", "tcsh", "trap",
-    "watch", "xargs", "zsh",
+    ".", "bash", "csh", "dash", "eval", "fish", "ksh", "parallel", "sh", "source", "ssh", "su",
+    "tcsh", "trap", "watch", "xargs", "zsh",
+];
+
+/// Programs that print a text which they are given, decode or fetch. The names of the interpreters belong to them.
+pub(super) const TEXT_MAKERS: &[&str] = &[
+    "awk", "base32", "base64", "basenc", "bunzip2", "bzcat", "bzip2", "cat", "curl", "cut", "dd",
+    "echo", "fold", "gpg", "gunzip", "gzip", "head", "jq", "nc", "od", "openssl", "print",
+    "printf", "rev", "sed", "tac", "tail", "tr", "uudecode", "wget", "xxd", "xz", "xzcat", "zcat",
+    "zstd", "zstdcat",
 ];
 
 /// Programs whose quoted arguments are programs in another language.
@@ -169,4 +177,29 @@ pub(super) const DIRECTORY_OPTIONS: &[&str] = &[
     "--git-dir",
     "--prefix",
     "--work-tree",
+];
+
+/// Commands of aish's own program that change nothing, and second words of the others that do not.
+pub(super) const OWN_READS: &[&str] = &[
+    "--help",
+    "--version",
+    "-V",
+    "-h",
+    "activity",
+    "check",
+    "completions",
+    "doctor",
+    "explain",
+    "help",
+    "list",
+    "man",
+    "path",
+    "prompts",
+    "redact",
+    "resources",
+    "search",
+    "show",
+    "status",
+    "tool",
+    "tools",
 ];

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use super::{ANY, PathCandidate, PathRelation, PathUse, ProtectedPaths};
+use super::{
+    ANY, PathCandidate, PathRelation, PathUse, ProtectedPaths, Unchecked, pattern_matches,
+};
 
 /// Maximum number of directories to which a relative path may belong.
 const MAX_BASES: usize = 64;
@@ -18,6 +20,10 @@ pub trait FileSystem {
 
     /// Returns the name of the protected file that a path is another name of.
     fn same_file(&self, path: &Path) -> Option<String>;
+
+    /// Returns the names in a directory that are links to something protected, with the files that they mean. `None` if
+    /// there are too many.
+    fn links(&self, dir: &Path) -> Option<Vec<(String, PathBuf)>>;
 }
 
 /// The directories of a call.
@@ -31,10 +37,6 @@ pub struct ReachSearch<'a, F> {
     /// Directories that the call enters, so that single words may be names in them.
     entered: BTreeSet<PathBuf>,
 }
-
-/// There is too much to check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooMuch;
 
 impl<'a, F: FileSystem> ReachSearch<'a, F> {
     /// A search from these directories, the first of which is that of the shell.
@@ -64,13 +66,16 @@ impl<'a, F: FileSystem> ReachSearch<'a, F> {
     ///
     /// # Errors
     /// There are too many directories or files.
-    pub fn find(mut self, candidates: &BTreeSet<PathCandidate>) -> Result<Option<String>, TooMuch> {
+    pub fn find(
+        mut self,
+        candidates: &BTreeSet<PathCandidate>,
+    ) -> Result<Option<String>, Unchecked> {
         let mut bases = self.bases.clone();
         let mut entered = self.entered.clone();
         let mut is_first = true;
         while is_first || !bases.is_empty() || !entered.is_empty() {
             if self.bases.len() + self.entered.len() > MAX_BASES {
-                return Err(TooMuch);
+                return Err(Unchecked::TooMuch);
             }
             let known = (self.bases.clone(), self.entered.clone());
             for one in candidates {
@@ -83,6 +88,11 @@ impl<'a, F: FileSystem> ReachSearch<'a, F> {
                         return Ok(Some(place));
                     }
                 }
+                for base in &bases {
+                    if let Some(place) = self.linked(one, base)? {
+                        return Ok(Some(place));
+                    }
+                }
             }
             bases = self.bases.difference(&known.0).cloned().collect();
             entered = self.entered.difference(&known.1).cloned().collect();
@@ -91,7 +101,32 @@ impl<'a, F: FileSystem> ReachSearch<'a, F> {
         Ok(None)
     }
 
-    fn reached(&mut self, one: &PathCandidate, path: &Path) -> Result<Option<String>, TooMuch> {
+    /// Returns the protected path of which a single word is another name, in a directory that is not protected itself.
+    fn linked(&self, one: &PathCandidate, base: &Path) -> Result<Option<String>, Unchecked> {
+        if one.path.contains('/') {
+            return Ok(None);
+        }
+        let word = one.path.to_lowercase();
+        let links = self.files.links(base).ok_or(Unchecked::TooMuch)?;
+        let named = links
+            .iter()
+            .filter(|(name, _)| pattern_matches(&word, &name.to_lowercase()));
+        for (_, path) in named {
+            match self.paths.find(path) {
+                Some((place, PathRelation::Inside)) => return Ok(Some(place)),
+                Some((place, PathRelation::Above)) if one.usage == PathUse::BareOperand => {
+                    return Ok(Some(place));
+                }
+                _ => {}
+            }
+            if let Some(place) = self.files.same_file(path) {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    fn reached(&mut self, one: &PathCandidate, path: &Path) -> Result<Option<String>, Unchecked> {
         let enters = matches!(one.usage, PathUse::Directory | PathUse::Whole);
         if enters && path.components().count() == 2 && path.to_string_lossy().ends_with(ANY) {
             if one.usage == PathUse::Directory {
@@ -102,7 +137,7 @@ impl<'a, F: FileSystem> ReachSearch<'a, F> {
         }
         // A program may drop `..` from the text before it follows links.
         for reading in BTreeSet::from([path.to_path_buf(), without_parents(path)]) {
-            let real = self.files.real_paths(&reading).ok_or(TooMuch)?;
+            let real = self.files.real_paths(&reading).ok_or(Unchecked::TooMuch)?;
             for path in [&reading].into_iter().chain(&real) {
                 match self.paths.find(path) {
                     Some((place, PathRelation::Inside)) => return Ok(Some(place)),
@@ -117,12 +152,12 @@ impl<'a, F: FileSystem> ReachSearch<'a, F> {
                             return Ok(Some(place));
                         }
                         if enters {
-                            self.bases.insert(path.clone());
-                            self.entered.insert(path.clone());
+                            self.bases.insert(without_parents(path));
+                            self.entered.insert(without_parents(path));
                         }
                     }
                     None if enters && self.files.is_dir(path) => {
-                        self.bases.insert(path.clone());
+                        self.bases.insert(without_parents(path));
                     }
                     None => {}
                 }

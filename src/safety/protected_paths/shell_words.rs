@@ -12,6 +12,16 @@ pub(super) struct SimpleCommand {
     pub substitutions: Vec<String>,
     /// Quoted texts of several words, which a program may run.
     pub quoted: Vec<String>,
+    /// The words among them to which output is redirected.
+    pub targets: Vec<String>,
+    /// Its input is the output of the command before it.
+    pub is_piped: bool,
+}
+
+impl SimpleCommand {
+    fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.substitutions.is_empty() && self.quoted.is_empty()
+    }
 }
 
 /// Splits a text into simple commands.
@@ -22,6 +32,7 @@ pub(super) fn simple_commands(text: &str) -> Vec<SimpleCommand> {
         chars: &chars,
         at: 0,
         word: None,
+        is_target: false,
         current: SimpleCommand::default(),
         done: Vec::new(),
         documents: Vec::new(),
@@ -66,6 +77,8 @@ struct Lexer<'t> {
     ends: Vec<Option<usize>>,
     at: usize,
     word: Option<String>,
+    /// The next word follows `>`.
+    is_target: bool,
     current: SimpleCommand,
     done: Vec<SimpleCommand>,
     /// Delimiters of the here-documents that begin with the next line.
@@ -88,14 +101,28 @@ impl Lexer<'_> {
     }
 
     fn end_word(&mut self) {
-        self.current.words.extend(self.word.take());
+        let Some(word) = self.word.take() else { return };
+        if std::mem::take(&mut self.is_target) {
+            self.current.targets.push(word.clone());
+        }
+        self.current.words.push(word);
     }
 
     fn end_command(&mut self) {
         self.end_word();
-        let command = std::mem::take(&mut self.current);
-        if command != SimpleCommand::default() {
-            self.done.push(command);
+        self.is_target = false;
+        // What is piped into a group is read by its first command.
+        if !self.current.is_empty() {
+            self.done.push(std::mem::take(&mut self.current));
+        }
+    }
+
+    fn operator(&mut self, c: char) {
+        self.end_command();
+        let is_pipe = c == '|' && self.next_if("|").is_none();
+        self.current.is_piped = is_pipe;
+        if is_pipe {
+            self.next_if("&");
         }
     }
 
@@ -141,9 +168,10 @@ impl Lexer<'_> {
                 self.end_command();
                 self.here_documents();
             }
-            ';' | '|' | '&' => self.end_command(),
+            ';' | '|' | '&' => self.operator(c),
             '<' | '>' => {
                 self.end_word();
+                self.is_target = c == '>';
                 let from = self.at;
                 match self.peek() {
                     Some('(') => self.substitution(),
@@ -294,11 +322,28 @@ impl Lexer<'_> {
                 let length = rest.iter().take_while(|c| is_name(c)).count();
                 let name = self.text(self.at, self.at + length);
                 self.at += length;
+                let modifiers = self.modifiers();
                 let word = self.word.get_or_insert_default();
-                word.push_str(&format!("${{{name}}}"));
+                word.push_str(&format!("${{{name}{modifiers}}}"));
             }
             _ => self.push('$'),
         }
+    }
+
+    /// Takes the history modifiers behind a variable, such as `:h`.
+    fn modifiers(&mut self) -> String {
+        let from = self.at;
+        while self.peek() == Some(':') {
+            let letter = self.chars.get(self.at + 1);
+            if !letter.is_some_and(|c| "aAcefFghlLpPqQrstuwWx&".contains(*c)) {
+                break;
+            }
+            self.at += 2;
+            while self.peek().is_some_and(|c| c.is_ascii_digit()) {
+                self.at += 1;
+            }
+        }
+        self.text(from, self.at)
     }
 
     /// Handles a subshell, a group of alternatives in a pattern, qualifiers, or an array.
