@@ -6,6 +6,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use super::approve::layout::reason_lines;
 use super::connect;
 use super::output::print_notice;
 use super::signals::SignalPipes;
@@ -261,7 +262,13 @@ fn ask(
                 head.push(span(position, SpanStyle::Dim));
             }
             prompt.frame_line("┌", &head)?;
-            let lines = |width| command_lines(command, width);
+            let lines = |width| {
+                let mut lines = command_lines(command, width);
+                if let Some(why) = &proposal.why {
+                    lines.extend(reason_lines(why, width));
+                }
+                lines
+            };
             if let PagerEnd::Left(key) = read_or_leave(prompt, &lines, &pager_keys)? {
                 return Ok(key);
             }

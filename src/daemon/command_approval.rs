@@ -137,20 +137,14 @@ pub async fn next(
     let Some(waiting) = daemon.services.sessions.next_waiting(shell) else {
         return Ok(None);
     };
-    let mut config = daemon
-        .services
+    let services = &daemon.services;
+    let mut config = services
         .models
         .config(&ConfigOverrides::from_map(overrides)?)?;
-    let services = &daemon.services;
-    let (effect, source) = effect(
-        services,
-        &mut config,
-        cwd,
-        &waiting.command,
-        overrides,
-        &waiting,
-    )
-    .await?;
+    let command = &waiting.command;
+    let (effect, source) = effect(services, &mut config, cwd, command, overrides, &waiting).await?;
+    let why = (effect == RuleEffect::Ask && source != rules_in_force::DEFAULT_SOURCE)
+        .then(|| source.clone());
     let denied = (effect == RuleEffect::Deny).then_some(source);
     if let Some(source) = &denied {
         let taken = daemon
@@ -173,6 +167,7 @@ pub async fn next(
         session.record_written(&record_ids, denied).await?;
     }
     Ok(Some(Proposal {
+        why,
         denied,
         token: waiting.token,
         command: waiting.command,

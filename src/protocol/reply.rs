@@ -177,6 +177,9 @@ pub struct Proposal {
     pub of: usize,
     /// Ask before running it.
     pub confirm: bool,
+    /// Why it is asked about, unless that is the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// The rule that denies the command; it is decided by that.
     pub denied: Option<String>,
     /// The key that decided the previous proposal of the shell. While it is held down, it answers no other question.

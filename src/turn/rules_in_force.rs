@@ -30,6 +30,9 @@ impl From<&AskRequest> for RequestContext {
     }
 }
 
+/// The source of the decision on a command that no rule covers.
+pub const DEFAULT_SOURCE: &str = "shell.confirm_cmd";
+
 /// Returns what the rules say about a command that a model proposed, and which rule. A command of a background turn is
 /// always asked about: its question comes later than the prompt that caused it.
 pub fn command_effect(config: &Config, background: bool) -> (RuleEffect, String) {
@@ -40,7 +43,7 @@ pub fn command_effect(config: &Config, background: bool) -> (RuleEffect, String)
                 true => RuleEffect::Ask,
                 false => RuleEffect::Allow,
             };
-            (effect, "shell.confirm_cmd".to_owned())
+            (effect, DEFAULT_SOURCE.to_owned())
         }
     };
     match (effect, background) {

@@ -897,6 +897,18 @@ fn a_denied_command_is_not_offered_and_the_rule_is_named() {
 }
 
 #[test]
+fn a_command_that_a_rule_does_not_cover_is_asked_about_with_the_reason() {
+    let helper = proposing(&["print x >> ~/.zshrc"]);
+    helper.config("[policy.rules]\nshell = \"allow\"\n");
+    let mut offer = Offer::new(&helper);
+    offer.propose("", "");
+    offer.question();
+    let verdict = offer.press("n");
+    offer.zsh.wait_text("asked because of: it reaches ");
+    assert_eq!(verdict.code, "0", "{verdict:?}");
+}
+
+#[test]
 fn a_project_rule_asks_about_commands_that_a_user_rule_allows() {
     let helper = proposing(&["print one"]);
     helper.config("[policy.rules]\nshell = \"allow\"\n");
@@ -910,7 +922,10 @@ fn a_project_rule_asks_about_commands_that_a_user_rule_allows() {
     let project = helper.home.path(".aish.toml");
     std::fs::write(&project, "[policy.rules]\nshell = \"ask\"\n").unwrap();
     offer.ask();
-    let verdict = offer.decide("y");
+    offer.propose("", "");
+    offer.question();
+    let verdict = offer.press("y");
+    offer.zsh.wait_text("asked because of: ");
     offer.end(&verdict);
     let decision = helper.records_of("command_approval").pop().unwrap();
     assert!(decision.get("reason").is_none(), "{decision}");

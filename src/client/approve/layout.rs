@@ -68,14 +68,16 @@ pub fn head(question: &ApprovalRequest, edited: bool, width: usize) -> Vec<Style
     }
     let changes_show_reason = question.why == CHANGED && !question.changes.is_empty();
     if !question.why.starts_with(DEFAULT_RULE) && !changes_show_reason {
-        let mut line = vec![span("asked because of: ", SpanStyle::Dim)];
-        line.extend(spans(
-            confusables::marked_pieces(&question.why),
-            SpanStyle::Dim,
-        ));
-        lines.extend(fold(&line, room, 2));
+        lines.extend(reason_lines(&question.why, room));
     }
     lines
+}
+
+/// Returns why a question is asked, in `room` columns.
+pub fn reason_lines(why: &str, room: usize) -> Vec<StyledLine> {
+    let mut line = vec![span("asked because of: ", SpanStyle::Dim)];
+    line.extend(spans(confusables::marked_pieces(why), SpanStyle::Dim));
+    fold(&line, room, 2)
 }
 
 /// Returns what the model declares, on one line. Its reason comes last, as it is free text.

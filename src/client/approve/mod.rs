@@ -5,7 +5,7 @@
 //! session takes two keys.
 
 mod approval_keys;
-mod layout;
+pub(super) mod layout;
 
 use std::path::Path;
 
