@@ -1,11 +1,13 @@
 //! `aish-helper doctor`, with and without a working installation.
 
+use std::collections::HashSet;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
 use crate::fakes::provider::{MODEL, Provider};
 use crate::support::home::{Home, helper};
+use crate::support::pty::Zsh;
 
 /// Exit code and checks of one run of the doctor.
 struct DoctorReport {
@@ -174,4 +176,23 @@ fn a_running_daemon_and_its_model_are_checked() {
         "the daemon listens, but no shell is open"
     );
     assert_eq!(provider.requests().len(), 1, "asked once");
+}
+
+#[test]
+fn on_a_narrow_terminal_no_word_is_broken() {
+    let home = Home::new();
+    let text = "[models.m]\nbase_url = \"http://127.0.0.1:9/v1\"\nmodel = \"m\"\nfoo = 1\n";
+    std::fs::create_dir_all(home.path("aish/config")).unwrap();
+    std::fs::write(home.path("aish/config/config.toml"), text).unwrap();
+    let mut zsh = Zsh::start(&home);
+    for command in ["config check", "doctor"] {
+        let whole = zsh.eval(&format!("aish-helper {command} | cat"));
+        zsh.run(&format!("stty cols 50; clear; aish-helper {command}"));
+        let screen = zsh.screen();
+        let shown: HashSet<&str> = screen.split_whitespace().collect();
+        // Only a path may be longer than a line.
+        let mut words = whole.split_whitespace().filter(|word| !word.contains('/'));
+        assert!(whole.lines().any(|line| line.len() > 100), "{whole}");
+        assert_eq!(words.find(|word| !shown.contains(word)), None, "{screen}");
+    }
 }

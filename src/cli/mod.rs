@@ -119,7 +119,10 @@ pub fn run(cli: Cli) -> Result<u8> {
         }
         CliCommand::Config(ConfigCommand::Check(args)) => {
             let (text, code) = config::check(&paths()?, args.json);
-            print(&text)?;
+            match args.json {
+                true => print(&text)?,
+                false => print_wrapped(&text, 2)?,
+            }
             return Ok(code);
         }
         CliCommand::Config(ConfigCommand::Show(args)) => {
@@ -215,6 +218,22 @@ fn nonce() -> Result<String> {
 /// Writing to stdout failed; a closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
     write(&text::prose(text))
+}
+
+/// Prints lines with untrusted parts. A terminal gets them wrapped at word ends, with `hang` columns before what follows.
+fn print_wrapped(text: &str, hang: usize) -> Result<()> {
+    let text = text::prose(text);
+    match columns() {
+        Some(width) => {
+            let lines = text.lines();
+            write(
+                &lines
+                    .map(|line| styled_line::wrapped(line, width, hang))
+                    .collect::<String>(),
+            )
+        }
+        None => write(&text),
+    }
 }
 
 /// Width of the terminal on stdout; `None` when stdout is not a terminal, so lines are not cut.

@@ -9,7 +9,7 @@ use super::call;
 use super::mcp::print_notice;
 use super::session::duration_text;
 use super::table::table;
-use super::{columns, print, print_json};
+use super::{columns, print, print_json, print_wrapped};
 use crate::chat::{DataSensitivity, OperationClass, RuleEffect};
 use crate::client::connect;
 use crate::client::styled_line::{self, SpanStyle, StyledLine, fold};
@@ -63,7 +63,7 @@ pub fn run(paths: &Paths, command: PolicyCommand) -> Result<()> {
                 true => print_json(&explained),
                 false => {
                     explained.notices.iter().for_each(|line| print_notice(line));
-                    print(&explanation_page(&explained))
+                    print_wrapped(&explanation_page(&explained), 2)
                 }
             }
         }

@@ -62,6 +62,10 @@ pub(super) fn check_endpoint(status: &Result<Option<DaemonStatus>>) -> CheckResu
             "run: aish-helper start && aish-helper doctor",
         );
     };
+    if status.config_error.is_some() {
+        let message = "not checked: the configuration cannot be read";
+        return CheckResult::warn("endpoint", message, "correct the configuration first");
+    }
     let state = status.endpoint_state.as_deref().unwrap_or("unknown");
     let Some(model) = &status.model else {
         return CheckResult::fail(
@@ -126,6 +130,15 @@ mod tests {
         assert_eq!(state(Some("m"), "cannot connect to x"), CheckState::Fail);
         assert_eq!(state(None, "no model"), CheckState::Fail);
         assert_eq!(check_endpoint(&Ok(None)).state, CheckState::Warn);
+        let mut unusable = status(None, "models.m.foo: unknown key");
+        if let Ok(Some(status)) = &mut unusable {
+            status.config_error = Some("models.m.foo: unknown key".into());
+        }
+        let check = check_endpoint(&unusable);
+        assert_eq!(
+            check.remedy.as_deref(),
+            Some("correct the configuration first")
+        );
     }
 
     #[test]

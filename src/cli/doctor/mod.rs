@@ -12,7 +12,7 @@ mod terminal;
 
 use serde::Serialize;
 
-use super::{print, print_json};
+use super::{print_json, print_wrapped};
 use crate::error::{Error, Result};
 use crate::paths::Paths;
 use crate::safety::text::one_line;
@@ -110,7 +110,10 @@ pub fn run(paths: Result<Paths>, json: bool) -> Result<u8> {
     if json {
         print_json(&checks)?;
     } else {
-        print(&checks.iter().map(CheckResult::lines).collect::<String>())?;
+        print_wrapped(
+            &checks.iter().map(CheckResult::lines).collect::<String>(),
+            18,
+        )?;
     }
     let failed = checks.iter().any(|c| c.state == CheckState::Fail);
     Ok(u8::from(failed))
