@@ -9,10 +9,14 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+
+/// Time from a record to its sync, if nothing waits for it. A sync at once would take time from the next prompt of the shell.
+const SYNC_DELAY: Duration = Duration::from_millis(50);
 
 /// Opens a file that could not be opened before.
 pub(super) type Reopen = fn(&std::path::Path) -> Result<File>;
@@ -192,16 +196,23 @@ fn stopped() -> Error {
 fn write_all(tasks: &Receiver<WriterTask>, sync_all: &AtomicBool) {
     // Files with unsynced records, if every record is to be synced.
     let mut unsynced: HashMap<PathBuf, Arc<LogFile>> = HashMap::new();
+    let mut sync_at = Instant::now();
     loop {
-        let task = match tasks.try_recv() {
+        // Also if records come without end.
+        if !unsynced.is_empty() && sync_at <= Instant::now() {
+            sync_files(&mut unsynced);
+        }
+        let task = match unsynced.is_empty() {
+            true => tasks.recv().map_err(RecvTimeoutError::from),
+            false => tasks.recv_timeout(sync_at.saturating_duration_since(Instant::now())),
+        };
+        let task = match task {
             Ok(task) => task,
-            Err(TryRecvError::Disconnected) => return,
-            Err(TryRecvError::Empty) => {
-                // Records that were queued together are synced together.
+            Err(end) => {
                 sync_files(&mut unsynced);
-                match tasks.recv() {
-                    Ok(task) => task,
-                    Err(_) => return,
+                match end {
+                    RecvTimeoutError::Timeout => continue,
+                    RecvTimeoutError::Disconnected => return,
                 }
             }
         };
@@ -209,6 +220,9 @@ fn write_all(tasks: &Receiver<WriterTask>, sync_all: &AtomicBool) {
             WriterTask::Append(log, bytes) => {
                 log.note(log.append(&bytes));
                 if sync_all.load(Ordering::Relaxed) {
+                    if unsynced.is_empty() {
+                        sync_at = Instant::now() + SYNC_DELAY;
+                    }
                     unsynced.insert(log.path.clone(), log);
                 }
             }
