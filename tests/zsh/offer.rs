@@ -308,6 +308,11 @@ fn no_alias_expands_anywhere_in_a_command() {
         "cat <<X\n$(echo HEAD)\nX",
         "touch a.txt; a.txt",
         "cmd -x",
+        "setopt aliases; eval 'echo HEAD'",
+        "options[aliases]=on; echo $(echo HEAD)",
+        "emulate zsh -c 'echo HEAD; cmd'",
+        "f() { emulate -L zsh; eval 'echo HEAD' }; f",
+        "which f; e\\mulate zsh -c 'echo HEAD'",
     ];
     for form in forms {
         let setup =
@@ -320,6 +325,29 @@ fn no_alias_expands_anywhere_in_a_command() {
         zsh.run("cmd true");
         assert!(home.path("P").exists(), "aliases are back after {form}");
     }
+}
+
+#[test]
+fn aliases_are_the_same_after_a_command() {
+    let setup = "alias -g 'G]'='| grep \"a b\"'\nalias -s t-x='less '\nalias one= -- -='cd -'\nalias '*'='x * y'\nsetopt ksh_arrays";
+    let home = proposing(
+        setup,
+        &[
+            b"run t1 terminal\nalias one=new two='it'\\''s'; alias -s t-x=new",
+            b"run t2 terminal\nalias | grep one",
+            b"run t3 terminal\nunalias two",
+            b"run t4 terminal\nprint -r -- ${name?unset}",
+        ],
+    );
+    let mut zsh = Zsh::start(&home);
+    let before = zsh.eval("alias -L; alias -sL");
+    zsh.run("llm x");
+    assert!(zsh.screen().contains("\none=new\n"), "{}", zsh.screen());
+    let after = zsh.eval("alias -L; alias -sL");
+    let expected = before
+        .replace("alias one=''", "alias one=new")
+        .replace("t-x='less '", "t-x=new");
+    assert_eq!(after, expected);
 }
 
 #[test]
