@@ -387,7 +387,7 @@ pub enum ToolsCommand {
         /// What the tool should do
         #[arg(required = true, value_name = "QUERY")]
         query: Vec<String>,
-        /// Maximum number of entries
+        /// Show at most N entries
         #[arg(long, value_name = "N", default_value_t = 10)]
         limit: usize,
         /// Print JSON

@@ -248,13 +248,13 @@ pub(super) fn no_such_model<'n>(
 ) -> String {
     let shown = format!("{name:?}");
     match nearest_name(name, names.clone()) {
-        Some(near) => format!("no model {shown}; did you mean {near}?"),
+        Some(near) => format!("no model named {shown}; did you mean {near}?"),
         None => {
             let all: Vec<&str> = names.into_iter().collect();
             if all.is_empty() {
-                format!("no model {shown}: no model is configured")
+                format!("no model named {shown}: no model is configured")
             } else {
-                format!("no model {shown}; configured: {}", all.join(", "))
+                format!("no model named {shown}; configured: {}", all.join(", "))
             }
         }
     }

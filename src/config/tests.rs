@@ -527,7 +527,7 @@ fn json_reports_the_same_faults_as_toml() {
     assert_eq!(
         faults(text, FileFormat::Json),
         [
-            "/c:3: default_model: no model \"gtp\"; did you mean gpt?",
+            "/c:3: default_model: no model named \"gtp\"; did you mean gpt?",
             "/c:5: models.gpt.base_url: missing",
             "/c:6: models.gpt.base_urll: unknown key; did you mean base_url?",
             "/c:7: models.gpt.model: must be a string, not null",
@@ -716,14 +716,17 @@ fn invalid_variable_is_named_in_the_error() {
     let error = load(&paths, &overrides(&[("AISH_MODEL", "lama")]).unwrap()).unwrap_err();
     assert_eq!(
         error.message,
-        "the environment variable AISH_MODEL: no model \"lama\"; did you mean llama?"
+        "the environment variable AISH_MODEL: no model named \"lama\"; did you mean llama?"
     );
     let error = load(
         &paths,
         &ConfigOverrides::default().with_model(Some("zzz".into())),
     )
     .unwrap_err();
-    assert_eq!(error.message, "no model \"zzz\"; configured: gpt, llama");
+    assert_eq!(
+        error.message,
+        "no model named \"zzz\"; configured: gpt, llama"
+    );
 }
 
 #[test]
@@ -969,7 +972,10 @@ fn set_default_changes_one_value() {
         GOOD.replace("default_model = \"gpt\"", "default_model = \"llama\"")
     );
     let error = set_default(&paths, "lama").unwrap_err();
-    assert_eq!(error.message, "no model \"lama\"; did you mean llama?");
+    assert_eq!(
+        error.message,
+        "no model named \"lama\"; did you mean llama?"
+    );
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub enum ActivityCommand {
         /// Filters
         #[command(flatten)]
         filter: RecordFilter,
-        /// Maximum number of entries
+        /// Show at most N entries
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
         /// Print JSON

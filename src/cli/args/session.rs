@@ -9,7 +9,7 @@ use crate::protocol::ShellId;
 pub enum SessionCommand {
     /// List the sessions, last used first
     List {
-        /// Maximum number of entries
+        /// Show at most N entries
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
         /// Print JSON
@@ -21,7 +21,7 @@ pub enum SessionCommand {
         /// The words, in any case
         #[arg(required = true, value_name = "WORDS")]
         words: Vec<String>,
-        /// Maximum number of entries
+        /// Show at most N entries
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
         /// Print JSON

@@ -191,8 +191,11 @@ pub fn details(
     lines.push(vec![span("schema", SpanStyle::Name)]);
     lines.extend(argument_lines::json(&tool.schema.to_string(), width));
     if let Some(new_tools) = new_tools.filter(|new| new.server == tool.server) {
-        lines.push(vec![span("other new tools", SpanStyle::Name)]);
-        lines.extend(new_tools_view::details(new_tools, &tool.name, width));
+        let others = new_tools_view::details(new_tools, &tool.name, width);
+        if !others.is_empty() {
+            lines.push(vec![span("other new tools", SpanStyle::Name)]);
+            lines.extend(others);
+        }
     }
     lines
 }
