@@ -119,7 +119,7 @@ fn path(paths: &Paths, shell: &ShellId) -> PathBuf {
 fn read(path: &Path) -> Vec<String> {
     let mut text = String::new();
     // Usually there is no file.
-    if let Ok(mut file) = paths::open_own(fs::OpenOptions::new().read(true), path) {
+    if let Ok(mut file) = paths::read_own(path) {
         let _ = file.read_to_string(&mut text);
     }
     text.lines().map(str::to_owned).collect()

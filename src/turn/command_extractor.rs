@@ -2,20 +2,16 @@
 //!
 //! A `CMD:` line of the answer itself proposes a command, and so does a code block that consists of such lines. A command
 //! takes further lines until it is complete; if it never is, its first line is proposed and the rest is text. A code block
-//! directly below `CMD:` is one command. A `CMD:` line that is quoted in other code or stands in an HTML comment is text.
+//! directly below `CMD:` is one command. A `CMD:` line that is quoted in other code or stands in an HTML comment, or another
+//! block of raw HTML, is text.
 
-mod comment;
+mod line_kind;
 mod pending;
+mod raw_html;
 
-use comment::CommentScanner;
+use line_kind::{LineKind, line};
 use pending::{LineFit, PendingCommand};
-
-/// The mark at the beginning of a line that proposes a command.
-const MARK: &str = "CMD:";
-
-/// Accepted before the mark: models also put the line in a list or in backticks.
-const BULLETS: [&str; 2] = ["- CMD:", "* CMD:"];
-const QUOTED: &str = "`CMD:";
+use raw_html::RawHtmlScanner;
 
 /// Maximum length of a command, in bytes and lines. A longer command stays text, because the user could not check it.
 const LONGEST: usize = 64 << 10;
@@ -23,9 +19,6 @@ const MOST_LINES: usize = 200;
 
 /// Removed around a command.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
-
-/// Maximum number of bytes held back while a line may still become a code fence.
-const MAX_HELD: usize = 256;
 
 /// A piece of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +69,7 @@ pub struct CommandExtractor {
     held: String,
     fence: Option<FenceMarker>,
     pending: Option<PendingCommand>,
-    comment: CommentScanner,
+    html: RawHtmlScanner,
     /// Text to emit.
     text: String,
 }
@@ -88,7 +81,7 @@ impl Default for CommandExtractor {
             held: String::new(),
             fence: None,
             pending: None,
-            comment: CommentScanner::default(),
+            html: RawHtmlScanner::default(),
             text: String::new(),
         }
     }
@@ -192,7 +185,7 @@ impl CommandExtractor {
 
     /// Classifies the held start of the line; `end` if the line is complete.
     fn decide(&mut self, end: bool, emit: &mut impl FnMut(AnswerPiece)) {
-        if self.comment.is_open() {
+        if self.html.is_open() {
             return self.show_held();
         }
         match line(&self.held, self.fence.as_ref(), end) {
@@ -205,16 +198,15 @@ impl CommandExtractor {
                 }
             }
             LineKind::Blank => self.hold_line(),
-            LineKind::Opens(sign, length, offset) => {
-                let held = HeldBlock {
+            LineKind::Opens(opened) => {
+                let held = opened.may_propose.then(|| HeldBlock {
                     lines: std::mem::take(&mut self.held),
                     commands: Vec::new(),
-                };
+                });
+                self.show_held();
                 self.fence = Some(FenceMarker {
-                    sign,
-                    length,
-                    offset,
-                    held: Some(held),
+                    held,
+                    ..opened.fence
                 });
             }
             LineKind::Closes => {
@@ -276,9 +268,9 @@ impl CommandExtractor {
     }
 
     fn push_text(&mut self, text: &str) {
-        // In a code block, the beginning of a comment is code.
+        // In a code block, HTML is code.
         if self.fence.is_none() {
-            self.comment.push(text);
+            self.html.push(text);
         }
         self.text.push_str(text);
     }
@@ -379,112 +371,6 @@ fn unquote(command: &str) -> &str {
     match command.strip_prefix('`').and_then(|c| c.strip_suffix('`')) {
         Some(inner) if !inner.contains('`') => inner.trim_matches([' ', '\t']),
         _ => command,
-    }
-}
-
-/// The classification of the beginning of a line.
-enum LineKind {
-    /// May still become a mark or a fence.
-    Open,
-    Text,
-    /// A command, after a mark of this many bytes.
-    Mark(usize),
-    Blank,
-    /// A fence that opens a code block: its character and how many, and the width of the list markers before it.
-    Opens(char, usize, usize),
-    Closes,
-}
-
-fn line(held: &str, fence: Option<&FenceMarker>, end: bool) -> LineKind {
-    let whole = end || held.ends_with('\n');
-    let blank = held.chars().all(|c| matches!(c, ' ' | '\t' | '\r' | '\n'));
-    if blank && held.len() <= MAX_HELD && fence.is_some_and(|f| f.held.is_some()) {
-        return if whole {
-            LineKind::Blank
-        } else {
-            LineKind::Open
-        };
-    }
-    if held.len() > MAX_HELD {
-        return LineKind::Text;
-    }
-    let indent = held.bytes().take_while(|b| *b == b' ').count();
-    let rest = &held[indent..];
-    if indent > 3 + fence.map_or(0, |f| f.offset) {
-        return LineKind::Text;
-    }
-    // Within a code block, a bullet or a backtick is code, and after other code so is the mark.
-    let marks = [MARK, BULLETS[0], BULLETS[1], QUOTED];
-    let marks = match fence {
-        None => &marks[..],
-        Some(fence) if fence.held.is_some() => &marks[..1],
-        Some(_) => &[],
-    };
-    if let Some(mark) = marks.iter().find(|m| rest.starts_with(**m)) {
-        return LineKind::Mark(indent + mark.len());
-    }
-    // Nothing but an indent may become a fence even where no mark counts.
-    if rest.is_empty() || marks.iter().any(|m| m.starts_with(rest)) {
-        return LineKind::Open;
-    }
-    let (markers, may_grow) = match fence {
-        None => list_markers(rest),
-        Some(_) => (0, false),
-    };
-    if may_grow && !whole {
-        return LineKind::Open;
-    }
-    let rest = &rest[markers..];
-    let sign = match (fence, rest.chars().next()) {
-        (Some(fence), Some(c)) if c == fence.sign => c,
-        (None, Some(c @ ('`' | '~'))) => c,
-        _ => return LineKind::Text,
-    };
-    let info = rest.trim_start_matches(sign);
-    let length = rest.len() - info.len();
-    if info.is_empty() && !whole {
-        return LineKind::Open;
-    }
-    let matches = match fence {
-        Some(fence) => length >= fence.length && info.trim().is_empty(),
-        None => length >= 3 && !(sign == '`' && info.contains('`')),
-    };
-    match (matches, whole, fence) {
-        (false, ..) => LineKind::Text,
-        (true, false, _) => LineKind::Open,
-        (true, true, Some(_)) => LineKind::Closes,
-        (true, true, None) => LineKind::Opens(sign, length, markers),
-    }
-}
-
-/// Returns the length of the markers of lists and quotations at the beginning of a line, and whether what follows may still
-/// become one.
-fn list_markers(line: &str) -> (usize, bool) {
-    let mut at = 0;
-    loop {
-        let rest = &line[at..];
-        let rest = rest.trim_start_matches(' ');
-        let start = line.len() - rest.len();
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let marker = match rest.as_bytes().first() {
-            None => return (at, at > 0),
-            Some(b'>') => {
-                at = start + 1;
-                continue;
-            }
-            Some(b'-' | b'*' | b'+') => 1,
-            _ if (1..=9).contains(&digits) => match rest.as_bytes().get(digits) {
-                None => return (at, true),
-                Some(b'.' | b')') => digits + 1,
-                Some(_) => return (start, false),
-            },
-            _ => return (start, false),
-        };
-        match rest.as_bytes().get(marker) {
-            None => return (at, true),
-            Some(b' ') => at = start + marker + 1,
-            Some(_) => return (start, false),
-        }
     }
 }
 

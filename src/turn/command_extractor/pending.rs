@@ -1,6 +1,7 @@
 //! A proposed command of several lines, while its lines arrive.
 
-use super::{BLANKS, LONGEST, LineKind, MARK, MOST_LINES, line, unquote};
+use super::line_kind::{LineKind, MARK, OpenedFence, line};
+use super::{BLANKS, LONGEST, MOST_LINES, unquote};
 use crate::safety::shell_syntax::SyntaxScanner;
 
 /// A command that takes further lines.
@@ -46,7 +47,7 @@ impl PendingCommand {
         let command = held[mark..].trim_matches(BLANKS);
         let kind = match line(command, None, true) {
             _ if command.is_empty() => (!in_fence).then_some(PendingKind::Heading)?,
-            LineKind::Opens(sign, length, 0) if !in_fence => block(0, sign, length),
+            LineKind::Opens(fence) if !in_fence && fence.is_block() => block(0, &fence),
             _ => {
                 let mut syntax = SyntaxScanner::default();
                 syntax.push_line(unquote(command));
@@ -85,8 +86,8 @@ impl PendingCommand {
                 }
             }
             PendingKind::Heading => match kind {
-                LineKind::Opens(sign, length, 0) => {
-                    self.kind = block(own_indent, *sign, *length);
+                LineKind::Opens(fence) if fence.is_block() => {
+                    self.kind = block(own_indent, fence);
                     LineFit::More
                 }
                 _ if start.trim().is_empty() => LineFit::More,
@@ -144,11 +145,11 @@ impl PendingCommand {
     }
 }
 
-fn block(indent: usize, sign: char, length: usize) -> PendingKind {
+fn block(indent: usize, opened: &OpenedFence) -> PendingKind {
     PendingKind::Block {
         command: String::new(),
         indent,
-        sign,
-        length,
+        sign: opened.fence.sign,
+        length: opened.fence.length,
     }
 }

@@ -1,3 +1,4 @@
+use super::line_kind::MAX_HELD;
 use super::*;
 use proptest::prelude::*;
 
@@ -170,11 +171,44 @@ fn a_line_in_a_comment_is_no_proposal() {
         ("<!-- a -->\nCMD: ls\n", vec!["ls"]),
         ("```\n<!--\n```\nCMD: ls\n", vec!["ls"]),
         ("<!--\n```\nCMD: rm x\n```\n", vec![]),
+        ("it`s <!--\nCMD: rm x\n-->\nCMD: ls\n", vec!["ls"]),
+        ("<pre>\nCMD: rm x\n</pre>\nCMD: ls\n", vec!["ls"]),
+        ("<div>\nCMD: ls\n</div>\n", vec!["ls"]),
     ] {
         for (at, _) in answer.char_indices() {
             let (text, proposed) = run(&[&answer[..at], &answer[at..]]);
             assert_eq!(proposed, commands, "{answer:?} at {at}");
             assert_eq!(text.contains("CMD: rm x"), answer.contains("rm x"));
+        }
+    }
+}
+
+/// Models indent code blocks in lists in many ways, and quote in them what must not run.
+#[test]
+fn a_line_in_an_indented_or_unusual_code_block_is_no_proposal() {
+    let long = format!(
+        "``` {}\nfoo\nCMD: rm x\n```\nCMD: ls\n",
+        "x".repeat(MAX_HELD)
+    );
+    for (answer, commands) in [
+        (
+            "- a\n    - b\n      ```\n      foo\nCMD: rm x\n      ```\nCMD: ls\n",
+            vec!["ls"],
+        ),
+        (
+            "1. a\n    ```\n    CMD: rm x\n    ```\nCMD: ls\n",
+            vec!["ls"],
+        ),
+        ("1. a\n    ```\nCMD: rm x\n    ```\nCMD: ls\n", vec!["ls"]),
+        ("-\t```\n\tfoo\nCMD: rm x\n\t```\nCMD: ls\n", vec!["ls"]),
+        ("\t~~~\n\tfoo\nCMD: rm x\n\t~~~\nCMD: ls\n", vec!["ls"]),
+        ("```\rfoo\nCMD: rm x\n```\nCMD: ls\n", vec!["ls"]),
+        (&long, vec!["ls"]),
+    ] {
+        for (at, _) in answer.char_indices() {
+            let (text, proposed) = run(&[&answer[..at], &answer[at..]]);
+            assert_eq!(proposed, commands, "{answer:?} at {at}");
+            assert!(text.contains("CMD: rm x"), "{text:?}");
         }
     }
 }
