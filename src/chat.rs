@@ -88,6 +88,8 @@ pub struct ToolDefinition {
     pub description: String,
     /// JSON Schema of the arguments: the text of a JSON object.
     pub schema: String,
+    /// JSON Schema of the structured result, if the server declares one.
+    pub output_schema: Option<String>,
     /// The server's annotations.
     pub annotations: ToolAnnotations,
     /// The user trusts the server's annotations (`trust_annotations = true`).

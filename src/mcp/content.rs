@@ -90,7 +90,8 @@ pub fn convert_tool(server: &ServerSettings, tool: &rmcp::model::Tool) -> Option
         .as_ref()
         .or_else(|| hints.and_then(|h| h.title.as_ref()));
     let description = tool.description.as_deref().unwrap_or_default();
-    let (full_title, output_schema) = (title.cloned(), tool.output_schema.as_deref());
+    let full_title = title.cloned();
+    let output_schema = tool.output_schema.as_deref();
     let mut tool = ToolDefinition {
         name: format!("{alias}.{name}"),
         server: alias.clone(),
@@ -100,6 +101,7 @@ pub fn convert_tool(server: &ServerSettings, tool: &rmcp::model::Tool) -> Option
             .map(|t| t.chars().take(MAX_NAME_CHARS).collect()),
         description: truncate(description.to_owned(), MAX_DESCRIPTION_BYTES),
         schema: schema_text(tool),
+        output_schema: output_schema.and_then(|schema| serde_json::to_string(schema).ok()),
         annotations: ToolAnnotations {
             read_only: hints.and_then(|h| h.read_only_hint),
             destructive: hints.and_then(|h| h.destructive_hint),
@@ -111,14 +113,13 @@ pub fn convert_tool(server: &ServerSettings, tool: &rmcp::model::Tool) -> Option
     };
     // Annotations are left out: some servers stop sending them after a reconnect, and their changes are compared
     // separately, with `in_force`.
-    let output_schema = output_schema.and_then(|schema| serde_json::to_string(schema).ok());
     tool.identity = fingerprint([
         &*server.identity(),
         &tool.name,
         full_title.as_deref().unwrap_or_default(),
         &tool.description,
         &tool.schema,
-        output_schema.as_deref().unwrap_or_default(),
+        tool.output_schema.as_deref().unwrap_or_default(),
     ]);
     Some(tool)
 }
@@ -126,7 +127,8 @@ pub fn convert_tool(server: &ServerSettings, tool: &rmcp::model::Tool) -> Option
 /// Approximate size of a tool as JSON.
 pub(super) fn tool_size(tool: &ToolDefinition) -> usize {
     let words = json!([tool.name, tool.title, tool.description]);
-    words.to_string().len() + tool.schema.len()
+    let schemas = tool.schema.len() + tool.output_schema.as_ref().map_or(0, String::len);
+    words.to_string().len() + schemas
 }
 
 /// JSON text of a tool's schema, with `"type": "object"`, which providers require.

@@ -19,10 +19,14 @@ const LINES: usize = 400;
 /// The parts of a tool that are shown to the user. Redacted: it is stored, and the text of a server may contain a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownTool {
+    /// Display name, empty if the server provides none. `None` if it was not stored, which is no difference.
+    pub title: Option<String>,
     /// Description from the server.
     pub description: String,
     /// JSON Schema of the arguments.
     pub schema: String,
+    /// JSON Schema of the result, empty if the server declares none. `None` if it was not stored, which is no difference.
+    pub output_schema: Option<String>,
     /// Annotations in force.
     pub annotations: ToolAnnotations,
 }
@@ -31,11 +35,21 @@ impl ShownTool {
     /// Returns the shown parts of a tool as it is now.
     pub fn of(tool: &ToolDefinition, redactor: &Redactor) -> ShownTool {
         ShownTool {
+            title: Some(redactor.redact(title(tool)).into_owned()),
             description: redactor.redact(&tool.description).into_owned(),
             schema: redactor.redact_json(&tool.schema).into_owned(),
+            output_schema: Some(redactor.redact_json(output_schema(tool)).into_owned()),
             annotations: tool.annotations,
         }
     }
+}
+
+fn title(tool: &ToolDefinition) -> &str {
+    tool.title.as_deref().unwrap_or_default()
+}
+
+fn output_schema(tool: &ToolDefinition) -> &str {
+    tool.output_schema.as_deref().unwrap_or_default()
 }
 
 /// One line of a difference.
@@ -61,13 +75,23 @@ pub fn in_force(before: ToolAnnotations, now: ToolAnnotations) -> ToolAnnotation
 /// Whether a tool differs from the version that was shown to the user. An annotation that the server no longer sends is
 /// still in force, and not a change.
 pub fn is_changed(before: &ShownTool, tool: &ToolDefinition, redactor: &Redactor) -> bool {
-    in_force(before.annotations, tool.annotations) != before.annotations
-        || is_another(&before.description, &tool.description, |text| {
-            redactor.redact(text)
-        })
-        || is_another(&before.schema, &tool.schema, |text| redactor.redact_json(text))
+    let another_text =
+        |before: &str, now: &str| is_another(before, now, |text| redactor.redact(text));
+    let another_schema = |before: &str, now: &str| {
+        is_another(before, now, |text| redactor.redact_json(text))
             // Some servers change the order of keys with each start.
-            && !same_json(&before.schema, &tool.schema, redactor)
+            && !same_json(before, now, redactor)
+    };
+    let (before_title, before_output) = (&before.title, &before.output_schema);
+    in_force(before.annotations, tool.annotations) != before.annotations
+        || another_text(&before.description, &tool.description)
+        || another_schema(&before.schema, &tool.schema)
+        || before_title
+            .as_ref()
+            .is_some_and(|before| another_text(before, title(tool)))
+        || before_output
+            .as_ref()
+            .is_some_and(|before| another_schema(before, output_schema(tool)))
 }
 
 /// Whether two texts differ after redaction. A text stored before a secret was known still contains it.
@@ -89,9 +113,12 @@ pub fn difference(
     redactor: &Redactor,
     deadline: Option<Instant>,
 ) -> Vec<DiffLine> {
+    let now = ShownTool::of(tool, redactor);
     let now = ShownTool {
+        title: before.title.as_ref().and(now.title),
+        output_schema: before.output_schema.as_ref().and(now.output_schema),
         annotations: in_force(before.annotations, tool.annotations),
-        ..ShownTool::of(tool, redactor)
+        ..now
     };
     let mut lines = Vec::new();
     // Each part separately, so that surrounding lines are from the same part.
@@ -143,15 +170,14 @@ fn json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok()
 }
 
-/// Renders a tool as lines: description, schema, annotations.
-fn rendered(seen: &ShownTool) -> [Vec<String>; 3] {
+/// Renders a tool as lines: title, description, schemas, annotations.
+fn rendered(seen: &ShownTool) -> [Vec<String>; 5] {
+    let some = |text: &&String| !text.is_empty();
+    let title = seen.title.iter().filter(some);
+    let title = title.map(|title| format!("title: {title}")).collect();
     let description = seen.description.lines().map(str::to_owned).collect();
-    let schema = json(&seen.schema).map(|mut schema| {
-        schema.sort_all_objects();
-        format!("{schema:#}")
-    });
-    let schema = schema.as_deref().unwrap_or(&seen.schema);
-    let schema = schema.lines().map(str::to_owned).collect();
+    let output = seen.output_schema.iter().filter(some);
+    let output = output.flat_map(|schema| schema_lines("output schema: ", schema));
     let annotations = seen.annotations;
     let hints = [
         ("only reads", annotations.read_only),
@@ -163,7 +189,24 @@ fn rendered(seen: &ShownTool) -> [Vec<String>; 3] {
         let word = if value? { "yes" } else { "no" };
         Some(format!("{hint}: {word}"))
     });
-    [description, schema, declared.collect()]
+    let schema = schema_lines("", &seen.schema);
+    [
+        title,
+        description,
+        schema,
+        output.collect(),
+        declared.collect(),
+    ]
+}
+
+/// Renders a JSON Schema with sorted keys, or its text as it is if it is not JSON.
+fn schema_lines(label: &str, schema: &str) -> Vec<String> {
+    let pretty = json(schema).map(|mut schema| {
+        schema.sort_all_objects();
+        format!("{schema:#}")
+    });
+    let text = format!("{label}{}", pretty.as_deref().unwrap_or(schema));
+    text.lines().map(str::to_owned).collect()
 }
 
 #[cfg(test)]

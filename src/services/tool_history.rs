@@ -2,7 +2,6 @@
 //! in one small file per server. A lost or damaged file means that nothing of that server was shown yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -94,8 +93,12 @@ struct StoredHistory {
 
 #[derive(Serialize, Deserialize)]
 struct StoredTool {
+    #[serde(default)]
+    title: Option<String>,
     description: String,
     schema: String,
+    #[serde(default)]
+    output_schema: Option<String>,
     #[serde(default)]
     annotations: record::RecordedAnnotations,
 }
@@ -301,8 +304,10 @@ fn key(server: &ServerSettings) -> String {
 fn write(path: &Path, alias: String, target: String, known: &ServerTools) -> Result<()> {
     let tool = |(name, seen): (&String, &ShownTool)| {
         let stored = StoredTool {
+            title: seen.title.clone(),
             description: seen.description.clone(),
             schema: seen.schema.clone(),
+            output_schema: seen.output_schema.clone(),
             annotations: recorded(seen.annotations),
         };
         (name.clone(), stored)
@@ -324,13 +329,15 @@ fn write(path: &Path, alias: String, target: String, known: &ServerTools) -> Res
 
 fn read(path: &Path) -> Option<ServerTools> {
     let mut text = Vec::new();
-    let mut file = paths::open_own(fs::OpenOptions::new().read(true), path).ok()?;
+    let mut file = paths::read_own(path).ok()?;
     file.read_to_end(&mut text).ok()?;
     let stored: StoredHistory = serde_json::from_slice(&text).ok()?;
     let seen = |(name, tool): (String, StoredTool)| {
         let seen = ShownTool {
+            title: tool.title,
             description: tool.description,
             schema: tool.schema,
+            output_schema: tool.output_schema,
             annotations: from_record(&tool.annotations),
         };
         (name, seen)

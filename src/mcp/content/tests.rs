@@ -245,6 +245,7 @@ fn tool_fields_are_converted() {
         "name": "read_file",
         "description": "Reads a file.",
         "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
+        "outputSchema": {"type": "object"},
         "annotations": {"title": "Read", "readOnlyHint": true, "destructiveHint": false},
     }));
     let tool = tool.expect("a tool");
@@ -259,6 +260,7 @@ fn tool_fields_are_converted() {
             title: Some("Read".into()),
             description: "Reads a file.".into(),
             schema: r#"{"type":"object","properties":{"path":{"type":"string"}}}"#.into(),
+            output_schema: Some(r#"{"type":"object"}"#.into()),
             annotations: ToolAnnotations {
                 read_only: Some(true),
                 destructive: Some(false),

@@ -29,12 +29,67 @@ fn what_is_the_same_differs_in_nothing() {
     assert_eq!(difference(&before, &tool(), global_redactor(), None), []);
     let turned = ToolDefinition {
         schema: r#"{ "properties": {"text":{"type":"string"}, "path":{"type":"string"}}, "type":"object" }"#.into(),
-        title: Some("Write".into()),
         identity: "another".into(),
         ..tool()
     };
     assert!(!is_changed(&before, &turned, global_redactor()));
     assert_eq!(difference(&before, &turned, global_redactor(), None), []);
+}
+
+/// A permanent rule allows a tool only as the user saw it, and the model also reads the title and what comes back.
+#[test]
+fn a_changed_title_or_output_schema_is_a_change() {
+    let output = |schema: &str| ToolDefinition {
+        output_schema: Some(schema.into()),
+        ..tool()
+    };
+    let titled = |title: &str| ToolDefinition {
+        title: Some(title.into()),
+        ..tool()
+    };
+    let (one, other) = (r#"{"a":1,"b":2}"#, r#"{"a":1,"b":3}"#);
+    for (before, now, lines) in [
+        (tool(), titled("Write"), ["+title: Write"].as_slice()),
+        (titled("Write"), tool(), &["-title: Write"]),
+        (
+            titled("Write"),
+            titled("Read"),
+            &["-title: Write", "+title: Read"],
+        ),
+        (tool(), output("7"), &["+output schema: 7"]),
+        (output("7"), tool(), &["-output schema: 7"]),
+        (
+            output(one),
+            output(other),
+            &[
+                " output schema: {",
+                "   \"a\": 1,",
+                "-  \"b\": 2",
+                "+  \"b\": 3",
+                " }",
+            ],
+        ),
+    ] {
+        let seen = ShownTool::of(&before, global_redactor());
+        assert!(is_changed(&seen, &now, global_redactor()), "{now:?}");
+        let difference = difference(&seen, &now, global_redactor(), None);
+        assert_eq!(shown(&difference), lines);
+    }
+    // Another order of keys is none, and neither is what an earlier version did not store.
+    let seen = ShownTool::of(&output(one), global_redactor());
+    let turned = output(r#"{"b":2,"a":1}"#);
+    assert!(!is_changed(&seen, &turned, global_redactor()));
+    let stored = ShownTool {
+        title: None,
+        output_schema: None,
+        ..seen
+    };
+    let now = ToolDefinition {
+        title: Some("Read".into()),
+        ..output(other)
+    };
+    assert!(!is_changed(&stored, &now, global_redactor()));
+    assert_eq!(difference(&stored, &now, global_redactor(), None), []);
 }
 
 #[test]

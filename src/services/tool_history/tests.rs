@@ -1,3 +1,4 @@
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
@@ -54,6 +55,18 @@ fn what_was_shown_is_known_after_a_restart_of_that_server_alone() {
     assert_eq!(mode & 0o777, 0o600);
     assert!(!known.changed(&here, &tools[1]));
     assert!(known.changed(&here, &tool("write", Some(false))));
+    for changed in [
+        ToolDefinition {
+            title: Some("Write".into()),
+            ..tools[1].clone()
+        },
+        ToolDefinition {
+            output_schema: Some("{}".into()),
+            ..tools[1].clone()
+        },
+    ] {
+        assert!(known.changed(&here, &changed), "{changed:?}");
+    }
     assert!(
         !known
             .difference(&here, &tool("write", Some(false)))

@@ -90,6 +90,7 @@ pub(super) fn builtin_tool(
         title: None,
         description: description.to_owned(),
         schema: schema.to_string(),
+        output_schema: None,
         annotations,
         trusted: true,
         identity: BUILTIN_IDENTITY.to_owned(),
