@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::fcntl::{Flock, FlockArg};
 
 pub use self::environment::{CHILD_MARK, child_environment, daemon_environment};
-pub use self::own_files::open_own;
+pub use self::own_files::{open_own, read_own};
 
 use crate::error::{Error, ErrorContext, Result};
 

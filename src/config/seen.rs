@@ -1,6 +1,6 @@
 //! What a person has seen of the configuration, kept in the state directory.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::overrides::ConfigOverrides;
 use super::resolve;
 use super::settings::Config;
 use crate::error::{Error, Result};
-use crate::paths::{Paths, make_dir, open_own, replace_unsynced};
+use crate::paths::{Paths, make_dir, read_own, replace_unsynced};
 use crate::secret::fingerprint;
 
 /// Changes that loosen the configuration and wait for a confirmation.
@@ -98,7 +98,7 @@ fn take_back(paths: &Paths, config: &mut Config) -> Option<ConfigChanges> {
         // At a first run. Later somebody has removed the file.
         Err(e) if e.kind() == ErrorKind::NotFound && !has_history(paths) => return None,
         // What another user could have written says nothing, and neither does what cannot be read: the defaults count.
-        _ => open_own(OpenOptions::new().read(true), &path(paths))
+        _ => read_own(&path(paths))
             .and_then(io::read_to_string)
             .unwrap_or_default(),
     };

@@ -201,7 +201,14 @@ pub async fn sessions(
             if infos.len() == limit {
                 break;
             }
-            let summary = journal.summary(&file.id, &words)?;
+            // One file that cannot be read must not hide the other sessions.
+            let summary = match journal.summary(&file.id, &words) {
+                Ok(summary) => summary,
+                Err(e) => Some(SessionSummary {
+                    excerpt: e.message,
+                    ..SessionSummary::default()
+                }),
+            };
             infos.extend(summary.map(|summary| info(file.id, file.updated_ms, summary)));
         }
         Ok(infos)

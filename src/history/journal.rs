@@ -176,7 +176,7 @@ impl Journal {
     pub fn read(&self, session: &str) -> Result<Vec<serde_json::Value>> {
         self.drain();
         let path = self.path(session);
-        let file = File::open(&path).context(|| format!("cannot read {}", path.display()))?;
+        let file = paths::read_own(&path).context(|| format!("cannot read {}", path.display()))?;
         let mut records = Vec::new();
         for line in BufReader::new(file).split(b'\n') {
             let line = line.context(|| format!("cannot read {}", path.display()))?;

@@ -235,7 +235,7 @@ pub fn recover(journal: &Journal, dir: &Path) -> Result<Vec<RecoveredAnswer>> {
 
 /// Reads at most [`MAX_FILE`] bytes of a regular file. A FIFO or a symlink in its place must not block the daemon.
 fn read_regular(path: &Path) -> std::io::Result<Vec<u8>> {
-    let file = paths::open_own(OpenOptions::new().read(true), path)?;
+    let file = paths::read_own(path)?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE).read_to_end(&mut bytes)?;
     Ok(bytes)

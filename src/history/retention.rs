@@ -13,6 +13,7 @@ use std::time::SystemTime;
 
 use super::journal::{Journal, JournalLog};
 use crate::error::{ErrorContext, Result};
+use crate::paths;
 
 /// When a limit is exceeded, records are removed until a sixteenth of the limit is free, so that the next record does not
 /// exceed it again.
@@ -181,7 +182,7 @@ impl Retention {
         if let Some(known) = known.filter(|c| c.length == length && c.modified == modified) {
             return Some(*known);
         }
-        let mut file = File::open(path).ok()?;
+        let mut file = paths::read_own(path).ok()?;
         let (mut records, mut block) = (0, vec![0; 256 << 10]);
         loop {
             match file.read(&mut block) {
@@ -211,7 +212,7 @@ impl RecordAmount {
 /// removed first.
 fn each_record(log: &JournalLog, mut take: impl FnMut(u64, u64, u64) -> bool) -> Result<()> {
     let what = || format!("cannot read {}", log.path().display());
-    let file = File::open(log.path()).context(what)?;
+    let file = paths::read_own(log.path()).context(what)?;
     let mut reader = BufReader::with_capacity(256 << 10, file);
     let (mut line, mut at_ms, mut end) = (Vec::new(), 0, 0);
     loop {

@@ -1,12 +1,12 @@
 //! What the list of sessions shows of each session file: number of prompts, title, and the text that a search found.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 
 use serde_json::Value;
 
 use super::journal::Journal;
 use crate::error::{ErrorContext, Result};
+use crate::paths;
 
 /// Bytes at the start of a line that hold the type of the record.
 const TYPE_PREFIX: usize = 256;
@@ -40,7 +40,7 @@ impl Journal {
         let what = || format!("cannot read {}", path.display());
         let mut summary = SessionSummary::default();
         let (mut first, mut given) = (None, None);
-        for line in BufReader::new(File::open(&path).context(what)?).split(b'\n') {
+        for line in BufReader::new(paths::read_own(&path).context(what)?).split(b'\n') {
             let line = line.context(what)?;
             let head = &line[..line.len().min(TYPE_PREFIX)];
             let is = |kind: &str| {

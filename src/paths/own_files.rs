@@ -56,6 +56,14 @@ pub fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a file as [`open_own`] does, for reading.
+///
+/// # Errors
+/// As for [`open_own`].
+pub fn read_own(path: &Path) -> io::Result<File> {
+    open_own(OpenOptions::new().read(true), path)
+}
+
 /// Creates the directories for data and state, and checks them, the one for the configuration, and those above them.
 ///
 /// # Errors
@@ -66,15 +74,13 @@ pub(super) fn check_dirs(paths: &Paths) -> Result<()> {
         if make_dir(dir).is_err() {
             continue;
         }
-        let meta = check_dir(dir)?;
-        if meta.mode() & GROUP_AND_OTHERS != 0 {
-            let mode = meta.mode() & 0o7777;
-            tracing::warn!(
-                "{} was open to other users (mode {mode:04o}) and is private now",
-                dir.display()
-            );
-            fs::set_permissions(dir, Permissions::from_mode(0o700))
-                .context(|| format!("cannot make {} private", dir.display()))?;
+        make_private(dir)?;
+        let inside = fs::read_dir(dir).context(|| format!("cannot list {}", dir.display()))?;
+        for entry in inside.flatten() {
+            // Files are checked when they are opened.
+            if entry.file_type().is_ok_and(|kind| !kind.is_file()) && entry.path().is_dir() {
+                make_private(&entry.path())?;
+            }
         }
     }
     if paths.config.exists() {
@@ -82,6 +88,21 @@ pub(super) fn check_dirs(paths: &Paths) -> Result<()> {
         if meta.mode() & 0o002 != 0 {
             return Err(fault(&paths.config, "may be written by other users"));
         }
+    }
+    Ok(())
+}
+
+/// Checks a directory as [`check_dir`] does, and takes the permissions of other users away.
+fn make_private(dir: &Path) -> Result<()> {
+    let meta = check_dir(dir)?;
+    if meta.mode() & GROUP_AND_OTHERS != 0 {
+        let mode = meta.mode() & 0o7777;
+        tracing::warn!(
+            "{} was open to other users (mode {mode:04o}) and is private now",
+            dir.display()
+        );
+        fs::set_permissions(dir, Permissions::from_mode(0o700))
+            .context(|| format!("cannot make {} private", dir.display()))?;
     }
     Ok(())
 }
@@ -202,9 +223,24 @@ mod tests {
             symlink(home.join("open/data"), home.join("data")).unwrap();
         })
         .unwrap_err();
+        checked(|home| {
+            fs::create_dir_all(home.join("data")).unwrap();
+            fs::create_dir_all(home.join("open/journal")).unwrap();
+            set_mode(&home.join("open"), 0o777);
+            symlink(home.join("open/journal"), home.join("data/journal")).unwrap();
+        })
+        .unwrap_err();
+        // A directory of another time or program becomes private.
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::under(dir.path(), geteuid().as_raw()).unwrap();
+        fs::create_dir_all(paths.data.join("journal")).unwrap();
+        set_mode(&paths.data.join("journal"), 0o777);
+        check_dirs(&paths).unwrap();
+        assert_eq!(mode(&paths.data.join("journal")), 0o700);
         if geteuid().is_root() {
-            for name in ["", "config"] {
+            for name in ["", "config", "data/journal"] {
                 let chown = |home: &Path| {
+                    fs::create_dir_all(home.join(name)).unwrap();
                     std::os::unix::fs::chown(home.join(name), Some(1), None).unwrap();
                 };
                 let e = checked(chown).unwrap_err();

@@ -1,7 +1,7 @@
 //! The audit log: connections of MCP servers, changes of rules, and manual calls, all outside of sessions.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -165,7 +165,7 @@ impl AuditLog {
 
     /// Returns the rules that this or an earlier daemon recorded last.
     fn remembered(&self) -> BTreeSet<String> {
-        match fs::read_to_string(&self.rules) {
+        match paths::read_own(&self.rules).and_then(io::read_to_string) {
             Ok(text) => text.lines().map(str::to_string).collect(),
             Err(_) => lines(&RuleSet::default()),
         }
@@ -226,6 +226,8 @@ fn lines(rules: &RuleSet) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::safety::policy::{PolicyRule, RuleEffect, RuleSubject};
 

@@ -430,7 +430,7 @@ fn no_longer_waiting() -> Error {
 
 /// Reads the session file of a shell. Anything but a small file of aish's own is ignored.
 fn read_shell_file(path: &Path) -> Option<String> {
-    let file = paths::open_own(fs::OpenOptions::new().read(true), path).ok()?;
+    let file = paths::read_own(path).ok()?;
     if file.metadata().ok()?.len() > MAX_SHELL_FILE {
         return None;
     }

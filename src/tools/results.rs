@@ -8,7 +8,7 @@ mod split_points;
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use self::split_points::RecordLayout;
 use crate::error::{ErrorContext, Result};
-use crate::paths::make_dir;
+use crate::paths::{make_dir, read_own};
 
 /// How long a result is kept, in milliseconds.
 const RESULT_TTL_MS: u64 = 2 * 60 * 60 * 1000;
@@ -207,7 +207,8 @@ impl ResultStore {
         let file = file.ok_or(
             "There is no result with this key: results are kept for two hours, within a size limit. Call the tool again.",
         )?;
-        let text = fs::read_to_string(file)
+        let text = read_own(&file)
+            .and_then(io::read_to_string)
             .map_err(|_| "The result can no longer be read. Call the tool again.")?;
         let total = text.len();
         if reading.offset >= total {

@@ -216,6 +216,26 @@ fn sessions_are_listed_shown_and_started_for_scripts() {
 }
 
 #[test]
+fn a_session_that_cannot_be_read_does_not_hide_the_others() {
+    let helper = counting();
+    helper.ask_in("a", &[], "first");
+    let file = &helper.sessions()[0];
+    let other = file.with_file_name("01a20683-cc11-7325-a7a0-5985878f8caa.jsonl");
+    std::os::unix::fs::symlink("/nothing", &other).unwrap();
+    let sessions = helper.call(["session", "list", "--json"]).run().json();
+    let of = |field: &str, text: &str| {
+        let sessions = sessions.as_array().unwrap().iter();
+        let found = sessions.filter(|s| s[field].as_str().is_some_and(|s| s.contains(text)));
+        found.count()
+    };
+    let fault = "is a symbolic link";
+    assert_eq!([of("title", "first"), of("excerpt", fault)], [1, 1]);
+    let id = other.file_stem().unwrap().to_str().unwrap();
+    let show = helper.call(["session", "show", id]).run();
+    assert!(show.fails(1).contains(fault));
+}
+
+#[test]
 fn a_shell_may_choose_its_model() {
     let helper = counting();
     let more = format!(

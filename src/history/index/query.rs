@@ -1,7 +1,6 @@
 //! Queries of the index: lists, one activity with its chain, statistics.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use rusqlite::types::Value as Sql;
@@ -12,6 +11,7 @@ use super::row::{ActivityKey, ActivityKind, first_of, id_of};
 use super::{Index, IndexResult};
 use crate::error::{Error, ErrorContext, Result};
 use crate::history::redacted;
+use crate::paths;
 
 /// Selects activities. An empty field does not restrict.
 #[derive(Debug, Clone, Default)]
@@ -243,7 +243,7 @@ impl Index {
         // Successive activities are mostly from the same file.
         let open = match self.open.take() {
             Some((name, open)) if name == *file => open,
-            _ => File::open(&path).context(what)?,
+            _ => paths::read_own(&path).context(what)?,
         };
         let mut line = vec![0; usize::try_from(*length).unwrap_or(0)];
         open.read_exact_at(&mut line, *start).context(what)?;

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::row::{self, ActivityKind, IndexRow, LineContext};
 use super::{Index, IndexProgress, IndexResult};
 use crate::error::ErrorContext;
+use crate::paths;
 
 /// Number of rows per transaction. Bounds what is lost when a rebuild is stopped, and how long readers wait.
 const BATCH: usize = 50_000;
@@ -59,7 +60,7 @@ impl Index {
         let mut batch = Batch::begin(&self.db)?;
         for (found, known) in work.grown {
             let path = self.journal.join(&found.name);
-            let file = match File::open(&path) {
+            let file = match paths::read_own(&path) {
                 Ok(file) => file,
                 // Just removed; the next sync deletes its rows.
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
@@ -168,7 +169,7 @@ impl Index {
     fn head(&self, found: &JournalFile, length: usize) -> IndexResult<Vec<u8>> {
         let path = self.journal.join(&found.name);
         let mut head = vec![0; length];
-        match File::open(&path).and_then(|file| file.read_exact_at(&mut head, 0)) {
+        match paths::read_own(&path).and_then(|file| file.read_exact_at(&mut head, 0)) {
             Ok(()) => Ok(head),
             // Removed or shortened: not the indexed file.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
