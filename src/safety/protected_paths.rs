@@ -297,7 +297,7 @@ fn holds_literals(pattern: &str, text: &str) -> bool {
 
 /// Whether a component with wildcards could match a name: by what precedes its first wildcard and what follows its last.
 fn part_matches(part: &str, name: &str) -> bool {
-    let words = part.contains('{').then(|| without_braces(part));
+    let words = part.contains('{').then(|| without_braces(part, false));
     if let Some(Some(words)) = words
         && words.iter().any(|word| word != part)
     {

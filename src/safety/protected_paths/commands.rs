@@ -5,7 +5,7 @@ use super::programs::{
     CHANGERS, DIRECTORY_OPTIONS, FIND_WRITES, GIT_READS, GIT_UNPACKS, INTERPRETERS, OWN_READS,
     PREFIXES, READERS, SHELLS, TEXT_PROGRAMS, UNPACKERS, WRITERS,
 };
-use super::shell_words::{SimpleCommand, simple_commands, without_braces};
+use super::shell_words::{GLOB_FLAG, SimpleCommand, simple_commands, without_braces};
 use super::unknown_text::runs_unknown_text;
 use super::{ANY, is_meta};
 
@@ -96,13 +96,47 @@ fn takes_unknown(command: &SimpleCommand, reading: Reading, variables: &Variable
         || reading.is_command && command.targets.iter().any(is_any)
 }
 
+/// Replaces what `xargs`, `parallel` and `find` replace by names that are not known.
+fn replace_unknown(command: &mut SimpleCommand) {
+    let (name, at) = program(command);
+    let words = command.words.get(at..).unwrap_or_default();
+    let mark = match name {
+        "xargs" => words
+            .iter()
+            .zip(words.iter().skip(1).chain([&String::new()]))
+            .find_map(|(word, next)| {
+                let long = word
+                    .strip_prefix("--replace")
+                    .map(|mark| mark.trim_start_matches('='));
+                let short = word.strip_prefix("-I").or_else(|| word.strip_prefix("-J"));
+                let short = short.map(|mark| if mark.is_empty() { next } else { mark });
+                let mark = short.or(long).or_else(|| word.strip_prefix("-i"))?;
+                Some(if mark.is_empty() {
+                    "{}".to_owned()
+                } else {
+                    mark.to_owned()
+                })
+            }),
+        "find" | "parallel" => Some("{}".to_owned()),
+        _ => None,
+    };
+    // A name that is a word of its own is an operand from elsewhere.
+    let Some(mark) = mark else { return };
+    for text in command.words.iter_mut().skip(at).chain(&mut command.quoted) {
+        if *text != mark && !text.starts_with('-') {
+            *text = text.replace(&mark, &ANY.to_string());
+        }
+    }
+}
+
 fn is_number(word: &str) -> bool {
     word.chars().all(|c| c.is_ascii_digit())
 }
 
 /// Adds the words of a text as paths.
 pub(super) fn add(text: &str, reading: Reading, outer: &Variables, found: &mut Candidates) {
-    let commands = simple_commands(text);
+    let mut commands = simple_commands(text);
+    commands.iter_mut().for_each(replace_unknown);
     let variables = with_assignments(outer, &commands);
     let feeds = reading.feeds_writer
         || commands
@@ -216,7 +250,8 @@ impl Scan<'_> {
                 false => PathUse::Mention,
             };
             self.word(word, usage, found);
-            if is_cd && at >= start && word == "-" {
+            // The one before, or with two words a part of the name replaced.
+            if is_cd && (at >= start && word == "-" || at > start && !words[0].starts_with('-')) {
                 found.add(&format!("/{ANY}"), PathUse::Directory);
             }
             // With `cdablevars` the name of a variable is its value.
@@ -277,7 +312,7 @@ impl Scan<'_> {
     }
 
     fn word(&self, word: &str, usage: PathUse, found: &mut Candidates) {
-        let Some(words) = without_braces(word) else {
+        let Some(words) = without_braces(word, self.reading.is_command) else {
             // Not a list of names but a text with braces, which the other readings cover.
             if self.reading.is_command {
                 found.stop(Unchecked::TooMuch);
@@ -285,6 +320,12 @@ impl Scan<'_> {
             return;
         };
         for word in &words {
+            if let Some(flags) = word.find(GLOB_FLAG) {
+                let (before, after) =
+                    word.split_at(word[..flags].rfind('/').map_or(0, |at| at + 1));
+                let any = vec![ANY.to_string(); after.split('/').count()];
+                self.part(&format!("{before}{}", any.join("/")), usage, found);
+            }
             // The operand of an option without a space, the value of an assignment, the first of a pair.
             let attached = match word.starts_with('-') {
                 true => word

@@ -3,6 +3,9 @@
 
 use super::ANY;
 
+/// Stands for a glob flag such as `(#a1)`, with which the rest of a word matches other names.
+pub(super) const GLOB_FLAG: &str = "(#)";
+
 /// A command up to the next separator.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SimpleCommand {
@@ -362,9 +365,13 @@ impl Lexer<'_> {
             }
             Some(end) if !word.ends_with('=') && (!word.is_empty() || goes_on()) => {
                 let text = self.text(self.at, end);
+                let is_flag = text.starts_with('#');
                 self.current.quoted.push(text);
                 self.at = end + 1;
-                self.push(ANY);
+                match is_flag {
+                    true => self.word.get_or_insert_default().push_str(GLOB_FLAG),
+                    false => self.push(ANY),
+                }
             }
             _ if word.ends_with('=') => self.end_word(),
             _ => self.end_command(),
@@ -431,8 +438,8 @@ pub(super) fn unescaped(text: &str) -> Option<String> {
     decoded.then_some(out)
 }
 
-/// Expands braces. `None` if they give too many words.
-pub(super) fn without_braces(word: &str) -> Option<Vec<String>> {
+/// Expands braces, in a command also those of one name. `None` if they give too many words.
+pub(super) fn without_braces(word: &str, is_command: bool) -> Option<Vec<String>> {
     const MOST: usize = 64;
     // Each opening brace is searched for its end.
     if word.matches('{').count() > MOST {
@@ -443,7 +450,7 @@ pub(super) fn without_braces(word: &str) -> Option<Vec<String>> {
         if todo.len() + done.len() > MOST {
             return None;
         }
-        match alternatives(&word) {
+        match alternatives(&word, is_command) {
             Some(words) => todo.extend(words),
             None => done.push(word),
         }
@@ -452,7 +459,7 @@ pub(super) fn without_braces(word: &str) -> Option<Vec<String>> {
 }
 
 /// The words of the first list in braces.
-fn alternatives(word: &str) -> Option<Vec<String>> {
+fn alternatives(word: &str, is_command: bool) -> Option<Vec<String>> {
     for (open, _) in word.match_indices('{') {
         if word[..open].ends_with('$') {
             continue;
@@ -474,9 +481,13 @@ fn alternatives(word: &str) -> Option<Vec<String>> {
         let Some(end) = end else { continue };
         let (before, after) = (&word[..open], &word[end + 1..]);
         if cuts.len() == 1 {
-            match word[open..end].contains("..") {
-                true => return Some(vec![format!("{before}{ANY}{after}")]),
-                false => continue,
+            match &word[open + 1..end] {
+                range if range.contains("..") => {
+                    return Some(vec![format!("{before}{ANY}{after}")]);
+                }
+                _ if !is_command || end == open + 1 => continue,
+                // With `braceccl` any of the characters.
+                _ => return Some(vec![format!("{before}?{after}")]),
             }
         }
         cuts.push(end);
