@@ -485,7 +485,7 @@ fn alternatives(word: &str, is_command: bool) -> Option<Vec<String>> {
                 range if range.contains("..") => {
                     return Some(vec![format!("{before}{ANY}{after}")]);
                 }
-                _ if !is_command || end == open + 1 => continue,
+                set if !is_command || set.is_empty() || set.contains([' ', '$', '/']) => continue,
                 // With `braceccl` any of the characters.
                 _ => return Some(vec![format!("{before}?{after}")]),
             }
