@@ -197,6 +197,7 @@ fn answer(chance: &mut Chance, calls: Vec<Call>) -> RecordBody {
         },
         calls,
         omitted: 0,
+        native: None,
         model: "large".into(),
         finish: named("stop"),
         error: None,

@@ -12,8 +12,8 @@ pub enum ChatMessage {
     System(String),
     /// The user's prompt, preceded by the shell context, and the attached images.
     User(String, Vec<ImageContent>),
-    /// The model's answer and the tools it called. Each call is followed by one message with its result.
-    Assistant(String, Vec<ToolCall>),
+    /// The model's answer. Each of its calls is followed by one message with its result.
+    Assistant(AssistantMessage),
     /// The result of a tool call.
     Tool(ToolResult),
 }
@@ -26,16 +26,64 @@ impl ChatMessage {
 
     /// An answer without tool calls.
     pub fn assistant(text: impl Into<String>) -> ChatMessage {
-        ChatMessage::Assistant(text.into(), Vec::new())
+        ChatMessage::calling(text, Vec::new())
+    }
+
+    /// An answer with tool calls.
+    pub fn calling(text: impl Into<String>, calls: Vec<ToolCall>) -> ChatMessage {
+        ChatMessage::Assistant(AssistantMessage {
+            text: text.into(),
+            calls,
+            native: None,
+        })
     }
 
     /// Returns the text of the message.
     pub fn text(&self) -> &str {
         match self {
-            ChatMessage::System(t) | ChatMessage::User(t, _) | ChatMessage::Assistant(t, _) => t,
+            ChatMessage::System(t) | ChatMessage::User(t, _) => t,
+            ChatMessage::Assistant(answer) => &answer.text,
             ChatMessage::Tool(result) => &result.text,
         }
     }
+}
+
+/// An answer of the model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AssistantMessage {
+    /// The text, without reasoning.
+    pub text: String,
+    /// The tools that the model called.
+    pub calls: Vec<ToolCall>,
+    /// The answer as the provider sent it, if the provider wants its reasoning returned.
+    pub native: Option<Arc<NativeAnswer>>,
+}
+
+/// An answer in the form of its provider, with reasoning that only the provider can read. It is sent back byte for byte, and
+/// only as long as what precedes it is what the model saw: providers bind their reasoning to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NativeAnswer {
+    /// The wire format.
+    pub dialect: Dialect,
+    /// The model's name at its provider.
+    pub model: String,
+    /// SHA-256 in hex of the instructions, the tools and the messages before the answer, as they were sent.
+    pub prefix_sha256: String,
+    /// The items of the answer: the text of a JSON array.
+    pub items: String,
+}
+
+/// The wire format of a provider.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// Chat completions: <https://platform.openai.com/docs/api-reference/chat>.
+    #[default]
+    Chat,
+    /// The Responses API of OpenAI: <https://platform.openai.com/docs/api-reference/responses>.
+    Responses,
+    /// The Messages API of Anthropic: <https://docs.claude.com/en/api/messages>.
+    Anthropic,
 }
 
 /// A tool call requested by the model.
@@ -289,10 +337,16 @@ pub struct CallIntent {
 /// Token counts of one request, as reported by the provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TokenUsage {
-    /// Tokens in the request.
+    /// Tokens in the request, those of the cache included.
     pub prompt_tokens: u64,
-    /// Tokens in the answer.
+    /// Tokens in the answer, those of the reasoning included.
     pub completion_tokens: u64,
+    /// Tokens of the request that were read from the provider's cache.
+    pub cache_read_tokens: u64,
+    /// Tokens of the request that were written to the provider's cache.
+    pub cache_write_tokens: u64,
+    /// Tokens of the reasoning, where the provider counts them separately.
+    pub reasoning_tokens: u64,
 }
 
 /// Why the model stopped.
@@ -382,6 +436,8 @@ pub enum StreamItem {
     Reasoning(String),
     /// A complete tool call. Comes after all text, in the order of the calls.
     Call(ToolCall),
+    /// The answer as the provider sent it. At most once, after the calls.
+    Native(Arc<NativeAnswer>),
     /// The model's name as reported by the provider. At most once.
     Model(String),
     /// Token counts. At most once, at the end.

@@ -131,8 +131,8 @@ fn a_key_of_an_unsupported_provider_is_not_sent() {
     zsh.wait_text("Which? [1-4, q]");
     zsh.send("1\r");
     zsh.wait_text("API key (hidden");
-    zsh.send("sk-ant-api03-0123456789\r");
-    zsh.wait_text("a key of Anthropic");
+    zsh.send("AIzaSy0123456789\r");
+    zsh.wait_text("a key of Google");
     wait_nth(&zsh, "API key (hidden", 2);
     zsh.send("two words\r");
     zsh.wait_text("is not a key");

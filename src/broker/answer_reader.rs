@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,13 +13,13 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::task::TaskTracker;
 
 use super::endpoint::{ModelEndpoint, authority, place};
-use super::provider::chat::{ChatAnswer, StreamError};
+use super::provider::{AnswerCodec, StreamError};
 use super::sse::SseDecoder;
 use super::transport::HttpResponse;
 use super::transport_error::TransportError;
 use super::wire_names::WireNames;
 use super::{StreamItem, retry, send, server_error};
-use crate::chat::{ChatMessage, FinishReason};
+use crate::chat::{ChatMessage, FinishReason, NativeAnswer};
 use crate::error::{Error, Result};
 
 /// Maximum size of an answer on the wire.
@@ -76,7 +77,7 @@ pub struct AnswerReader<'a> {
     event_cut_off: bool,
     format: BodyFormat,
     decoder: SseDecoder,
-    answer: ChatAnswer,
+    answer: Box<dyn AnswerCodec>,
     /// The body so far, unless it is an event stream.
     unrecognized: Vec<u8>,
     undelivered: Vec<StreamItem>,
@@ -117,7 +118,7 @@ impl<'a> AnswerReader<'a> {
                 BodyFormat::Unknown
             },
             decoder: SseDecoder::new(),
-            answer: ChatAnswer::default(),
+            answer: endpoint.dialect.answer(),
             unrecognized: Vec::new(),
             undelivered: Vec::new(),
             received_bytes: 0,
@@ -127,7 +128,8 @@ impl<'a> AnswerReader<'a> {
     }
 
     /// Reads to the end of the answer. Text that arrived before an error has been sent; tool calls are sent with a
-    /// complete answer only, with the tools' own `names` and with ids that do not occur in `messages`. If the body does
+    /// complete answer only, with the tools' own `names` and with ids that do not occur in `messages`. `prefix` is the digest
+    /// of what the answer follows. If the body does
     /// not end with the answer, a task in `tasks` waits for the end.
     ///
     /// # Errors
@@ -138,6 +140,7 @@ impl<'a> AnswerReader<'a> {
         tasks: &TaskTracker,
         names: &WireNames,
         messages: &[ChatMessage],
+        prefix: Option<&str>,
     ) -> Result<FinishReason> {
         let result = self.read(out).await;
         self.answer.end(&mut self.undelivered);
@@ -145,11 +148,20 @@ impl<'a> AnswerReader<'a> {
         let result = result.and_then(|()| self.finish());
         // A filtered answer may lack calls or parts of them.
         if matches!(result, Ok(finish) if finish != FinishReason::ContentFilter) {
-            for call in self.answer.calls.take(names, messages) {
+            for call in self.answer.progress_mut().calls.take(names, messages) {
                 send(out, StreamItem::Call(call)).await;
             }
         }
-        if let Some(usage) = self.answer.usage {
+        if let (Some(items), Some(prefix)) = (self.answer.progress_mut().native.take(), prefix) {
+            let native = NativeAnswer {
+                dialect: self.endpoint.dialect,
+                model: self.endpoint.model.clone(),
+                prefix_sha256: prefix.to_owned(),
+                items,
+            };
+            send(out, StreamItem::Native(Arc::new(native))).await;
+        }
+        if let Some(usage) = self.answer.progress().usage {
             send(out, StreamItem::Usage(usage)).await;
         }
         let finish = result?;
@@ -165,13 +177,15 @@ impl<'a> AnswerReader<'a> {
     async fn read(&mut self, out: &Sender<StreamItem>) -> Result<()> {
         let mut alarm = pin!(tokio::time::sleep(self.endpoint.idle_timeout));
         let mut delivered: Option<Instant> = None;
-        while !self.answer.done {
+        while !self.answer.progress().done {
             let Some(mut bytes) = self.next(&mut alarm).await? else {
                 return self.end();
             };
-            let begun = self.answer.text || self.answer.reasoning;
+            let begun = self.answer.progress().text || self.answer.progress().reasoning;
             let next_delivery = match delivered {
-                Some(at) if begun || !self.answer.calls.is_empty() => at + DELIVERY_INTERVAL,
+                Some(at) if begun || !self.answer.progress().calls.is_empty() => {
+                    at + DELIVERY_INTERVAL
+                }
                 // The first words are delivered alone.
                 _ => self.last_received,
             };
@@ -179,7 +193,7 @@ impl<'a> AnswerReader<'a> {
             loop {
                 size += bytes.len();
                 self.take(&bytes)?;
-                if self.answer.done || size > MAX_BATCH {
+                if self.answer.progress().done || size > MAX_BATCH {
                     break;
                 }
                 match self.next_until(next_delivery).await {
@@ -200,7 +214,7 @@ impl<'a> AnswerReader<'a> {
         if let Some(found) = self.pending_end.take() {
             return self.received(found);
         }
-        let finished = self.answer.finish.is_some();
+        let finished = self.answer.progress().finish.is_some();
         let timeout = if finished {
             self.endpoint.idle_timeout.min(FINISH_TIMEOUT)
         } else {
@@ -272,7 +286,7 @@ impl<'a> AnswerReader<'a> {
         self.last_received = Instant::now();
         match found {
             Ok(bytes) => Ok(bytes),
-            Err(_) if self.answer.finish.is_some() => Ok(None),
+            Err(_) if self.answer.progress().finish.is_some() => Ok(None),
             Err(e) => {
                 let failure = e.error(self.url);
                 Err(
@@ -375,14 +389,16 @@ impl<'a> AnswerReader<'a> {
     fn finish(&self) -> Result<FinishReason> {
         let at = authority(self.url);
         let model = self.endpoint.quote_masked(&self.endpoint.model);
-        let finish = match self.answer.finish {
+        let finish = match self.answer.progress().finish {
             Some(finish) => finish,
-            None if self.answer.done => FinishReason::Stop,
+            None if self.answer.progress().done => FinishReason::Stop,
             None if self.received_bytes == 0 => {
                 return Err(server_error(format!("{at} sent an empty body")));
             }
             // Some servers close the connection after the last call; complete arguments show that nothing is missing.
-            None if self.answer.calls.is_complete() && !self.event_cut_off => FinishReason::Stop,
+            None if self.answer.progress().calls.is_complete() && !self.event_cut_off => {
+                FinishReason::Stop
+            }
             None => {
                 return Err(Error::runtime(format!(
                     "the answer was cut off: {at} closed the connection"
@@ -390,8 +406,9 @@ impl<'a> AnswerReader<'a> {
                 .hint("what has arrived is kept; ask again for the rest"));
             }
         };
-        let calls = !self.answer.calls.is_empty() && finish != FinishReason::ContentFilter;
-        if self.answer.text || calls {
+        let calls =
+            !self.answer.progress().calls.is_empty() && finish != FinishReason::ContentFilter;
+        if self.answer.progress().text || calls {
             return Ok(finish);
         }
         Err(match finish {
@@ -399,7 +416,7 @@ impl<'a> AnswerReader<'a> {
                 Error::runtime(format!("{at} filtered the whole answer"))
                     .hint("rephrase the prompt, or use another model with -m")
             }
-            FinishReason::Length if self.answer.reasoning => Error::runtime(format!(
+            FinishReason::Length if self.answer.progress().reasoning => Error::runtime(format!(
                 "{model} at {at} used up its tokens before it came to an answer"
             ))
             .hint("raise max_tokens of this model in the configuration"),
@@ -417,7 +434,7 @@ impl<'a> AnswerReader<'a> {
     fn stream_error(&self, fault: &StreamError) -> Error {
         let at = authority(self.url);
         server_error(match fault {
-            StreamError::EventTooLong => format!("{at} sent a line longer than 1 MiB"),
+            StreamError::EventTooLong => format!("{at} sent a line longer than 8 MiB"),
             StreamError::BadJson(start) => format!(
                 "{at} sent a piece of the answer that is not JSON: {}",
                 self.endpoint.quote_masked(start)

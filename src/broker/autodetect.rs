@@ -8,6 +8,7 @@ use reqwest::Url;
 use super::model_list::is_chat_model;
 use super::{Broker, ModelEndpoint};
 use crate::address::check_key_transport;
+use crate::chat::Dialect;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -38,12 +39,19 @@ pub struct HostedProvider {
 }
 
 /// The known hosted providers, in the order in which they are tried.
-pub static HOSTED_PROVIDERS: [HostedProvider; 8] = [
+pub static HOSTED_PROVIDERS: [HostedProvider; 9] = [
     HostedProvider {
         variable: "OPENAI_API_KEY",
         name: "openai",
         base_url: "https://api.openai.com/v1",
         models: &["gpt-6-luna", "gpt-6.1-terra", "gpt-5.4-mini"],
+        private: None,
+    },
+    HostedProvider {
+        variable: "ANTHROPIC_API_KEY",
+        name: "anthropic",
+        base_url: "https://api.anthropic.com/v1",
+        models: &["claude-haiku-4-5", "claude-sonnet-4-5"],
         private: None,
     },
     HostedProvider {
@@ -265,6 +273,7 @@ async fn ask_local(broker: &Broker, local: KnownLocalServer) -> Option<DetectedM
 
 pub(super) fn endpoint(base_url: &str, model: &str) -> ModelEndpoint {
     ModelEndpoint {
+        dialect: Dialect::of_host(base_url),
         base_url: base_url.to_owned(),
         model: model.to_owned(),
         key: None,

@@ -9,9 +9,13 @@ use reqwest::header::{
     USER_AGENT,
 };
 
+use crate::chat::Dialect;
 use crate::error::{Error, Result};
 use crate::http_client;
 use crate::secret::{REDACTED, Secret};
+
+/// The version of the Messages API of Anthropic.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// Maximum number of characters quoted from a server's text.
 const MAX_QUOTE_CHARS: usize = 300;
@@ -19,6 +23,8 @@ const MAX_QUOTE_CHARS: usize = 300;
 /// One model at one server, with everything that a request needs.
 #[derive(Clone)]
 pub struct ModelEndpoint {
+    /// The wire format.
+    pub dialect: Dialect,
     /// The base of every URL, usually ending in `/v1`.
     pub base_url: String,
     /// The model's name as the server knows it.
@@ -94,15 +100,23 @@ impl ModelEndpoint {
             USER_AGENT,
             HeaderValue::from_static(http_client::USER_AGENT),
         );
+        if self.dialect == Dialect::Anthropic {
+            let version = HeaderValue::from_static(ANTHROPIC_VERSION);
+            map.insert(HeaderName::from_static("anthropic-version"), version);
+        }
         if let Some(key) = &self.key {
-            let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose().trim()))
+            let (name, scheme) = match self.dialect {
+                Dialect::Chat | Dialect::Responses => (AUTHORIZATION, "Bearer "),
+                Dialect::Anthropic => (HeaderName::from_static("x-api-key"), ""),
+            };
+            let mut value = HeaderValue::from_str(&format!("{scheme}{}", key.expose().trim()))
                 .map_err(|_| {
                     let name = self.key_name.as_deref().unwrap_or("the key");
                     Error::config(format!("{name} holds a character that no key has"))
                         .hint("look for a line break or a quote in it")
                 })?;
             value.set_sensitive(true);
-            map.insert(AUTHORIZATION, value);
+            map.insert(name, value);
         }
         for (name, value) in &self.headers {
             let wrong =
@@ -177,6 +191,7 @@ mod tests {
 
     fn endpoint(base_url: &str) -> ModelEndpoint {
         ModelEndpoint {
+            dialect: Dialect::Chat,
             base_url: base_url.to_owned(),
             model: "m".to_owned(),
             key: Some(Secret::new("sk-secret\n")),

@@ -3,7 +3,7 @@
 use reqwest::Url;
 
 use super::endpoint::{ModelEndpoint, authority, place};
-use super::provider::chat::error_message;
+use super::provider::error_message;
 use super::retry::GiveUpReason;
 use crate::error::Error;
 

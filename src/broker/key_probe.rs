@@ -18,7 +18,8 @@ pub enum KeyOwner {
 }
 
 /// Key prefixes that only one provider uses. Many providers use a bare `sk-`.
-const PREFIXES: [(&str, &str); 7] = [
+const PREFIXES: [(&str, &str); 8] = [
+    ("sk-ant-", "anthropic"),
     ("sk-or-", "openrouter"),
     ("sk-proj-", "openai"),
     ("sk-svcacct-", "openai"),
@@ -29,7 +30,7 @@ const PREFIXES: [(&str, &str); 7] = [
 ];
 
 /// Key prefixes of providers with an unsupported API.
-const FOREIGN: [(&str, &str); 2] = [("sk-ant-", "Anthropic"), ("AIza", "Google")];
+const FOREIGN: [(&str, &str); 1] = [("AIza", "Google")];
 
 /// Returns the provider that a key belongs to.
 pub fn key_owner(key: &Secret) -> KeyOwner {
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!(name("gsk_0123"), "groq");
         assert_eq!(name("xai-0123"), "xai");
         assert_eq!(name("csk-0123"), "cerebras");
-        assert_eq!(name("sk-ant-api03-0123"), "Anthropic");
+        assert_eq!(name("sk-ant-api03-0123"), "anthropic");
         assert_eq!(name("AIzaSy0123"), "Google");
         // Keys of OpenAI, DeepSeek and others: the user has to choose, since a guess could disclose the key.
         assert_eq!(name("sk-0123456789abcdef0123456789abcdef"), "unknown");

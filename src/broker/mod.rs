@@ -35,7 +35,7 @@ use self::provider::chat::{self, ServerQuirks};
 use self::retry::{GiveUpReason, RetryDecision};
 use self::transport::HttpResponse;
 pub use crate::chat::StreamItem;
-use crate::chat::{ChatMessage, FinishReason, ToolDefinition};
+use crate::chat::{ChatMessage, Dialect, FinishReason, ToolDefinition};
 use crate::error::{Error, Result};
 
 /// Maximum number of bytes read from the body of an error response.
@@ -115,23 +115,26 @@ impl Broker {
         tools: &[ToolDefinition],
         out: &Sender<StreamItem>,
     ) -> Result<FinishReason> {
-        let url = endpoint.url(&["chat", "completions"])?;
+        let url = endpoint.dialect.url(endpoint)?;
         let headers = endpoint.header_map()?;
         let mut quirks = self.known_quirks(endpoint);
         let mut retries = 0;
         loop {
             let names = chat::names(&url, messages, tools, quirks);
-            let body = chat::request_body(endpoint, messages, tools, &names, quirks)?;
+            let encoded = endpoint
+                .dialect
+                .encode(endpoint, messages, tools, &names, quirks)?;
             let request = self
                 .transport
-                .send(Method::POST, &url, headers.clone(), body);
+                .send(Method::POST, &url, headers.clone(), encoded.body);
             let response = match tokio::time::timeout(endpoint.idle_timeout, request).await {
                 Ok(response) => response?,
                 Err(_) => return Err(answer_reader::silence_error(&url, endpoint.idle_timeout)),
             };
             if matches!(response.status(), 200..=299) {
                 let reader = answer_reader::AnswerReader::new(endpoint, &url, response)?;
-                return reader.run(out, &self.tasks, &names, messages).await;
+                let prefix = encoded.prefix_sha256.as_deref();
+                return reader.run(out, &self.tasks, &names, messages, prefix).await;
             }
             let (refusal, after) = read_error(endpoint, &url, response).await;
             let has_results = messages.iter().any(|m| matches!(m, ChatMessage::Tool(_)));
@@ -170,7 +173,10 @@ impl Broker {
     fn known_quirks(&self, endpoint: &ModelEndpoint) -> ServerQuirks {
         let key = (endpoint.base_url.clone(), endpoint.model.clone());
         let known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&key).copied().unwrap_or_default()
+        known.get(&key).copied().unwrap_or(ServerQuirks {
+            no_dots: endpoint.dialect != Dialect::Chat,
+            ..ServerQuirks::default()
+        })
     }
 
     fn remember_quirks(&self, endpoint: &ModelEndpoint, quirks: ServerQuirks) {

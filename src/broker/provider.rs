@@ -1,4 +1,207 @@
-//! The wire formats of model providers. Pure: each format converts a conversation to a request body and the
-//! events of an answer to `StreamItem`s; all formats share transport, retries and limits.
+//! The wire formats of model providers: how a request is written and what the events of an answer mean. Pure.
 
+pub mod anthropic;
 pub mod chat;
+mod request_parts;
+pub mod responses;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use reqwest::Url;
+
+use self::anthropic::AnthropicAnswer;
+use self::chat::{CallAssembler, CallLimit, ChatAnswer, ServerQuirks};
+use self::responses::ResponsesAnswer;
+use super::ModelEndpoint;
+use super::sse::{EventTooLong, SseEvent};
+use super::wire_names::WireNames;
+use crate::chat::{ChatMessage, Dialect, FinishReason, StreamItem, TokenUsage, ToolDefinition};
+use crate::error::Result;
+
+/// Maximum length of a reported model name, in bytes. A longer one is ignored.
+pub(super) const MAX_MODEL_NAME: usize = 256;
+
+/// Why an answer cannot be read any further.
+#[derive(Debug, PartialEq, Eq)]
+pub enum StreamError {
+    /// A line or an event is longer than the decoder accepts.
+    EventTooLong,
+    /// An event is not JSON; holds the event's begin.
+    BadJson(String),
+    /// The server reports an error; holds the server's message.
+    Server(String),
+    /// The tool calls exceed a limit.
+    CallLimit(CallLimit),
+}
+
+impl From<EventTooLong> for StreamError {
+    fn from(_: EventTooLong) -> Self {
+        StreamError::EventTooLong
+    }
+}
+
+/// What is known of an answer while its events arrive.
+#[derive(Debug, Default)]
+pub struct AnswerProgress {
+    /// The finish reason, once an event contains one.
+    pub finish: Option<FinishReason>,
+    /// Whether the last event has arrived.
+    pub done: bool,
+    /// Whether any text has arrived.
+    pub text: bool,
+    /// Whether any reasoning has arrived.
+    pub reasoning: bool,
+    /// The tool calls so far.
+    pub calls: CallAssembler,
+    /// The last token count; some providers send a running count with every event.
+    pub usage: Option<TokenUsage>,
+    /// The items of the complete answer as a JSON array, if the provider wants its reasoning returned.
+    pub native: Option<String>,
+}
+
+/// Reads the events of an answer.
+pub trait AnswerCodec: fmt::Debug + Send {
+    /// Returns what is known so far.
+    fn progress(&self) -> &AnswerProgress;
+
+    /// Returns what is known so far, for taking the calls.
+    fn progress_mut(&mut self) -> &mut AnswerProgress;
+
+    /// Reads one event and appends its items to `out`; text is joined with the text before it.
+    ///
+    /// # Errors
+    /// A [`StreamError`]; the items in `out` stay valid.
+    fn event(
+        &mut self,
+        event: &SseEvent<'_>,
+        out: &mut Vec<StreamItem>,
+    ) -> std::result::Result<(), StreamError>;
+
+    /// Reads a whole answer from a server that does not stream.
+    ///
+    /// # Errors
+    /// A [`StreamError`].
+    fn whole(
+        &mut self,
+        body: &[u8],
+        out: &mut Vec<StreamItem>,
+    ) -> std::result::Result<(), StreamError>;
+
+    /// Ends the answer and appends what was held back.
+    fn end(&mut self, out: &mut Vec<StreamItem>);
+}
+
+/// A request as it is sent.
+#[derive(Debug)]
+pub struct EncodedRequest {
+    /// The JSON body.
+    pub body: Vec<u8>,
+    /// SHA-256 of what the answer follows: instructions, tools and messages. `None` if the format binds nothing to it.
+    pub prefix_sha256: Option<String>,
+}
+
+impl Dialect {
+    /// Returns the format of a server for which none is configured.
+    pub fn of_host(base_url: &str) -> Dialect {
+        let url = Url::parse(base_url.trim()).ok();
+        match url.as_ref().and_then(Url::host_str) {
+            Some("api.openai.com") => Dialect::Responses,
+            Some("api.anthropic.com") => Dialect::Anthropic,
+            _ => Dialect::Chat,
+        }
+    }
+
+    /// Returns the URL for requests to the model of `endpoint`.
+    ///
+    /// # Errors
+    /// The base URL is invalid.
+    pub fn url(self, endpoint: &ModelEndpoint) -> Result<Url> {
+        endpoint.url(match self {
+            Dialect::Chat => &["chat", "completions"],
+            Dialect::Responses => &["responses"],
+            Dialect::Anthropic => &["messages"],
+        })
+    }
+
+    /// Encodes a request for a streamed answer; `names` has the wire name of every tool in it.
+    ///
+    /// # Errors
+    /// A part cannot be written as JSON, which no known input causes.
+    pub fn encode(
+        self,
+        endpoint: &ModelEndpoint,
+        messages: &[ChatMessage],
+        tools: &[ToolDefinition],
+        names: &WireNames,
+        quirks: ServerQuirks,
+    ) -> Result<EncodedRequest> {
+        match self {
+            Dialect::Chat => Ok(EncodedRequest {
+                body: chat::request_body(endpoint, messages, tools, names, quirks)?,
+                prefix_sha256: None,
+            }),
+            Dialect::Responses => responses::encode(endpoint, messages, tools, names, quirks),
+            Dialect::Anthropic => anthropic::encode(endpoint, messages, tools, names, quirks),
+        }
+    }
+
+    /// Returns the reader of an answer.
+    pub fn answer(self) -> Box<dyn AnswerCodec> {
+        match self {
+            Dialect::Chat => Box::new(ChatAnswer::default()),
+            Dialect::Responses => Box::new(ResponsesAnswer::default()),
+            Dialect::Anthropic => Box::new(AnthropicAnswer::default()),
+        }
+    }
+}
+
+/// Joins text with the last chunk, or adds a chunk. Returns whether the text was not empty.
+pub(super) fn push_text(out: &mut Vec<StreamItem>, text: Cow<'_, str>) -> bool {
+    if text.is_empty() {
+        return false;
+    }
+    match out.last_mut() {
+        Some(StreamItem::Text(last)) => last.push_str(&text),
+        _ => out.push(StreamItem::Text(text.into_owned())),
+    }
+    true
+}
+
+/// Joins reasoning with the last chunk, or adds a chunk. Returns whether the reasoning was not empty.
+pub(super) fn push_reasoning(out: &mut Vec<StreamItem>, text: Cow<'_, str>) -> bool {
+    if text.is_empty() {
+        return false;
+    }
+    match out.last_mut() {
+        Some(StreamItem::Reasoning(last)) => last.push_str(&text),
+        _ => out.push(StreamItem::Reasoning(text.into_owned())),
+    }
+    true
+}
+
+/// Returns the begin of a text, long enough to recognize it.
+pub(super) fn start_of(data: &str) -> String {
+    data.chars().take(500).collect()
+}
+
+/// Finds the message of an error in any of the known forms:
+/// `{"error": {"message"}}`, `{"error": "…"}`, `{"message"}`, `{"detail"}`, `{"detail": [{"msg"}]}`.
+pub fn error_message(json: &str) -> Option<String> {
+    fn message(value: &serde_json::Value, depth: usize) -> Option<String> {
+        match value {
+            serde_json::Value::String(s) if !s.is_empty() => Some(s.clone()),
+            serde_json::Value::Array(list) if depth > 0 => message(list.first()?, depth - 1),
+            serde_json::Value::Object(map) if depth > 0 => ["error", "message", "detail", "msg"]
+                .iter()
+                .find_map(|key| message(map.get(*key)?, depth - 1)),
+            _ => None,
+        }
+    }
+    let value: serde_json::Value = serde_json::from_str(json).ok()?;
+    // No provider sends a bare string or list as an error.
+    if !value.is_object() {
+        return None;
+    }
+    message(&value, 4)
+}

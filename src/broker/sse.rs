@@ -4,7 +4,7 @@
 //! without a copy.
 
 /// Maximum size of one line, and of the `data` of one event. Bounds the memory that a broken or hostile server can take.
-pub const MAX_EVENT_BYTES: usize = 1 << 20;
+pub const MAX_EVENT_BYTES: usize = 8 << 20;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
@@ -275,8 +275,11 @@ mod tests {
     fn a_line_without_end_is_refused_and_not_kept() {
         let piece = vec![b'x'; 64 * 1024];
         assert_eq!(fed(std::iter::repeat_n(piece, 1024)), Err(EventTooLong));
-        assert_eq!(fed([vec![b'x'; 2 << 20]].into_iter()), Err(EventTooLong));
-        let mut whole = vec![b'x'; 2 << 20];
+        assert_eq!(
+            fed([vec![b'x'; 2 * MAX_EVENT_BYTES]].into_iter()),
+            Err(EventTooLong)
+        );
+        let mut whole = vec![b'x'; 2 * MAX_EVENT_BYTES];
         whole.push(b'\n');
         assert_eq!(fed([whole].into_iter()), Err(EventTooLong));
     }

@@ -12,24 +12,38 @@ use super::value_checks::{
 };
 use crate::address;
 
-/// The wire format of a model's server.
+/// The API of a model's server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProviderKind {
-    /// Chat completions (`/chat/completions`), as served by OpenAI and most other providers.
+    /// Chat completions (`/chat/completions`), as served by most providers and local servers.
     #[default]
+    Chat,
+    /// The Responses API of OpenAI (`/responses`).
     OpenAi,
+    /// The Messages API of Anthropic (`/messages`).
+    Anthropic,
 }
 
 impl ProviderKind {
     /// Returns the value as written in the file.
     fn word(self) -> &'static str {
         match self {
+            ProviderKind::Chat => "chat",
             ProviderKind::OpenAi => "openai",
+            ProviderKind::Anthropic => "anthropic",
         }
     }
 }
 
-word_setting!(ProviderKind, [ProviderKind::OpenAi], ProviderKind::word);
+word_setting!(
+    ProviderKind,
+    [
+        ProviderKind::OpenAi,
+        ProviderKind::Chat,
+        ProviderKind::Anthropic
+    ],
+    ProviderKind::word
+);
 
 /// Where a model's key comes from.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -58,9 +72,10 @@ section! {
     /// A model. Its name is what `llm -m NAME`, `AISH_MODEL` and `default_model` use.
     #[derive(Clone, PartialEq)]
     pub struct ModelSettings in "models.NAME" {
-        /// The API of the server. `"openai"` is right for every server with `/chat/completions`.
-        provider: ProviderKind = ProviderKind::OpenAi;
-        /// The address of the API, to which `/chat/completions` is added. It must begin with `https://` where a key or a
+        /// The API of the server. Unset, `api.openai.com` is `"openai"` (`/responses`), `api.anthropic.com` is `"anthropic"`
+        /// (`/messages`), and every other server is `"chat"` (`/chat/completions`).
+        provider: Option<ProviderKind> = None, example("\"anthropic\"");
+        /// The address of the API, to which its path is added, such as `/chat/completions`. It must begin with `https://` where a key or a
         /// secret header is sent, unless the server is on this machine or has a numeric private address.
         base_url: String = String::new(), required("\"http://127.0.0.1:11434/v1\""), check(check_model_url);
         /// The name of the model on that server.

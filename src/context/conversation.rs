@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::chat::{CallStatus, ChatMessage, FinishReason, ImageContent, ToolCall, ToolResult};
+use crate::chat::{
+    AssistantMessage, CallStatus, ChatMessage, FinishReason, ImageContent, ToolCall, ToolResult,
+};
 use crate::history::record::{ApprovalDecision, Record, RecordBody};
 
 /// Sent to the model in place of a missing result.
@@ -37,6 +39,7 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                 text,
                 calls,
                 finish,
+                native,
                 ..
             } => {
                 talk.end_round();
@@ -70,7 +73,11 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                             extra: call.extra.clone(),
                         })
                         .collect();
-                    talk.messages.push(ChatMessage::Assistant(text, calls));
+                    talk.messages.push(ChatMessage::Assistant(AssistantMessage {
+                        text,
+                        calls,
+                        native: native.clone(),
+                    }));
                 }
             }
             RecordBody::Approval { decision, .. } => {

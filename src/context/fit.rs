@@ -114,7 +114,8 @@ const BYTES: usize = 3;
 
 fn message_tokens(message: &ChatMessage) -> usize {
     let calls = match message {
-        ChatMessage::Assistant(_, calls) => calls
+        ChatMessage::Assistant(answer) => answer
+            .calls
             .iter()
             .map(|c| {
                 let extra = c.extra.as_ref().map_or(0, String::len);
@@ -159,7 +160,7 @@ mod tests {
             ..ToolResult::default()
         };
         [
-            ChatMessage::Assistant(String::new(), vec![call]),
+            ChatMessage::calling(String::new(), vec![call]),
             ChatMessage::Tool(result),
         ]
     }

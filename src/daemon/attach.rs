@@ -228,6 +228,7 @@ fn frames(
             RecordBody::Assistant {
                 text,
                 calls,
+                native: _,
                 model,
                 finish,
                 error,

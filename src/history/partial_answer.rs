@@ -291,6 +291,7 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
     let answer = RecordBody::Assistant {
         text: text.to_owned(),
         calls: Vec::new(),
+        native: None,
         model: header.model,
         finish: FinishReason::CutOff,
         error: None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::chat::{CallStatus, DataSensitivity, FinishReason, OperationClass};
+use crate::chat::{CallStatus, DataSensitivity, FinishReason, NativeAnswer, OperationClass};
 
 mod names;
 mod values;
@@ -188,6 +188,9 @@ pub enum RecordBody {
         /// Tool calls of the answer. Each has one [`RecordBody::Tool`] after it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<Call>,
+        /// The answer as the provider sent it, if the provider wants its reasoning returned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        native: Option<Arc<NativeAnswer>>,
         /// The model's name in the configuration.
         model: String,
         /// Why it ended.

@@ -70,6 +70,15 @@ fn walk(redactor: &Redactor, value: &mut Value) -> bool {
     fields.iter_mut().fold(false, |any, (name, value)| {
         any | match value {
             _ if OPAQUE.contains(&name.as_str()) => false,
+            // Its provider refuses an edited answer, and an answer without it is valid.
+            Value::Object(native) if name == "native" => {
+                let items = native.get("items").and_then(Value::as_str);
+                let is_clean = items.is_none_or(|items| redactor.redact_json(items) == items);
+                if !is_clean {
+                    *value = Value::Null;
+                }
+                !is_clean
+            }
             Value::String(text) if name == "arguments" => match redactor.redact_json(text) {
                 std::borrow::Cow::Owned(redacted) => {
                     *text = redacted;
@@ -84,11 +93,22 @@ fn walk(redactor: &Redactor, value: &mut Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::chat::FinishReason;
+    use crate::chat::{Dialect, FinishReason, NativeAnswer};
     use crate::history::record::{Call, CommandOutput, ServerEvent};
 
     const TOKEN: &str = concat!("ghp_", "q7Rk2ZpL9vXw3TbN5mHs8YdJ4cFg6aQe1uVo");
+
+    fn native(items: &str) -> Arc<NativeAnswer> {
+        Arc::new(NativeAnswer {
+            dialect: Dialect::Anthropic,
+            model: "m".into(),
+            prefix_sha256: "0".into(),
+            items: items.into(),
+        })
+    }
 
     #[test]
     fn a_secret_that_equals_a_fixed_value_leaves_the_record_readable() {
@@ -134,6 +154,7 @@ mod tests {
                 arguments,
                 extra: Some(format!("{{\"signature\":\"{TOKEN}\"}}")),
             }],
+            native: Some(native(&format!(r#"[{{"text":"use {TOKEN}"}}]"#))),
             omitted: 0,
             model: "m".into(),
             finish: FinishReason::Stop,
@@ -143,7 +164,11 @@ mod tests {
             ms: 5,
         };
         let RecordBody::Assistant {
-            text, calls, ms: 5, ..
+            text,
+            calls,
+            native: None,
+            ms: 5,
+            ..
         } = body(before.clone())
         else {
             panic!("another body");

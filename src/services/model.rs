@@ -12,9 +12,10 @@ use super::key_commands::KeyCommands;
 use crate::broker::ModelEndpoint;
 use crate::broker::autodetect::{self, DetectedModel};
 use crate::broker::model_server::{ModelServers, SERVER_ENVIRONMENT, ServerLease};
+use crate::chat::Dialect;
 use crate::config::{
     self, Config, ConfigChanges, ConfigFile, ConfigOverrides, ConfigStamp, KeySource, LocalServer,
-    ModelSettings,
+    ModelSettings, ProviderKind,
 };
 use crate::error::{Error, Result};
 use crate::mcp::learn_configured;
@@ -426,7 +427,14 @@ fn exposed(variables: &ClientVariables) -> BTreeMap<String, String> {
 }
 
 fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {
+    let dialect = match model.provider {
+        Some(ProviderKind::Chat) => Dialect::Chat,
+        Some(ProviderKind::OpenAi) => Dialect::Responses,
+        Some(ProviderKind::Anthropic) => Dialect::Anthropic,
+        None => Dialect::of_host(&model.base_url),
+    };
     ModelEndpoint {
+        dialect,
         base_url: model.base_url.clone(),
         model: model.model.clone(),
         key,

@@ -5,8 +5,9 @@
 //! result record, and the records are written in the order of the calls.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use crate::chat::{FinishReason, StreamItem, TokenUsage, ToolCall};
+use crate::chat::{FinishReason, NativeAnswer, StreamItem, TokenUsage, ToolCall};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::{self, RecordBody};
 use crate::protocol::AnswerSummary;
@@ -87,6 +88,8 @@ pub struct TurnMachine {
     calls: Vec<ToolCall>,
     /// Calls of this round whose record was not yet emitted.
     pending: VecDeque<PendingCall>,
+    /// The answer of this round as the provider sent it.
+    native: Option<Arc<NativeAnswer>>,
     /// Whether a call of this round has an outcome that the model can act on.
     answered: bool,
     /// Token usage of this round; `total` is that of the previous rounds.
@@ -119,6 +122,7 @@ impl TurnMachine {
             unproposed: 0,
             calls: Vec::new(),
             pending: VecDeque::new(),
+            native: None,
             answered: false,
             usage: None,
             total: None,
@@ -149,6 +153,10 @@ impl TurnMachine {
             }
             TurnInput::Chunk(StreamItem::Call(call)) => {
                 self.calls.push(call);
+                Vec::new()
+            }
+            TurnInput::Chunk(StreamItem::Native(native)) => {
+                self.native = Some(native);
                 Vec::new()
             }
             TurnInput::Chunk(StreamItem::Usage(usage)) => {
@@ -241,6 +249,7 @@ impl TurnMachine {
         effects.push(TurnEffect::Record(Box::new(RecordBody::Assistant {
             text: std::mem::take(&mut self.text),
             calls: calls.iter().map(recorded).collect(),
+            native: self.native.take(),
             model: self.setting.model_name.clone(),
             finish,
             error: failure.as_ref().map(|e| e.message.clone()),
@@ -416,6 +425,9 @@ fn sum(total: Option<TokenUsage>, usage: Option<TokenUsage>) -> Option<TokenUsag
     Some(TokenUsage {
         prompt_tokens: a.prompt_tokens.saturating_add(b.prompt_tokens),
         completion_tokens: a.completion_tokens.saturating_add(b.completion_tokens),
+        cache_read_tokens: a.cache_read_tokens.saturating_add(b.cache_read_tokens),
+        cache_write_tokens: a.cache_write_tokens.saturating_add(b.cache_write_tokens),
+        reasoning_tokens: a.reasoning_tokens.saturating_add(b.reasoning_tokens),
     })
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{LazyLock, Mutex};
 
-use crate::chat::{ChatMessage, ToolCall, ToolDefinition, ToolResult};
+use crate::chat::{AssistantMessage, ChatMessage, ToolCall, ToolDefinition, ToolResult};
 use crate::safety::redact::global_redactor;
 use crate::session::lock;
 
@@ -92,19 +92,25 @@ pub fn messages(messages: &[ChatMessage]) -> Cow<'_, [ChatMessage]> {
         ChatMessage::User(text, images) => CLEAN
             .text(learned, text)
             .map(|text| ChatMessage::User(text, images.clone())),
-        ChatMessage::Assistant(text, calls) => {
-            let new = CLEAN.text(learned, text);
-            let new_calls = each(calls, |call| {
+        ChatMessage::Assistant(answer) => {
+            let new = CLEAN.text(learned, &answer.text);
+            let new_calls = each(&answer.calls, |call| {
                 let arguments = CLEAN.json(learned, &call.arguments)?;
                 Some(ToolCall {
                     arguments,
                     ..call.clone()
                 })
             });
-            let any = new.is_some() || matches!(new_calls, Cow::Owned(_));
+            // Its provider refuses an edited answer.
+            let native = answer.native.as_ref();
+            let is_edited = native.is_some_and(|n| CLEAN.json(learned, &n.items).is_some());
+            let any = new.is_some() || matches!(new_calls, Cow::Owned(_)) || is_edited;
             any.then(|| {
-                let text = new.unwrap_or_else(|| text.clone());
-                ChatMessage::Assistant(text, new_calls.into_owned())
+                ChatMessage::Assistant(AssistantMessage {
+                    text: new.unwrap_or_else(|| answer.text.clone()),
+                    calls: new_calls.into_owned(),
+                    native: native.filter(|_| !is_edited).cloned(),
+                })
             })
         }
         ChatMessage::Tool(result) => CLEAN.text(learned, &result.text).map(|text| {
@@ -161,10 +167,11 @@ mod tests {
             vec![
                 ChatMessage::System(format!("be {secret}")),
                 ChatMessage::user("plain"),
-                ChatMessage::Assistant(
-                    secret.into(),
-                    vec![call(format!("{{\"a\":\"{secret}\"}}"))],
-                ),
+                ChatMessage::Assistant(AssistantMessage {
+                    text: secret.into(),
+                    calls: vec![call(format!("{{\"a\":\"{secret}\"}}"))],
+                    native: None,
+                }),
                 ChatMessage::Tool(result(format!("x\n{secret}"))),
             ]
         };

@@ -14,6 +14,7 @@ async fn answer_streams_with_model_and_usage() {
     let usage = StreamItem::Usage(TokenUsage {
         prompt_tokens: 7,
         completion_tokens: 3,
+        ..TokenUsage::default()
     });
     let last = &outcome.chunks[outcome.chunks.len() - 2..];
     assert_eq!(last, [usage, StreamItem::Done(FinishReason::Stop)]);

@@ -240,9 +240,9 @@ async fn event_that_is_not_json() {
 async fn line_of_64_mib() {
     let part = Part::Repeat(vec![b'x'; 64 * 1024], 1024);
     let error = fails_after_text(["data: ".into(), part.clone()]).await;
-    assert!(error.contains("a line longer than 1 MiB"), "{error}");
+    assert!(error.contains("a line longer than 8 MiB"), "{error}");
     let error = ask_events(["data: ".into(), part]).await.error();
-    assert!(error.contains("a line longer than 1 MiB"), "{error}");
+    assert!(error.contains("a line longer than 8 MiB"), "{error}");
 }
 
 #[tokio::test]

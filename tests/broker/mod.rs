@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aish::broker::{Broker, ModelEndpoint, StreamItem};
-use aish::chat::{ChatMessage, FinishReason, TokenUsage, ToolDefinition};
+use aish::chat::{
+    AssistantMessage, ChatMessage, Dialect, FinishReason, NativeAnswer, TokenUsage, ToolDefinition,
+    ToolResult,
+};
 use aish::error::Result;
 use aish::secret::Secret;
 use tokio::sync::mpsc;
@@ -14,8 +17,10 @@ use tokio_util::task::TaskTracker;
 use crate::fakes::provider::{Part, Provider, Script};
 
 mod answers;
+mod anthropic;
 mod detect;
 mod failures;
+mod responses;
 mod retries;
 mod tools;
 
@@ -24,6 +29,7 @@ const KEY: &str = "sk-0123456789abcdef";
 /// An endpoint at `base_url` with default settings.
 fn endpoint(base_url: &str) -> ModelEndpoint {
     ModelEndpoint {
+        dialect: Dialect::Chat,
         base_url: base_url.to_owned(),
         model: "test-model".to_owned(),
         key: None,
@@ -106,6 +112,46 @@ impl Outcome {
             _ => None,
         };
         self.chunks.iter().filter_map(text).collect()
+    }
+}
+
+impl Outcome {
+    fn native(&self) -> Option<Arc<NativeAnswer>> {
+        self.chunks.iter().find_map(|c| match c {
+            StreamItem::Native(native) => Some(native.clone()),
+            _ => None,
+        })
+    }
+
+    fn reasoning(&self) -> String {
+        let text = |c: &StreamItem| match c {
+            StreamItem::Reasoning(t) => Some(t.clone()),
+            _ => None,
+        };
+        self.chunks.iter().filter_map(text).collect()
+    }
+
+    /// The conversation with this answer and a result for each of its calls.
+    fn follow(&self, mut messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
+        let calls = self.calls();
+        let results: Vec<ChatMessage> = calls
+            .iter()
+            .map(|call| {
+                ChatMessage::Tool(ToolResult {
+                    id: call.id.clone(),
+                    name: call.name.clone(),
+                    text: format!("result of {}", call.id),
+                    ..ToolResult::default()
+                })
+            })
+            .collect();
+        messages.push(ChatMessage::Assistant(AssistantMessage {
+            text: self.text(),
+            calls,
+            native: self.native(),
+        }));
+        messages.extend(results);
+        messages
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tool definitions in requests, and tool calls in answers.
 
-use aish::broker::provider::chat::{self, ChatAnswer, ServerQuirks, StreamError};
+use aish::broker::provider::chat::{self, ChatAnswer, ServerQuirks};
+use aish::broker::provider::{AnswerCodec, StreamError};
 use aish::broker::sse::SseDecoder;
 use aish::chat::{ImageContent, ToolCall, ToolResult};
 use serde_json::json;
@@ -38,7 +39,7 @@ fn result(id: &str, name: &str, text: &str) -> ToolResult {
 /// A conversation with a call of `fs.read` and a call of a tool that does not exist.
 fn second_round() -> Vec<ChatMessage> {
     let mut messages = prompt();
-    messages.push(ChatMessage::Assistant(
+    messages.push(ChatMessage::calling(
         String::new(),
         vec![
             call("call_1", "fs.read", r#"{"path":"a"}"#),
@@ -174,7 +175,7 @@ fn decoded(pieces: &[&[u8]]) -> Vec<ToolCall> {
     }
     let url = "http://127.0.0.1/".parse().unwrap();
     let names = chat::names(&url, &[], &[], ServerQuirks::default());
-    answer.calls.take(&names, &[])
+    answer.progress.calls.take(&names, &[])
 }
 
 #[test]

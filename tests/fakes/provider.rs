@@ -15,6 +15,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+#[path = "anthropic.rs"]
+pub mod anthropic;
+#[path = "responses.rs"]
+pub mod responses;
+
 /// Time limit of a wait; only a failing test reaches it.
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -322,9 +327,13 @@ impl Request {
 
     /// Violations of a strict provider's rules.
     fn violations(&self, key: Option<&str>) -> Vec<String> {
+        if self.path == "/v1/messages" {
+            return anthropic::violations(self, key);
+        }
         let mut wrong = Vec::new();
         let expected = key.map(|k| format!("Bearer {k}"));
-        if self.header("authorization") != expected.as_deref() {
+        let is_anthropic = self.header("anthropic-version").is_some();
+        if !is_anthropic && self.header("authorization") != expected.as_deref() {
             wrong.push("authorization is not what was scripted".to_owned());
         }
         if self.header("accept-encoding") != Some("identity") {
@@ -339,6 +348,7 @@ impl Request {
         match (self.method.as_str(), self.path.as_str()) {
             ("GET", "/v1/models") => {}
             ("POST", "/v1/chat/completions") => self.chat_violations(&mut wrong),
+            ("POST", "/v1/responses") => wrong.extend(responses::violations(self)),
             (method, path) => wrong.push(format!("nothing is at {method} {path}")),
         }
         wrong

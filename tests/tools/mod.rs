@@ -4,6 +4,7 @@ mod attach;
 mod gate;
 mod identity;
 mod many;
+mod native;
 mod peers;
 mod protected;
 mod resume;

@@ -17,51 +17,24 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-pub use self::request::{ServerQuirks, names, request_body};
+pub use self::request::{ServerQuirks, names, parameters, request_body};
 use self::surrogates::{PairJoiner, mark};
 use self::text_event::TextEvent;
-use self::tool_calls::CallAssembler;
+pub use self::tool_calls::CallAssembler;
 pub use self::tool_calls::CallLimit;
-use crate::broker::sse::{EventTooLong, SseEvent};
+pub use self::turns::is_valid_image;
+use super::{
+    AnswerCodec, AnswerProgress, MAX_MODEL_NAME, StreamError, error_message, push_reasoning,
+    push_text, start_of,
+};
+use crate::broker::sse::SseEvent;
 use crate::chat::{FinishReason, StreamItem, TokenUsage};
-
-/// Maximum length of a reported model name, in bytes. A longer one is ignored.
-const MAX_MODEL_NAME: usize = 256;
-
-/// Why an answer cannot be read any further.
-#[derive(Debug, PartialEq, Eq)]
-pub enum StreamError {
-    /// A line or an event is longer than the decoder accepts.
-    EventTooLong,
-    /// An event is not JSON; holds the event's begin.
-    BadJson(String),
-    /// The server reports an error; holds the server's message.
-    Server(String),
-    /// The tool calls exceed a limit.
-    CallLimit(CallLimit),
-}
-
-impl From<EventTooLong> for StreamError {
-    fn from(_: EventTooLong) -> Self {
-        StreamError::EventTooLong
-    }
-}
 
 /// The state of an answer while its events arrive.
 #[derive(Debug, Default)]
 pub struct ChatAnswer {
-    /// The finish reason, once an event contains one.
-    pub finish: Option<FinishReason>,
-    /// Whether `[DONE]` has arrived.
-    pub done: bool,
-    /// Whether any text has arrived.
-    pub text: bool,
-    /// Whether any reasoning has arrived.
-    pub reasoning: bool,
-    /// The tool calls so far.
-    pub calls: CallAssembler,
-    /// The last token count; some providers send a running count with every event.
-    pub usage: Option<TokenUsage>,
+    /// What is known so far.
+    pub progress: AnswerProgress,
     /// The model's name has been reported.
     model: bool,
     /// Joins pairs of the text, and of the reasoning.
@@ -70,27 +43,6 @@ pub struct ChatAnswer {
 }
 
 impl ChatAnswer {
-    /// Reads one event and appends its chunks to `out`; text is joined with the text before it.
-    ///
-    /// # Errors
-    /// A [`StreamError`]; the chunks in `out` stay valid.
-    pub fn event(
-        &mut self,
-        event: &SseEvent<'_>,
-        out: &mut Vec<StreamItem>,
-    ) -> std::result::Result<(), StreamError> {
-        if event.name != b"error"
-            && !self.done
-            && let Some(found) = TextEvent::scan(event.data)
-            && (self.model || !found.has_model)
-        {
-            self.push_reasoning(out, found.reasoning, false);
-            self.push_text(out, found.text, false);
-            return Ok(());
-        }
-        self.parse(event, out)
-    }
-
     /// Reads one event with the full parser.
     fn parse(
         &mut self,
@@ -100,14 +52,14 @@ impl ChatAnswer {
         let text = String::from_utf8_lossy(event.data);
         let data = text.trim();
         if data == "[DONE]" {
-            self.done = true;
+            self.progress.done = true;
             return Ok(());
         }
         if event.name == b"error" {
             let message = error_message(data).unwrap_or_else(|| data.to_owned());
             return Err(StreamError::Server(message));
         }
-        if data.is_empty() || self.done {
+        if data.is_empty() || self.progress.done {
             return Ok(());
         }
         self.read(data, out).map(|_| ())
@@ -130,39 +82,12 @@ impl ChatAnswer {
         self.take(body, &marked, true, out).map(|()| choices)
     }
 
-    /// Ends the answer: half a pair without the other half becomes U+FFFD.
-    pub fn end(&mut self, out: &mut Vec<StreamItem>) {
-        let (reasoning, text) = (self.reasoning_pairs.end(), self.text_pairs.end());
-        push_reasoning(out, reasoning.into());
-        self.text |= push_text(out, text.into());
-    }
-
     fn push_text(&mut self, out: &mut Vec<StreamItem>, text: Cow<'_, str>, marked: bool) {
-        self.text |= push_text(out, self.text_pairs.join(text, marked));
+        self.progress.text |= push_text(out, self.text_pairs.join(text, marked));
     }
 
     fn push_reasoning(&mut self, out: &mut Vec<StreamItem>, text: Cow<'_, str>, marked: bool) {
-        self.reasoning |= push_reasoning(out, self.reasoning_pairs.join(text, marked));
-    }
-
-    /// Reads a whole `chat.completion` object from a server that does not stream.
-    ///
-    /// # Errors
-    /// A [`StreamError`].
-    pub fn whole(
-        &mut self,
-        body: &[u8],
-        out: &mut Vec<StreamItem>,
-    ) -> std::result::Result<(), StreamError> {
-        let text = String::from_utf8_lossy(body);
-        let data = text.trim();
-        if !self.read(data, out)? {
-            let message = error_message(data).unwrap_or_else(|| start_of(data));
-            return Err(StreamError::Server(message));
-        }
-        self.finish.get_or_insert(FinishReason::Stop);
-        self.done = true;
-        Ok(())
+        self.progress.reasoning |= push_reasoning(out, self.reasoning_pairs.join(text, marked));
     }
 
     fn take(
@@ -173,9 +98,15 @@ impl ChatAnswer {
         out: &mut Vec<StreamItem>,
     ) -> std::result::Result<(), StreamError> {
         if let Some(usage) = body.usage {
-            self.usage = Some(TokenUsage {
+            self.progress.usage = Some(TokenUsage {
                 prompt_tokens: usage.prompt_tokens.unwrap_or(0),
                 completion_tokens: usage.completion_tokens.unwrap_or(0),
+                cache_read_tokens: usage.prompt_tokens_details.cached_tokens.unwrap_or(0),
+                cache_write_tokens: 0,
+                reasoning_tokens: usage
+                    .completion_tokens_details
+                    .reasoning_tokens
+                    .unwrap_or(0),
             });
         }
         let choices = match body.choices {
@@ -205,7 +136,7 @@ impl ChatAnswer {
                 self.push_text(out, delta.content.text, marked);
                 self.push_text(out, delta.refusal.text, marked);
                 for piece in delta.tool_calls.into_iter().flatten() {
-                    self.calls.add(piece, marked)?;
+                    self.progress.calls.add(piece, marked)?;
                 }
             }
             match finish.map_or(WireFinish::Absent, |reason| WireFinish::from(&*reason.text)) {
@@ -213,7 +144,7 @@ impl ChatAnswer {
                 WireFinish::ProviderError => {
                     return Err(StreamError::Server("the provider gave up".to_owned()));
                 }
-                WireFinish::Finished(finish) => self.finish = Some(finish),
+                WireFinish::Finished(finish) => self.progress.finish = Some(finish),
             }
         }
         if !self.model
@@ -225,6 +156,57 @@ impl ChatAnswer {
             out.push(StreamItem::Model(model.text.into_owned()));
         }
         Ok(())
+    }
+}
+
+impl AnswerCodec for ChatAnswer {
+    fn progress(&self) -> &AnswerProgress {
+        &self.progress
+    }
+
+    fn progress_mut(&mut self) -> &mut AnswerProgress {
+        &mut self.progress
+    }
+
+    fn event(
+        &mut self,
+        event: &SseEvent<'_>,
+        out: &mut Vec<StreamItem>,
+    ) -> std::result::Result<(), StreamError> {
+        if event.name != b"error"
+            && !self.progress.done
+            && let Some(found) = TextEvent::scan(event.data)
+            && (self.model || !found.has_model)
+        {
+            self.push_reasoning(out, found.reasoning, false);
+            self.push_text(out, found.text, false);
+            return Ok(());
+        }
+        self.parse(event, out)
+    }
+
+    /// Reads a whole `chat.completion` object.
+    fn whole(
+        &mut self,
+        body: &[u8],
+        out: &mut Vec<StreamItem>,
+    ) -> std::result::Result<(), StreamError> {
+        let text = String::from_utf8_lossy(body);
+        let data = text.trim();
+        if !self.read(data, out)? {
+            let message = error_message(data).unwrap_or_else(|| start_of(data));
+            return Err(StreamError::Server(message));
+        }
+        self.progress.finish.get_or_insert(FinishReason::Stop);
+        self.progress.done = true;
+        Ok(())
+    }
+
+    /// Half a pair without the other half becomes U+FFFD.
+    fn end(&mut self, out: &mut Vec<StreamItem>) {
+        let (reasoning, text) = (self.reasoning_pairs.end(), self.text_pairs.end());
+        push_reasoning(out, reasoning.into());
+        self.progress.text |= push_text(out, text.into());
     }
 }
 
@@ -247,58 +229,8 @@ impl From<&str> for WireFinish {
     }
 }
 
-/// Joins text with the last chunk, or adds a chunk. Returns whether the text was not empty.
-fn push_text(out: &mut Vec<StreamItem>, text: Cow<'_, str>) -> bool {
-    if text.is_empty() {
-        return false;
-    }
-    match out.last_mut() {
-        Some(StreamItem::Text(last)) => last.push_str(&text),
-        _ => out.push(StreamItem::Text(text.into_owned())),
-    }
-    true
-}
-
-/// Joins reasoning with the last chunk, or adds a chunk. Returns whether the reasoning was not empty.
-fn push_reasoning(out: &mut Vec<StreamItem>, text: Cow<'_, str>) -> bool {
-    if text.is_empty() {
-        return false;
-    }
-    match out.last_mut() {
-        Some(StreamItem::Reasoning(last)) => last.push_str(&text),
-        _ => out.push(StreamItem::Reasoning(text.into_owned())),
-    }
-    true
-}
-
 fn bad_json(data: &str) -> StreamError {
     StreamError::BadJson(start_of(data))
-}
-
-/// Returns the begin of a text, long enough to recognize it.
-fn start_of(data: &str) -> String {
-    data.chars().take(500).collect()
-}
-
-/// Finds the message of an error in any of the known forms:
-/// `{"error": {"message"}}`, `{"error": "…"}`, `{"message"}`, `{"detail"}`, `{"detail": [{"msg"}]}`.
-pub fn error_message(json: &str) -> Option<String> {
-    fn message(value: &serde_json::Value, depth: usize) -> Option<String> {
-        match value {
-            serde_json::Value::String(s) if !s.is_empty() => Some(s.clone()),
-            serde_json::Value::Array(list) if depth > 0 => message(list.first()?, depth - 1),
-            serde_json::Value::Object(map) if depth > 0 => ["error", "message", "detail", "msg"]
-                .iter()
-                .find_map(|key| message(map.get(*key)?, depth - 1)),
-            _ => None,
-        }
-    }
-    let value: serde_json::Value = serde_json::from_str(json).ok()?;
-    // No provider sends a bare string or list as an error.
-    if !value.is_object() {
-        return None;
-    }
-    message(&value, 4)
 }
 
 #[derive(Deserialize)]
@@ -319,6 +251,25 @@ struct TokenCounts {
     prompt_tokens: Option<u64>,
     #[serde(default)]
     completion_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    prompt_tokens_details: TokenDetails,
+    #[serde(default, deserialize_with = "lenient")]
+    completion_tokens_details: TokenDetails,
+}
+
+#[derive(Deserialize, Default, Clone, Copy)]
+struct TokenDetails {
+    #[serde(default)]
+    cached_tokens: Option<u64>,
+    #[serde(default)]
+    reasoning_tokens: Option<u64>,
+}
+
+/// Reads `null` as no details.
+fn lenient<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<TokenDetails, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[derive(Deserialize)]

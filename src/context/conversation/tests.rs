@@ -36,6 +36,7 @@ fn calling(text: &str, finish: &str, ids: &[&str]) -> Record {
             })
             .collect(),
         omitted: 0,
+        native: None,
         model: "m".into(),
         finish: named(finish),
         error: None,
@@ -89,7 +90,7 @@ fn shape(records: &[Record]) -> Vec<String> {
         .map(|m| match m {
             ChatMessage::System(t) => format!("s:{t}"),
             ChatMessage::User(t, _) => format!("u:{t}"),
-            ChatMessage::Assistant(t, calls) => {
+            ChatMessage::Assistant(AssistantMessage { text: t, calls, .. }) => {
                 let ids: Vec<&str> = calls.iter().map(|c| c.id.as_str()).collect();
                 format!("a:{t}({})", ids.join(","))
             }
@@ -117,7 +118,7 @@ fn sound(messages: &[ChatMessage]) {
                 let fine = !matches!(before, Some(ChatMessage::User(..)));
                 assert!(fine, "two prompts in a row: {messages:?}");
             }
-            ChatMessage::Assistant(text, calls) => {
+            ChatMessage::Assistant(AssistantMessage { text, calls, .. }) => {
                 assert!(open.is_empty(), "a call without a result: {messages:?}");
                 let fine = matches!(before, Some(ChatMessage::User(..) | ChatMessage::Tool(_)));
                 assert!(fine, "an answer to nothing: {messages:?}");

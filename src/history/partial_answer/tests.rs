@@ -129,6 +129,7 @@ fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
     let body = RecordBody::Assistant {
         text: "all of it".into(),
         calls: Vec::new(),
+        native: None,
         model: "m".into(),
         finish: crate::chat::FinishReason::Stop,
         error: None,

@@ -74,6 +74,12 @@ fn every_body() -> Vec<RecordBody> {
                 extra: some(),
             }],
             omitted: 1,
+            native: Some(std::sync::Arc::new(crate::chat::NativeAnswer {
+                dialect: crate::chat::Dialect::Chat,
+                model: word(),
+                prefix_sha256: word(),
+                items: word(),
+            })),
             model: word(),
             finish: FinishReason::Stop,
             error: some(),

@@ -26,6 +26,7 @@ fn an_answer_is_shown_recorded_and_replied_to() {
     let usage = TokenUsage {
         prompt_tokens: 1_000_000,
         completion_tokens: 500_000,
+        ..TokenUsage::default()
     };
     assert!(
         turn.handle(TurnInput::Chunk(StreamItem::Usage(usage)), 3)
@@ -442,6 +443,7 @@ fn tokens_and_cost_are_summed_over_the_rounds_and_commands_collected() {
         TurnInput::Chunk(StreamItem::Usage(TokenUsage {
             prompt_tokens,
             completion_tokens,
+            ..TokenUsage::default()
         }))
     };
     turn.handle(text("CMD: one"), 1);

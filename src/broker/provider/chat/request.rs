@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::turns::{ChatTurn, turns};
 use crate::broker::ModelEndpoint;
 use crate::broker::wire_names::{WireNames, accepts_dots};
-use crate::chat::{ChatMessage, ImageContent, ToolCall, ToolDefinition};
+use crate::chat::{ChatMessage, Dialect, ImageContent, ToolCall, ToolDefinition};
 use crate::error::{ErrorContext, Result};
 
 /// Deviations of a server from the format, learned from its error messages.
@@ -25,6 +25,14 @@ pub struct ServerQuirks {
     pub no_dots: bool,
     /// The server rejects extra content, which other servers require with their calls.
     pub no_extra: bool,
+    /// The model rejects a temperature.
+    pub no_temperature: bool,
+    /// The model has no reasoning that could be sent back.
+    pub no_include: bool,
+    /// The server rejects cache markers.
+    pub no_cache_control: bool,
+    /// The most tokens of an answer that the model accepts.
+    pub max_output: Option<u32>,
 }
 
 impl ServerQuirks {
@@ -49,8 +57,33 @@ impl ServerQuirks {
         if refusal.contains("extra_content") {
             learned.no_extra = true;
         }
+        if refusal.contains("temperature") && endpoint.temperature.is_some() {
+            learned.no_temperature = true;
+        }
+        let lower = refusal.to_lowercase();
+        let is_responses = endpoint.dialect == Dialect::Responses;
+        if is_responses && (lower.contains("encrypted content") || lower.contains("'include'")) {
+            learned.no_include = true;
+        }
+        if refusal.contains("cache_control") && endpoint.dialect == Dialect::Anthropic {
+            learned.no_cache_control = true;
+        }
+        if endpoint.dialect == Dialect::Anthropic && refusal.contains("max_tokens") {
+            learned.max_output = allowed_output(refusal).or(learned.max_output);
+        }
         (learned != self).then_some(learned)
     }
+}
+
+/// Returns the limit in `max_tokens: 32000 > 8192, which is the maximum allowed …`.
+fn allowed_output(refusal: &str) -> Option<u32> {
+    let (_, after) = refusal.split_once("max_tokens")?;
+    let (_, limit) = after.split_once('>')?;
+    let limit = limit.trim_start();
+    let digits = limit
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(limit.len());
+    limit[..digits].parse().ok().filter(|limit| *limit > 0)
 }
 
 /// Whether a rejection is about the characters of a tool name.
@@ -75,7 +108,7 @@ pub fn names(
     quirks: ServerQuirks,
 ) -> WireNames {
     let called = messages.iter().flat_map(|m| match m {
-        ChatMessage::Assistant(_, calls) => calls.as_slice(),
+        ChatMessage::Assistant(answer) => answer.calls.as_slice(),
         _ => &[],
     });
     WireNames::new(
@@ -210,7 +243,7 @@ pub fn request_body(
         stream_options: (!quirks.no_stream_options).then_some(StreamOptions {
             include_usage: true,
         }),
-        temperature: endpoint.temperature,
+        temperature: endpoint.temperature.filter(|_| !quirks.no_temperature),
         max_tokens: endpoint.max_tokens.filter(|_| !new_name),
         max_completion_tokens: endpoint.max_tokens.filter(|_| new_name),
     };
@@ -291,7 +324,7 @@ struct SchemaKeys<'a> {
 
 /// Returns the schema unchanged if it has the keys that servers require, and with these keys otherwise. Anything that
 /// is not a schema becomes one that allows any arguments.
-fn parameters(schema: &str) -> serde_json::Result<Cow<'_, RawValue>> {
+pub fn parameters(schema: &str) -> serde_json::Result<Cow<'_, RawValue>> {
     let (kind, properties, rest) = match serde_json::from_str::<SchemaKeys<'_>>(schema) {
         Ok(found) => {
             let (kind, properties) = (found.kind.is_some(), found.properties.is_some());

@@ -4,9 +4,11 @@ use super::*;
 use crate::broker::ModelEndpoint;
 use crate::broker::wire_names::WireNames;
 use crate::chat::ChatMessage;
+use crate::chat::Dialect;
 
 fn endpoint() -> ModelEndpoint {
     ModelEndpoint {
+        dialect: Dialect::Chat,
         base_url: "http://h/v1".to_owned(),
         model: "m".to_owned(),
         key: None,
@@ -166,7 +168,7 @@ fn only_the_choice_of_index_0_counts() {
     let two = r#"{"choices":[{"index":1,"delta":{"content":"x"},"finish_reason":"length"},{"index":0,"delta":{"content":"a"}}]}"#;
     let (answer, out, _) = read(&[two, r#"{"choices":[{"index":2,"delta":{"content":"y"}}]}"#]);
     assert_eq!(out, [says("a")]);
-    assert_eq!(answer.finish, None);
+    assert_eq!(answer.progress.finish, None);
 }
 
 #[test]
@@ -179,9 +181,9 @@ fn the_model_is_reported_once_and_the_last_usage_counts() {
         "whatever follows",
     ]);
     assert_eq!(out, [says("a"), StreamItem::Model("gpt".to_owned())]);
-    assert_eq!(answer.usage.map(|u| u.completion_tokens), Some(2));
+    assert_eq!(answer.progress.usage.map(|u| u.completion_tokens), Some(2));
     assert_eq!(
-        (answer.finish, answer.done),
+        (answer.progress.finish, answer.progress.done),
         (Some(FinishReason::Stop), true)
     );
 }
@@ -197,7 +199,7 @@ fn finish_reasons() {
         ("null", None),
     ] {
         let data = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":{reason}}}]}}"#);
-        assert_eq!(read(&[&data]).0.finish, expected, "{reason}");
+        assert_eq!(read(&[&data]).0.progress.finish, expected, "{reason}");
     }
 }
 
@@ -266,7 +268,7 @@ fn a_whole_completion_is_an_answer() {
     answer.whole(body, &mut out).unwrap();
     assert_eq!(out, [says("all"), StreamItem::Model("gpt".to_owned())]);
     assert_eq!(
-        (answer.finish, answer.done),
+        (answer.progress.finish, answer.progress.done),
         (Some(FinishReason::Length), true)
     );
     let other = ChatAnswer::default().whole(br#"{"status":"ok"}"#, &mut out);
@@ -288,7 +290,7 @@ fn the_event_name_and_done_count_for_events_of_text_as_well() {
         says("b\n\"!?"),
     ];
     assert_eq!(out, expected);
-    assert_eq!(answer.finish, Some(FinishReason::Stop));
+    assert_eq!(answer.progress.finish, Some(FinishReason::Stop));
     let error = SseEvent {
         name: b"error",
         data: b.as_bytes(),

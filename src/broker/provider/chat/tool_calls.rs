@@ -141,6 +141,28 @@ impl CallAssembler {
         }
     }
 
+    /// Adds a complete call.
+    ///
+    /// # Errors
+    /// A limit is exceeded.
+    pub fn add_complete(
+        &mut self,
+        id: &str,
+        name: &str,
+        arguments: &str,
+    ) -> Result<(), StreamError> {
+        if self.calls.len() == MAX_CALLS {
+            return Err(StreamError::CallLimit(CallLimit::Count));
+        }
+        let mut call = PartialCall {
+            index: i64::try_from(self.calls.len()).unwrap_or(i64::MAX),
+            ..PartialCall::default()
+        };
+        call.take(id, name, (arguments, false), None, &mut self.bytes)?;
+        self.calls.push(call);
+        Ok(())
+    }
+
     /// Returns the calls in order, with tool names instead of wire names, and with ids that are unique among the calls in
     /// `messages`, the conversation so far.
     pub fn take(&mut self, names: &WireNames, messages: &[ChatMessage]) -> Vec<ToolCall> {
@@ -148,8 +170,8 @@ impl CallAssembler {
         calls.sort_by_key(|call| call.index);
         let mut used: HashSet<String> = HashSet::new();
         for message in messages {
-            if let ChatMessage::Assistant(_, calls) = message {
-                used.extend(calls.iter().map(|call| call.id.clone()));
+            if let ChatMessage::Assistant(answer) = message {
+                used.extend(answer.calls.iter().map(|call| call.id.clone()));
             }
         }
         for call in &mut calls {

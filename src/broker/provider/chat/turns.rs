@@ -117,12 +117,13 @@ pub fn turns(messages: &[ChatMessage], tool_role: bool, images: bool) -> Vec<Cha
             turns.push(carried.user_turn(""));
         }
         turns.push(match message {
-            ChatMessage::Assistant(text, calls) if tool_role => ChatTurn {
-                calls,
-                ..ChatTurn::new(ChatRole::Assistant, text)
+            ChatMessage::Assistant(answer) if tool_role => ChatTurn {
+                calls: &answer.calls,
+                ..ChatTurn::new(ChatRole::Assistant, &answer.text)
             },
-            ChatMessage::Assistant(text, calls) => {
-                ChatTurn::new(ChatRole::Assistant, calls_as_text(text, calls))
+            ChatMessage::Assistant(answer) => {
+                let text = calls_as_text(&answer.text, &answer.calls);
+                ChatTurn::new(ChatRole::Assistant, text)
             }
             other => ChatTurn::new(ChatRole::System, other.text()),
         });
@@ -152,7 +153,7 @@ fn calls_as_text<'a>(text: &'a str, calls: &[ToolCall]) -> Cow<'a, str> {
 }
 
 /// Whether type and data of an image are valid: neither may end the `data:` URL that they are written into.
-fn is_valid_image(image: &ImageContent) -> bool {
+pub fn is_valid_image(image: &ImageContent) -> bool {
     let kind = image.mime.strip_prefix("image/").unwrap_or("");
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
     let base64 = |b: u8| b.is_ascii_alphanumeric() || b"+/=".contains(&b);
@@ -193,16 +194,16 @@ mod tests {
         vec![
             ChatMessage::System("s".to_owned()),
             user("u1"),
-            ChatMessage::Assistant(
+            ChatMessage::calling(
                 "a1".to_owned(),
                 vec![call("x.a", "{\"k\": 1}"), call("x.b", "")],
             ),
             result("x.a", "A", "image/png"),
             result("x.b", "B", "text/html"),
-            ChatMessage::Assistant(String::new(), vec![call("x.c", "{oops")]),
+            ChatMessage::calling(String::new(), vec![call("x.c", "{oops")]),
             result("x.c", "C", "image/png;x"),
             user("u2"),
-            ChatMessage::Assistant(String::new(), vec![call("x.d", "{}")]),
+            ChatMessage::calling(String::new(), vec![call("x.d", "{}")]),
             result("x.d", "D", "image/svg+xml"),
         ]
     }

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::super::ChatAnswer;
 use super::*;
+use crate::broker::provider::AnswerCodec;
 use crate::broker::sse::SseEvent;
 use crate::chat::StreamItem;
 
@@ -103,7 +104,7 @@ fn outcome(
 fn assert_same(data: &[u8]) {
     for model in [false, true] {
         assert_eq!(
-            outcome(data, model, ChatAnswer::event),
+            outcome(data, model, <ChatAnswer as AnswerCodec>::event),
             outcome(data, model, ChatAnswer::parse),
             "{}",
             String::from_utf8_lossy(data)

@@ -130,7 +130,7 @@ fn ids_of_the_conversation_are_not_given_again() {
         name: "x".to_owned(),
         ..ToolCall::default()
     });
-    let messages = [ChatMessage::Assistant(String::new(), said.to_vec())];
+    let messages = [ChatMessage::calling(String::new(), said.to_vec())];
     let mut calls = CallAssembler::default();
     for piece in [
         r#"{"function":{"name":"x"}}"#,

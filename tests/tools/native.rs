@@ -1,0 +1,108 @@
+//! Reasoning that its provider wants returned, over rounds, prompts and restarts of the daemon.
+
+use serde_json::Value;
+
+use super::Tools;
+use crate::fakes::provider::anthropic::{self, Block};
+use crate::fakes::provider::responses::{self, Item};
+use crate::fakes::provider::{Provider, Request, Script};
+use crate::support::helper::{Helper, records};
+
+/// Tools with a provider of this format, which checks what is sent back.
+fn tools(
+    provider: &str,
+    mut answer: impl FnMut(&Request, usize) -> Script + Send + 'static,
+) -> Tools {
+    let mut n = 0;
+    let answering = Provider::answering(move |request| {
+        n += 1;
+        answer(request, n)
+    });
+    let tools = Tools::with(Helper::with(answering), "");
+    let url = tools.server.url();
+    tools.helper.config(&format!(
+        "provider = \"{provider}\"\n[mcp.servers.fs]\nurl = \"{url}\"\n[mcp.auto_approve]\n\"fs.*\" = true\n"
+    ));
+    tools
+}
+
+/// Two prompts, the second with another daemon. Returns how often the text is in each request.
+fn sent(tools: &Tools, text: &str) -> Vec<usize> {
+    let first = tools.ask("what is in it?").end();
+    assert_eq!(first.text(), "Let me look.\nIt says so.");
+    tools.helper.call(["stop"]).run().ok();
+    tools.helper.call(["start"]).run().ok();
+    tools.ask("sure?").end();
+    let requests = tools.helper.provider.requests();
+    let count = |request: &Request| request.json.to_string().matches(text).count();
+    requests.iter().map(count).collect()
+}
+
+#[test]
+fn anthropic_gets_its_thinking_back() {
+    let tools = tools("anthropic", |request, n| {
+        let blocks: &[Block<'_>] = match n {
+            1 => &[
+                Block::Thinking("hm"),
+                Block::Text("Let me look."),
+                Block::Call("toolu_1", "fs__read", "{\"path\":\"/é\"}"),
+            ],
+            _ => &[Block::Thinking("so"), Block::Text("It says so.")],
+        };
+        anthropic::answer(
+            request,
+            blocks,
+            if n == 1 { "tool_use" } else { "end_turn" },
+        )
+    });
+    assert_eq!(sent(&tools, "\"type\":\"thinking\""), [0, 1, 2]);
+    let all = records(&tools.helper.sessions()[0]);
+    let answers: Vec<&Value> = all.iter().filter(|r| r["type"] == "assistant").collect();
+    assert_eq!(answers[0]["native"]["dialect"], "anthropic");
+    assert_eq!(answers[0]["prompt_tokens"], 327);
+}
+
+#[test]
+fn openai_gets_its_reasoning_back() {
+    let tools = tools("openai", |request, n| {
+        let items: &[Item<'_>] = match n {
+            1 => &[
+                Item::Reasoning("hm"),
+                Item::Text("Let me look."),
+                Item::Call("call_1", "fs__read", "{\"path\":\"/é\"}"),
+            ],
+            _ => &[Item::Reasoning("so"), Item::Text("It says so.")],
+        };
+        responses::answer(request, items, "completed")
+    });
+    assert_eq!(sent(&tools, "\"type\":\"reasoning\""), [0, 1, 2]);
+}
+
+/// An answer with a secret is stored and sent back without its reasoning, and the secret is in neither.
+#[test]
+fn answer_with_a_secret_is_sent_back_without_its_reasoning() {
+    const TOKEN: &str = concat!("ghp_", "q7Rk2ZpL9vXw3TbN5mHs8YdJ4cFg6aQe1uVo");
+    let tools = tools("anthropic", |request, n| {
+        let text = format!("Use {TOKEN}.");
+        let blocks: &[Block<'_>] = match n {
+            1 => &[
+                Block::Thinking(&text),
+                Block::Text("Let me look."),
+                Block::Call("toolu_1", "fs__read", "{}"),
+            ],
+            _ => &[Block::Text("It says so.")],
+        };
+        anthropic::answer(
+            request,
+            blocks,
+            if n == 1 { "tool_use" } else { "end_turn" },
+        )
+    });
+    assert_eq!(sent(&tools, "\"type\":\"thinking\""), [0, 0, 0]);
+    let all = records(&tools.helper.sessions()[0]);
+    let text = serde_json::to_string(&all).expect("JSON");
+    assert!(
+        !text.contains(TOKEN) && !text.contains("\"native\""),
+        "{text}"
+    );
+}
