@@ -99,7 +99,7 @@ impl CallAssembler {
         !self.is_empty() && self.calls.iter().all(|call| call.nesting.is_complete())
     }
 
-    /// Adds a fragment; `marked` if it comes from [`mark`](super::surrogates::mark).
+    /// Adds a fragment; `marked` if it comes from `surrogates::mark`.
     ///
     /// # Errors
     /// A limit is exceeded, or the arguments are not a JSON string.
