@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use reqwest::Url;
+use serde::Deserialize;
 
 use self::anthropic::AnthropicAnswer;
 use self::chat::{CallAssembler, CallLimit, ChatAnswer, ServerQuirks};
@@ -90,6 +91,13 @@ pub trait AnswerCodec: fmt::Debug + Send {
 
     /// Ends the answer and appends what was held back.
     fn end(&mut self, out: &mut Vec<StreamItem>);
+}
+
+/// The type of a block or an item, whatever else it holds.
+#[derive(Debug, Default, Deserialize)]
+struct TypeField {
+    #[serde(rename = "type", default)]
+    name: String,
 }
 
 /// A request as it is sent.

@@ -20,6 +20,7 @@ mod answers;
 mod anthropic;
 mod detect;
 mod failures;
+mod recordings;
 mod responses;
 mod retries;
 mod tools;

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::{
-    AnswerCodec, AnswerProgress, MAX_MODEL_NAME, StreamError, error_message, push_reasoning,
-    push_text, start_of,
+    AnswerCodec, AnswerProgress, MAX_MODEL_NAME, StreamError, TypeField, error_message,
+    push_reasoning, push_text, start_of,
 };
 use crate::broker::sse::SseEvent;
 use crate::chat::{FinishReason, StreamItem, TokenUsage};
@@ -47,7 +47,7 @@ struct Block {
 /// The fields of a block that are read.
 #[derive(Debug, Default, Deserialize)]
 struct BlockHead {
-    #[serde(rename = "type", default)]
+    #[serde(skip)]
     kind: String,
     #[serde(default)]
     id: String,
@@ -207,8 +207,16 @@ impl AnthropicAnswer {
         out: &mut Vec<StreamItem>,
     ) -> Result<(), StreamError> {
         self.grow(start.get().len())?;
-        let head: BlockHead = serde_json::from_str(start.get())
-            .map_err(|_| StreamError::BadJson(start_of(start.get())))?;
+        let bad = |_| StreamError::BadJson(start_of(start.get()));
+        let kind = serde_json::from_str::<TypeField>(start.get())
+            .map_err(bad)?
+            .name;
+        // Of a block of another type nothing is known.
+        let head = match kind.as_str() {
+            "text" | "thinking" | "tool_use" => serde_json::from_str(start.get()).map_err(bad)?,
+            _ => BlockHead::default(),
+        };
+        let head = BlockHead { kind, ..head };
         self.progress.text |= push_text(out, Cow::Borrowed(&head.text));
         self.progress.reasoning |= push_reasoning(out, Cow::Borrowed(&head.thinking));
         self.progress.reasoning |= head.kind == "redacted_thinking";

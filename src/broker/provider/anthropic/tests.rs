@@ -12,7 +12,7 @@ const STREAM: &str = concat!(
     "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"a \\\"b\\\" é\"} }\n\n",
     "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"signature_delta\",\"signature\":\"s+/=\"}}\n\n",
     "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n",
-    "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"unknown_kind\",\"x\":[1]}}\n\n",
+    "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"unknown_kind\",\"text\":[1]}}\n\n",
     "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"unknown_delta\",\"y\":1}}\n\n",
     "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":1}\n\n",
     "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":2,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
@@ -60,7 +60,7 @@ fn a_stream_means_the_same_wherever_it_is_split() {
             progress.native.as_deref(),
             Some(concat!(
                 r#"[{"signature":"s+/=","thinking":"a \"b\" é","type":"thinking"},"#,
-                r#"{"type":"unknown_kind","x":[1]},{"text":"Hi 😀","type":"text"},"#,
+                r#"{"type":"unknown_kind","text":[1]},{"text":"Hi 😀","type":"text"},"#,
                 r#"{"id":"t1","input":{"a": 12345678901234567890123},"name":"f","type":"tool_use"}]"#
             ))
         );

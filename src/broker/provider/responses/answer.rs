@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::{
-    AnswerCodec, AnswerProgress, MAX_MODEL_NAME, StreamError, error_message, push_reasoning,
-    push_text, start_of,
+    AnswerCodec, AnswerProgress, MAX_MODEL_NAME, StreamError, TypeField, error_message,
+    push_reasoning, push_text, start_of,
 };
 use crate::broker::sse::SseEvent;
 use crate::chat::{FinishReason, StreamItem, TokenUsage};
@@ -90,10 +90,8 @@ struct TokenDetails {
     reasoning_tokens: Option<u64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct Item<'a> {
-    #[serde(rename = "type", default)]
-    kind: String,
     #[serde(default)]
     status: Option<String>,
     #[serde(default)]
@@ -139,7 +137,12 @@ impl ResponsesAnswer {
         raw: &str,
         out: &mut Vec<StreamItem>,
     ) -> Result<(), StreamError> {
-        let item: Item<'_> = parse(raw)?;
+        let kind = parse::<TypeField>(raw)?.name;
+        // Of an item of another type nothing is known.
+        let item: Item<'_> = match kind.as_str() {
+            "function_call" | "message" => parse(raw)?,
+            _ => Item::default(),
+        };
         let is_whole = item
             .status
             .as_deref()
@@ -158,13 +161,9 @@ impl ResponsesAnswer {
         if self.items.insert(index, kept).is_some() {
             return Ok(());
         }
-        match item.kind.as_str() {
+        match kind.as_str() {
             // Half a call must not run.
-            "function_call" if is_whole => {
-                self.progress
-                    .calls
-                    .add_complete(&item.call_id, &item.name, &item.arguments)?;
-            }
+            "function_call" if is_whole => self.call(&item)?,
             "function_call" => {}
             "message" => {
                 self.has_reasoning |= item.phase.is_some();
@@ -178,8 +177,35 @@ impl ResponsesAnswer {
             }
             _ => {
                 self.has_reasoning = true;
-                self.progress.reasoning |= item.kind == "reasoning";
+                self.progress.reasoning |= kind == "reasoning";
             }
+        }
+        Ok(())
+    }
+
+    /// Adds a call. Some models wrap several calls in one of a tool that nobody has declared.
+    fn call(&mut self, item: &Item<'_>) -> Result<(), StreamError> {
+        #[derive(Deserialize)]
+        struct Wrapper<'a> {
+            #[serde(borrow)]
+            tool_uses: Vec<ToolUse<'a>>,
+        }
+        #[derive(Deserialize)]
+        struct ToolUse<'a> {
+            recipient_name: String,
+            #[serde(borrow)]
+            parameters: &'a RawValue,
+        }
+        let calls = &mut self.progress.calls;
+        let is_wrapper = matches!(&*item.name, "parallel" | "multi_tool_use.parallel");
+        let wrapper = is_wrapper.then(|| serde_json::from_str::<Wrapper<'_>>(&item.arguments));
+        let Some(Ok(wrapper)) = wrapper else {
+            return calls.add_complete(&item.call_id, &item.name, &item.arguments);
+        };
+        for (n, call) in wrapper.tool_uses.iter().enumerate() {
+            let name = call.recipient_name.trim_start_matches("functions.");
+            let id = format!("{}_{n}", item.call_id);
+            calls.add_complete(&id, name, call.parameters.get())?;
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ const STREAM: &str = concat!(
     "data: {\"type\":\"response.output_item.done\",\"output_index\":1,\"item\":{\"id\":\"msg\",\"type\":\"message\",\"role\":\"assistant\",\"status\":\"completed\",\"phase\":\"p\",\"content\":[{\"type\":\"output_text\",\"text\":\"Hi 😀\"}]}}\n\n",
     "data: {\"type\":\"response.output_item.done\",\"output_index\":2,\"item\":{\"id\":\"fc\",\"type\":\"function_call\",\"status\":\"completed\",\"call_id\":\"c1\",\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}}\n\n",
     "data: {\"type\":\"response.output_item.done\",\"output_index\":3,\"item\":{\"id\":\"fc\",\"type\":\"function_call\",\"status\":\"incomplete\",\"call_id\":\"c2\",\"name\":\"f\",\"arguments\":\"{\\\"a\"}}\n\n",
+    "data: {\"type\":\"response.output_item.done\",\"output_index\":4,\"item\":{\"type\":\"unknown_call\",\"arguments\":{}}}\n\n",
     "data: {\"type\":\"response.unknown\",\"x\":{\"y\":[]}}\n\n",
     "data: {\"type\":\"response.completed\",\"response\":{\"model\":\"m\",\"status\":\"completed\",\"usage\":{\"input_tokens\":3,\"output_tokens\":4}}}\n\n",
 );
@@ -45,7 +46,7 @@ fn a_stream_means_the_same_wherever_it_is_split() {
         // The last state of each item, without its id.
         let native = progress.native.as_deref().unwrap();
         let items: Vec<serde_json::Value> = serde_json::from_str(native).unwrap();
-        assert_eq!(items.len(), 4);
+        assert_eq!(items.len(), 5);
         assert_eq!(items[0]["encrypted_content"], "late+/=");
         assert_eq!(items[1]["phase"], "p");
         assert!(
@@ -53,6 +54,24 @@ fn a_stream_means_the_same_wherever_it_is_split() {
             "{native}"
         );
     }
+}
+
+#[test]
+fn calls_in_a_wrapper_are_calls_of_their_own() {
+    let arguments = r#"{"tool_uses":[{"recipient_name":"functions.f","parameters":{"a":1}},{"recipient_name":"g","parameters":{}}]}"#;
+    let item = serde_json::json!({
+        "type": "function_call", "call_id": "c", "name": "parallel", "arguments": arguments,
+    });
+    let body = serde_json::json!({"status": "completed", "output": [item]}).to_string();
+    let (mut answer, mut items) = (ResponsesAnswer::default(), Vec::new());
+    answer.whole(body.as_bytes(), &mut items).unwrap();
+    let names = crate::broker::wire_names::WireNames::default();
+    let calls = answer.progress_mut().calls.take(&names, &[]);
+    let calls: Vec<_> = calls
+        .iter()
+        .map(|c| (&*c.id, &*c.name, &*c.arguments))
+        .collect();
+    assert_eq!(calls, [("c_0", "f", r#"{"a":1}"#), ("c_1", "g", "{}")]);
 }
 
 #[test]

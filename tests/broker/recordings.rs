@@ -1,0 +1,207 @@
+//! Whole streams, read by the codec and by an independent reading of their events, which must agree.
+//!
+//! A file has one event's data per line. The directory of a format holds its files: `tests/fixtures/streams`, and for
+//! recordings of real providers, which are not ours to commit, the directory in `AISH_RECORDINGS`.
+
+use std::path::{Path, PathBuf};
+
+use aish::broker::provider::StreamError;
+use aish::broker::provider::chat::{ServerQuirks, names};
+use aish::broker::sse::SseDecoder;
+use serde_json::Value;
+
+use super::*;
+
+/// What both readings give.
+#[derive(Debug, Default, PartialEq)]
+struct Reading {
+    text: String,
+    reasoning: String,
+    /// Name and arguments.
+    calls: Vec<(String, Value)>,
+    finish: Option<FinishReason>,
+    /// Tokens of prompt and answer.
+    usage: (u64, u64),
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn by_codec(dialect: Dialect, events: &[&str]) -> std::result::Result<Reading, StreamError> {
+    let (mut answer, mut items) = (dialect.answer(), Vec::new());
+    let mut decoder = SseDecoder::new();
+    for event in events {
+        let event = format!("data: {event}\n\n");
+        decoder.feed(event.as_bytes(), |event| answer.event(&event, &mut items))?;
+    }
+    answer.end(&mut items);
+    let mut reading = Reading::default();
+    for item in items {
+        match item {
+            StreamItem::Text(text) => reading.text.push_str(&text),
+            StreamItem::Reasoning(text) => reading.reasoning.push_str(&text),
+            _ => {}
+        }
+    }
+    let url = reqwest::Url::parse("http://127.0.0.1").unwrap();
+    let names = names(&url, &[], &[], ServerQuirks::default());
+    let progress = answer.progress_mut();
+    let parse = |text: &str| serde_json::from_str(text).unwrap_or_default();
+    let calls = progress.calls.take(&names, &[]);
+    reading.calls = calls
+        .iter()
+        .map(|c| (c.name.clone(), parse(&c.arguments)))
+        .collect();
+    reading.finish = progress.finish;
+    let usage = progress.usage.unwrap_or_default();
+    reading.usage = (usage.prompt_tokens, usage.completion_tokens);
+    Ok(reading)
+}
+
+fn of_anthropic(events: &[Value]) -> Reading {
+    let mut reading = Reading::default();
+    let mut inputs: Vec<(u64, String, Value, String)> = Vec::new();
+    let (mut input, mut output) = ([0; 3], 0);
+    for event in events {
+        let index = event["index"].as_u64().unwrap_or_default();
+        let block = &event["content_block"];
+        let delta = &event["delta"];
+        match text(&event["type"]) {
+            "content_block_start" => {
+                reading.text += text(&block["text"]);
+                reading.reasoning += text(&block["thinking"]);
+                if block["type"] == "tool_use" {
+                    let name = text(&block["name"]).to_owned();
+                    inputs.push((index, name, block["input"].clone(), String::new()));
+                }
+            }
+            "content_block_delta" => {
+                reading.text += text(&delta["text"]);
+                reading.reasoning += text(&delta["thinking"]);
+                if let Some(call) = inputs.iter_mut().rev().find(|call| call.0 == index) {
+                    call.3 += text(&delta["partial_json"]);
+                }
+            }
+            // A recording may go on with the next answer.
+            "message_stop" => break,
+            "message_delta" => {
+                reading.finish = Some(match text(&delta["stop_reason"]) {
+                    "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
+                    "refusal" => FinishReason::ContentFilter,
+                    _ => FinishReason::Stop,
+                });
+            }
+            _ => {}
+        }
+        for usage in [&event["usage"], &event["message"]["usage"]] {
+            let count = |name: &str| usage[name].as_u64().unwrap_or_default();
+            let counts = [
+                "input_tokens",
+                "cache_read_input_tokens",
+                "cache_creation_input_tokens",
+            ];
+            for (sum, name) in input.iter_mut().zip(counts) {
+                *sum = count(name).max(*sum);
+            }
+            output = count("output_tokens").max(output);
+        }
+    }
+    let call = |(_, name, start, pieces): (u64, String, Value, String)| match pieces.is_empty() {
+        true => (name, start),
+        false => (name, serde_json::from_str(&pieces).unwrap_or_default()),
+    };
+    reading.calls = inputs.into_iter().map(call).collect();
+    reading.usage = (input.iter().sum(), output);
+    reading
+}
+
+fn of_responses(events: &[Value]) -> Reading {
+    let mut reading = Reading::default();
+    for event in events {
+        let item = &event["item"];
+        match text(&event["type"]) {
+            "response.output_text.delta" | "response.refusal.delta" => {
+                reading.text += text(&event["delta"]);
+            }
+            "response.reasoning_summary_part.added" if event["summary_index"] != 0 => {
+                reading.reasoning += "\n\n";
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                reading.reasoning += text(&event["delta"]);
+            }
+            "response.output_item.done"
+                if item["type"] == "function_call" && item["status"] == "completed" =>
+            {
+                let arguments = serde_json::from_str(text(&item["arguments"]));
+                reading.calls.push((
+                    text(&item["name"]).to_owned(),
+                    arguments.unwrap_or_default(),
+                ));
+            }
+            "response.completed" | "response.incomplete" => {
+                let response = &event["response"];
+                let reason = text(&response["incomplete_details"]["reason"]);
+                reading.finish = Some(match (text(&response["status"]), reason) {
+                    ("incomplete", "content_filter") => FinishReason::ContentFilter,
+                    ("incomplete", _) => FinishReason::Length,
+                    _ => FinishReason::Stop,
+                });
+                let count = |name: &str| response["usage"][name].as_u64().unwrap_or_default();
+                reading.usage = (count("input_tokens"), count("output_tokens"));
+                break;
+            }
+            _ => {}
+        }
+    }
+    reading
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn codec_and_independent_reading_agree_on_every_stream() {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");
+    let recordings = std::env::var_os("AISH_RECORDINGS").map(PathBuf::from);
+    type Read = fn(&[Value]) -> Reading;
+    let formats: [(&str, Dialect, Read); 2] = [
+        ("anthropic", Dialect::Anthropic, of_anthropic),
+        ("responses", Dialect::Responses, of_responses),
+    ];
+    for (name, dialect, read) in formats {
+        let own = files(&ours.join(name));
+        assert!(!own.is_empty(), "{name}");
+        let recorded = recordings.iter().flat_map(|dir| files(&dir.join(name)));
+        for file in own.into_iter().chain(recorded) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let lines: Vec<&str> = text
+                .lines()
+                .filter(|line| !line.trim().is_empty())
+                .collect();
+            let file = file.display();
+            let codec = by_codec(dialect, &lines);
+            let events = lines.iter().map(|l| serde_json::from_str(l));
+            let Ok(events) = events.collect::<serde_json::Result<Vec<Value>>>() else {
+                assert!(matches!(codec, Err(StreamError::BadJson(_))), "{file}");
+                continue;
+            };
+            let fails = |e: &Value| matches!(e["type"].as_str(), Some("error" | "response.failed"));
+            // A second message before the end of the first: the streams of two answers were mixed.
+            let before_stop = events.iter().take_while(|e| e["type"] != "message_stop");
+            let starts = before_stop.filter_map(|e| e["message"]["id"].as_str());
+            let is_mixed = starts.collect::<std::collections::BTreeSet<_>>().len() > 1;
+            match is_mixed || events.iter().any(fails) {
+                true => assert!(
+                    matches!(codec, Err(StreamError::Server(_))),
+                    "{file}: {codec:?}"
+                ),
+                false => assert_eq!(codec, Ok(read(&events)), "{file}"),
+            }
+        }
+    }
+}
