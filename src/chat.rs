@@ -84,6 +84,8 @@ pub enum Dialect {
     Responses,
     /// The Messages API of Anthropic: <https://docs.claude.com/en/api/messages>.
     Anthropic,
+    /// The Gemini API of Google: <https://ai.google.dev/api/generate-content>.
+    Gemini,
 }
 
 /// A tool call requested by the model.

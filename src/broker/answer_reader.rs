@@ -413,7 +413,10 @@ impl<'a> AnswerReader<'a> {
         }
         Err(match finish {
             FinishReason::ContentFilter => {
-                Error::runtime(format!("{at} filtered the whole answer"))
+                let reason = self.answer.progress().filter_reason.as_deref();
+                let reason = reason.map(|reason| self.endpoint.quote_masked(reason));
+                let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+                Error::runtime(format!("{at} filtered the whole answer{reason}"))
                     .hint("rephrase the prompt, or use another model with -m")
             }
             FinishReason::Length if self.answer.progress().reasoning => Error::runtime(format!(

@@ -28,6 +28,8 @@ const BASE_URL_VARIABLE: &str = "OPENAI_BASE_URL";
 #[derive(Debug)]
 pub struct HostedProvider {
     pub(super) variable: &'static str,
+    /// Another variable for the same key, which counts if the first is not set.
+    pub(super) other_variable: Option<&'static str>,
     /// The name of the provider, and of its model in aish.
     pub name: &'static str,
     /// Base URL of the provider.
@@ -38,10 +40,20 @@ pub struct HostedProvider {
     pub(super) private: Option<&'static str>,
 }
 
+impl HostedProvider {
+    /// Returns the variables that may hold its key.
+    fn variables(&self) -> impl Iterator<Item = &'static str> {
+        [Some(self.variable), self.other_variable]
+            .into_iter()
+            .flatten()
+    }
+}
+
 /// The known hosted providers, in the order in which they are tried.
-pub static HOSTED_PROVIDERS: [HostedProvider; 9] = [
+pub static HOSTED_PROVIDERS: [HostedProvider; 10] = [
     HostedProvider {
         variable: "OPENAI_API_KEY",
+        other_variable: None,
         name: "openai",
         base_url: "https://api.openai.com/v1",
         models: &["gpt-6-luna", "gpt-6.1-terra", "gpt-5.4-mini"],
@@ -49,13 +61,23 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 9] = [
     },
     HostedProvider {
         variable: "ANTHROPIC_API_KEY",
+        other_variable: None,
         name: "anthropic",
         base_url: "https://api.anthropic.com/v1",
         models: &["claude-haiku-4-5", "claude-sonnet-4-5"],
         private: None,
     },
     HostedProvider {
+        variable: "GEMINI_API_KEY",
+        other_variable: Some("GOOGLE_API_KEY"),
+        name: "gemini",
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        models: &["gemini-flash-latest", "gemini-2.5-flash"],
+        private: None,
+    },
+    HostedProvider {
         variable: "OPENROUTER_API_KEY",
+        other_variable: None,
         name: "openrouter",
         base_url: "https://openrouter.ai/api/v1",
         models: &["openrouter/auto"],
@@ -63,6 +85,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 9] = [
     },
     HostedProvider {
         variable: "MISTRAL_API_KEY",
+        other_variable: None,
         name: "mistral",
         base_url: "https://api.mistral.ai/v1",
         models: &["mistral-small-latest"],
@@ -70,6 +93,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 9] = [
     },
     HostedProvider {
         variable: "GROQ_API_KEY",
+        other_variable: None,
         name: "groq",
         base_url: "https://api.groq.com/openai/v1",
         models: &["openai/gpt-oss-120b", "openai/gpt-oss-20b"],
@@ -77,6 +101,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 9] = [
     },
     HostedProvider {
         variable: "DEEPSEEK_API_KEY",
+        other_variable: None,
         name: "deepseek",
         base_url: "https://api.deepseek.com/v1",
         models: &["deepseek-flash", "deepseek-v4-flash"],
@@ -84,6 +109,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 9] = [
     },
     HostedProvider {
         variable: "TOGETHER_API_KEY",
+        other_variable: None,
         name: "together",
         base_url: "https://api.together.xyz/v1",
         models: &["openai/gpt-oss-120b"],
@@ -91,6 +117,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 9] = [
     },
     HostedProvider {
         variable: "XAI_API_KEY",
+        other_variable: None,
         name: "xai",
         base_url: "https://api.x.ai/v1",
         models: &["grok-4.3", "grok-4.5"],
@@ -98,6 +125,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 9] = [
     },
     HostedProvider {
         variable: "CEREBRAS_API_KEY",
+        other_variable: None,
         name: "cerebras",
         base_url: "https://api.cerebras.ai/v1",
         models: &["gpt-oss-120b"],
@@ -134,7 +162,7 @@ pub const LOCAL_SERVERS: [KnownLocalServer; 3] = [
 pub fn variables() -> impl Iterator<Item = &'static str> {
     HOSTED_PROVIDERS
         .iter()
-        .map(|h| h.variable)
+        .flat_map(HostedProvider::variables)
         .chain([BASE_URL_VARIABLE])
 }
 
@@ -174,8 +202,9 @@ fn from_environment(
     };
     let first = HOSTED_PROVIDERS
         .iter()
-        .find_map(|hosted| Some((hosted, value(hosted.variable)?)));
-    let Some((hosted, key)) = first else {
+        .flat_map(|hosted| hosted.variables().map(move |variable| (hosted, variable)))
+        .find_map(|(hosted, variable)| Some((hosted, variable, value(variable)?)));
+    let Some((hosted, variable, key)) = first else {
         return Ok(None);
     };
     // With this variable the key is for that server and must not go to OpenAI.
@@ -189,20 +218,19 @@ fn from_environment(
                 "the environment variable {BASE_URL_VARIABLE}: {reason}"
             ))
             .hint(format!(
-                "correct it, or take {} out of the environment",
-                hosted.variable
+                "correct it, or take {variable} out of the environment"
             ))
         })?;
     }
     let variable_note = elsewhere.map_or("", |_| " and OPENAI_BASE_URL");
     let found = DetectedModel {
-        found_by: format!("{}{variable_note} in the environment", hosted.variable),
+        found_by: format!("{variable}{variable_note} in the environment"),
         name: hosted.name.to_owned(),
         endpoint: ModelEndpoint {
             key: Some(Secret::new(key)),
-            key_name: Some(hosted.variable.to_owned()),
-            // Its current models all take images; of another server nothing is known.
-            images: hosted.name == "openai" && elsewhere.is_none(),
+            key_name: Some(variable.to_owned()),
+            // Their current models all take images; of another server nothing is known.
+            images: matches!(hosted.name, "openai" | "anthropic" | "gemini") && elsewhere.is_none(),
             ..endpoint(
                 elsewhere.unwrap_or(hosted.base_url),
                 hosted.models.first().copied().unwrap_or_default(),

@@ -107,6 +107,7 @@ impl ModelEndpoint {
         if let Some(key) = &self.key {
             let (name, scheme) = match self.dialect {
                 Dialect::Chat | Dialect::Responses => (AUTHORIZATION, "Bearer "),
+                Dialect::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
                 Dialect::Anthropic => (HeaderName::from_static("x-api-key"), ""),
             };
             let mut value = HeaderValue::from_str(&format!("{scheme}{}", key.expose().trim()))

@@ -72,6 +72,7 @@ impl ErrorResponse<'_> {
             400 | 422 if mentions_length(lower) => ErrorResponseKind::ConversationTooLong,
             _ if self.mentions_tools(lower) => ErrorResponseKind::ToolsUnsupported,
             _ if self.mentions_tool_role(lower) => ErrorResponseKind::ToolRoleUnsupported,
+            400 if self.body.contains("API_KEY_INVALID") => ErrorResponseKind::AccessDenied,
             402 => ErrorResponseKind::OutOfCredit,
             _ if self.body.contains("insufficient_quota") => ErrorResponseKind::OutOfCredit,
             300..=399 => ErrorResponseKind::Redirect,

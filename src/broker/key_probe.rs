@@ -11,14 +11,13 @@ use crate::secret::Secret;
 pub enum KeyOwner {
     /// A known provider.
     Known(&'static HostedProvider),
-    /// A provider with an unsupported API. Sending the key elsewhere would disclose it.
-    Foreign(&'static str),
     /// Any provider.
     Unknown,
 }
 
 /// Key prefixes that only one provider uses. Many providers use a bare `sk-`.
-const PREFIXES: [(&str, &str); 8] = [
+const PREFIXES: [(&str, &str); 9] = [
+    ("AIza", "gemini"),
     ("sk-ant-", "anthropic"),
     ("sk-or-", "openrouter"),
     ("sk-proj-", "openai"),
@@ -29,15 +28,9 @@ const PREFIXES: [(&str, &str); 8] = [
     ("tgp_", "together"),
 ];
 
-/// Key prefixes of providers with an unsupported API.
-const FOREIGN: [(&str, &str); 1] = [("AIza", "Google")];
-
 /// Returns the provider that a key belongs to.
 pub fn key_owner(key: &Secret) -> KeyOwner {
     let key = key.expose();
-    if let Some((_, name)) = FOREIGN.iter().find(|(begin, _)| key.starts_with(begin)) {
-        return KeyOwner::Foreign(name);
-    }
     let name = PREFIXES
         .iter()
         .find(|(begin, _)| key.starts_with(begin))
@@ -106,7 +99,6 @@ mod tests {
     fn a_key_goes_only_to_its_provider() {
         let name = |key: &str| match key_owner(&Secret::new(key)) {
             KeyOwner::Known(hosted) => hosted.name,
-            KeyOwner::Foreign(name) => name,
             KeyOwner::Unknown => "unknown",
         };
         assert_eq!(name("sk-or-v1-0123"), "openrouter");
@@ -116,7 +108,7 @@ mod tests {
         assert_eq!(name("xai-0123"), "xai");
         assert_eq!(name("csk-0123"), "cerebras");
         assert_eq!(name("sk-ant-api03-0123"), "anthropic");
-        assert_eq!(name("AIzaSy0123"), "Google");
+        assert_eq!(name("AIzaSy0123"), "gemini");
         // Keys of OpenAI, DeepSeek and others: the user has to choose, since a guess could disclose the key.
         assert_eq!(name("sk-0123456789abcdef0123456789abcdef"), "unknown");
         assert_eq!(name(""), "unknown");
@@ -153,6 +145,7 @@ mod tests {
     #[tokio::test]
     async fn a_public_list_does_not_prove_a_key() {
         let hosted = |base_url: String| HostedProvider {
+            other_variable: None,
             variable: "X",
             name: "x",
             base_url: base_url.leak(),

@@ -32,7 +32,7 @@ use tokio_util::task::TaskTracker;
 pub use self::endpoint::ModelEndpoint;
 use self::error_response::ErrorResponse;
 use self::provider::chat::{self, ServerQuirks};
-use self::retry::{GiveUpReason, RetryDecision};
+use self::retry::{GiveUpReason, RetryAfter, RetryDecision};
 use self::transport::HttpResponse;
 pub use crate::chat::StreamItem;
 use crate::chat::{ChatMessage, Dialect, FinishReason, ToolDefinition};
@@ -198,6 +198,11 @@ async fn read_error<'a>(
     let status = response.status();
     // A part of the body is enough for a message.
     let (body, _) = response.read_body(MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
+    let body = String::from_utf8_lossy(&body).into_owned();
+    let after = match after {
+        RetryAfter::Absent => retry::retry_delay(&body),
+        after => after,
+    };
     let refusal = ErrorResponse {
         endpoint,
         url,
@@ -205,7 +210,7 @@ async fn read_error<'a>(
         sent_tool_role: false,
         status,
         location,
-        body: String::from_utf8_lossy(&body).into_owned(),
+        body,
     };
     (refusal, after)
 }

@@ -125,22 +125,42 @@ fn no_list(
     }
 }
 
-/// Returns the ids in `{"data": [{"id": "…"}, …]}` or in the bare list that one provider sends; `None` for any other
-/// body. Pure.
+/// Returns the ids in `{"data": [{"id": "…"}, …]}`, in `{"models": [{"name": "models/…"}, …]}` or in the bare list that
+/// one provider sends; `None` for any other body. Pure.
 pub fn model_ids(body: &[u8]) -> Option<Vec<String>> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum ModelList {
         Wrapped { data: Vec<ListedModel> },
+        Gemini { models: Vec<NamedModel> },
         Bare(Vec<ListedModel>),
     }
     #[derive(Deserialize)]
     struct ListedModel {
         id: String,
     }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct NamedModel {
+        name: String,
+        supported_generation_methods: Option<Vec<String>>,
+    }
     let list: ModelList = serde_json::from_slice(body).ok()?;
-    let (ModelList::Wrapped { data } | ModelList::Bare(data)) = list;
-    Some(data.into_iter().map(|m| m.id).collect())
+    Some(match list {
+        ModelList::Wrapped { data } | ModelList::Bare(data) => {
+            data.into_iter().map(|m| m.id).collect()
+        }
+        ModelList::Gemini { models } => {
+            let generates = |model: &NamedModel| {
+                let methods = model.supported_generation_methods.as_ref();
+                methods.is_none_or(|m| m.iter().any(|m| m == "generateContent"))
+            };
+            let models = models.into_iter().filter(generates);
+            models
+                .map(|m| m.name.trim_start_matches("models/").to_owned())
+                .collect()
+        }
+    })
 }
 
 /// Whether a model answers prompts, judged by its name: servers list embedding models and others as well.

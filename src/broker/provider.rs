@@ -2,6 +2,7 @@
 
 pub mod anthropic;
 pub mod chat;
+pub mod gemini;
 mod request_parts;
 pub mod responses;
 
@@ -13,6 +14,7 @@ use serde::Deserialize;
 
 use self::anthropic::AnthropicAnswer;
 use self::chat::{CallAssembler, CallLimit, ChatAnswer, ServerQuirks};
+use self::gemini::GeminiAnswer;
 use self::responses::ResponsesAnswer;
 use super::ModelEndpoint;
 use super::sse::{EventTooLong, SseEvent};
@@ -57,6 +59,8 @@ pub struct AnswerProgress {
     pub calls: CallAssembler,
     /// The last token count; some providers send a running count with every event.
     pub usage: Option<TokenUsage>,
+    /// Why the provider filtered the answer, in its words.
+    pub filter_reason: Option<String>,
     /// The items of the complete answer as a JSON array, if the provider wants its reasoning returned.
     pub native: Option<String>,
 }
@@ -113,7 +117,12 @@ impl Dialect {
     /// Returns the format of a server for which none is configured.
     pub fn of_host(base_url: &str) -> Dialect {
         let url = Url::parse(base_url.trim()).ok();
+        // That API also speaks chat completions, below this path.
+        let is_compatible = url
+            .as_ref()
+            .is_some_and(|url| url.path().contains("/openai"));
         match url.as_ref().and_then(Url::host_str) {
+            Some("generativelanguage.googleapis.com") if !is_compatible => Dialect::Gemini,
             Some("api.openai.com") => Dialect::Responses,
             Some("api.anthropic.com") => Dialect::Anthropic,
             _ => Dialect::Chat,
@@ -125,11 +134,20 @@ impl Dialect {
     /// # Errors
     /// The base URL is invalid.
     pub fn url(self, endpoint: &ModelEndpoint) -> Result<Url> {
-        endpoint.url(match self {
+        let path: &[&str] = match self {
             Dialect::Chat => &["chat", "completions"],
             Dialect::Responses => &["responses"],
             Dialect::Anthropic => &["messages"],
-        })
+            Dialect::Gemini => {
+                let model = endpoint.model.trim_start_matches("models/");
+                let method = format!("{model}:streamGenerateContent");
+                let mut url = endpoint.url(&["models", &method])?;
+                // Without it the answer is one JSON array.
+                url.query_pairs_mut().append_pair("alt", "sse");
+                return Ok(url);
+            }
+        };
+        endpoint.url(path)
     }
 
     /// Encodes a request for a streamed answer; `names` has the wire name of every tool in it.
@@ -150,6 +168,7 @@ impl Dialect {
                 prefix_sha256: None,
             }),
             Dialect::Responses => responses::encode(endpoint, messages, tools, names, quirks),
+            Dialect::Gemini => gemini::encode(endpoint, messages, tools, names, quirks),
             Dialect::Anthropic => anthropic::encode(endpoint, messages, tools, names, quirks),
         }
     }
@@ -159,6 +178,7 @@ impl Dialect {
         match self {
             Dialect::Chat => Box::new(ChatAnswer::default()),
             Dialect::Responses => Box::new(ResponsesAnswer::default()),
+            Dialect::Gemini => Box::new(GeminiAnswer::default()),
             Dialect::Anthropic => Box::new(AnthropicAnswer::default()),
         }
     }

@@ -39,6 +39,15 @@ pub fn retry_after(value: Option<&str>, now: SystemTime) -> RetryAfter {
     }
 }
 
+/// Reads the time to wait from the body of an error: Google sends `"retryDelay": "48s"`.
+pub fn retry_delay(body: &str) -> RetryAfter {
+    let value = body.split_once("\"retryDelay\"").map(|(_, after)| after);
+    let value = value.and_then(|after| after.split('"').nth(1));
+    let seconds = value.and_then(|value| value.strip_suffix('s')?.parse::<f64>().ok());
+    let wait = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    wait.map_or(RetryAfter::Absent, RetryAfter::Wait)
+}
+
 /// Reaction to a rejected request.
 #[derive(Debug, PartialEq)]
 pub enum RetryDecision {
@@ -125,6 +134,26 @@ mod tests {
 
     fn wait(seconds: u64) -> RetryAfter {
         RetryAfter::Wait(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_delay_is_found_in_the_body() {
+        let body = r#"{"error":{"details":[{"@type":"x.RetryInfo","retryDelay":"48s"}]}}"#;
+        assert_eq!(retry_delay(body), wait(48));
+        let half = Duration::from_millis(500);
+        assert_eq!(
+            retry_delay(r#""retryDelay" : "0.5s""#),
+            RetryAfter::Wait(half)
+        );
+        for body in [
+            "",
+            "\"retryDelay\"",
+            "\"retryDelay\":\"s\"",
+            "\"retryDelay\":\"-1s\"",
+            "\"retryDelay\":48",
+        ] {
+            assert_eq!(retry_delay(body), RetryAfter::Absent, "{body}");
+        }
     }
 
     #[test]

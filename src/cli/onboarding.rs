@@ -109,13 +109,6 @@ impl Onboarding<'_> {
             };
             let hosted = match key_owner(&key) {
                 KeyOwner::Known(hosted) => hosted,
-                KeyOwner::Foreign(name) => {
-                    self.print(&format!(
-                        "  That is a key of {name}, whose API aish does not support;\n  \
-                         OpenRouter offers its models.\n"
-                    ))?;
-                    continue;
-                }
                 KeyOwner::Unknown => match self.ask_provider()? {
                     ProviderChoice::Provider(hosted) => hosted,
                     ProviderChoice::Back => continue,

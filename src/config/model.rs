@@ -22,6 +22,8 @@ pub enum ProviderKind {
     OpenAi,
     /// The Messages API of Anthropic (`/messages`).
     Anthropic,
+    /// The Gemini API of Google (`/models/MODEL:streamGenerateContent`).
+    Gemini,
 }
 
 impl ProviderKind {
@@ -31,6 +33,7 @@ impl ProviderKind {
             ProviderKind::Chat => "chat",
             ProviderKind::OpenAi => "openai",
             ProviderKind::Anthropic => "anthropic",
+            ProviderKind::Gemini => "gemini",
         }
     }
 }
@@ -40,7 +43,8 @@ word_setting!(
     [
         ProviderKind::OpenAi,
         ProviderKind::Chat,
-        ProviderKind::Anthropic
+        ProviderKind::Anthropic,
+        ProviderKind::Gemini
     ],
     ProviderKind::word
 );
@@ -73,7 +77,7 @@ section! {
     #[derive(Clone, PartialEq)]
     pub struct ModelSettings in "models.NAME" {
         /// The API of the server. Unset, `api.openai.com` is `"openai"` (`/responses`), `api.anthropic.com` is `"anthropic"`
-        /// (`/messages`), and every other server is `"chat"` (`/chat/completions`).
+        /// (`/messages`), `generativelanguage.googleapis.com` is `"gemini"`, and every other server is `"chat"` (`/chat/completions`).
         provider: Option<ProviderKind> = None, example("\"anthropic\"");
         /// The address of the API, to which its path is added, such as `/chat/completions`. It must begin with `https://` where a key or a
         /// secret header is sent, unless the server is on this machine or has a numeric private address.

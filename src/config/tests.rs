@@ -297,7 +297,7 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "provider = 'zzz'",
-            "/c:4: models.gpt.provider: unknown value; the values are \"openai\", \"chat\", \"anthropic\"",
+            "/c:4: models.gpt.provider: unknown value; the values are \"openai\", \"chat\", \"anthropic\", \"gemini\"",
         ),
         (
             "temperature = 3",

@@ -430,6 +430,7 @@ fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {
     let dialect = match model.provider {
         Some(ProviderKind::Chat) => Dialect::Chat,
         Some(ProviderKind::OpenAi) => Dialect::Responses,
+        Some(ProviderKind::Gemini) => Dialect::Gemini,
         Some(ProviderKind::Anthropic) => Dialect::Anthropic,
         None => Dialect::of_host(&model.base_url),
     };

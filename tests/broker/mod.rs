@@ -20,6 +20,7 @@ mod answers;
 mod anthropic;
 mod detect;
 mod failures;
+mod gemini;
 mod recordings;
 mod responses;
 mod retries;

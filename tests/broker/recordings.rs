@@ -157,6 +157,53 @@ fn of_responses(events: &[Value]) -> Reading {
     reading
 }
 
+fn of_gemini(events: &[Value]) -> Reading {
+    let mut reading = Reading::default();
+    let mut counts = [0; 3];
+    for event in events {
+        let candidate = &event["candidates"][0];
+        for part in candidate["content"]["parts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            match part["thought"] == true {
+                true => reading.reasoning += text(&part["text"]),
+                false => reading.text += text(&part["text"]),
+            }
+            let call = &part["functionCall"];
+            // Of a call whose arguments come in later parts nothing is taken: it was not asked for.
+            if call["name"].is_string() && call["willContinue"] != true {
+                let arguments = match call.get("args") {
+                    Some(arguments) => arguments.clone(),
+                    None => serde_json::json!({}),
+                };
+                reading
+                    .calls
+                    .push((text(&call["name"]).to_owned(), arguments));
+            }
+        }
+        match text(&candidate["finishReason"]) {
+            "" => {}
+            "MAX_TOKENS" => reading.finish = Some(FinishReason::Length),
+            _ => reading.finish = Some(FinishReason::Stop),
+        }
+        let names = [
+            "promptTokenCount",
+            "candidatesTokenCount",
+            "thoughtsTokenCount",
+        ];
+        for (most, name) in counts.iter_mut().zip(names) {
+            *most = event["usageMetadata"][name]
+                .as_u64()
+                .unwrap_or(0)
+                .max(*most);
+        }
+    }
+    reading.usage = (counts[0], counts[1] + counts[2]);
+    reading
+}
+
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -169,7 +216,8 @@ fn codec_and_independent_reading_agree_on_every_stream() {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");
     let recordings = std::env::var_os("AISH_RECORDINGS").map(PathBuf::from);
     type Read = fn(&[Value]) -> Reading;
-    let formats: [(&str, Dialect, Read); 2] = [
+    let formats: [(&str, Dialect, Read); 3] = [
+        ("gemini", Dialect::Gemini, of_gemini),
         ("anthropic", Dialect::Anthropic, of_anthropic),
         ("responses", Dialect::Responses, of_responses),
     ];

@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 
 #[path = "anthropic.rs"]
 pub mod anthropic;
+#[path = "gemini.rs"]
+pub mod gemini;
 #[path = "responses.rs"]
 pub mod responses;
 
@@ -329,6 +331,9 @@ impl Request {
     fn violations(&self, key: Option<&str>) -> Vec<String> {
         if self.path == "/v1/messages" {
             return anthropic::violations(self, key);
+        }
+        if self.path.contains(":streamGenerateContent") {
+            return gemini::violations(self, key);
         }
         let mut wrong = Vec::new();
         let expected = key.map(|k| format!("Bearer {k}"));

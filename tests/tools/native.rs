@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Tools;
 use crate::fakes::provider::anthropic::{self, Block};
+use crate::fakes::provider::gemini::{self, Part};
 use crate::fakes::provider::responses::{self, Item};
 use crate::fakes::provider::{Provider, Request, Script};
 use crate::support::helper::{Helper, records};
@@ -76,6 +77,22 @@ fn openai_gets_its_reasoning_back() {
         responses::answer(request, items, "completed")
     });
     assert_eq!(sent(&tools, "\"type\":\"reasoning\""), [0, 1, 2]);
+}
+
+#[test]
+fn gemini_gets_its_signatures_back() {
+    let tools = tools("gemini", |request, n| {
+        let parts: &[Part<'_>] = match n {
+            1 => &[
+                Part::Thought("hm"),
+                Part::Text("Let me look."),
+                Part::Call("", "fs__read", "{\"path\":\"/é\"}"),
+            ],
+            _ => &[Part::Text("It says so."), Part::Signature],
+        };
+        gemini::answer(request, parts, "STOP")
+    });
+    assert_eq!(sent(&tools, "\"thoughtSignature\":\"sig+"), [0, 1, 2]);
 }
 
 /// An answer with a secret is stored and sent back without its reasoning, and the secret is in neither.

@@ -63,6 +63,12 @@ pub const TARGET: Target = Target {
         "\"message_delta\"",
         "\"delta\":{\"stop_reason\":\"end_turn\"}",
         "\"message_stop\"",
+        "\"candidates\":[{\"content\":{\"parts\":[",
+        "\"parts\":[{\"text\":\"a\",\"thought\":true}]",
+        "{\"functionCall\":{\"name\":\"a\"},\"thoughtSignature\":\"s\"}",
+        "\"finishReason\":\"STOP\"",
+        "\"promptFeedback\":{\"blockReason\":\"a\"}",
+        "\"usageMetadata\":{\"promptTokenCount\":1}",
         "\"response.output_text.delta\"",
         "\"response.output_item.done\"",
         "\"item\":{\"type\":\"function_call\",\"call_id\":\"a\",\"name\":\"b\",\"arguments\":\"{}\"}",
@@ -136,7 +142,12 @@ fn decode(dialect: Dialect, pieces: &[&[u8]]) -> Outcome {
 }
 
 fn run(input: &[u8]) -> bool {
-    let dialects = [Dialect::Chat, Dialect::Responses, Dialect::Anthropic];
+    let dialects = [
+        Dialect::Chat,
+        Dialect::Responses,
+        Dialect::Anthropic,
+        Dialect::Gemini,
+    ];
     let any = dialects.map(|dialect| run_dialect(dialect, input));
     any.contains(&true)
 }

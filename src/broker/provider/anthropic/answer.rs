@@ -307,7 +307,10 @@ impl AnthropicAnswer {
     fn stop(&mut self, reason: &str) {
         self.progress.finish = Some(match reason {
             "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
-            "refusal" => FinishReason::ContentFilter,
+            "refusal" => {
+                self.progress.filter_reason = Some(reason.to_owned());
+                FinishReason::ContentFilter
+            }
             _ => FinishReason::Stop,
         });
     }

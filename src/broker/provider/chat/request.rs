@@ -27,8 +27,8 @@ pub struct ServerQuirks {
     pub no_extra: bool,
     /// The model rejects a temperature.
     pub no_temperature: bool,
-    /// The model has no reasoning that could be sent back.
-    pub no_include: bool,
+    /// The model has no reasoning that could be asked for.
+    pub no_reasoning: bool,
     /// The server rejects cache markers.
     pub no_cache_control: bool,
     /// The most tokens of an answer that the model accepts.
@@ -61,10 +61,14 @@ impl ServerQuirks {
             learned.no_temperature = true;
         }
         let lower = refusal.to_lowercase();
-        let is_responses = endpoint.dialect == Dialect::Responses;
-        if is_responses && (lower.contains("encrypted content") || lower.contains("'include'")) {
-            learned.no_include = true;
-        }
+        let about_reasoning = match endpoint.dialect {
+            Dialect::Responses => {
+                lower.contains("encrypted content") || lower.contains("'include'")
+            }
+            Dialect::Gemini => lower.contains("thinking") || lower.contains("thought"),
+            Dialect::Chat | Dialect::Anthropic => false,
+        };
+        learned.no_reasoning |= about_reasoning;
         if refusal.contains("cache_control") && endpoint.dialect == Dialect::Anthropic {
             learned.no_cache_control = true;
         }

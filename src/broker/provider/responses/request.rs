@@ -62,7 +62,7 @@ pub fn encode(
         // The reasoning comes encrypted, to be sent back.
         (
             "include",
-            (!quirks.no_include).then(|| json!(["reasoning.encrypted_content"])),
+            (!quirks.no_reasoning).then(|| json!(["reasoning.encrypted_content"])),
         ),
         (
             "temperature",
