@@ -68,6 +68,15 @@ enum BodyFormat {
     OtherText,
 }
 
+/// Why an answer is incomplete.
+#[derive(Debug)]
+pub struct AnswerFailure {
+    /// The error for the user.
+    pub error: Error,
+    /// The status of the temporary failure that the server reports before any part of the answer.
+    pub temporary: Option<u16>,
+}
+
 /// Reads one answer.
 pub struct AnswerReader<'a> {
     endpoint: &'a ModelEndpoint,
@@ -82,6 +91,8 @@ pub struct AnswerReader<'a> {
     unrecognized: Vec<u8>,
     undelivered: Vec<StreamItem>,
     received_bytes: usize,
+    /// The status of the temporary failure that the server reports.
+    temporary: Option<u16>,
     /// When the server last sent something.
     last_received: Instant,
     /// An end that arrived while more text was awaited for one delivery.
@@ -122,6 +133,7 @@ impl<'a> AnswerReader<'a> {
             unrecognized: Vec::new(),
             undelivered: Vec::new(),
             received_bytes: 0,
+            temporary: None,
             last_received: Instant::now(),
             pending_end: None,
         })
@@ -141,7 +153,7 @@ impl<'a> AnswerReader<'a> {
         names: &WireNames,
         messages: &[ChatMessage],
         prefix: Option<&str>,
-    ) -> Result<FinishReason> {
+    ) -> std::result::Result<FinishReason, AnswerFailure> {
         let result = self.read(out).await;
         self.answer.end(&mut self.undelivered);
         self.flush(out).await;
@@ -151,20 +163,24 @@ impl<'a> AnswerReader<'a> {
             for call in self.answer.progress_mut().calls.take(names, messages) {
                 send(out, StreamItem::Call(call)).await;
             }
-        }
-        if let (Some(items), Some(prefix)) = (self.answer.progress_mut().native.take(), prefix) {
-            let native = NativeAnswer {
-                dialect: self.endpoint.dialect,
-                model: self.endpoint.model.clone(),
-                prefix_sha256: prefix.to_owned(),
-                items,
-            };
-            send(out, StreamItem::Native(Arc::new(native))).await;
+            if let (Some(items), Some(prefix)) = (self.answer.progress_mut().native.take(), prefix)
+            {
+                let native = NativeAnswer {
+                    dialect: self.endpoint.dialect,
+                    model: self.endpoint.model.clone(),
+                    prefix_sha256: prefix.to_owned(),
+                    items,
+                };
+                send(out, StreamItem::Native(Arc::new(native))).await;
+            }
         }
         if let Some(usage) = self.answer.progress().usage {
             send(out, StreamItem::Usage(usage)).await;
         }
-        let finish = result?;
+        let progress = self.answer.progress();
+        let begun = progress.text || progress.reasoning || !progress.calls.is_empty();
+        let temporary = self.temporary.filter(|_| !begun);
+        let finish = result.map_err(|error| AnswerFailure { error, temporary })?;
         send(out, StreamItem::Done(finish)).await;
         // In most cases the end of the body has arrived with the end of the answer.
         self.next_until(self.last_received).await;
@@ -434,15 +450,18 @@ impl<'a> AnswerReader<'a> {
         }
     }
 
-    fn stream_error(&self, fault: &StreamError) -> Error {
+    fn stream_error(&mut self, fault: &StreamError) -> Error {
         let at = authority(self.url);
+        if let StreamError::Temporary(status, _) = fault {
+            self.temporary = Some(*status);
+        }
         server_error(match fault {
             StreamError::EventTooLong => format!("{at} sent a line longer than 8 MiB"),
             StreamError::BadJson(start) => format!(
                 "{at} sent a piece of the answer that is not JSON: {}",
                 self.endpoint.quote_masked(start)
             ),
-            StreamError::Server(message) => {
+            StreamError::Server(message) | StreamError::Temporary(_, message) => {
                 format!(
                     "{at} reports an error: {}",
                     self.endpoint.quote_masked(message)

@@ -134,7 +134,20 @@ impl Broker {
             if matches!(response.status(), 200..=299) {
                 let reader = answer_reader::AnswerReader::new(endpoint, &url, response)?;
                 let prefix = encoded.prefix_sha256.as_deref();
-                return reader.run(out, &self.tasks, &names, messages, prefix).await;
+                let failure = match reader.run(out, &self.tasks, &names, messages, prefix).await {
+                    Ok(finish) => return Ok(finish),
+                    Err(failure) => failure,
+                };
+                let status = failure.temporary.unwrap_or(200);
+                let after = RetryAfter::Absent;
+                let RetryDecision::Wait(wait) =
+                    retry::decide(status, &after, retries, self.first_pause, jitter())
+                else {
+                    return Err(failure.error);
+                };
+                retries += 1;
+                self.pause(out, &failure.error.message, wait, retries).await;
+                continue;
             }
             let (refusal, after) = read_error(endpoint, &url, response).await;
             let has_results = messages.iter().any(|m| matches!(m, ChatMessage::Tool(_)));
@@ -157,17 +170,21 @@ impl Broker {
                 RetryDecision::GiveUp(reason) => return Err(refusal.error(reason)),
                 RetryDecision::Wait(wait) => {
                     retries += 1;
-                    let notice = format!(
-                        "{}; trying again in {} ({retries} of {})",
-                        refusal.summary(),
-                        retry::readable(wait),
-                        retry::MAX_RETRIES
-                    );
-                    send(out, StreamItem::Notice(notice)).await;
-                    tokio::time::sleep(wait).await;
+                    self.pause(out, &refusal.summary(), wait, retries).await;
                 }
             }
         }
+    }
+
+    /// Says why the request is repeated, and waits.
+    async fn pause(&self, out: &Sender<StreamItem>, why: &str, wait: Duration, retries: u32) {
+        let notice = format!(
+            "{why}; trying again in {} ({retries} of {})",
+            retry::readable(wait),
+            retry::MAX_RETRIES
+        );
+        send(out, StreamItem::Notice(notice)).await;
+        tokio::time::sleep(wait).await;
     }
 
     fn known_quirks(&self, endpoint: &ModelEndpoint) -> ServerQuirks {

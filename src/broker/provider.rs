@@ -34,6 +34,8 @@ pub enum StreamError {
     BadJson(String),
     /// The server reports an error; holds the server's message.
     Server(String),
+    /// The server reports an error that it would otherwise report with this status, of a temporary failure.
+    Temporary(u16, String),
     /// The tool calls exceed a limit.
     CallLimit(CallLimit),
 }
@@ -232,4 +234,35 @@ pub fn error_message(json: &str) -> Option<String> {
         return None;
     }
     message(&value, 4)
+}
+
+/// Returns the error that an event reports.
+fn server_error(json: &str) -> StreamError {
+    let message = error_message(json).unwrap_or_else(|| start_of(json));
+    match temporary_status(json) {
+        Some(status) => StreamError::Temporary(status, message),
+        None => StreamError::Server(message),
+    }
+}
+
+/// Returns the status of a temporary failure that an error names, as a number or in the words of a provider.
+fn temporary_status(json: &str) -> Option<u16> {
+    let value: serde_json::Value = serde_json::from_str(json).ok()?;
+    let error = value
+        .get("error")
+        .filter(|e| e.is_object())
+        .unwrap_or(&value);
+    let known = [429, 500, 502, 503, 529];
+    let fields = ["code", "type", "status"]
+        .iter()
+        .filter_map(|key| error.get(*key));
+    let statuses = fields.filter_map(|field| match field.as_str() {
+        Some("rate_limit_error" | "rate_limit_exceeded" | "RESOURCE_EXHAUSTED") => Some(429),
+        Some("api_error" | "server_error" | "internal_server_error" | "INTERNAL") => Some(500),
+        Some("UNAVAILABLE") => Some(503),
+        Some("overloaded_error") => Some(529),
+        Some(text) => text.parse().ok(),
+        None => u16::try_from(field.as_u64()?).ok(),
+    });
+    statuses.into_iter().find(|status| known.contains(status))
 }

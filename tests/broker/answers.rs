@@ -21,6 +21,16 @@ async fn answer_streams_with_model_and_usage() {
 }
 
 #[tokio::test]
+async fn reasoning_in_tags_is_no_text() {
+    let provider = Provider::start([Script::tokens(["<th", "ink>a", "</think>", "\n\nb"])]);
+    let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
+    assert_eq!(
+        (outcome.reasoning(), outcome.text()),
+        ("a".into(), "b".into())
+    );
+}
+
+#[tokio::test]
 async fn connection_is_reused() {
     for client in CLIENTS {
         let provider = Provider::start((0..5).map(|i| Script::tokens([i.to_string()]))).key(KEY);

@@ -157,7 +157,7 @@ async fn refusals_and_blocks_are_named() {
             "MALFORMED_FUNCTION_CALL: bad call",
         ),
         (
-            r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#,
+            r#"{"error":{"code":400,"message":"The model is overloaded.","status":"INVALID_ARGUMENT"}}"#,
             "The model is overloaded.",
         ),
     ] {

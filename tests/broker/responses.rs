@@ -178,11 +178,11 @@ async fn what_the_model_refuses_is_learned() {
 async fn failures_and_limits_are_named() {
     for (events, words) in [
         (
-            r#"{"type":"error","code":"rate_limit_exceeded","message":"Slow down","param":null}"#,
+            r#"{"type":"error","code":"invalid_prompt","message":"Slow down","param":null}"#,
             "Slow down",
         ),
         (
-            r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"It broke"}}}"#,
+            r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"image_parse_error","message":"It broke"}}}"#,
             "It broke",
         ),
         (

@@ -176,3 +176,37 @@ async fn repeated_rejections_end_the_request() {
     assert!(outcome.error().contains("rejects the request (400)"));
     assert_eq!(provider.requests().len(), 2);
 }
+
+/// Some providers have begun their answer with status 200 when they notice that they are overloaded.
+#[tokio::test]
+async fn overload_before_the_answer_is_retried() {
+    let error = |event: &str| Script::events([&*format!("data: {event}\n\n")]);
+    for event in [
+        r#"{"error":{"code":502,"message":"Provider returned error"}}"#,
+        r#"{"error":{"code":"429","message":"slow down"}}"#,
+        r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+    ] {
+        let provider = Provider::start([error(event), Script::tokens(["ok"])]);
+        let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
+        assert_eq!(outcome.text(), "ok", "{event}");
+        assert_eq!(outcome.notices().len(), 1, "{outcome:?}");
+    }
+    // Not for good, and not after a part of the answer.
+    let event = r#"{"error":{"code":502,"message":"Provider returned error"}}"#;
+    let provider = Provider::start((0..4).map(|_| error(event)));
+    let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
+    assert!(outcome.error().contains("Provider returned error"));
+    let begun = [text_event("Part"), format!("data: {event}\n\n")];
+    let provider = Provider::start([Script::events(begun.iter().map(String::as_str))]);
+    let outcome = ask(&broker(), &endpoint(&provider.base_url())).await;
+    assert!(outcome.error().contains("Provider returned error"));
+    assert_eq!(outcome.text(), "Part");
+    let event = r#"{"error":{"code":400,"message":"no"}}"#;
+    let provider = Provider::start([error(event)]);
+    assert!(
+        ask(&broker(), &endpoint(&provider.base_url()))
+            .await
+            .error()
+            .contains("no")
+    );
+}

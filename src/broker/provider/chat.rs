@@ -7,6 +7,7 @@
 mod request;
 mod surrogates;
 mod text_event;
+mod think_tags;
 mod tool_calls;
 mod turns;
 
@@ -20,12 +21,13 @@ use serde_json::value::RawValue;
 pub use self::request::{ServerQuirks, names, parameters, request_body};
 use self::surrogates::{PairJoiner, mark};
 use self::text_event::TextEvent;
+use self::think_tags::ThinkTags;
 pub use self::tool_calls::CallAssembler;
 pub use self::tool_calls::CallLimit;
 pub use self::turns::is_valid_image;
 use super::{
     AnswerCodec, AnswerProgress, MAX_MODEL_NAME, StreamError, error_message, push_reasoning,
-    push_text, start_of,
+    push_text, server_error, start_of,
 };
 use crate::broker::sse::SseEvent;
 use crate::chat::{FinishReason, StreamItem, TokenUsage};
@@ -40,6 +42,7 @@ pub struct ChatAnswer {
     /// Joins pairs of the text, and of the reasoning.
     text_pairs: PairJoiner,
     reasoning_pairs: PairJoiner,
+    think_tags: ThinkTags,
 }
 
 impl ChatAnswer {
@@ -56,8 +59,7 @@ impl ChatAnswer {
             return Ok(());
         }
         if event.name == b"error" {
-            let message = error_message(data).unwrap_or_else(|| data.to_owned());
-            return Err(StreamError::Server(message));
+            return Err(server_error(data));
         }
         if data.is_empty() || self.progress.done {
             return Ok(());
@@ -83,7 +85,9 @@ impl ChatAnswer {
     }
 
     fn push_text(&mut self, out: &mut Vec<StreamItem>, text: Cow<'_, str>, marked: bool) {
-        self.progress.text |= push_text(out, self.text_pairs.join(text, marked));
+        let (reasoning, text) = self.think_tags.split(self.text_pairs.join(text, marked));
+        self.progress.reasoning |= push_reasoning(out, reasoning.into());
+        self.progress.text |= push_text(out, text);
     }
 
     fn push_reasoning(&mut self, out: &mut Vec<StreamItem>, text: Cow<'_, str>, marked: bool) {
@@ -114,13 +118,12 @@ impl ChatAnswer {
             None if body.usage.is_some() => Vec::new(),
             // Neither choices nor usage: a keep-alive event or an error in an unusual form.
             None => match error_message(data) {
-                Some(message) => return Err(StreamError::Server(message)),
+                Some(_) => return Err(server_error(data)),
                 None => Vec::new(),
             },
         };
         if let Some(error) = body.error {
-            let message = error_message(error.get()).unwrap_or_else(|| start_of(error.get()));
-            return Err(StreamError::Server(message));
+            return Err(server_error(error.get()));
         }
         if let Some(choice) = choices.into_iter().find(|c| c.index.unwrap_or(0) == 0) {
             let finish = choice.finish_reason;
@@ -194,8 +197,7 @@ impl AnswerCodec for ChatAnswer {
         let text = String::from_utf8_lossy(body);
         let data = text.trim();
         if !self.read(data, out)? {
-            let message = error_message(data).unwrap_or_else(|| start_of(data));
-            return Err(StreamError::Server(message));
+            return Err(server_error(data));
         }
         self.progress.finish.get_or_insert(FinishReason::Stop);
         self.progress.done = true;
@@ -206,7 +208,11 @@ impl AnswerCodec for ChatAnswer {
     fn end(&mut self, out: &mut Vec<StreamItem>) {
         let (reasoning, text) = (self.reasoning_pairs.end(), self.text_pairs.end());
         push_reasoning(out, reasoning.into());
-        self.progress.text |= push_text(out, text.into());
+        let (more, mut rest) = self.think_tags.split(text.into());
+        let (last, held) = self.think_tags.end();
+        rest.to_mut().push_str(&held);
+        self.progress.reasoning |= push_reasoning(out, (more + &last).into());
+        self.progress.text |= push_text(out, rest);
     }
 }
 

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::{
-    AnswerCodec, AnswerProgress, MAX_MODEL_NAME, StreamError, TypeField, error_message,
-    push_reasoning, push_text, start_of,
+    AnswerCodec, AnswerProgress, MAX_MODEL_NAME, StreamError, TypeField, push_reasoning, push_text,
+    server_error, start_of,
 };
 use crate::broker::sse::SseEvent;
 use crate::chat::{FinishReason, StreamItem, TokenUsage};
@@ -374,10 +374,7 @@ impl AnswerCodec for AnthropicAnswer {
                 self.keep_native();
                 Ok(())
             }
-            "error" => {
-                let message = error_message(data).unwrap_or_else(|| start_of(data));
-                Err(StreamError::Server(message))
-            }
+            "error" => Err(server_error(data)),
             // `ping`, and what this version does not know.
             _ => Ok(()),
         }
@@ -389,8 +386,7 @@ impl AnswerCodec for AnthropicAnswer {
         let message: Message<'_> =
             serde_json::from_str(data).map_err(|_| StreamError::BadJson(start_of(data)))?;
         let Some(content) = message.content else {
-            let message = error_message(data).unwrap_or_else(|| start_of(data));
-            return Err(StreamError::Server(message));
+            return Err(server_error(data));
         };
         let blocks: Vec<&RawValue> = serde_json::from_str(content.get())
             .map_err(|_| StreamError::BadJson(start_of(data)))?;

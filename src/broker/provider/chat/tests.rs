@@ -204,12 +204,24 @@ fn finish_reasons() {
 }
 
 #[test]
+fn temporary_errors_have_their_status() {
+    for (error, status) in [
+        (r#"{"message":"m","code":503}"#, 503),
+        (r#"{"message":"m","code":"429"}"#, 429),
+        (r#"{"message":"m","type":"server_error"}"#, 500),
+        (r#"{"message":"m","type":"overloaded_error"}"#, 529),
+        (r#"{"message":"m","code":14,"status":"UNAVAILABLE"}"#, 503),
+    ] {
+        let data = format!(r#"{{"error":{error}}}"#);
+        let expected = Err(StreamError::Temporary(status, "m".to_owned()));
+        assert_eq!(read(&[&data]).2, expected, "{error}");
+    }
+}
+
+#[test]
 fn errors_in_every_form() {
     for (data, words) in [
-        (
-            r#"{"error":{"message":"overloaded","code":503}}"#,
-            "overloaded",
-        ),
+        (r#"{"error":{"message":"refused","code":403}}"#, "refused"),
         (r#"{"error":"plain"}"#, "plain"),
         (r#"{"object":"error","message":"old vLLM"}"#, "old vLLM"),
         (r#"{"detail":[{"loc":["a"],"msg":"FastAPI"}]}"#, "FastAPI"),

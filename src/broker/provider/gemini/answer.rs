@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::{
-    AnswerCodec, AnswerProgress, MAX_MODEL_NAME, StreamError, error_message, push_reasoning,
-    push_text, start_of,
+    AnswerCodec, AnswerProgress, MAX_MODEL_NAME, StreamError, push_reasoning, push_text,
+    server_error, start_of,
 };
 use crate::broker::sse::SseEvent;
 use crate::chat::{FinishReason, StreamItem, TokenUsage};
@@ -111,8 +111,7 @@ impl GeminiAnswer {
         let response: Response<'_> =
             serde_json::from_str(data).map_err(|_| StreamError::BadJson(start_of(data)))?;
         if response.error.is_some() {
-            let message = error_message(data).unwrap_or_else(|| start_of(data));
-            return Err(StreamError::Server(message));
+            return Err(server_error(data));
         }
         let valid = |model: &String| !model.is_empty() && model.len() <= MAX_MODEL_NAME;
         if let Some(model) = response

@@ -95,5 +95,5 @@ fn a_whole_answer_and_an_error_are_read() {
     assert_eq!(items, [StreamItem::Text("Hi".into())]);
     let error = r#"{"error":{"code":503,"message":"no","status":"UNAVAILABLE"}}"#;
     let result = GeminiAnswer::default().whole(error.as_bytes(), &mut items);
-    assert_eq!(result, Err(StreamError::Server("no".into())));
+    assert_eq!(result, Err(StreamError::Temporary(503, "no".into())));
 }

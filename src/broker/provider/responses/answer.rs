@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::super::{
     AnswerCodec, AnswerProgress, MAX_MODEL_NAME, StreamError, TypeField, error_message,
-    push_reasoning, push_text, start_of,
+    push_reasoning, push_text, server_error, start_of,
 };
 use crate::broker::sse::SseEvent;
 use crate::chat::{FinishReason, StreamItem, TokenUsage};
@@ -116,10 +116,6 @@ struct ContentPart {
 
 fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, StreamError> {
     serde_json::from_str(data).map_err(|_| StreamError::BadJson(start_of(data)))
-}
-
-fn server_error(data: &str) -> StreamError {
-    StreamError::Server(error_message(data).unwrap_or_else(|| start_of(data)))
 }
 
 impl ResponsesAnswer {
@@ -310,7 +306,7 @@ impl AnswerCodec for ResponsesAnswer {
             "error" => Err(server_error(data)),
             // An error without a type, or what this version does not know.
             "" => match error_message(data) {
-                Some(message) => Err(StreamError::Server(message)),
+                Some(_) => Err(server_error(data)),
                 None => Ok(()),
             },
             _ => Ok(()),
