@@ -152,7 +152,7 @@ impl<'a> AnswerReader<'a> {
         tasks: &TaskTracker,
         names: &WireNames,
         messages: &[ChatMessage],
-        prefix: Option<&str>,
+        prefix: &str,
     ) -> std::result::Result<FinishReason, AnswerFailure> {
         let result = self.read(out).await;
         self.answer.end(&mut self.undelivered);
@@ -163,8 +163,7 @@ impl<'a> AnswerReader<'a> {
             for call in self.answer.progress_mut().calls.take(names, messages) {
                 send(out, StreamItem::Call(call)).await;
             }
-            if let (Some(items), Some(prefix)) = (self.answer.progress_mut().native.take(), prefix)
-            {
+            if let Some(items) = self.answer.progress_mut().native.take() {
                 let native = NativeAnswer {
                     dialect: self.endpoint.dialect,
                     model: self.endpoint.model.clone(),

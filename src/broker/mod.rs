@@ -133,7 +133,7 @@ impl Broker {
             };
             if matches!(response.status(), 200..=299) {
                 let reader = answer_reader::AnswerReader::new(endpoint, &url, response)?;
-                let prefix = encoded.prefix_sha256.as_deref();
+                let prefix = &encoded.prefix_sha256;
                 let failure = match reader.run(out, &self.tasks, &names, messages, prefix).await {
                     Ok(finish) => return Ok(finish),
                     Err(failure) => failure,
@@ -192,6 +192,7 @@ impl Broker {
         let known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&key).copied().unwrap_or(ServerQuirks {
             no_dots: endpoint.dialect != Dialect::Chat,
+            returns_reasoning: chat::wants_reasoning(&endpoint.base_url),
             ..ServerQuirks::default()
         })
     }

@@ -111,8 +111,8 @@ struct TypeField {
 pub struct EncodedRequest {
     /// The JSON body.
     pub body: Vec<u8>,
-    /// SHA-256 of what the answer follows: instructions, tools and messages. `None` if the format binds nothing to it.
-    pub prefix_sha256: Option<String>,
+    /// SHA-256 of what the answer follows: instructions, tools and messages. Empty if the format binds nothing to it.
+    pub prefix_sha256: String,
 }
 
 impl Dialect {
@@ -167,7 +167,8 @@ impl Dialect {
         match self {
             Dialect::Chat => Ok(EncodedRequest {
                 body: chat::request_body(endpoint, messages, tools, names, quirks)?,
-                prefix_sha256: None,
+                // Its servers bind nothing to what precedes an answer.
+                prefix_sha256: String::new(),
             }),
             Dialect::Responses => responses::encode(endpoint, messages, tools, names, quirks),
             Dialect::Gemini => gemini::encode(endpoint, messages, tools, names, quirks),

@@ -435,3 +435,70 @@ async fn rejected_tool_role_is_explained_with_the_setting() {
     let error = refused(400, "Unknown role: tool", &[], &prompt()).await;
     assert!(!error.contains("use_tool_role"), "none was sent: {error}");
 }
+
+/// An answer with reasoning in these fields, then a call.
+fn thoughtful(delta: &serde_json::Value) -> Script {
+    let event = serde_json::json!({ "choices": [{ "index": 0, "delta": delta }] });
+    let mut events = vec![format!("data: {event}\n\n")];
+    events.extend(call_events(Shape::Whole, &[("call_1", "fs.read", "{}")]));
+    events.push(finish_event("tool_calls"));
+    Script::events(events.iter().map(String::as_str))
+}
+
+#[tokio::test]
+async fn reasoning_is_returned_to_a_server_that_wants_it() {
+    let provider = Provider::start([
+        thoughtful(&serde_json::json!({ "reasoning_content": "hm" })),
+        Script::status(
+            400,
+            r#"{"error":{"message":"The `reasoning_content` in the thinking mode must be passed back to the API."}}"#,
+        ),
+        Script::tokens(["ok"]),
+        Script::tokens(["ok"]),
+    ]);
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    let first = ask_with(&broker, &endpoint, &prompt(), &[tool("fs.read")]).await;
+    let talk = first.follow(prompt());
+    assert_eq!(
+        ask_with(&broker, &endpoint, &talk, &[tool("fs.read")])
+            .await
+            .text(),
+        "ok"
+    );
+    // An answer of another model has no reasoning, and an empty one is refused.
+    assert_eq!(
+        ask_with(&broker, &endpoint, &second_round(), &[tool("fs.read")])
+            .await
+            .text(),
+        "ok"
+    );
+    let requests = provider.requests();
+    let sent = |n: usize| requests[n].json["messages"][2].get("reasoning_content");
+    assert_eq!(sent(1), None);
+    assert_eq!(sent(2), Some(&"hm".into()));
+    assert_eq!(sent(3), Some(&" ".into()));
+}
+
+#[tokio::test]
+async fn reasoning_details_are_returned_to_their_model_as_they_came() {
+    let details =
+        serde_json::json!([{ "type": "reasoning.encrypted", "data": "b+/=", "index": 0 }]);
+    let provider = Provider::start([
+        thoughtful(&serde_json::json!({ "reasoning": "hm", "reasoning_details": details })),
+        Script::tokens(["ok"]),
+        Script::tokens(["ok"]),
+    ]);
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    let talk = ask_with(&broker, &endpoint, &prompt(), &[tool("fs.read")])
+        .await
+        .follow(prompt());
+    ask_with(&broker, &endpoint, &talk, &[tool("fs.read")]).await;
+    let other = ModelEndpoint {
+        model: "other".to_owned(),
+        ..endpoint.clone()
+    };
+    ask_with(&broker, &other, &talk, &[tool("fs.read")]).await;
+    let requests = provider.requests();
+    let sent = |n: usize| requests[n].json["messages"][2].get("reasoning_details");
+    assert_eq!((sent(1), sent(2)), (Some(&details), None));
+}

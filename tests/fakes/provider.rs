@@ -460,13 +460,25 @@ fn talk_violations(messages: &[Value], wrong: &mut Vec<String>) {
             wrong.push(format!("message {i} has no content"));
         }
         let keys: &[&str] = match role {
-            "assistant" => &["role", "content", "tool_calls"],
+            "assistant" => &[
+                "role",
+                "content",
+                "tool_calls",
+                "reasoning_content",
+                "reasoning_details",
+            ],
             "tool" => &["role", "content", "tool_call_id"],
             _ => &["role", "content"],
         };
         let known = |(key, _): (&String, _)| keys.contains(&key.as_str());
         if !message.as_object().is_some_and(|m| m.iter().all(known)) {
             wrong.push(format!("message {i} has other keys than {keys:?}"));
+        }
+        if message
+            .get("reasoning_content")
+            .is_some_and(|r| r == "" || !r.is_string())
+        {
+            wrong.push(format!("message {i} has empty reasoning"));
         }
         if calls.is_some_and(Vec::is_empty) {
             wrong.push(format!("message {i} has an empty list of calls"));

@@ -5,6 +5,7 @@
 //! OpenRouter, OpenAI, Mistral and Groq send.
 
 mod request;
+mod returned;
 mod surrogates;
 mod text_event;
 mod think_tags;
@@ -19,6 +20,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 pub use self::request::{ServerQuirks, names, parameters, request_body};
+use self::returned::KeptReasoning;
+pub use self::returned::wants_reasoning;
 use self::surrogates::{PairJoiner, mark};
 use self::text_event::TextEvent;
 use self::think_tags::ThinkTags;
@@ -43,6 +46,7 @@ pub struct ChatAnswer {
     text_pairs: PairJoiner,
     reasoning_pairs: PairJoiner,
     think_tags: ThinkTags,
+    kept: KeptReasoning,
 }
 
 impl ChatAnswer {
@@ -91,7 +95,9 @@ impl ChatAnswer {
     }
 
     fn push_reasoning(&mut self, out: &mut Vec<StreamItem>, text: Cow<'_, str>, marked: bool) {
-        self.progress.reasoning |= push_reasoning(out, self.reasoning_pairs.join(text, marked));
+        let text = self.reasoning_pairs.join(text, marked);
+        self.kept.push(&text);
+        self.progress.reasoning |= push_reasoning(out, text);
     }
 
     fn take(
@@ -138,6 +144,8 @@ impl ChatAnswer {
                 self.push_reasoning(out, Cow::Owned(delta.content.thinking), marked);
                 self.push_text(out, delta.content.text, marked);
                 self.push_text(out, delta.refusal.text, marked);
+                self.kept
+                    .extend(delta.reasoning_details.unwrap_or_default());
                 for piece in delta.tool_calls.into_iter().flatten() {
                     self.progress.calls.add(piece, marked)?;
                 }
@@ -213,6 +221,7 @@ impl AnswerCodec for ChatAnswer {
         rest.to_mut().push_str(&held);
         self.progress.reasoning |= push_reasoning(out, (more + &last).into());
         self.progress.text |= push_text(out, rest);
+        self.progress.native = self.kept.items(!self.progress.calls.is_empty());
     }
 }
 
@@ -298,6 +307,8 @@ struct MessageDelta<'a> {
     reasoning_content: LenientText<'a>,
     #[serde(borrow, default)]
     reasoning: LenientText<'a>,
+    #[serde(borrow, default)]
+    reasoning_details: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
     refusal: LenientText<'a>,
     #[serde(borrow, default)]

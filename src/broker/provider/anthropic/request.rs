@@ -76,7 +76,7 @@ pub fn encode(
     ));
     Ok(EncodedRequest {
         body: body.into_bytes(),
-        prefix_sha256: Some(conversation.prefix.hex()),
+        prefix_sha256: conversation.prefix.hex(),
     })
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::returned::ReturnedFields;
 use super::turns::{ChatTurn, turns};
 use crate::broker::ModelEndpoint;
 use crate::broker::wire_names::{WireNames, accepts_dots};
@@ -25,6 +26,8 @@ pub struct ServerQuirks {
     pub no_dots: bool,
     /// The server rejects extra content, which other servers require with their calls.
     pub no_extra: bool,
+    /// The server wants the reasoning of answers with calls returned.
+    pub returns_reasoning: bool,
     /// The model rejects a temperature.
     pub no_temperature: bool,
     /// The model has no reasoning that could be asked for.
@@ -53,6 +56,9 @@ impl ServerQuirks {
         }
         if names.has_dots() && mentions_name_pattern(&refusal.to_lowercase()) {
             learned.no_dots = true;
+        }
+        if refusal.contains("reasoning_content") && endpoint.dialect == Dialect::Chat {
+            learned.returns_reasoning = true;
         }
         if refusal.contains("extra_content") {
             learned.no_extra = true;
@@ -148,6 +154,10 @@ struct RequestMessage<'a> {
     tool_calls: Vec<RequestCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasoning_details: Vec<&'a RawValue>,
 }
 
 #[derive(Serialize)]
@@ -236,7 +246,7 @@ pub fn request_body(
         model: &endpoint.model,
         messages: turns
             .iter()
-            .map(|turn| message(turn, names, !quirks.no_extra))
+            .map(|turn| message(turn, endpoint, names, quirks))
             .collect(),
         tools: tools
             .iter()
@@ -254,8 +264,22 @@ pub fn request_body(
     serde_json::to_vec(&request).context(json)
 }
 
-fn message<'a>(turn: &'a ChatTurn<'_>, names: &'a WireNames, extra: bool) -> RequestMessage<'a> {
+fn message<'a>(
+    turn: &'a ChatTurn<'_>,
+    endpoint: &ModelEndpoint,
+    names: &'a WireNames,
+    quirks: ServerQuirks,
+) -> RequestMessage<'a> {
     let text = turn.text.as_ref();
+    let returned = ReturnedFields::of(turn.native, &endpoint.model);
+    let (reasoning, reasoning_details) =
+        returned.map_or_else(Default::default, |r| (r.reasoning, r.details));
+    // A server that wants it refuses an empty one.
+    let reasoning = if reasoning.is_empty() {
+        " ".to_owned()
+    } else {
+        reasoning
+    };
     let content = if turn.images.is_empty() {
         MessageContent::Text(text)
     } else {
@@ -277,9 +301,12 @@ fn message<'a>(turn: &'a ChatTurn<'_>, names: &'a WireNames, extra: bool) -> Req
         tool_calls: turn
             .calls
             .iter()
-            .map(|call| called(call, names, extra))
+            .map(|call| called(call, names, !quirks.no_extra))
             .collect(),
         tool_call_id: turn.result_of,
+        reasoning_content: (quirks.returns_reasoning && !turn.calls.is_empty())
+            .then_some(reasoning),
+        reasoning_details,
     }
 }
 

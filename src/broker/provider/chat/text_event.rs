@@ -144,6 +144,10 @@ impl<'a> EventScanner<'a> {
                     seen.first(4)?;
                     scanner.null()?;
                 }
+                b"reasoning_details" => {
+                    seen.first(5)?;
+                    scanner.null()?;
+                }
                 _ => scanner.skip(MAX_DEPTH)?,
             }
             Some(())

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use crate::chat::{ChatMessage, ImageContent, ToolCall};
+use crate::chat::{ChatMessage, ImageContent, NativeAnswer, ToolCall};
 
 /// The role of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct ChatTurn<'a> {
     pub images: Vec<&'a ImageContent>,
     /// Calls of an assistant's message.
     pub calls: &'a [ToolCall],
+    /// An assistant's message as its provider sent it.
+    pub native: Option<&'a NativeAnswer>,
     /// Id of the call whose result a tool's message is.
     pub result_of: Option<&'a str>,
 }
@@ -46,6 +48,7 @@ impl<'a> ChatTurn<'a> {
             text: text.into(),
             images: Vec::new(),
             calls: &[],
+            native: None,
             result_of: None,
         }
     }
@@ -119,6 +122,7 @@ pub fn turns(messages: &[ChatMessage], tool_role: bool, images: bool) -> Vec<Cha
         turns.push(match message {
             ChatMessage::Assistant(answer) if tool_role => ChatTurn {
                 calls: &answer.calls,
+                native: answer.native.as_deref(),
                 ..ChatTurn::new(ChatRole::Assistant, &answer.text)
             },
             ChatMessage::Assistant(answer) => {

@@ -84,7 +84,7 @@ pub fn encode(
     body.push_str(&format!(r#","input":[{}]}}"#, input.items.join(",")));
     Ok(EncodedRequest {
         body: body.into_bytes(),
-        prefix_sha256: Some(input.prefix.hex()),
+        prefix_sha256: input.prefix.hex(),
     })
 }
 
