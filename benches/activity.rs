@@ -203,6 +203,9 @@ fn answer(chance: &mut Chance, calls: Vec<Call>) -> RecordBody {
         error: None,
         prompt_tokens: Some(4_000 + chance.below(9_000)),
         completion_tokens: Some(chance.below(900)),
+        cache_read_tokens: 0,
+        cache_write_tokens: 0,
+        reasoning_tokens: 0,
         ms: 700 + chance.below(9_000),
     }
 }

@@ -42,11 +42,15 @@ fn push_styled(text: &str, on: &str, color: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Formats the footer: `model · 12 + 345 tokens · 1.2 s · $0.0031`.
+/// Formats the footer: `model · 12 (9 cached) + 345 tokens · 1.2 s · $0.0031`.
 pub fn footer(answer: &AnswerSummary) -> String {
     let mut parts = vec![one_line(&answer.model, 60)];
     if let (Some(prompt), Some(completion)) = (answer.prompt_tokens, answer.completion_tokens) {
-        parts.push(format!("{prompt} + {completion} tokens"));
+        let cached = match answer.cache_read_tokens {
+            0 => String::new(),
+            cached => format!(" ({cached} cached)"),
+        };
+        parts.push(format!("{prompt}{cached} + {completion} tokens"));
     }
     parts.push(format!("{:.1} s", answer.seconds));
     if let Some(cost) = answer.cost {

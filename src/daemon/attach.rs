@@ -217,6 +217,9 @@ fn frames(
         finish: FinishReason::Interrupted,
         prompt_tokens: None,
         completion_tokens: None,
+        cache_read_tokens: 0,
+        cache_write_tokens: 0,
+        reasoning_tokens: 0,
         seconds: 0.0,
         cost: None,
         proposals,
@@ -235,6 +238,9 @@ fn frames(
                 omitted,
                 prompt_tokens,
                 completion_tokens,
+                cache_read_tokens,
+                cache_write_tokens,
+                reasoning_tokens,
                 ms,
             } => {
                 if answer.model.is_empty() {
@@ -261,6 +267,12 @@ fn frames(
                 answer.model = model_name(model);
                 answer.prompt_tokens = sum(answer.prompt_tokens, *prompt_tokens);
                 answer.completion_tokens = sum(answer.completion_tokens, *completion_tokens);
+                answer.cache_read_tokens =
+                    answer.cache_read_tokens.saturating_add(*cache_read_tokens);
+                answer.cache_write_tokens = answer
+                    .cache_write_tokens
+                    .saturating_add(*cache_write_tokens);
+                answer.reasoning_tokens = answer.reasoning_tokens.saturating_add(*reasoning_tokens);
                 answer.seconds += *ms as f64 / 1000.0;
             }
             call @ RecordBody::Tool { ms, .. } => {

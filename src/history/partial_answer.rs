@@ -298,6 +298,9 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
         omitted: 0,
         prompt_tokens: None,
         completion_tokens: None,
+        cache_read_tokens: 0,
+        cache_write_tokens: 0,
+        reasoning_tokens: 0,
         ms: last_ms.saturating_sub(header.started_ms),
     };
     log.append(header.ids, answer)?;

@@ -208,6 +208,15 @@ pub enum RecordBody {
         /// Tokens of the answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         completion_tokens: Option<u64>,
+        /// Tokens of the request that were read from the provider's cache.
+        #[serde(default, skip_serializing_if = "values::is_zero")]
+        cache_read_tokens: u64,
+        /// Tokens of the request that were written to the provider's cache.
+        #[serde(default, skip_serializing_if = "values::is_zero")]
+        cache_write_tokens: u64,
+        /// Tokens of the answer that are reasoning.
+        #[serde(default, skip_serializing_if = "values::is_zero")]
+        reasoning_tokens: u64,
         /// Time from the request to the last token.
         #[serde(rename = "duration_ms", alias = "ms")]
         ms: u64,

@@ -161,6 +161,9 @@ mod tests {
             error: None,
             prompt_tokens: Some(1),
             completion_tokens: None,
+            cache_read_tokens: 0,
+            cache_write_tokens: 0,
+            reasoning_tokens: 0,
             ms: 5,
         };
         let RecordBody::Assistant {

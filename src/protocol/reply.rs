@@ -19,6 +19,15 @@ pub struct AnswerSummary {
     pub prompt_tokens: Option<u64>,
     /// Completion tokens, where the provider reports them.
     pub completion_tokens: Option<u64>,
+    /// Prompt tokens that were read from the provider's cache.
+    #[serde(default)]
+    pub cache_read_tokens: u64,
+    /// Prompt tokens that were written to the provider's cache.
+    #[serde(default)]
+    pub cache_write_tokens: u64,
+    /// Completion tokens of the reasoning.
+    #[serde(default)]
+    pub reasoning_tokens: u64,
     /// Seconds from the request to the last token.
     pub seconds: f64,
     /// Cost in US dollars, where the price is known.

@@ -256,6 +256,9 @@ impl TurnMachine {
             omitted: std::mem::take(&mut self.omitted),
             prompt_tokens: usage.map(|u| u.prompt_tokens),
             completion_tokens: usage.map(|u| u.completion_tokens),
+            cache_read_tokens: usage.map_or(0, |u| u.cache_read_tokens),
+            cache_write_tokens: usage.map_or(0, |u| u.cache_write_tokens),
+            reasoning_tokens: usage.map_or(0, |u| u.reasoning_tokens),
             ms: ms.saturating_sub(self.began),
         })));
         match failure {
@@ -383,12 +386,16 @@ impl TurnMachine {
             .map(|(u, (input, output))| {
                 (u.prompt_tokens as f64 * input + u.completion_tokens as f64 * output) / 1e6
             });
+        let total = self.total.unwrap_or_default();
         let answer = AnswerSummary {
             session: self.setting.session.clone(),
             model: self.setting.model.clone(),
             finish,
             prompt_tokens: self.total.map(|u| u.prompt_tokens),
             completion_tokens: self.total.map(|u| u.completion_tokens),
+            cache_read_tokens: total.cache_read_tokens,
+            cache_write_tokens: total.cache_write_tokens,
+            reasoning_tokens: total.reasoning_tokens,
             seconds: ms as f64 / 1000.0,
             cost,
             proposals: proposals.len(),

@@ -60,7 +60,11 @@ fn anthropic_gets_its_thinking_back() {
     let all = records(&tools.helper.sessions()[0]);
     let answers: Vec<&Value> = all.iter().filter(|r| r["type"] == "assistant").collect();
     assert_eq!(answers[0]["native"]["dialect"], "anthropic");
-    assert_eq!(answers[0]["prompt_tokens"], 327);
+    let classes = ["prompt_tokens", "cache_read_tokens", "cache_write_tokens"];
+    assert_eq!(
+        classes.map(|class| answers[0][class].as_u64()),
+        [Some(327), Some(300), Some(20)]
+    );
 }
 
 #[test]

@@ -42,6 +42,9 @@ fn calling(text: &str, finish: &str, ids: &[&str]) -> Record {
         error: None,
         prompt_tokens: None,
         completion_tokens: None,
+        cache_read_tokens: 0,
+        cache_write_tokens: 0,
+        reasoning_tokens: 0,
         ms: 1,
     })
 }

@@ -136,6 +136,9 @@ fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
         omitted: 0,
         prompt_tokens: None,
         completion_tokens: None,
+        cache_read_tokens: 0,
+        cache_write_tokens: 0,
+        reasoning_tokens: 0,
         ms: 1,
     };
     log.append(fixture.ids.clone(), body).unwrap();

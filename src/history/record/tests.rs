@@ -85,6 +85,9 @@ fn every_body() -> Vec<RecordBody> {
             error: some(),
             prompt_tokens: Some(1),
             completion_tokens: Some(1),
+            cache_read_tokens: 1,
+            cache_write_tokens: 1,
+            reasoning_tokens: 1,
             ms: 1,
         },
         RecordBody::Approval {
