@@ -8,6 +8,7 @@ use reqwest::Url;
 use super::model_list::is_chat_model;
 use super::{Broker, ModelEndpoint};
 use crate::address::check_key_transport;
+use crate::broker::provider::is_mistral;
 use crate::chat::Dialect;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -302,6 +303,7 @@ async fn ask_local(broker: &Broker, local: KnownLocalServer) -> Option<DetectedM
 pub(super) fn endpoint(base_url: &str, model: &str) -> ModelEndpoint {
     ModelEndpoint {
         dialect: Dialect::of_host(base_url),
+        is_mistral: is_mistral(base_url),
         base_url: base_url.to_owned(),
         model: model.to_owned(),
         key: None,

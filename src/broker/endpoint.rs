@@ -25,6 +25,8 @@ const MAX_QUOTE_CHARS: usize = 300;
 pub struct ModelEndpoint {
     /// The wire format.
     pub dialect: Dialect,
+    /// Whether the server accepts ids of nine letters and digits only, and no user's message behind a tool's (Mistral).
+    pub is_mistral: bool,
     /// The base of every URL, usually ending in `/v1`.
     pub base_url: String,
     /// The model's name as the server knows it.
@@ -193,6 +195,7 @@ mod tests {
     fn endpoint(base_url: &str) -> ModelEndpoint {
         ModelEndpoint {
             dialect: Dialect::Chat,
+            is_mistral: false,
             base_url: base_url.to_owned(),
             model: "m".to_owned(),
             key: Some(Secret::new("sk-secret\n")),

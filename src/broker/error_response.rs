@@ -3,7 +3,7 @@
 use reqwest::Url;
 
 use super::endpoint::{ModelEndpoint, authority, place};
-use super::provider::error_message;
+use super::provider::{error_message, is_out_of_credit};
 use super::retry::GiveUpReason;
 use crate::error::Error;
 
@@ -74,7 +74,7 @@ impl ErrorResponse<'_> {
             _ if self.mentions_tool_role(lower) => ErrorResponseKind::ToolRoleUnsupported,
             400 if self.body.contains("API_KEY_INVALID") => ErrorResponseKind::AccessDenied,
             402 => ErrorResponseKind::OutOfCredit,
-            _ if self.body.contains("insufficient_quota") => ErrorResponseKind::OutOfCredit,
+            _ if is_out_of_credit(&self.body) => ErrorResponseKind::OutOfCredit,
             300..=399 => ErrorResponseKind::Redirect,
             401 | 403 => ErrorResponseKind::AccessDenied,
             404 if lower.contains("model") => ErrorResponseKind::UnknownModel,

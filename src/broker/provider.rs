@@ -106,6 +106,12 @@ struct TypeField {
     name: String,
 }
 
+/// Whether a server for which no provider is configured is that of Mistral.
+pub fn is_mistral(base_url: &str) -> bool {
+    let url = Url::parse(base_url.trim()).ok();
+    url.as_ref().and_then(Url::host_str) == Some("api.mistral.ai")
+}
+
 /// A request as it is sent.
 #[derive(Debug)]
 pub struct EncodedRequest {
@@ -246,8 +252,17 @@ fn server_error(json: &str) -> StreamError {
     }
 }
 
+/// Whether an error is about a limit that waiting does not lift.
+pub fn is_out_of_credit(body: &str) -> bool {
+    let codes = ["insufficient_quota", "enforced_spend_limit_reached"];
+    codes.iter().any(|code| body.contains(code))
+}
+
 /// Returns the status of a temporary failure that an error names, as a number or in the words of a provider.
 fn temporary_status(json: &str) -> Option<u16> {
+    if is_out_of_credit(json) {
+        return None;
+    }
     let value: serde_json::Value = serde_json::from_str(json).ok()?;
     let error = value
         .get("error")

@@ -24,6 +24,8 @@ pub enum ProviderKind {
     Anthropic,
     /// The Gemini API of Google (`/models/MODEL:streamGenerateContent`).
     Gemini,
+    /// Chat completions with the rules of Mistral.
+    Mistral,
 }
 
 impl ProviderKind {
@@ -34,6 +36,7 @@ impl ProviderKind {
             ProviderKind::OpenAi => "openai",
             ProviderKind::Anthropic => "anthropic",
             ProviderKind::Gemini => "gemini",
+            ProviderKind::Mistral => "mistral",
         }
     }
 }
@@ -44,7 +47,8 @@ word_setting!(
         ProviderKind::OpenAi,
         ProviderKind::Chat,
         ProviderKind::Anthropic,
-        ProviderKind::Gemini
+        ProviderKind::Gemini,
+        ProviderKind::Mistral
     ],
     ProviderKind::word
 );
@@ -77,7 +81,8 @@ section! {
     #[derive(Clone, PartialEq)]
     pub struct ModelSettings in "models.NAME" {
         /// The API of the server. Unset, `api.openai.com` is `"openai"` (`/responses`), `api.anthropic.com` is `"anthropic"`
-        /// (`/messages`), `generativelanguage.googleapis.com` is `"gemini"`, and every other server is `"chat"` (`/chat/completions`).
+        /// (`/messages`), `generativelanguage.googleapis.com` is `"gemini"`, `api.mistral.ai` is `"mistral"`, and every other
+        /// server is `"chat"` (both `/chat/completions`).
         provider: Option<ProviderKind> = None, example("\"anthropic\"");
         /// The address of the API, to which its path is added, such as `/chat/completions`. It must begin with `https://` where a key or a
         /// secret header is sent, unless the server is on this machine or has a numeric private address.

@@ -297,7 +297,7 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "provider = 'zzz'",
-            "/c:4: models.gpt.provider: unknown value; the values are \"openai\", \"chat\", \"anthropic\", \"gemini\"",
+            "/c:4: models.gpt.provider: unknown value; the values are \"openai\", \"chat\", \"anthropic\", \"gemini\", \"mistral\"",
         ),
         (
             "temperature = 3",

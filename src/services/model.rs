@@ -12,6 +12,7 @@ use super::key_commands::KeyCommands;
 use crate::broker::ModelEndpoint;
 use crate::broker::autodetect::{self, DetectedModel};
 use crate::broker::model_server::{ModelServers, SERVER_ENVIRONMENT, ServerLease};
+use crate::broker::provider::is_mistral;
 use crate::chat::Dialect;
 use crate::config::{
     self, Config, ConfigChanges, ConfigFile, ConfigOverrides, ConfigStamp, KeySource, LocalServer,
@@ -428,7 +429,7 @@ fn exposed(variables: &ClientVariables) -> BTreeMap<String, String> {
 
 fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {
     let dialect = match model.provider {
-        Some(ProviderKind::Chat) => Dialect::Chat,
+        Some(ProviderKind::Chat | ProviderKind::Mistral) => Dialect::Chat,
         Some(ProviderKind::OpenAi) => Dialect::Responses,
         Some(ProviderKind::Gemini) => Dialect::Gemini,
         Some(ProviderKind::Anthropic) => Dialect::Anthropic,
@@ -436,6 +437,10 @@ fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {
     };
     ModelEndpoint {
         dialect,
+        is_mistral: match model.provider {
+            Some(provider) => provider == ProviderKind::Mistral,
+            None => is_mistral(&model.base_url),
+        },
         base_url: model.base_url.clone(),
         model: model.model.clone(),
         key,

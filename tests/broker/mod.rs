@@ -24,6 +24,7 @@ mod gemini;
 mod recordings;
 mod responses;
 mod retries;
+mod servers;
 mod tools;
 
 const KEY: &str = "sk-0123456789abcdef";
@@ -32,6 +33,7 @@ const KEY: &str = "sk-0123456789abcdef";
 fn endpoint(base_url: &str) -> ModelEndpoint {
     ModelEndpoint {
         dialect: Dialect::Chat,
+        is_mistral: false,
         base_url: base_url.to_owned(),
         model: "test-model".to_owned(),
         key: None,

@@ -210,3 +210,49 @@ async fn overload_before_the_answer_is_retried() {
             .contains("no")
     );
 }
+
+#[tokio::test]
+async fn a_used_up_limit_is_not_retried() {
+    for code in ["enforced_spend_limit_reached", "insufficient_quota"] {
+        let body = format!(r#"{{"error":{{"message":"limit","code":"{code}"}}}}"#);
+        let outcome = ask_once(Script::status(429, &body)).await;
+        assert!(outcome.error().contains("no credit"), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn rejected_alternatives_at_the_root_of_a_schema_are_remembered() {
+    let provider = Provider::answering(|request| {
+        let schema = &request.json["tools"][0]["function"]["parameters"];
+        if ["anyOf", "oneOf", "allOf"]
+            .iter()
+            .any(|key| schema.get(key).is_some())
+        {
+            Script::status(
+                400,
+                r#"{"error":{"message":"Invalid schema for function 'a': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf' at the top level."}}"#,
+            )
+        } else {
+            Script::tokens(["ok"])
+        }
+    });
+    let tools = [ToolDefinition {
+        name: "a.b".to_owned(),
+        schema:
+            r#"{"type":"object","anyOf":[{"required":["k"]}],"properties":{"k":{"anyOf":[{}]}}}"#
+                .to_owned(),
+        ..ToolDefinition::default()
+    }];
+    let (broker, endpoint) = (broker(), endpoint(&provider.base_url()));
+    for _ in 0..2 {
+        let outcome = ask_with(&broker, &endpoint, &prompt(), &tools).await;
+        assert_eq!(outcome.text(), "ok");
+    }
+    let requests = provider.requests();
+    assert_eq!(requests.len(), 3);
+    let schema = &requests[2].json["tools"][0]["function"]["parameters"];
+    assert_eq!(
+        *schema,
+        serde_json::json!({"type": "object", "properties": {"k": {"anyOf": [{}]}}})
+    );
+}

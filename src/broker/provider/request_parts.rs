@@ -68,6 +68,20 @@ impl<'a> CallIds<'a> {
         sent
     }
 
+    /// Sends a call with an id of exactly nine letters and digits, as Mistral requires: the id itself if possible.
+    pub fn add_short(&mut self, id: &'a str) {
+        let is_short = |id: &str| id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric());
+        let mut sent = id.to_owned();
+        let mut count = 0;
+        while !is_short(&sent) || !self.used.insert(sent.clone()) {
+            let digest = Sha256::digest(format!("{count} {id}"));
+            sent = digest.iter().take(5).map(|b| format!("{b:02x}")).collect();
+            sent.truncate(9);
+            count += 1;
+        }
+        self.sent.insert(id, sent);
+    }
+
     /// Returns the id of a call to which this is the result.
     pub fn of<'i>(&'i self, id: &'i str) -> &'i str {
         self.sent.get(id).map_or(id, String::as_str)
@@ -89,6 +103,26 @@ mod tests {
         assert_eq!((ids.of("a.b"), ids.of("other")), ("a_b_1", "other"));
         let many: HashSet<String> = (0..2_000).map(|_| ids.add("same")).collect();
         assert_eq!(many.len(), 2_000);
+    }
+
+    #[test]
+    fn short_ids_are_stable_and_differ() {
+        let table = |ids: &[&'static str]| {
+            let mut table = CallIds::default();
+            ids.iter().for_each(|id| table.add_short(id));
+            let sent: Vec<String> = ids.iter().map(|id| table.of(id).to_owned()).collect();
+            sent
+        };
+        let sent = table(&["call_1", "call_2", "aB3456789", "aB345678é"]);
+        assert_eq!(sent[2], "aB3456789");
+        for id in &sent {
+            assert!(
+                id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+                "{id}"
+            );
+        }
+        assert_eq!(sent.iter().collect::<HashSet<_>>().len(), 4);
+        assert_eq!(table(&["call_1", "call_2"]), sent[..2]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::EncodedRequest;
-use super::super::chat::{ServerQuirks, is_valid_image};
+use super::super::chat::{ServerQuirks, is_valid_image, without_alternatives};
 use super::super::request_parts::{CallIds, PrefixDigest};
 use crate::broker::ModelEndpoint;
 use crate::broker::wire_names::WireNames;
@@ -105,12 +105,7 @@ fn declared(tool: &ToolDefinition, names: &WireNames) -> Value {
 /// Returns the schema of the arguments. At its root the API accepts an object without alternatives only; the tool checks
 /// the arguments itself.
 fn input_schema(schema: &str) -> Value {
-    let mut schema: Map<String, Value> = serde_json::from_str(schema).unwrap_or_default();
-    for alternatives in ["anyOf", "oneOf", "allOf"] {
-        schema.remove(alternatives);
-    }
-    schema.insert("type".to_owned(), "object".into());
-    Value::Object(schema)
+    Value::Object(without_alternatives(schema))
 }
 
 /// Writes the messages.

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::super::request_parts::CallIds;
 use super::returned::ReturnedFields;
-use super::turns::{ChatTurn, turns};
+use super::turns::{ChatTurn, separate_results, turns};
 use crate::broker::ModelEndpoint;
 use crate::broker::wire_names::{WireNames, accepts_dots};
 use crate::chat::{ChatMessage, Dialect, ImageContent, ToolCall, ToolDefinition};
@@ -28,6 +29,8 @@ pub struct ServerQuirks {
     pub no_extra: bool,
     /// The server wants the reasoning of answers with calls returned.
     pub returns_reasoning: bool,
+    /// The server rejects alternatives at the root of a schema.
+    pub no_alternatives: bool,
     /// The model rejects a temperature.
     pub no_temperature: bool,
     /// The model has no reasoning that could be asked for.
@@ -67,6 +70,10 @@ impl ServerQuirks {
             learned.no_temperature = true;
         }
         let lower = refusal.to_lowercase();
+        let about_root = "schema must have type 'object'";
+        if ALTERNATIVES.iter().any(|key| refusal.contains(key)) || lower.contains(about_root) {
+            learned.no_alternatives = true;
+        }
         let about_reasoning = match endpoint.dialect {
             Dialect::Responses => {
                 lower.contains("encrypted content") || lower.contains("'include'")
@@ -240,17 +247,23 @@ pub fn request_body(
     quirks: ServerQuirks,
 ) -> Result<Vec<u8>> {
     let new_name = quirks.max_completion_tokens;
-    let turns = turns(messages, endpoint.use_tool_role, endpoint.images);
+    let mut turns = turns(messages, endpoint.use_tool_role, endpoint.images);
+    let mut ids = CallIds::default();
+    if endpoint.is_mistral {
+        turns = separate_results(turns);
+        let calls = turns.iter().flat_map(|turn| turn.calls);
+        calls.for_each(|call| ids.add_short(&call.id));
+    }
     let json = || "cannot write the request as JSON".to_owned();
     let request = ChatRequest {
         model: &endpoint.model,
         messages: turns
             .iter()
-            .map(|turn| message(turn, endpoint, names, quirks))
+            .map(|turn| message(turn, endpoint, names, &ids, quirks))
             .collect(),
         tools: tools
             .iter()
-            .map(|tool| declared(tool, names))
+            .map(|tool| declared(tool, names, quirks))
             .collect::<serde_json::Result<_>>()
             .context(json)?,
         stream: true,
@@ -268,6 +281,7 @@ fn message<'a>(
     turn: &'a ChatTurn<'_>,
     endpoint: &ModelEndpoint,
     names: &'a WireNames,
+    ids: &'a CallIds<'_>,
     quirks: ServerQuirks,
 ) -> RequestMessage<'a> {
     let text = turn.text.as_ref();
@@ -301,21 +315,26 @@ fn message<'a>(
         tool_calls: turn
             .calls
             .iter()
-            .map(|call| called(call, names, !quirks.no_extra))
+            .map(|call| called(call, names, ids, !quirks.no_extra))
             .collect(),
-        tool_call_id: turn.result_of,
+        tool_call_id: turn.result_of.map(|id| ids.of(id)),
         reasoning_content: (quirks.returns_reasoning && !turn.calls.is_empty())
             .then_some(reasoning),
         reasoning_details,
     }
 }
 
-fn called<'a>(call: &'a ToolCall, names: &'a WireNames, extra: bool) -> RequestCall<'a> {
+fn called<'a>(
+    call: &'a ToolCall,
+    names: &'a WireNames,
+    ids: &'a CallIds<'_>,
+    extra: bool,
+) -> RequestCall<'a> {
     // Many servers parse the arguments and fail on anything but an object: one broken call would break every later
     // request of its conversation.
     let is_object = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
     RequestCall {
-        id: &call.id,
+        id: ids.of(&call.id),
         r#type: "function",
         function: RequestFunction {
             name: names.to_wire(&call.name),
@@ -333,15 +352,36 @@ fn called<'a>(call: &'a ToolCall, names: &'a WireNames, extra: bool) -> RequestC
 fn declared<'a>(
     tool: &'a ToolDefinition,
     names: &'a WireNames,
+    quirks: ServerQuirks,
 ) -> serde_json::Result<RequestTool<'a>> {
     Ok(RequestTool {
         r#type: "function",
         function: FunctionDeclaration {
             name: names.to_wire(&tool.name),
             description: &tool.description,
-            parameters: parameters(&tool.schema)?,
+            parameters: parameters(&tool.schema, quirks)?,
         },
     })
+}
+
+/// The keys of a schema that lead to alternatives, which some servers reject at the root.
+const ALTERNATIVES: [&str; 3] = ["anyOf", "oneOf", "allOf"];
+
+/// Whether a server may reject the root of a schema.
+fn has_alternatives(schema: &str) -> bool {
+    let schema: Map<String, Value> = serde_json::from_str(schema).unwrap_or_default();
+    let is_object = schema.get("type").is_none_or(|kind| kind == "object");
+    !is_object || ALTERNATIVES.iter().any(|key| schema.contains_key(*key))
+}
+
+/// Returns the schema of an object without alternatives at its root; the tool checks the arguments itself.
+pub fn without_alternatives(schema: &str) -> Map<String, Value> {
+    let mut schema: Map<String, Value> = serde_json::from_str(schema).unwrap_or_default();
+    for alternatives in ALTERNATIVES {
+        schema.remove(alternatives);
+    }
+    schema.insert("type".to_owned(), "object".into());
+    schema
 }
 
 /// The keys of a schema that some servers require.
@@ -355,7 +395,11 @@ struct SchemaKeys<'a> {
 
 /// Returns the schema unchanged if it has the keys that servers require, and with these keys otherwise. Anything that
 /// is not a schema becomes one that allows any arguments.
-pub fn parameters(schema: &str) -> serde_json::Result<Cow<'_, RawValue>> {
+pub fn parameters(schema: &str, quirks: ServerQuirks) -> serde_json::Result<Cow<'_, RawValue>> {
+    if quirks.no_alternatives && has_alternatives(schema) {
+        let plain = serde_json::to_string(&without_alternatives(schema))?;
+        return parameters(&plain, ServerQuirks::default()).map(|raw| Cow::Owned(raw.into_owned()));
+    }
     let (kind, properties, rest) = match serde_json::from_str::<SchemaKeys<'_>>(schema) {
         Ok(found) => {
             let (kind, properties) = (found.kind.is_some(), found.properties.is_some());
@@ -388,8 +432,12 @@ mod tests {
 
     #[test]
     fn schemas_get_the_required_keys() {
+        let quirks = ServerQuirks::default();
         let whole = r#"{"type":"object","properties":{"a":{}},"required":["a"]}"#;
-        assert!(matches!(parameters(whole).unwrap(), Cow::Borrowed(_)));
+        assert!(matches!(
+            parameters(whole, quirks).unwrap(),
+            Cow::Borrowed(_)
+        ));
         for (schema, expected) in [
             (whole, whole),
             (
@@ -415,7 +463,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                parameters(schema).unwrap().get(),
+                parameters(schema, quirks).unwrap().get(),
                 expected.trim(),
                 "{schema}"
             );

@@ -9,6 +9,7 @@ use crate::chat::Dialect;
 fn endpoint() -> ModelEndpoint {
     ModelEndpoint {
         dialect: Dialect::Chat,
+        is_mistral: false,
         base_url: "http://h/v1".to_owned(),
         model: "m".to_owned(),
         key: None,

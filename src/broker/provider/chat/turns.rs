@@ -138,6 +138,19 @@ pub fn turns(messages: &[ChatMessage], tool_role: bool, images: bool) -> Vec<Cha
     turns
 }
 
+/// Puts an assistant's message between a tool's and a user's, which Mistral does not accept behind each other.
+pub fn separate_results(turns: Vec<ChatTurn<'_>>) -> Vec<ChatTurn<'_>> {
+    let mut separated: Vec<ChatTurn<'_>> = Vec::with_capacity(turns.len());
+    for turn in turns {
+        let before = separated.last().map(|before| before.role);
+        if before == Some(ChatRole::Tool) && turn.role == ChatRole::User {
+            separated.push(ChatTurn::new(ChatRole::Assistant, "OK"));
+        }
+        separated.push(turn);
+    }
+    separated
+}
+
 /// Returns an assistant's text with its calls written behind it.
 fn calls_as_text<'a>(text: &'a str, calls: &[ToolCall]) -> Cow<'a, str> {
     let mut written = Cow::Borrowed(text);

@@ -40,7 +40,7 @@ pub fn encode(
         .collect();
     let system = json!({ "parts": system });
     prefix.part(&system)?;
-    let tools = declared(tools, names)?;
+    let tools = declared(tools, names, quirks)?;
     prefix.part(&tools)?;
     let mut conversation = Conversation {
         names,
@@ -93,9 +93,9 @@ pub fn encode(
     })
 }
 
-fn declared(tools: &[ToolDefinition], names: &WireNames) -> Result<Value> {
+fn declared(tools: &[ToolDefinition], names: &WireNames, quirks: ServerQuirks) -> Result<Value> {
     let declared = tools.iter().map(|tool| {
-        let schema: Value = serde_json::from_str(parameters(&tool.schema)?.get())?;
+        let schema: Value = serde_json::from_str(parameters(&tool.schema, quirks)?.get())?;
         Ok(json!({
             "name": names.to_wire(&tool.name),
             "description": tool.description,

@@ -35,7 +35,7 @@ pub fn encode(
         .collect();
     let instructions = Value::from(instructions.join("\n\n"));
     prefix.part(&instructions)?;
-    let tools = declared(tools, names)?;
+    let tools = declared(tools, names, quirks)?;
     prefix.part(&tools)?;
     let mut input = Input {
         names,
@@ -88,9 +88,9 @@ pub fn encode(
     })
 }
 
-fn declared(tools: &[ToolDefinition], names: &WireNames) -> Result<Value> {
+fn declared(tools: &[ToolDefinition], names: &WireNames, quirks: ServerQuirks) -> Result<Value> {
     let declared = tools.iter().map(|tool| {
-        let schema: Value = serde_json::from_str(parameters(&tool.schema)?.get())?;
+        let schema: Value = serde_json::from_str(parameters(&tool.schema, quirks)?.get())?;
         Ok(json!({
             "type": "function",
             "name": names.to_wire(&tool.name),
