@@ -207,8 +207,8 @@ pub(super) fn check_hooks(fifo: &Path, shells: Option<usize>) -> CheckResult {
         (Err(e), _) => CheckResult::fail("hooks", format!("no daemon reads {shown}: {e}"), restart),
         (Ok(_), Some(0)) => CheckResult::warn(
             "hooks",
-            "the daemon listens, but no open shell has the plugin",
-            "open a new shell, or run: exec zsh",
+            "the daemon listens, but no shell with the plugin has told it of a prompt",
+            "press Enter and check again; if this stays, open a new shell, or run: exec zsh",
         ),
         (Ok(_), Some(1)) => CheckResult::ok("hooks", "the daemon listens; 1 shell is open"),
         (Ok(_), Some(n)) => {
